@@ -1,0 +1,27 @@
+"""The one exception family that users of MNN see.
+
+Every failure a user can cause ends in an :class:`MNNError` whose message says where (file, node), what was found,
+what was expected and what to do. Programming errors inside the engine stay ordinary Python exceptions.
+"""
+
+from __future__ import annotations
+
+
+class MNNError(Exception):
+    """Base of all errors raised for bad input, unsupported models or misuse of the API."""
+
+
+class FormatError(MNNError):
+    """A model file is malformed: truncated, inconsistent, or refers outside of itself."""
+
+
+class UnsupportedError(MNNError):
+    """A model is well formed but uses something this engine cannot do; names every such place."""
+
+
+class ShapeError(MNNError):
+    """Shapes or dtypes of tensors do not fit together, or do not fit the model's declared inputs."""
+
+
+class RunError(MNNError):
+    """An inference failed while running (for example an index out of range in the data)."""

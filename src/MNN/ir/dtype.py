@@ -1,0 +1,80 @@
+"""Element types of tensors, and how they map to numpy and to LLVM."""
+
+from __future__ import annotations
+
+import enum
+
+import ml_dtypes
+import numpy as np
+
+
+class DType(enum.Enum):
+    """An element type. The value is the short name used in kernels' names, messages and the docs."""
+
+    F32 = "f32"
+    F16 = "f16"
+    BF16 = "bf16"
+    F64 = "f64"
+    I8 = "i8"
+    I16 = "i16"
+    I32 = "i32"
+    I64 = "i64"
+    U8 = "u8"
+    U16 = "u16"
+    U32 = "u32"
+    U64 = "u64"
+    BOOL = "bool"
+    STR = "str"
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The numpy dtype that holds this type (``object`` for strings)."""
+        return _NUMPY[self]
+
+    @property
+    def size(self) -> int:
+        """Bytes per element in memory; booleans take one byte."""
+        return self.numpy.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        return self in (DType.F32, DType.F16, DType.BF16, DType.F64)
+
+    @property
+    def is_signed(self) -> bool:
+        return self in (DType.I8, DType.I16, DType.I32, DType.I64)
+
+    @property
+    def is_unsigned(self) -> bool:
+        return self in (DType.U8, DType.U16, DType.U32, DType.U64)
+
+    @property
+    def is_int(self) -> bool:
+        return self.is_signed or self.is_unsigned
+
+    @staticmethod
+    def of(array_or_dtype: object) -> DType:
+        """The DType of a numpy array or numpy dtype-like. Raises ``KeyError`` for types without one (complex)."""
+        dtype = np.dtype(getattr(array_or_dtype, "dtype", array_or_dtype))  # type: ignore[call-overload]
+        if dtype.kind in "OSU":
+            return DType.STR
+        return _FROM_NUMPY[dtype.newbyteorder("=")]
+
+
+_NUMPY: dict[DType, np.dtype[np.generic]] = {
+    DType.F32: np.dtype(np.float32),
+    DType.F16: np.dtype(np.float16),
+    DType.BF16: np.dtype(ml_dtypes.bfloat16),
+    DType.F64: np.dtype(np.float64),
+    DType.I8: np.dtype(np.int8),
+    DType.I16: np.dtype(np.int16),
+    DType.I32: np.dtype(np.int32),
+    DType.I64: np.dtype(np.int64),
+    DType.U8: np.dtype(np.uint8),
+    DType.U16: np.dtype(np.uint16),
+    DType.U32: np.dtype(np.uint32),
+    DType.U64: np.dtype(np.uint64),
+    DType.BOOL: np.dtype(np.bool_),
+    DType.STR: np.dtype(object),
+}
+_FROM_NUMPY = {numpy: dtype for dtype, numpy in _NUMPY.items() if dtype is not DType.STR}
