@@ -1,0 +1,61 @@
+"""What a kernel is: a frozen description from which LLVM IR is generated.
+
+Everything that a kernel's code is specialised on (element types, tile, fused bodies) is a field of a
+:class:`KernelSpec`; extents, strides, offsets and pointers are arguments. Two equal specs are the same kernel.
+
+Every kernel is one function ``void @kernel(ptr args, i64 begin, i64 end, ptr scratch)``:
+
+- ``args`` points to one i64 per name of :meth:`KernelSpec.slots`; pointers are absolute addresses, strides and
+  offsets count elements of the operand's own dtype;
+- it handles the blocks ``begin <= b < end`` of its own block index space, so that any split of the blocks over
+  workers gives the same result;
+- ``scratch`` is memory of the calling worker, 64-byte aligned, at least :meth:`KernelSpec.scratch` bytes.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import enum
+from collections.abc import Mapping
+
+from MNN.ir.scalar import Body
+from MNN.targets.base import Target
+
+ENTRY = "kernel"
+"""Name of the function that every generated module defines."""
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelSpec(abc.ABC):
+    """Base of all kernel descriptions; subclasses are frozen dataclasses of hashable fields."""
+
+    @abc.abstractmethod
+    def slots(self) -> tuple[str, ...]:
+        """Names of the i64 arguments, in order."""
+
+    @abc.abstractmethod
+    def emit(self, target: Target) -> str:
+        """A textual LLVM IR module that defines ``@kernel`` for this target."""
+
+    def scratch(self, target: Target, args: Mapping[str, int]) -> int:
+        """Bytes of per-worker scratch that a call with these argument values (by slot name) needs."""
+        del target, args
+        return 0
+
+    def key(self) -> str:
+        """A stable text that is equal exactly for equal specs: the class and every field."""
+        fields = ",".join(f"{f.name}={_text(getattr(self, f.name))}" for f in dataclasses.fields(self))
+        return f"{type(self).__name__}({fields})"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, Body):
+        return value.key()
+    if isinstance(value, enum.Enum):
+        return str(value.value)
+    if isinstance(value, tuple):
+        return "(" + ",".join(map(_text, value)) + ")"
+    if value is None or isinstance(value, (bool, int, str)):
+        return repr(value)
+    raise TypeError(f"a kernel spec cannot hold a {type(value).__name__}")

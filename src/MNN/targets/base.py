@@ -1,0 +1,156 @@
+"""What generators need to know about a processor: its registers, lanes and throughput, and its features for LLVM.
+
+Targets are chosen by features, never by a processor's name: the name may be masked or wrong in a virtual machine.
+A family (one file per family in this package) registers its targets here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import os
+import pathlib
+import pkgutil
+import platform
+from collections.abc import Callable, Mapping
+
+import llvmlite.binding as llvm
+
+from MNN.errors import UnsupportedError
+from MNN.ir.dtype import DType
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A processor as code generators see it.
+
+    ``features`` are LLVM feature names without ``+``. Throughput numbers (``fma_per_cycle``, ``loads_per_cycle`` in
+    full vectors, ``fma_latency`` in cycles) and cache sizes feed cost models only; they never change the code that a
+    given spec produces, and so are not part of :meth:`key`.
+    """
+
+    name: str
+    family: str
+    triple: str
+    cpu: str
+    features: tuple[str, ...]
+    vector_bytes: int
+    vector_registers: int
+    general_registers: int
+    has_fma: bool
+    has_masks: bool
+    """Masked vector loads and stores are single instructions for every element size."""
+    broadcast_operand: bool
+    """An FMA can take a scalar from memory, broadcast, as its operand (AVX512)."""
+    lane_operand: bool
+    """An FMA can take one lane of a register, broadcast, as its operand (NEON)."""
+    fma_per_cycle: float = 2.0
+    loads_per_cycle: float = 2.0
+    fma_latency: int = 4
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 512 << 10
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of ``dtype`` in one vector register."""
+        return max(1, self.vector_bytes // dtype.size)
+
+    def has(self, feature: str) -> bool:
+        return feature in self.features
+
+    @property
+    def feature_string(self) -> str:
+        """Features as LLVM takes them: ``+avx2,+fma``."""
+        return ",".join("+" + f for f in self.features)
+
+    def key(self) -> str:
+        """A text that is equal exactly for targets that get the same code."""
+        code = (self.name, self.triple, self.cpu, self.feature_string, self.vector_bytes, self.vector_registers)
+        return "|".join(map(str, code))
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """One processor family: its targets by name, weakest first, and the choice for given host features."""
+
+    name: str
+    machines: tuple[str, ...]
+    """What ``platform.machine()`` says, lower case."""
+    targets: Mapping[str, Target]
+    choose: Callable[[frozenset[str], str | None], Target | None]
+    """From the features found and an optional upper bound (a target's name) to the target; None when too weak."""
+
+
+_FAMILIES: dict[str, Family] = {}
+
+
+def register(family: Family) -> None:
+    """Called by each family's file when it is imported."""
+    _FAMILIES[family.name] = family
+
+
+@functools.cache
+def families() -> Mapping[str, Family]:
+    """All families, found by importing every file of this package."""
+    package = importlib.import_module("MNN.targets")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"MNN.targets.{module.name}")
+    return _FAMILIES
+
+
+def target_names() -> list[str]:
+    return [name for family in families().values() for name in family.targets]
+
+
+def named_target(name: str) -> Target:
+    """The target of this name with the least features it may have. Raises ``UnsupportedError`` for unknown names."""
+    for family in families().values():
+        if name in family.targets:
+            return family.targets[name]
+    raise UnsupportedError(f"unknown target '{name}'; known targets: {', '.join(target_names())}")
+
+
+def host_target() -> Target:
+    """The best target for this machine; the environment variable ``MNN_TARGET`` lowers it (for example ``avx2``).
+
+    Raises ``UnsupportedError`` when the machine is of no known family, is too weak, or ``MNN_TARGET`` names something
+    that this machine cannot run.
+    """
+    return _host_target(os.environ.get("MNN_TARGET") or None)
+
+
+@functools.cache
+def _host_target(bound: str | None) -> Target:
+    machine = platform.machine().lower()
+    family = next((f for f in families().values() if machine in f.machines), None)
+    if family is None:
+        known = ", ".join(m for f in families().values() for m in f.machines)
+        raise UnsupportedError(f"no code generator for the processor '{machine}'; known: {known}")
+    if bound is not None and bound not in family.targets:
+        names = ", ".join(family.targets)
+        raise UnsupportedError(f"MNN_TARGET is '{bound}', which is no target of this machine; use one of {names}")
+    found = frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
+    target = family.choose(found, bound)
+    if target is None:
+        need = bound or next(iter(family.targets))
+        missing = sorted(set(family.targets[need].features) - found)
+        raise UnsupportedError(f"target '{need}' needs processor features that this machine lacks: {missing}")
+    triple = llvm.get_process_triple()
+    if "windows" in triple:  # LLVM's in-memory loader reads ELF objects on Windows, not COFF
+        triple += "-elf"
+    l1, l2 = _cache_sizes(target)
+    return dataclasses.replace(target, triple=triple, l1_bytes=l1, l2_bytes=l2)
+
+
+def _cache_sizes(target: Target) -> tuple[int, int]:
+    """Bytes of the first core's L1 data and L2 cache as Linux tells them, else the target's defaults."""
+    sizes = {1: target.l1_bytes, 2: target.l2_bytes}
+    for index in sorted(pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level = int((index / "level").read_text())
+            text = (index / "size").read_text().strip()
+            if level in sizes and (index / "type").read_text().strip() != "Instruction":
+                sizes[level] = int(text.rstrip("KM")) << {"K": 10, "M": 20}.get(text[-1], 0)
+        except (OSError, ValueError):  # not every kernel or container shows these files; the defaults hold
+            continue
+    return sizes[1], sizes[2]
