@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from MNN.ir.dtype import DType
 
 UNARY = (
-    "neg abs sign sqrt rsqrt recip exp exp2 log log1p expm1 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
-    "erf floor ceil round trunc not isnan isinf"
+    "neg abs sign sqrt rsqrt recip exp exp2 log log1p expm1 sin cos tan asin acos atan sinh cosh tanh "
+    "asinh acosh atanh erf floor ceil round trunc not isnan isinf"
 ).split()
 """Operations with one operand; ``not`` is logical on bool and bitwise on integers."""
 BINARY = "add sub mul div floordiv mod rem pow atan2 min max and or xor shl shr".split()

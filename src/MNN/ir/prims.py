@@ -1,0 +1,190 @@
+"""The primitive vocabulary: what operators are lowered to before kernels are made.
+
+A lowered program is a list of :class:`Prim` over :class:`Tensor` values with concrete shapes. Shapes are logical and
+row-major (images are N, C, spatial...); where a tensor lies in memory, and in which order, is the compiler's business.
+Every primitive's exact meaning is its numpy interpretation in ``MNN.ops.meaning``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+
+
+@dataclass(eq=False)
+class Tensor:
+    """A value of a lowered program: dtype and shape are final. ``const`` holds the numbers of a constant."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    const: np.ndarray | None = None
+    name: str = ""
+    producer: Prim | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"<{'const ' if self.const is not None else ''}{self.dtype.value}{list(self.shape)} {self.name}>"
+
+
+@dataclass(eq=False)
+class Prim:
+    """Base: one primitive with its operands. ``origin`` is the name of the graph node it came from."""
+
+    inputs: list[Tensor]
+    outputs: list[Tensor] = field(default_factory=list)
+    origin: str = ""
+
+    def attributes(self) -> tuple[object, ...]:
+        """What besides the operands decides the result; hashable, for merging duplicates."""
+        skip = ("inputs", "outputs", "origin")
+        return tuple(getattr(self, name) for name in self.__dataclass_fields__ if name not in skip)
+
+
+@dataclass(eq=False)
+class Reshape(Prim):
+    """Same elements in row-major order, another shape (that of the output)."""
+
+
+@dataclass(eq=False)
+class Permute(Prim):
+    """``out.shape[i] == in.shape[perm[i]]``."""
+
+    perm: tuple[int, ...] = ()
+
+
+@dataclass(eq=False)
+class Slice(Prim):
+    """``out[i...] = in[starts + i * steps]``; steps may be negative; the output's shape gives the counts."""
+
+    starts: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+
+
+@dataclass(eq=False)
+class Expand(Prim):
+    """Repeats dimensions of size 1 up to the output's shape (same rank)."""
+
+
+@dataclass(eq=False)
+class Pad(Prim):
+    """A constant border of ``low`` and ``high`` elements per dimension (not negative)."""
+
+    low: tuple[int, ...] = ()
+    high: tuple[int, ...] = ()
+    value: float | int = 0
+
+
+@dataclass(eq=False)
+class Concat(Prim):
+    """Inputs one after the other along ``axis``."""
+
+    axis: int = 0
+
+
+@dataclass(eq=False)
+class Map(Prim):
+    """``out[i] = body(in0[i], in1[i], ...)`` with numpy broadcasting of the inputs to the common shape."""
+
+    body: Body = field(default_factory=lambda: Body((), (), ()))
+
+
+@dataclass(eq=False)
+class Reduce(Prim):
+    """``op`` in sum, max, min, prod over ``axes``, which keep size 1; f16 and bf16 accumulate in f32."""
+
+    op: str = "sum"
+    axes: tuple[int, ...] = ()
+
+
+@dataclass(eq=False)
+class ArgReduce(Prim):
+    """Index (i64) of the extreme along ``axis``, which keeps size 1.
+
+    ``op``: argmax, argmin (first of equals), argmax_last, argmin_last.
+    """
+
+    op: str = "argmax"
+    axis: int = 0
+
+
+@dataclass(eq=False)
+class MatMul(Prim):
+    """``[..., M, K] x [..., K, N] -> [..., M, N]``; equal ranks, batch dimensions broadcast.
+
+    The output's dtype is the accumulator's: the inputs' own, or i32 for 8-bit integers.
+    """
+
+
+@dataclass(eq=False)
+class Conv(Prim):
+    """Correlation of ``[N, C, spatial...]``, already padded, with ``[O, C/groups, kernel...]``; no bias."""
+
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    groups: int = 1
+
+
+@dataclass(eq=False)
+class Window(Prim):
+    """Reduces windows of the spatial dimensions of ``[N, C, spatial...]``, already padded; ``op`` sum or max."""
+
+    op: str = "max"
+    kernel: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+
+
+@dataclass(eq=False)
+class Gather(Prim):
+    """``out[o] = data[...]``: inputs are ``data, idx0, idx1, ...``.
+
+    Data dimension ``indexed[j]`` is addressed by ``idx_j[o]`` (i32 or i64, broadcast to the output's shape, negative
+    values count from the end); every other data dimension ``d`` by output coordinate ``o[walk[d]]`` (``walk`` holds
+    -1 for indexed dimensions). An index out of range is a :class:`~MNN.errors.RunError`.
+    """
+
+    indexed: tuple[int, ...] = ()
+    walk: tuple[int, ...] = ()
+
+
+@dataclass(eq=False)
+class Scatter(Prim):
+    """``data`` with ``updates`` put in: inputs are ``data, updates, idx0, ...``; addressing as in :class:`Gather`, over
+    the updates' coordinates. ``op`` in set, add, mul, max, min, applied in row-major order of the updates."""
+
+    op: str = "set"
+    indexed: tuple[int, ...] = ()
+    walk: tuple[int, ...] = ()
+
+
+@dataclass(eq=False)
+class Scan(Prim):
+    """Running ``op`` (add, mul, max, min) along ``axis``; ``exclusive`` leaves out the element itself."""
+
+    op: str = "add"
+    axis: int = 0
+    exclusive: bool = False
+    reverse: bool = False
+
+
+HostFunction = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
+
+
+@dataclass(eq=False)
+class Host(Prim):
+    """A Python function on numpy arrays, for what has no tensor form (sorting, strings, random numbers, user code).
+
+    The outputs' shapes and dtypes are those declared; ``pure`` is False when equal inputs may give different results.
+    """
+
+    fn: HostFunction = field(default=lambda arrays: arrays)
+    label: str = ""
+    pure: bool = True

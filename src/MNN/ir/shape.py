@@ -1,0 +1,60 @@
+"""Shapes: tuples of known sizes or named symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from MNN.errors import ShapeError
+
+Dim = int | str
+"""A size, or the name of a size that is known only when inputs are (``"batch"``, ``"seq"``)."""
+Shape = tuple[Dim, ...]
+
+
+def is_static(shape: Shape | None) -> bool:
+    """True when every size is a number."""
+    return shape is not None and all(isinstance(d, int) for d in shape)
+
+
+def static(shape: Shape | None) -> tuple[int, ...] | None:
+    """The shape as integers, or None when any size is unknown."""
+    if shape is None or any(not isinstance(d, int) for d in shape):
+        return None
+    return tuple(int(d) for d in shape)
+
+
+def elements(shape: Sequence[int]) -> int:
+    """Number of elements of a static shape (1 for a scalar)."""
+    total = 1
+    for d in shape:
+        total *= d
+    return total
+
+
+def broadcast(*shapes: Sequence[int], where: str = "") -> tuple[int, ...]:
+    """The common shape by numpy's rule. Raises :class:`ShapeError` naming ``where`` when there is none."""
+    rank = max((len(s) for s in shapes), default=0)
+    out = [1] * rank
+    for shape in shapes:
+        for i, d in enumerate(shape, rank - len(shape)):
+            if d != 1 and out[i] not in (1, d):
+                listed = " and ".join(str(tuple(s)) for s in shapes)
+                raise ShapeError(f"{where or 'operands'}: shapes {listed} do not broadcast together")
+            if d != 1:
+                out[i] = d
+    return tuple(out)
+
+
+def normalize_axis(axis: int, rank: int, where: str = "") -> int:
+    """A non-negative axis. Raises :class:`ShapeError` naming ``where`` when it lies outside the rank."""
+    if not -rank <= axis < max(rank, 1):
+        raise ShapeError(f"{where or 'axis'}: axis {axis} is outside a tensor of rank {rank}")
+    return axis + rank if axis < 0 else axis
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of a dense row-major tensor."""
+    strides, step = [0] * len(shape), 1
+    for i in range(len(shape) - 1, -1, -1):
+        strides[i], step = step, step * shape[i]
+    return tuple(strides)
