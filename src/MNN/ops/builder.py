@@ -1,0 +1,327 @@
+"""The builder that operators lower themselves with.
+
+Every method appends one primitive (or none, when the result is known already) and returns its output tensor. Constants
+are folded on the spot with the numpy meaning, and equal primitives on equal operands are merged, so operators can be
+written plainly: computing a shape with tensors costs nothing at run time when the inputs' shapes are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from MNN.errors import ShapeError
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Prim, Tensor
+from MNN.ir.scalar import BodyBuilder, body_of
+from MNN.ir.shape import broadcast, elements, normalize_axis
+from MNN.ops.meaning import evaluate
+
+
+class NeedValue(Exception):  # noqa: N818 - a request to the planner, not an error
+    """Raised when lowering needs the numbers of a tensor that are known only while running."""
+
+    def __init__(self, tensor: Tensor, why: str) -> None:
+        super().__init__(why)
+        self.tensor = tensor
+
+
+class Builder:
+    """Collects primitives in ``prims``. ``where`` names the node being lowered, for messages and profiles."""
+
+    def __init__(self, fold: bool = True) -> None:
+        self.prims: list[Prim] = []
+        self.where = ""
+        self._fold = fold
+        self._merged: dict[tuple[object, ...], list[Tensor]] = {}
+        self._consts: dict[tuple[object, ...], Tensor] = {}
+
+    # -- constants and values ---------------------------------------------------------------------------------------
+
+    def const(self, array: np.ndarray | float | int | Sequence[int], dtype: DType | None = None) -> Tensor:
+        """A constant tensor. Small equal constants are shared."""
+        data = np.asarray(array) if dtype is None else np.asarray(array).astype(dtype.numpy)
+        found_dtype = dtype or DType.of(data)
+        key: tuple[object, ...] | None = None
+        if data.size <= 64 and found_dtype is not DType.STR:
+            key = (found_dtype, data.shape, data.tobytes())
+            if key in self._consts:
+                return self._consts[key]
+        tensor = Tensor(found_dtype, tuple(data.shape), const=data)
+        if key is not None:
+            self._consts[key] = tensor
+        return tensor
+
+    def value(self, tensor: Tensor | None, why: str = "an operand") -> np.ndarray:
+        """The numbers of a tensor that decides shapes. Asks the planner to compute it first when it is not constant."""
+        if tensor is None:
+            raise ShapeError(f"{self.where}: {why} is missing")
+        if tensor.const is None:
+            raise NeedValue(tensor, f"{self.where}: {why} must be known before shapes can be planned")
+        return tensor.const
+
+    def ints(self, tensor: Tensor | None, why: str = "an operand") -> tuple[int, ...]:
+        """Like :meth:`value`, as a flat tuple of ints."""
+        return tuple(int(v) for v in self.value(tensor, why).reshape(-1))
+
+    def emit(self, prim: Prim, *types: tuple[DType, tuple[int, ...]]) -> list[Tensor]:
+        """Appends a primitive whose outputs have these types; folds it when all operands are constant."""
+        prim.origin = self.where
+        pure = not isinstance(prim, p.Host) or prim.pure
+        if self._fold and pure and all(t.const is not None for t in prim.inputs):
+            arrays = evaluate(prim, [t.const for t in prim.inputs if t.const is not None], types)
+            return [Tensor(d, s, const=np.asarray(a).reshape(s)) for a, (d, s) in zip(arrays, types, strict=True)]
+        key = (type(prim), tuple(id(t) for t in prim.inputs), prim.attributes(), types)
+        if pure and key in self._merged:
+            return self._merged[key]
+        prim.outputs = [Tensor(d, s, producer=prim) for d, s in types]
+        self.prims.append(prim)
+        self._merged[key] = prim.outputs
+        return prim.outputs
+
+    # -- views ------------------------------------------------------------------------------------------------------
+
+    def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """Same elements, new shape; one entry may be -1."""
+        dims = [int(d) for d in shape]
+        if dims.count(-1) == 1:
+            rest = elements([d for d in dims if d != -1])
+            dims[dims.index(-1)] = elements(x.shape) // rest if rest else 0
+        if elements(dims) != elements(x.shape) or any(d < 0 for d in dims):
+            raise ShapeError(f"{self.where}: cannot reshape {list(x.shape)} to {list(shape)}")
+        if tuple(dims) == x.shape:
+            return x
+        if isinstance(x.producer, p.Reshape):
+            return self.reshape(x.producer.inputs[0], dims)
+        return self.emit(p.Reshape([x]), (x.dtype, tuple(dims)))[0]
+
+    def permute(self, x: Tensor, perm: Sequence[int]) -> Tensor:
+        order = tuple(int(a) for a in perm)
+        if sorted(order) != list(range(x.rank)):
+            raise ShapeError(
+                f"{self.where}: {list(order)} is not a permutation of the {x.rank} axes of {list(x.shape)}"
+            )
+        if order == tuple(range(x.rank)):
+            return x
+        if isinstance(x.producer, p.Permute):
+            inner = x.producer
+            return self.permute(inner.inputs[0], [inner.perm[a] for a in order])
+        return self.emit(p.Permute([x], perm=order), (x.dtype, tuple(x.shape[a] for a in order)))[0]
+
+    def slice(
+        self, x: Tensor, starts: Sequence[int], counts: Sequence[int], steps: Sequence[int] | None = None
+    ) -> Tensor:
+        """``out[i...] = x[starts + i * steps]`` with ``counts`` elements per dimension."""
+        steps = tuple(steps or (1,) * x.rank)
+        starts, counts = tuple(starts), tuple(counts)
+        for s, c, t, d in zip(starts, counts, steps, x.shape, strict=True):
+            if c < 0 or (c and not (0 <= s < d and 0 <= s + (c - 1) * t < d)):
+                raise ShapeError(f"{self.where}: slice {starts} +{counts} step {steps} leaves {list(x.shape)}")
+        if counts == x.shape and all(t == 1 for t in steps):
+            return x
+        return self.emit(p.Slice([x], starts=starts, steps=steps), (x.dtype, counts))[0]
+
+    def expand(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """Broadcasts to ``shape`` by numpy's rule (leading dimensions are added)."""
+        target = tuple(int(d) for d in shape)
+        x = self.reshape(x, (1,) * (len(target) - x.rank) + x.shape)
+        if broadcast(x.shape, target, where=self.where) != target:
+            raise ShapeError(f"{self.where}: {list(x.shape)} does not broadcast to {list(target)}")
+        return x if x.shape == target else self.emit(p.Expand([x]), (x.dtype, target))[0]
+
+    def pad(self, x: Tensor, low: Sequence[int], high: Sequence[int], value: float | int = 0) -> Tensor:
+        """A constant border; negative amounts crop."""
+        low, high = tuple(int(v) for v in low), tuple(int(v) for v in high)
+        if any(v < 0 for v in (*low, *high)):
+            start = [max(-v, 0) for v in low]
+            count = [d - s - max(-h, 0) for d, s, h in zip(x.shape, start, high, strict=True)]
+            x = self.slice(
+                x, [s if c > 0 else 0 for s, c in zip(start, count, strict=True)], [max(c, 0) for c in count]
+            )
+            low, high = tuple(max(v, 0) for v in low), tuple(max(v, 0) for v in high)
+        if not any(low) and not any(high):
+            return x
+        shape = tuple(d + a + z for d, a, z in zip(x.shape, low, high, strict=True))
+        return self.emit(p.Pad([x], low=low, high=high, value=value), (x.dtype, shape))[0]
+
+    def concat(self, parts: Sequence[Tensor], axis: int) -> Tensor:
+        axis = normalize_axis(axis, parts[0].rank, self.where)
+        for t in parts:
+            same = t.rank == parts[0].rank and all(
+                a == z for i, (a, z) in enumerate(zip(t.shape, parts[0].shape, strict=True)) if i != axis
+            )
+            if not same or t.dtype is not parts[0].dtype:
+                raise ShapeError(f"{self.where}: cannot concatenate {list(parts)} along axis {axis}")
+        kept = [t for t in parts if t.shape[axis]] or [parts[0]]
+        if len(kept) == 1:
+            return kept[0]
+        shape = list(kept[0].shape)
+        shape[axis] = sum(t.shape[axis] for t in kept)
+        return self.emit(p.Concat(list(kept), axis=axis), (kept[0].dtype, tuple(shape)))[0]
+
+    def squeeze(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        drop = {normalize_axis(a, x.rank, self.where) for a in axes}
+        return self.reshape(x, [d for i, d in enumerate(x.shape) if i not in drop])
+
+    def unsqueeze(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+        rank = x.rank + len(axes)
+        new = {normalize_axis(a, rank, self.where) for a in axes}
+        dims = iter(x.shape)
+        return self.reshape(x, [1 if i in new else next(dims) for i in range(rank)])
+
+    # -- elementwise ------------------------------------------------------------------------------------------------
+
+    def map(self, fn: Callable[..., int], *operands: Tensor) -> Tensor:
+        """Elementwise ``fn(b, *scalars)``, where ``b`` is a :class:`BodyBuilder`; operands broadcast."""
+        body = body_of([t.dtype for t in operands], fn)
+        shape = broadcast(*(t.shape for t in operands), where=self.where)
+        return self.emit(p.Map(list(operands), body=body), (body.result_dtypes[0], shape))[0]
+
+    def op(self, name: str, *operands: Tensor) -> Tensor:
+        """One scalar operation of ``MNN.ir.scalar`` applied elementwise."""
+        return self.map(lambda b, *args: b(name, *args), *operands)
+
+    def cast(self, x: Tensor, dtype: DType) -> Tensor:
+        return x if x.dtype is dtype else self.map(lambda b, a: b.cast(a, dtype), x)
+
+    def like(self, number: float | int, x: Tensor) -> Tensor:
+        """A scalar constant of ``x``'s dtype."""
+        return self.const(number, x.dtype)
+
+    def clamp(self, x: Tensor, low: float | int | None, high: float | int | None) -> Tensor:
+        """``min(max(x, low), high)``; None leaves a side open."""
+
+        def body(b: BodyBuilder, a: int) -> int:
+            if low is not None:
+                a = b("max", a, b.const(low, x.dtype))
+            return a if high is None else b("min", a, b.const(high, x.dtype))
+
+        return x if low is None and high is None else self.map(body, x)
+
+    # -- reductions, contractions, indexed access ---------------------------------------------------------------------
+
+    def reduce(self, op: str, x: Tensor, axes: Sequence[int], keepdims: bool = True) -> Tensor:
+        """``op`` in sum, max, min, prod, mean over ``axes``."""
+        kept = tuple(sorted({normalize_axis(a, x.rank, self.where) for a in axes}))
+        shape = tuple(1 if i in kept else d for i, d in enumerate(x.shape))
+        if not kept:
+            return x
+        if op == "mean":
+            count = elements([x.shape[a] for a in kept])
+            total = self.reduce("sum", x, kept)
+            scale = 1.0 / count if count else float("nan")
+            out = (
+                self.op("mul", total, self.like(scale, x))
+                if x.dtype.is_float
+                else self.op("div", total, self.like(count, x))
+            )
+        else:
+            out = self.emit(p.Reduce([x], op=op, axes=kept), (x.dtype, shape))[0]
+        return out if keepdims else self.squeeze(out, kept)
+
+    def argreduce(self, op: str, x: Tensor, axis: int, keepdims: bool = True) -> Tensor:
+        """Index (i64) of the extreme along ``axis``; see :class:`~MNN.ir.prims.ArgReduce`."""
+        axis = normalize_axis(axis, x.rank, self.where)
+        shape = tuple(1 if i == axis else d for i, d in enumerate(x.shape))
+        out = self.emit(p.ArgReduce([x], op=op, axis=axis), (DType.I64, shape))[0]
+        return out if keepdims else self.squeeze(out, [axis])
+
+    def matmul(self, x: Tensor, y: Tensor) -> Tensor:
+        """Matrix product with numpy's rules for vectors and batch dimensions."""
+        squeeze = [a for a, t in ((-2, x), (-1, y)) if t.rank == 1]
+        x = self.reshape(x, (1, *x.shape)) if x.rank == 1 else x
+        y = self.reshape(y, (*y.shape, 1)) if y.rank == 1 else y
+        rank = max(x.rank, y.rank)
+        x, y = (self.reshape(t, (1,) * (rank - t.rank) + t.shape) for t in (x, y))
+        if x.shape[-1] != y.shape[-2]:
+            raise ShapeError(f"{self.where}: cannot multiply {list(x.shape)} by {list(y.shape)}: inner sizes differ")
+        batch = broadcast(x.shape[:-2], y.shape[:-2], where=self.where)
+        narrow = x.dtype in (DType.I8, DType.U8)
+        if not narrow and x.dtype is not y.dtype:
+            raise ShapeError(f"{self.where}: cannot multiply {x.dtype.value} by {y.dtype.value}")
+        dtype = DType.I32 if narrow else x.dtype
+        out = self.emit(p.MatMul([x, y]), (dtype, (*batch, x.shape[-2], y.shape[-1])))[0]
+        return self.squeeze(out, squeeze) if squeeze else out
+
+    def conv(
+        self, x: Tensor, w: Tensor, strides: Sequence[int], dilations: Sequence[int], groups: int, pads: Sequence[int]
+    ) -> Tensor:
+        """Convolution with zero padding; ``pads``: begins of all spatial axes, then ends."""
+        spatial = x.rank - 2
+        if w.rank != x.rank or w.shape[1] * groups != x.shape[1] or groups < 1 or w.shape[0] % groups:
+            raise ShapeError(
+                f"{self.where}: input {list(x.shape)} does not fit weights {list(w.shape)} with {groups} group(s)"
+            )
+        x = self.pad(x, (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:]))
+        out = self._window_shape(x, w.shape[2:], strides, dilations)
+        dtype = DType.I32 if x.dtype in (DType.I8, DType.U8) else x.dtype
+        prim = p.Conv([x, w], strides=tuple(strides), dilations=tuple(dilations), groups=groups)
+        return self.emit(prim, (dtype, (x.shape[0], w.shape[0], *out)))[0]
+
+    def window(
+        self, op: str, x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+    ) -> Tensor:
+        """Windows of an already padded input reduced with ``op`` (sum or max)."""
+        out = self._window_shape(x, kernel, strides, dilations)
+        prim = p.Window([x], op=op, kernel=tuple(kernel), strides=tuple(strides), dilations=tuple(dilations))
+        return self.emit(prim, (x.dtype, (*x.shape[:2], *out)))[0]
+
+    def _window_shape(
+        self, x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+    ) -> tuple[int, ...]:
+        if any(v < 1 for v in (*kernel, *strides, *dilations)):
+            raise ShapeError(
+                f"{self.where}: kernel {kernel}, strides {strides}, dilations {dilations} must be positive"
+            )
+        spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
+        out = tuple((n - s) // t + 1 for n, s, t in zip(x.shape[2:], spans, strides, strict=True))
+        if any(n < s for n, s in zip(x.shape[2:], spans, strict=True)):
+            raise ShapeError(f"{self.where}: window {tuple(spans)} is larger than the padded input {list(x.shape)}")
+        return out
+
+    def gather(
+        self, data: Tensor, indices: Sequence[Tensor], indexed: Sequence[int], walk: Sequence[int], shape: Sequence[int]
+    ) -> Tensor:
+        """General indexed read; see :class:`~MNN.ir.prims.Gather`. Indices broadcast to ``shape``."""
+        prim = p.Gather([data, *indices], indexed=tuple(indexed), walk=tuple(walk))
+        return self.emit(prim, (data.dtype, tuple(shape)))[0]
+
+    def take(self, data: Tensor, indices: Tensor, axis: int) -> Tensor:
+        """numpy's ``take``: the output's shape is ``data`` with ``axis`` replaced by the shape of ``indices``."""
+        axis = normalize_axis(axis, data.rank, self.where)
+        r = indices.rank
+        shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
+        index = self.reshape(indices, (1,) * axis + indices.shape + (1,) * (data.rank - axis - 1))
+        walk = [-1 if d == axis else d if d < axis else d + r - 1 for d in range(data.rank)]
+        return self.gather(data, [index], [axis], walk, shape)
+
+    def scatter(
+        self,
+        op: str,
+        data: Tensor,
+        updates: Tensor,
+        indices: Sequence[Tensor],
+        indexed: Sequence[int],
+        walk: Sequence[int],
+    ) -> Tensor:
+        """General indexed write; see :class:`~MNN.ir.prims.Scatter`."""
+        prim = p.Scatter([data, updates, *indices], op=op, indexed=tuple(indexed), walk=tuple(walk))
+        return self.emit(prim, (data.dtype, data.shape))[0]
+
+    def scan(self, op: str, x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
+        """Running ``op`` along ``axis``; see :class:`~MNN.ir.prims.Scan`."""
+        axis = normalize_axis(axis, x.rank, self.where)
+        return self.emit(p.Scan([x], op=op, axis=axis, exclusive=exclusive, reverse=reverse), (x.dtype, x.shape))[0]
+
+    def host(
+        self,
+        label: str,
+        fn: p.HostFunction,
+        inputs: Sequence[Tensor],
+        *types: tuple[DType, tuple[int, ...]],
+        pure: bool = True,
+    ) -> list[Tensor]:
+        """A numpy function with declared output types."""
+        return self.emit(p.Host(list(inputs), fn=fn, label=label, pure=pure), *types)
