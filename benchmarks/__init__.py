@@ -1,0 +1,1 @@
+"""Benchmark models and comparisons with other engines; not part of the installed package."""

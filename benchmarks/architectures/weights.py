@@ -1,0 +1,51 @@
+"""Seeded random weights that keep activations in the range a trained network has."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+
+def randomise(model: nn.Module, seed: int, *calibration: torch.Tensor) -> nn.Module:
+    """Give ``model`` random weights and return it in evaluation mode.
+
+    Convolutions and linear layers get zero-mean weights of variance gain/fan-in (He et al. 2015). Batch norms get
+    scales in 0.5..1.5 and shifts of deviation 0.2, and their running statistics are *measured* on the calibration
+    inputs layer by layer, as training would leave them, so that no activation explodes or dies out.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
+    with torch.no_grad():
+        for module in model.modules():
+            _fill(module, generator)
+        if norms:
+            for norm in norms:
+                norm.momentum = None  # cumulative mean instead of a moving one
+                norm.reset_running_stats()
+            model.train()
+            model(*calibration)
+    return model.eval()
+
+
+def noise(seed: int, *shape: int) -> torch.Tensor:
+    """Standard normal float32 data of the given shape, for calibration."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def _fill(module: nn.Module, generator: torch.Generator) -> None:
+    if isinstance(module, nn.Conv2d):
+        fan_in = module.weight[0].numel()
+        module.weight.normal_(0.0, math.sqrt(2.0 / fan_in), generator=generator)
+        if module.bias is not None:
+            module.bias.normal_(0.0, 0.05, generator=generator)
+    elif isinstance(module, nn.Linear):
+        module.weight.normal_(0.0, math.sqrt(1.0 / module.in_features), generator=generator)
+        if module.bias is not None:
+            module.bias.normal_(0.0, 0.05, generator=generator)
+    elif isinstance(module, nn.Embedding):
+        module.weight.normal_(0.0, 0.5, generator=generator)
+    elif isinstance(module, (nn.BatchNorm2d, nn.LayerNorm)):
+        module.weight.uniform_(0.5, 1.5, generator=generator)
+        module.bias.normal_(0.0, 0.2, generator=generator)
