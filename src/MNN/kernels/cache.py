@@ -1,0 +1,138 @@
+"""The disk cache of compiled kernels: one checked file per kernel in a folder that only its user can write.
+
+An entry's name is a hash of everything its object depends on (see ``MNN.kernels.library``). The file is
+``magic, sha256(key + object), object``; it is verified before use, and an entry that fails (truncated, altered, moved
+from another name, owned by someone else) counts as absent and is written again. Writes go to a temporary file that is
+renamed into place, so two processes may write the same entry at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import stat
+import sys
+import tempfile
+import warnings
+
+_MAGIC = b"MNNOBJ1\n"
+_LIMIT = 512 << 20
+
+
+def default_folder() -> pathlib.Path:
+    """``$MNN_CACHE_DIR``, else ``mnn`` in the user's cache folder of this system."""
+    chosen = os.environ.get("MNN_CACHE_DIR")
+    if chosen:
+        return pathlib.Path(chosen).expanduser()
+    if sys.platform == "win32":
+        return pathlib.Path(os.environ.get("LOCALAPPDATA") or pathlib.Path.home()) / "mnn" / "cache"
+    if sys.platform == "darwin":
+        return pathlib.Path.home() / "Library" / "Caches" / "mnn"
+    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "mnn"
+
+
+class Cache:
+    """Objects by key in ``folder``; ``Cache(None)`` keeps nothing. A folder that cannot be trusted or written turns the
+    cache off with a warning: kernels are then compiled anew in every process."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None) -> None:
+        self.folder = None if folder is None else pathlib.Path(folder) / "objects"
+        self._pruned = False
+        if self.folder is None:
+            return
+        try:
+            for missing in [p for p in (*reversed(self.folder.parents), self.folder) if not p.exists()]:
+                missing.mkdir(mode=0o700, exist_ok=True)  # mkdir's own parents=True would make them with the umask
+            problem = _untrusted(self.folder.resolve())
+        except OSError as error:
+            problem = str(error)
+        if problem:
+            self._off(problem)
+
+    @staticmethod
+    def default() -> Cache:
+        """The cache in :func:`default_folder`."""
+        return Cache(default_folder())
+
+    def _off(self, problem: str) -> None:
+        warnings.warn(f"the kernel cache {self.folder} is not used: {problem}", RuntimeWarning, stacklevel=3)
+        self.folder = None
+
+    def get(self, key: str) -> bytes | None:
+        """The object stored under ``key`` (a file-name-safe text), or None."""
+        if self.folder is None:
+            return None
+        try:
+            handle = os.open(self.folder / f"{key}.o", os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        except OSError:  # absent, or a link that someone planted
+            return None
+        with open(handle, "rb") as file:
+            info = os.fstat(handle)
+            if not stat.S_ISREG(info.st_mode) or _owned_by_others(info) or info.st_size > _LIMIT:
+                return None
+            data = file.read()
+        start = len(_MAGIC) + 32
+        if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != _digest(key, data[start:]):
+            return None
+        return data[start:]
+
+    def put(self, key: str, data: bytes) -> None:
+        """Stores an object. Failing to (disk full, read-only) warns once and turns the cache off."""
+        if self.folder is None:
+            return
+        try:
+            handle, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")
+            try:
+                with open(handle, "wb") as file:
+                    file.write(_MAGIC + _digest(key, data) + data)
+                os.replace(name, self.folder / f"{key}.o")
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(name)
+                raise
+            if not self._pruned:
+                self._pruned = True
+                self.prune()
+        except OSError as error:
+            self._off(str(error))
+
+    def prune(self, limit: int = _LIMIT) -> None:
+        """Deletes the entries written longest ago until at most ``limit`` bytes are left."""
+        if self.folder is None:
+            return
+        entries = []
+        for path in self.folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # another process prunes too
+                info = path.stat()
+                entries.append((info.st_mtime, info.st_size, path))
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= limit:
+                break
+            path.unlink(missing_ok=True)
+            total -= size
+
+
+def _digest(key: str, data: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\0" + data).digest()
+
+
+def _owned_by_others(info: os.stat_result) -> bool:
+    return hasattr(os, "geteuid") and (info.st_uid != os.geteuid() or bool(info.st_mode & 0o022))
+
+
+def _untrusted(folder: pathlib.Path) -> str:
+    """Why code must not be loaded from this folder, or nothing."""
+    if not hasattr(os, "geteuid"):  # Windows: the user's own profile is private by default
+        return ""
+    if _owned_by_others(folder.stat()):
+        return "others own it or can write to it (chmod 700 it, or set MNN_CACHE_DIR to a private folder)"
+    for parent in folder.parents:
+        info = parent.stat()
+        if info.st_uid not in (0, os.geteuid()):
+            return f"its parent {parent} belongs to another user"
+        if info.st_mode & 0o022 and not info.st_mode & stat.S_ISVTX:
+            return f"its parent {parent} can be written by others"
+    return ""

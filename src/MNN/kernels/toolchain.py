@@ -1,0 +1,134 @@
+"""From LLVM IR text to machine code: optimise, emit an object, load it, and look at the assembly.
+
+Kernels arrive already shaped (registers tiled, loops vectorised), so the pass pipeline is short: it cleans up addresses
+and redundancy and leaves the loops alone. Objects use the small, position-independent code model: JITLink keeps each
+object's code and constants together, and the same object can be linked into a shared library.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import re
+import threading
+from collections.abc import Mapping
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from MNN.kernels.spec import ENTRY
+from MNN.targets.base import Target
+
+CODEGEN_LEVEL = 2
+LOCK = threading.RLock()
+"""Held around everything that touches LLVM's shared state. Re-made in a forked child."""
+_ENTRY = re.compile(rf"^(define\b[^@\n]*@){ENTRY}\(", re.MULTILINE)
+_COUNTER = itertools.count()
+
+
+def _after_fork() -> None:
+    global LOCK
+    LOCK = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+@functools.cache
+def _initialize(native: bool) -> None:
+    if native:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()  # for inline assembly
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+
+
+@functools.cache
+def _machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
+    _initialize(True)
+    if triple.split("-")[0] != llvm.get_process_triple().split("-")[0]:
+        _initialize(False)
+    found = llvm.Target.from_triple(triple)
+    return found.create_target_machine(cpu, features, CODEGEN_LEVEL, reloc="pic", codemodel="small", jit=True)
+
+
+def machine(target: Target) -> llvm.TargetMachine:
+    """LLVM's code generator for a target; made once."""
+    return _machine(target.triple, target.cpu, target.feature_string)
+
+
+def version() -> str:
+    """The versions of LLVM and llvmlite, as part of the key of everything they produced."""
+    return f"llvm {'.'.join(map(str, llvm.llvm_version_info))} llvmlite {llvmlite.__version__}"
+
+
+def rename_entry(ir: str, symbol: str) -> str:
+    """The module with its ``@kernel`` called ``@symbol``, so that many kernels can be linked together."""
+    renamed, count = _ENTRY.subn(rf"\g<1>{symbol}(", ir)
+    if count != 1:
+        raise ValueError(f"a kernel module must define @{ENTRY} exactly once, this one does {count} times")
+    return renamed
+
+
+def optimize(ir: str, target: Target) -> llvm.ModuleRef:
+    """Parses, verifies and optimises a module. Raises ``RuntimeError`` with LLVM's message for malformed IR."""
+    tm = machine(target)
+    module = llvm.parse_assembly(f'target triple = "{target.triple}"\n{ir}', llvm.create_context())
+    module.data_layout = str(tm.target_data)
+    module.verify()
+    builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_simplify_cfg_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_new_gvn_pass()
+    passes.add_simplify_cfg_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+    return module
+
+
+def compile_object(ir: str, target: Target) -> bytes:
+    """A relocatable object of the module, in the target's native format."""
+    with LOCK:
+        data: bytes = machine(target).emit_object(optimize(ir, target))
+        return data
+
+
+def assembly(ir: str, target: Target) -> str:
+    """The assembly text of the module, for people and for tests that count spills."""
+    with LOCK:
+        text: str = machine(target).emit_assembly(optimize(ir, target))
+        return text
+
+
+@functools.cache
+def _jit(triple: str, cpu: str, features: str, process: int) -> llvm.LLJIT:
+    del process  # a forked child gets its own
+    _initialize(True)
+    tm = llvm.Target.from_triple(triple).create_target_machine(
+        cpu, features, CODEGEN_LEVEL, reloc="pic", codemodel="small", jit=True
+    )
+    return llvm.create_lljit_compiler(tm, use_jit_link=os.name != "nt", suppress_errors=False)
+
+
+def link(objects: Mapping[str, bytes], target: Target) -> dict[str, int]:
+    """Loads objects, each defining the symbol it is listed under; gives addresses, valid for the process's life."""
+    if not objects:
+        return {}
+    with LOCK:
+        builder = llvm.JITLibraryBuilder()
+        for symbol, data in objects.items():
+            builder.add_object_img(data)
+            builder.export_symbol(symbol)
+        builder.add_current_process()  # memcpy and memset
+        jit = _jit(target.triple, target.cpu, target.feature_string, os.getpid())
+        tracker = builder.link(jit, f"kernels{next(_COUNTER)}")
+        addresses = {symbol: int(tracker[symbol]) for symbol in objects}
+        tracker.detach()  # never unloaded: workers may still stand in this code when Python shuts down
+        return addresses

@@ -1,0 +1,68 @@
+"""Choice of targets by features and by MNN_TARGET."""
+
+from __future__ import annotations
+
+import platform
+
+import pytest
+
+from MNN.errors import UnsupportedError
+from MNN.ir.dtype import DType
+from MNN.kernels import toolchain
+from MNN.kernels.lang import F32, Kernel
+from MNN.targets import families, host_target, named_target, target_names
+
+
+def test_lanes_and_keys() -> None:
+    avx512, neon = named_target("avx512"), named_target("neon")
+    assert (avx512.lanes(DType.F32), avx512.lanes(DType.I8), neon.lanes(DType.F64)) == (16, 64, 2)
+    assert len({named_target(n).key() for n in target_names()}) == len(target_names())
+    with pytest.raises(UnsupportedError, match=r"unknown target 'z80'.*avx2"):
+        named_target("z80")
+
+
+def test_features_decide_never_names() -> None:
+    x86 = families()["x86"]
+    avx2 = frozenset(x86.targets["avx2"].features)
+    assert x86.choose(frozenset(), None) is None
+    best = x86.choose(avx2 | {"avx512f", "avxvnni"}, None)  # AVX512 without BW, DQ, VL is not enough
+    assert best is not None
+    assert best.name == "avx2"
+    assert best.has("avxvnni")
+    full = frozenset(x86.targets["avx512"].features) | {"avx512vnni", "amx-tile", "amx-int8"}
+    chosen = x86.choose(full, None)
+    assert chosen is not None
+    assert chosen.has("amx-int8")
+    bounded = x86.choose(full, "sse4.1")
+    assert bounded is not None
+    assert bounded.name == "sse4.1"
+    assert not bounded.has("avx2")
+    arm = families()["aarch64"].choose(frozenset({"fullfp16", "dotprod", "i8mm"}), None)
+    assert arm is not None
+    assert (arm.name, arm.has("i8mm")) == ("neon-fp16", True)
+
+
+def test_environment_lowers_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MNN_TARGET", raising=False)
+    best = host_target()
+    weakest = next(iter(families()[best.family].targets))
+    monkeypatch.setenv("MNN_TARGET", weakest)
+    assert host_target().name == weakest
+    monkeypatch.setenv("MNN_TARGET", "altivec")
+    with pytest.raises(UnsupportedError, match="MNN_TARGET is 'altivec'"):
+        host_target()
+    monkeypatch.setenv("MNN_TARGET", "neon" if platform.machine() == "x86_64" else "avx2")
+    with pytest.raises(UnsupportedError, match="no target of this machine"):
+        host_target()
+
+
+@pytest.mark.parametrize("name", target_names())
+def test_every_target_compiles(name: str) -> None:
+    k = Kernel(("x", "y", "n"))
+    with k.b.loop(0, k.slot("n"), 4) as loop:
+        x = k.b.load(F32.vec(4), k.b.gep(k.pointer("x"), F32, loop.index))
+        k.b.store(x + 1.0, k.b.gep(k.pointer("y"), F32, loop.index))
+    target = named_target(name)
+    data = toolchain.compile_object(k.finish(), target)
+    machine = int.from_bytes(data[18:20], "little")
+    assert (data[:4], machine) == (b"\x7fELF", {"x86": 62, "aarch64": 183}[target.family])
