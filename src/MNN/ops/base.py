@@ -1,8 +1,8 @@
 """What an operator is, and the registry that files of this room fill.
 
 An operator is one class: its name (an OpType of MNN, or its own name when MNN has none), its attributes with defaults,
-and :meth:`Operator.lower`, which states its meaning in primitives. The shape rule follows from the primitives. Operators
-whose output shape depends on data, or that have no tensor form at all, are :class:`EagerOperator` instead.
+and :meth:`Operator.lower`, which states its meaning in primitives. The shape rule follows from the primitives.
+Operators whose output shape depends on data, or that have no tensor form at all, are :class:`EagerOperator` instead.
 """
 
 from __future__ import annotations
