@@ -1,0 +1,1 @@
+"""Tests of MNN; rooms here mirror the rooms of src/MNN."""

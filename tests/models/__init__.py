@@ -1,0 +1,1 @@
+"""Real trained models: how to fetch them and what a right answer is."""
