@@ -1,0 +1,76 @@
+"""Aligned memory blocks and numpy views into them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from MNN.errors import RunError
+
+ALIGNMENT = 64
+"""Bytes: one cache line, and the widest vector register of any supported processor."""
+
+
+def aligned_bytes(nbytes: int, alignment: int = ALIGNMENT, zero: bool = False) -> NDArray[np.uint8]:
+    """A uint8 array of ``nbytes`` whose address is a multiple of ``alignment``.
+
+    The memory belongs to this process alone: a fork gets its own copy. Raises ``RunError`` when it cannot be had.
+    """
+    if nbytes < 0:
+        raise ValueError(f"a memory block cannot have {nbytes} bytes")
+    try:
+        block = (np.zeros if zero else np.empty)(nbytes + alignment, np.uint8)
+    except (MemoryError, ValueError) as error:  # numpy says ValueError beyond the address space
+        raise RunError(
+            f"cannot allocate {nbytes / 2**20:.1f} MiB of working memory; use smaller inputs or a smaller batch"
+        ) from error
+    start = -block.ctypes.data % alignment
+    return block[start : start + nbytes]
+
+
+class Arena:
+    """One block of memory that the tensors of a program share by plan; 64-byte aligned, contents undefined at first."""
+
+    __slots__ = ("_block", "address", "nbytes")
+
+    def __init__(self, nbytes: int) -> None:
+        self._block = aligned_bytes(nbytes)
+        self.nbytes = nbytes
+        self.address: int = self._block.ctypes.data
+
+    def view(
+        self, offset: int, shape: Sequence[int], dtype: DTypeLike, strides: Sequence[int] | None = None
+    ) -> NDArray[Any]:
+        """The array of this shape at ``offset`` bytes; ``strides`` in bytes (non-negative), default contiguous.
+
+        The view keeps the memory alive. Raises ``ValueError`` when it would leave the block or be misaligned.
+        """
+        kind = np.dtype(dtype)
+        sizes = tuple(int(n) for n in shape)
+        if offset < 0 or any(n < 0 for n in sizes):
+            raise ValueError(f"offset {offset} and shape {sizes} must not be negative")
+        if offset % kind.alignment:
+            raise ValueError(f"offset {offset} is not a multiple of {kind.alignment}, the alignment of {kind}")
+        if strides is None:
+            extent = math.prod(sizes) * kind.itemsize
+        else:
+            if len(strides) != len(sizes) or any(s < 0 or s % kind.alignment for s in strides):
+                raise ValueError(f"strides {tuple(strides)} do not fit shape {sizes} of {kind}")
+            steps = zip(sizes, strides, strict=True)
+            extent = 0 if 0 in sizes else sum((n - 1) * s for n, s in steps) + kind.itemsize
+        if offset + extent > self.nbytes:
+            raise ValueError(f"a view of {extent} bytes at {offset} leaves the block of {self.nbytes} bytes")
+        if extent == 0:
+            return np.empty(sizes, kind)
+        array: NDArray[Any] = np.ndarray(sizes, kind, self._block, offset, None if strides is None else tuple(strides))
+        return array
+
+    def at(self, offset: int) -> int:
+        """The absolute address of a byte of the block."""
+        if not 0 <= offset <= self.nbytes:
+            raise ValueError(f"offset {offset} is outside of the block of {self.nbytes} bytes")
+        return self.address + offset

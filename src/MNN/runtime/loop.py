@@ -1,0 +1,68 @@
+"""The native loop as callable functions, compiled or taken from the kernel cache once per process."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from MNN.kernels.cache import Cache
+from MNN.kernels.library import Library
+from MNN.runtime.loop_ir import FRAME, FRAME_BYTES, PARTS, LoopSpec, has_clock
+from MNN.targets.base import Target, host_target
+
+NativeFunction = Callable[[int, int, int, "int | None"], None]
+# The interpreter lock is released during calls. Addresses are passed as plain integers.
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_FRAME_ONLY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+@dataclasses.dataclass(frozen=True)
+class LoopFunctions:
+    """``run(frame)``, ``worker(pool, number, 0, None)`` and ``spin(pool, count, yielding, None)``."""
+
+    run: Callable[[int], None]
+    worker: NativeFunction
+    spin: NativeFunction
+    clock: bool
+    """Whether ``run`` takes time stamps on this processor."""
+
+
+def load_loop(target: Target, cache: Cache | None) -> LoopFunctions:
+    """The loop for a target that this machine can run."""
+    run, worker, spin = Library(target, cache).load([LoopSpec(part) for part in PARTS])
+    return LoopFunctions(_FRAME_ONLY(run), _KERNEL(worker), _KERNEL(spin), has_clock(target))
+
+
+@functools.cache
+def loop_functions() -> LoopFunctions:
+    """The loop for this machine. It is the same for every program, so it always goes through the default cache."""
+    return load_loop(host_target(), Cache.default())
+
+
+@functools.cache
+def clock_tick_ns() -> float:
+    """Nanoseconds per tick of the native clock, measured once against the system's over 10 ms."""
+    frame = np.zeros(FRAME_BYTES // 8, np.int64)
+    ticks = np.zeros(1, np.int64)
+    frame[FRAME["times"] // 8] = ticks.ctypes.data
+    run = loop_functions().run
+
+    def now() -> tuple[int, int]:
+        # No commands: the loop only stores one time stamp. Bracketed, so that a pause of this thread shows.
+        best = (1 << 62, 0, 0)
+        for _ in range(5):
+            before = time.perf_counter_ns()
+            run(frame.ctypes.data)
+            after = time.perf_counter_ns()
+            best = min(best, (after - before, (before + after) // 2, int(ticks[0])))
+        return best[1], best[2]
+
+    start_ns, start = now()
+    time.sleep(0.01)
+    end_ns, end = now()
+    return (end_ns - start_ns) / max(end - start, 1)

@@ -1,0 +1,265 @@
+"""A program as the native loop sees it: a table of commands, their arguments, and one call that runs them all."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from MNN.errors import RunError
+from MNN.runtime.arena import ALIGNMENT, aligned_bytes
+from MNN.runtime.loop import clock_tick_ns, loop_functions
+from MNN.runtime.loop_ir import FRAME, FRAME_BYTES
+from MNN.runtime.pool import MAX_THREADS, pool_for
+
+HostFunction = Callable[[NDArray[np.int64], int, int], None]
+"""A command in Python: called with its arguments (a live view) and the blocks ``begin <= b < end`` to do."""
+
+_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_MOST_CHUNKS = 1 << 31
+_ERRORS = {1: "an index in the data is out of range"}
+
+
+class Command(NamedTuple):
+    """One row of the table.
+
+    ``blocks`` blocks are handed out in chunks of ``grain``; a command with ``blocks <= grain`` runs in one thread.
+    """
+
+    function: int | HostFunction
+    """Address of a kernel, or a Python function."""
+    args: Sequence[int]
+    """The kernel's i64 arguments; addresses must stay valid as long as the program."""
+    blocks: int
+    grain: int
+    label: str = ""
+    """What messages call the command: the node it came from."""
+
+
+class RunContext:
+    """The words through which commands and the loop talk. Made before the program where kernels need its address."""
+
+    __slots__ = ("_memory", "address", "exception", "words")
+
+    def __init__(self) -> None:
+        self._memory = aligned_bytes(FRAME_BYTES, 2 * ALIGNMENT, zero=True)
+        self.address: int = self._memory.ctypes.data
+        self.words: NDArray[np.int64] = self._memory.view(np.int64)
+        self.exception: BaseException | None = None
+
+    @property
+    def error_address(self) -> int:
+        """Where a kernel stores a code (integer of up to 8 bytes, not 0; 1 = index out of range) to fail the run."""
+        return self.address + FRAME["error"]
+
+
+class NativeProgram:
+    """Commands ready to run. ``run`` makes one native call and allocates nothing once a thread count has been used.
+
+    One run at a time per program (its commands share memory): a second Python thread waits for the first. Different
+    programs run at the same time and share the workers.
+    """
+
+    def __init__(
+        self,
+        commands: Sequence[Command | tuple[int | HostFunction, Sequence[int], int, int]],
+        *,
+        scratch_bytes: int = 0,
+        context: RunContext | None = None,
+        keep: object = None,
+    ) -> None:
+        """``scratch_bytes``: the most scratch that any command needs per thread. ``keep``: whatever owns the memory
+        that arguments point to (arena, weights); held as long as the program."""
+        rows = [command if isinstance(command, Command) else Command(*command) for command in commands]
+        self.context = context or RunContext()
+        self.labels = [row.label for row in rows]
+        self.keep = keep
+        self._count = len(rows)
+        self._hosts: list[Any] = []
+        self._parallel: bool | None = None  # some command may be shared; None: not known
+        self._lock = threading.Lock()
+        self._owner = 0
+        starts = np.cumsum([0] + [len(row.args) for row in rows])
+        self._args = aligned_bytes(max(8 * int(starts[-1]), 8)).view(np.int64)
+        self._views = [self._args[a:b] for a, b in itertools.pairwise(starts)]
+        self._table: NDArray[np.int64] = aligned_bytes(32 * max(len(rows), 1)).view(np.int64).reshape(-1, 4)
+        for i, row in enumerate(rows):
+            self._views[i][:] = row.args
+            self._table[i, 0] = row.function if isinstance(row.function, int) else self._host(i, row.function)
+            self._table[i, 1] = self._args.ctypes.data + 8 * int(starts[i])
+            self.set_blocks(i, row.blocks, row.grain)
+        self._stride = -(-scratch_bytes // 128) * 128
+        self._scratch = aligned_bytes(0)
+        words = self.context.words
+        words[FRAME["table"] // 8] = self._table.ctypes.data
+        words[FRAME["last"] // 8] = self._count
+        words[FRAME["stride"] // 8] = self._stride
+        words[FRAME["threads"] // 8] = 0
+        self._loop = loop_functions()
+        self._run = self._loop.run
+        self._frame = self.context.address
+        self._stopped = ctypes.c_int64.from_address(self._frame + FRAME["stopped"])
+        self._threads: int | None = None  # what the frame is set up for
+        self._pool: object = None
+        _PROGRAMS.add(self)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def args(self, index: int) -> NDArray[np.int64]:
+        """The arguments of a command, writable: for inputs that move, or extents of a new input size."""
+        return self._views[index]
+
+    def set_blocks(self, index: int, blocks: int, grain: int) -> None:
+        """Changes how many blocks a command has, and how many are handed out at a time."""
+        if blocks < 0:
+            raise ValueError(f"command {index} cannot have {blocks} blocks")
+        self._table[index, 2] = blocks
+        self._table[index, 3] = max(grain, 1, -(-blocks // _MOST_CHUNKS))
+        self._parallel = None
+
+    def run(self, threads: int = 1) -> None:
+        """Runs all commands on up to ``threads`` threads, this one included.
+
+        Raises what a host command raised, or ``RunError`` when a kernel reported an error in the data; commands after
+        that one have not run.
+        """
+        self._enter()
+        try:
+            if threads != self._threads or threads > 1:
+                self._prepare(threads)
+            self._run(self._frame)
+            if self._stopped.value != self._count:
+                self._fail()
+        finally:
+            self._leave()
+
+    def run_range(self, first: int, last: int, threads: int = 1) -> None:
+        """Runs the commands ``first <= i < last``; raises like :meth:`run`."""
+        self._enter()
+        try:
+            self._run_range(first, last, threads)
+        finally:
+            self._leave()
+
+    def profile(self, threads: int = 1) -> NDArray[np.float64]:
+        """Runs all commands; gives the nanoseconds that each took, float64 of shape (commands,)."""
+        self._enter()
+        try:
+            if not self._loop.clock:
+                return self._profile_in_steps(threads)
+            tick = clock_tick_ns()
+            ticks = np.zeros(self._count + 1, np.int64)
+            self.context.words[FRAME["times"] // 8] = ticks.ctypes.data
+            try:
+                self._run_range(0, self._count, threads)
+            finally:
+                self.context.words[FRAME["times"] // 8] = 0
+            return np.diff(ticks) * tick
+        finally:
+            self._leave()
+
+    def _profile_in_steps(self, threads: int) -> NDArray[np.float64]:
+        result = np.zeros(self._count)
+        for i in range(self._count):
+            start = time.perf_counter_ns()
+            self._run_range(i, i + 1, threads)
+            result[i] = time.perf_counter_ns() - start
+        return result
+
+    def _run_range(self, first: int, last: int, threads: int) -> None:
+        if not 0 <= first <= last <= self._count:
+            raise ValueError(f"commands {first} to {last} are outside of this program of {self._count}")
+        words = self.context.words
+        words[FRAME["first"] // 8], words[FRAME["last"] // 8] = first, last
+        try:
+            self._prepare(threads)
+            self._run(self._frame)
+            if self._stopped.value != last:
+                self._fail()
+        finally:
+            words[FRAME["first"] // 8], words[FRAME["last"] // 8] = 0, self._count
+
+    def _enter(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            if self._owner == threading.get_ident():
+                raise RunError("a program was run from within one of its own commands")
+            self._lock.acquire()
+        self._owner = threading.get_ident()
+
+    def _leave(self) -> None:
+        self._owner = 0
+        self._lock.release()
+
+    def _prepare(self, threads: int) -> None:
+        """Brings the frame's thread count, pool and scratch memory up to date."""
+        if not 1 <= threads <= MAX_THREADS:
+            raise RunError(f"the number of threads is {threads}; it must be from 1 to {MAX_THREADS}")
+        if self._parallel is None:
+            self._parallel = bool((self._table[: self._count, 2] > self._table[: self._count, 3]).any())
+        pool = pool_for(threads) if threads > 1 and self._parallel else None
+        if threads == self._threads and pool is self._pool:
+            return
+        words = self.context.words
+        if self._scratch.nbytes < threads * self._stride:
+            self._scratch = aligned_bytes(threads * self._stride)
+        words[FRAME["scratch"] // 8] = self._scratch.ctypes.data
+        words[FRAME["threads"] // 8] = threads
+        words[FRAME["pool"] // 8] = pool.address if pool is not None else 0
+        self._threads, self._pool = threads, pool
+
+    def _fail(self) -> None:
+        """Raises for a run that ended early, and makes the context fit for the next."""
+        words, context = self.context.words, self.context
+        index, code = int(self._stopped.value), int(words[FRAME["error"] // 8])
+        words[FRAME["error"] // 8] = words[FRAME["abort"] // 8] = 0
+        exception, context.exception = context.exception, None
+        if exception is not None:
+            raise exception
+        what = _ERRORS.get(code, f"a kernel reported the error {code}")
+        raise RunError(f"{self.labels[index] or f'command {index}'}: {what}; check the values of the model's inputs")
+
+    def _host(self, index: int, function: HostFunction) -> int:
+        """The address of a native function that calls ``function`` and stops the run if that raises."""
+        context, args = self.context, self._views[index]
+        abort = FRAME["abort"] // 8
+
+        def call(_args: int, begin: int, end: int, _scratch: int) -> None:
+            if context.words[abort]:
+                return
+            try:
+                function(args, begin, end)
+            except BaseException as error:  # noqa: BLE001  (native code cannot pass it on; run() raises it again)
+                context.exception = error
+                context.words[abort] = 1
+
+        callback = _CALLBACK(call)
+        self._hosts.append(callback)
+        return ctypes.cast(callback, ctypes.c_void_p).value or 0
+
+    def _reset_lock(self) -> None:
+        self._lock = threading.Lock()
+        self._owner = 0
+
+
+_PROGRAMS: weakref.WeakSet[NativeProgram] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    # A thread that is gone in the child may have held a lock. A child forked by a host command keeps its own.
+    me = threading.get_ident()
+    for program in list(_PROGRAMS):
+        if program._owner != me:
+            program._reset_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
