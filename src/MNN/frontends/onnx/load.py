@@ -1,0 +1,259 @@
+"""From an ONNX file to a graph: parse, verify, expand functions, infer types, convert every node."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import GraphProto, ModelProto, NodeProto
+
+from MNN.errors import FormatError, MNNError, UnsupportedError
+from MNN.frontends.onnx.context import Context, ModelInfo
+from MNN.frontends.onnx.functions import Expander, clear_opset_marks, node_opset
+from MNN.frontends.onnx.infer import all_types, describe, infer, skeleton, value_infos
+from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.registry import canonical_domain, find
+from MNN.frontends.onnx.tensors import DTYPES, array_of, type_name
+from MNN.frontends.onnx.verify import subgraphs, verify_graph, verify_node
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Value
+
+MAX_EXPANSIONS = 8
+"""How often standard functions may expand into standard functions."""
+
+
+def load(source: str | os.PathLike[str] | bytes | ModelProto) -> Graph:
+    """The graph of an ONNX model given as a path, as the file's bytes or as a ``ModelProto`` (which is not changed).
+
+    Tensors keep their ONNX names. ``Graph.meta`` holds ``source``, ``opsets``, ``producer``, ``metadata`` and, for
+    inputs and outputs that are not plain tensors, ``kinds`` (name to "sequence" or "optional").
+
+    Raises :class:`~MNN.errors.FormatError` for malformed models, and
+    :class:`~MNN.frontends.onnx.support.UnsupportedModelError`, which lists everything the engine cannot do.
+    """
+    model, folder = _read(source)
+    opsets = _opsets(model)
+    if not model.HasField("graph"):
+        raise FormatError("the file holds no graph; is it an ONNX model?")
+    verify_graph(model.graph)
+    info = ModelInfo(opsets, folder, taken=_names(model))
+    arrays = _initializers(model.graph, info)
+    proto = _prepare(skeleton(model, arrays), info)
+    return _Loader(info, arrays).convert_model(model, proto)
+
+
+def _read(source: str | os.PathLike[str] | bytes | ModelProto) -> tuple[ModelProto, Path | None]:
+    if isinstance(source, ModelProto):
+        return source, None
+    folder, name = None, "model"
+    if isinstance(source, bytes):
+        data = source
+    else:
+        path = Path(source)
+        folder, name = path.parent, str(path)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise MNNError(f"cannot read '{path}': {error.strerror or error}") from error
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except (DecodeError, ValueError, RecursionError) as error:
+        raise FormatError(f"'{name}' is not an ONNX model: {error}") from error
+    return model, folder
+
+
+def _opsets(model: ModelProto) -> dict[str, int]:
+    opsets: dict[str, int] = {}
+    for entry in model.opset_import:
+        domain = canonical_domain(entry.domain)
+        if entry.version < 1 or opsets.get(domain, entry.version) != entry.version:
+            raise FormatError(f"opset {entry.version} of domain '{entry.domain}' is not possible or listed twice")
+        opsets[domain] = int(entry.version)
+    if not opsets:
+        raise FormatError("the model names no opset; is it an ONNX model?")
+    newest = int(onnx.defs.onnx_opset_version())
+    if opsets.get("", 1) > newest:
+        raise UnsupportedError(
+            f"the model uses ONNX opset {opsets['']}, the installed onnx package knows up to {newest}: "
+            "upgrade onnx, or export the model with an older opset"
+        )
+    return opsets
+
+
+def _names(model: ModelProto) -> set[str]:
+    """Every tensor and node name of the model."""
+    names: set[str] = set()
+
+    def visit(graph: GraphProto) -> None:
+        names.update(v.name for v in (*graph.input, *graph.initializer))
+        for node in graph.node:
+            names.update((node.name, *node.input, *node.output))
+            for attribute in node.attribute:
+                for sub in subgraphs(attribute):
+                    visit(sub)
+
+    visit(model.graph)
+    return names
+
+
+def _initializers(graph: GraphProto, info: ModelInfo) -> dict[str, np.ndarray]:
+    """Constants by name; those of unsupported types are reported and left out."""
+    arrays: dict[str, np.ndarray] = {}
+    for tensor in graph.initializer:
+        try:
+            arrays[tensor.name] = array_of(tensor, info.folder, f"initializer '{tensor.name}'")
+        except UnsupportedError as error:
+            info.report.form(tensor.name, "initializer", "", info.opsets.get("", 0), error)
+    for sparse in graph.sparse_initializer:
+        reason = UnsupportedError(f"sparse initializer '{sparse.values.name}': store it as a dense tensor")
+        info.report.form(sparse.values.name, "initializer", "", info.opsets.get("", 0), reason)
+    return arrays
+
+
+def _prepare(model: ModelProto, info: ModelInfo) -> GraphProto:
+    """Functions expanded, types inferred."""
+
+    def unique(stem: str) -> str:
+        name, count = stem, 1
+        while name in info.taken:
+            count += 1
+            name = f"{stem}_{count}"
+        info.taken.add(name)
+        return name
+
+    def wanted(op: str, domain: str, opset: int) -> bool:
+        return find(op, domain, opset) is None
+
+    clear_opset_marks(model.graph)
+    expander = Expander(unique)
+    if model.functions:
+        expander.expand_local(model)
+        del model.functions[:]
+        verify_graph(model.graph)
+    _verify_nodes(model.graph, info)
+    model = infer(model)
+    for _ in range(MAX_EXPANSIONS):
+        if not expander.expand_standard(model.graph, info.opsets, all_types(model.graph), wanted):
+            break
+        model = infer(model)
+    return model.graph
+
+
+def _verify_nodes(graph: GraphProto, info: ModelInfo) -> None:
+    for node in graph.node:
+        opset = node_opset(node, info.opsets)
+        if canonical_domain(node.domain) == "" and not opset:
+            raise FormatError(f"node '{node.name}' ({node.op_type}): the model names no opset of the ONNX domain")
+        verify_node(node, opset)
+        for attribute in node.attribute:
+            for sub in subgraphs(attribute):
+                _verify_nodes(sub, info)
+
+
+class _Loader:
+    """Converts graphs of one model."""
+
+    def __init__(self, info: ModelInfo, arrays: dict[str, np.ndarray]) -> None:
+        self.info = info
+        self.arrays = arrays
+        info.convert_graph = self.convert_graph
+
+    def convert_model(self, model: ModelProto, proto: GraphProto) -> Graph:
+        self._list_unknown(proto)
+        graph = self.convert_graph(proto, None)
+        self.info.report.raise_if_any()
+        kinds = {v.name: str(v.type.WhichOneof("value")) for v in (*proto.input, *proto.output)}
+        graph.meta = {
+            "source": "ONNX",
+            "opsets": dict(self.info.opsets),
+            "producer": f"{model.producer_name} {model.producer_version}".strip(),
+            "metadata": {entry.key: entry.value for entry in model.metadata_props},
+            "kinds": {name: kind.removesuffix("_type") for name, kind in kinds.items() if kind in _KINDS},
+        }
+        return graph
+
+    def _list_unknown(self, graph: GraphProto) -> None:
+        for node in graph.node:
+            opset = node_opset(node, self.info.opsets)
+            if find(node.op_type, node.domain, opset) is None:
+                self.info.report.unknown_operator(_base(node), node.op_type, node.domain, opset)
+            for attribute in node.attribute:
+                for sub in subgraphs(attribute):
+                    self._list_unknown(sub)
+
+    def convert_graph(self, proto: GraphProto, parent: Context | None) -> Graph:
+        graph = Graph(name=proto.name)
+        ctx = Context(self.info, graph, parent)
+        for value in value_infos(proto):
+            ctx.add_hint(value.name, *describe(value.name, value.type))
+        self._constants(ctx, proto, parent)
+        for value in proto.input:
+            if value.name in ctx.scope:  # an initializer gives its default; defaults are constants here
+                continue
+            made = Value(value.name, *ctx.hint(value.name))
+            code = value.type.tensor_type.elem_type
+            if value.type.WhichOneof("value") == "tensor_type" and code and code not in DTYPES:
+                error = UnsupportedError(f"input '{value.name}' has the element type {type_name(code)}")
+                self.info.report.form(value.name, "input", "", self.info.opsets.get("", 0), error)
+            ctx.scope[value.name] = made
+            graph.inputs.append(made)
+        for node in proto.node:
+            self._convert_node(ctx, node)
+        for value in proto.output:
+            found = ctx.lookup(value.name)
+            if found is None:
+                raise FormatError(f"graph '{proto.name}': nothing makes output '{value.name}'")
+            graph.outputs.append(found)
+        return graph
+
+    def _constants(self, ctx: Context, proto: GraphProto, parent: Context | None) -> None:
+        arrays = self.arrays if parent is None else _initializers(proto, self.info)
+        for name, array in arrays.items():
+            ctx.scope[name] = Value(name, DType.of(array), tuple(array.shape), array)
+        unsupported = [t for t in proto.initializer if t.name not in arrays]
+        for tensor in unsupported:
+            ctx.scope[tensor.name] = Value(tensor.name)
+
+    def _convert_node(self, ctx: Context, proto: NodeProto) -> None:
+        opset = node_opset(proto, self.info.opsets)
+        base = _base(proto)
+        inputs = [ctx.lookup(name) if name else None for name in proto.input]
+        node = OnnxNode(proto, base, opset, inputs, self.info.folder)
+        for name, value in zip(proto.input, inputs, strict=True):
+            if name and value is None:
+                raise FormatError(f"{node.where}: nothing makes its input '{name}'")
+        entry = find(proto.op_type, proto.domain, opset)
+        start = ctx.begin(base, opset)
+        try:
+            if entry is None:  # listed already
+                raise _Skip
+            result = entry.handler(ctx, node)
+            unread = node.unread()
+            if unread:
+                raise node.unsupported(f"attribute '{unread[0]}'", "remove it or export the model another way")
+            ctx.bind(node.outputs, [result] if isinstance(result, Value) else list(result), node.where)
+        except (UnsupportedError, _Skip) as error:
+            if isinstance(error, UnsupportedError):
+                self.info.report.form(base, proto.op_type, proto.domain, opset, error)
+            for name in node.outputs:
+                if name:
+                    ctx.scope[name] = Value(name, *ctx.hint(name))
+        ctx.finish(start, base)
+
+
+class _Skip(Exception):  # noqa: N818 - control flow
+    pass
+
+
+_KINDS = ("sequence_type", "optional_type")
+
+
+def _base(node: NodeProto) -> str:
+    return node.name or next((o for o in node.output if o), "") or node.op_type
+
+
+__all__ = ["load"]

@@ -1,0 +1,65 @@
+"""What a model uses that this engine cannot do, gathered so that it is reported all at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from MNN.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One unsupported place of a model: the node's name, what it is, why it cannot be converted and what to do."""
+
+    node: str
+    op: str
+    domain: str
+    opset: int
+    reason: str
+    advice: str
+
+
+class UnsupportedModelError(UnsupportedError):
+    """A model uses unsupported things; ``problems`` lists every one of them."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+        super().__init__(describe(problems))
+
+
+@dataclass
+class Report:
+    """Collects problems while a model is read."""
+
+    problems: list[Problem] = field(default_factory=list)
+
+    def unknown_operator(self, node: str, op: str, domain: str, opset: int) -> None:
+        if domain:
+            advice = f"register it with MNN.ops.custom.register_operator (domain '{domain}')"
+        else:
+            advice = "export the model with other operators, or register it with MNN.ops.custom.register_operator"
+        self.problems.append(Problem(node, op, domain, opset, "no such operator here", advice))
+
+    def form(self, node: str, op: str, domain: str, opset: int, error: UnsupportedError) -> None:
+        """An operator is known, but not in this form."""
+        self.problems.append(Problem(node, op, domain, opset, str(error), ""))
+
+    def raise_if_any(self) -> None:
+        if self.problems:
+            raise UnsupportedModelError(self.problems)
+
+
+def describe(problems: list[Problem]) -> str:
+    """The listing as text: one paragraph per operator and reason, every node named."""
+    groups: dict[tuple[str, str, int, str, str], list[str]] = {}
+    for p in problems:
+        reason = p.reason if p.advice else ""
+        groups.setdefault((p.domain, p.op, p.opset, reason, p.advice), []).append(p.node if p.advice else p.reason)
+    lines = [f"the model uses {len(problems)} unsupported node(s):"]
+    for (domain, op, opset, reason, advice), nodes in sorted(groups.items()):
+        title = f"  {op} (domain {domain or 'ai.onnx'}, opset {opset})"
+        if advice:
+            lines += [f"{title}: {reason}", f"    nodes: {', '.join(nodes)}", f"    what to do: {advice}"]
+        else:
+            lines += [f"{title}:", *(f"    {text}" for text in nodes)]
+    return "\n".join(lines)

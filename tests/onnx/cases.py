@@ -1,0 +1,76 @@
+"""onnx's own operator cases: collects them and runs one through load and a runner."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from MNN.frontends.onnx import load
+from tests.harness import Runner
+
+
+@functools.cache
+def node_cases() -> dict[str, Any]:
+    """All generated cases by name."""
+    import onnx.backend.test.case.node as node
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return {case.name: case for case in node.collect_testcases(None)}
+
+
+def run_case(case: Any, runner: Runner) -> None:
+    """Raises for anything but the expected outputs."""
+    graph = load(case.model.SerializeToString())
+    names = [v.name for v in case.model.graph.input]
+    for inputs, outputs in case.data_sets:
+        feeds = {name: _plain(value) for name, value in zip(names, inputs, strict=True)}
+        found = runner(graph, feeds)
+        assert len(found) == len(outputs), f"{len(found)} outputs, expected {len(outputs)}"
+        kinds = [v.type for v in case.model.graph.output]
+        for k, (got, expected) in enumerate(zip(found, outputs, strict=True)):
+            same(
+                got, _plain(expected), case.rtol, case.atol, f"output {k}", random=_is_random(case.model), kind=kinds[k]
+            )
+
+
+def _is_random(model: onnx.ModelProto) -> bool:
+    return any(n.op_type in ("Bernoulli", "RandomUniformLike", "Multinomial") for n in model.graph.node)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value if value is None else np.asarray(value)
+
+
+def same(got: Any, expected: Any, rtol: float, atol: float, where: str, random: bool, kind: Any) -> None:
+    """Asserts dtype, shape and numbers (of random outputs only dtype and shape)."""
+    if expected is None or isinstance(expected, list):
+        assert (got is None) == (expected is None), f"{where}: {got!r}, expected {expected!r}"
+        for i, (a, b) in enumerate(zip(got or (), expected or (), strict=True)):
+            same(a, b, rtol, atol, f"{where}[{i}]", random, kind)
+        return
+    got = np.asarray(got)
+    assert got.shape == expected.shape, f"{where}: shape {got.shape}, expected {expected.shape}"
+    if expected.dtype.kind in "OSU":
+        assert got.astype(str).tolist() == expected.astype(str).tolist(), f"{where}: strings differ"
+        return
+    assert got.dtype == expected.dtype, f"{where}: dtype {got.dtype}, expected {expected.dtype}"
+    if random:
+        return
+    if got.dtype.kind in "iub":
+        assert np.array_equal(got, expected), (
+            f"{where}: integers differ: {got.reshape(-1)[:8]} {expected.reshape(-1)[:8]}"
+        )
+        return
+    if got.dtype.itemsize < 4:
+        got, expected = got.astype(np.float32), expected.astype(np.float32)
+    np.testing.assert_allclose(got, expected, rtol=rtol, atol=atol, equal_nan=True, err_msg=where)
