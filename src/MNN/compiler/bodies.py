@@ -1,0 +1,60 @@
+"""One scalar program out of the maps (and reductions) of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Prim, Tensor
+from MNN.ir.scalar import Body, BodyBuilder, Instr
+
+WIDE = {DType.F16: DType.F32, DType.BF16: DType.F32}
+"""Types that are accumulated in a wider one."""
+
+
+class _RowBuilder(BodyBuilder):
+    """A body builder that also takes reductions over the row."""
+
+    def reduction(self, op: str, value: int) -> int:
+        dtype = DType.I64 if op.startswith("arg") else self.dtype(value)
+        return self._add(Instr(f"reduce.{op}", (value,), dtype))
+
+
+def fused_body(
+    prims: Sequence[Prim],
+    operands: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    given: Mapping[Tensor, DType] | None = None,
+) -> Body:
+    """The body that computes ``outputs`` from ``operands`` through these primitives.
+
+    ``given`` overrides the dtype in which an operand arrives (an f32 accumulator of an f16 tensor). Single-element
+    constants become part of the body when they are not among the operands.
+    """
+    b = _RowBuilder()
+    at: dict[Tensor, int] = {}
+    for tensor in operands:
+        arrives = (given or {}).get(tensor, tensor.dtype)
+        at[tensor] = b.cast(b.arg(arrives), tensor.dtype)
+    for prim in prims:
+        for t in prim.inputs:
+            if t not in at:
+                assert t.const is not None and t.const.size == 1, "an operand of the group is missing"
+                at[t] = b.const(t.const.reshape(-1)[0].item(), t.dtype)
+        if isinstance(prim, p.Map):
+            at.update(zip(prim.outputs, b.inline(prim.body, [at[t] for t in prim.inputs]), strict=True))
+        elif isinstance(prim, p.Reduce):
+            source = prim.inputs[0].dtype
+            wide = b.cast(at[prim.inputs[0]], WIDE.get(source, source))
+            at[prim.outputs[0]] = b.cast(b.reduction(prim.op, wide), source)
+        elif isinstance(prim, p.ArgReduce):
+            at[prim.outputs[0]] = b.reduction(prim.op, at[prim.inputs[0]])
+        else:
+            raise TypeError(f"{type(prim).__name__} cannot be part of a fused body")
+    return b.build(*(at[t] for t in outputs))
+
+
+def is_literal(tensor: Tensor) -> bool:
+    """Whether a tensor is one number that a body may hold itself."""
+    return tensor.const is not None and tensor.const.size == 1 and tensor.dtype is not DType.STR

@@ -1,0 +1,98 @@
+"""A lowered stage to a program: drop the dead, choose orders, fuse, emit, plan the arena."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from MNN.compiler import arena, usage
+from MNN.compiler import strides as st
+from MNN.compiler.emit.contract import emit_conv, emit_matmul
+from MNN.compiler.emit.elementwise import emit_concat, emit_map, emit_pad
+from MNN.compiler.emit.indexed import emit_gather, emit_scan, emit_scatter
+from MNN.compiler.emit.reduce import emit_fold, emit_rows
+from MNN.compiler.emit.window import emit_depthwise, emit_pool, is_depthwise
+from MNN.compiler.emitter import ConstantPool, Emitter
+from MNN.compiler.fuse import Fuser, Group
+from MNN.compiler.order import assign_orders, natural
+from MNN.compiler.program import Located, Program
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Prim, Tensor
+from MNN.ir.shape import elements
+from MNN.targets.base import Target
+
+
+def compile_stage(
+    prims: Sequence[Prim],
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    target: Target,
+    threads: int,
+    pool: ConstantPool,
+) -> Program:
+    """The program that computes ``outputs`` (not constant, no duplicates) from ``inputs``."""
+    kept = usage.live(prims, outputs)
+    uses = usage.consumers(kept)
+    orders = assign_orders(kept, inputs, uses)
+    groups = Fuser(kept, uses, orders, outputs).groups()
+    emitter = Emitter(target, threads, orders, uses, pool)
+    located_in = [_input(emitter, t) for t in inputs]
+    for group in groups:
+        emitter.origin = group.root.origin
+        if not _emit(emitter, group):
+            for prim in group.prims if group.anchor is None else [group.anchor, *group.prims]:
+                emitter.origin = prim.origin
+                emitter.host(prim)
+    located_out = [_output(emitter, t, set(inputs)) for t in outputs]
+    total = arena.plan(emitter.commands, emitter.buffers)
+    return Program(emitter.commands, located_in, located_out, total, emitter.error_word)
+
+
+def _input(e: Emitter, tensor: Tensor) -> Located:
+    place = e.allocate(tensor.dtype, tensor.shape, natural(tensor.rank))
+    place.buffer.pinned = True
+    e.assign(tensor, place)
+    return Located(tensor.dtype, tensor.shape, place)
+
+
+def _output(e: Emitter, tensor: Tensor, inputs: set[Tensor]) -> Located:
+    """Outputs are row-major in memory of their own, so that reading them is one plain copy."""
+    place = e.place(tensor)
+    if tensor in inputs or not st.is_dense(tensor.shape, place.strides, natural(tensor.rank)):
+        dense = e.allocate(tensor.dtype, tensor.shape, natural(tensor.rank))
+        e.copy(place, dense, tensor.shape, tensor.dtype)
+        place = dense
+    place.buffer.pinned = True
+    return Located(tensor.dtype, tensor.shape, place)
+
+
+def _emit(e: Emitter, group: Group) -> bool:
+    prims = group.prims if group.anchor is None else [group.anchor, *group.prims]
+    if any(t.dtype is DType.STR for q in prims for t in (*q.inputs, *q.outputs)):
+        return False
+    if all(elements(t.shape) == 0 for t in group.root.outputs):
+        for t in group.root.outputs:
+            e.output(t)
+        return True
+    lead = group.anchor or group.root
+    if isinstance(lead, p.Conv):
+        return (is_depthwise(lead) and emit_depthwise(e, group)) or emit_conv(e, group)
+    if isinstance(lead, p.MatMul):
+        return emit_matmul(e, group)
+    if isinstance(lead, p.Window):
+        return emit_pool(e, group)
+    if group.kind == "map":
+        return emit_map(e, group)
+    if group.kind == "rows":
+        return emit_rows(e, group)
+    if group.kind == "fold":
+        return emit_fold(e, group)
+    handlers = {
+        p.Pad: emit_pad,
+        p.Concat: emit_concat,
+        p.Gather: emit_gather,
+        p.Scatter: emit_scatter,
+        p.Scan: emit_scan,
+    }
+    handler = handlers.get(type(lead))
+    return handler is not None and handler(e, group)

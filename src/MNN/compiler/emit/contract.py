@@ -1,0 +1,314 @@
+"""Convolutions and matrix products on the contraction kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from MNN.compiler import strides as st
+from MNN.compiler.bodies import WIDE, fused_body, is_literal
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.fuse import Group
+from MNN.compiler.order import channels_last, natural
+from MNN.compiler.program import Place, Ref
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
+from MNN.ir.scalar import Body
+from MNN.ir.shape import elements
+from MNN.kernels.contract import ContractSpec
+from MNN.kernels.contract_cost import choose_blocks, choose_tile, pack_b
+
+MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, DType.I32, DType.I64)
+"""Element types that the contraction kernel takes."""
+SMALL = 400_000
+"""Operations below which a contraction is not shared between workers."""
+
+
+@dataclass
+class Side:
+    """How one operand is walked: offsets of the rows, and its step from batch to batch."""
+
+    place: Place
+    dtype: DType
+    rows: np.ndarray | None
+    batch: np.ndarray
+
+
+def offsets(extents: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    """Element offsets of all points of a grid, in row-major order."""
+    total = np.zeros((), dtype=np.int64)
+    for n, s in zip(extents, strides, strict=True):
+        total = total[..., None] + np.arange(n, dtype=np.int64) * s
+    return total.reshape(-1)
+
+
+def emit_conv(e: Emitter, group: Group) -> bool:
+    """Implicit GEMM: rows are output positions, taps are kernel positions, channels are innermost."""
+    prim = group.anchor or group.root
+    assert isinstance(prim, p.Conv)
+    x, w = prim.inputs
+    if not _possible(prim):
+        return False
+    out = group.root.outputs[0]
+    shape, groups = out.shape, prim.groups
+    per_in, per_out, kernel = w.shape[1], w.shape[0] // groups, w.shape[2:]
+    x = _widened(e, x)
+    last = channels_last(x.rank)
+    source = e.in_order(x, last, lambda pl: pl.strides[1] == 1 or x.shape[1] == 1)
+    result = _channel_result(e, out)
+    steps = [d * s for d, s in zip(prim.dilations, source.strides[2:], strict=True)]
+    k = per_in
+    tap_dims, tap_steps = list(kernel), list(steps)
+    if groups == 1 and tap_steps and tap_steps[-1] == per_in:  # a row of the window is one contiguous run
+        k, tap_dims, tap_steps = per_in * tap_dims[-1], tap_dims[:-1], tap_steps[:-1]
+    taps = offsets(tap_dims, tap_steps)
+    grid = (shape[0], *shape[2:])
+    strides = [s * t for s, t in zip(prim.strides, source.strides[2:], strict=True)]
+    rows_a = offsets(grid, (source.strides[0], *strides))
+
+    def row_table(place_strides: st.Ints) -> np.ndarray:
+        return offsets(grid, (place_strides[0], *place_strides[2:]))
+
+    batch = np.arange(groups, dtype=np.int64)
+    a = Side(source, x.dtype, rows_a, batch * per_in)
+    c = Side(result, out.dtype, row_table(result.strides), batch * per_out)
+    operands, body = _epilogue(e, group, prim.outputs[0], out, 1, row_table, batch * per_out)
+    weights = _Weights(w, (kernel, per_in, per_out, groups))
+    _emit(e, a, c, weights, operands, body, taps, k, per_out)
+    return _store_back(e, out, result)
+
+
+def emit_matmul(e: Emitter, group: Group) -> bool:
+    """Matrix products; batch dimensions become rows where the right side does not change with them."""
+    prim = group.anchor or group.root
+    assert isinstance(prim, p.MatMul)
+    if not _possible(prim):
+        return False
+    x, y = (_widened(e, t) for t in prim.inputs)
+    out = group.root.outputs[0]
+    shape, rank = out.shape, out.rank
+    source = e.in_order(x, natural(rank), lambda pl: pl.strides[-1] == 1 or x.shape[-1] == 1)
+    result = e.output(out)
+    if result.strides[-1] != 1 and shape[-1] != 1:
+        result = e.allocate(out.dtype, shape, natural(rank))
+    xs = st.broadcast_strides(x.shape[:-1], source.strides[:-1], shape[:-1])
+    shared = elements(y.shape[:-2]) == 1
+    grid, outer = (shape[:-1], ()) if shared else (shape[-2:-1], shape[:-2])
+    cut = rank - 1 - len(grid)
+
+    def row_table(strides: st.Ints) -> np.ndarray:
+        return offsets(grid, strides[cut : rank - 1])
+
+    def batch_table(strides: st.Ints) -> np.ndarray:
+        return offsets(outer, strides[:cut])
+
+    a = Side(source, x.dtype, row_table(xs), batch_table(xs))
+    c = Side(result, out.dtype, row_table(result.strides), batch_table(result.strides))
+    operands, body = _epilogue(e, group, prim.outputs[0], out, rank - 1, row_table, None, batch_table)
+    weights = _Weights(y, None, tuple(outer))
+    _emit(e, a, c, weights, operands, body, np.zeros(1, np.int64), x.shape[-1], shape[-1])
+    return _store_back(e, out, result)
+
+
+def _possible(prim: p.Prim) -> bool:
+    return all(t.dtype in MULTIPLIED and 0 not in t.shape for t in prim.inputs)
+
+
+def _widened(e: Emitter, tensor: Tensor) -> Tensor:
+    """f16 and bf16 operands are multiplied in f32: constants are converted once, others by a copy."""
+    wide = WIDE.get(tensor.dtype)
+    if wide is None:
+        return tensor
+    if tensor.const is not None:
+        buffer = e.pool.get(("wide", id(tensor.const)), lambda: tensor.const.astype(np.float32), tensor.const)  # type: ignore[union-attr]
+        assert buffer.const is not None
+        return Tensor(wide, tensor.shape, const=buffer.const.reshape(tensor.shape), name=tensor.name)
+    from MNN.compiler.emit.elementwise import emit_nest
+    from MNN.ir.scalar import body_of
+
+    copy = Tensor(wide, tensor.shape, name=tensor.name)
+    order = e.order(tensor)
+    e.assign(copy, e.allocate(wide, tensor.shape, order))
+    body = body_of([tensor.dtype], lambda b, v: b.cast(v, wide))
+    emit_nest(e, body, tensor.shape, [(tensor, e.place(tensor))], e.place(copy), wide)
+    return copy
+
+
+def _channel_result(e: Emitter, out: Tensor) -> Place:
+    place = e.output(out)
+    if place.strides[1] == 1 or out.shape[1] == 1:
+        return place
+    return e.allocate(out.dtype, out.shape, channels_last(out.rank))
+
+
+def _store_back(e: Emitter, out: Tensor, result: Place) -> bool:
+    place = e.output(out)
+    if place is not result:
+        e.copy(result, place, out.shape, out.dtype)
+    return True
+
+
+class _Weights:
+    """The right side: packed once when constant, else read in place or from a transposed copy.
+
+    ``conv`` is (kernel, channels in and out per group, groups) for convolution weights ``[O, C, kernel...]``; a matrix
+    ``[..., K, N]`` otherwise, with ``outer`` the batch extents of the result.
+    """
+
+    def __init__(self, tensor: Tensor, conv: tuple[st.Ints, int, int, int] | None, outer: tuple[int, ...] = ()) -> None:
+        self.tensor, self.conv, self.outer = tensor, conv, outer
+
+    def matrices(self) -> np.ndarray:
+        """The constant as ``[batches, K, N]``."""
+        data = self.tensor.const
+        assert data is not None
+        if self.conv is None:
+            return data.reshape(-1, *data.shape[-2:])
+        _, per_in, per_out, groups = self.conv
+        split = data.reshape(groups, per_out, per_in, -1)
+        return split.transpose(0, 3, 2, 1).reshape(groups, -1, per_out)
+
+    def packed(self, e: Emitter, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
+        """Address, ldb, panel and batch offsets of packed constant weights."""
+        data = self.tensor.const
+
+        def make() -> np.ndarray:
+            return np.stack([pack_b(np.ascontiguousarray(m), nr).reshape(-1) for m in self.matrices()])
+
+        buffer = e.pool.get(("packed", id(data), nr, self.conv), make, data)
+        assert buffer.const is not None
+        k = self.matrices().shape[1]
+        batches, size = buffer.const.shape
+        outer, strides = (batches,), (size,)
+        if self.conv is None:
+            own = tuple(self.tensor.shape[:-2])
+            steps = tuple(size * s for s in st.dense(own, natural(len(own))))
+            outer, strides = self.outer, st.broadcast_strides(own, steps, self.outer) if self.outer else ()
+        return Ref(buffer, 0), nr, k * nr, _broadcast_batch(offsets(outer, strides), n_batch)
+
+    def plain(self, e: Emitter, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
+        """Address, ldb, panel and batch offsets of weights read as rows of contiguous columns."""
+        tensor = self.tensor
+        if self.conv is not None:
+            kernel, per_in, per_out, groups = self.conv
+            place, order = e.place(tensor), (*range(2, tensor.rank), 1, 0)
+            size = elements(kernel) * per_in
+            moved = e.allocate(tensor.dtype, (groups, size, per_out), (0, 1, 2))
+            strides = st.dense((per_out, per_in, *kernel), order)
+            for g in range(groups):
+                part = Place(place.buffer, place.offset + g * per_out * place.strides[0], place.strides)
+                to = Place(moved.buffer, g * size * per_out, strides)
+                e.copy(part, to, (per_out, *tensor.shape[1:]), tensor.dtype)
+            return e.ref(moved, tensor.dtype), per_out, nr, np.arange(groups, dtype=np.int64) * size * per_out
+        n = tensor.shape[-1]
+        place = e.in_order(tensor, natural(tensor.rank), lambda pl: pl.strides[-1] == 1 or n == 1)
+        strides = st.broadcast_strides(tensor.shape[:-2], place.strides[:-2], self.outer) if self.outer else ()
+        batch = _broadcast_batch(offsets(self.outer, strides), n_batch)
+        return e.ref(place, tensor.dtype), place.strides[-2] if tensor.shape[-2] > 1 else nr, nr, batch
+
+
+def _broadcast_batch(table: np.ndarray, n_batch: int) -> np.ndarray:
+    return np.broadcast_to(table, (n_batch,)) if table.size == 1 else table
+
+
+def _epilogue(
+    e: Emitter,
+    group: Group,
+    accumulated: Tensor,
+    out: Tensor,
+    axis: int,
+    row_table: object,
+    channel_batch: np.ndarray | None,
+    batch_table: object = None,
+) -> tuple[list[tuple[str, Side]], Body | None]:
+    """The operands of the maps behind a contraction, by kind, and their body. ``axis`` is the column dimension."""
+    assert callable(row_table)
+    if group.anchor is None:
+        return [], None
+    operands = [t for t in group.inputs() if t is not accumulated and not is_literal(t)]
+    wide = WIDE.get(accumulated.dtype, accumulated.dtype)
+    body = fused_body(group.prims, [accumulated, *operands], [out], {accumulated: wide})
+    sides: list[tuple[str, Side]] = []
+    for tensor in operands:
+        place = e.place(tensor)
+        strides = st.broadcast_strides(tensor.shape, place.strides, out.shape)
+        if strides[axis] not in (0, 1) and out.shape[axis] > 1:
+            order = (
+                *(a for a in range(tensor.rank) if a != tensor.rank - (out.rank - axis)),
+                tensor.rank - (out.rank - axis),
+            )
+            place = e.in_order(tensor, order, lambda pl: False)
+            strides = st.broadcast_strides(tensor.shape, place.strides, out.shape)
+        along = strides[axis] != 0 and out.shape[axis] > 1
+        others = any(s and n > 1 for a, (s, n) in enumerate(zip(strides, out.shape, strict=True)) if a != axis)
+        kind = ("mn" if others else "n") if along else ("m" if others else "1")
+        if batch_table is not None:
+            assert callable(batch_table)
+            batch = batch_table(strides)
+        else:
+            assert channel_batch is not None
+            batch = channel_batch if along else channel_batch * 0
+        rows = row_table(strides) if others else None
+        sides.append((kind, Side(place, tensor.dtype, rows, batch)))
+    return sides, body
+
+
+def _emit(
+    e: Emitter,
+    a: Side,
+    c: Side,
+    weights: _Weights,
+    operands: list[tuple[str, Side]],
+    body: Body | None,
+    taps: np.ndarray,
+    k: int,
+    n: int,
+) -> None:
+    assert a.rows is not None and c.rows is not None
+    m, n_batch = a.rows.size, c.batch.size
+    if m == 0 or n == 0 or n_batch == 0:
+        return
+    acc = DType.I32 if a.dtype in (DType.I8, DType.U8) else a.dtype
+    depth = taps.size * k
+    mr, nv = choose_tile(e.target, m, n, depth)
+    constant = weights.tensor.const is not None
+    kinds = tuple(kind for kind, _ in operands)
+    if body is None and acc is not c.dtype:
+        from MNN.ir.scalar import body_of
+
+        body = body_of([acc], lambda b, v: b.cast(v, c.dtype))
+    spec = ContractSpec(a.dtype, weights.tensor.dtype, acc, c.dtype, mr, nv, constant, body, kinds)
+    nr = spec.nr(e.target)
+    find = weights.packed if constant else weights.plain
+    b_ref, ldb, panel, b_batch = find(e, nr, n_batch)
+    mb, nb = choose_blocks(e.target, m, n, depth, e.threads, (mr, nv))
+    columns = [np.broadcast_to(t, (n_batch,)) for t in (a.batch, b_batch, c.batch, *(s.batch for _, s in operands))]
+    args: dict[str, int | Ref] = {
+        "a": e.ref(a.place, a.dtype),
+        "b": b_ref,
+        "c": e.ref(c.place, c.dtype),
+        "rows_a": e.table(a.rows.astype(np.int32)),
+        "rows_c": e.table(c.rows.astype(np.int32)),
+        "taps": e.table(taps.astype(np.int32)),
+        "n_taps": taps.size,
+        "k": k,
+        "ldb": ldb,
+        "panel": panel,
+        "m": m,
+        "n": n,
+        "batch": e.table(np.stack(columns, axis=1).astype(np.int64)),
+        "n_batch": n_batch,
+        "mb": mb,
+        "nb": nb,
+    }
+    for i, (kind, side) in enumerate(operands):
+        args[f"op{i}"] = e.ref(side.place, side.dtype)
+        if kind in ("m", "mn"):
+            assert side.rows is not None
+            args[f"rows{i}"] = e.table(side.rows.astype(np.int32))
+    flops = 2 * m * n * depth * n_batch
+    blocks = spec.blocks(m, n, n_batch, mb, nb)
+    e.command(spec, args, blocks, blocks if flops < SMALL else 1, flops)

@@ -1,0 +1,175 @@
+"""Maps, copies, padding and concatenation: loop nests over strided operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from MNN.compiler import strides as st
+from MNN.compiler.bodies import fused_body, is_literal
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.fuse import Group
+from MNN.compiler.program import Place, Ref
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
+from MNN.ir.scalar import Body, body_of
+from MNN.ir.shape import elements
+from MNN.kernels.mapnest import MapSpec
+from MNN.kernels.transpose import TransposeSpec
+
+CHUNK = 8192
+"""Most elements of the innermost loop in one block."""
+GRAIN = 16384
+"""Elements a worker takes at a time; less is not worth waking one."""
+STRIDED_COST = 10.0
+"""Cost of a strided access relative to one in a contiguous run, and of starting a row, in elements."""
+ROW_COST = 24.0
+
+
+def emit_map(e: Emitter, group: Group) -> bool:
+    """A group of elementwise maps with one result."""
+    operands = [t for t in group.inputs() if not is_literal(t)]
+    out = group.root.outputs[0]
+    body = fused_body(group.prims, operands, [out])
+    places = [e.place(t) for t in operands]
+    emit_nest(e, body, out.shape, list(zip(operands, places, strict=True)), e.output(out), out.dtype)
+    return True
+
+
+def emit_nest(
+    e: Emitter, body: Body, shape: Sequence[int], operands: Sequence[tuple[Tensor, Place]], dst: Place, dtype: DType
+) -> None:
+    """A loop nest over ``shape`` that stores ``body`` of the broadcast operands to ``dst``."""
+    if 0 in shape:
+        return
+    inputs = [st.broadcast_strides(t.shape, pl.strides, shape) for t, pl in operands]
+    refs = [e.ref(pl, t.dtype) for t, pl in operands]
+    _nest(e, body, tuple(shape), inputs, refs, dst, dtype)
+
+
+def _nest(
+    e: Emitter, body: Body, shape: st.Ints, inputs: Sequence[st.Ints], refs: Sequence[Ref], dst: Place, dtype: DType
+) -> None:
+    extents, columns = st.merge_loops(shape, [dst.strides, *inputs], st.order_of(shape, dst.strides))
+    extents, columns = _best_inner(extents, columns)
+    rank, inner = len(extents), extents[-1]
+    classes = [_inner_class(c[-1]) for c in columns]
+    if classes[0] == "0":  # a single element
+        classes[0] = "1"
+    spec = MapSpec(body=body, rank=rank, inputs=tuple(classes[1:]), outputs=(classes[0],))
+    chunk = inner if inner <= 2 * CHUNK else CHUNK
+    args: dict[str, int | Ref] = {f"extent{d}": n for d, n in enumerate(extents)}
+    args["chunk"] = chunk
+    names = ["out0", *(f"in{i}" for i in range(len(inputs)))]
+    pointers = [e.ref(dst, dtype), *refs]
+    for name, pointer, column, cls in zip(names, pointers, columns, classes, strict=True):
+        args[name] = pointer
+        args.update(stride_args(name, column, cls))
+    outer = elements(extents[:-1])
+    blocks = outer * -(-inner // chunk)
+    e.command(spec, args, blocks, max(1, GRAIN // chunk), flops=0)
+
+
+def stride_args(name: str, column: st.Ints, cls: str) -> dict[str, int | Ref]:
+    """Stride slots of an operand: all loops but the innermost, and that too when it is of class ``s``."""
+    used = column if cls == "s" else column[:-1]
+    return {f"{name}_s{d}": s for d, s in enumerate(used)}
+
+
+def _inner_class(stride: int) -> str:
+    return "0" if stride == 0 else "1" if stride == 1 else "s"
+
+
+def _best_inner(extents: st.Ints, columns: list[st.Ints]) -> tuple[st.Ints, list[st.Ints]]:
+    """Moves the loop innermost that touches memory most evenly and is not too short."""
+
+    def cost(loop: int) -> float:
+        per_element = sum(0.1 if c[loop] == 0 else 1.0 if c[loop] == 1 else STRIDED_COST for c in columns)
+        if columns[0][loop] == 0:
+            per_element += 1e6  # the result must advance
+        return per_element + ROW_COST / extents[loop]
+
+    best = min(range(len(extents)), key=lambda a: (cost(a), -a)) if len(extents) > 1 else len(extents) - 1
+    if best == len(extents) - 1:
+        return extents, columns
+    order = [a for a in range(len(extents)) if a != best] + [best]
+    return tuple(extents[a] for a in order), [tuple(c[a] for a in order) for c in columns]
+
+
+def emit_copy(e: Emitter, src: Place, dst: Place, shape: st.Ints, dtype: DType) -> None:
+    """A strided copy; a register-blocked transposition where the two sides disagree about the innermost loop."""
+    if 0 in shape:
+        return
+    extents, (to, frm) = st.merge_loops(shape, [dst.strides, src.strides], st.order_of(shape, dst.strides))
+    source_inner = [a for a, s in enumerate(frm) if s == 1]
+    if to[-1] == 1 and source_inner and source_inner[0] != len(extents) - 1 and frm[-1] != 0:
+        j = source_inner[0]
+        if extents[j] >= 8 and extents[-1] >= 8 and _emit_transpose(e, src, dst, extents, to, frm, j, dtype):
+            return
+    body = body_of([dtype], lambda b, x: x)
+    _nest(e, body, shape, [src.strides], [e.ref(src, dtype)], dst, dtype)
+
+
+def _emit_transpose(
+    e: Emitter, src: Place, dst: Place, extents: st.Ints, to: st.Ints, frm: st.Ints, j: int, dtype: DType
+) -> bool:
+    """``out[b.., j, i] = in[b.., i, j]`` where loop ``j`` is contiguous in the source and the last one in the result."""
+    last = len(extents) - 1
+    batch = [a for a in range(last) if a != j]
+    spec = TransposeSpec(size=dtype.size, rank=len(batch))
+    args: dict[str, int | Ref] = {f"extent{d}": extents[a] for d, a in enumerate(batch)}
+    args |= {f"in_s{d}": frm[a] for d, a in enumerate(batch)}
+    args |= {f"out_s{d}": to[a] for d, a in enumerate(batch)}
+    args |= {"rows": extents[last], "cols": extents[j], "in_row": frm[last], "out_row": to[j]}
+    args |= {"in": e.ref(src, dtype), "out": e.ref(dst, dtype)}
+    blocks, grain = spec.plan(args, elements([extents[a] for a in batch]))
+    e.command(spec, args, blocks, grain)
+    return True
+
+
+def emit_fill(e: Emitter, value: float | int, dst: Place, shape: st.Ints, dtype: DType) -> None:
+    """Stores one number everywhere."""
+    body = body_of([], lambda b: b.const(value, dtype))
+    if 0 not in shape:
+        _nest(e, body, shape, [], [], dst, dtype)
+
+
+def emit_pad(e: Emitter, group: Group) -> bool:
+    """A border around a tensor that is already inside it, or is copied there."""
+    prim = group.root
+    assert isinstance(prim, p.Pad)
+    source, out = prim.inputs[0], prim.outputs[0]
+    place = e.output(out)
+    inside = e.region(place, prim.low)
+    current = e.place(source)
+    if (current.buffer, current.offset) != (inside.buffer, inside.offset):
+        e.copy(current, inside, source.shape, source.dtype)
+    done = list(out.shape)  # outer dimensions first: later borders only span what is left in the middle
+    start = [0] * out.rank
+    for axis in st.order_of(out.shape, place.strides):
+        for amount, at in ((prim.low[axis], 0), (prim.high[axis], out.shape[axis] - prim.high[axis])):
+            if amount:
+                part = [amount if a == axis else n for a, n in enumerate(done)]
+                begin = [at if a == axis else s for a, s in enumerate(start)]
+                emit_fill(e, prim.value, e.region(place, begin), tuple(part), out.dtype)
+        start[axis], done[axis] = prim.low[axis], source.shape[axis]
+    return True
+
+
+def emit_concat(e: Emitter, group: Group) -> bool:
+    """Copies those parts that are not in place yet."""
+    prim = group.root
+    assert isinstance(prim, p.Concat)
+    place = e.output(prim.outputs[0])
+    at = 0
+    for index, tensor in enumerate(prim.inputs):
+        start = [at if a == prim.axis else 0 for a in range(tensor.rank)]
+        region, current = e.region(place, start), e.place(tensor)
+        placed = prim.inputs.index(tensor) == index and (current.buffer, current.offset) == (
+            region.buffer,
+            region.offset,
+        )
+        if not placed:
+            e.copy(current, region, tensor.shape, tensor.dtype)
+        at += tensor.shape[prim.axis]
+    return True

@@ -1,0 +1,133 @@
+"""Pooling and depthwise convolution on the window kernel: channels innermost, one line of the output at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.compiler import strides as st
+from MNN.compiler.bodies import WIDE, fused_body, is_literal
+from MNN.compiler.emit.contract import _channel_result, _store_back, _widened, offsets
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.fuse import Group
+from MNN.compiler.order import channels_last
+from MNN.compiler.program import Place, Ref
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
+from MNN.ir.scalar import body_of
+from MNN.ir.shape import elements
+from MNN.kernels.window import WindowSpec, choose_pixels
+
+LINE_WORK = 40_000
+"""Multiply-adds (or comparisons) a worker takes at a time."""
+
+
+def is_depthwise(prim: p.Conv) -> bool:
+    """One filter per channel."""
+    x, w = prim.inputs
+    return prim.groups == x.shape[1] == w.shape[0] and prim.groups > 1
+
+
+def emit_depthwise(e: Emitter, group: Group) -> bool:
+    """A convolution with one filter per channel."""
+    prim = group.anchor or group.root
+    assert isinstance(prim, p.Conv)
+    w = prim.inputs[1]
+    if w.const is None or prim.inputs[0].dtype not in (DType.F32, *WIDE):
+        return False
+    taps = elements(w.shape[2:])
+    data = w.const
+    buffer = e.pool.get(
+        ("depthwise", id(data)),
+        lambda: np.ascontiguousarray(data.reshape(w.shape[0], taps).T.astype(np.float32)),
+        data,
+    )
+    return _emit(e, group, prim, "dot", w.shape[2:], Ref(buffer, 0))
+
+
+def emit_pool(e: Emitter, group: Group) -> bool:
+    """Maximum or sum of windows."""
+    prim = group.anchor or group.root
+    assert isinstance(prim, p.Window)
+    if prim.inputs[0].dtype not in (DType.F32, *WIDE):
+        return False
+    return _emit(e, group, prim, prim.op, prim.kernel, 0)
+
+
+def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st.Ints, weights: Ref | int) -> bool:
+    out, x = group.root.outputs[0], _widened(e, prim.inputs[0])
+    spatial = x.rank - 2
+    if spatial not in (1, 2) or 0 in out.shape:
+        return False
+    source = e.in_order(x, channels_last(x.rank), lambda pl: pl.strides[1] == 1 or x.shape[1] == 1)
+    result = _channel_result(e, out)
+    full = (1, 1)[spatial:] + tuple(kernel)
+    steps = (1, 1)[spatial:] + tuple(prim.strides)
+    spread = (1, 1)[spatial:] + tuple(prim.dilations)
+    n, c = out.shape[0], out.shape[1]
+    oh, ow = (1, *out.shape[2:])[-2:]
+
+    def lines(strides: st.Ints, step: int) -> np.ndarray:
+        return offsets((n, oh), (strides[0], strides[2] * step if spatial == 2 else 0)).astype(np.int32)
+
+    operands = [t for t in group.inputs() if t is not prim.outputs[0] and not is_literal(t)] if group.anchor else []
+    body = (
+        fused_body(group.prims, [prim.outputs[0], *operands], [out], {prim.outputs[0]: x.dtype})
+        if group.anchor
+        else None
+    )
+    if body is None and out.dtype is not x.dtype:
+        body = body_of([x.dtype], lambda b, v: b.cast(v, out.dtype))
+    kinds: list[str] = []
+    extra: dict[str, int | Ref] = {}
+    for i, tensor in enumerate(operands):
+        place, strides = _operand(e, tensor, out)
+        along = strides[1] != 0 and c > 1
+        others = any(s and m > 1 for a, (s, m) in enumerate(zip(strides, out.shape, strict=True)) if a != 1)
+        kinds.append("pc" if others else "c" if along else "1")
+        extra[f"op{i}"] = e.ref(place, tensor.dtype)
+        if others:
+            extra[f"lines{i}"] = e.table(lines(strides, 1))
+            extra[f"step{i}"] = strides[-1]
+    pixels = choose_pixels(e.target, op, full[1], steps[1], spread[1], ow, c)
+    spec = WindowSpec(x.dtype, x.dtype, out.dtype, op, full[1], steps[1], spread[1], pixels, body, tuple(kinds))
+    work = ow * c * elements(full)
+    per_block = max(1, LINE_WORK // max(work, 1))
+    total = n * oh
+    args: dict[str, int | Ref] = {
+        "x": e.ref(source, x.dtype),
+        "w": weights,
+        "y": e.ref(result, out.dtype),
+        "lines_x": e.table(lines(source.strides, steps[0])),
+        "lines_y": e.table(lines(result.strides, 1)),
+        "n_lines": total,
+        "kh": full[0],
+        "row_x": source.strides[2] * spread[0] if spatial == 2 else 0,
+        "step_x": source.strides[-1],
+        "step_y": result.strides[-1],
+        "ow": ow,
+        "c": c,
+        "lines_per_block": per_block,
+        **extra,
+    }
+    e.command(spec, args, -(-total // per_block), 1, 2 * total * work if op == "dot" else 0)
+    return _store_back(e, out, result)
+
+
+def _operand(e: Emitter, tensor: Tensor, out: Tensor) -> tuple[Place, st.Ints]:
+    """An epilogue operand whose channels are contiguous (or which does not vary along them)."""
+    place = e.place(tensor)
+    strides = st.broadcast_strides(tensor.shape, place.strides, out.shape)
+    varies = any(s and m > 1 for a, (s, m) in enumerate(zip(strides, out.shape, strict=True)) if a != 1)
+    if (strides[1] == 1 or out.shape[1] == 1) or (strides[1] == 0 and not varies):
+        return place, strides
+    if strides[1] == 0:  # varies along lines but not along channels: spread it out
+        whole = Place(place.buffer, place.offset, strides)
+        copy = e.allocate(tensor.dtype, out.shape, channels_last(out.rank))
+        e.copy(whole, copy, out.shape, tensor.dtype)
+        return copy, copy.strides
+    lead = out.rank - tensor.rank
+    axis = 1 - lead
+    order = (*(a for a in range(tensor.rank) if a != axis), axis)
+    place = e.in_order(tensor, order, lambda pl: False)
+    return place, st.broadcast_strides(tensor.shape, place.strides, out.shape)

@@ -1,0 +1,196 @@
+"""Turns groups of primitives into commands: where every tensor lies, and which kernel computes it.
+
+Tensors that only look at others (views) get no memory of their own. A tensor that goes into a concatenation or a
+padded border is placed there from the start, so that neither costs a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from MNN.compiler import strides as st
+from MNN.compiler.fuse import Group
+from MNN.compiler.order import Order, natural, view_strides
+from MNN.compiler.program import Buffer, Command, HostCall, Located, Place, Ref
+from MNN.compiler.usage import VIEWS
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Prim, Tensor
+from MNN.ir.shape import elements
+from MNN.kernels.spec import KernelSpec
+from MNN.ops.meaning import evaluate
+from MNN.targets.base import Target
+
+
+class ConstantPool:
+    """Constants in the form kernels want (packed weights, offset tables), shared by all plans of a session."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[object, ...], Buffer] = {}
+        self._alive: list[object] = []
+
+    def get(self, key: tuple[object, ...], make: Callable[[], np.ndarray], source: object = None) -> Buffer:
+        """The buffer for ``key``, made on first use. ``source`` (whose id may be in the key) is kept alive."""
+        if key not in self._made:
+            array = np.ascontiguousarray(make())
+            self._made[key] = Buffer(array.nbytes, const=array)
+            self._alive.append(source)
+        return self._made[key]
+
+    def table(self, values: np.ndarray) -> Buffer:
+        """A table of numbers, shared when equal."""
+        data = np.ascontiguousarray(values)
+        return self.get(("table", data.dtype.str, data.tobytes()), lambda: data)
+
+
+class Emitter:
+    """Collects the commands of one stage."""
+
+    def __init__(
+        self,
+        target: Target,
+        threads: int,
+        orders: Mapping[Tensor, Order],
+        uses: Mapping[Tensor, list[Prim]],
+        pool: ConstantPool,
+    ) -> None:
+        self.target, self.threads, self.pool = target, threads, pool
+        self.commands: list[Command] = []
+        self.buffers: list[Buffer] = []
+        self._orders, self._uses = orders, uses
+        self._places: dict[Tensor, Place] = {}
+        self._copies: dict[tuple[Tensor, Order], Place] = {}
+        self.origin = ""
+        self.error_word = Buffer(0)
+
+    # -- places -----------------------------------------------------------------------------------------------------
+
+    def order(self, tensor: Tensor) -> Order:
+        return self._orders.get(tensor, natural(tensor.rank))
+
+    def allocate(self, dtype: DType, shape: Sequence[int], order: Order) -> Place:
+        """Fresh arena memory for a dense tensor."""
+        buffer = Buffer(max(elements(shape), 1) * dtype.size)
+        self.buffers.append(buffer)
+        return Place(buffer, 0, st.dense(shape, order))
+
+    def place(self, tensor: Tensor) -> Place:
+        """Where a tensor lies; views are followed, and copied when strides cannot express them."""
+        if tensor in self._places:
+            return self._places[tensor]
+        if tensor.const is not None:
+            data = tensor.const
+            buffer = self.pool.get(("const", id(data)), lambda: data.reshape(-1), data)
+            found = Place(buffer, 0, st.dense(tensor.shape, natural(tensor.rank)))
+        else:
+            prim = tensor.producer
+            assert isinstance(prim, VIEWS), f"{tensor} was not computed before its use"
+            found = self._view(prim, tensor)
+        self._places[tensor] = found
+        return found
+
+    def _view(self, prim: Prim, out: Tensor) -> Place:
+        base = self.place(prim.inputs[0])
+        seen = view_strides(prim, base.strides, out)
+        if seen is not None:
+            return Place(base.buffer, base.offset + seen[0], seen[1])
+        # a reshape that has to move elements
+        source = prim.inputs[0]
+        place = self.output(out)
+        back = st.reshape_strides(out.shape, place.strides, source.shape)
+        if back is not None:
+            self.copy(base, Place(place.buffer, place.offset, back), source.shape, out.dtype)
+            return place
+        flat = self.allocate(source.dtype, source.shape, natural(source.rank))
+        self.copy(base, flat, source.shape, source.dtype)
+        again = Place(flat.buffer, 0, st.dense(out.shape, natural(out.rank)))
+        if st.is_dense(out.shape, place.strides, natural(out.rank)) and place.offset == 0:
+            return again
+        self.copy(again, place, out.shape, out.dtype)
+        return place
+
+    def assign(self, tensor: Tensor, place: Place) -> None:
+        self._places[tensor] = place
+
+    def output(self, tensor: Tensor) -> Place:
+        """Where to write a tensor: inside the concatenation or padding that takes it, else in memory of its own."""
+        if tensor not in self._places:
+            self._places[tensor] = self._inside(tensor) or self.allocate(tensor.dtype, tensor.shape, self.order(tensor))
+        return self._places[tensor]
+
+    def _inside(self, tensor: Tensor) -> Place | None:
+        for user in self._uses.get(tensor, []):
+            if not isinstance(user, (p.Concat, p.Pad)) or user.inputs.count(tensor) != 1:
+                continue
+            outer = user.outputs[0]
+            if not st.same_order(outer.shape, self.order(outer), self.order(tensor)) and elements(tensor.shape) > 1:
+                continue
+            start = list(user.low) if isinstance(user, p.Pad) else [0] * tensor.rank
+            if isinstance(user, p.Concat):
+                before = user.inputs[: user.inputs.index(tensor)]
+                start[user.axis] = sum(t.shape[user.axis] for t in before)
+            return self.region(self.output(outer), start)
+        return None
+
+    @staticmethod
+    def region(place: Place, start: Sequence[int]) -> Place:
+        """The place of the part that begins at ``start``."""
+        shift = sum(a * s for a, s in zip(start, place.strides, strict=True))
+        return Place(place.buffer, place.offset + shift, place.strides)
+
+    def in_order(self, tensor: Tensor, order: Order, fits: Callable[[Place], bool]) -> Place:
+        """The tensor's place if it ``fits``, else that of a dense copy in ``order`` (made once)."""
+        place = self.place(tensor)
+        if fits(place):
+            return place
+        key = (tensor, order)
+        if key not in self._copies:
+            self._copies[key] = self.allocate(tensor.dtype, tensor.shape, order)
+            self.copy(place, self._copies[key], tensor.shape, tensor.dtype)
+        return self._copies[key]
+
+    # -- commands ---------------------------------------------------------------------------------------------------
+
+    def ref(self, place: Place, dtype: DType) -> Ref:
+        return Ref(place.buffer, place.offset * dtype.size)
+
+    def table(self, values: np.ndarray) -> Ref:
+        """The address of a constant table."""
+        return Ref(self.pool.table(values), 0)
+
+    def error_ref(self) -> Ref:
+        """Where kernels report an index out of range."""
+        return Ref(self.error_word, 0)
+
+    def command(
+        self, kernel: KernelSpec, args: Mapping[str, int | Ref], blocks: int, grain: int, flops: int = 0
+    ) -> None:
+        """Appends a kernel call; argument names must be the kernel's slots."""
+        ordered = {name: args[name] for name in kernel.slots()}
+        assert len(ordered) == len(args), f"{sorted(set(args) - set(ordered))} are not slots of {kernel.key()}"
+        if blocks > 0:
+            self.commands.append(Command(kernel, ordered, blocks, max(1, grain), self.origin, flops))
+
+    def copy(self, src: Place, dst: Place, shape: Sequence[int], dtype: DType) -> None:
+        """Copies a tensor from one place to another."""
+        from MNN.compiler.emit.elementwise import emit_copy
+
+        emit_copy(self, src, dst, tuple(shape), dtype)
+
+    def host(self, prim: Prim) -> None:
+        """Runs a primitive with its numpy meaning (or a host function) between kernels."""
+        types = [(t.dtype, t.shape) for t in prim.outputs]
+        label = prim.label if isinstance(prim, p.Host) else type(prim).__name__
+        call = HostCall(
+            label,
+            lambda arrays: evaluate(prim, arrays, types),
+            tuple(Located(t.dtype, t.shape, self.place(t)) for t in prim.inputs),
+            tuple(Located(t.dtype, t.shape, self.output(t)) for t in prim.outputs),
+        )
+        self.commands.append(Command(None, {}, 1, 1, self.origin, 0, call))
+
+
+Handler = Callable[[Emitter, Group], bool]
+"""Emits a group; False when it cannot, and the numpy meaning has to do."""

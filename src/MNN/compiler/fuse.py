@@ -1,0 +1,185 @@
+"""Which primitives become one kernel.
+
+Elementwise maps and reductions are grown into groups backwards from the last one: a producer joins when everything
+that uses it is already inside, so a group never waits for itself. What a group then is follows from what is in it:
+
+- ``map``: elementwise only;
+- ``rows``: with reductions over the innermost dimension, in one pass over rows (softmax, layer norm);
+- ``fold``: one reduction over other dimensions, with maps before and after it.
+
+At last a convolution, matrix product or window that feeds a map group alone takes it as its epilogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from MNN.compiler import strides as st
+from MNN.compiler.order import Order
+from MNN.compiler.usage import VIEWS
+from MNN.ir import prims as p
+from MNN.ir.prims import Prim, Tensor
+from MNN.ir.shape import elements
+
+MAX_CODE = 160
+"""Most scalar instructions in a fused body; longer ones cost more to compile than they save."""
+MAX_OPERANDS = 12
+COSTLY = frozenset(
+    "exp exp2 log log1p expm1 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf pow atan2".split()
+)
+MAX_EPILOGUE = 24
+"""Most instructions of an epilogue, which is unrolled over a whole register tile; a costly one counts tenfold."""
+
+
+@dataclass(eq=False)
+class Group:
+    """Primitives of one kernel (in order) and the shape its loops run over.
+
+    ``anchor`` is the contraction or window in front; ``axes`` what the reductions inside reduce.
+    """
+
+    kind: str
+    prims: list[Prim]
+    shape: tuple[int, ...]
+    axes: tuple[int, ...] = ()
+    anchor: Prim | None = None
+    members: set[int] = field(default_factory=set)
+
+    @property
+    def root(self) -> Prim:
+        return self.prims[-1]
+
+    def inputs(self) -> list[Tensor]:
+        """Tensors used from outside, in order of first use."""
+        made = {id(t) for prim in self.prims for t in prim.outputs}
+        return list(dict.fromkeys(t for prim in self.prims for t in prim.inputs if id(t) not in made))
+
+    def weight(self) -> int:
+        return sum(len(q.body.code) if isinstance(q, p.Map) else 1 for q in self.prims)
+
+
+def reduced(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(1 if a in axes else n for a, n in enumerate(shape))
+
+
+def is_innermost(shape: Sequence[int], order: Order, axes: Sequence[int]) -> bool:
+    """Whether the reduced dimensions are the last ones in memory."""
+    big = [a for a in order if shape[a] > 1]
+    wanted = [a for a in big if a in axes]
+    return bool(wanted) and big[-len(wanted) :] == wanted
+
+
+class Fuser:
+    """Builds the groups of a lowered program."""
+
+    def __init__(
+        self,
+        prims: Sequence[Prim],
+        uses: Mapping[Tensor, list[Prim]],
+        orders: Mapping[Tensor, Order],
+        outputs: Sequence[Tensor],
+    ) -> None:
+        self._prims, self._uses, self._orders = prims, uses, orders
+        self._kept = {id(t) for t in outputs}
+        self._position = {id(prim): i for i, prim in enumerate(prims)}
+        self._group_of: dict[int, Group] = {}
+
+    def groups(self) -> list[Group]:
+        """All groups, in an order in which they can run; views are left out."""
+        groups: list[Group] = []
+        for prim in reversed(self._prims):
+            if id(prim) in self._group_of or isinstance(prim, VIEWS):
+                continue
+            group = self._start(prim)
+            self._group_of[id(prim)] = group
+            if group.kind in ("map", "rows", "fold"):
+                self._grow(group)
+            groups.append(group)
+        taken = {id(g) for g in groups if self._attach(g)}
+        return sorted((g for g in groups if id(g) not in taken), key=lambda g: self._position[id(g.root)])
+
+    def _start(self, prim: Prim) -> Group:
+        members = {id(prim)}
+        if isinstance(prim, p.Map):
+            return Group("map", [prim], prim.outputs[0].shape, members=members)
+        if isinstance(prim, (p.Reduce, p.ArgReduce)):
+            source = prim.inputs[0]
+            axes = prim.axes if isinstance(prim, p.Reduce) else (prim.axis,)
+            inner = is_innermost(source.shape, self._orders[source], axes)
+            kind = "rows" if inner or isinstance(prim, p.ArgReduce) else "fold"
+            return Group(kind, [prim], source.shape, axes, members=members)
+        return Group("single", [prim], prim.outputs[0].shape, members=members)
+
+    def _grow(self, group: Group) -> None:
+        grown = True
+        while grown:
+            grown = False
+            for tensor in group.inputs():
+                prim = tensor.producer
+                if prim is not None and self._joinable(group, prim) and self._fits(group, prim):
+                    group.members.add(id(prim))
+                    group.prims = sorted([*group.prims, prim], key=lambda q: self._position[id(q)])
+                    self._group_of[id(prim)] = group
+                    grown = True
+                    break
+
+    def _joinable(self, group: Group, prim: Prim) -> bool:
+        if id(prim) in self._group_of or not isinstance(prim, (p.Map, p.Reduce)) or id(prim) not in self._position:
+            return False
+        if any(id(t) in self._kept for t in prim.outputs):
+            return False
+        users = [u for t in prim.outputs for u in self._uses.get(t, [])]
+        return all(id(u) in group.members for u in users)
+
+    def _fits(self, group: Group, prim: Prim) -> bool:
+        out = prim.outputs[0].shape
+        fresh = [t for t in prim.inputs if t not in group.inputs()]
+        if len(group.inputs()) + len(fresh) - 1 > MAX_OPERANDS:
+            return False
+        if isinstance(prim, p.Map):
+            if group.weight() + len(prim.body.code) > MAX_CODE:
+                return False
+            return out == group.shape or (group.kind == "rows" and out == reduced(group.shape, group.axes))
+        assert isinstance(prim, p.Reduce)
+        source = prim.inputs[0]
+        inner = is_innermost(source.shape, self._orders[source], prim.axes)
+        if group.axes:
+            return group.kind == "rows" and inner and source.shape == group.shape and prim.axes == group.axes
+        if inner and source.shape == group.shape and self._orders_agree(group, source):
+            group.kind, group.axes = "rows", prim.axes
+            return True
+        if out == group.shape and elements(source.shape) > elements(out):
+            group.kind, group.axes, group.shape = ("rows" if inner else "fold"), prim.axes, source.shape
+            return True
+        return False
+
+    def _orders_agree(self, group: Group, source: Tensor) -> bool:
+        root = group.root.outputs[0]
+        return st.same_order(group.shape, self._orders[root], self._orders[source])
+
+    def _attach(self, group: Group) -> bool:
+        """Moves a group that is one contraction or window into the map group that alone uses it."""
+        anchor = group.root
+        if group.kind != "single" or not isinstance(anchor, (p.Conv, p.MatMul, p.Window)):
+            return False
+        out = anchor.outputs[0]
+        users = {
+            id(self._group_of[id(u)]): self._group_of[id(u)] for u in self._uses.get(out, []) if id(u) in self._group_of
+        }
+        if len(users) != 1 or id(out) in self._kept or any(isinstance(u, VIEWS) for u in self._uses[out]):
+            return False
+        target = next(iter(users.values()))
+        if target.kind != "map" or target.anchor is not None or target.shape != out.shape or not self._cheap(target):
+            return False
+        if not st.same_order(out.shape, self._orders[out], self._orders[target.root.outputs[0]]):
+            return False
+        target.anchor = anchor
+        return True
+
+    def _cheap(self, group: Group) -> bool:
+        cost = 0
+        for prim in group.prims:
+            assert isinstance(prim, p.Map)
+            cost += sum(10 if i.op in COSTLY else i.op not in ("arg", "const") for i in prim.body.code)
+        return cost <= MAX_EPILOGUE

@@ -1,0 +1,245 @@
+"""From operators to primitives, as far as the known numbers allow.
+
+:func:`lower_stage` lowers the nodes of a graph from a starting point until all are done, or until one needs the numbers
+of a tensor that only running can tell (:class:`Blocked`). The runtime then runs what was lowered, and lowers the rest
+with the numbers known. Small computations on the inputs alone (shapes passed as tensors, flags) are evaluated at once
+and become *guards*: the plan holds as long as they give the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from MNN.errors import MNNError
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Node, Value, captured
+from MNN.ir.prims import Host, Prim, Tensor
+from MNN.ops.base import EagerOperator, operator
+from MNN.ops.builder import Builder, NeedValue
+from MNN.ops.meaning import evaluate
+
+GUARD_PRIMS = 200
+GUARD_ELEMENTS = 1 << 14
+"""Largest computation (in primitives, and elements of any tensor in it) that is evaluated while planning."""
+
+
+@dataclass
+class Guard:
+    """``tensor``, computed by ``prims`` from stage inputs, must equal ``value`` for the plan to hold."""
+
+    tensor: Tensor
+    prims: list[Prim]
+    value: np.ndarray
+
+    def holds(self, numbers: Mapping[Tensor, np.ndarray]) -> bool:
+        """Whether the inputs' numbers give the guarded value."""
+        found = evaluate_cone(self.tensor, self.prims, numbers)
+        return found.shape == self.value.shape and found.tobytes() == self.value.tobytes()
+
+
+@dataclass
+class Blocked:
+    """Why lowering stopped before ``node``: it needs ``tensors``' numbers under the name ``key``.
+
+    ``eager`` is the operator to evaluate on them; None when only the numbers themselves are asked for.
+    """
+
+    node: Node
+    key: str
+    tensors: list[Tensor | None]
+    eager: tuple[EagerOperator, Node] | None
+    top_level: bool
+
+
+@dataclass
+class Stage:
+    """A lowered stretch of the graph: primitives in order, and what goes in and out of it."""
+
+    prims: list[Prim]
+    inputs: dict[Value, Tensor]
+    env: dict[Value, Tensor]
+    """Every value known after this stage."""
+    next_node: int
+    blocked: Blocked | None
+    guards: list[Guard] = field(default_factory=list)
+
+
+class _NeedEager(Exception):  # noqa: N818 - a request to the planner, not an error
+    def __init__(self, op: EagerOperator, node: Node, inputs: Sequence[Tensor | None], key: str) -> None:
+        super().__init__(node.name)
+        self.op, self.node, self.inputs, self.key = op, node, list(inputs), key
+
+
+class _NeedKeyedValue(NeedValue):
+    def __init__(self, tensor: Tensor, why: str, key: str) -> None:
+        super().__init__(tensor, why)
+        self.key = key
+
+
+class Lowering(Builder):
+    """A builder that knows the graph: it lowers nodes, inlines subgraphs and answers for numbers."""
+
+    def __init__(self, numbers: Mapping[Tensor, np.ndarray], known: Mapping[str, Sequence[np.ndarray]]) -> None:
+        super().__init__()
+        self.env: dict[Value, Tensor] = {}
+        self.guards: list[Guard] = []
+        self._numbers = numbers
+        self._known = known
+        self._path: list[str] = []
+        self._asked = 0
+
+    def lookup(self, value: Value) -> Tensor:
+        """The tensor of a graph value: computed before, captured from outside, or constant."""
+        if value in self.env:
+            return self.env[value]
+        if value.data is None:
+            raise MNNError(f"{self.where}: value '{value.name}' is used before it is computed")
+        self.env[value] = tensor = self.const(value.array())
+        tensor.name = value.name
+        return tensor
+
+    def lower_node(self, node: Node) -> None:
+        """Lowers one node and binds its outputs."""
+        outer = self.where
+        self.where = f"{node.op} '{node.name}'"
+        op = operator(node)
+        inputs = [None if v is None else self.lookup(v) for v in node.inputs]
+        if isinstance(op, EagerOperator):
+            outputs = self._lower_eager(op, node, inputs)
+        else:
+            outputs = list(op.lower(self, node, inputs))
+        for value, tensor in zip(node.outputs, outputs, strict=False):
+            self.env[value] = tensor
+            tensor.name = tensor.name or value.name
+        self.where = outer
+
+    def _lower_eager(self, op: EagerOperator, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor]:
+        key = self._next_key(node.name)
+        if key in self._known:
+            return [self.const(a) for a in self._known[key]]
+        outside = [self.lookup(v) for v in captured(node)]
+        ready = all(t is None or t.const is not None for t in (*inputs, *outside))
+        if ready and not getattr(op, "needs_runner", False):
+            return [self.const(a) for a in op.evaluate(node, [None if t is None else t.const for t in inputs])]
+        raise _NeedEager(op, node, inputs, key)
+
+    def inline(self, graph: Graph, bindings: Mapping[Value, Tensor]) -> list[Tensor]:
+        """Lowers a subgraph in place; its inputs are bound, captured values come from outside."""
+        self._path.append(f"{self.where}/{graph.name}")
+        self.env.update(bindings)
+        for node in graph.nodes:
+            self.lower_node(node)
+        self._path.pop()
+        return [self.lookup(v) for v in graph.outputs]
+
+    def value(self, tensor: Tensor | None, why: str = "an operand") -> np.ndarray:
+        """The numbers of a tensor: constant, given, or computed from the inputs when that is small."""
+        if tensor is None or tensor.const is not None:
+            return super().value(tensor, why)
+        key = self._next_key(why)
+        if key in self._known:
+            return self._known[key][0]
+        cone = _cone(tensor, self._numbers)
+        if cone is None:
+            raise _NeedKeyedValue(tensor, why, key)
+        result = evaluate_cone(tensor, cone, self._numbers)
+        self.guards.append(Guard(tensor, cone, result.copy()))
+        return result
+
+    def begin_node(self, index: int) -> None:
+        """Starts the numbering of questions anew, so that the same question always has the same key."""
+        self._path = [str(index)]
+        self._asked = 0
+
+    def _next_key(self, what: str) -> str:
+        self._asked += 1
+        return f"{'/'.join(self._path)}#{self._asked}:{what}"
+
+    @property
+    def nested(self) -> bool:
+        return len(self._path) > 1
+
+
+def lower_stage(
+    graph: Graph,
+    start: int,
+    bound: Mapping[Value, Tensor],
+    numbers: Mapping[Tensor, np.ndarray],
+    known: Mapping[str, Sequence[np.ndarray]],
+) -> Stage:
+    """Lowers ``graph.nodes[start:]`` as far as possible.
+
+    ``bound`` gives the tensors of values that exist already (stage inputs and constants), ``numbers`` what those hold
+    in this run, ``known`` answers to questions that blocked an earlier attempt.
+    """
+    low = Lowering(numbers, known)
+    low.env.update(bound)
+    inputs = {v: t for v, t in bound.items() if t.const is None}
+    index = start
+    try:
+        for index in range(start, len(graph.nodes)):
+            low.begin_node(index)
+            low.lower_node(graph.nodes[index])
+    except _NeedEager as need:
+        blocked = Blocked(graph.nodes[index], need.key, need.inputs, (need.op, need.node), not low.nested)
+        return Stage(low.prims, inputs, low.env, index, blocked, low.guards)
+    except _NeedKeyedValue as need:
+        blocked = Blocked(graph.nodes[index], need.key, [need.tensor], None, not low.nested)
+        return Stage(low.prims, inputs, low.env, index, blocked, low.guards)
+    for value in graph.outputs:
+        low.lookup(value)
+    return Stage(low.prims, inputs, low.env, len(graph.nodes), None, low.guards)
+
+
+def _cone(tensor: Tensor, numbers: Mapping[Tensor, np.ndarray]) -> list[Prim] | None:
+    """The primitives that compute a tensor from given numbers, in order; None when that is too much or impossible."""
+    order: list[Prim] = []
+    seen: set[int] = set()
+    stack: list[tuple[Tensor, bool]] = [(tensor, False)]
+    while stack:
+        current, done = stack.pop()
+        producer = current.producer
+        if current.const is not None or current in numbers:
+            if current.const is None and numbers[current].size > GUARD_ELEMENTS:
+                return None
+            continue
+        if producer is None or (isinstance(producer, Host) and not producer.pure):
+            return None
+        if done:
+            if id(producer) not in seen:
+                seen.add(id(producer))
+                order.append(producer)
+            continue
+        if id(producer) in seen:
+            continue
+        if len(order) > GUARD_PRIMS or any(int(np.prod(t.shape)) > GUARD_ELEMENTS for t in producer.outputs):
+            return None
+        stack.append((current, True))
+        stack.extend((t, False) for t in producer.inputs)
+    return order
+
+
+def evaluate_cone(tensor: Tensor, prims: Sequence[Prim], numbers: Mapping[Tensor, np.ndarray]) -> np.ndarray:
+    """Computes a tensor with the numpy meaning of the primitives it depends on."""
+    found: dict[Tensor, np.ndarray] = dict(numbers)
+    for prim in prims:
+        arrays = [t.const if t.const is not None else found[t] for t in prim.inputs]
+        types = [(t.dtype, t.shape) for t in prim.outputs]
+        found.update(zip(prim.outputs, evaluate(prim, arrays, types), strict=True))
+    return np.asarray(found[tensor])
+
+
+def live_after(graph: Graph, stage: Stage) -> list[Value]:
+    """Values made so far that the rest of the graph still uses."""
+    used: dict[Value, None] = dict.fromkeys(graph.outputs)
+    for node in graph.nodes[stage.next_node :]:
+        used.update(dict.fromkeys(v for v in (*node.inputs, *captured(node)) if v is not None))
+    return [v for v in used if v in stage.env]
+
+
+def input_tensor(name: str, array: np.ndarray) -> Tensor:
+    """The stage input that an array given by the user becomes."""
+    return Tensor(DType.of(array), tuple(array.shape), name=name)

@@ -1,0 +1,136 @@
+"""In which order the dimensions of every tensor should lie in memory.
+
+Images are channels-last: convolutions and windows give their outputs so and want their inputs so, and elementwise work
+in between goes along. Other tensors are row-major, unless a later transposition becomes free by storing them
+transposed (the heads of an attention layer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from MNN.compiler import strides as st
+from MNN.compiler.usage import VIEWS
+from MNN.ir import prims as p
+from MNN.ir.prims import Prim, Tensor
+from MNN.ir.shape import elements
+
+LOOK_AHEAD = 6
+"""How many primitives ahead a wish about order is looked for."""
+
+Order = tuple[int, ...]
+
+
+def channels_last(rank: int) -> Order:
+    """N, spatial..., C for a tensor listed as N, C, spatial..."""
+    return (0, *range(2, rank), 1)
+
+
+def natural(rank: int) -> Order:
+    return tuple(range(rank))
+
+
+def assign_orders(
+    prims: Sequence[Prim], inputs: Sequence[Tensor], uses: Mapping[Tensor, list[Prim]]
+) -> dict[Tensor, Order]:
+    """The order of every tensor, as if all were dense; that of a view follows from what it looks at."""
+    strides: dict[Tensor, st.Ints] = {t: st.dense(t.shape, natural(t.rank)) for t in inputs}
+    orders: dict[Tensor, Order] = {t: natural(t.rank) for t in inputs}
+
+    def strides_of(t: Tensor) -> st.Ints:
+        if t not in strides:
+            strides[t] = st.dense(t.shape, natural(t.rank))
+        return strides[t]
+
+    for prim in prims:
+        for out in prim.outputs:
+            view = view_strides(prim, strides_of(prim.inputs[0]), out) if isinstance(prim, VIEWS) else None
+            if view is not None:
+                strides[out] = view[1]
+                orders[out] = st.order_of(out.shape, view[1])
+            else:
+                orders[out] = _choose(prim, out, strides_of, uses)
+                strides[out] = st.dense(out.shape, orders[out])
+    return orders
+
+
+def view_strides(prim: Prim, base: st.Ints, out: Tensor) -> tuple[int, st.Ints] | None:
+    """Offset and strides of a view primitive's output over an operand with strides ``base``; None if it must copy."""
+    if isinstance(prim, p.Permute):
+        return 0, tuple(base[a] for a in prim.perm)
+    if isinstance(prim, p.Slice):
+        offset = sum(s * b for s, b, n in zip(prim.starts, base, out.shape, strict=True) if n)
+        return offset, tuple(t * b for t, b in zip(prim.steps, base, strict=True))
+    source = prim.inputs[0]
+    if isinstance(prim, p.Expand):
+        return 0, st.broadcast_strides(source.shape, base, out.shape)
+    if 0 in out.shape:
+        return 0, st.dense(out.shape, natural(out.rank))
+    found = st.reshape_strides(source.shape, base, out.shape)
+    return None if found is None else (0, found)
+
+
+def _choose(
+    prim: Prim, out: Tensor, strides_of: Callable[[Tensor], st.Ints], uses: Mapping[Tensor, list[Prim]]
+) -> Order:
+    if isinstance(prim, (p.Conv, p.Window)):
+        return channels_last(out.rank)
+    wish = _wish(out, uses, LOOK_AHEAD)
+    if isinstance(prim, p.MatMul):
+        ends_right = wish is not None and st.order_of(out.shape, st.dense(out.shape, wish))[-1] == out.rank - 1
+        return wish if wish is not None and ends_right else natural(out.rank)
+    if isinstance(prim, (p.Host, p.Scatter)):
+        return natural(out.rank)
+    if isinstance(prim, p.Reshape):  # a copy: it can bring any order that is a view of the operand's shape
+        possible = wish and st.reshape_strides(out.shape, st.dense(out.shape, wish), prim.inputs[0].shape)
+        return wish if wish is not None and possible is not None else natural(out.rank)
+    if wish is not None:
+        return wish
+    if isinstance(prim, p.Gather):
+        data = prim.inputs[0]
+        base = strides_of(data)
+        seen = [1 << 62] * out.rank
+        for d, axis in enumerate(prim.walk):
+            if axis >= 0:
+                seen[axis] = base[d]
+        for j, d in enumerate(prim.indexed):
+            for axis, n in enumerate(out.shape):
+                index = prim.inputs[1 + j]
+                own = axis - (out.rank - index.rank)
+                if n > 1 and own >= 0 and index.shape[own] > 1:
+                    seen[axis] = min(seen[axis], base[d])
+        return tuple(sorted(range(out.rank), key=lambda a: (-seen[a], a)))
+    candidates = [t for t in prim.inputs if t.rank == out.rank and t.const is None]
+    if not candidates:
+        return natural(out.rank)
+    main = max(candidates, key=lambda t: (elements(t.shape), t.producer is not None))
+    return st.order_of(main.shape, strides_of(main)) if elements(main.shape) > 1 else natural(out.rank)
+
+
+def _wish(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int) -> Order | None:
+    """The order that the users of a tensor would like, None when they do not care."""
+    if depth == 0 or tensor.rank < 2:
+        return None
+    for prim in uses.get(tensor, []):
+        if isinstance(prim, (p.Conv, p.Window)) and prim.inputs[0] is tensor and tensor.shape[1] > 1:
+            return channels_last(tensor.rank)
+        if (
+            isinstance(prim, (p.Map, p.Pad, p.Concat))
+            and prim.outputs[0].shape == tensor.shape
+            or isinstance(prim, p.Pad)
+        ):
+            wish = _wish(prim.outputs[0], uses, depth - 1)
+            if wish is not None:
+                return wish
+        if isinstance(prim, p.Permute):
+            wish = _wish(prim.outputs[0], uses, depth - 1)
+            if wish is None and _only_reshaped(prim.outputs[0], uses):
+                wish = natural(tensor.rank)
+            if wish is not None:
+                return tuple(prim.perm[a] for a in wish)
+    return None
+
+
+def _only_reshaped(tensor: Tensor, uses: Mapping[Tensor, list[Prim]]) -> bool:
+    users = uses.get(tensor, [])
+    return bool(users) and all(isinstance(u, p.Reshape) for u in users)

@@ -1,0 +1,106 @@
+"""Arithmetic on shapes and strides (in elements): views, orders of dimensions, loops merged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Ints = tuple[int, ...]
+
+
+def dense(shape: Sequence[int], order: Sequence[int]) -> Ints:
+    """Strides of a dense tensor whose dimensions lie in memory in ``order``, outermost first."""
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(order):
+        strides[axis], step = step, step * shape[axis]
+    return tuple(strides)
+
+
+def order_of(shape: Sequence[int], strides: Sequence[int]) -> Ints:
+    """Dimensions by falling stride: how a tensor like this one should lie in memory.
+
+    Repeated (stride 0) and size-1 dimensions say nothing about order; they stay before the next dimension that does.
+    """
+    telling = [a for a in range(len(shape)) if shape[a] > 1 and strides[a] != 0]
+    out = sorted(telling, key=lambda a: (-abs(strides[a]), a))
+    for axis in reversed([a for a in range(len(shape)) if a not in telling]):
+        later = [out.index(a) for a in range(axis + 1, len(shape)) if a in out]
+        out.insert(later[0] if later else len(out), axis)
+    return tuple(out)
+
+
+def same_order(shape: Sequence[int], a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether two orders lay out this shape alike (dimensions of size 1 do not matter)."""
+    return [x for x in a if shape[x] > 1] == [x for x in b if shape[x] > 1]
+
+
+def is_dense(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
+    """Whether the strides are those of a dense tensor in this order."""
+    return all(n == 1 or s == d for n, s, d in zip(shape, strides, dense(shape, order), strict=True))
+
+
+def reshape_strides(shape: Sequence[int], strides: Sequence[int], new: Sequence[int]) -> Ints | None:
+    """Strides of a reshaped view, or None when the elements would have to move."""
+    old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    out: list[int] = []
+    i, j = 0, 0
+    while j < len(new):
+        if new[j] == 1:
+            out.append(0)
+            j += 1
+            continue
+        if i >= len(old):
+            return None
+        have, want = old[i][0], new[j]
+        i_end, j_end = i + 1, j + 1
+        while have != want:
+            if have < want:
+                if i_end >= len(old):
+                    return None
+                if old[i_end - 1][1] != old[i_end][0] * old[i_end][1]:
+                    return None
+                have *= old[i_end][0]
+                i_end += 1
+            else:
+                if j_end >= len(new):
+                    return None
+                want *= new[j_end]
+                j_end += 1
+        step = old[i_end - 1][1]
+        part: list[int] = []
+        for k in range(j_end - 1, j - 1, -1):
+            part.append(step if new[k] != 1 else 0)
+            step *= new[k]
+        out += reversed(part)
+        i, j = i_end, j_end
+    return tuple(out) if i == len(old) else None
+
+
+def broadcast_strides(shape: Sequence[int], strides: Sequence[int], target: Sequence[int]) -> Ints:
+    """Strides of a tensor seen with a larger shape by numpy's rule: 0 where it repeats."""
+    lead = len(target) - len(shape)
+    return (0,) * lead + tuple(
+        0 if n == 1 and t != 1 else s for n, s, t in zip(shape, strides, target[lead:], strict=True)
+    )
+
+
+def merge_loops(shape: Sequence[int], operands: Sequence[Ints], order: Sequence[int]) -> tuple[Ints, list[Ints]]:
+    """Loops over ``shape`` in ``order`` (outermost first) with neighbours merged where every operand allows it.
+
+    Returns the extents and, per operand, the strides of these loops; at least one loop remains.
+    """
+    axes = [a for a in order if shape[a] != 1]
+    extents: list[int] = []
+    columns: list[list[int]] = [[] for _ in operands]
+    for axis in axes:
+        n = shape[axis]
+        if extents and all(c[-1] == n * o[axis] for c, o in zip(columns, operands, strict=True)):
+            extents[-1] *= n
+            for c, o in zip(columns, operands, strict=True):
+                c[-1] = o[axis]
+            continue
+        extents.append(n)
+        for c, o in zip(columns, operands, strict=True):
+            c.append(o[axis])
+    if not extents:
+        return (1,), [(0,) for _ in operands]
+    return tuple(extents), [tuple(c) for c in columns]

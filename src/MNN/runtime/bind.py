@@ -1,0 +1,87 @@
+"""A compiled program bound to memory: kernels loaded, arena allocated, addresses filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.compiler.program import Buffer, HostCall, Located, Program, Ref
+from MNN.kernels.library import Library
+from MNN.runtime.arena import Arena
+from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
+
+
+class BoundProgram:
+    """Ready to run: write the inputs, call :meth:`run`, read the outputs."""
+
+    def __init__(self, program: Program, library: Library) -> None:
+        self.program = program
+        self._arena = Arena(program.arena_bytes)
+        self._context = RunContext()
+        specs = [c.kernel for c in program.commands if c.kernel is not None]
+        addresses = iter(library.load(specs))
+        commands: list[Command] = []
+        scratch = 0
+        for c in program.commands:
+            args = [self._address(v) if isinstance(v, Ref) else v for v in c.args.values()]
+            if c.kernel is not None:
+                numbers = dict(zip(c.args, args, strict=True))
+                scratch = max(scratch, c.kernel.scratch(library.target, numbers))
+                commands.append(Command(next(addresses), args, c.blocks, c.grain, c.origin))
+            else:
+                assert c.host is not None
+                commands.append(Command(self._host(c.host), [], 1, 1, c.origin))
+        constants = {v.buffer for c in program.commands for v in c.args.values() if isinstance(v, Ref)}
+        keep = (self._arena, [b.const for b in constants])
+        self.native = NativeProgram(commands, scratch_bytes=scratch, context=self._context, keep=keep)
+        self._inputs = [self.view(t) for t in program.inputs]
+        self._outputs = [self.view(t) for t in program.outputs]
+
+    def _address(self, ref: Ref) -> int:
+        if ref.buffer is self.program.error_word:
+            return self._context.error_address
+        return self._base(ref.buffer) + ref.offset
+
+    def _base(self, buffer: Buffer) -> int:
+        if buffer.const is not None:
+            return int(buffer.const.ctypes.data)
+        return self._arena.at(buffer.offset)
+
+    def view(self, tensor: Located) -> np.ndarray:
+        """The numbers of a tensor in place (valid until memory is reused)."""
+        place, kind = tensor.place, tensor.dtype.numpy
+        if 0 in tensor.shape:
+            return np.empty(tensor.shape, kind)
+        if place.buffer.const is not None:
+            flat = place.buffer.const.reshape(-1)
+        else:
+            flat = self._arena.view(place.buffer.offset, (place.buffer.nbytes // kind.itemsize,), kind)
+        strides = tuple(s * kind.itemsize for s in place.strides)
+        return np.lib.stride_tricks.as_strided(flat[place.offset :], tensor.shape, strides)
+
+    def _host(self, call: HostCall) -> HostFunction:
+        sources = [self.view(t) for t in call.inputs]
+        results = [self.view(t) for t in call.outputs]
+
+        def run(args: np.ndarray, begin: int, end: int) -> None:
+            del args, begin, end
+            for to, value in zip(results, call.fn([s.copy() for s in sources]), strict=True):
+                to[...] = np.asarray(value).reshape(to.shape)
+
+        return run
+
+    def run(self, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
+        """One inference; the results are copies."""
+        self.write(arrays)
+        self.native.run(threads)
+        return [o.copy() for o in self._outputs]
+
+    def write(self, arrays: Sequence[np.ndarray]) -> None:
+        """Copies the inputs in."""
+        for to, array in zip(self._inputs, arrays, strict=True):
+            to[...] = array
+
+    def read(self) -> list[np.ndarray]:
+        """Copies of the outputs."""
+        return [o.copy() for o in self._outputs]

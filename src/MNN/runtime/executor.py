@@ -1,0 +1,217 @@
+"""Plans and runs a graph: stages of native calls with decisions taken in between.
+
+Most models are one stage. A plan is kept per set of input shapes (and per answer to the questions that shapes depend
+on), the least recently used ones are dropped; kernels and packed weights are shared by all of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from MNN.compiler.compile import compile_stage
+from MNN.compiler.emitter import ConstantPool
+from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
+from MNN.errors import RunError
+from MNN.ir.graph import Graph, Value, captured
+from MNN.ir.prims import Tensor
+from MNN.kernels.cache import Cache
+from MNN.kernels.library import Library
+from MNN.runtime.bind import BoundProgram
+from MNN.runtime.config import Config
+from MNN.targets.base import host_target
+
+PLANS_KEPT = 32
+"""Plans kept per stage."""
+
+Key = tuple[object, ...]
+Known = dict[str, tuple[np.ndarray, ...]]
+_libraries: dict[tuple[str, bool], Library] = {}
+_lock = threading.Lock()
+
+
+def shared_library(cache: bool) -> Library:
+    """The process's kernels for this machine."""
+    target = host_target()
+    with _lock:
+        key = (target.key(), cache)
+        if key not in _libraries:
+            _libraries[key] = Library(target, Cache() if cache else None)
+        return _libraries[key]
+
+
+@dataclass(eq=False)
+class Plan:
+    """A stage ready to run, and the plans that may follow it."""
+
+    stage: Stage
+    bound: BoundProgram
+    inputs: list[Value]
+    input_tensors: list[Tensor]
+    results: list[Tensor]
+    """Tensors that leave the stage, in the order of the program's outputs."""
+    guards: list[Guard]
+    following: PlanCache = field(default_factory=lambda: PlanCache())
+
+    def holds(self, arrays: Sequence[np.ndarray]) -> bool:
+        if not self.guards:
+            return True
+        numbers = dict(zip(self.input_tensors, arrays, strict=True))
+        return all(g.holds(numbers) for g in self.guards)
+
+
+class PlanCache:
+    """Plans by key, several per key where guards differ."""
+
+    def __init__(self) -> None:
+        self._plans: OrderedDict[Key, list[Plan]] = OrderedDict()
+
+    def find(self, key: Key, arrays: Sequence[np.ndarray]) -> Plan | None:
+        plans = self._plans.get(key)
+        if plans is None:
+            return None
+        self._plans.move_to_end(key)
+        return next((p for p in plans if p.holds(arrays)), None)
+
+    def add(self, key: Key, plan: Plan) -> None:
+        plans = self._plans.setdefault(key, [])
+        plans.append(plan)
+        del plans[:-PLANS_KEPT]
+        while len(self._plans) > PLANS_KEPT:
+            self._plans.popitem(last=False)
+
+
+class Executor:
+    """Runs one graph. Thread safe: one run at a time."""
+
+    def __init__(self, graph: Graph, config: Config, pool: ConstantPool | None = None) -> None:
+        self.graph, self.config = graph, config
+        self.library = shared_library(config.cache)
+        self._pool = pool or ConstantPool()
+        self._plans = PlanCache()
+        self._bodies: dict[Graph, Executor] = {}
+        self._lock = threading.RLock()
+        self.last_plans: list[Plan] = []
+
+    def run(self, feeds: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> list[np.ndarray]:
+        """The numbers of ``fetch`` (any values of the graph) for these inputs (and captured values)."""
+        with self._lock:
+            return self._run(dict(feeds), tuple(fetch))
+
+    def plan(self, feeds: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> Plan:
+        """The first stage's plan for these inputs, made when there is none yet."""
+        with self._lock:
+            return self._plan(self._plans, 0, dict(feeds), {}, {}, tuple(fetch))
+
+    def _run(self, values: dict[Value, np.ndarray], fetch: tuple[Value, ...]) -> list[np.ndarray]:
+        plans, start = self._plans, 0
+        known: Known = {}
+        constants: dict[Value, Tensor] = {}
+        found: dict[Value, np.ndarray] = {}
+        self.last_plans = []
+        while True:
+            plan = self._plan(plans, start, values, constants, known, fetch)
+            self.last_plans.append(plan)
+            arrays = plan.bound.run([values[v] for v in plan.inputs], self.config.threads)
+            at = dict(zip(plan.results, arrays, strict=True))
+            at.update({t: values[v] for v, t in zip(plan.inputs, plan.input_tensors, strict=True)})
+            env, blocked = plan.stage.env, plan.stage.blocked
+            for v in fetch:
+                if v in env and v not in found:
+                    found[v] = _numbers(env[v], at)
+            if blocked is None:
+                return [found[v] for v in fetch]
+            live = live_after(self.graph, plan.stage)
+            constants = {v: env[v] for v in live if env[v].const is not None}
+            values = {v: at[env[v]] for v in live if env[v].const is None}
+            plans, start, known = plan.following, plan.stage.next_node, dict(known)
+            self._answer(blocked, at, values, constants, known, env)
+            if blocked.eager is not None and blocked.top_level:
+                start += 1
+
+    def _answer(
+        self,
+        blocked: Blocked,
+        at: Mapping[Tensor, np.ndarray],
+        values: dict[Value, np.ndarray],
+        constants: Mapping[Value, Tensor],
+        known: Known,
+        env: Mapping[Value, Tensor],
+    ) -> None:
+        """Finds what blocked a stage: the numbers asked for, or the result of an eager operator."""
+        arrays = [None if t is None else _numbers(t, at) for t in blocked.tensors]
+        if blocked.eager is None:
+            assert arrays[0] is not None
+            known[blocked.key] = (arrays[0],)
+            return
+        op, node = blocked.eager
+        if getattr(op, "needs_runner", False):
+            outer = {v: _numbers(env[v], at) for v in captured(node) if v in env}
+
+            def run_graph(graph: Graph, feeds: Mapping[Value, np.ndarray]) -> list[np.ndarray]:
+                body = self._bodies.setdefault(graph, Executor(graph, self.config, self._pool))
+                return body.run({**outer, **feeds}, graph.outputs)
+
+            results = op.evaluate(node, arrays, run_graph)  # type: ignore[call-arg]
+        else:
+            results = op.evaluate(node, arrays)
+        if blocked.top_level:
+            values.update({v: np.asarray(r) for v, r in zip(node.outputs, results, strict=False)})
+        else:
+            known[blocked.key] = tuple(np.asarray(r) for r in results)
+
+    def _plan(
+        self,
+        plans: PlanCache,
+        start: int,
+        values: dict[Value, np.ndarray],
+        constants: Mapping[Value, Tensor],
+        known: Known,
+        fetch: tuple[Value, ...],
+    ) -> Plan:
+        inputs = list(values)
+        arrays = [values[v] for v in inputs]
+        shapes = tuple((v, a.dtype, a.shape) for v, a in values.items())
+        answers = tuple((k, tuple(a.tobytes() for a in v)) for k, v in known.items())
+        key = (start, shapes, answers, fetch)
+        plan = plans.find(key, arrays)
+        if plan is None:
+            plan = self._make(start, values, constants, known, fetch)
+            plans.add(key, plan)
+        return plan
+
+    def _make(
+        self,
+        start: int,
+        values: Mapping[Value, np.ndarray],
+        constants: Mapping[Value, Tensor],
+        known: Known,
+        fetch: tuple[Value, ...],
+    ) -> Plan:
+        tensors = {v: input_tensor(v.name, a) for v, a in values.items()}
+        numbers = {tensors[v]: a for v, a in values.items()}
+        stage = lower_stage(self.graph, start, {**tensors, **constants}, numbers, known)
+        wanted = [stage.env[v] for v in fetch if v in stage.env]
+        if stage.blocked is not None:
+            wanted += [t for t in stage.blocked.tensors if t is not None]
+            wanted += [stage.env[v] for v in live_after(self.graph, stage)]
+            if stage.blocked.eager is not None:
+                wanted += [stage.env[v] for v in captured(stage.blocked.eager[1]) if v in stage.env]
+        own = set(tensors.values())
+        results = [t for t in dict.fromkeys(wanted) if t.const is None and t not in own]
+        used = list(tensors.values())
+        program = compile_stage(stage.prims, used, results, self.library.target, self.config.threads, self._pool)
+        bound = BoundProgram(program, self.library)
+        return Plan(stage, bound, list(values), used, results, stage.guards)
+
+
+def _numbers(tensor: Tensor, at: Mapping[Tensor, np.ndarray]) -> np.ndarray:
+    if tensor.const is not None:
+        return tensor.const
+    if tensor not in at:
+        raise RunError(f"value '{tensor.name}' was not computed")
+    return at[tensor]
