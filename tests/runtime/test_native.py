@@ -14,7 +14,6 @@ from MNN.runtime import pool
 from MNN.runtime.native import Command, NativeProgram, RunContext
 from tests.runtime.natives import address
 
-
 _KEEP: list[NDArray[np.int64]] = []  # commands hold only addresses
 
 

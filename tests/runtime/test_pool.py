@@ -227,3 +227,30 @@ def test_fewer_workers_when_the_system_refuses_threads(workers: str, monkeypatch
     assert (out[:-1] == 1).all()
     assert pool._STATE.pool is not None
     assert pool._STATE.pool.workers == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system has no affinity masks")
+def test_workers_keep_their_affinity() -> None:
+    child(
+        """
+        mask = os.sched_getaffinity(0)
+        program, out = make(blocks=400, turns=20_000, commands=1)
+        for i in range(30):
+            time.sleep(0.005)
+            program.run(3)
+        time.sleep(0.05)
+        workers = pool._STATE.pool._threads
+        assert all(os.sched_getaffinity(w.native_id) == mask for w in workers), [
+            os.sched_getaffinity(w.native_id) for w in workers
+        ]
+        one = {min(mask)}
+        for thread in [threading.main_thread(), *workers]:
+            os.sched_setaffinity(thread.native_id, one)  # nowhere else to go
+        for i in range(10):
+            time.sleep(0.005)
+            program.run(3)
+        assert all(os.sched_getaffinity(w.native_id) == one for w in workers)
+        assert (out == 40).all()
+        """,
+        MODES[0],
+    )

@@ -18,6 +18,10 @@ is asleep, late or dead therefore costs nothing but its help.
 How workers sleep. A worker sets its ``asleep`` word, looks once more for work, and sleeps (on Linux in a futex on that
 word; elsewhere it returns to Python, which waits on a semaphore). The caller opens the command first and looks at the
 ``asleep`` words afterwards, so one of the two always sees the other (both sides sequentially consistent).
+
+How workers wake. Linux likes to wake a thread on the processor of whoever wakes it; as the caller goes on computing
+there, the worker would wait behind it for milliseconds while another processor idles. So the caller takes its own
+processor out of the sleeper's affinity mask first, and the worker puts the mask back as soon as it runs.
 """
 
 from __future__ import annotations
@@ -55,8 +59,19 @@ POOL = {
     "futex": 5 * LINE + 32,  # its number for futex
     "wake": 5 * LINE + 40,  # address of void wake(i64 worker) when sleeping in Python
     "give_way": 5 * LINE + 48,  # address of sched_yield or the like, 0: none
-    "slots": 6 * LINE,  # then one LINE per worker: asleep (i32)
+    "getcpu": 5 * LINE + 56,  # address of sched_getcpu, 0: leave affinity alone
+    "getaffinity": 5 * LINE + 64,  # system call numbers
+    "setaffinity": 5 * LINE + 72,
+    "slots": 6 * LINE,  # then one slot per worker
 }
+# The slot of a worker.
+SLOT = {
+    "asleep": 0,  # i32: 0 awake, 1 asleep, 2 somebody is about to wake it
+    "thread": 8,  # the system's number of its thread
+    "restore": 16,  # bytes of the mask to put back after waking, 0: none
+    "mask": LINE,  # its affinity mask: LINE bytes, 1024 processors
+}
+SLOT_BYTES = 2 * LINE
 
 # The frame of a run: i64 words, all but the last group read-only for the loop.
 FRAME = {
@@ -146,31 +161,93 @@ pause:
 _RUN = """
 ; Wakes worker %id if it sleeps.
 define internal void @rouse(ptr %pool, i64 %id) {
-  %off = mul i64 %id, $line
+  %off = mul i64 %id, $slot_bytes
   %slots = getelementptr i8, ptr %pool, i64 $pool_slots
   %slot = getelementptr i8, ptr %slots, i64 %off
   %seen = load atomic i32, ptr %slot seq_cst, align 4
-  %awake = icmp eq i32 %seen, 0
-  br i1 %awake, label %out, label %take
+  %sleeps = icmp eq i32 %seen, 1
+  br i1 %sleeps, label %take, label %out
 take:
-  %was = atomicrmw xchg ptr %slot, i32 0 seq_cst, align 4
-  %other = icmp eq i32 %was, 0
-  br i1 %other, label %out, label %wake
+  %was = cmpxchg ptr %slot, i32 1, i32 2 seq_cst monotonic, align 4
+  %mine = extractvalue { i32, i1 } %was, 1
+  br i1 %mine, label %wake, label %out
 wake:
   %p_sys = getelementptr i8, ptr %pool, i64 $pool_syscall
   %sys = load ptr, ptr %p_sys, align 8
   %python = icmp eq ptr %sys, null
   br i1 %python, label %call, label %futex
 futex:
+  call void @elsewhere(ptr %pool, ptr %slot)
+  store atomic i32 0, ptr %slot seq_cst, align 4
   %p_nr = getelementptr i8, ptr %pool, i64 $pool_futex
   %nr = load i64, ptr %p_nr, align 8
   ; FUTEX_WAKE_PRIVATE, one waiter
   %r = call i64 (i64, ...) %sys(i64 %nr, ptr %slot, i64 129, i64 1, i64 0, i64 0, i64 0)
   br label %out
 call:
+  store atomic i32 0, ptr %slot seq_cst, align 4
   %p_wake = getelementptr i8, ptr %pool, i64 $pool_wake
   %f = load ptr, ptr %p_wake, align 8
   call void %f(i64 %id)
+  br label %out
+out:
+  ret void
+}
+
+; Keeps a sleeping worker off this processor when it wakes, if it may run on any other.
+define internal void @elsewhere(ptr %pool, ptr %slot) {
+entry:
+  %others = alloca [16 x i64], align 8
+  %p_getcpu = getelementptr i8, ptr %pool, i64 $pool_getcpu
+  %getcpu = load ptr, ptr %p_getcpu, align 8
+  %unknown = icmp eq ptr %getcpu, null
+  br i1 %unknown, label %out, label %ask
+ask:
+  %here = call i32 %getcpu()
+  %known = icmp ult i32 %here, 1024
+  br i1 %known, label %read, label %out
+read:
+  %p_sys = getelementptr i8, ptr %pool, i64 $pool_syscall
+  %sys = load ptr, ptr %p_sys, align 8
+  %p_get = getelementptr i8, ptr %pool, i64 $pool_getaffinity
+  %get = load i64, ptr %p_get, align 8
+  %p_thread = getelementptr i8, ptr %slot, i64 $slot_thread
+  %thread = load i64, ptr %p_thread, align 8
+  %mask = getelementptr i8, ptr %slot, i64 $slot_mask
+  %bytes = call i64 (i64, ...) %sys(i64 %get, i64 %thread, i64 $line, ptr %mask)
+  %got = icmp sgt i64 %bytes, 0
+  br i1 %got, label %copy_start, label %out
+copy_start:
+  %here64 = zext i32 %here to i64
+  %word = lshr i64 %here64, 6
+  %bit = and i64 %here64, 63
+  %only = shl i64 1, %bit
+  %without = xor i64 %only, -1
+  %words = lshr i64 %bytes, 3
+  br label %copy
+copy:
+  %i = phi i64 [ 0, %copy_start ], [ %i1, %copy ]
+  %any = phi i64 [ 0, %copy_start ], [ %any1, %copy ]
+  %from = getelementptr i64, ptr %mask, i64 %i
+  %to = getelementptr i64, ptr %others, i64 %i
+  %m = load i64, ptr %from, align 8
+  %own = icmp eq i64 %i, %word
+  %m1 = and i64 %m, %without
+  %m2 = select i1 %own, i64 %m1, i64 %m
+  store i64 %m2, ptr %to, align 8
+  %any1 = or i64 %any, %m2
+  %i1 = add i64 %i, 1
+  %more = icmp ult i64 %i1, %words
+  br i1 %more, label %copy, label %copied
+copied:
+  %nowhere = icmp eq i64 %any1, 0
+  br i1 %nowhere, label %out, label %write
+write:
+  %p_set = getelementptr i8, ptr %pool, i64 $pool_setaffinity
+  %set = load i64, ptr %p_set, align 8
+  %r = call i64 (i64, ...) %sys(i64 %set, i64 %thread, i64 %bytes, ptr %others)
+  %p_restore = getelementptr i8, ptr %slot, i64 $slot_restore
+  store i64 %bytes, ptr %p_restore, align 8
   br label %out
 out:
   ret void
@@ -351,12 +428,16 @@ out:
 """
 
 _WORKER = """
-; Returns with asleep = 1 when Python is to put the thread to sleep, with asleep = 0 when the pool stops.
+; Returns when the pool stops, and when Python is to put the thread to sleep.
 define void @kernel(ptr %pool, i64 %id, i64 %unused0, ptr %unused1) {
 entry:
-  %off = mul i64 %id, $line
+  %off = mul i64 %id, $slot_bytes
   %slots = getelementptr i8, ptr %pool, i64 $pool_slots
   %slot = getelementptr i8, ptr %slots, i64 %off
+  %p_thread = getelementptr i8, ptr %slot, i64 $slot_thread
+  %p_restore = getelementptr i8, ptr %slot, i64 $slot_restore
+  %mask = getelementptr i8, ptr %slot, i64 $slot_mask
+  %p_set = getelementptr i8, ptr %pool, i64 $pool_setaffinity
   %p_stop = getelementptr i8, ptr %pool, i64 $pool_stop
   %p_done = getelementptr i8, ptr %pool, i64 $pool_done
   %p_active = getelementptr i8, ptr %pool, i64 $pool_active
@@ -365,9 +446,27 @@ entry:
   %p_linger = getelementptr i8, ptr %pool, i64 $pool_linger
   %p_sys = getelementptr i8, ptr %pool, i64 $pool_syscall
   %p_nr = getelementptr i8, ptr %pool, i64 $pool_futex
+  br label %wake
+wake: ; by itself unless somebody is about to wake it
+  %mine0 = cmpxchg ptr %slot, i32 1, i32 0 seq_cst seq_cst, align 4
+  %state = extractvalue { i32, i1 } %mine0, 0
+  %held = icmp eq i32 %state, 2
+  br i1 %held, label %hold, label %awake
+hold:
+  $pause
+  br label %wake
+awake:
+  %bytes = load i64, ptr %p_restore, align 8
+  %moved = icmp ne i64 %bytes, 0
+  br i1 %moved, label %restore, label %fresh
+restore:
+  %sys0 = load ptr, ptr %p_sys, align 8
+  %set = load i64, ptr %p_set, align 8
+  %thread = load i64, ptr %p_thread, align 8
+  %r0 = call i64 (i64, ...) %sys0(i64 %set, i64 %thread, i64 %bytes, ptr %mask)
+  store i64 0, ptr %p_restore, align 8
   br label %fresh
 fresh:
-  store atomic i32 0, ptr %slot seq_cst, align 4
   br label %look
 look:
   %n = phi i64 [ 0, %fresh ], [ 0, %report ], [ %n1, %idle ], [ %n1, %linger ]
@@ -411,7 +510,7 @@ park:
   %stop2 = load atomic i64, ptr %p_stop seq_cst, align 8
   %stopping = icmp ne i64 %stop2, 0
   %up = or i1 %work, %stopping
-  br i1 %up, label %fresh, label %sleep
+  br i1 %up, label %wake, label %sleep
 sleep:
   %sys = load ptr, ptr %p_sys, align 8
   %python = icmp eq ptr %sys, null
@@ -420,10 +519,9 @@ futex:
   %nr = load i64, ptr %p_nr, align 8
   ; FUTEX_WAIT_PRIVATE while asleep is 1, no time limit
   %r = call i64 (i64, ...) %sys(i64 %nr, ptr %slot, i64 128, i64 1, i64 0, i64 0, i64 0)
-  br label %fresh
+  br label %wake
 leave:
-  store atomic i32 0, ptr %slot seq_cst, align 4
-  br label %out
+  ret void
 out:
   ret void
 }
@@ -485,7 +583,7 @@ class LoopSpec(KernelSpec):
         return ()
 
     def key(self) -> str:
-        text = repr((self.part, _SOURCES, _MACHINES, sorted(POOL.items()), sorted(FRAME.items())))
+        text = repr((self.part, _SOURCES, _MACHINES, POOL, SLOT, SLOT_BYTES, FRAME, LINE))
         return f"LoopSpec({self.part},{hashlib.sha256(text.encode()).hexdigest()})"
 
     def emit(self, target: Target) -> str:
@@ -494,7 +592,8 @@ class LoopSpec(KernelSpec):
         pause, clock, declarations = _MACHINES[target.family]
         values: dict[str, object] = {f"pool_{name}": offset for name, offset in POOL.items()}
         values.update((f"frame_{name}", offset) for name, offset in FRAME.items())
-        values.update(pause=pause, clock=clock, line=LINE, never=1 << 32)
+        values.update((f"slot_{name}", offset) for name, offset in SLOT.items())
+        values.update(slot_bytes=SLOT_BYTES, pause=pause, clock=clock, line=LINE, never=1 << 32)
         text = string.Template(_CLAIM + _SOURCES[self.part]).substitute(values)
         return declarations + re.sub(r"\n{2,}", "\n\n", text)
 

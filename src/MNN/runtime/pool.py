@@ -26,13 +26,17 @@ import numpy as np
 from MNN.errors import MNNError
 from MNN.runtime.arena import aligned_bytes
 from MNN.runtime.loop import loop_functions
-from MNN.runtime.loop_ir import LINE, POOL
+from MNN.runtime.loop_ir import LINE, POOL, SLOT, SLOT_BYTES
 
 MAX_THREADS = 256
 """Most threads that one run can use, the caller included."""
 
-_FUTEX_NUMBER = {"x86_64": 202, "amd64": 202, "aarch64": 98, "arm64": 98}
-_BYTES = POOL["slots"] + LINE * MAX_THREADS
+# Linux system calls, by machine.
+_CALLS = {
+    "x86_64": {"futex": 202, "setaffinity": 203, "getaffinity": 204},
+    "aarch64": {"futex": 98, "setaffinity": 122, "getaffinity": 123},
+}
+_BYTES = POOL["slots"] + SLOT_BYTES * MAX_THREADS
 _WAKE = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
 
@@ -54,7 +58,9 @@ class WorkerPool:
             if call is None:
                 raise MNNError("MNN_WORKER_SLEEP is 'futex', which this system does not have; use 'python'")
             self._set("syscall", call)
-            self._set("futex", _FUTEX_NUMBER[platform.machine().lower()])
+            for name, number in _CALLS[platform.machine()].items():
+                self._set(name, number)
+            self._set("getcpu", _libc_function("sched_getcpu"))
         else:
             wake = _WAKE(self._rouse)
             _immortal(wake)
@@ -104,6 +110,8 @@ class WorkerPool:
 
     def _serve(self, number: int) -> None:
         worker, address, semaphore = self._worker, self.address, self._semaphores[number]
+        slot = POOL["slots"] + number * SLOT_BYTES
+        ctypes.c_int64.from_address(address + slot + SLOT["thread"]).value = threading.get_native_id()
         while True:
             worker(address, number, 0, None)
             if self._word("stop"):
@@ -119,7 +127,7 @@ class WorkerPool:
             return
         syscall = ctypes.CFUNCTYPE(ctypes.c_long, *[ctypes.c_long] * 4)(call)
         for number in range(1, len(self._threads) + 1):
-            slot = POOL["slots"] + number * LINE
+            slot = POOL["slots"] + number * SLOT_BYTES
             self._memory[slot : slot + 4] = 0
             syscall(self._word("futex"), self.address + slot, 129, 1)
 
@@ -211,7 +219,7 @@ def _microseconds(name: str, default: float) -> float:
 
 
 def _syscall_address() -> int | None:
-    if not sys.platform.startswith("linux") or platform.machine().lower() not in _FUTEX_NUMBER:
+    if not sys.platform.startswith("linux") or platform.machine() not in _CALLS:
         return None
     if np.dtype(np.intp).itemsize != 8:  # a 32-bit process on a 64-bit kernel has other numbers
         return None
@@ -222,7 +230,12 @@ def _give_way_address() -> int:
     """Address of a function ``int f(void)`` that lets another thread run, or 0."""
     if sys.platform == "win32":
         return ctypes.cast(ctypes.WinDLL("kernel32").SwitchToThread, ctypes.c_void_p).value or 0
-    function = getattr(ctypes.CDLL(None), "sched_yield", None)
+    return _libc_function("sched_yield")
+
+
+def _libc_function(name: str) -> int:
+    """Address of a function of the C library, or 0 when this one lacks it."""
+    function = getattr(ctypes.CDLL(None), name, None)
     return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
