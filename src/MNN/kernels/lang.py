@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from MNN.kernels.lang_flow import FlowMixin, Loop
 from MNN.kernels.lang_memory import CHECK_FUNCTION
@@ -41,6 +41,7 @@ from MNN.kernels.lang_types import (
     literal,
     memory_type,
 )
+from MNN.targets.base import Target
 
 __all__ = [
     "BF16", "F16", "F32", "F64", "I1", "I8", "I16", "I32", "I64", "I128", "PTR", "VOID",
@@ -88,8 +89,8 @@ class Builder(FlowMixin):
 class Module:
     """A module of text: functions, declarations made on use, metadata, raw globals (``add``)."""
 
-    def __init__(self, vector_bits: int = 256, has_fma: bool = True) -> None:
-        self.vector_bits, self.has_fma = vector_bits, has_fma
+    def __init__(self, vector_bits: int = 256, has_fma: bool = True, features: Collection[str] = ()) -> None:
+        self.vector_bits, self.has_fma, self.features = vector_bits, has_fma, frozenset(features)
         self.checked = is_checked()
         self.check_count = 0
         self._functions: list[Builder] = []
@@ -120,6 +121,10 @@ class Module:
         """Declares an external function or intrinsic once; nothing for functions of this module."""
         if name not in self._declared and name not in self._defined:
             self._declared[name] = f"declare {ret.text} @{name}({', '.join([p.text for p in params])})"
+
+    def defines(self, name: str) -> bool:
+        """Whether a function of this name has been added."""
+        return name in self._defined
 
     def add(self, text: str) -> None:
         """Appends raw top-level text, such as a constant table."""
@@ -160,11 +165,11 @@ class Kernel:
     """
 
     def __init__(
-        self, slots: Sequence[str], vector_bits: int = 256, has_fma: bool = True, name: str = "kernel"
+        self, slots: Sequence[str], vector_bits: int = 256, has_fma: bool = True, features: Collection[str] = ()
     ) -> None:
-        self.module = Module(vector_bits, has_fma)
+        self.module = Module(vector_bits, has_fma, features)
         params = [(PTR, "noalias readonly args"), (I64, "begin"), (I64, "end"), (PTR, "scratch")]
-        self.b = self.module.function(name, params, internal=False)
+        self.b = self.module.function("kernel", params, internal=False)
         self.args, self.begin, self.end, self.scratch = self.b.params
         self._slots = {slot: i for i, slot in enumerate(slots)}
         self._loaded: dict[tuple[str, Type], Value] = {}
@@ -174,6 +179,11 @@ class Kernel:
                 f"%checkp = getelementptr i64, ptr %args, i64 {n}\n"
                 "%check = load ptr, ptr %checkp, align 8\nstore ptr %check, ptr @mnn.table"
             )
+
+    @classmethod
+    def of(cls, slots: Sequence[str], target: Target) -> Kernel:
+        """A kernel for a target."""
+        return cls(slots, target.vector_bytes * 8, target.has_fma, target.features)
 
     def slot(self, name: str, type_: Type = I64) -> Value:
         """The value of a slot, loaded once in the entry block."""
