@@ -14,7 +14,8 @@ from MNN.schema.tables import Field, Kind, enum, union_tags
 if TYPE_CHECKING:
     from MNN.schema.record import Record
 
-_F32_MAX = float(np.finfo(np.float32).max)
+# Above this a number rounds to infinity.
+_F32_LIMIT = float(np.finfo(np.float32).max) * (1 + 2.0**-25)
 
 
 def coerce(table_name: str, field: Field, value: Any) -> Any:
@@ -52,9 +53,8 @@ def scalar(where: str, field: Field, value: Any) -> bool | int | float:
         try:
             number = float(value)
         except OverflowError:
-            number = math.nan
-            value = math.inf
-        if (math.isfinite(number) and abs(number) > _F32_MAX * (1 + 2.0**-25)) or (number != number and value == value):
+            raise FormatError(f"{where}: {value!r:.60} does not fit a 32-bit float") from None
+        if math.isfinite(number) and abs(number) > _F32_LIMIT:
             raise FormatError(f"{where}: {value!r} does not fit a 32-bit float")
         return float(np.float32(number))
     if not isinstance(value, (int, np.integer)):
@@ -123,7 +123,7 @@ def _check_range(where: str, field: Field, array: np.ndarray[Any, np.dtype[Any]]
         return
     if dtype.kind == "f":
         finite = np.abs(array[np.isfinite(array)]) if array.dtype.kind == "f" else np.abs(array.astype(np.float64))
-        if finite.size and float(finite.max()) > _F32_MAX * (1 + 2.0**-25):
+        if finite.size and float(finite.max()) > _F32_LIMIT:
             raise FormatError(f"{where}: {finite.max()} does not fit a 32-bit float")
         return
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))

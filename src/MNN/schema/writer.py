@@ -1,8 +1,9 @@
 """Writes .mnn files: records to a flatbuffer, small things first, large vectors after them.
 
 The layout runs forward: a table, then what it refers to. Vectors of a page or more go to the end, aligned to 64 bytes,
-so that reading a model's structure touches few pages and weights can be used where they lie in the mapped file. They are written from their arrays without a copy. Like the official writers, every scalar is written even at its
-default, and empty vectors are left out.
+so that reading a model's structure touches few pages and weights can be used where they lie in the mapped file. They
+are written from their arrays without a copy. Like the official writers, every scalar is written even at its default,
+and empty vectors are left out.
 """
 
 from __future__ import annotations
