@@ -1,0 +1,41 @@
+"""Engines as :data:`tests.models.task.Run`: a model file in, a function from feeds to outputs out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import onnxruntime
+
+from tests.models.task import Feeds, Outputs, Run
+
+Runner = Callable[[Path], Run]
+
+
+def onnxruntime_runner(path: Path, optimise: bool = True) -> Run:
+    """ONNX Runtime on the CPU, one thread; ``optimise=False`` computes the graph node by node as written."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    if not optimise:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+
+    def run(feeds: Feeds) -> Outputs:
+        return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+
+    return run
+
+
+def plain_onnxruntime_runner(path: Path) -> Run:
+    return onnxruntime_runner(path, optimise=False)
+
+
+# Every engine here is put to all task checks and compared with ONNX Runtime. The second entry is the control: the same
+# engine with a different order of computation must pass, or the tolerances are wrong.
+RUNNERS: dict[str, Runner] = {
+    "onnxruntime": onnxruntime_runner,
+    "onnxruntime-plain": plain_onnxruntime_runner,
+}
+REFERENCE = "onnxruntime"
