@@ -29,10 +29,13 @@ def check(run: Run) -> None:
 
 
 def feeds() -> list[dict[str, Array]]:
-    speech = np.repeat(sound("speech_beckett", 16000)[20000 : 20000 + SAMPLES // 2], 2)
-    # a little noise: the logarithm of an exactly silent band would magnify rounding without limit
-    noise = np.random.default_rng(0).standard_normal((1, SAMPLES, 1)).astype(np.float32) * 1e-3
-    return [{INPUT: _chord() + noise}, {INPUT: speech.reshape(1, SAMPLES, 1)}]
+    """Speech, and speech over noise. Not pure tones: between their partials is nothing, and the logarithm of the almost
+    silent bands magnifies rounding so much that one engine differs from itself by 1e-3 when the order of sums changes."""
+    speech = sound("speech_beckett", 16000)
+    noise = np.random.default_rng(0).standard_normal(SAMPLES).astype(np.float32) * 0.01
+    first = np.repeat(speech[20000 : 20000 + SAMPLES // 2], 2)
+    second = np.repeat(speech[60000 : 60000 + SAMPLES // 2], 2) + noise
+    return [{INPUT: first.reshape(1, SAMPLES, 1)}, {INPUT: second.reshape(1, SAMPLES, 1)}]
 
 
 TASK = Task("basic_pitch", ("basic_pitch",), check, feeds)
