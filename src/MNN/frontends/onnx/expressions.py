@@ -1,0 +1,55 @@
+"""Short spellings for compositions of unary and binary operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.frontends.onnx.context import Context
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+
+
+def unary(ctx: Context, kind: str, x: Value) -> Value:
+    """``kind`` is a name of UnaryOpOperation."""
+    out = ctx.op("UnaryOp", x, opType=kind)
+    out.dtype, out.shape = x.dtype, x.shape
+    return out
+
+
+def binary(ctx: Context, kind: str, x: Value, y: Value | float | int) -> Value:
+    """``kind`` is an arithmetic name of BinaryOpOperation; a number takes the element type of ``x``."""
+    out = ctx.op("BinaryOp", x, y if isinstance(y, Value) else ctx.const_like(y, x), opType=kind)
+    out.dtype = x.dtype
+    return out
+
+
+def clamp(ctx: Context, x: Value, low: float, high: float) -> Value:
+    out = ctx.op("ReLU6", x, minValue=low, maxValue=high)
+    out.dtype, out.shape = x.dtype, x.shape
+    return out
+
+
+def reshape_const(ctx: Context, x: Value, shape: Sequence[int]) -> Value:
+    """A constant (or any value) in another shape; constants are views, others get a Reshape."""
+    if x.is_const and isinstance(x.data, np.ndarray):
+        return ctx.const(x.data.reshape(shape))
+    out = ctx.op("Reshape", x, ctx.const(list(shape), DType.I64))
+    out.dtype = x.dtype
+    return out
+
+
+def insert_axis(ctx: Context, x: Value, axis: int) -> Value:
+    """An axis of size 1 put in at ``axis``."""
+    if x.is_const and isinstance(x.data, np.ndarray):
+        return ctx.const(np.expand_dims(x.data, axis))
+    out = ctx.op("Unsqueeze", x, squeezeDims=[axis])
+    out.dtype = x.dtype
+    return out
+
+
+def drop_axis(ctx: Context, x: Value, axis: int) -> Value:
+    out = ctx.op("Squeeze", x, squeezeDims=[axis])
+    out.dtype = x.dtype
+    return out

@@ -1,0 +1,128 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.frontends.onnx.context import Context
+from MNN.frontends.onnx.expressions import binary, drop_axis, insert_axis, unary
+from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.registry import onnx_op
+from MNN.ir.graph import Value
+
+
+@onnx_op("BatchNormalization")
+def batch_norm(ctx: Context, node: OnnxNode) -> list[Value]:
+    operands = [node.input(i) for i in range(5)]
+    epsilon, momentum = node.float_attr("epsilon", 1e-5), node.float_attr("momentum", 0.9)
+    if node.opset >= 14:
+        training = node.bool_attr("training_mode", False)
+    else:
+        node.ignore("is_test", "consumed_inputs", "spatial")
+        training = node.wants(1)
+        if not node.int_attr("spatial", 1):
+            raise node.unsupported("spatial=0", "export the model with opset 9 or newer")
+    if training:
+        return ctx.emit("BatchNormTraining", operands, 3, epsilon=epsilon, momentum=momentum)
+    shape = ctx.static_shape(operands[1])
+    return [ctx.op("BatchNorm", *operands, channels=shape[0] if shape else None, epsilon=epsilon)]
+
+
+@onnx_op("InstanceNormalization")
+def instance_norm(ctx: Context, node: OnnxNode) -> Value:
+    x, scale, bias = (node.input(i) for i in range(3))
+    shape = ctx.static_shape(scale)
+    node.ignore("consumed_inputs")
+    rank = ctx.rank(x)
+    planar = insert_axis(ctx, x, 2) if rank == 3 else x
+    epsilon = node.float_attr("epsilon", 1e-5)
+    out = ctx.op("InstanceNorm", planar, scale, bias, channels=shape[0] if shape else None, epsilon=epsilon)
+    return drop_axis(ctx, out, 2) if rank == 3 else out
+
+
+@onnx_op("GroupNormalization", since=21)
+def group_norm(ctx: Context, node: OnnxNode) -> Value:
+    x, scale, bias = (node.input(i) for i in range(3))
+    node.ignore("stash_type")
+    group, epsilon = node.int_attr("num_groups"), node.float_attr("epsilon", 1e-5)
+    return ctx.op("GroupNorm", x, scale, bias, group=group, epsilon=epsilon)
+
+
+@onnx_op("GroupNormalization", since=18)
+def group_norm_per_group(ctx: Context, node: OnnxNode) -> Value:
+    """Opset 18 has one scale per group, not per channel."""
+    x, scale, bias = (node.input(i) for i in range(3))
+    group, epsilon = node.int_attr("num_groups"), node.float_attr("epsilon", 1e-5)
+    shape = ctx.hint(node.proto.input[0])[1] or x.shape
+    channels = shape[1] if shape is not None and len(shape) > 1 else None
+    scales = [ctx.constant(v) for v in (scale, bias)]
+    if not isinstance(channels, int) or any(s is None for s in scales) or channels % group:
+        raise node.unsupported("a scale that is not constant, or an unknown channel count", "use opset 21")
+    per = [ctx.const(np.repeat(s, channels // group)) for s in scales if s is not None]
+    return ctx.op("GroupNorm", x, *per, group=group, epsilon=epsilon)
+
+
+@onnx_op("LayerNormalization", "RMSNormalization")
+def layer_norm(ctx: Context, node: OnnxNode) -> list[Value]:
+    x, gamma, beta = node.input(0), node.input(1), node.optional(2)
+    axis, rank = node.int_attr("axis", -1), ctx.rank(x)
+    node.ignore("stash_type")  # statistics are always taken in float32 at least
+    epsilon = node.float_attr("epsilon", 1e-5)
+    if axis >= 0 and rank is None:
+        raise node.unsupported(f"axis {axis} of an input of unknown rank", "use a negative axis")
+    count = -axis if axis < 0 else (rank or 0) - axis
+    axes = list(range(-count, 0))
+    rms = node.op == "RMSNormalization"
+    if node.wants(1) or node.wants(2):
+        return ctx.emit("LayerNormalization", [x, gamma, beta], 3, axis=axes, epsilon=epsilon)
+    return [ctx.op("LayerNorm", x, gamma, beta, axis=axes, epsilon=epsilon, useRMSNorm=rms or None)]
+
+
+@onnx_op("LRN")
+def lrn(ctx: Context, node: OnnxNode) -> Value:
+    return ctx.op(
+        "LRN", node.input(0), regionType=0, localSize=node.int_attr("size"), alpha=node.float_attr("alpha", 1e-4),
+        beta=node.float_attr("beta", 0.75), bias=node.float_attr("bias", 1.0),
+    )  # fmt: skip
+
+
+@onnx_op("MeanVarianceNormalization")
+def mean_variance_norm(ctx: Context, node: OnnxNode) -> Value:
+    x, axes = node.input(0), node.ints_or("axes", [0, 2, 3])
+    mean = ctx.op("Reduction", x, operation="MEAN", dim=axes, keepDims=True)
+    centred = binary(ctx, "SUB", x, mean)
+    centred.dtype = x.dtype
+    square = unary(ctx, "SQUARE", centred)
+    variance = ctx.op("Reduction", square, operation="MEAN", dim=axes, keepDims=True)
+    variance.dtype = x.dtype
+    deviation = binary(ctx, "ADD", unary(ctx, "SQRT", variance), 1e-9)
+    return binary(ctx, "REALDIV", centred, deviation)
+
+
+@onnx_op("LpNormalization")
+def lp_norm(ctx: Context, node: OnnxNode) -> Value:
+    p = node.int_attr("p", 2)
+    if p not in (1, 2):
+        raise node.unsupported(f"p = {p}", "use 1 or 2")
+    return ctx.op("LpNormalization", node.input(0), axis=node.int_attr("axis", -1), p=p)
+
+
+@onnx_op("Dropout")
+def dropout(ctx: Context, node: OnnxNode) -> list[Value]:
+    """Without training, the input and a mask of all true."""
+    x = node.input(0)
+    if node.opset >= 12:
+        mode = ctx.constant(node.optional(2))
+        node.ignore("seed", "ratio")
+        if node.optional(2) is not None and (mode is None or bool(mode.reshape(-1)[0])):
+            ratio = ctx.constant(node.optional(1))
+            if ratio is None or mode is None or float(ratio.reshape(-1)[0]) != 0:
+                raise node.unsupported("training mode", "export the model for inference")
+    else:
+        node.ignore("ratio", "is_test", "consumed_inputs")
+    outputs = [ctx.op("Identity", x)]
+    if node.wants(1):
+        zero = ctx.op("ZerosLike", x)
+        zero.dtype = x.dtype
+        outputs.append(ctx.op("BinaryOp", zero, ctx.const_like(0, zero), opType="EQUAL"))
+    return outputs
