@@ -31,8 +31,8 @@ def check(run: Run) -> None:
 def feeds() -> list[dict[str, Array]]:
     """Speech, and speech over noise.
 
-    Not pure tones: between their partials is nothing, and the logarithm of the almost silent bands magnifies rounding so
-    much that one engine differs from itself by 1e-3 when the order of sums changes.
+    Not pure tones: between their partials is nothing, and the logarithm of the almost silent bands magnifies rounding
+    so much that one engine differs from itself by 1e-3 when the order of sums changes.
     """
     speech = sound("speech_beckett", 16000)
     noise = np.random.default_rng(0).standard_normal(SAMPLES).astype(np.float32) * 0.01
