@@ -73,6 +73,7 @@ class Builder(FlowMixin):
     def __init__(self, module: Module, name: str, ret: Type, params: Sequence[tuple[Type, str]], head: str) -> None:
         super().__init__(module)
         self.entry_lines: list[str] = []
+        self._buffers = {}
         self.ret_type = ret
         self._head = head
         self.params = [Value(self, f"%{p}", t) for t, p in params]

@@ -143,4 +143,12 @@ class MemoryMixin(OpsMixin):
         self.entry_lines.append(f"%v{n} = alloca {type_.text}, i64 {count}, align {align}")
         return Value(self.const(I8, 0).b, f"%v{n}", PTR)
 
+    def scratch_buffer(self, type_: Type) -> Value:
+        """One shared piece of stack that holds a value of this type; its content lasts until the next use."""
+        found = self._buffers.get(type_)
+        if found is None:
+            found = self._buffers[type_] = self.alloca(type_)
+        return found
+
     entry_lines: list[str]
+    _buffers: dict[Type, Value]
