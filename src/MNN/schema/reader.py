@@ -106,6 +106,7 @@ class _Reader:
         inline: int = _U16.unpack_from(data, vtable + 2)[0]
         if length < 4 or length % 2 or vtable + length > size or inline < 4:
             raise self.fail(vtable, f"vtable of {length} bytes for a table of {inline} bytes is impossible")
+        self.spend(length + 64, vtable)  # real files have few; decoding one costs as much as many tables
         slots = (length - 4) // 2
         present: list[tuple[Field, int]] = []
         used: list[tuple[int, int]] = [(0, 4)]

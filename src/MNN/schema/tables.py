@@ -166,6 +166,8 @@ def _field(name: str, slot: int, type_name: str, default: Any) -> Field:
             code = _STRUCT_CODES[base]
             if is_enum:
                 default = enum(element).name_of(default)
+            elif dtype.kind == "f":
+                default = float(np.float32(default))  # as it reads back from a file
     elif element == "string":
         kind = Kind.STRINGS if vector else Kind.STRING
     elif element in schema["tables"]:

@@ -285,9 +285,9 @@ def _sparse(quan: Record, parts: _Parts, asymmetric: bool) -> tuple[Array, int]:
 def _zero_points(alpha: Array, bits: int) -> Array:
     """The stored number that stands for 0 in each row of a sparse asymmetric weight."""
     low = -(1 << (bits - 1))
-    least, scale = alpha[0::2].astype(np.float64), alpha[1::2].astype(np.float64)
-    usable = scale > 1e-6
     with np.errstate(all="ignore"):
+        least, scale = alpha[0::2].astype(np.float64), alpha[1::2].astype(np.float64)
+        usable = scale > 1e-6
         ratio = np.where(usable, -least / np.where(usable, scale, 1.0), 0.0)
     zero = np.copysign(np.floor(np.abs(ratio) + 0.5), ratio) + low  # rounds halves away from zero
     if not np.all((zero >= -128) & (zero <= 127)):
