@@ -99,21 +99,22 @@ def _reduce(b: Builder, x: Value) -> tuple[Value, Value]:
 
     def slow() -> list[Value]:
         name = _payne_hanek(b)
-        slot = b.alloca(I64)
-        rs, qs = r, q
-        one = t.element
-        for lane in range(t.lanes):
+        xs, rs, qs, quadrant = b.alloca(t), b.alloca(t), b.alloca(it), b.alloca(I64)
+        for value, place in ((x, xs), (r, rs), (q, qs)):
+            b.store(value, place, check=False)
+        with b.loop(0, t.lanes) as lane:
+            one = b.load(t.element, b.gep(xs, t.element, lane.index), check=False)
 
-            def one_lane(lane: int = lane, rs: Value = rs, qs: Value = qs) -> list[Value]:
-                wide = b.convert("fpext", b.extract(x, lane), F64)
-                rl = b.call(F64, name, wide, slot)
+            def replace() -> None:
+                wide = b.convert("fpext", one, F64)
+                rl = b.call(F64, name, wide, quadrant)
                 rl = b.select(b.fcmp("oeq", fabs(b, wide), float("inf")), float("nan"), rl)
-                ql = b.load(I64, slot, check=False)
-                rl, ql = b.convert("fptrunc", rl, one), b.convert("trunc", ql, it.element)
-                return [rl, ql] if t.lanes == 1 else [b.insert(rs, rl, lane), b.insert(qs, ql, lane)]
+                ql = b.load(I64, quadrant, check=False)
+                b.store(b.convert("fptrunc", rl, t.element), b.gep(rs, t.element, lane.index), check=False)
+                b.store(b.convert("trunc", ql, it.element), b.gep(qs, it.element, lane.index), check=False)
 
-            rs, qs = b.if_else(b.extract(far, lane), one_lane, lambda rs=rs, qs=qs: [rs, qs])  # type: ignore[misc]
-        return [rs, qs]
+            b.if_(b.fcmp("ogt", fabs(b, one), limit), replace)
+        return [b.load(t, rs, check=False), b.load(it, qs, check=False)]
 
     r, q = b.if_else(_any(b, far), slow, lambda: [r, q])
     return r, q
