@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import Any
 
@@ -75,6 +74,8 @@ class Record:
     def _field(self, name: str) -> Field:
         field = self._spec.fields.get(name)
         if field is None:
+            import difflib  # only for the message
+
             near = difflib.get_close_matches(name, self._spec.fields, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(self._spec.fields) or 'none'}"
             raise AttributeError(f"table {self._spec.name} has no field {name!r}{hint}")

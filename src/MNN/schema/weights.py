@@ -58,9 +58,10 @@ class DecodedWeight:
         if self.scale is None:
             raise MNNError("the weight has no scales of its own; its operator keeps them (int8 convolution)")
         out = self.values.astype(np.float32)
-        out *= self.scale[:, None]
-        if self.offset is not None:
-            out += self.offset[:, None]
+        with np.errstate(all="ignore"):  # scales come from the file and may be anything
+            out *= self.scale[:, None]
+            if self.offset is not None:
+                out += self.offset[:, None]
         return out.reshape(-1)
 
 
