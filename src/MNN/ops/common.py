@@ -1,8 +1,8 @@
-"""Small helpers that operator families share."""
+"""What operator families share: dtype and shape agreement, and what a builder that knows the graph offers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -30,31 +30,29 @@ class GraphBuilder(Protocol):
         ...
 
 
-def need(b: Builder, inputs: Sequence[Tensor | None], index: int, what: str = "") -> Tensor:
-    """A required operand. Raises :class:`ShapeError` naming the node when it is left out."""
-    tensor = inputs[index] if index < len(inputs) else None
-    if tensor is None:
-        raise ShapeError(f"{b.where}: {what or f'input {index}'} is missing")
-    return tensor
-
-
-def optional(inputs: Sequence[Tensor | None], index: int) -> Tensor | None:
-    """An operand, or None when it is left out."""
-    return inputs[index] if index < len(inputs) else None
-
-
 def common_shape(b: Builder, *tensors: Tensor) -> tuple[int, ...]:
     """The shape that the operands broadcast to."""
     return broadcast(*(t.shape for t in tensors), where=b.where)
 
 
-def same_dtype(b: Builder, *tensors: Tensor) -> DType:
-    """The operands' common dtype. Raises :class:`ShapeError` when they differ."""
-    if any(t.dtype is not tensors[0].dtype for t in tensors):
-        raise ShapeError(f"{b.where}: its operands have dtypes {[t.dtype.value for t in tensors]}, expected one dtype")
-    return tensors[0].dtype
+def agree(b: Builder, *tensors: Tensor) -> list[Tensor]:
+    """The operands cast to one dtype.
 
-
-def in_f32(b: Builder, x: Tensor) -> Tensor:
-    """``x`` in f32 when it is f16 or bf16: sums and transcendental functions are computed wide."""
-    return b.cast(x, DType.F32) if x.dtype in (DType.F16, DType.BF16) else x
+    Operands of an ONNX model agree already. Files of the official engine mix: booleans count as numbers there, and
+    32-bit indices meet 64-bit ones.
+    """
+    dtypes = list(dict.fromkeys(t.dtype for t in tensors))
+    if len(dtypes) == 1:
+        return list(tensors)
+    if DType.STR in dtypes:
+        raise ShapeError(
+            f"{b.where}: strings cannot be combined with {[d.value for d in dtypes if d is not DType.STR]}"
+        )
+    floats = [d for d in dtypes if d.is_float]
+    if len(floats) == 1:
+        common = floats[0]
+    elif floats:
+        common = DType.F64 if DType.F64 in floats else DType.F32
+    else:
+        common = DType.of(np.result_type(*[d.numpy for d in dtypes]))
+    return [b.cast(t, common) for t in tensors]

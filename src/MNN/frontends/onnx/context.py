@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from onnx import GraphProto
@@ -15,14 +14,15 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.shape import Shape, static
+from MNN.schema.external import ExternalSource
 
 
 @dataclass
 class ModelInfo:
-    """What all (sub)graphs of one model share: opsets by domain, its folder, names in use, the problems found."""
+    """What all (sub)graphs of a model share: opsets by domain, external data, names in use, the problems found."""
 
     opsets: dict[str, int]
-    folder: Path | None = None
+    external: ExternalSource | None = None
     taken: set[str] = field(default_factory=set)
     report: Report = field(default_factory=Report)
     convert_graph: Callable[[GraphProto, Context | None], Graph] | None = None

@@ -20,6 +20,8 @@ from MNN.frontends.onnx.tensors import DTYPES, array_of, type_name
 from MNN.frontends.onnx.verify import subgraphs, verify_graph, verify_node
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
+from MNN.schema.external import ExternalSource
+from MNN.schema.files import open_regular
 
 MAX_EXPANSIONS = 8
 """How often standard functions may expand into standard functions."""
@@ -34,28 +36,29 @@ def load(source: str | os.PathLike[str] | bytes | ModelProto) -> Graph:
     Raises :class:`~MNN.errors.FormatError` for malformed models, and
     :class:`~MNN.frontends.onnx.support.UnsupportedModelError`, which lists everything the engine cannot do.
     """
-    model, folder = _read(source)
+    model, external = _read(source)
     opsets = _opsets(model)
     if not model.HasField("graph"):
         raise FormatError("the file holds no graph; is it an ONNX model?")
     verify_graph(model.graph)
-    info = ModelInfo(opsets, folder, taken=_names(model))
+    info = ModelInfo(opsets, external, taken=_names(model))
     arrays = _initializers(model.graph, info)
     proto = _prepare(skeleton(model, arrays), info)
     return _Loader(info, arrays).convert_model(model, proto)
 
 
-def _read(source: str | os.PathLike[str] | bytes | ModelProto) -> tuple[ModelProto, Path | None]:
+def _read(source: str | os.PathLike[str] | bytes | ModelProto) -> tuple[ModelProto, ExternalSource | None]:
     if isinstance(source, ModelProto):
         return source, None
-    folder, name = None, "model"
+    external, name = None, "model"
     if isinstance(source, bytes):
         data = source
     else:
         path = Path(source)
-        folder, name = path.parent, str(path)
+        external, name = ExternalSource(path), str(path)
         try:
-            data = path.read_bytes()
+            with open_regular(path) as file:
+                data = file.read()
         except OSError as error:
             raise MNNError(f"cannot read '{path}': {error.strerror or error}") from error
     model = ModelProto()
@@ -63,7 +66,7 @@ def _read(source: str | os.PathLike[str] | bytes | ModelProto) -> tuple[ModelPro
         model.ParseFromString(data)
     except (DecodeError, ValueError, RecursionError) as error:
         raise FormatError(f"'{name}' is not an ONNX model: {error}") from error
-    return model, folder
+    return model, external
 
 
 def _opsets(model: ModelProto) -> dict[str, int]:
@@ -105,7 +108,7 @@ def _initializers(graph: GraphProto, info: ModelInfo) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for tensor in graph.initializer:
         try:
-            arrays[tensor.name] = array_of(tensor, info.folder, f"initializer '{tensor.name}'")
+            arrays[tensor.name] = array_of(tensor, info.external, f"initializer '{tensor.name}'")
         except UnsupportedError as error:
             info.report.form(tensor.name, "initializer", "", info.opsets.get("", 0), error)
     for sparse in graph.sparse_initializer:
@@ -222,7 +225,7 @@ class _Loader:
         opset = node_opset(proto, self.info.opsets)
         base = _base(proto)
         inputs = [ctx.lookup(name) if name else None for name in proto.input]
-        node = OnnxNode(proto, base, opset, inputs, self.info.folder)
+        node = OnnxNode(proto, base, opset, inputs, self.info.external)
         for name, value in zip(proto.input, inputs, strict=True):
             if name and value is None:
                 raise FormatError(f"{node.where}: nothing makes its input '{name}'")

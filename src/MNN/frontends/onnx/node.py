@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from onnx import AttributeProto, GraphProto, NodeProto
 from MNN.errors import FormatError, UnsupportedError
 from MNN.frontends.onnx.tensors import array_of
 from MNN.ir.graph import Value
+from MNN.schema.external import ExternalSource
 
 _KINDS: dict[int, str] = {
     AttributeProto.FLOAT: "f",
@@ -34,7 +34,7 @@ class OnnxNode:
     """
 
     def __init__(
-        self, proto: NodeProto, name: str, opset: int, inputs: Sequence[Value | None], folder: Path | None
+        self, proto: NodeProto, name: str, opset: int, inputs: Sequence[Value | None], external: ExternalSource | None
     ) -> None:
         self.op: str = proto.op_type
         self.domain: str = proto.domain
@@ -43,7 +43,7 @@ class OnnxNode:
         self.inputs = list(inputs)
         self.outputs: list[str] = list(proto.output)
         self.proto = proto
-        self._folder = folder
+        self._external = external
         self._attributes: dict[str, AttributeProto] = {a.name: a for a in proto.attribute}
         self._read: set[str] = set()
 
@@ -125,7 +125,7 @@ class OnnxNode:
     def tensor_attr(self, key: str, default: np.ndarray | None = _REQUIRED) -> np.ndarray | None:
         where = f"{self.where}, attribute '{key}'"
         return self._get(  # type: ignore[no-any-return]
-            key, default, lambda t: array_of(t, self._folder, where), AttributeProto.TENSOR
+            key, default, lambda t: array_of(t, self._external, where), AttributeProto.TENSOR
         )
 
     def graph_attr(self, key: str) -> GraphProto:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import ml_dtypes
 import numpy as np
 from onnx import TensorProto
@@ -11,6 +9,7 @@ from onnx import TensorProto
 from MNN.errors import FormatError, UnsupportedError
 from MNN.ir.dtype import DType
 from MNN.ir.shape import elements
+from MNN.schema.external import ExternalSource
 
 DTYPES: dict[int, DType] = {
     TensorProto.FLOAT: DType.F32,
@@ -52,10 +51,10 @@ def dtype_of(code: int, where: str) -> DType:
     return DTYPES[code]
 
 
-def array_of(tensor: TensorProto, folder: Path | None, where: str) -> np.ndarray:
+def array_of(tensor: TensorProto, external: ExternalSource | None, where: str) -> np.ndarray:
     """The numbers of a tensor; read-only, without a copy where the file keeps raw bytes.
 
-    ``folder`` is where external data lies; None when the model did not come from a file.
+    ``external`` opens files beside the model; None when the model did not come from a file.
     Raises :class:`FormatError` when dims and data disagree, :class:`UnsupportedError` for element types that have no
     numpy form.
     """
@@ -67,12 +66,12 @@ def array_of(tensor: TensorProto, folder: Path | None, where: str) -> np.ndarray
         raise UnsupportedError(f"{where}: segmented tensors are not supported; save the model with a newer exporter")
     count = elements(dims)
     if code in _PACKED:
-        return _unpack(tensor, folder, dims, count, where)
+        return _unpack(tensor, external, dims, count, where)
     dtype = dtype_of(code, where)
     if dtype is DType.STR:
         return _strings(tensor, dims, count, where)
     if tensor.data_location == TensorProto.EXTERNAL:
-        data = _external(tensor, folder, count * dtype.size, where)
+        data = _external(tensor, external, count * dtype.size, where)
     elif tensor.HasField("raw_data"):
         data = np.frombuffer(tensor.raw_data, dtype=np.uint8)
     else:
@@ -120,12 +119,14 @@ def _strings(tensor: TensorProto, dims: tuple[int, ...], count: int, where: str)
     return out.reshape(dims)
 
 
-def _unpack(tensor: TensorProto, folder: Path | None, dims: tuple[int, ...], count: int, where: str) -> np.ndarray:
+def _unpack(
+    tensor: TensorProto, external: ExternalSource | None, dims: tuple[int, ...], count: int, where: str
+) -> np.ndarray:
     bits, signed = _PACKED[tensor.data_type]
     per_byte = 8 // bits
     size = -(-count // per_byte)
     if tensor.data_location == TensorProto.EXTERNAL:
-        data = _external(tensor, folder, size, where)
+        data = _external(tensor, external, size, where)
     elif tensor.HasField("raw_data"):
         data = np.frombuffer(tensor.raw_data, dtype=np.uint8)
     else:
@@ -140,10 +141,10 @@ def _unpack(tensor: TensorProto, folder: Path | None, dims: tuple[int, ...], cou
     return numbers.reshape(dims)
 
 
-def _external(tensor: TensorProto, folder: Path | None, size: int, where: str) -> np.ndarray:
+def _external(tensor: TensorProto, external: ExternalSource | None, size: int, where: str) -> np.ndarray:
     """The bytes of a tensor kept in a file beside the model."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
-    if folder is None:
+    if external is None:
         raise FormatError(f"{where}: its data is in another file; load the model from its path, not from bytes")
     if "location" not in entries:
         raise FormatError(f"{where}: external data without a location")
@@ -154,4 +155,4 @@ def _external(tensor: TensorProto, folder: Path | None, size: int, where: str) -
         raise FormatError(f"{where}: offset or length of its external data is not a number") from None
     if length != size:
         raise FormatError(f"{where}: external data has {length} bytes, its dims need {size}")
-    raise UnsupportedError(f"{where}: external data at {offset} is not read yet")
+    return external.open(entries["location"]).array(offset, length, np.uint8)
