@@ -1,0 +1,102 @@
+"""Contractions: matrix products and convolutions by implicit GEMM, from one generator.
+
+A tile of ``mr`` rows by ``nv`` vectors of the result lives in registers for the whole sum. Every step of the sum
+loads ``nv`` vectors of B and one scalar per row of A, which is spread over a vector (NEON takes a lane of a register).
+Rows of A are found through a table of offsets and the windows of a convolution through a second table (taps), so that
+no im2col copy is made: with channels innermost, one tap is one contiguous run of A.
+
+Rows are not copied either. With at most 8 rows in flight they cannot evict each other from an 8-way first-level cache,
+even at the worst strides (multiples of 4096 bytes), and tiles of 8x3, 6x4 or 7x3 vectors need fewer loads per FMA
+than tall ones. Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), is the base of the
+loop order: a panel of B (k x NR) is used by all rows of a block while the block of A stays in the second-level cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+from MNN.kernels.contract_emit import emit_contract
+from MNN.kernels.spec import KernelSpec
+from MNN.targets.base import Target
+
+OPERAND_KINDS = ("n", "mn", "m", "1")
+_INT_SOURCES = (DType.I8, DType.U8)
+
+
+@dataclass(frozen=True)
+class ContractSpec(KernelSpec):
+    """``C[m, n] = epilogue(sum over taps t, k of A[rows_a[m] + taps[t] + k] * B[t, k, n], operands...)``, batched.
+
+    For batch ``z``, row ``m``, column ``n``, with NR = nv * lanes(acc)::
+
+        acc = sum_{t < n_taps} sum_{kk < k}
+              A[rows_a[m] + taps[t] + kk] * B[(n / NR) * panel + (t*k + kk) * ldb + n % NR]
+        C[rows_c[m] + n] = epilogue(acc, op_n[n], op_mn[rows_i[m] + n], op_m[rows_i[m]], op_1[0])
+
+    An empty sum is ``n_taps = 0``; ``k`` is positive. ``rows_*`` and ``taps`` are i32 tables of element offsets;
+    ``batch`` is i64[n_batch][3 + operands], offsets added to a, b, c and each operand. B is packed
+    (:func:`MNN.kernels.contract_cost.pack_b`: ldb = NR, columns padded with zeros) or plain rows of n contiguous
+    columns (panel = NR, ldb = the row's stride).
+
+    Block ``((z * ceil(m / mb)) + im) * ceil(n / nb) + in`` computes rows ``[im*mb, ...)`` of columns ``[in*nb, ...)``;
+    ``nb`` is a multiple of NR. Accumulation is in ``acc``; the epilogue (``None``: a conversion) takes the sum as its
+    argument 0 and the operands, of the kinds in ``operands``, as the rest, and gives one value of dtype ``out``.
+    ``c`` may be the same memory as an ``"mn"`` operand addressed alike, and must not overlap a or b.
+    """
+
+    a: DType
+    b: DType
+    acc: DType
+    out: DType
+    mr: int
+    nv: int
+    b_packed: bool = True
+    epilogue: Body | None = None
+    operands: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        floats = {DType.F32: (DType.F32, DType.F16, DType.BF16), DType.F64: (DType.F64,)}
+        ints = {DType.I32: (DType.I32, *_INT_SOURCES), DType.I64: (DType.I64,)}
+        allowed = {**floats, **ints}.get(self.acc, ())
+        if self.a not in allowed or self.b not in allowed:
+            raise ValueError(f"no contraction of {self.a.value} x {self.b.value} with sums in {self.acc.value}")
+        if self.mr < 1 or self.nv < 1 or not set(self.operands) <= set(OPERAND_KINDS):
+            raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")
+        if self.epilogue is None:
+            if self.operands:
+                raise ValueError("operands without an epilogue")
+        elif (
+            len(self.epilogue.args) != 1 + len(self.operands)
+            or self.epilogue.args[0] is not self.acc
+            or self.epilogue.result_dtypes != (self.out,)
+        ):
+            raise ValueError(f"the epilogue must take {self.acc.value} and {self.operands}, and give {self.out.value}")
+
+    def nr(self, target: Target) -> int:
+        """Columns of a tile."""
+        return self.nv * target.lanes(self.acc)
+
+    def slots(self) -> tuple[str, ...]:
+        base = "a b c rows_a rows_c taps n_taps k ldb panel m n batch n_batch mb nb".split()
+        for i, kind in enumerate(self.operands):
+            base.append(f"op{i}")
+            if kind in ("m", "mn"):
+                base.append(f"rows{i}")
+        return tuple(base)
+
+    def scratch(self, target: Target, args: Mapping[str, int]) -> int:
+        """A tile of sums; for plain B also one packed panel."""
+        nr = self.nr(target)
+        tile = self.mr * nr * self.acc.size
+        panel = 0 if self.b_packed else args["n_taps"] * args["k"] * nr * self.b.size
+        return tile + panel
+
+    def blocks(self, m: int, n: int, n_batch: int, mb: int, nb: int) -> int:
+        """The size of the block index space."""
+        return n_batch * -(-m // mb) * -(-n // nb)
+
+    def emit(self, target: Target) -> str:
+        return emit_contract(self, target)

@@ -1,0 +1,144 @@
+"""Choices for contractions, from a cost model of the target: the register tile and the blocks; and the packing of B.
+
+The model counts cycles of one step of the sum (one k) for a tile of ``mr`` rows and ``nv`` vectors, as the largest of
+
+- arithmetic: ``mr * nv`` FMAs over the target's FMA units, and no less than the latency of one FMA (each sum waits for
+  its own previous step);
+- loads: ``nv`` vectors of B and ``mr`` scalars of A over the load units. More than 8 rows whose distance is a
+  multiple of 4096 bytes fall into one set of an 8-way first-level cache and come from the second level, at two cycles
+  a line;
+- issue: all of these and the loop's own instructions over the processor's width;
+- B's stream: a panel larger than half the first-level cache comes from the second level.
+
+A tile also costs its start and end (tables, stores, the slower store of cut tiles). Rows and columns of padding cost
+as much as real ones, which is what decides between tiles for the small extents of networks. No product is faster than
+B's bytes come from memory, which is all that counts for a matrix times few vectors.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import numpy.typing as npt
+
+from MNN.ir.dtype import DType
+from MNN.targets.base import Target
+
+_ISSUE_WIDTH = 5.0
+_L2_BYTES_PER_CYCLE = 24.0
+_MEMORY_BYTES_PER_CYCLE = 10.0
+_L1_WAYS = 8
+_L1_PERIOD = 4096
+_MAX_ROWS, _MAX_VECTORS = 14, 8
+_TOLERANCE = 1.03
+"""A usual tile that is this close to the best is taken instead, so that a network needs fewer different kernels."""
+_BLOCKS_PER_THREAD = 4
+_SMALL_BLOCK = 200_000
+"""Multiply-adds below which a block is not worth handing to another worker."""
+
+
+def pack_b(matrix: npt.NDArray[np.generic], nr: int) -> npt.NDArray[np.generic]:
+    """Packs B ``[K, N]`` into panels ``[ceil(N / nr), K, nr]``, columns past N zero: ldb = nr, panel = K * nr."""
+    k, n = matrix.shape
+    panels = -(-n // nr)
+    packed = np.zeros((panels, k, nr), dtype=matrix.dtype)
+    whole = n // nr
+    packed[:whole] = matrix[:, : whole * nr].reshape(k, whole, nr).transpose(1, 0, 2)
+    if whole < panels:
+        packed[whole, :, : n - whole * nr] = matrix[:, whole * nr :]
+    return packed
+
+
+def _fits(target: Target, mr: int, nv: int) -> bool:
+    """Whether the tile's sums, B's vectors, what holds A's scalars (and products, without FMA) fit the registers.
+
+    One register is left over, since LLVM's allocator starts to spill when none is.
+    """
+    if target.lane_operand:
+        extra = nv + mr
+    elif nv == 1 and target.broadcast_operand:
+        extra = 2
+    else:
+        extra = nv + 2 + (not target.has_fma)
+    return mr * nv + extra <= target.vector_registers
+
+
+def step_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
+    """Cycles of one step of the sum in a tile; see the module."""
+    products = mr * nv
+    arithmetic = max(products / target.fma_per_cycle, target.fma_latency)
+    rows = mr / target.lanes(acc) if target.lane_operand else mr
+    spilled = max(0, mr + 3 - target.general_registers)
+    loads = (rows + nv + spilled) / target.loads_per_cycle
+    if mr > _L1_WAYS and k * acc.size % _L1_PERIOD == 0:
+        loads = max(loads, 2.0 * mr)
+    separate = 0 if target.has_fma else products + mr
+    issue = (products + separate + rows + nv + spilled + 3) / _ISSUE_WIDTH
+    width = nv * target.vector_bytes
+    stream = width / _L2_BYTES_PER_CYCLE if width * k > target.l1_bytes // 2 else 0.0
+    return max(arithmetic, loads, issue, stream)
+
+
+def _cost(target: Target, acc: DType, m: int, n: int, k: int, mr: int, nv: int) -> float:
+    nr = nv * target.lanes(acc)
+    tiles, panels = -(-m // mr), -(-n // nr)
+    ends = 24.0 + 2 * mr + 2 * mr * nv
+    cut = (panels if m % mr else 0) + (tiles if n % nr else 0)
+    compute = tiles * panels * (k * step_cycles(target, acc, k, mr, nv) + ends) + cut * 6.0 * mr * nv
+    memory = panels * nr * k * acc.size / _MEMORY_BYTES_PER_CYCLE
+    return max(compute, memory) + 0.1 * compute  # among tiles that wait for memory alike, the one with least work
+
+
+@functools.lru_cache(maxsize=4096)
+def choose_tile(target: Target, m: int, n: int, k: int, acc: DType = DType.F32) -> tuple[int, int]:
+    """The register tile (mr, nv) for a product of ``m`` x ``n`` with ``k`` (all taps) products per sum."""
+    m, n, k = max(m, 1), max(n, 1), max(k, 1)
+    tiles = [
+        (mr, nv) for nv in range(1, _MAX_VECTORS + 1) for mr in range(1, min(m, _MAX_ROWS) + 1) if _fits(target, mr, nv)
+    ]
+    costs = {tile: _cost(target, acc, m, n, k, *tile) for tile in tiles}
+    limit = min(costs.values()) * _TOLERANCE
+    usual = [t for t in _usual(target) if t in costs and costs[t] <= limit]
+    return usual[0] if usual else min(tiles, key=lambda t: costs[t])
+
+
+def _usual(target: Target) -> tuple[tuple[int, int], ...]:
+    """Tiles to prefer where they are as good as any, per width of the register file."""
+    if target.lane_operand:
+        return ((8, 2), (5, 4), (4, 4), (1, 4))
+    if target.vector_registers >= 32:
+        return ((8, 3), (6, 4), (8, 2), (7, 3), (10, 2), (14, 1), (1, 4), (1, 8))
+    return ((6, 2), (5, 2), (4, 2), (1, 4))
+
+
+def choose_blocks(
+    target: Target, m: int, n: int, k_total: int, threads: int, tile: tuple[int, int], acc: DType = DType.F32
+) -> tuple[int, int]:
+    """Rows and columns of a block: multiples of the tile.
+
+    The rows of A of one block stay in half of the second-level cache, for they are read once per panel of B. With more
+    than one thread the larger side is cut further, into about four blocks per thread of equal size, so that the
+    larger operand is read by one worker only.
+    """
+    mr, nr = tile[0], tile[1] * target.lanes(acc)
+    m, n, k_total = max(m, 1), max(n, 1), max(k_total, 1)
+    rows = max(target.l2_bytes // 2 // (k_total * acc.size), 4 * mr)
+    m_parts = -(-m // rows)
+    n_parts = 1
+    if threads > 1:
+        useful = max(1, m * n * k_total // _SMALL_BLOCK)
+        want = min(threads * _BLOCKS_PER_THREAD, useful)
+        more = -(-want // m_parts)
+        if more > 1 and n > m:
+            n_parts = min(more, -(-n // nr))
+            more = -(-more // n_parts)
+        m_parts *= more
+    mb = _even(m, m_parts, mr)
+    return mb, _even(n, n_parts, nr)
+
+
+def _even(extent: int, parts: int, unit: int) -> int:
+    """The size, in whole units, of ``parts`` nearly equal pieces of an extent."""
+    units = -(-extent // unit)
+    return -(-units // min(parts, units)) * unit

@@ -1,0 +1,226 @@
+"""Code generation of :class:`MNN.kernels.contract.ContractSpec`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from MNN.kernels.element import Tail, make_tail, storage_type
+from MNN.kernels.epilogue import Epilogue, combine, load_as, masks_work
+from MNN.kernels.lang import I32, I64, Kernel, Loop, Type, Value
+from MNN.targets.base import Target
+
+if TYPE_CHECKING:
+    from MNN.kernels.contract import ContractSpec
+
+
+def emit_contract(spec: ContractSpec, target: Target) -> str:
+    """The module's text."""
+    return _Contract(spec, target).emit()
+
+
+class _Contract:
+    """The state of one emission: the kernel, its types, and the values that hold for the current block and panel."""
+
+    def __init__(self, spec: ContractSpec, target: Target) -> None:
+        self.spec, self.target = spec, target
+        self.k = Kernel.of(spec.slots(), target)
+        self.b = self.k.b
+        self.lanes = target.lanes(spec.acc)
+        self.nr = spec.nr(target)
+        self.acc: Type = storage_type(spec.acc, self.lanes)
+        self.a_type, self.b_type = storage_type(spec.a), storage_type(spec.b)
+        self.out_type = storage_type(spec.out)
+        self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
+        fmas = spec.mr * spec.nv
+        self.unroll = 1 if fmas >= 16 else 2 if fmas >= 8 else 4
+        self.vector_a = target.lane_operand and spec.a is spec.acc and self.lanes > 1 and spec.mr > 1
+        if self.vector_a:
+            self.unroll = self.lanes
+
+    def emit(self) -> str:
+        k, b, spec = self.k, self.b, self.spec
+        m, n, mb, nb = (k.slot(s) for s in ("m", "n", "mb", "nb"))
+        n_blocks = b.udiv(n + nb - 1, nb)
+        m_blocks = b.udiv(m + mb - 1, mb)
+        with b.loop(k.begin, k.end) as block:
+            rest = b.udiv(block.index, n_blocks)
+            z = b.udiv(rest, m_blocks)
+            n0 = (block.index - rest * n_blocks) * nb
+            m0 = (rest - z * m_blocks) * mb
+            n1, self.m1 = b.intrinsic("smin", n0 + nb, n), b.intrinsic("smin", m0 + mb, m)
+            batch = b.gep(k.pointer("batch"), I64, z * (3 + len(spec.operands)))
+            names = ["a", "b", "c", *(f"op{i}" for i in range(len(spec.operands)))]
+            types = [self.a_type, self.b_type, self.out_type, *map(storage_type, self.op_dtypes)]
+            bases = [
+                b.gep(k.pointer(name), type_, b.load(I64, b.gep(batch, I64, i)))
+                for i, (name, type_) in enumerate(zip(names, types, strict=True))
+            ]
+            self.a, b_base, self.c = bases[:3]
+            self.ops = bases[3:]
+            with b.loop(n0, n1, self.nr) as column:
+                self.column, self.columns = column.index, n1 - column.index
+                panel, step = self._panel(b_base, m0)
+                with b.loop(m0, self.m1, spec.mr) as row:
+                    sums = self._sums(row.index, panel, step)
+                    self._finish(row.index, sums)
+        return k.finish()
+
+    def _panel(self, base: Value, m0: Value) -> tuple[Value, Value | int]:
+        """The address of this panel of B and the distance of its rows."""
+        k, b, spec = self.k, self.b, self.spec
+        start = b.gep(base, self.b_type, b.udiv(self.column, self.nr) * k.slot("panel"))
+        if spec.b_packed:
+            return start, self.nr
+        # Plain B: a panel that many rows use, or one cut off by the last column, is packed first.
+        packed = b.gep(k.scratch, self.acc, spec.mr * spec.nv)
+        many = b.icmp("sgt", self.m1 - m0, 4 * spec.mr)
+        cut = b.icmp("slt", self.columns, self.nr)
+
+        def pack() -> list[Value]:
+            with b.loop(0, k.slot("n_taps") * k.slot("k")) as line:
+                source = b.gep(start, self.b_type, line.index * k.slot("ldb"))
+                to = b.gep(packed, self.b_type, line.index * self.nr)
+                b.if_else(cut, lambda: self._pack_cut(source, to), lambda: self._pack_whole(source, to))
+            return [packed, b.const(I64, self.nr)]
+
+        panel, step = b.if_else(b.or_(many, cut), pack, lambda: [start, k.slot("ldb")])
+        return panel, step
+
+    def _pack_whole(self, source: Value, to: Value) -> tuple[()]:
+        b, vector = self.b, self.b_type.vec(self.lanes)
+        for at in range(0, self.nr, self.lanes):
+            b.store(b.load(vector, b.gep(source, self.b_type, at)), b.gep(to, self.b_type, at))
+        return ()
+
+    def _pack_cut(self, source: Value, to: Value) -> tuple[()]:
+        """The columns that there are, then zeros."""
+        b = self.b
+        lanes = self.lanes if masks_work(self.target, (self.spec.b,)) else 1
+        for at in range(0, self.nr, self.lanes):
+            b.store(b.const(self.b_type.vec(self.lanes), 0), b.gep(to, self.b_type, at))
+        with b.loop(0, self.columns, lanes) as c:
+            pointer = b.gep(source, self.b_type, c.index)
+            if lanes == 1:
+                part = b.load(self.b_type, pointer)
+            else:
+                part = b.load_masked(self.b_type.vec(lanes), pointer, self._tail(self.columns - c.index, lanes).mask)
+            b.store(part, b.gep(to, self.b_type, c.index))
+        return ()
+
+    def _tail(self, left: Value, lanes: int) -> Tail:
+        return make_tail(self.b, self.b.intrinsic("smin", left, self.b.const(I64, lanes)), lanes)
+
+    def _sums(self, row: Value, panel: Value, step: Value | int) -> list[Value]:
+        """The register tile of sums for rows ``row ..``; rows past the end repeat the last one."""
+        k, b, spec = self.k, self.b, self.spec
+        rows = []
+        for r in range(spec.mr):
+            index = row if r == 0 else b.intrinsic("smin", row + r, self.m1 - 1)
+            offset = b.load(I32, b.gep(k.pointer("rows_a"), I32, index))
+            rows.append(b.gep(self.a, self.a_type, offset))
+        zeros = [b.const(self.acc, 0)] * (spec.mr * spec.nv)
+        with b.loop(0, k.slot("n_taps"), carry=[*zeros, panel]) as tap:
+            offset = b.load(I32, b.gep(k.pointer("taps"), I32, tap.index))
+            lo = b.convert("sext", offset, I64)
+            hi = lo + k.slot("k")
+            if self.unroll == 1:
+                with b.loop(lo, hi, carry=tap.carried, guard=False) as last:
+                    self._steps(last, rows, 1, step, False)
+            else:
+                whole = lo + b.and_(k.slot("k"), -self.unroll)
+                with b.loop(lo, whole, self.unroll, carry=tap.carried) as main:
+                    self._steps(main, rows, self.unroll, step, self.vector_a)
+                with b.loop(whole, hi, carry=main.results) as last:
+                    self._steps(last, rows, 1, step, False)
+            tap.next(*last.results)
+        return tap.results[:-1]
+
+    def _steps(self, loop: Loop, rows: Sequence[Value], count: int, step: Value | int, in_runs: bool) -> None:
+        """``count`` steps of the sum from ``loop.index`` on, and the loop's next values."""
+        b, spec = self.b, self.spec
+        sums, panel = list(loop.carried[:-1]), loop.carried[-1]
+        at = [b.gep(r, self.a_type, loop.index) for r in rows]
+        runs = [b.load(self.a_type.vec(count), p) for p in at] if in_runs else []
+        for u in range(count):
+            vectors = [b.gep(panel, self.b_type, j * self.lanes) for j in range(spec.nv)]
+            right = [load_as(b, spec.b, spec.acc, p, self.lanes) for p in vectors]
+            for r in range(spec.mr):
+                if runs:
+                    left = b.shuffle(runs[r], None, [u] * self.lanes)
+                else:
+                    left = b.splat(load_as(b, spec.a, spec.acc, b.gep(at[r], self.a_type, u), 1), self.lanes)
+                for j in range(spec.nv):
+                    i = r * spec.nv + j
+                    sums[i] = combine(b, "dot", spec.acc, sums[i], left, right[j])
+            panel = b.gep(panel, self.b_type, step)
+        loop.next(*sums, panel)
+
+    def _finish(self, row: Value, sums: list[Value]) -> None:
+        """Applies the epilogue and stores the tile: at once when it is whole, else row by row through scratch."""
+        b, spec = self.b, self.spec
+        epilogue = Epilogue(b, spec.acc, spec.out, spec.epilogue)
+        whole = b.and_(b.icmp("sle", row + spec.mr, self.m1), b.icmp("sge", self.columns, self.nr))
+
+        def spill() -> None:
+            for i, value in enumerate(sums):
+                b.store(value, b.gep(self.k.scratch, self.acc, i))
+
+        def at_once() -> tuple[()]:
+            if not epilogue.short:  # a long epilogue is emitted once, not once per register
+                spill()
+                with b.loop(0, spec.mr) as line:
+                    self._row_tables(row + line.index)
+                    with b.loop(0, self.nr, self.lanes) as c:
+                        value = self._tile_load(line.index, c.index, self.lanes)
+                        self._store_vector(epilogue, value, c.index, self.lanes)
+                return ()
+            for r in range(spec.mr):
+                self._row_tables(row + r)
+                for j in range(spec.nv):
+                    column = b.const(I64, j * self.lanes)
+                    self._store_vector(epilogue, sums[r * spec.nv + j], column, self.lanes)
+            return ()
+
+        def in_parts() -> tuple[()]:
+            spill()
+            masks = masks_work(self.target, (spec.out, *self.op_dtypes))
+            lanes = self.lanes if masks else 1
+            columns = b.intrinsic("smin", self.columns, b.const(I64, self.nr))
+            with b.loop(0, b.intrinsic("smin", self.m1 - row, b.const(I64, spec.mr))) as r:
+                self._row_tables(row + r.index)
+                with b.loop(0, columns, lanes) as c:
+                    tail = self._tail(columns - c.index, lanes)
+                    value = self._tile_load(r.index, c.index, lanes)
+                    self._store_vector(epilogue, value, c.index, lanes, tail if masks else None)
+            return ()
+
+        b.if_else(whole, at_once, in_parts, likely=True)
+
+    def _tile_load(self, r: Value, c: Value, lanes: int) -> Value:
+        element = self.acc.element
+        return self.b.load(element.vec(lanes), self.b.gep(self.k.scratch, element, r * self.nr + c))
+
+    def _row_tables(self, row: Value) -> None:
+        """Loads what the epilogue needs once per row: where C's row starts, and each operand's."""
+        b, k = self.b, self.k
+        offset = b.load(I32, b.gep(k.pointer("rows_c"), I32, row))
+        self.c_row = b.gep(b.gep(self.c, self.out_type, offset), self.out_type, self.column)
+        self.op_rows: list[Value] = []
+        for i, (kind, dtype) in enumerate(zip(self.spec.operands, self.op_dtypes, strict=True)):
+            pointer, type_ = self.ops[i], storage_type(dtype)
+            if kind in ("m", "mn"):
+                pointer = b.gep(pointer, type_, b.load(I32, b.gep(k.pointer(f"rows{i}"), I32, row)))
+            if kind in ("n", "mn"):
+                pointer = b.gep(pointer, type_, self.column)
+            self.op_rows.append(pointer)
+
+    def _store_vector(
+        self, epilogue: Epilogue, value: Value, column: Value, lanes: int, tail: Tail | None = None
+    ) -> None:
+        """Epilogue and store of ``lanes`` columns from ``column`` of the panel on, in the row of ``_row_tables``."""
+        args = []
+        for kind, dtype, pointer in zip(self.spec.operands, self.op_dtypes, self.op_rows, strict=True):
+            moves = kind in ("n", "mn")
+            args.append(epilogue.load(pointer, dtype, column if moves else None, lanes, tail))
+        epilogue.store(epilogue.apply(value, args, lanes), self.b.gep(self.c_row, self.out_type, column), tail)

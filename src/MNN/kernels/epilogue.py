@@ -1,0 +1,66 @@
+"""What happens to a finished sum or window: the fused body with its operands, and the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body, Instr
+from MNN.kernels import element
+from MNN.kernels.element import Tail
+from MNN.kernels.lang import Builder, Value
+from MNN.kernels.scalar_code import apply, body_cost, cast, emit_body
+from MNN.targets.base import Target
+
+_SHORT = 8
+"""Bodies of at most so many instructions are emitted once per register of a tile, longer ones once per tile."""
+
+
+def load_as(b: Builder, dtype: DType, to: DType, pointer: Value, lanes: int, tail: Tail | None = None) -> Value:
+    """``lanes`` neighbouring elements of ``dtype``, converted to ``to``."""
+    return cast(b, element.load(b, dtype, pointer, lanes, None, tail), dtype, to)
+
+
+def masks_work(target: Target, dtypes: Sequence[DType]) -> bool:
+    """Whether masked accesses of these types are instructions; where not, tails are done element by element."""
+    return target.has_masks or (target.has("avx2") and all(d.size >= 4 for d in dtypes))
+
+
+def identity(op: str, dtype: DType) -> float | int:
+    """What ``op`` ("dot", "sum", "max") starts from."""
+    if op != "max":
+        return 0
+    if dtype.is_float:
+        return float("-inf")
+    return -(1 << (dtype.size * 8 - 1)) if dtype.is_signed else 0
+
+
+def combine(b: Builder, op: str, dtype: DType, total: Value, x: Value, weight: Value | None) -> Value:
+    """``total`` with one more ``x`` (times ``weight``)."""
+    if weight is not None:
+        return b.fma(x, weight, total) if dtype.is_float else b.add(b.mul(x, weight), total)
+    return apply(b, Instr("max" if op == "max" else "add", (0, 1), dtype), [total, x], dtype)
+
+
+class Epilogue:
+    """The body behind an accumulation in ``acc``, giving ``out``; None only converts."""
+
+    def __init__(self, b: Builder, acc: DType, out: DType, body: Body | None) -> None:
+        self._b, self._acc, self._out, self._body = b, acc, out, body
+        self.short = body is None or body_cost(body) <= _SHORT
+
+    def load(self, pointer: Value, dtype: DType, index: Value | None, lanes: int, tail: Tail | None) -> Value:
+        """An operand's ``lanes`` elements from ``index`` on, or its one element in all lanes when index is None."""
+        b = self._b
+        if index is None:
+            return b.splat(element.load(b, dtype, pointer, 1), lanes)
+        return element.load(b, dtype, b.gep(pointer, element.storage_type(dtype), index), lanes, None, tail)
+
+    def apply(self, value: Value, operands: Sequence[Value], lanes: int) -> Value:
+        """The result for one vector, in the compute type of ``out``."""
+        if self._body is None:
+            return cast(self._b, value, self._acc, self._out)
+        return emit_body(self._b, self._body, [value, *operands], lanes)[0]
+
+    def store(self, value: Value, pointer: Value, tail: Tail | None) -> None:
+        element.store(self._b, self._out, value, pointer, None, tail)
