@@ -206,13 +206,18 @@ class OpsMixin(Emitter):
         return self.emit(x.type, f"insertelement {x.type.text} {x.text}, {element!r}, i64 {index}")
 
     def shuffle(self, x: Value, y: Value | None, lanes: Sequence[int]) -> Value:
-        """Lanes picked from the concatenation of x and y; -1 leaves a lane undefined."""
+        """Lanes picked from the concatenation of x and y; -1 leaves a lane undefined. One lane gives a scalar."""
+        if len(lanes) == 1:
+            return self.extract(x, lanes[0]) if y is None or lanes[0] < x.type.lanes else self._upper(x, y, lanes[0])
         t = x.type.text
         mask = ", ".join("i32 poison" if i < 0 else f"i32 {i}" for i in lanes)
         other = y.text if y is not None else "poison"
         return self.emit(
             x.type.vec(len(lanes)), f"shufflevector {t} {x.text}, {t} {other}, <{len(lanes)} x i32> <{mask}>"
         )
+
+    def _upper(self, x: Value, y: Value, lane: int) -> Value:
+        return self.extract(y, lane - x.type.lanes)
 
     def lane_numbers(self, element: Type, lanes: int) -> Value:
         """The constant 0, 1, 2, ..."""

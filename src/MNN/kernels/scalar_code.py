@@ -148,10 +148,13 @@ class BodyCode:
     """Emits a body for rows: ``row_args`` are the operands that are one scalar per row.
 
     Call :meth:`row` where a row begins, then :meth:`elements` for each vector of elements. ``given`` names results that
-    the caller provides itself at the start of a row (reductions), as scalars.
+    the caller provides itself at the start of a row (reductions), as scalars. With ``scale_rows`` a division by a row
+    constant becomes a product with its reciprocal: one rounding more, and an overflow where the constant is subnormal.
     """
 
-    def __init__(self, body: Body, row_args: Collection[int], given: Collection[int] = ()) -> None:
+    def __init__(
+        self, body: Body, row_args: Collection[int], given: Collection[int] = (), scale_rows: bool = False
+    ) -> None:
         self.body = body
         self.varies: list[bool] = []
         for i, instr in enumerate(body.code):
@@ -159,6 +162,7 @@ class BodyCode:
                 self.varies.append(instr.value not in row_args)
             else:
                 self.varies.append(i not in given and any(self.varies[a] for a in instr.args))
+        self.scale_rows = scale_rows and all(i.dtype.is_float for i in body.code if i.op == "div")
         self._scalars: dict[int, Value] = {}
         self._vectors: dict[tuple[int, int], Value] = {}
 
@@ -180,23 +184,22 @@ class BodyCode:
         return found
 
     def row(
-        self,
-        b: Builder,
-        args: Mapping[int, Value],
-        given: Mapping[int, Value] | None = None,
-        only: Collection[int] = (),
+        self, b: Builder, args: Mapping[int, Value], given: Mapping[int, Value] | None = None, begin: bool = True
     ) -> None:
-        """Computes what is constant along the row (or just ``only``) from the row operands, as scalars."""
-        given = given or {}
-        self._scalars = dict(given)
-        self._vectors = {}
+        """Computes what is constant along the row from the row operands, as scalars, as far as it is known.
+
+        With ``begin=False`` it adds to what the row already has, after ``given`` became known.
+        """
+        if begin:
+            self._scalars, self._vectors = {}, {}
+        self._scalars.update(given or {})
         for i, instr in enumerate(self.body.code):
-            if self.varies[i] or i in given or instr.op == "const" or (only and i not in only):
+            if self.varies[i] or i in self._scalars or instr.op == "const" or instr.op.startswith("reduce."):
                 continue
             if instr.op == "arg":
                 assert isinstance(instr.value, int)
                 self._scalars[i] = args[instr.value]
-            else:
+            elif all(self.body.code[a].op == "const" or a in self._scalars for a in instr.args):
                 self._scalars[i] = apply(b, instr, [self._scalar(b, a) for a in instr.args], self.source(instr))
 
     def _scalar(self, b: Builder, i: int) -> Value:
@@ -213,6 +216,8 @@ class BodyCode:
             users = [*self.body.code[i].args] if self.varies[i] else []
             for a in [*users, *([i] if i in roots else [])]:
                 self._vector(b, a, lanes)
+            if self.scale_rows and self.varies[i] and self.body.code[i].op == "div" and not self.varies[users[1]]:
+                self._reciprocal(b, users[1], lanes)
 
     def _vector(self, b: Builder, i: int, lanes: int) -> Value | None:
         instr = self.body.code[i]
@@ -223,6 +228,12 @@ class BodyCode:
         key = (i, lanes)
         if key not in self._vectors:
             self._vectors[key] = b.splat(self._scalars[i], lanes)
+        return self._vectors[key]
+
+    def _reciprocal(self, b: Builder, i: int, lanes: int) -> Value:
+        key = (-1 - i, lanes)
+        if key not in self._vectors:
+            self._vectors[key] = b.splat(b.fdiv(1.0, self._scalar(b, i)), lanes)
         return self._vectors[key]
 
     def elements(
@@ -248,6 +259,8 @@ class BodyCode:
                     if instr.op == "arg":
                         assert isinstance(instr.value, int)
                         found = args[instr.value]
+                    elif instr.op == "div" and self.scale_rows and not self.varies[instr.args[1]]:
+                        found = b.mul(value(instr.args[0]), self._reciprocal(b, instr.args[1], lanes))
                     else:
                         found = apply(b, instr, [value(a) for a in instr.args], self.source(instr))
                 values[i] = found
