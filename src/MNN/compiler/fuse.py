@@ -28,6 +28,8 @@ MAX_OPERANDS = 12
 COSTLY = frozenset(
     "exp exp2 log log1p expm1 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf pow atan2".split()
 )
+LOOK_BACK = 8
+"""How many maps in a row may lie between a reduction and its use."""
 MAX_EPILOGUE = 24
 """Most instructions of an epilogue, which is unrolled over a whole register tile; a costly one counts tenfold."""
 
@@ -140,7 +142,13 @@ class Fuser:
         if isinstance(prim, p.Map):
             if group.weight() + len(prim.body.code) > MAX_CODE:
                 return False
-            return out == group.shape or (group.kind == "rows" and out == reduced(group.shape, group.axes))
+            if out == group.shape:
+                return True
+            if group.kind == "map":
+                axes = self._row_axes(prim, group)
+                if axes:
+                    group.kind, group.axes = "rows", axes
+            return group.kind == "rows" and out == reduced(group.shape, group.axes)
         assert isinstance(prim, p.Reduce)
         source = prim.inputs[0]
         inner = is_innermost(source.shape, self._orders[source], prim.axes)
@@ -153,6 +161,20 @@ class Fuser:
             group.kind, group.axes, group.shape = ("rows" if inner else "fold"), prim.axes, source.shape
             return True
         return False
+
+    def _row_axes(self, prim: Prim, group: Group) -> tuple[int, ...]:
+        """What a map on one number per row goes back to: the axes of a reduction over the group's rows, or nothing."""
+        current: list[Prim] = [prim]
+        out = prim.outputs[0].shape
+        for _ in range(LOOK_BACK):
+            makers = [t.producer for q in current for t in q.inputs if t.producer is not None and t.shape == out]
+            for maker in makers:
+                if isinstance(maker, p.Reduce) and maker.inputs[0].shape == group.shape:
+                    source = maker.inputs[0]
+                    inner = is_innermost(source.shape, self._orders[source], maker.axes)
+                    return maker.axes if inner and self._orders_agree(group, source) else ()
+            current = [m for m in makers if isinstance(m, p.Map)]
+        return ()
 
     def _orders_agree(self, group: Group, source: Tensor) -> bool:
         root = group.root.outputs[0]

@@ -86,6 +86,8 @@ def _choose(
         return wish if wish is not None and possible is not None else natural(out.rank)
     if wish is not None:
         return wish
+    if any(isinstance(u, p.MatMul) and u.inputs[1] is out for u in uses.get(out, [])):
+        return natural(out.rank)  # rows of the right side are read as they lie
     if isinstance(prim, p.Gather):
         data = prim.inputs[0]
         base = strides_of(data)
@@ -107,6 +109,13 @@ def _choose(
     return st.order_of(main.shape, strides_of(main)) if elements(main.shape) > 1 else natural(out.rank)
 
 
+def _follows(prim: Prim, tensor: Tensor) -> bool:
+    """Whether a primitive's result best lies in memory like this operand."""
+    if isinstance(prim, p.Map):
+        return prim.outputs[0].shape == tensor.shape
+    return isinstance(prim, (p.Pad, p.Concat, p.Slice))
+
+
 def _wish(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int) -> Order | None:
     """The order that the users of a tensor would like, None when they do not care."""
     if depth == 0 or tensor.rank < 2:
@@ -114,11 +123,7 @@ def _wish(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int) -> Orde
     for prim in uses.get(tensor, []):
         if isinstance(prim, (p.Conv, p.Window)) and prim.inputs[0] is tensor and tensor.shape[1] > 1:
             return channels_last(tensor.rank)
-        if (
-            isinstance(prim, (p.Map, p.Pad, p.Concat))
-            and prim.outputs[0].shape == tensor.shape
-            or isinstance(prim, p.Pad)
-        ):
+        if _follows(prim, tensor):
             wish = _wish(prim.outputs[0], uses, depth - 1)
             if wish is not None:
                 return wish

@@ -273,7 +273,7 @@ def _emit(
         return
     acc = DType.I32 if a.dtype in (DType.I8, DType.U8) else a.dtype
     depth = taps.size * k
-    mr, nv = choose_tile(e.target, m, n, depth)
+    mr, nv = choose_tile(e.target, m, n, depth, acc)
     constant = weights.tensor.const is not None
     kinds = tuple(kind for kind, _ in operands)
     if body is None and acc is not c.dtype:
@@ -284,7 +284,7 @@ def _emit(
     nr = spec.nr(e.target)
     find = weights.packed if constant else weights.plain
     b_ref, ldb, panel, b_batch = find(e, nr, n_batch)
-    mb, nb = choose_blocks(e.target, m, n, depth, e.threads, (mr, nv))
+    mb, nb = choose_blocks(e.target, m, n, depth, e.threads, (mr, nv), acc)
     columns = [np.broadcast_to(t, (n_batch,)) for t in (a.batch, b_batch, c.batch, *(s.batch for _, s in operands))]
     args: dict[str, int | Ref] = {
         "a": e.ref(a.place, a.dtype),
