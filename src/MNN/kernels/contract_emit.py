@@ -32,8 +32,9 @@ class _Contract:
         self.a_type, self.b_type = storage_type(spec.a), storage_type(spec.b)
         self.out_type = storage_type(spec.out)
         self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
-        fmas = spec.mr * spec.nv
-        self.unroll = 1 if fmas >= 16 else 2 if fmas >= 8 else 4
+        work = spec.mr * spec.nv + spec.mr + spec.nv
+        # Two steps at a time where the loop's own instructions weigh; without FMA, LLVM would run out of registers.
+        self.unroll = 2 if target.has_fma and work < 24 else 1
         self.vector_a = target.lane_operand and spec.a is spec.acc and self.lanes > 1 and spec.mr > 1
         if self.vector_a:
             self.unroll = self.lanes
