@@ -85,3 +85,20 @@ class Selu(Operator):
         x = operand(b, inputs, 0)
         alpha, scale = self.float_attr(node, "alpha"), self.float_attr(node, "scale")
         return [b.map(lambda s, a: s("mul", _elu(s, a, alpha), s.const(scale, x.dtype)), x)]
+
+
+@register("Sigmoid")
+class Sigmoid(Operator):
+    """``1 / (1 + exp(-x))``."""
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x = operand(b, inputs, 0)
+        return [b.map(lambda s, a: s("recip", s("add", s("exp", s("neg", a)), s.const(1, x.dtype))), x)]
+
+
+@register("TanH")
+class TanH(Operator):
+    """Hyperbolic tangent."""
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        return [b.op("tanh", operand(b, inputs, 0))]

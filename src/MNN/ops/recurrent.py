@@ -138,7 +138,8 @@ _USUAL = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tan
 @register("LSTM", "RNN")
 class PlainRecurrent(Operator):
     """Inputs ``x[T, B, I]``, ``W[D, G*H, I]``, ``R[D, G*H, H]``, ``B[D, G*H]`` (both biases added), initial
-    ``h[D, B, H]?`` and (LSTM) ``c?``; D is 1 (forward) or 2 (both ways). Outputs ``Y[T, D, B, H]``, last ``h`` and (LSTM) ``c``."""
+    ``h[D, B, H]?`` and (LSTM) ``c?``; D is 1 (forward) or 2 (both ways). Outputs ``Y[T, D, B, H]``, the last ``h`` and
+    (LSTM) ``c``."""
 
     attributes = {"outputCount": 0, "weightSize": 0, "clippingThreshold": 0.0}
 

@@ -13,7 +13,18 @@ from MNN.ir.graph import Value
 
 @onnx_op("Relu")
 def relu(ctx: Context, node: OnnxNode) -> Value:
+    node.ignore("consumed_inputs")
     return ctx.op("ReLU", node.input(0))
+
+
+@onnx_op("Sigmoid")
+def sigmoid(ctx: Context, node: OnnxNode) -> Value:
+    return ctx.op("Sigmoid", node.input(0))
+
+
+@onnx_op("Tanh")
+def tanh(ctx: Context, node: OnnxNode) -> Value:
+    return ctx.op("TanH", node.input(0))
 
 
 @onnx_op("LeakyRelu")

@@ -1,0 +1,250 @@
+"""Affine quantisation: to integers, back, and products of quantised tensors (Jacob et al. 2018, arXiv:1712.05877)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.errors import ShapeError
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Node
+from MNN.ir.prims import Tensor
+from MNN.ir.scalar import BodyBuilder
+from MNN.ir.shape import elements, normalize_axis
+from MNN.ops.base import Operator, register
+from MNN.ops.builder import Builder
+from MNN.ops.convolution import resolve_pads
+from MNN.ops.datatypes import from_data_type
+from MNN.ops.operands import along, operand, optional, wide
+
+
+def limits(dtype: DType) -> tuple[int, int]:
+    """Smallest and largest number of an integer dtype."""
+    info = np.iinfo(dtype.numpy.name)
+    return int(info.min), int(info.max)
+
+
+def spread(b: Builder, t: Tensor, x: Tensor, axis: int, block: int) -> Tensor:
+    """A scale or zero point shaped to broadcast with ``x``: one number, one per index of ``axis``, or one per block."""
+    if t.rank <= 1 and not block:
+        if elements(t.shape) != 1 and (not x.rank or t.shape[0] != x.shape[axis]):
+            raise ShapeError(f"{b.where}: {t.shape[0]} scales for axis {axis} of {list(x.shape)}")
+        return along(b, t, axis, x.rank)
+    if not block or t.rank != x.rank or t.shape[axis] != -(-x.shape[axis] // block):
+        raise ShapeError(f"{b.where}: scales {list(t.shape)} do not fit {list(x.shape)} in blocks of {block}")
+    apart = b.reshape(t, (*t.shape[: axis + 1], 1, *t.shape[axis + 1 :]))
+    wider = b.expand(apart, (*t.shape[: axis + 1], block, *t.shape[axis + 1 :]))
+    whole = b.reshape(wider, (*t.shape[:axis], t.shape[axis] * block, *t.shape[axis + 1 :]))
+    return b.slice(
+        whole, [0] * x.rank, [n if i == axis else d for i, (n, d) in enumerate(zip(x.shape, whole.shape, strict=True))]
+    )
+
+
+def quantize(b: Builder, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType) -> Tensor:
+    """``saturate(round_half_even(x / scale) + zero)``; operands broadcast."""
+    low, high = limits(dtype)
+
+    def body(s: BodyBuilder, a: int, k: int, *z: int) -> int:
+        q = s("round", s("div", a, k))
+        if z:
+            q = s("add", q, s.cast(z[0], s.dtype(q)))
+        return s.cast(s("min", s("max", q, s.const(low, s.dtype(q))), s.const(high, s.dtype(q))), dtype)
+
+    wide_x = b.cast(x, DType.F32) if x.dtype.is_int else wide(b, x)
+    return b.map(body, wide_x, b.cast(scale, wide_x.dtype), *(() if zero is None else (zero,)))
+
+
+class _Quantization(Operator):
+    in_mnn = False
+    attributes = {"axis": 1, "block_size": 0, "dtype": "DT_INVALID"}
+
+    def operands(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, Tensor | None]:
+        """``x``, and scale and zero point that broadcast with it."""
+        x, scale, zero = operand(b, inputs, 0), operand(b, inputs, 1, "scale"), optional(inputs, 2)
+        axis, block = self.int_attr(node, "axis"), self.int_attr(node, "block_size")
+        if elements(scale.shape) > 1 or block:
+            axis = normalize_axis(axis, x.rank, b.where)
+        return x, spread(b, scale, x, axis, block), None if zero is None else spread(b, zero, x, axis, block)
+
+    def dtype(self, b: Builder, node: Node, default: DType) -> DType:
+        name = self.str_attr(node, "dtype")
+        return default if name == "DT_INVALID" else from_data_type(name, b.where)
+
+
+@register("QuantizeLinear")
+class QuantizeLinear(_Quantization):
+    """``saturate(round(x / scale) + zero)``, per tensor, per ``axis`` or per block of it."""
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x, scale, zero = self.operands(b, node, inputs)
+        return [quantize(b, x, scale, zero, self.dtype(b, node, DType.U8 if zero is None else zero.dtype))]
+
+
+@register("DequantizeLinear")
+class DequantizeLinear(_Quantization):
+    """``(x - zero) * scale`` in the scale's dtype."""
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x, scale, zero = self.operands(b, node, inputs)
+        dtype = self.dtype(b, node, scale.dtype)
+
+        def body(s: BodyBuilder, a: int, k: int, *z: int) -> int:
+            a = s.cast(a, DType.I32)
+            if z:
+                a = s("sub", a, s.cast(z[0], DType.I32))
+            return s.cast(s("mul", s.cast(a, DType.F32), s.cast(k, DType.F32)), dtype)
+
+        return [b.map(body, x, scale, *(() if zero is None else (zero,)))]
+
+
+@register("DynamicQuantizeLinear")
+class DynamicQuantizeLinear(Operator):
+    """``x`` to u8 with a scale and zero point that make its range (with 0 in it) fit: outputs y, scale, zero point."""
+
+    in_mnn = False
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x = operand(b, inputs, 0)
+        axes = range(x.rank)
+        low = b.clamp(b.reduce("min", x, axes, keepdims=False), None, 0)
+        high = b.clamp(b.reduce("max", x, axes, keepdims=False), 0, None)
+        scale = b.map(lambda s, a, z: s("div", s("sub", z, a), s.const(255, s.dtype(a))), low, high)
+
+        def zero_point(s: BodyBuilder, a: int, k: int) -> int:
+            number = s("round", s("neg", s("div", a, k)))
+            number = s("min", s("max", number, s.const(0, s.dtype(a))), s.const(255, s.dtype(a)))
+            return s.cast(number, DType.U8)
+
+        zero = b.map(zero_point, low, scale)
+        return [quantize(b, x, scale, zero, DType.U8), scale, zero]
+
+
+def centred(b: Builder, t: Tensor, zero: Tensor | None) -> Tensor:
+    """``t - zero`` as integers; constants stay 8 bits where they fit, so that narrow products remain possible."""
+    if zero is None or (zero.const is not None and not zero.const.any()):
+        return t
+    wide_t = b.op("sub", b.cast(t, DType.I32), b.cast(zero, DType.I32))
+    if wide_t.const is not None and wide_t.const.size and wide_t.const.min() >= -128 and wide_t.const.max() <= 127:
+        return b.const(wide_t.const, DType.I8)
+    return wide_t
+
+
+def _product_operands(b: Builder, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Both 8 bits wide, or both i32."""
+    if x.dtype is DType.I32 or y.dtype is DType.I32:
+        return b.cast(x, DType.I32), b.cast(y, DType.I32)
+    return x, y
+
+
+def integer_matmul(b: Builder, x: Tensor, y: Tensor, x_zero: Tensor | None, y_zero: Tensor | None) -> Tensor:
+    """``(x - x_zero) @ (y - y_zero)`` in i32. ``x_zero`` may hold one number per row, ``y_zero`` one per column."""
+    if y_zero is not None and y_zero.rank == 1 and y.rank > 1 and y_zero.shape[0] > 1:
+        y_zero = b.reshape(y_zero, (1, y_zero.shape[0]))
+    y = centred(b, y, y_zero)
+    out = b.matmul(*_product_operands(b, x, y))
+    if x_zero is None or (x_zero.const is not None and not x_zero.const.any()):
+        return out
+    if x_zero.rank == 1 and x.rank > 1 and x_zero.shape[0] > 1:
+        x_zero = b.reshape(x_zero, (x_zero.shape[0], 1))
+    if y.rank == 1:
+        sums = b.reduce("sum", b.cast(y, DType.I32), [0], keepdims=False)
+        x_zero = b.reshape(x_zero, x_zero.shape[:-1]) if x_zero.rank > 1 else x_zero
+    else:
+        sums = b.reduce("sum", b.cast(y, DType.I32), [-2], keepdims=x.rank > 1)
+    return b.map(lambda s, a, z, t: s("sub", a, s("mul", s.cast(z, DType.I32), t)), out, x_zero, sums)
+
+
+def requantize(b: Builder, total: Tensor, factor: Tensor, zero: Tensor) -> Tensor:
+    """``saturate(round(total * factor) + zero)`` in ``zero``'s dtype."""
+    low, high = limits(zero.dtype)
+
+    def body(s: BodyBuilder, a: int, k: int, z: int) -> int:
+        q = s("round", s("mul", s.cast(a, DType.F32), k))
+        q = s("add", q, s.cast(z, DType.F32))
+        return s.cast(s("min", s("max", q, s.const(low, DType.F32)), s.const(high, DType.F32)), zero.dtype)
+
+    return b.map(body, total, factor, zero)
+
+
+def _factor(b: Builder, x: Tensor, y: Tensor, out: Tensor) -> Tensor:
+    x, y, out = (b.cast(t, DType.F32) for t in (x, y, out))
+    return b.map(lambda s, p, q, r: s("div", s("mul", p, q), r), x, y, out)
+
+
+@register("MatMulInteger")
+class MatMulInteger(Operator):
+    """``(A - a_zero?) @ (B - b_zero?)`` of 8-bit integers, in i32."""
+
+    in_mnn = False
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x, y = operand(b, inputs, 0), operand(b, inputs, 1)
+        return [integer_matmul(b, x, y, optional(inputs, 2), optional(inputs, 3))]
+
+
+@register("QLinearMatMul")
+class QLinearMatMul(Operator):
+    """Quantised matrix product; inputs ``a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero``."""
+
+    in_mnn = False
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x, xs, xz, y, ys, yz, os, oz = (operand(b, inputs, i) for i in range(8))
+        total = integer_matmul(b, x, y, xz, yz)
+        if xs.rank == 1 and xs.shape[0] > 1:
+            xs = b.reshape(xs, (xs.shape[0], 1))
+        return [requantize(b, total, _factor(b, xs, ys, os), oz)]
+
+
+class _QuantizedConv(Operator):
+    in_mnn = False
+    attributes = {"strides": None, "dilations": None, "pads": None, "padMode": "CAFFE", "group": 1}
+
+    def total(self, b: Builder, node: Node, x: Tensor, w: Tensor, xz: Tensor | None, wz: Tensor | None) -> Tensor:
+        """The convolution of ``x - xz`` with ``w - wz`` in i32; borders hold ``xz``."""
+        spatial = x.rank - 2
+        if spatial < 1 or w.rank != x.rank:
+            raise ShapeError(f"{b.where}: input {list(x.shape)} does not fit weights {list(w.shape)}")
+        strides = self.ints_attr(node, "strides") or (1,) * spatial
+        dilations = self.ints_attr(node, "dilations") or (1,) * spatial
+        spans = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+        explicit = self.ints_attr(node, "pads") or (0,) * (2 * spatial)
+        pads = resolve_pads(b, self.str_attr(node, "padMode"), explicit, x.shape[2:], spans, strides)
+        zero = 0 if xz is None else int(b.value(xz, "the input's zero point").reshape(-1)[0])
+        padded = b.pad(x, (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:]), zero)
+        weights = centred(b, w, None if wz is None else along(b, wz, 0, w.rank))
+        out = b.conv(
+            *_product_operands(b, padded, weights),
+            strides,
+            dilations,
+            self.int_attr(node, "group"),
+            (0,) * (2 * spatial),
+        )
+        if not zero:
+            return out
+        sums = b.reduce("sum", b.cast(weights, DType.I32), range(1, w.rank))
+        shift = b.op("mul", b.reshape(sums, (1, -1, *(1,) * spatial)), b.const(zero, DType.I32))
+        return b.op("sub", out, shift)
+
+
+@register("ConvInteger")
+class ConvInteger(_QuantizedConv):
+    """Convolution of 8-bit integers in i32; inputs ``x, w, x_zero?, w_zero?``."""
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x, w = operand(b, inputs, 0), operand(b, inputs, 1)
+        return [self.total(b, node, x, w, optional(inputs, 2), optional(inputs, 3))]
+
+
+@register("QLinearConv")
+class QLinearConv(_QuantizedConv):
+    """Quantised convolution; inputs ``x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias?`` (i32)."""
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x, xs, xz, w, ws, wz, os, oz = (operand(b, inputs, i) for i in range(8))
+        total, bias = self.total(b, node, x, w, xz, wz), optional(inputs, 8)
+        if bias is not None:
+            total = b.op("add", total, along(b, b.cast(bias, DType.I32), 1, total.rank))
+        factor = _factor(b, xs, along(b, ws, 1, total.rank), os)
+        return [requantize(b, total, factor, b.reshape(oz, ()))]
