@@ -36,6 +36,18 @@ class Reduction(Operator):
         return [reduce(b, kind, x, axes, keep)]
 
 
+@register("ReductionOrNone")
+class ReductionOrNone(Reduction):
+    """Like Reduction, but an empty list of axes in the second operand leaves the input as it is (ONNX)."""
+
+    in_mnn = False
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        if not b.ints(operand(b, inputs, 1), "the axes to reduce"):
+            return [operand(b, inputs, 0)]
+        return super().lower(b, node, inputs)
+
+
 _REDUCTIONS = ("SUM", "ASUM", "SUMSQ", "MEAN", "MAXIMUM", "MINIMUM", "PROD", "ANY", "ALL")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -157,7 +158,7 @@ class Slice(Operator):
         )
         if source == "CAFFE" and given is None and points:
             cuts = [0, *points, size][: outputs + 1]
-            sizes = [z - a for a, z in zip(cuts[:-1], cuts[1:], strict=True)]
+            sizes = [z - a for a, z in pairwise(cuts)]
         elif len(points) > 1 or given is not None or (points and outputs == 1):
             sizes = points
         elif points and source == "TORCH":

@@ -34,13 +34,18 @@ def reduce(ctx: Context, node: OnnxNode) -> Value:
     nothing = node.bool_attr("noop_with_empty_axes", False)
     if nothing and not dims and (axes is None or axes.is_const):
         return _inner(ctx, node.op, x, lambda t: ctx.op("Identity", t))
-    if nothing and axes is not None and not axes.is_const:
-        raise node.unsupported("noop_with_empty_axes with axes known only at run time", "make the axes a constant")
     inputs: list[Value | None] = [] if dims is not None or axes is None else [axes]
 
     def total(t: Value, kind: str = "", keep_axes: bool | None = None) -> Value:
         flag = keep if keep_axes is None else keep_axes
-        return ctx.op("Reduction", t, *inputs, operation=kind or _KINDS[node.op], dim=dims or None, keepDims=flag)
+        return ctx.op(
+            "ReductionOrNone" if nothing and inputs else "Reduction",
+            t,
+            *inputs,
+            operation=kind or _KINDS[node.op],
+            dim=dims or None,
+            keepDims=flag,
+        )
 
     if node.op == "ReduceLogSumExp":
         return _log_sum_exp(ctx, _as_float(ctx, x), total)
