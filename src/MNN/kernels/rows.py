@@ -28,7 +28,7 @@ class RowSpec(KernelSpec):
 
     Slots: ``extent0..``, then per operand its address and strides as in ``MapSpec`` (``in{i}``, ``in{i}_s{d}``,
     ``out{j}``, ...). Block index = outer linear index; one block is one row. An output may be the same memory as an
-    input with the same strides. The innermost extent is below 2^31. Float sums run in at least four times the lanes
+    input with the same strides. The innermost extent is below 2^31. Float sums run in at least twice the lanes
     partial sums; a division by a row constant is a product with its reciprocal.
     """
 
@@ -194,7 +194,8 @@ class _Row:
             return after
 
         start = [v for r in reducers for v in r.initial(b, lanes)]
-        streams = _STREAMS if len(start) <= 3 else 2
+        costly = sum(COSTLY.get(code[i].op, 1) for i in self.plan.code.needed_until(self.plan.roots[p], ()))
+        streams = _STREAMS if len(start) <= 3 and costly <= 12 else 2
         step = streams * lanes
         wide = self.count - self.count % step
         with b.loop(0, wide, step, carry=start * streams) as main:
