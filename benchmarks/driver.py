@@ -1,0 +1,154 @@
+"""The other end of ``peers.worker``: starts engine processes and makes them take turns."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .models import Array, Model
+from .peers.catalog import Peer
+from .peers.interface import UnavailableError
+from .setup_peers import REPOSITORY, interpreter
+
+ANSWER_LIMIT_S = 600
+STOPPABLE = hasattr(signal, "SIGSTOP")
+
+
+class Process:
+    """One engine process, stopped while it is not its turn, so that a spinning thread pool costs the others nothing."""
+
+    def __init__(self, peer: Peer, work: Path) -> None:
+        python = sys.executable if peer.environment == "here" else str(interpreter(work, peer.environment))
+        environment = dict(os.environ)
+        if peer.environment == "here":
+            source = str(REPOSITORY / "src")
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, [source, environment.get("PYTHONPATH")]))
+        else:
+            environment.pop("PYTHONPATH", None)
+        self.process = subprocess.Popen(
+            [python, "-m", "benchmarks.peers.worker", peer.module],
+            cwd=REPOSITORY,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def ask(self, request: str, **values: Any) -> dict[str, Any]:
+        """Send one request and wait for its answer; UnavailableError if the engine says so or dies."""
+        self._signal("SIGCONT")
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps({"request": request, **values}) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            code = self.process.wait(ANSWER_LIMIT_S)
+            raise UnavailableError(f"the engine's process ended (exit code {code}) on '{request}'")
+        self._signal("SIGSTOP")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise UnavailableError(answer["error"])
+        return answer
+
+    def _signal(self, name: str) -> None:
+        if STOPPABLE and self.process.poll() is None:
+            self.process.send_signal(getattr(signal, name))
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+@dataclass
+class Measurement:
+    """One engine on one model: times in ms, ``rounds_ms`` those of each turn; ``note`` says why there are none."""
+
+    engine: str
+    version: str = ""
+    load_ms: float = 0.0
+    first_ms: float = 0.0
+    peak_mb: float = 0.0
+    rounds_ms: list[list[float]] = field(default_factory=list)
+    outputs: dict[str, Array] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def times_ms(self) -> list[float]:
+        return [t for turn in self.rounds_ms for t in turn]
+
+
+@dataclass(frozen=True)
+class Settings:
+    threads: int
+    precision: str
+    cores: tuple[int, ...]
+    runs: int  # timed runs a turn
+    rounds: int
+    pause_s: float = 0.05
+
+
+def measure(model: Model, candidates: Sequence[tuple[Peer, Path]], settings: Settings, work: Path) -> list[Measurement]:
+    """Load ``model`` in every engine, then let them take turns: each round all engines, in rotating order."""
+    results: list[Measurement] = []
+    running: list[tuple[Process, Measurement]] = []
+    with tempfile.TemporaryDirectory() as name:
+        feeds = Path(name) / "feeds.npz"
+        np.savez(feeds, **model.feeds)
+        try:
+            for peer, file in candidates:
+                result = Measurement(peer.name)
+                results.append(result)
+                process = Process(peer, work)
+                try:
+                    _start(process, result, file, feeds, model, settings)
+                    running.append((process, result))
+                except UnavailableError as reason:
+                    result.note = str(reason)
+                    process.close()
+            for turn in range(settings.rounds):
+                for k in range(len(running)):
+                    process, result = running[(turn + k) % len(running)]
+                    answer = process.ask("run", warm=2, count=settings.runs)
+                    result.rounds_ms.append(answer["times_ms"])
+                    time.sleep(settings.pause_s)
+        finally:
+            for process, _ in running:
+                process.close()
+    return results
+
+
+def _start(process: Process, result: Measurement, file: Path, feeds: Path, model: Model, settings: Settings) -> None:
+    answer = process.ask(
+        "load",
+        model=str(file),
+        inputs=str(feeds),
+        outputs=model.outputs,
+        threads=settings.threads,
+        precision=settings.precision,
+        cores=list(settings.cores),
+    )
+    result.version, result.load_ms, result.first_ms = answer["version"], answer["load_ms"], answer["first_ms"]
+    found = feeds.with_name(f"{result.engine}.npz")
+    result.peak_mb = process.ask("outputs", outputs=str(found))["peak_mb"]
+    with np.load(found) as archive:
+        result.outputs = {n: archive[n] for n in archive.files}

@@ -1,0 +1,114 @@
+"""The process that holds one model in one engine: ``python -m benchmarks.peers.worker MODULE``.
+
+It reads one JSON object a line from its input and answers each with one line of JSON. Requests: ``load``, ``inputs``,
+``run``, ``outputs``, ``quit``; an answer with the key ``error`` says why a request failed. Engines print to standard
+output as they like: the answers go to the descriptor that was standard output at the start, prints to standard error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .interface import Engine, UnavailableError
+
+
+class Worker:
+    def __init__(self, module: str) -> None:
+        self.module = module
+        self.engine: Engine
+
+    def load(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Pin, load, run once: load and first-result times include importing the engine."""
+        if request["cores"] and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, request["cores"])
+        feeds = _read(request["inputs"])
+        start = time.perf_counter()
+        engine_class = importlib.import_module(f"{__package__}.{self.module}").Engine
+        imported = time.perf_counter()
+        self.engine = engine_class(request["threads"], request["precision"])
+        self.engine.load(Path(request["model"]), feeds, request["outputs"])
+        loaded = time.perf_counter()
+        self.engine.set_inputs(feeds)
+        self.engine.run()
+        first = time.perf_counter()
+        return {
+            "version": self.engine.version(),
+            "import_ms": (imported - start) * 1e3,
+            "load_ms": (loaded - imported) * 1e3,
+            "first_ms": (first - imported) * 1e3,
+        }
+
+    def run(self, request: dict[str, Any]) -> dict[str, Any]:
+        """``warm`` untimed runs, then ``count`` timed one by one."""
+        run, clock = self.engine.run, time.perf_counter
+        for _ in range(request["warm"]):
+            run()
+        times = []
+        for _ in range(request["count"]):
+            start = clock()
+            run()
+            times.append((clock() - start) * 1e3)
+        return {"times_ms": times}
+
+    def inputs(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.engine.set_inputs(_read(request["inputs"]))
+        return {}
+
+    def outputs(self, request: dict[str, Any]) -> dict[str, Any]:
+        np.savez(request["outputs"], **self.engine.outputs())
+        return {"peak_mb": _peak_mb()}
+
+
+def _read(path: str) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+    with np.load(path) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _peak_mb() -> float:
+    """Peak resident size of this process in MB (0 where the system does not say)."""
+    status = Path("/proc/self/status")
+    if status.is_file():  # getrusage would count the size of the process that started this one
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1e3
+    return 0.0
+
+
+def _die_with_parent() -> None:
+    """Have Linux end this process with its driver: a stopped process would not notice the end of its input."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(set_parent_death_signal, int(signal.SIGKILL))
+
+
+def main() -> None:
+    _die_with_parent()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    worker = Worker(sys.argv[1])
+    requests = {name: getattr(worker, name) for name in ("load", "inputs", "run", "outputs")}
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["request"] == "quit":
+            break
+        try:
+            answer = requests[request["request"]](request)
+        except UnavailableError as error:
+            answer = {"error": str(error)}
+        except Exception as error:  # noqa: BLE001 - whatever an engine raises is reported to the driver
+            answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
