@@ -206,8 +206,8 @@ class Builder:
         """``op`` in sum, max, min, prod, mean over ``axes``."""
         kept = tuple(sorted({normalize_axis(a, x.rank, self.where) for a in axes}))
         shape = tuple(1 if i in kept else d for i, d in enumerate(x.shape))
-        if not kept:
-            return x
+        if all(x.shape[a] == 1 for a in kept):
+            return x if keepdims else self.squeeze(x, kept)
         if op == "mean":
             count = elements([x.shape[a] for a in kept])
             total = self.reduce("sum", x, kept)

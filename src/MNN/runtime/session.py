@@ -57,6 +57,10 @@ class Session:
         """The (first) plan for inputs like these, for reports on memory, arithmetic and kernels."""
         return self._executor.plan(self._checked(feeds), self.graph.outputs)
 
+    def plans_used(self) -> list[Plan]:
+        """The plans of the last run, one per stage."""
+        return list(self._executor.last_plans)
+
     def _checked(self, feeds: Mapping[str, np.ndarray]) -> dict[Value, np.ndarray]:
         wanted = {v.name: v for v in self.graph.inputs if not v.is_const}
         missing = [name for name in wanted if name not in feeds]

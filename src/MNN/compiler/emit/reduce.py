@@ -151,14 +151,14 @@ def emit_fold(e: Emitter, group: Group) -> bool:
         outer=len(outer),
         reduce=len(inner_loops),
         inputs=tuple(classes[1 : 1 + k]),
-        extras=tuple(classes[1 + k :]),
-        output=classes[0],
+        operands=tuple(classes[1 + k :]),
+        outputs=(classes[0],),
     )
     args: dict[str, int | Ref] = {f"outer{d}": m for d, m in enumerate(outer)}
     args |= {f"reduce{d}": m for d, m in enumerate(inner_loops)}
     chunk = min(n, FOLD_CHUNK)
     args |= {"inner": n, "chunk": chunk}
-    names = ["out", *(f"in{i}" for i in range(k)), *(f"extra{i}" for i in range(len(extra)))]
+    names = ["out0", *(f"in{i}" for i in range(k)), *(f"op{i}" for i in range(len(extra)))]
     located = [(out.dtype, dst), *((t.dtype, e.place(t)) for t in (*operands, *extra))]
     for i, (name, (dtype, place)) in enumerate(zip(names, located, strict=True)):
         args[name] = e.ref(place, dtype)

@@ -1,0 +1,47 @@
+"""Opening models for the commands."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from MNN.errors import MNNError
+from MNN.frontends import load_graph
+from MNN.ir.graph import Graph
+from MNN.passes.manager import optimize
+from MNN.runtime.config import Config
+from MNN.runtime.session import Session
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model ready to run and how long reading it took, in seconds."""
+
+    session: Session
+    load_s: float
+
+
+def open_model(path: Path, threads: int = 1, precision: str = "normal", cache: bool = True, passes: bool = True) -> Opened:
+    """Reads a .mnn or .onnx file; models that did not go through ``mnn convert`` are optimised on the way."""
+    start = time.perf_counter()
+    graph = read(path)
+    if passes and path.suffix != ".mnn":
+        optimize(graph)
+    session = Session(graph, Config(threads, precision, cache))
+    return Opened(session, time.perf_counter() - start)
+
+
+def read(path: Path) -> Graph:
+    """The graph in a file."""
+    if not path.is_file():
+        raise MNNError(f"no such file: {path}")
+    return load_graph(path)
+
+
+def parse_threads(text: str) -> list[int]:
+    """``"1,2"`` to ``[1, 2]``."""
+    parts = [p.strip() for p in text.split(",") if p.strip()]
+    if not parts or not all(p.isdigit() and int(p) > 0 for p in parts):
+        raise MNNError(f"--threads takes numbers such as 1,2,4, not '{text}'")
+    return [int(p) for p in parts]

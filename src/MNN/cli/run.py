@@ -1,0 +1,67 @@
+"""``mnn run``: one inference on files."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from MNN.cli.inputs import check_names, floats, load_inputs, parse_shapes, random_feeds
+from MNN.cli.models import open_model
+from MNN.schema.files import replacing
+
+NAME = "run"
+
+
+def command(
+    model: Annotated[Path, typer.Argument(help="A .mnn or .onnx file.")],
+    inputs: Annotated[list[str] | None, typer.Option("--input", "-i", help="NAME=FILE (.npy, .npz or a picture).")] = None,
+    shapes: Annotated[list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224, for inputs of open size.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for one .npy per output.")] = None,
+    fetch: Annotated[list[str] | None, typer.Option("--fetch", help="Any tensor of the model, by name.")] = None,
+    threads: Annotated[int, typer.Option(help="Threads to use.")] = 1,
+    precision: Annotated[str, typer.Option(help="high, normal or low.")] = "normal",
+    mean: Annotated[str, typer.Option(help="Subtracted from pictures, per channel.")] = "0",
+    norm: Annotated[str, typer.Option(help="Multiplied with pictures, per channel.")] = "1/255",
+    random: Annotated[bool, typer.Option("--random", help="Fill missing inputs with seeded noise.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not keep compiled kernels on disk.")] = False,
+) -> None:
+    """Run a model on arrays or pictures and show (or save) its outputs."""
+    session = open_model(model, threads, precision, not no_cache).session
+    given = parse_shapes(shapes or [])
+    check_names(session, list(given))
+    feeds = load_inputs(session, inputs or [], given, floats(mean), floats(norm))
+    if random:
+        feeds = {**random_feeds(session, given), **feeds}
+    results = session.run(feeds, fetch or None)
+    table = Table(title=str(model), title_justify="left")
+    for column in ("output", "dtype", "shape", "min", "mean", "max", "largest at"):
+        table.add_column(column)
+    for name, array in results.items():
+        table.add_row(name, str(array.dtype), "x".join(map(str, array.shape)) or "scalar", *_statistics(array))
+    Console().print(table)
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        for name, array in results.items():
+            _save(output / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.npy", array)
+
+
+def _save(path: Path, array: np.ndarray) -> None:
+    memory = io.BytesIO()
+    np.save(memory, array, allow_pickle=False)
+    with replacing(path) as file:
+        file.write(memory.getvalue())
+
+
+def _statistics(array: np.ndarray) -> list[str]:
+    if array.size == 0 or array.dtype.kind not in "fiub":
+        return ["-"] * 4
+    wide = array.astype(np.float64)
+    place = np.unravel_index(int(np.argmax(wide)), array.shape)
+    return [f"{wide.min():.5g}", f"{wide.mean():.5g}", f"{wide.max():.5g}", str([int(i) for i in place])]
