@@ -62,13 +62,16 @@ CASES = [
     conv("ResNet-50 1x1", 56, 64, 256), conv("ResNet-50 3x3", 56, 64, 64, 3), conv("ResNet-50 1x1", 28, 512, 128),
     conv("ResNet-50 1x1", 28, 128, 512), conv("ResNet-50 3x3", 28, 128, 128, 3), conv("ResNet-50 1x1", 14, 1024, 256),
     conv("ResNet-50 1x1", 14, 256, 1024), conv("ResNet-50 3x3", 14, 256, 256, 3), conv("ResNet-50 1x1", 7, 2048, 512),
-    conv("ResNet-50 1x1", 7, 512, 2048), conv("ResNet-50 3x3", 7, 512, 512, 3), conv("ResNet-50 3x3/2", 28, 128, 128, 3, 2),
+    conv("ResNet-50 1x1", 7, 512, 2048), conv("ResNet-50 3x3", 7, 512, 512, 3),
+    conv("ResNet-50 3x3/2", 28, 128, 128, 3, 2),
     conv("MobileNet first", 112, 32, 3, 3, 2), conv("MobileNet 1x1", 112, 16, 32), conv("MobileNet 1x1", 112, 96, 16),
     conv("MobileNet 1x1", 56, 24, 96), conv("MobileNet 1x1", 56, 144, 24), conv("MobileNet 1x1", 28, 32, 144),
     conv("MobileNet 1x1", 14, 96, 576), conv("MobileNet 1x1", 7, 320, 960), conv("MobileNet 1x1", 7, 1280, 320),
     Case("BERT", 128, 768, 768), Case("BERT", 128, 3072, 768), Case("BERT", 128, 768, 3072),
-    Case("ViT", 197, 768, 768), Case("ViT", 197, 3072, 768), Case("ViT", 197, 768, 3072), Case("ViT-Tiny", 197, 192, 192),
-    Case("GEMV", 1, 1000, 1280), Case("GEMV", 1, 1000, 2048), Case("GEMV", 1, 4096, 4096), Case("few rows", 4, 1000, 1280),
+    Case("ViT", 197, 768, 768), Case("ViT", 197, 3072, 768), Case("ViT", 197, 768, 3072),
+    Case("ViT-Tiny", 197, 192, 192),
+    Case("GEMV", 1, 1000, 1280), Case("GEMV", 1, 1000, 2048), Case("GEMV", 1, 4096, 4096),
+    Case("few rows", 4, 1000, 1280),
 ]  # fmt: skip
 
 

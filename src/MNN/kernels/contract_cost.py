@@ -33,6 +33,8 @@ _L1_PERIOD = 4096
 _MAX_ROWS, _MAX_VECTORS = 14, 8
 _TOLERANCE = 1.03
 """A usual tile that is this close to the best is taken instead, so that a network needs fewer different kernels."""
+_FAR_BYTES = 4 << 20
+"""Bytes of A that a block may read from beyond the second-level cache."""
 _BLOCKS_PER_THREAD = 4
 _SMALL_BLOCK = 200_000
 """Multiply-adds below which a block is not worth handing to another worker."""
@@ -117,13 +119,16 @@ def choose_blocks(
 ) -> tuple[int, int]:
     """Rows and columns of a block: multiples of the tile.
 
-    The rows of A of one block stay in half of the second-level cache, for they are read once per panel of B. With more
-    than one thread the larger side is cut further, into about four blocks per thread of equal size, so that the
-    larger operand is read by one worker only.
+    The rows of A of one block stay in half of the second-level cache, for they are read once per panel of B; unless
+    these are fewer rows than a panel has columns: then reading A again per panel is less traffic than reading B again
+    per block. With more than one thread the larger side is cut further, into about four blocks per thread of equal
+    size, so that the larger operand is read by one worker only.
     """
     mr, nr = tile[0], tile[1] * target.lanes(acc)
     m, n, k_total = max(m, 1), max(n, 1), max(k_total, 1)
-    rows = max(target.l2_bytes // 2 // (k_total * acc.size), 4 * mr)
+    rows = target.l2_bytes // 2 // (k_total * acc.size)
+    if rows < nr:
+        rows = max(_FAR_BYTES // (k_total * acc.size), 4 * mr)
     m_parts = -(-m // rows)
     n_parts = 1
     if threads > 1:

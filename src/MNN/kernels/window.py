@@ -69,16 +69,24 @@ class WindowSpec(KernelSpec):
 
 
 def choose_pixels(target: Target, op: str, kw: int, sx: int, dx: int, ow: int, c: int) -> int:
-    """Output pixels per tile: the loads per window are fewest for wide tiles, but the addresses of a tile's columns
-    and its sums must fit the registers, and what is left of a line is done pixel by pixel."""
+    """Output pixels per tile of lines of ``ow`` pixels.
+
+    Wide tiles load least per window, but sums and weights must fit the vector registers, addresses that do not fit the
+    general registers are loaded again in every row of the window, and what is left of a line is done pixel by pixel.
+    """
     del c
     best, best_cost = 1, float("inf")
     for pixels in range(1, min(_MAX_PIXELS, max(ow, 1)) + 1):
         columns = len(_columns(pixels, kw, sx, dx)) if kw <= _UNROLLED_WIDTH else pixels
-        if pixels > 1 and (columns + 4 > target.general_registers or pixels + kw + 2 > target.vector_registers):
+        weights = kw if op == "dot" and kw <= _UNROLLED_WIDTH else 1
+        if pixels > 1 and pixels + weights + 2 > target.vector_registers:
             continue
-        weights = kw if op == "dot" else 0
-        tile = max((columns + weights) / target.loads_per_cycle, pixels * kw / target.fma_per_cycle, target.fma_latency)
+        spilled = max(0, columns + 4 - target.general_registers)
+        tile = max(
+            (columns + weights + spilled) / target.loads_per_cycle,
+            pixels * kw / target.fma_per_cycle,
+            target.fma_latency,
+        )
         one = max((kw + weights) / target.loads_per_cycle, target.fma_latency)
         whole, rest = divmod(ow, pixels)
         cost = whole * (tile + 2) + rest * (one + 2)
