@@ -1,0 +1,84 @@
+"""Pictures: read, write, convert, resize, warp and filter, with the names of PyMNN's ``MNN.cv`` and OpenCV's meaning.
+
+A picture is an array of shape (height, width, channels), channels in the order blue, green, red. Every function takes
+anything that numpy can make an array of.
+"""
+
+from __future__ import annotations
+
+from MNN.cv._basic import (
+    addWeighted,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    copyTo,
+    flip,
+    hconcat,
+    mean,
+    merge,
+    normalize,
+    rotate,
+    split,
+    threshold,
+    vconcat,
+)
+from MNN.cv._border import copyMakeBorder
+from MNN.cv._color import cvtColor, cvtColorTwoPlane
+from MNN.cv._color_codes import *  # noqa: F403
+from MNN.cv._color_codes import __all__ as _color_names
+from MNN.cv._constants import *  # noqa: F403
+from MNN.cv._constants import __all__ as _constant_names
+from MNN.cv._files import haveImageReader, haveImageWriter, imdecode, imencode, imread, imwrite
+from MNN.cv._filter import GaussianBlur, blur, boxFilter, filter2D, getGaussianKernel, sepFilter2D
+from MNN.cv._resample import resize
+from MNN.cv._warp import (
+    getAffineTransform,
+    getPerspectiveTransform,
+    getRotationMatrix2D,
+    invertAffineTransform,
+    remap,
+    warpAffine,
+    warpPerspective,
+)
+
+__all__ = [
+    "GaussianBlur",
+    "addWeighted",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "blur",
+    "boxFilter",
+    "copyMakeBorder",
+    "copyTo",
+    "cvtColor",
+    "cvtColorTwoPlane",
+    "filter2D",
+    "flip",
+    "getAffineTransform",
+    "getGaussianKernel",
+    "getPerspectiveTransform",
+    "getRotationMatrix2D",
+    "haveImageReader",
+    "haveImageWriter",
+    "hconcat",
+    "imdecode",
+    "imencode",
+    "imread",
+    "imwrite",
+    "invertAffineTransform",
+    "mean",
+    "merge",
+    "normalize",
+    "remap",
+    "resize",
+    "rotate",
+    "sepFilter2D",
+    "split",
+    "threshold",
+    "vconcat",
+    "warpAffine",
+    "warpPerspective",
+    *_color_names,
+    *_constant_names,
+]

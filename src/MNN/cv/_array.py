@@ -1,0 +1,74 @@
+"""What every function of this package does with its arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from MNN.errors import MNNError, ShapeError
+
+Array = NDArray[Any]
+
+_result: list[Callable[[Array], Any]] = [lambda array: array]
+
+
+def set_wrapper(wrap: Callable[[Array], Any]) -> None:
+    """Has every public function return ``wrap(array)`` instead of a numpy array."""
+    _result[0] = wrap
+
+
+def _wrap(array: Array) -> Any:
+    return _result[0](array)
+
+
+def as_array(value: object, what: str = "src") -> Array:
+    """A numpy array of anything with ``__array__``, or of a (nested) sequence of numbers."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise MNNError(f"{what} must hold numbers; it is a {type(value).__name__} of dtype {array.dtype}")
+    return array
+
+
+def as_image(value: object, what: str = "src") -> Array:
+    """The same for a picture: shape (height, width) or (height, width, channels), none of them 0."""
+    array = as_array(value, what)
+    if array.ndim not in (2, 3) or 0 in array.shape:
+        raise ShapeError(
+            f"{what} has shape {array.shape}; a picture has shape (height, width) or (height, width, channels)"
+        )
+    return array
+
+
+def as_planes(value: object, what: str = "src") -> Array:
+    """The same with the channels always there: shape (height, width, channels)."""
+    array = as_image(value, what)
+    return array if array.ndim == 3 else array[:, :, None]
+
+
+def to_dtype(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Converts as OpenCV does: to integers by rounding half to even and clamping, to floats as they are."""
+    if dtype.kind not in "iu":
+        return values.astype(dtype, copy=False)
+    if values.dtype.kind == "f":
+        values = np.rint(values)
+    info = np.iinfo(dtype)
+    return np.clip(values, info.min, info.max).astype(dtype)
+
+
+def pair(value: object, what: str) -> tuple[float, float]:
+    """Two finite numbers, such as a point or a size (x first)."""
+    array = as_array(value, what).astype(np.float64).ravel()
+    if array.shape != (2,) or not np.isfinite(array).all():
+        raise MNNError(f"{what} must be two numbers (x first); it is {value!r}")
+    return float(array[0]), float(array[1])
+
+
+def size(value: object, what: str = "dsize") -> tuple[int, int]:
+    """Two positive whole numbers: width, height."""
+    width, height = pair(value, what)
+    if width < 1 or height < 1 or width != int(width) or height != int(height):
+        raise MNNError(f"{what} must be (width, height), whole and positive; it is {value!r}")
+    return int(width), int(height)

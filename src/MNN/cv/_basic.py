@@ -1,0 +1,247 @@
+"""Turning, splitting, blending and measuring pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from MNN.cv._array import Array, _wrap, as_array, as_image, as_planes, to_dtype
+from MNN.cv._constants import (
+    NORM_INF,
+    NORM_L1,
+    NORM_L2,
+    NORM_MINMAX,
+    ROTATE_90_CLOCKWISE,
+    ROTATE_90_COUNTERCLOCKWISE,
+    ROTATE_180,
+    THRESH_BINARY,
+    THRESH_BINARY_INV,
+    THRESH_MASK,
+    THRESH_OTSU,
+    THRESH_TOZERO,
+    THRESH_TOZERO_INV,
+    THRESH_TRIANGLE,
+    THRESH_TRUNC,
+)
+from MNN.errors import MNNError, ShapeError
+
+
+def flip(src: object, flipCode: int) -> Any:
+    """The picture upside down (0), mirrored (> 0) or both (< 0)."""
+    image = as_image(src)
+    if flipCode == 0:
+        return _wrap(image[::-1].copy())
+    return _wrap((image[:, ::-1] if flipCode > 0 else image[::-1, ::-1]).copy())
+
+
+def rotate(src: object, rotateMode: int) -> Any:
+    """The picture turned by ``ROTATE_90_CLOCKWISE``, ``ROTATE_180`` or ``ROTATE_90_COUNTERCLOCKWISE``."""
+    turns = {ROTATE_90_CLOCKWISE: 3, ROTATE_180: 2, ROTATE_90_COUNTERCLOCKWISE: 1}.get(rotateMode)
+    if turns is None:
+        raise MNNError(f"rotateMode is {rotateMode}; it must be one of ROTATE_*")
+    return _wrap(np.rot90(as_image(src), turns).copy())
+
+
+def split(m: object) -> list[Any]:
+    """The channels, each (h, w)."""
+    image = as_planes(m, "m")
+    return [_wrap(image[:, :, i].copy()) for i in range(image.shape[2])]
+
+
+def merge(mv: Sequence[object]) -> Any:
+    """One picture of several channels, each (h, w) or (h, w, c)."""
+    return _wrap(_join([as_planes(part, "mv") for part in mv], 2))
+
+
+def hconcat(src: Sequence[object]) -> Any:
+    """Pictures side by side."""
+    return _wrap(_join([as_array(part) for part in src], 1))
+
+
+def vconcat(src: Sequence[object]) -> Any:
+    """Pictures on top of each other."""
+    return _wrap(_join([as_array(part) for part in src], 0))
+
+
+def copyTo(src: object, mask: object = None, dst: object = None) -> Any:  # noqa: N802
+    """A copy of src where ``mask`` (h, w) is not 0; elsewhere dst, or 0."""
+    return _wrap(_masked(as_image(src), mask, dst))
+
+
+def bitwise_and(src1: object, src2: object, dst: object = None, mask: object = None) -> Any:
+    """``src1 & src2`` where ``mask`` is not 0; elsewhere dst, or 0. Pictures of integers."""
+    return _bitwise(np.bitwise_and, src1, src2, dst, mask)
+
+
+def bitwise_or(src1: object, src2: object, dst: object = None, mask: object = None) -> Any:
+    """``src1 | src2``, else like :func:`bitwise_and`."""
+    return _bitwise(np.bitwise_or, src1, src2, dst, mask)
+
+
+def bitwise_xor(src1: object, src2: object, dst: object = None, mask: object = None) -> Any:
+    """``src1 ^ src2``, else like :func:`bitwise_and`."""
+    return _bitwise(np.bitwise_xor, src1, src2, dst, mask)
+
+
+def addWeighted(src1: object, alpha: float, src2: object, beta: float, gamma: float) -> Any:  # noqa: N802
+    """``src1 * alpha + src2 * beta + gamma``, rounded and clamped to src1's type."""
+    a, b = as_image(src1, "src1"), as_image(src2, "src2")
+    _same(a, b)
+    total = a.astype(np.float64) * alpha + b.astype(np.float64) * beta + gamma
+    return _wrap(to_dtype(total, a.dtype))
+
+
+def mean(src: object, mask: object = None) -> Any:
+    """The mean of each channel where ``mask`` is not 0: float32 of 4 values, 0 for channels that are not there."""
+    image = as_planes(src)
+    chosen = image.reshape(-1, image.shape[2])
+    if mask is not None:
+        chosen = chosen[_mask(mask, image).ravel()]
+    result = np.zeros(max(4, image.shape[2]), np.float32)
+    if len(chosen):
+        result[: image.shape[2]] = chosen.mean(0, dtype=np.float64)
+    return _wrap(result)
+
+
+def normalize(
+    src: object,
+    dst: object = None,
+    alpha: float | None = None,
+    beta: float | None = None,
+    norm_type: int | None = None,
+    dtype: Any = None,
+    mask: object = None,
+) -> Any:
+    """The values scaled so that their norm (``NORM_L2`` by default, ``_L1``, ``_INF``) is ``alpha`` (1), or with
+    ``NORM_MINMAX`` so that they span ``alpha`` to ``beta`` (0). Norm and change only where ``mask`` is not 0; elsewhere
+    dst, or src. The result has the type ``dtype`` (default src's)."""
+    image = as_array(src)
+    kind = image.dtype if dtype is None else np.dtype(dtype)
+    where = np.ones(image.shape, np.bool_) if mask is None else _spread(_mask(mask, image), image)
+    values = image.astype(np.float64)
+    chosen = values[where]
+    low, scale = 0.0, 0.0
+    one = 1.0 if alpha is None else float(alpha)
+    shift = 0.0
+    if norm_type == NORM_MINMAX:
+        ends = sorted((one, 0.0 if beta is None else float(beta)))
+        shift = ends[0]
+        if chosen.size:
+            low, high = float(chosen.min()), float(chosen.max())
+            scale = (ends[1] - ends[0]) / (high - low) if high > low else 0.0
+    else:
+        norms: dict[int, Callable[[Array], Any]] = {
+            NORM_INF: lambda v: np.abs(v).max(initial=0),
+            NORM_L1: lambda v: np.abs(v).sum(),
+            NORM_L2: lambda v: np.sqrt((v * v).sum()),
+        }
+        kind_of_norm = NORM_L2 if norm_type is None else norm_type
+        if kind_of_norm not in norms:
+            raise MNNError(f"norm_type is {norm_type}; it must be NORM_INF, NORM_L1, NORM_L2 or NORM_MINMAX")
+        norm = float(norms[kind_of_norm](chosen))
+        scale = one / norm if norm else 0.0
+    scaled = (values - low) * scale + shift
+    other = values if dst is None or mask is None else as_array(dst, "dst").astype(np.float64)
+    return _wrap(to_dtype(np.where(where, scaled, other), kind))
+
+
+def threshold(src: object, thresh: float, maxval: float, type: int) -> Any:
+    """Each value compared with ``thresh``; ``type`` is one of ``THRESH_*``.
+
+    With ``THRESH_OTSU`` (Otsu, 1979) or ``THRESH_TRIANGLE`` (Zack, Rogers, Latt, 1977) added, the threshold comes from
+    the histogram of a uint8 picture of one channel.
+    """
+    image = as_image(src)
+    if type & (THRESH_OTSU | THRESH_TRIANGLE):
+        if image.dtype != np.uint8 or (image.ndim == 3 and image.shape[2] != 1):
+            raise ShapeError("choosing a threshold needs a uint8 picture of one channel")
+        histogram = np.bincount(image.ravel(), minlength=256)
+        thresh = _otsu(histogram) if type & THRESH_OTSU else _triangle(histogram)
+    if image.dtype.kind in "iu":
+        thresh = float(np.floor(thresh))
+    above = image > thresh
+    top = to_dtype(np.asarray(float(maxval)), image.dtype)
+    level = to_dtype(np.asarray(float(thresh)), image.dtype)
+    zero = np.zeros((), image.dtype)
+    choices: dict[int, tuple[Array, Array]] = {
+        THRESH_BINARY: (top, zero),
+        THRESH_BINARY_INV: (zero, top),
+        THRESH_TRUNC: (level, image),
+        THRESH_TOZERO: (image, zero),
+        THRESH_TOZERO_INV: (zero, image),
+    }
+    if type & THRESH_MASK not in choices:
+        raise MNNError(f"type is {type}; it must be one of THRESH_*")
+    high, low = choices[type & THRESH_MASK]
+    return _wrap(np.where(above, high, low))
+
+
+def _otsu(histogram: Array) -> float:
+    """The level that maximises the variance between the two classes."""
+    share = histogram / histogram.sum()
+    below = np.cumsum(share)
+    moment = np.cumsum(share * np.arange(256))
+    spread = below * (1 - below)
+    valid = spread > 1e-12
+    between = np.where(valid, (moment[-1] * below - moment) ** 2 / np.where(valid, spread, 1), 0.0)
+    return float(np.argmax(between))
+
+
+def _triangle(histogram: Array) -> float:
+    """The level farthest below the line from the histogram's peak to the end of its longer tail."""
+    used = np.flatnonzero(histogram)
+    left, right = max(int(used[0]) - 1, 0), min(int(used[-1]) + 1, 255)
+    peak = int(np.argmax(histogram))
+    mirrored = peak - left < right - peak
+    counts = histogram[::-1] if mirrored else histogram
+    if mirrored:
+        left, peak = 255 - right, 255 - peak
+    levels = np.arange(left + 1, peak + 1)
+    distance = counts[peak] * levels + (left - peak) * counts[levels]
+    best = int(levels[np.argmax(distance)]) if len(levels) and distance.max() > 0 else left
+    best -= 1
+    return float(255 - best if mirrored else best)
+
+
+def _bitwise(operation: Callable[[Array, Array], Array], src1: object, src2: object, dst: object, mask: object) -> Any:
+    a, b = as_image(src1, "src1"), as_image(src2, "src2")
+    _same(a, b)
+    if a.dtype.kind not in "biu" or b.dtype.kind not in "biu":
+        raise MNNError(f"bits need integers; src1 and src2 are {a.dtype} and {b.dtype}")
+    return _wrap(_masked(operation(a, b), mask, dst))
+
+
+def _masked(image: Array, mask: object, dst: object) -> Array:
+    if mask is None:
+        return np.array(image)
+    other = np.zeros((), image.dtype) if dst is None else as_image(dst, "dst").astype(image.dtype)
+    if dst is not None:
+        _same(image, other)
+    result: Array = np.where(_spread(_mask(mask, image), image), image, other)
+    return result
+
+
+def _mask(mask: object, image: Array) -> Array:
+    array = as_planes(mask, "mask")
+    if array.shape != (*image.shape[:2], 1):
+        raise ShapeError(f"mask has shape {array.shape[:2]}; the picture has {image.shape[:2]}")
+    chosen: Array = array[:, :, 0] != 0
+    return chosen
+
+
+def _spread(mask: Array, image: Array) -> Array:
+    return np.broadcast_to(mask.reshape(mask.shape + (1,) * (image.ndim - 2)), image.shape)
+
+
+def _same(a: Array, b: Array) -> None:
+    if a.shape != b.shape:
+        raise ShapeError(f"the pictures must have one shape; they have {a.shape} and {b.shape}")
+
+
+def _join(parts: list[Array], axis: int) -> Array:
+    try:
+        return np.concatenate(parts, axis)
+    except ValueError as error:
+        raise ShapeError(f"pictures of the shapes {[p.shape for p in parts]} do not fit together: {error}") from error

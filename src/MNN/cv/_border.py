@@ -1,0 +1,58 @@
+"""What lies outside of a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from MNN.cv._array import Array, _wrap, as_image
+from MNN.cv._constants import BORDER_CONSTANT, BORDER_REFLECT, BORDER_REFLECT_101
+from MNN.errors import MNNError, ShapeError
+
+
+def inside(places: Array, length: int, border: int) -> Array:
+    """Positions brought into ``0 <= p < length`` by reflection; with ``BORDER_CONSTANT``, -1 where outside."""
+    if border == BORDER_CONSTANT:
+        return np.where((places >= 0) & (places < length), places, -1)
+    if border == BORDER_REFLECT_101:  # dcb|abcd|cba
+        period = max(2 * (length - 1), 1)
+        folded = np.abs(places) % period
+        result: Array = np.where(folded < length, folded, period - folded) if length > 1 else np.zeros_like(places)
+        return result
+    if border == BORDER_REFLECT:  # cba|abcd|dcb
+        folded = places % (2 * length)
+        return np.where(folded < length, folded, 2 * length - 1 - folded)
+    raise MNNError(f"the border {border} is unknown; use BORDER_CONSTANT, BORDER_REFLECT or BORDER_REFLECT_101")
+
+
+def pad(image: Array, top: int, bottom: int, left: int, right: int, border: int, value: object = 0) -> Array:
+    """The picture with a border around it; ``value`` (one number or one per channel) for ``BORDER_CONSTANT``."""
+    height, width = image.shape[:2]
+    rows = inside(np.arange(-top, height + bottom), height, border)
+    columns = inside(np.arange(-left, width + right), width, border)
+    result = image[rows[:, None], columns]
+    if border == BORDER_CONSTANT:
+        result[(rows[:, None] < 0) | (columns < 0)] = fill(value, image)
+    return result
+
+
+def fill(value: object, image: Array) -> Array:
+    """A border value in the picture's type: one number per channel (fewer are filled up with 0) or one for all."""
+    values = np.atleast_1d(np.asarray(value, np.float64)).ravel()
+    channels = image.shape[2] if image.ndim == 3 else 1
+    if values.size > 1:
+        if values.size > max(channels, 4):
+            raise ShapeError(f"a border value has {values.size} numbers; the picture has {channels} channels")
+        values = np.concatenate([values, np.zeros(channels)])[:channels]
+    return values.astype(image.dtype) if image.ndim == 3 else values.astype(image.dtype)[0]
+
+
+def copyMakeBorder(  # noqa: N802
+    src: object, top: int, bottom: int, left: int, right: int, borderType: int, value: float | Sequence[float] = 0
+) -> Any:
+    """The picture with ``top``, ``bottom``, ``left`` and ``right`` pixels of border added."""
+    if min(top, bottom, left, right) < 0:
+        raise MNNError(f"border widths must not be negative; they are {(top, bottom, left, right)}")
+    return _wrap(pad(as_image(src), top, bottom, left, right, borderType, value))

@@ -1,0 +1,141 @@
+"""Linear filters. Correlation, as in OpenCV: the kernel is not mirrored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from MNN.cv._array import Array, _wrap, as_array, as_image, size, to_dtype
+from MNN.cv._border import pad
+from MNN.cv._constants import BORDER_DEFAULT
+from MNN.errors import MNNError, ShapeError
+
+_DEPTHS = {0: np.uint8, 1: np.int8, 2: np.uint16, 3: np.int16, 4: np.int32, 5: np.float32, 6: np.float64}
+
+
+def getGaussianKernel(ksize: int, sigma: float) -> Any:  # noqa: N802
+    """Weights of a Gaussian, float32 of shape (1, ksize); ``sigma <= 0`` chooses it from ``ksize`` (odd)."""
+    return _wrap(gaussian(ksize, sigma).astype(np.float32)[None])
+
+
+def gaussian(ksize: int, sigma: float) -> Array:
+    if ksize < 1 or ksize % 2 == 0:
+        raise MNNError(f"ksize must be odd and positive; it is {ksize}")
+    if sigma <= 0 and ksize <= 9:  # close to the Gaussian of that size, and exact in 8 bits
+        rows = {
+            1: [1],
+            3: [1, 2, 1],
+            5: [1, 4, 6, 4, 1],
+            7: [2, 7, 14, 18, 14, 7, 2],
+            9: [4, 13, 30, 51, 60, 51, 30, 13, 4],
+        }
+        weights = np.array(rows[ksize], np.float64)
+    else:
+        sigma = sigma if sigma > 0 else 0.3 * ((ksize - 1) * 0.5 - 1) + 0.8
+        weights = np.exp(-((np.arange(ksize) - (ksize - 1) / 2) ** 2) / (2 * sigma * sigma))
+    result: Array = weights / weights.sum()
+    return result
+
+
+def GaussianBlur(  # noqa: N802
+    src: object, ksize: Sequence[int], sigmaX: float, sigmaY: float = 0, borderType: int = BORDER_DEFAULT
+) -> Any:
+    """The picture blurred by a Gaussian of (width, height) ``ksize``, odd; (0, 0) chooses them from the sigmas."""
+    image = as_image(src)
+    sigma_y = sigmaY if sigmaY > 0 else sigmaX
+    width, height = (int(k) for k in ksize)
+    reach = 3 if image.dtype == np.uint8 else 4
+    if width <= 0 and sigmaX > 0:
+        width = round(sigmaX * reach * 2 + 1) | 1
+    if height <= 0 and sigma_y > 0:
+        height = round(sigma_y * reach * 2 + 1) | 1
+    x, y = gaussian(width, sigmaX), gaussian(height, sigma_y)
+    if image.dtype == np.uint8:
+        x, y = _in_256ths(x), _in_256ths(y)
+    return _wrap(separable(image, x, y, image.dtype, 0, borderType))
+
+
+def _in_256ths(weights: Array) -> Array:
+    """A symmetric kernel rounded to 1/256, still summing to 1: each rounding error goes into the next weight."""
+    half = len(weights) // 2
+    result = np.zeros(len(weights))
+    error = 0.0
+    for i in range(half):
+        wanted = weights[i] * 256 + error
+        result[i] = result[-1 - i] = np.rint(wanted)
+        error = wanted - result[i]
+    result[half] = 256 - result.sum()
+    return result / 256
+
+
+def blur(src: object, ksize: Sequence[int], borderType: int = BORDER_DEFAULT) -> Any:
+    """The mean over windows of (width, height) ``ksize``."""
+    return boxFilter(src, -1, ksize, True, borderType)
+
+
+def boxFilter(  # noqa: N802
+    src: object, ddepth: int, ksize: Sequence[int], normalize: bool = True, borderType: int = BORDER_DEFAULT
+) -> Any:
+    """The sum over windows of (width, height) ``ksize``, or the mean. ``ddepth``: see :func:`filter2D`."""
+    image = as_image(src)
+    width, height = size(ksize, "ksize")
+    x, y = np.ones(width), np.ones(height)
+    if normalize:
+        x, y = x / width, y / height
+    return _wrap(separable(image, x, y, depth(ddepth, image), 0, borderType))
+
+
+def sepFilter2D(  # noqa: N802
+    src: object, ddepth: int, kx: object, ky: object, delta: float = 0, borderType: int = BORDER_DEFAULT
+) -> Any:
+    """Rows filtered by ``kx``, then columns by ``ky``, plus ``delta``. ``ddepth``: see :func:`filter2D`."""
+    image = as_image(src)
+    x, y = (as_array(k, name).astype(np.float64).ravel() for k, name in ((kx, "kx"), (ky, "ky")))
+    return _wrap(separable(image, x, y, depth(ddepth, image), delta, borderType))
+
+
+def filter2D(  # noqa: N802
+    src: object, ddepth: int, kernel: object, delta: float = 0, borderType: int = BORDER_DEFAULT
+) -> Any:
+    """Each channel correlated with ``kernel`` (height, width; anchored at its middle), plus ``delta``.
+
+    ``ddepth``: type of the result in OpenCV's numbers (5 = float32), -1 for the picture's own.
+    """
+    image = as_image(src)
+    weights = as_array(kernel, "kernel").astype(np.float64)
+    if weights.ndim != 2 or 0 in weights.shape:
+        raise ShapeError(f"kernel must have the shape (height, width); it has {weights.shape}")
+    height, width = weights.shape
+    wide = _padded(image, width, height, borderType)
+    total = np.full(image.shape, delta, wide.dtype)
+    for i in range(height):
+        for j in range(width):
+            if weights[i, j]:
+                total += weights[i, j] * wide[i : i + image.shape[0], j : j + image.shape[1]]
+    return _wrap(to_dtype(total, depth(ddepth, image)))
+
+
+def separable(image: Array, x: Array, y: Array, kind: np.dtype[Any], delta: float, border: int) -> Array:
+    if not len(x) or not len(y):
+        raise ShapeError("a filter kernel must not be empty")
+    wide = _padded(image, len(x), len(y), border)
+    rows = sum(weight * wide[:, j : j + image.shape[1]] for j, weight in enumerate(x.tolist()))
+    total = sum(weight * rows[i : i + image.shape[0]] for i, weight in enumerate(y.tolist()))
+    return to_dtype(np.asarray(total + delta), kind)
+
+
+def depth(ddepth: int, image: Array) -> np.dtype[Any]:
+    if ddepth == -1:
+        return image.dtype
+    if ddepth not in _DEPTHS:
+        raise MNNError(f"ddepth is {ddepth}; it must be -1 or one of {dict(_DEPTHS)}")
+    return np.dtype(_DEPTHS[ddepth])
+
+
+def _padded(image: Array, width: int, height: int, border: int) -> Array:
+    left, top = width // 2, height // 2
+    padded = pad(image, top, height - 1 - top, left, width - 1 - left, border)
+    return padded.astype(np.float64 if math.prod((width, height)) > 1024 or image.dtype.itemsize > 2 else np.float32)

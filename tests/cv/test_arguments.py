@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import MNN.cv as cv
+from MNN.cv import _array
+from MNN.errors import MNNError
+from tests.cv.opencv_cases import pictures
+
+NOISE = pictures()["noise"]
+GRAY = pictures()["gray"]
+
+
+def test_normalisation_while_resizing() -> None:
+    mean, norm = (103.94, 116.78, 123.68), (0.017, 0.018, 0.019)
+    result = cv.resize(NOISE, (20, 10), code=cv.COLOR_BGR2RGB, mean=mean, norm=norm)
+    plain = cv.resize(NOISE, (20, 10))[:, :, ::-1].astype(np.float32)
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, (plain - np.float32(mean)) * np.float32(norm), rtol=1e-6)
+    gray = cv.resize(GRAY, (20, 10), code=cv.COLOR_GRAY2BGR, mean=[1.0])
+    np.testing.assert_allclose(gray[:, :, 1], cv.resize(GRAY, (20, 10)) - np.float32(1))
+    warped = cv.warpAffine(NOISE, [1, 0, 0, 0, 1, 0], (28, 20), mean=[0, 0, 0], norm=[2])
+    np.testing.assert_allclose(warped, NOISE * np.float32(2))
+
+
+def test_scale_factors_give_the_size() -> None:
+    assert cv.resize(NOISE, None, fx=0.5, fy=2.0).shape == (40, 14, 3)
+    assert cv.resize(GRAY, (5, 7)).shape == (7, 5)
+    assert cv.resize(GRAY[:, :, None], (5, 7)).shape == (7, 5, 1)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "float32", "float64", "bool"])
+def test_types_are_kept(dtype: str) -> None:
+    image = (GRAY > 100).astype(dtype) if dtype == "bool" else GRAY.astype(dtype)
+    for result in (cv.resize(image, (9, 9)), cv.flip(image, 1), cv.resize(image, (9, 9), interpolation=0)):
+        assert result.dtype == image.dtype
+
+
+def test_anything_with_array_is_taken() -> None:
+    class Holder:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return NOISE
+
+    assert np.array_equal(cv.flip(Holder(), 0), NOISE[::-1])
+    assert cv.flip([[1, 2], [3, 4]], 0).tolist() == [[3, 4], [1, 2]]
+
+
+def test_masks_and_other_pictures() -> None:
+    mask = GRAY > 128
+    other = np.full_like(NOISE, 9)
+    copied = cv.copyTo(NOISE, mask, other)
+    assert (copied[mask] == NOISE[mask]).all()
+    assert (copied[~mask] == 9).all()
+    assert (cv.copyTo(NOISE, mask)[~mask] == 0).all()
+    scaled = cv.normalize(GRAY.astype(np.float32), None, 1, 0, cv.NORM_MINMAX, mask=mask)
+    assert scaled[mask].min() == 0
+    assert scaled[mask].max() == 1
+    assert (scaled[~mask] == GRAY[~mask]).all()
+
+
+def test_two_plane_yuv_is_the_one_plane_conversion() -> None:
+    yuv = pictures()["420"]
+    one = cv.cvtColor(yuv, cv.COLOR_YUV2RGB_NV21)
+    assert np.array_equal(cv.cvtColorTwoPlane(yuv[:16], yuv[16:], cv.COLOR_YUV2RGB_NV21), one)
+
+
+def test_joining() -> None:
+    assert cv.hconcat([NOISE, NOISE]).shape == (20, 56, 3)
+    assert cv.vconcat([NOISE, NOISE]).shape == (40, 28, 3)
+    assert cv.hconcat(NOISE).shape == (28, 20 * 3)
+    assert np.array_equal(cv.merge(cv.split(NOISE)), NOISE)
+
+
+@pytest.fixture
+def wrapped() -> Iterator[type]:
+    class Wrapped:
+        def __init__(self, array: Any) -> None:
+            assert isinstance(array, np.ndarray)
+            self.array = array
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return self.array
+
+    _array.set_wrapper(Wrapped)
+    yield Wrapped
+    _array.set_wrapper(lambda array: array)
+
+
+def test_every_result_goes_through_the_wrapper(wrapped: type) -> None:
+    image = cv.imdecode(cv.imencode("png", NOISE)[1])
+    results = [
+        image, cv.resize(image, (4, 4), code=cv.COLOR_BGR2RGB), cv.cvtColor(image, cv.COLOR_BGR2GRAY),
+        cv.blur(image, (3, 3)), cv.flip(image, 1), *cv.split(image), cv.mean(image),
+        cv.getRotationMatrix2D((1, 1), 2, 3),
+        cv.warpAffine(image, cv.getRotationMatrix2D((1, 1), 2, 3), (5, 5)), cv.threshold(image, 3, 4, 0),
+        cv.cvtColorTwoPlane(np.zeros((4, 4)), np.zeros(8), cv.COLOR_YUV2BGR_NV12),
+    ]  # fmt: skip
+    assert all(type(result) is wrapped for result in results)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: cv.resize(NOISE),
+        lambda: cv.resize(NOISE, (0, 5)),
+        lambda: cv.resize(NOISE, (5,)),
+        lambda: cv.resize(NOISE, (2.5, 3)),
+        lambda: cv.resize(NOISE, None, fx=-1, fy=1),
+        lambda: cv.resize(NOISE, (5, 5), interpolation=99),
+        lambda: cv.resize(NOISE, (5, 5), mean=[1, 2]),
+        lambda: cv.resize(np.zeros((0, 3, 3)), (5, 5)),
+        lambda: cv.resize(np.zeros(5), (5, 5)),
+        lambda: cv.resize("picture.jpg", (5, 5)),
+        lambda: cv.cvtColor(NOISE, cv.COLOR_BGR2Lab),
+        lambda: cv.cvtColor(NOISE, 12345),
+        lambda: cv.cvtColor(GRAY, cv.COLOR_BGR2RGB),
+        lambda: cv.cvtColor(NOISE, cv.COLOR_YUV2BGR_NV12),
+        lambda: cv.cvtColorTwoPlane(GRAY, GRAY, cv.COLOR_YUV2BGR_NV12),
+        lambda: cv.rotate(NOISE, 7),
+        lambda: cv.warpAffine(NOISE, np.zeros((2, 3)), (5, 5)),
+        lambda: cv.warpAffine(NOISE, np.zeros((2, 2)), (5, 5)),
+        lambda: cv.warpAffine(NOISE, [1, 0, 0, 0, 1, float("nan")], (5, 5)),
+        lambda: cv.warpAffine(NOISE, [1, 0, 0, 0, 1, 0], (5, 5), 1, 9),
+        lambda: cv.warpAffine(NOISE, [1, 0, 0, 0, 1, 0], (5, 5), cv.INTER_AREA),
+        lambda: cv.getAffineTransform([0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 3]),
+        lambda: cv.getPerspectiveTransform([0, 0, 1, 1], [0, 0, 1, 1]),
+        lambda: cv.getRotationMatrix2D((1, 2, 3), 0, 1),
+        lambda: cv.remap(NOISE, np.zeros((3, 3)), np.zeros((3, 4)), 1),
+        lambda: cv.GaussianBlur(NOISE, (4, 3), 1),
+        lambda: cv.GaussianBlur(NOISE, (0, 0), 0),
+        lambda: cv.filter2D(NOISE, -1, [1, 2]),
+        lambda: cv.filter2D(NOISE, 77, [[1, 2]]),
+        lambda: cv.copyMakeBorder(NOISE, -1, 0, 0, 0, 0),
+        lambda: cv.copyMakeBorder(NOISE, 1, 0, 0, 0, 0, (1, 2, 3, 4, 5)),
+        lambda: cv.threshold(NOISE, 1, 2, cv.THRESH_OTSU),
+        lambda: cv.threshold(NOISE, 1, 2, 5),
+        lambda: cv.normalize(NOISE, norm_type=3),
+        lambda: cv.addWeighted(NOISE, 1, GRAY, 1, 0),
+        lambda: cv.bitwise_and(NOISE * 1.0, NOISE * 1.0),
+        lambda: cv.bitwise_or(NOISE, NOISE, mask=GRAY[:5]),
+        lambda: cv.merge([NOISE, GRAY[:5]]),
+        lambda: cv.imencode("jpg", NOISE, [1]),
+        lambda: cv.imdecode([1, 2, 3], 55),
+    ],
+)
+def test_misuse_is_an_error_of_the_user(call: Callable[[], Any]) -> None:
+    with pytest.raises(MNNError):
+        call()
+
+
+def test_constants_do_not_clash() -> None:
+    assert len(cv.__all__) == len(set(cv.__all__))
+    assert all(hasattr(cv, name) for name in cv.__all__)
+    assert cv.COLOR_BGR2RGB == 4
+    assert cv.BORDER_DEFAULT == cv.BORDER_REFLECT_101 == 1

@@ -1,0 +1,35 @@
+"""MNN.cv against results that OpenCV gave (opencv.npz, written by opencv_cases.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import MNN.cv
+from tests.cv.opencv_cases import FILE, Case, cases
+
+_CASES = {case.name: case for case in cases()}
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, Any]:
+    with np.load(FILE) as file:
+        return dict(file)
+
+
+def test_every_case_has_a_result(expected: dict[str, Any]) -> None:
+    assert set(expected) - {"version"} == set(_CASES)
+
+
+@pytest.mark.parametrize("case", _CASES.values(), ids=_CASES)
+def test_same_as_opencv(case: Case, expected: dict[str, Any]) -> None:
+    result, wanted = np.asarray(case.ours(MNN.cv)), expected[case.name]
+    if result.ndim == wanted.ndim + 1 and result.shape[-1] == 1:  # pictures keep their channel axis here
+        wanted = wanted[..., None]
+    assert result.shape == wanted.shape
+    if wanted.dtype != np.float64:
+        assert result.dtype == wanted.dtype
+    difference = np.abs(result.astype(np.float64) - wanted.astype(np.float64))
+    assert (difference > case.most).mean() <= case.few, difference.max()
