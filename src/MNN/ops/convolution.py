@@ -103,6 +103,9 @@ class Convolution(_Window):
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, w = operand(b, inputs, 0, "x"), operand(b, inputs, 1, "weight")
+        rank = x.rank
+        if self.spatial == 2 and rank == 3:  # files of the official engine: a line is a picture of width 1
+            x = b.reshape(x, (*x.shape, 1))
         require_rank(b, x, 2 + self.spatial)
         require_rank(b, w, 2 + self.spatial, name="the weight")
         strides, dilations, explicit = self.geometry(node)
@@ -111,8 +114,8 @@ class Convolution(_Window):
         groups = self.int_attr(node, "group")
         if node.op == "ConvolutionDepthwise" and w.shape[1]:
             groups = x.shape[1] // w.shape[1]
-        out = b.conv(x, w, strides, dilations, groups, pads)
-        return [self.finish(b, node, add_bias(b, out, optional(inputs, 2)))]
+        out = self.finish(b, node, add_bias(b, b.conv(x, w, strides, dilations, groups, pads), optional(inputs, 2)))
+        return [out if rank == out.rank else b.squeeze(out, [-1])]
 
 
 @register("Convolution3D")
