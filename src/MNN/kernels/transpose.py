@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from MNN.ir.dtype import DType
-from MNN.kernels.lang import Builder, Kernel, Type, Value, int_type
+from MNN.kernels.lang import I64, PTR, VOID, Builder, Kernel, Type, Value, int_type
 from MNN.kernels.nest import Operand, for_rows, minimum
 from MNN.kernels.spec import KernelSpec
 from MNN.targets.base import Target
@@ -48,7 +48,11 @@ class TransposeSpec(KernelSpec):
         def row(pointers: list[Value], number: Value | None) -> None:
             assert number is not None
             first = number * band
-            _Copy(k, self, pointers).band(first, minimum(k, cols, first + band), tiles)
+            last = minimum(k, cols, first + band)
+            copy = _Copy(k.b, int_type(self.size * 8), [*pointers, k.slot("in_row"), k.slot("out_row")])
+            rows = k.slot("rows")
+            with k.b.loop(0, rows, _ROWS) as block:
+                copy.cover(block.index, minimum(k, rows, block.index + _ROWS), first, last, tiles)
 
         outer = [k.slot(f"batch{d}") for d in range(self.batch)]
         for_rows(k, outer, (cols + (band - 1)) // band, self.operands(), row)
@@ -56,20 +60,13 @@ class TransposeSpec(KernelSpec):
 
 
 class _Copy:
-    """Copies one matrix."""
+    """Copies regions of one matrix. Every tile size is a function of its own, so that edges share code."""
 
-    def __init__(self, k: Kernel, spec: TransposeSpec, pointers: Sequence[Value]) -> None:
-        self.k, self.b = k, k.b
-        self.source, self.target = pointers
-        self.element = int_type(spec.size * 8)
-        self.in_row, self.out_row = k.slot("in_row"), k.slot("out_row")
+    _PARAMS = ("in", "out", "in_row", "out_row", "i0", "i1", "j0", "j1")
 
-    def band(self, j0: Value, j1: Value, tiles: Sequence[int]) -> None:
-        b = self.b
-        rows = self.k.slot("rows")
-        with b.loop(0, rows, _ROWS) as block:
-            end = minimum(self.k, rows, block.index + _ROWS)
-            self.cover(block.index, end, j0, j1, tiles)
+    def __init__(self, b: Builder, element: Type, values: Sequence[Value]) -> None:
+        self.b, self.element = b, element
+        self.source, self.target, self.in_row, self.out_row = values
 
     def cover(self, i0: Value, i1: Value, j0: Value, j1: Value, tiles: Sequence[int]) -> None:
         """The region i0..i1 x j0..j1 in square tiles of the first size, its two edges in smaller ones."""
@@ -82,8 +79,20 @@ class _Copy:
         j_full = j1 - (j1 - j0) % n
         with b.loop(j0, j_full, n) as over_j, b.loop(i0, i_full, n) as over_i:
             self.tile(over_i.index, over_j.index, n)
-        b.if_(b.icmp("slt", i_full, i1), lambda: self.cover(i_full, i1, j0, j_full, tiles[1:]))
-        b.if_(b.icmp("slt", j_full, j1), lambda: self.cover(i0, i1, j_full, j1, tiles[1:]))
+        b.if_(b.icmp("slt", i_full, i1), lambda: self._call(i_full, i1, j0, j_full, tiles[1:]))
+        b.if_(b.icmp("slt", j_full, j1), lambda: self._call(i0, i1, j_full, j1, tiles[1:]))
+
+    def _call(self, i0: Value, i1: Value, j0: Value, j1: Value, tiles: Sequence[int]) -> None:
+        """:meth:`cover` with smaller tiles, out of line."""
+        name = f"cover{tiles[0] if tiles else 1}"
+        module = self.b.module
+        if not module.defines(name):
+            params = [(PTR if n in ("in", "out") else I64, n) for n in self._PARAMS]
+            f = module.function(name, params, attributes="noinline")
+            i0_, i1_, j0_, j1_ = f.params[4:]
+            _Copy(f, self.element, f.params[:4]).cover(i0_, i1_, j0_, j1_, tiles)
+            f.ret()
+        self.b.call(VOID, name, self.source, self.target, self.in_row, self.out_row, i0, i1, j0, j1)
 
     def _in(self, i: Value, j: Value) -> Value:
         return self.b.gep(self.source, self.element, i * self.in_row + j)
