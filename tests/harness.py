@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -142,3 +143,12 @@ def _result(b: ReferenceBuilder, tensor: Tensor) -> object:
     if items is not None:
         return [_result(b, t) for t in items]
     return None if getattr(tensor, "absent", False) else b.number(tensor)
+
+
+RUNNERS: dict[str, Runner] = {"reference": run_reference}
+"""Ways of running a graph that tests can choose from with ``MNN_TEST_RUNNER``."""
+
+
+def default_runner() -> str:
+    """The runner tests use unless told otherwise."""
+    return os.environ.get("MNN_TEST_RUNNER", "reference")

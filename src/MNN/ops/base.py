@@ -88,6 +88,11 @@ def register(*names: str) -> Callable[[T], T]:
     return add
 
 
+def unregister(name: str) -> None:
+    """Forgets an operator; unknown names are a ``KeyError``."""
+    del _OPERATORS[name]
+
+
 def _load_all() -> None:
     package = importlib.import_module("MNN.ops")
     for module in pkgutil.iter_modules(package.__path__):

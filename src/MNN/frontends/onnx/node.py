@@ -132,6 +132,22 @@ class OnnxNode:
         """The protobuf of a subgraph; turn it into a graph with ``ctx.subgraph``."""
         return self._get(key, _REQUIRED, lambda g: g, AttributeProto.GRAPH)
 
+    def any_attr(self, key: str) -> object:
+        """An attribute of whatever type it has: numbers, strings, lists of those, or an array."""
+        kind = self._attributes[key].type
+        readers: dict[int, Callable[[str], object]] = {
+            AttributeProto.FLOAT: self.float_attr,
+            AttributeProto.INT: self.int_attr,
+            AttributeProto.STRING: self.str_attr,
+            AttributeProto.TENSOR: self.tensor_attr,
+            AttributeProto.FLOATS: self.floats_attr,
+            AttributeProto.INTS: self.ints_attr,
+            AttributeProto.STRINGS: self.strs_attr,
+        }
+        if kind not in readers:
+            raise self.unsupported(f"attribute '{key}' of type number {kind}", "use numbers, strings or tensors")
+        return readers[kind](key)
+
     def choice_attr(self, key: str, default: str, *allowed: str) -> str:
         """A string out of ``allowed``. Raises :class:`UnsupportedError` naming any other."""
         value = self.str_attr(key, default)

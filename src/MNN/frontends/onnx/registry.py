@@ -17,9 +17,12 @@ import pkgutil
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from MNN.errors import FormatError
 from MNN.ir.graph import Value
+from MNN.ops.custom import Registration, registered_operator
 
 if TYPE_CHECKING:
     from MNN.frontends.onnx.context import Context
@@ -71,16 +74,25 @@ def add_entry(entry: Entry) -> None:
     known.sort(key=lambda e: e.since)
 
 
-def remove_entries(op: str, domain: str) -> None:
-    """Forgets all handlers of an operator (custom operators can be unregistered)."""
-    _entries.pop((canonical_domain(domain), op), None)
-
-
 def find(op: str, domain: str, opset: int) -> Entry | None:
     """The handler for an operator at an opset, or None."""
     _load_all()
-    fitting = [e for e in _entries.get((canonical_domain(domain), op), ()) if e.since <= opset]
+    registration = registered_operator(op, domain, opset)
+    if registration is not None:
+        return Entry(op, canonical_domain(domain), registration.since, partial(_custom, registration))
+    fitting = [e for e in _entries.get((canonical_domain(domain), op), ()) if e.since <= max(opset, 1)]
     return fitting[-1] if fitting else None
+
+
+def _custom(registration: Registration, ctx: Context, node: OnnxNode) -> Sequence[Value]:
+    """A node of an operator that the user registered: its attributes are taken as they are declared."""
+    attrs: dict[str, object] = {}
+    for key, default in registration.attributes.items():
+        if node.has(key):
+            attrs[key] = node.any_attr(key)
+        elif default is ...:
+            raise FormatError(f"{node.where}: attribute '{key}' is missing")
+    return ctx.emit(registration.op, node.inputs, len(node.outputs), **attrs)
 
 
 def known_operators() -> list[tuple[str, str]]:
