@@ -1,0 +1,73 @@
+"""The AArch64 code of the hand-shaped kernels gives numpy's results when executed (under qemu-user)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from MNN.ir.dtype import DType
+from MNN.kernels.contract import ContractSpec
+from MNN.kernels.contract_cost import choose_tile
+from MNN.kernels.window import WindowSpec, choose_pixels
+from MNN.targets import Target, named_target
+from tests.kernels import qemu, test_contract, test_window, util
+
+F32, F16 = DType.F32, DType.F16
+TARGETS = pytest.mark.parametrize("target", [named_target("neon"), named_target("neon-fp16")], ids=lambda t: t.name)
+
+
+@pytest.fixture(autouse=True)
+def _emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    qemu.need_tools()
+    native = util.call
+
+    def call(spec: object, target: Target, *rest: object) -> None:
+        monkeypatch.setattr(util, "call", native)
+        try:
+            qemu.call(spec, target, *rest)  # type: ignore[arg-type]
+        finally:
+            monkeypatch.setattr(util, "call", call)
+
+    monkeypatch.setattr(util, "call", call)
+
+
+@TARGETS
+@pytest.mark.parametrize(("m", "n", "k", "taps"), [(1, 40, 37, 1), (9, 33, 64, 1), (23, 50, 9, 3), (40, 16, 130, 1)])
+def test_contractions(target: Target, m: int, n: int, k: int, taps: int) -> None:
+    tile = choose_tile(target, m, n, k * taps)
+    spec = ContractSpec(F32, F32, F32, F32, *tile, epilogue=test_contract.relu_bias(), operands=("n",))
+    test_contract.check(test_contract.Problem(spec, m, n, k, taps), target, m, 16 * spec.nr(target))
+    plain = dataclasses.replace(spec, b_packed=False)
+    test_contract.check(test_contract.Problem(plain, m, n, k, taps, 2), target, 8, spec.nr(target))
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    ("a", "b", "acc", "tolerance"),
+    [(F16, F16, F32, 2e-3), (DType.U8, DType.I8, DType.I32, 0), (DType.F64, DType.F64, DType.F64, 1e-15)],
+    ids=lambda v: v.value if isinstance(v, DType) else "",
+)
+def test_element_types(target: Target, a: DType, b: DType, acc: DType, tolerance: float) -> None:
+    spec = ContractSpec(a, b, acc, a if a is F16 else acc, 4, 2)
+    test_contract.check(
+        test_contract.Problem(spec, 10, 37, 19, 2), target, 10, 2 * spec.nr(target), tolerance=tolerance
+    )
+
+
+@TARGETS
+def test_windows(target: Target) -> None:
+    for op, kw, sx, ow, c in [("dot", 3, 1, 9, 21), ("max", 3, 2, 5, 8), ("sum", 7, 1, 1, 19)]:
+        pixels = choose_pixels(target, op, kw, sx, 1, ow, c)
+        test_window.check(WindowSpec(F32, F32, F32, op, kw, sx, 1, pixels), target, 1, kw, sx, 2, ow, c)
+
+
+def test_the_emulator_sees_the_arrays() -> None:
+    """The harness itself: a result that only the kernel can have written."""
+    spec = WindowSpec(F32, F32, F32, "sum", 2, 1, 1, 1)
+    x, y, zero = np.arange(4, dtype=np.float32), np.zeros(3, np.float32), np.zeros(1, np.int32)
+    slots = {"x": x.ctypes.data, "w": 0, "y": y.ctypes.data, "lines_x": zero.ctypes.data, "lines_y": zero.ctypes.data}
+    slots |= {"n_lines": 1, "kh": 1, "row_x": 0, "step_x": 1, "step_y": 1, "ow": 3, "c": 1, "lines_per_block": 1}
+    util.call(spec, named_target("neon"), slots, 1, [x, y, zero])
+    np.testing.assert_array_equal(y, [1, 3, 5])
