@@ -15,11 +15,13 @@ class Config:
 
     ``threads``: how many threads an inference may use. ``precision``: ``high`` and ``normal`` compute fp32 products in
     fp32; ``low`` allows 16-bit storage where a kernel has it. ``cache``: keep compiled kernels on disk.
+    ``reference``: no kernels at all, every primitive by its numpy meaning (slow; to check kernels against).
     """
 
     threads: int = 1
     precision: str = "normal"
     cache: bool = True
+    reference: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.threads <= 256:

@@ -23,6 +23,7 @@ from MNN.kernels.cache import Cache
 from MNN.kernels.library import Library
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
+from MNN.runtime.reference import MeaningProgram
 from MNN.targets.base import host_target
 
 PLANS_KEPT = 32
@@ -40,7 +41,7 @@ def shared_library(cache: bool) -> Library:
     with _lock:
         key = (target.key(), cache)
         if key not in _libraries:
-            _libraries[key] = Library(target, Cache() if cache else None)
+            _libraries[key] = Library(target, Cache.default() if cache else None)
         return _libraries[key]
 
 
@@ -49,7 +50,7 @@ class Plan:
     """A stage ready to run, and the plans that may follow it."""
 
     stage: Stage
-    bound: BoundProgram
+    bound: BoundProgram | MeaningProgram
     inputs: list[Value]
     input_tensors: list[Tensor]
     results: list[Tensor]
@@ -204,8 +205,12 @@ class Executor:
         own = set(tensors.values())
         results = [t for t in dict.fromkeys(wanted) if t.const is None and t not in own]
         used = list(tensors.values())
-        program = compile_stage(stage.prims, used, results, self.library.target, self.config.threads, self._pool)
-        bound = BoundProgram(program, self.library)
+        bound: BoundProgram | MeaningProgram
+        if self.config.reference:
+            bound = MeaningProgram(stage.prims, used, results)
+        else:
+            program = compile_stage(stage.prims, used, results, self.library.target, self.config.threads, self._pool)
+            bound = BoundProgram(program, self.library)
         return Plan(stage, bound, list(values), used, results, stage.guards)
 
 

@@ -21,6 +21,8 @@ CHUNK = 8192
 """Most elements of the innermost loop in one block."""
 GRAIN = 16384
 """Elements a worker takes at a time; less is not worth waking one."""
+BAND_WORK = 32768
+"""Elements of a matrix that one block of a transposition moves."""
 STRIDED_COST = 10.0
 """Cost of a strided access relative to one in a contiguous run, and of starting a row, in elements."""
 ROW_COST = 24.0
@@ -116,14 +118,16 @@ def _emit_transpose(
     """``out[b.., j, i] = in[b.., i, j]`` where loop ``j`` is contiguous in the source and the last one in the result."""
     last = len(extents) - 1
     batch = [a for a in range(last) if a != j]
-    spec = TransposeSpec(size=dtype.size, rank=len(batch))
-    args: dict[str, int | Ref] = {f"extent{d}": extents[a] for d, a in enumerate(batch)}
+    spec = TransposeSpec(size=dtype.size, batch=len(batch))
+    rows, cols = extents[last], extents[j]
+    band = max(16, min(cols, BAND_WORK // rows // 16 * 16))
+    args: dict[str, int | Ref] = {f"batch{d}": extents[a] for d, a in enumerate(batch)}
     args |= {f"in_s{d}": frm[a] for d, a in enumerate(batch)}
     args |= {f"out_s{d}": to[a] for d, a in enumerate(batch)}
-    args |= {"rows": extents[last], "cols": extents[j], "in_row": frm[last], "out_row": to[j]}
+    args |= {"rows": rows, "cols": cols, "band": band, "in_row": frm[last], "out_row": to[j]}
     args |= {"in": e.ref(src, dtype), "out": e.ref(dst, dtype)}
-    blocks, grain = spec.plan(args, elements([extents[a] for a in batch]))
-    e.command(spec, args, blocks, grain)
+    blocks = elements([extents[a] for a in batch]) * -(-cols // band)
+    e.command(spec, args, blocks, max(1, GRAIN // (rows * band)))
     return True
 
 

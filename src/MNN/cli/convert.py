@@ -1,0 +1,48 @@
+"""``mnn convert``: any supported model file to .mnn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from MNN.converter import Options, Report, convert, parse_names
+from MNN.errors import MNNError
+
+NAME = "convert"
+
+
+def command(
+    source: Annotated[Path, typer.Argument(help="The model to convert (.onnx, .mnn or .json).")],
+    target: Annotated[Path, typer.Argument(help="The .mnn file to write.")],
+    fp16: Annotated[bool, typer.Option("--fp16", help="Store weights in half precision.")] = False,
+    external: Annotated[bool, typer.Option("--saveExternalData", help="Keep weights in TARGET.weight.")] = False,
+    level: Annotated[int, typer.Option("--optimizeLevel", min=0, max=2, help="0 none, 1 exact, 2 faster but larger.")] = 1,
+    batch: Annotated[int | None, typer.Option("--batch", help="Fix an open batch size.")] = None,
+    keep_format: Annotated[bool, typer.Option("--keepInputFormat/--no-keepInputFormat", help="Keep the inputs' layout.")] = True,
+    disabled: Annotated[list[str] | None, typer.Option("--disable-pass", help="Leave out a pass, by name.")] = None,
+    biz_code: Annotated[str, typer.Option("--bizCode", help="A label stored in the file.")] = "",
+) -> None:
+    """Convert a model to .mnn. Lists everything that is not supported before it writes anything."""
+    options = Options(level, parse_names(disabled or []), fp16, external, batch, biz_code, keep_format)
+    show(source, target, options)
+
+
+def show(source: Path, target: Path, options: Options) -> Report:
+    """Converts with a progress line and prints what was done."""
+    if not source.is_file():
+        raise MNNError(f"no such file: {source}")
+    console = Console(stderr=True)
+    with console.status(f"{source.name}: reading") as status:
+        report = convert(source, target, options, lambda text: status.update(f"{source.name}: {text}"))
+    done = ", ".join(f"{name} {count}" for name, count in report.changes.items() if count)
+    print(f"{source} -> {target}: {report.nodes_before} operators became {report.nodes_after}, {_size(report.size)}")
+    if done:
+        print(f"passes: {done}")
+    return report
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"

@@ -1,0 +1,59 @@
+"""``mnn info``: what a model takes, gives and consists of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from MNN.cli.models import read
+from MNN.ir.graph import Graph
+from MNN.runtime.session import TensorInfo
+
+NAME = "info"
+
+
+def command(
+    model: Annotated[Path, typer.Argument(help="A .mnn or .onnx file.")],
+    nodes: Annotated[bool, typer.Option("--nodes", help="List every operator with its inputs and outputs.")] = False,
+) -> None:
+    """Show a model's inputs, outputs, operators and weights."""
+    graph = read(model)
+    console = Console()
+    console.print(f"[bold]{model}[/]  {model.stat().st_size / 1e6:.2f} MB", highlight=False)
+    for key in ("source", "producer", "version", "bizCode", "opsets"):
+        if graph.meta.get(key):
+            console.print(f"{key}: {graph.meta[key]}", highlight=False)
+    for title, values in (("inputs", graph.inputs), ("outputs", graph.outputs)):
+        console.print(f"[bold]{title}[/]")
+        for v in values:
+            console.print(f"  {TensorInfo(v.name, v.dtype, v.shape)}", highlight=False, markup=False)
+    console.print(_operators(graph))
+    weights = [v.data for v in graph.values() if v.data is not None]
+    values = sum(w.values.size if hasattr(w, "scale") else w.size for w in weights)
+    console.print(f"{len(graph.nodes)} operators, {len(weights)} constants holding {values:,} numbers")
+    if nodes:
+        for node in graph.nodes:
+            inputs = ", ".join(v.name if v else "-" for v in node.inputs)
+            line = f"{node.op} '{node.name}': {inputs} -> {', '.join(v.name for v in node.outputs)}"
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _operators(graph: Graph) -> Table:
+    counts: Counter[str] = Counter()
+
+    def count(part: Graph) -> None:
+        for node in part.nodes:
+            counts[node.op] += 1
+            for _, sub in node.subgraphs():
+                count(sub)
+
+    count(graph)
+    table = Table("operator", "count")
+    for op, number in counts.most_common():
+        table.add_row(op, str(number))
+    return table

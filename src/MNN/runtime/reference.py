@@ -1,0 +1,36 @@
+"""A stage run by the numpy meaning of its primitives, without kernels: the measure for everything compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.compiler import usage
+from MNN.compiler.program import Buffer, Program
+from MNN.ir.prims import Prim, Tensor
+from MNN.ops.meaning import evaluate
+
+
+class MeaningProgram:
+    """Stands where a bound program does; there is no arena and nothing is planned."""
+
+    def __init__(self, prims: Sequence[Prim], inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        self._prims = usage.live(prims, outputs)
+        self._inputs, self._outputs = list(inputs), list(outputs)
+        self._last = {t: i for i, prim in enumerate(self._prims) for t in prim.inputs}
+        self.program = Program([], [], [], 0, Buffer(0))
+
+    def run(self, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
+        """The outputs for these inputs; ``threads`` does not matter."""
+        del threads
+        found: dict[Tensor, np.ndarray] = dict(zip(self._inputs, arrays, strict=True))
+        wanted = set(self._outputs)
+        for index, prim in enumerate(self._prims):
+            values = [t.const if t.const is not None else found[t] for t in prim.inputs]
+            results = evaluate(prim, values, [(t.dtype, t.shape) for t in prim.outputs])
+            found.update(zip(prim.outputs, results, strict=True))
+            for t in set(prim.inputs) - wanted:  # free what is not needed any more
+                if self._last[t] == index:
+                    found.pop(t, None)
+        return [np.array(found[t]) for t in self._outputs]
