@@ -1,0 +1,44 @@
+"""Constants of a graph as Blobs that both engines can read: the official one knows 32-bit and 8-bit numbers only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.ir.dtype import DType
+from MNN.schema.blobs import array_to_blob
+from MNN.schema.record import Record
+
+_HALF_MAX = 65504.0
+_SMALL = 64
+"""Constants of at most this many elements keep their digits in a model with fp16 weights."""
+_NARROW = (DType.BOOL, DType.I16, DType.U16)
+_WIDE = (DType.I64, DType.U64, DType.U32)
+
+
+def blob_of(array: np.ndarray, fp16: bool = False) -> Record:
+    """The Blob of a constant; ``fp16`` stores large float ones as halves.
+
+    Wider integers are saturated to 32 bits; where that loses something, the exact numbers lie in ``int64s`` beside them
+    (bits of unsigned ones). Doubles are rounded, and lie in ``uint8s`` exactly. The reader needs the element type from
+    the side notes to bring them back.
+    """
+    dtype = DType.of(array)
+    if dtype in _NARROW:
+        return array_to_blob(array.astype(np.int32))
+    if dtype in _WIDE:
+        limits = np.iinfo(np.int32)
+        narrow = np.clip(array, 0 if dtype is not DType.I64 else limits.min, limits.max).astype(np.int32)
+        blob = array_to_blob(narrow)
+        if not np.array_equal(narrow.astype(array.dtype), array):
+            blob.int64s = array.reshape(-1).astype(np.uint64 if dtype is not DType.I64 else np.int64).view(np.int64)
+        return blob
+    if dtype is DType.F64:
+        with np.errstate(over="ignore"):
+            blob = array_to_blob(array.astype(np.float32))
+        if not np.array_equal(array.astype(np.float32).astype(np.float64), array, equal_nan=True):
+            blob.uint8s = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return blob
+    if fp16 and dtype is DType.F32 and array.size > _SMALL:
+        with np.errstate(invalid="ignore"):
+            return array_to_blob(np.clip(array, -_HALF_MAX, _HALF_MAX).astype(np.float16))
+    return array_to_blob(array)

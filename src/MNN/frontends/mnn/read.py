@@ -1,0 +1,372 @@
+"""From a .mnn file to a graph: operators become nodes, constants in tables become operands, formats disappear.
+
+A tensor's dimensions in the file are those of its format. NCHW and NC4HW4 list them in the same order, so conversions
+between these two vanish; those from and to NHWC stay as ``ConvertTensor`` nodes, which permute.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import FormatError, MNNError, UnsupportedError
+from MNN.frontends.mnn import control, side
+from MNN.frontends.mnn.attributes import flatten, unpack
+from MNN.frontends.mnn.foreign import after_node
+from MNN.frontends.mnn.operands import skipped_fields, stored
+from MNN.frontends.mnn.order import indexes, ordered
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Node, Value
+from MNN.ir.shape import Dim
+from MNN.ops.base import operators
+from MNN.ops.datatypes import from_data_type
+from MNN.schema.blobs import MAX_RANK, blob_to_array
+from MNN.schema.external import ExternalSource
+from MNN.schema.reader import read_net
+from MNN.schema.record import Record
+
+ENGINE = "MNN-py"
+"""``Extra.engine`` of operators that only this engine has."""
+_NESTING = 32
+_SHARED = 64
+"""Subgraphs may be used again by several operators; all graphs together may have this many times the file's operators."""
+
+
+def load(source: str | os.PathLike[str] | bytes) -> Graph:
+    """The graph of a .mnn file given as a path or as the file's bytes (weights outside of it need a path).
+
+    Files written by this engine give back the graph that was written. ``Graph.meta`` holds ``source`` (the framework),
+    ``version`` of the format, ``bizCode``, ``uuid`` and ``metadata``.
+
+    Raises :class:`~MNN.errors.FormatError` for malformed files and :class:`~MNN.errors.UnsupportedError` naming all
+    operators that this engine lacks.
+    """
+    net = read_net(source)
+    return graph_of(net, None if isinstance(source, bytes) else ExternalSource(source))
+
+
+def graph_of(net: Record, external: ExternalSource | None = None) -> Graph:
+    """The graph of a Net record; ``external`` gives its external weights."""
+    reader = NetReader(net, external)
+    graph = reader.model()
+    if reader.unknown:
+        listed = "\n".join(f"  {op} '{name}'" for op, name in reader.unknown[:50])
+        raise UnsupportedError(f"{len(reader.unknown)} operator(s) of the model are not supported:\n{listed}")
+    return graph
+
+
+class NetReader:
+    """Reads the graphs of one file."""
+
+    def __init__(self, net: Record, external: ExternalSource | None) -> None:
+        self.net = net
+        self.external = external
+        self.unknown: list[tuple[str, str]] = []
+        self.notes, self.metadata = side.load(net)
+        self.subgraphs: dict[str, Record] = {}
+        for sub in net.subgraphs or []:
+            self.subgraphs.setdefault(sub.name or "", sub)
+        count = len(net.oplists or []) + sum(len(s.nodes or []) for s in net.subgraphs or [])
+        self.left = _SHARED * count + 1024
+        self.depth = 0
+
+    @property
+    def foreign(self) -> bool:
+        """Whether another engine's converter wrote the file."""
+        return self.notes is None
+
+    def model(self) -> Graph:
+        net = self.net
+        names = net.tensorName or [f"tensor{i}" for i in range(_tensors(net))]
+        scope = Scope(self, "", names, net.oplists or [])
+        scope.run({})
+        wanted = [scope.named(name) for name in net.outputName or []] or scope.unused()
+        scope.finish([(names[i], i) for i in wanted])
+        graph = scope.graph
+        graph.meta = {
+            **(self.notes.meta if self.notes else {}),
+            "source": graph.meta.get("source", str(net.sourceType)) if self.foreign else self._source(),
+            "version": (net.extraInfo.version if net.extraInfo else None) or "",
+            "bizCode": net.bizCode or "",
+            "uuid": net.mnn_uuid or "",
+            "metadata": self.metadata,
+        }
+        return graph
+
+    def _source(self) -> object:
+        assert self.notes is not None
+        return self.notes.meta.get("source", str(self.net.sourceType))
+
+    def subgraph(self, name: str, bound: Mapping[int, Value], inputs: bool) -> tuple[Graph, Record]:
+        """The graph called ``name``. ``bound`` gives values from outside for some of its tensors; with ``inputs`` the
+        others that the subgraph names as its inputs become inputs of the graph."""
+        record = self.find(name)
+        if self.depth >= _NESTING:
+            raise FormatError(f"subgraph '{name}': subgraphs nest deeper than {_NESTING}; does one contain itself?")
+        self.depth += 1
+        scope = Scope(self, name, record.tensors or [], record.nodes or [])
+        scope.run(bound, indexes(record, "inputs") if inputs else [])
+        scope.finish([(scope.names[i], i) for i in indexes(record, "outputs")])
+        self.depth -= 1
+        return scope.graph, record
+
+    def find(self, name: str) -> Record:
+        record = self.subgraphs.get(name)
+        if record is None:
+            raise FormatError(f"the model has no subgraph '{name}'")
+        return record
+
+
+def _tensors(net: Record) -> int:
+    used = [i for op in net.oplists or [] for f in ("inputIndexes", "outputIndexes") for i in indexes(op, f)]
+    return max(used, default=-1) + 1
+
+
+class Scope:
+    """One (sub)graph while it is read: values by tensor index."""
+
+    def __init__(self, reader: NetReader, name: str, names: list[str], ops: list[Record]) -> None:
+        self.reader = reader
+        self.where = f"subgraph '{name}'" if name else "the model"
+        self.names = names
+        self.ops = ops
+        self.graph = Graph(name=name)
+        self.values: dict[int, Value] = {}
+        self.taken: set[str] = set()
+        self.notes = reader.notes.graph(name) if reader.notes else side.GraphNotes()
+        reader.left -= len(ops)
+        if reader.left < 0:
+            raise FormatError(f"{self.where}: subgraphs are used too often")
+
+    # -- names and values -----------------------------------------------------------------------------------------
+
+    def unique(self, stem: str) -> str:
+        name, count = stem or "tensor", 1
+        while name in self.taken:
+            count += 1
+            name = f"{stem}_{count}"
+        self.taken.add(name)
+        return name
+
+    def named(self, name: str) -> int:
+        """The index of a tensor's name."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            raise FormatError(f"{self.where}: its output '{name}' is none of its tensors") from None
+
+    def make(self, index: int) -> Value:
+        """A new value for a tensor."""
+        name = self.names[index]
+        made = Value(self.unique(name), self.notes.dtypes.get(name), self.notes.shapes.get(name))
+        self.values[index] = made
+        return made
+
+    def constant(self, data: Any, stem: str) -> Value:
+        shape = tuple(int(d) for d in data.shape)
+        dtype = DType.F32 if not isinstance(data, np.ndarray) else DType.of(data)
+        return Value(self.unique(stem), dtype, shape, data)
+
+    def use(self, index: int) -> Value | None:
+        return None if index < 0 else self.values[index]
+
+    # -- operators ------------------------------------------------------------------------------------------------
+
+    def run(self, bound: Mapping[int, Value], inputs: list[int] | None = None) -> None:
+        """Takes all operators. ``inputs`` orders a subgraph's inputs; a model's come in the file's order."""
+        self.values.update(bound)
+        made = {i for op in self.ops for i in indexes(op, "outputIndexes")}
+        for index in inputs or []:
+            if index not in self.values:
+                self.graph.inputs.append(self.make(index))
+        given = set(self.values)
+        stand_ins = [Record("Op", type="Input", outputIndexes=[i]) for i in given - made]
+        for op in ordered(self.ops + stand_ins, self.names, self.where):
+            outputs = indexes(op, "outputIndexes")
+            if op.type == "Input":
+                self.input(op, [i for i in outputs if i not in given], inputs is None)
+            elif outputs and all(i in given for i in outputs):
+                continue
+            else:
+                self.take(op)
+
+    def input(self, op: Record, fresh: list[int], model: bool) -> None:
+        for index in fresh:
+            if not model:
+                raise FormatError(f"{self.where}: nothing gives its input '{self.names[index]}'")
+            value = self.make(index)
+            if op.main is not None and op.main.table_name == "Input":
+                dims = [int(d) for d in op.main.get("dims", ())]
+                if len(dims) > MAX_RANK:
+                    raise FormatError(f"input '{value.name}': {len(dims)} dimensions, expected at most {MAX_RANK}")
+                if value.dtype is None:
+                    value.dtype = from_data_type(str(op.main.dtype), f"input '{value.name}'")
+                if value.shape is None and op.main.has("dims"):
+                    value.shape = tuple(_size(d, value.name, i) for i, d in enumerate(dims))
+            self.graph.inputs.append(value)
+
+    def take(self, op: Record) -> None:
+        try:
+            self._take(op)
+        except MNNError as error:
+            if str(op.name) in str(error) or str(error).startswith(("subgraph", "the model")):
+                raise
+            raise type(error)(f"{op.type} '{op.name}': {error}") from error
+
+    def _take(self, op: Record) -> None:
+        kind, outputs = str(op.type), indexes(op, "outputIndexes")
+        if kind in ("Const", "TrainableParam"):
+            self.const(op, outputs)
+            return
+        if not outputs:
+            raise FormatError(f"{kind} '{op.name}' has no outputs")
+        inputs = [self.use(i) for i in indexes(op, "inputIndexes")]
+        if kind == "ConvertTensor" and self.converts_nothing(op, inputs):
+            assert inputs[0] is not None
+            self.values[outputs[0]] = inputs[0]
+            return
+        if kind in ("If", "While"):
+            control.read(self, op, inputs)
+            return
+        if kind == "Extra":
+            self.extra(op, inputs, outputs)
+            return
+        attrs = {} if op.main is None else flatten(op.main, skipped_fields(kind))
+        note = self.notes.nodes.get(self.names[outputs[0]], {})
+        operands = self.operands(op, note)
+        if operands:
+            inputs = [*(inputs[:1] or [None]), *operands, *inputs[1:]]
+        attrs.update(noted_attributes(note))
+        self.add(side.written_for(kind, note), op.name or "", inputs, outputs, attrs)
+
+    def operands(self, op: Record, note: Mapping[str, Any]) -> list[Value | None]:
+        """The constants in an operator's table as values; notes tell names, types and shapes of those given."""
+        weights = stored(op, self.reader.external)
+        if "operands" not in note:
+            return [None if w is None else self.constant(w, f"{op.name}_operand{i}") for i, w in enumerate(weights, 1)]
+        found: list[Value | None] = []
+        for name, dtype, shape in side.operand_notes(note["operands"], len(weights)):
+            data = weights[len(found)]
+            if data is None or math.prod(shape) != math.prod(data.shape):
+                raise FormatError(f"the notes say {list(shape)} of '{name}', which the operator does not have")
+            if isinstance(data, np.ndarray):
+                data = data.reshape(shape).astype(dtype.numpy, copy=False)
+            self.taken.add(name)
+            found.append(Value(name, dtype, shape, data))
+        return found
+
+    def converts_nothing(self, op: Record, inputs: list[Value | None]) -> bool:
+        if len(inputs) != 1 or inputs[0] is None or op.main is None or op.main.table_name != "TensorConvertInfo":
+            raise FormatError(f"ConvertTensor '{op.name}': expected one input and the formats to convert between")
+        return (op.main.source == "NHWC") == (op.main.dest == "NHWC")
+
+    def const(self, op: Record, outputs: list[int]) -> None:
+        if op.main is None or op.main.table_name != "Blob" or len(outputs) != 1:
+            raise FormatError(f"Const '{op.name}': expected a Blob and one output")
+        name = self.names[outputs[0]]
+        array = blob_to_array(op.main, self.reader.external, op.externalPath)
+        wanted = self.notes.dtypes.get(name)
+        if wanted is not None:
+            array = restored(op.main, array, wanted)
+        elif op.main.dataType in ("DT_HALF", "DT_BFLOAT16"):
+            array = array.astype(np.float32)  # stored small, computed as floats
+        value = self.constant(array, name)
+        self.values[outputs[0]] = value
+
+    def extra(self, op: Record, inputs: list[Value | None], outputs: list[int]) -> None:
+        main = op.main
+        if main is None or main.table_name != "Extra" or main.engine != ENGINE or not main.type:
+            engine = "" if main is None or main.table_name != "Extra" else f" of the engine {main.engine!r}"
+            self.reader.unknown.append(
+                (f"Extra{engine} {'' if main is None else getattr(main, 'type', '')}", op.name or "")
+            )
+            for index in outputs:
+                self.make(index)
+            return
+        attrs = unpack(main.attr or [], lambda name: self.reader.subgraph(name, self.captured(name), True)[0])
+        self.add(main.type, op.name or "", inputs, outputs, attrs)
+
+    def captured(self, name: str) -> dict[int, Value]:
+        """Tensors that a subgraph of an operator of ours takes from outside: those it has under the names of tensors
+        here, without being told so by an input."""
+        record = self.reader.find(name)
+        made = {i for node in record.nodes or [] for i in indexes(node, "outputIndexes")}
+        inputs = set(indexes(record, "inputs"))
+        outside = {self.names[i]: v for i, v in self.values.items()}
+        names = record.tensors or []
+        return {i: outside[n] for i, n in enumerate(names) if i not in made and i not in inputs and n in outside}
+
+    def add(
+        self, kind: str, name: str, inputs: list[Value | None], outputs: list[int], attrs: dict[str, object]
+    ) -> Node:
+        """Appends a node. Unknown operators are noted."""
+        if kind not in operators():
+            self.reader.unknown.append((kind, name))
+        node = Node(kind, name, inputs, [self.make(i) for i in outputs], attrs)
+        self.graph.nodes.append(node)
+        if self.reader.foreign:
+            after_node(self, node, outputs)
+        return node
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def unused(self) -> list[int]:
+        """Tensors that nothing uses, the outputs of a model that names none."""
+        used = {i for op in self.ops for i in indexes(op, "inputIndexes")}
+        made = [i for op in self.ops if op.type not in ("Input", "Const") for i in indexes(op, "outputIndexes")]
+        return [i for i in made if i not in used]
+
+    def finish(self, outputs: list[tuple[str, int]]) -> None:
+        """Sets the graph's outputs, which must have the names of their tensors."""
+        own = {v for node in self.graph.nodes for v in node.outputs}
+        renamed: set[Value] = set()
+        for name, index in outputs:
+            if index not in self.values:
+                raise FormatError(f"{self.where}: nothing makes its output '{name}'")
+            value = self.values[index]
+            if value.name != name and name not in self.taken and value in own and value not in renamed:
+                self.taken.add(name)  # a conversion that vanished had given it the name
+                value.name = name
+            elif value.name != name and name not in self.taken:
+                copy = Value(self.unique(name), value.dtype, value.shape)
+                self.graph.nodes.append(Node("Identity", name, [value], [copy]))
+                value = copy
+            renamed.add(value)
+            self.graph.outputs.append(value)
+
+
+def noted_attributes(note: Mapping[str, Any]) -> dict[str, object]:
+    """Attributes from the notes: integer types of results, which the format has no field for."""
+    attrs = note.get("attrs", {})
+    if not isinstance(attrs, dict) or not all(isinstance(v, (int, float, str)) for v in attrs.values()):
+        raise FormatError("extraInfo: attributes in the notes are no numbers and names")
+    return attrs
+
+
+def _size(size: int, name: str, axis: int) -> Dim:
+    return size if size >= 0 else f"{name}_{axis}"
+
+
+def restored(blob: Record, array: np.ndarray, dtype: DType) -> np.ndarray:
+    """A constant in the type it was written from. Numbers that the official types cannot hold lie beside them."""
+    if dtype in (DType.I64, DType.U32, DType.U64) and blob.get("int64s") is not None:
+        wide: np.ndarray = blob.int64s
+    elif dtype is not DType.of(array) and dtype.size > array.dtype.itemsize and blob.get("uint8s") is not None:
+        raw: np.ndarray = blob.uint8s
+        if raw.size != array.size * dtype.size:
+            raise FormatError(f"Blob: {raw.size} raw bytes for {array.size} elements of {dtype.value}")
+        wide = raw.view(dtype.numpy) if raw.flags.aligned else raw.copy().view(dtype.numpy)
+    else:
+        wide = array
+    if dtype is DType.STR or wide.dtype.kind == "O":
+        if DType.of(array) is not dtype:
+            raise FormatError(f"Blob: a constant of {dtype.value} holds {blob.dataType}")
+        return array
+    if wide.size != array.size:
+        raise FormatError(f"Blob: {wide.size} exact numbers for {array.size} elements")
+    with np.errstate(all="ignore"):
+        return wide.reshape(array.shape).astype(dtype.numpy, copy=False)

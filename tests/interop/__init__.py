@@ -1,0 +1,1 @@
+"""Checks .mnn files against the official engine, both ways: ``python -m tests.interop``."""

@@ -1,0 +1,57 @@
+"""Runs inside the official engine's own environment; needs only that engine and numpy.
+
+    driver.py convert SOURCE.onnx TARGET.mnn [FLAG ...]
+    driver.py run MODEL.mnn FEEDS.npz RESULT.npz INPUT,... OUTPUT,...
+
+Its engine prints success for empty files and does not raise when a run fails, so this prints ``ok`` only when results
+were written.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+import MNN
+
+
+def convert(source: str, target: str, *flags: str) -> None:
+    import _tools
+
+    _tools.mnnconvert(["x", "-f", "ONNX", "--modelFile", source, "--MNNModel", target, "--bizCode", "b", *flags])
+
+
+def run(model: str, feeds_path: str, result_path: str, inputs: str, outputs: str) -> None:
+    import MNN.expr as expr
+    import MNN.nn as nn
+
+    feeds = np.load(feeds_path)
+    names, wanted = inputs.split("\x1f"), outputs.split("\x1f")
+    module = nn.load_module_from_file(model, names, wanted)
+    given = [_variable(expr, feeds[f"in{i}"]) for i in range(len(names))]
+    results = module.forward(given)
+    if not isinstance(results, (list, tuple)):
+        results = [results]
+    arrays = {}
+    for i, result in enumerate(results):
+        if len(result.shape) > 1:
+            result = expr.convert(result, expr.NCHW)
+        arrays[f"out{i}"] = np.array(result.read())
+    if len(arrays) != len(wanted):
+        raise SystemExit(f"{len(arrays)} results for {len(wanted)} outputs")
+    np.savez(result_path, **arrays)
+
+
+def _variable(expr, array):
+    if array.dtype.kind in "iub":
+        array = array.astype(np.int32)
+    elif array.dtype.kind == "f":
+        array = array.astype(np.float32)
+    array = np.ascontiguousarray(array)
+    return expr.const(array, list(array.shape), expr.NCHW, expr.int if array.dtype.kind == "i" else expr.float)
+
+
+if __name__ == "__main__":
+    {"convert": convert, "run": run}[sys.argv[1]](*sys.argv[2:])
+    print(f"{MNN.version()} ok" if hasattr(MNN, "version") else "ok")

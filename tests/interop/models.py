@@ -1,0 +1,108 @@
+"""The models that are compared: files, inputs, and what onnxruntime says about them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.architectures import catalog
+
+Feeds = Mapping[str, np.ndarray]
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+def _noise(*shape: int, scale: float = 1.0) -> np.ndarray:
+    return (_rng().standard_normal(shape) * scale).astype(np.float32)
+
+
+def _tokens() -> Feeds:
+    ids = _rng().integers(1000, 20000, (1, 24), dtype=np.int64)
+    return {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+
+
+def _speech(length: int = 576) -> np.ndarray:
+    t = np.arange(length) / 16000
+    return (0.3 * np.sin(2 * np.pi * 220 * t) + 0.1 * np.sin(2 * np.pi * 660 * t)).astype(np.float32)[None]
+
+
+def _silero(**more: np.ndarray) -> Feeds:
+    return {"input": _speech(), "state": np.zeros((2, 1, 128), np.float32), **more}
+
+
+SR = np.array(16000, np.int64)
+TRAINED: dict[str, Callable[[], Feeds]] = {
+    "basic_pitch": lambda: {"serving_default_input_2:0": _noise(1, 43844, 1, scale=0.1)},
+    "efficientnet_lite0": lambda: {"input": _noise(1, 3, 224, 224)},
+    "magika": lambda: {"bytes": _rng().integers(0, 256, (1, 2048), dtype=np.int32)},
+    "minilm": _tokens,
+    "ppocr_cls": lambda: {"x": _noise(1, 3, 48, 192)},
+    "ppocr_det": lambda: {"x": _noise(1, 3, 160, 224)},
+    "ppocr_rec": lambda: {"x": _noise(1, 3, 48, 320)},
+    "silero_vad": lambda: _silero(sr=SR),
+    "silero_vad_16k_op15": lambda: _silero(sr=SR),
+    "silero_vad_16k_sequence": lambda: {
+        "input": np.repeat(_speech(), 4, 0) * np.array([[1], [0.5], [0.2], [2]], np.float32),
+        "h": np.zeros((1, 1, 128), np.float32), "c": np.zeros((1, 1, 128), np.float32),
+    },
+    "silero_vad_half": lambda: _silero(),
+    "silero_vad_op18_ifless": lambda: _silero(sr=SR),
+    "silero_vad_openvino_16k": lambda: _silero(),
+    "swift_f0": lambda: {
+        "audio": _speech(8000), "fmin": np.array(46.875, np.float32), "fmax": np.array(2093.75, np.float32),
+    },
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Model:
+    """An ONNX file with inputs of batch 1."""
+
+    name: str
+    path: Path
+    feeds: Callable[[], Feeds]
+
+    def expected(self) -> dict[str, np.ndarray]:
+        """Outputs by name, from onnxruntime."""
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads = 2
+        session = ort.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
+        wanted = {i.name for i in session.get_inputs()}
+        feeds = {k: v for k, v in self.feeds().items() if k in wanted}
+        return dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds), strict=True))
+
+
+def models(architectures: Path | None = None, trained: Path | None = None) -> list[Model]:
+    """All models. Files come from ``MNN_INTEROP_MODELS`` (folders ``arch`` and ``real``) or from the tests' own lists."""
+    root = os.environ.get("MNN_INTEROP_MODELS")
+    if root:
+        architectures, trained = Path(root) / "arch", Path(root) / "real"
+    found = []
+    for name, architecture in catalog.ARCHITECTURES.items():
+        path = architectures / f"{name}.onnx" if architectures else _exported(name)
+        found.append(Model(f"arch/{name}", path, architecture.feeds))
+    for name, feeds in TRAINED.items():
+        path = trained / f"{name}.onnx" if trained else _fetched(name)
+        found.append(Model(f"real/{name}", path, feeds))
+    return found
+
+
+def _exported(name: str) -> Path:
+    from tests import export_env, zoo
+
+    return export_env.architecture(name, zoo.cache_folder())
+
+
+def _fetched(name: str) -> Path:
+    from tests import zoo
+
+    return zoo.path(name)

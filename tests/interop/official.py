@@ -1,0 +1,87 @@
+"""The official engine in an environment of its own, never part of the product.
+
+The environment is the folder ``MNN_OFFICIAL_ENV`` if set, else one made once in the user's cache folder. Only the
+converter's native entry point is called: the wheel's console scripts and its ``MNN.tools`` package install a logging
+package elsewhere and report usage, so that package's logger is deleted after installing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+REQUIREMENTS = ("MNN==3.6.1", "numpy>=2")
+DRIVER = Path(__file__).with_name("driver.py")
+SECONDS = 600
+
+
+class OfficialError(Exception):
+    """The official engine cannot be had, refused a model, crashed, or gave no result."""
+
+
+def convert(source: str | os.PathLike[str], target: str | os.PathLike[str], *flags: str) -> None:
+    """Converts an ONNX file with the official converter (flags such as ``--fp16``, ``--weightQuantBits 8``)."""
+    said = _call("convert", str(source), str(target), *flags)
+    if not Path(target).is_file() or Path(target).stat().st_size < 64:
+        raise OfficialError(f"no model came out of {source}:\n{said[-2000:]}")
+
+
+def run(model: str | os.PathLike[str], feeds: Mapping[str, np.ndarray], outputs: Sequence[str]) -> list[np.ndarray]:
+    """Outputs of a .mnn file in the order of ``outputs``; integers of all widths are given as 32-bit ones."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, result = Path(folder) / "feeds.npz", Path(folder) / "result.npz"
+        np.savez(given, **{f"in{i}": array for i, array in enumerate(feeds.values())})
+        said = _call("run", str(model), str(given), str(result), "\x1f".join(feeds), "\x1f".join(outputs))
+        if not result.is_file():
+            raise OfficialError(f"no result for {model}:\n{said[-2000:]}")
+        with np.load(result) as arrays:
+            return [arrays[f"out{i}"] for i in range(len(outputs))]
+
+
+def _call(*arguments: str) -> str:
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    done = subprocess.run(
+        [str(interpreter()), str(DRIVER), *arguments],
+        env=environment, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False,
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    if done.returncode:
+        raise OfficialError(f"{' '.join(arguments[:2])} ended with {done.returncode}:\n{said[-2000:]}")
+    return said
+
+
+def interpreter() -> Path:
+    """The environment's Python, installing the engine first where there is none."""
+    chosen = os.environ.get("MNN_OFFICIAL_ENV")
+    folder = Path(chosen) if chosen else _cache() / f"official-{REQUIREMENTS[0].replace('==', '-')}"
+    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    if not python.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            _make(folder, python)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    return python
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "mnn-py-tests"
+
+
+def _make(folder: Path, python: Path) -> None:
+    venv.create(folder, with_pip=True)
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *REQUIREMENTS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OfficialError(f"the official engine could not be installed; set MNN_OFFICIAL_ENV:\n{done.stderr[-2000:]}")
+    for logger in folder.glob("**/MNN/tools/utils/log.py"):
+        logger.unlink()
