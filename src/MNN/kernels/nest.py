@@ -70,13 +70,17 @@ def for_rows(
     chunks: Value | None,
     operands: Sequence[Operand],
     row: Callable[[list[Value], Value | None], None],
+    blocks: tuple[Value, Value] | None = None,
 ) -> None:
-    """Runs ``row(pointers, chunk number)`` for the kernel's blocks: outer coordinates times ``chunks`` (None for 1).
+    """Runs ``row(pointers, chunk number)`` for the blocks, outer coordinates times ``chunks`` (None for 1).
+
+    ``blocks`` is the range to run, the kernel's own when it is None.
 
     Blocks that follow one another along the last outer dimension form a run, within which a row costs one addition
     per operand; divisions happen once per run.
     """
     b = k.b
+    begin, end = blocks or (k.begin, k.end)
 
     def run(block: Value) -> Value:
         linear, chunk = (block, None) if chunks is None else (block // chunks, block % chunks)
@@ -86,7 +90,7 @@ def for_rows(
             row(pointers, chunk)
             return block + 1
         last = len(outer) - 1
-        left = k.end - block
+        left = end - block
         count = minimum(k, left, outer[last] - at[last])
         if chunks is not None:
             count = b.select(b.icmp("eq", chunks, 1), count, 1)
@@ -99,6 +103,6 @@ def for_rows(
 
     def body(block: Value) -> tuple[Value, list[Value]]:
         after = run(block)
-        return b.icmp("slt", after, k.end), [after]
+        return b.icmp("slt", after, end), [after]
 
-    b.if_(b.icmp("slt", k.begin, k.end), lambda: b.do_while([k.begin], body))
+    b.if_(b.icmp("slt", begin, end), lambda: b.do_while([begin], body))

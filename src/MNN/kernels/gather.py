@@ -1,0 +1,127 @@
+"""Gathering through index tensors: rows copied whole where the indices stand still along them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from MNN.ir.dtype import DType
+from MNN.kernels.element import Tail, load, make_tail, storage_type, store
+from MNN.kernels.indexing import RAW, Indices
+from MNN.kernels.lang import I1, Kernel, Value
+from MNN.kernels.nest import Operand, for_rows, minimum
+from MNN.kernels.spec import KernelSpec
+from MNN.targets.base import Target
+
+
+@dataclass(frozen=True)
+class GatherSpec(KernelSpec):
+    """``out[o] = data[sum_d o_d * data_s{d} + sum_j wrap(idx_j[o]) * scale{j}]`` over ``rank`` dimensions.
+
+    ``wrap`` adds ``size{j}`` to negative indices. An index that is still outside 0..size-1 stores 1 into the i32 at
+    ``error`` and counts as 0. ``data``, ``indices`` and ``out`` are innermost classes: "0", "1", "s" (not "0" for out).
+
+    Slots: ``extent0..``, ``chunk``, ``error``; ``data``, ``idx{j}``, ``out``, each with its strides ``_s{d}`` of the
+    outer dimensions and of the innermost for class "s"; ``size{j}``, ``scale{j}``. Blocks as in ``MapSpec``.
+    """
+
+    dtype: DType
+    index_dtypes: tuple[DType, ...]
+    rank: int
+    data: str
+    indices: tuple[str, ...]
+    out: str
+
+    def parts(self) -> tuple[Operand, Indices, Operand]:
+        raw = RAW[self.dtype.size]
+        return Operand("data", raw, self.data), Indices(self.index_dtypes, self.indices), Operand("out", raw, self.out)
+
+    def slots(self) -> tuple[str, ...]:
+        data, indices, out = self.parts()
+        names = [f"extent{d}" for d in range(self.rank)] + ["chunk", "error"]
+        for operand in (data, *indices.operands(), out):
+            names += operand.slots(self.rank - 1, self.rank - 1)
+        return (*names, *indices.slots())
+
+    def emit(self, target: Target) -> str:
+        k = Kernel.of(self.slots(), target)
+        data, indices, out = self.parts()
+        inner, chunk = k.slot(f"extent{self.rank - 1}"), k.slot("chunk")
+
+        def row(pointers: list[Value], number: Value | None) -> None:
+            assert number is not None
+            start = number * chunk
+            count = minimum(k, chunk, inner - start)
+            if indices.per_row:
+                _copy_row(k, self, pointers, start, count, max(1, target.vector_bytes // self.dtype.size))
+            else:
+                _pick_elements(k, self, pointers, start, count)
+
+        outer = [k.slot(f"extent{d}") for d in range(self.rank - 1)]
+        for_rows(k, outer, (inner + (chunk - 1)) // chunk, [data, *indices.operands(), out], row)
+        return k.finish()
+
+
+def _copy_row(k: Kernel, spec: GatherSpec, pointers: list[Value], start: Value, count: Value, lanes: int) -> None:
+    """A row whose indices are constant: one look at them, then a copy."""
+    b = k.b
+    data, indices, out = spec.parts()
+    inner_dim = spec.rank - 1
+    offset, bad = indices.offset(k, pointers[1:-1], 0, inner_dim, "0")
+    indices.report(k, bad)
+    source = data.move(k, pointers[0], offset)
+    steps = [data.inner_stride(k, inner_dim), out.inner_stride(k, inner_dim)]
+    same = load(b, data.dtype, source, 1) if data.inner == "0" else None
+    spread = b.splat(same, lanes) if same is not None else None
+
+    def vectors(at: Value, n: int, tail: Tail | None = None) -> None:
+        places = [at + v * lanes for v in range(n)]
+        values = [
+            spread if spread is not None
+            else load(b, data.dtype, data.move(k, source, p, steps[0]), lanes, steps[0], tail)
+            for p in places
+        ]  # fmt: skip
+        for p, v in zip(places, values, strict=True):
+            store(b, out.dtype, v, out.move(k, pointers[-1], p, steps[1]), steps[1], tail)
+
+    end = start + count
+    wide = start + (count - count % (4 * lanes))
+    with b.loop(start, wide, 4 * lanes) as main:
+        vectors(main.index, 4)
+    whole = start + (count - count % lanes)
+    with b.loop(wide, whole, lanes) as single:
+        vectors(single.index, 1)
+    if lanes > 1:
+        b.if_(b.icmp("slt", whole, end), lambda: vectors(whole, 1, make_tail(b, end - whole, lanes)))
+
+
+def _pick_elements(k: Kernel, spec: GatherSpec, pointers: list[Value], start: Value, count: Value) -> None:
+    """A row along which an index changes: element by element, four at a time."""
+    b = k.b
+    data, indices, out = spec.parts()
+    inner_dim = spec.rank - 1
+    t = storage_type(data.dtype)
+    steps = [data.inner_stride(k, inner_dim), out.inner_stride(k, inner_dim)]
+    offset, row_bad = indices.offset(k, pointers[1:-1], 0, inner_dim, "0")
+    indices.report(k, row_bad)
+    source = data.move(k, pointers[0], offset)
+
+    def take(at: Value, n: int, bad: Value) -> Value:
+        values = []
+        for v in range(n):
+            here = at + v
+            moved, outside = indices.offset(k, pointers[1:-1], here, inner_dim, "1s")
+            bad = b.or_(bad, outside)
+            if data.inner != "0":
+                moved = moved + (here * steps[0] if steps[0] is not None else here)
+            values.append(b.load(t, data.move(k, source, moved)))
+        for v, value in enumerate(values):
+            b.store(value, out.move(k, pointers[-1], at + v, steps[1]))
+        return bad
+
+    end = start + count
+    quads = end - count % 4
+    with b.loop(start, quads, 4, carry=[b.const(I1, 0)]) as main:
+        main.next(take(main.index, 4, main.carried[0]))
+    with b.loop(quads, end, carry=main.results) as rest:
+        rest.next(take(rest.index, 1, rest.carried[0]))
+    indices.report(k, rest.results[0])

@@ -1,0 +1,63 @@
+"""What gathers and scatters share: index operands, wrapping and checking of indices, error reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from MNN.ir.dtype import DType
+from MNN.kernels.element import storage_type
+from MNN.kernels.lang import I1, I64, Kernel, Value
+from MNN.kernels.nest import Operand
+
+RAW = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
+"""The dtype that moves elements of this size without looking at them."""
+
+
+@dataclass(frozen=True)
+class Indices:
+    """The index operands ``idx{j}`` with their slots ``size{j}`` (extent) and ``scale{j}`` (stride in the data)."""
+
+    dtypes: tuple[DType, ...]
+    classes: tuple[str, ...]
+
+    def operands(self) -> list[Operand]:
+        pairs = zip(self.dtypes, self.classes, strict=True)
+        return [Operand(f"idx{j}", d, c) for j, (d, c) in enumerate(pairs)]
+
+    def slots(self) -> tuple[str, ...]:
+        return tuple(name for j in range(len(self.dtypes)) for name in (f"size{j}", f"scale{j}"))
+
+    @property
+    def per_row(self) -> bool:
+        """Whether every index is the same along a row."""
+        return all(c == "0" for c in self.classes)
+
+    def offset(
+        self, k: Kernel, pointers: Sequence[Value], at: Value | int, inner_dim: int, which: str
+    ) -> tuple[Value, Value]:
+        """(offset in data, i1 whether any index is out of range) from the indices of class in ``which``, element at."""
+        b = k.b
+        total: Value = b.const(I64, 0)
+        bad: Value = b.const(I1, 0)
+        for j, operand in enumerate(self.operands()):
+            if operand.inner not in which:
+                continue
+            place = pointers[j]
+            if operand.inner != "0":
+                place = operand.move(k, place, at, operand.inner_stride(k, inner_dim))
+            raw = b.load(storage_type(operand.dtype), place)
+            wide = b.convert("sext" if operand.dtype.is_signed else "zext", raw, I64)
+            size = k.slot(f"size{j}")
+            if operand.dtype.is_signed:
+                wide = b.select(b.icmp("slt", wide, 0), b.add(wide, size), wide)
+            out = b.icmp("uge", wide, size)
+            bad = b.or_(bad, out) if bad.number is None else out
+            total = total + b.select(out, 0, wide) * k.slot(f"scale{j}")
+        return total, bad
+
+    def report(self, k: Kernel, bad: Value) -> None:
+        """Stores 1 in the i32 at slot ``error`` where an index was out of range."""
+        if bad.number is None:
+            b = k.b
+            b.if_(bad, lambda: b.store(b.const(storage_type(DType.I32), 1), k.pointer("error")))
