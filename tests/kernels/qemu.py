@@ -90,7 +90,7 @@ def _executable(spec: KernelSpec, target: Target) -> pathlib.Path:
     assert linker is not None
     name = f"p{len(list(folder.iterdir()))}"
     kernel, program, result = (folder / f"{name}{end}" for end in (".k.o", ".m.o", ".bin"))
-    kernel.write_bytes(toolchain.compile_object(spec.emit(target), target))
+    kernel.write_bytes(toolchain.compile_object(spec.emit(target), target, spec.shaped))
     program.write_bytes(toolchain.compile_object(_PROGRAM, target))
     subprocess.run([*linker, str(program), str(kernel), "-o", str(result)], check=True, capture_output=True)
     return result

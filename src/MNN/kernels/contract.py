@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
@@ -46,6 +47,8 @@ class ContractSpec(KernelSpec):
     argument 0 and the operands, of the kinds in ``operands``, as the rest, and gives one value of dtype ``out``.
     ``c`` may be the same memory as an ``"mn"`` operand addressed alike, and must not overlap a or b.
     """
+
+    shaped: ClassVar[bool] = True
 
     a: DType
     b: DType

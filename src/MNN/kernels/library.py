@@ -59,7 +59,9 @@ class Library:
         symbol = f"mnn_{key[:32]}"
         data = self.cache.get(key)
         if data is None:
-            data = toolchain.compile_object(toolchain.rename_entry(spec.emit(self.target), symbol), self.target)
+            data = toolchain.compile_object(
+                toolchain.rename_entry(spec.emit(self.target), symbol), self.target, shaped=spec.shaped
+            )
             self.compiled += 1
             self.cache.put(key, data)
         return symbol, data

@@ -18,6 +18,7 @@ import abc
 import dataclasses
 import enum
 from collections.abc import Mapping
+from typing import ClassVar
 
 from MNN.ir.scalar import Body
 from MNN.targets.base import Target
@@ -29,6 +30,9 @@ ENTRY = "kernel"
 @dataclasses.dataclass(frozen=True)
 class KernelSpec(abc.ABC):
     """Base of all kernel descriptions; subclasses are frozen dataclasses of hashable fields."""
+
+    shaped: ClassVar[bool] = False
+    """The generator's code needs no pass over the IR: code generation alone gives the same machine code sooner."""
 
     @abc.abstractmethod
     def slots(self) -> tuple[str, ...]:

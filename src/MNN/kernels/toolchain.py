@@ -74,12 +74,17 @@ def rename_entry(ir: str, symbol: str) -> str:
     return renamed
 
 
-def optimize(ir: str, target: Target) -> llvm.ModuleRef:
-    """Parses, verifies and optimises a module. Raises ``RuntimeError`` with LLVM's message for malformed IR."""
+def optimize(ir: str, target: Target, shaped: bool = False) -> llvm.ModuleRef:
+    """Parses, verifies and (unless it is ``shaped`` already) optimises a module.
+
+    Raises ``RuntimeError`` with LLVM's message for malformed IR.
+    """
     tm = machine(target)
     module = llvm.parse_assembly(f'target triple = "{target.triple}"\n{ir}', llvm.create_context())
     module.data_layout = str(tm.target_data)
     module.verify()
+    if shaped:
+        return module
     builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=2))
     passes = llvm.create_new_function_pass_manager()
     passes.add_simplify_cfg_pass()
@@ -93,17 +98,17 @@ def optimize(ir: str, target: Target) -> llvm.ModuleRef:
     return module
 
 
-def compile_object(ir: str, target: Target) -> bytes:
+def compile_object(ir: str, target: Target, shaped: bool = False) -> bytes:
     """A relocatable object of the module, in the target's native format."""
     with LOCK:
-        data: bytes = machine(target).emit_object(optimize(ir, target))
+        data: bytes = machine(target).emit_object(optimize(ir, target, shaped))
         return data
 
 
-def assembly(ir: str, target: Target) -> str:
+def assembly(ir: str, target: Target, shaped: bool = False) -> str:
     """The assembly text of the module, for people and for tests that count spills."""
     with LOCK:
-        text: str = machine(target).emit_assembly(optimize(ir, target))
+        text: str = machine(target).emit_assembly(optimize(ir, target, shaped))
         return text
 
 

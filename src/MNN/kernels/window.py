@@ -8,6 +8,7 @@ inside of a pixel position, so that memory is read in order.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
@@ -36,6 +37,8 @@ class WindowSpec(KernelSpec):
     scalar, or ``"pc"`` ``op{i}[lines{i}[l] + ox*step{i} + ch]``. y may be the memory of a ``"pc"`` operand addressed
     alike, and must not overlap x or w. Block ``b`` handles lines ``[b * lines_per_block, (b + 1) * lines_per_block)``.
     """
+
+    shaped: ClassVar[bool] = True
 
     dtype: DType
     acc: DType
