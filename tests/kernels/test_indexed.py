@@ -47,7 +47,7 @@ def run_gather(
     slots, found = arguments(data, walk, indexed, indices, out, "out")
     types = tuple(DType.of(i) for i in indices)
     spec = GatherSpec(DType.of(data), types, out.ndim, found[0], tuple(found[1:-1]), found[-1])
-    error = np.zeros(1, np.int32)
+    error = np.zeros(1, np.int64)
     slots |= {"chunk": chunk, "error": error.ctypes.data}
     slots = {n: v for n, v in slots.items() if n in set(spec.slots())}
     blocks = int(np.prod(out.shape[:-1])) * -(-out.shape[-1] // chunk)
@@ -119,7 +119,7 @@ def test_scatter(op: str, target: Target, checked: bool) -> None:
             data = base.copy()
             slots, found = arguments(data, walk, indexed, [full], updates, "updates")
             spec = ScatterSpec(DType.of(data), op, (DType.of(index),), 2, found[0], tuple(found[1:-1]), found[-1])
-            error = np.zeros(1, np.int32)
+            error = np.zeros(1, np.int64)
             slots["error"] = error.ctypes.data
             slots = {n: v for n, v in slots.items() if n in set(spec.slots())}
             call(spec, target, slots, 1, [data, full, updates, error], checked)

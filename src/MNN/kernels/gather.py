@@ -17,7 +17,7 @@ from MNN.targets.base import Target
 class GatherSpec(KernelSpec):
     """``out[o] = data[sum_d o_d * data_s{d} + sum_j wrap(idx_j[o]) * scale{j}]`` over ``rank`` dimensions.
 
-    ``wrap`` adds ``size{j}`` to negative indices. An index that is still outside 0..size-1 stores 1 into the i32 at
+    ``wrap`` adds ``size{j}`` to negative indices. An index that is still outside 0..size-1 stores 1 into the i64 at
     ``error`` and counts as 0. ``data``, ``indices`` and ``out`` are innermost classes: "0", "1", "s" (not "0" for out).
 
     Slots: ``extent0..``, ``chunk``, ``error``; ``data``, ``idx{j}``, ``out``, each with its strides ``_s{d}`` of the

@@ -57,7 +57,7 @@ class Indices:
         return total, bad
 
     def report(self, k: Kernel, bad: Value) -> None:
-        """Stores 1 in the i32 at slot ``error`` where an index was out of range."""
+        """Stores 1 in the i64 at slot ``error`` where an index was out of range."""
         if bad.number is None:
             b = k.b
-            b.if_(bad, lambda: b.store(b.const(storage_type(DType.I32), 1), k.pointer("error")))
+            b.if_(bad, lambda: b.store(b.const(I64, 1), k.pointer("error")))

@@ -21,8 +21,8 @@ OPS = ("set", "add", "mul", "max", "min")
 class ScatterSpec(KernelSpec):
     """``data[sum_d o_d * data_s{d} + sum_j wrap(idx_j[o]) * scale{j}] op= updates[o]``, o in row-major order.
 
-    ``op`` is set, add, mul, max or min. Indices and ``error`` are as in :class:`~MNN.kernels.gather.GatherSpec`; ``data``
-    (its part that the coordinates address), ``indices`` and ``updates`` are innermost classes "0", "1", "s".
+    ``op`` is set, add, mul, max or min. Indices and ``error`` are as in :class:`~MNN.kernels.gather.GatherSpec`;
+    ``data`` (the part that the coordinates address), ``indices`` and ``updates`` are innermost classes "0", "1", "s".
 
     Slots: ``extent0..``, ``error``; ``data``, ``idx{j}``, ``updates``, each with its strides ``_s{d}`` of the outer
     dimensions and of the innermost for class "s"; ``size{j}``, ``scale{j}``. One block does everything.
