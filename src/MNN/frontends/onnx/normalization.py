@@ -110,16 +110,22 @@ def lp_norm(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("Dropout")
 def dropout(ctx: Context, node: OnnxNode) -> list[Value]:
     """Without training, the input and a mask of all true."""
+    node.ignore("ratio", "is_test", "consumed_inputs")
+    return _kept(ctx, node)
+
+
+@onnx_op("Dropout", since=12)
+def dropout_by_operand(ctx: Context, node: OnnxNode) -> list[Value]:
+    """Training is an operand here, which is only rarely not a constant false."""
+    seed = node.int_attr("seed", 0) if node.has("seed") else None
+    mode = ctx.constant(node.optional(2))
+    if node.optional(2) is None or (mode is not None and not mode.any()):
+        return _kept(ctx, node)
+    return ctx.emit("DropoutTraining", [node.optional(i) for i in range(3)], 2, seed=seed)
+
+
+def _kept(ctx: Context, node: OnnxNode) -> list[Value]:
     x = node.input(0)
-    if node.opset >= 12:
-        mode = ctx.constant(node.optional(2))
-        node.ignore("seed", "ratio")
-        if node.optional(2) is not None and (mode is None or bool(mode.reshape(-1)[0])):
-            ratio = ctx.constant(node.optional(1))
-            if ratio is None or mode is None or float(ratio.reshape(-1)[0]) != 0:
-                raise node.unsupported("training mode", "export the model for inference")
-    else:
-        node.ignore("ratio", "is_test", "consumed_inputs")
     outputs = [ctx.op("Identity", x)]
     if node.wants(1):
         zero = ctx.op("ZerosLike", x)
