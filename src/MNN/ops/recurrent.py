@@ -200,12 +200,13 @@ class OnnxRecurrent(Operator):
         alphas, betas = (list(self._floats(node, k)) for k in ("activation_alpha", "activation_beta"))
         clip = self.float_attr(node, "clip")
         made = []
-        for name in listed:
+        for i, name in enumerate(listed):
             kind_ = name.lower()
             takes_alpha = kind_ in ("affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu")
             alpha = alphas.pop(0) if takes_alpha and alphas else None
             beta = betas.pop(0) if kind_ in ("affine", "scaledtanh", "hardsigmoid") and betas else None
-            made.append(activation(name, alpha, beta, clip))
+            # the third one acts on the cell's state, which onnxruntime does not clip
+            made.append(activation(name, alpha, beta, 0.0 if i % len(usual) == 2 else clip))
         per = [made[d * len(usual) : (d + 1) * len(usual)] for d in range(directions)]
         return [(*p, *p, *p)[i] if len(p) < 3 else p[i] for p in per for i in range(3)]
 
