@@ -177,3 +177,57 @@ def test_in_place_and_two_outputs() -> None:
     x, y = np.arange(100, dtype=np.float32), np.ones(100, np.float32)
     run_map(b, [x, y], [x], TARGETS[-1], 48)
     np.testing.assert_array_equal(x, np.arange(100) + 1)
+
+
+def test_fill_copy_and_dead_code() -> None:
+    b = BodyBuilder()
+    out = np.zeros((3, 19), np.float16)
+    run_map(b.build(b.const(2.5, DType.F16)), [], [out], TARGETS[0], 19)
+    assert (out == 2.5).all()
+    flags = data(DType.BOOL, (50,), 0)
+    for target in TARGETS:
+        b = BodyBuilder()
+        x, unused = b.arg(DType.BOOL), b.arg(DType.F32)
+        b("exp", unused)
+        copy = np.zeros_like(flags)
+        run_map(b.build(x), [flags, np.zeros(50, np.float32)], [copy], target, 50)
+        np.testing.assert_array_equal(copy, flags)
+
+
+def random_body(rng: np.random.Generator, size: int) -> Body:
+    """A program of operations whose results are exactly defined."""
+    b = BodyBuilder()
+    kinds = [DType.F32, DType.I32, DType.U8, DType.I64, DType.F16, DType.F64, DType.BOOL]
+    values = [b.arg(kinds[rng.integers(len(kinds))]) for _ in range(3)]
+    values.append(b.const(3, DType.I32))
+    for _ in range(size):
+        x = values[rng.integers(len(values))]
+        y = b.cast(values[rng.integers(len(values))], b.dtype(x))
+        choice = rng.integers(6)
+        if choice == 0:
+            values.append(b.cast(x, kinds[rng.integers(len(kinds))]))
+        elif choice == 1:
+            values.append(b(str(rng.choice(COMPARE)), x, y))
+        elif choice == 2:
+            values.append(b("select", b(str(rng.choice(COMPARE)), x, y), x, y))
+        elif choice == 3 and b.dtype(x) is not DType.BOOL:
+            values.append(b(str(rng.choice(["abs", "sign", "floor"])), x))
+        else:
+            ops = ["add", "sub", "mul", "min", "max"] + ["div"] * (b.dtype(x) is not DType.BOOL)
+            values.append(b(str(rng.choice(ops)), x, y))
+    return b.build(*values[-3:])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    body = random_body(rng, 25)
+    shape = (4, 45)
+    ins = [data(d, shape, seed + i) for i, d in enumerate(body.args)]
+    ins[seed % len(ins)] = np.broadcast_to(ins[seed % len(ins)][:, :1], shape)  # a row constant
+    want = evaluate(body, ins)
+    for target in TARGETS:
+        outs = [np.zeros(shape, w.dtype) for w in want]
+        run_map(body, ins, outs, target, 32)
+        for got, w in zip(outs, want, strict=True):
+            assert_same(got, w)
