@@ -11,6 +11,8 @@ from MNN.schema.record import Record
 _HALF_MAX = 65504.0
 _SMALL = 64
 """Constants of at most this many elements keep their digits in a model with fp16 weights."""
+_I32 = np.iinfo(np.int32)
+_FAR = 1 << 30
 _NARROW = (DType.BOOL, DType.I16, DType.U16)
 _WIDE = (DType.I64, DType.U64, DType.U32)
 
@@ -18,7 +20,7 @@ _WIDE = (DType.I64, DType.U64, DType.U32)
 def blob_of(array: np.ndarray, fp16: bool = False) -> Record:
     """The Blob of a constant; ``fp16`` stores large float ones as halves.
 
-    Wider integers are saturated to 32 bits; where that loses something, the exact numbers lie in ``int64s`` beside them
+    Wider integers are limited to 32 bits; where that loses something, the exact numbers lie in ``int64s`` beside them
     (bits of unsigned ones). Doubles are rounded, and lie in ``uint8s`` exactly. The reader needs the element type from
     the side notes to bring them back.
     """
@@ -26,11 +28,12 @@ def blob_of(array: np.ndarray, fp16: bool = False) -> Record:
     if dtype in _NARROW:
         return array_to_blob(array.astype(np.int32))
     if dtype in _WIDE:
-        limits = np.iinfo(np.int32)
-        narrow = np.clip(array, 0 if dtype is not DType.I64 else limits.min, limits.max).astype(np.int32)
+        # beyond 32 bits they mean "as far as possible"; less than the largest number, as sums must not overflow
+        fits = (array <= _I32.max) if dtype is not DType.I64 else (array <= _I32.max) & (array >= _I32.min)
+        narrow = np.where(fits, array, np.where(array > 0, _FAR, -_FAR)).astype(np.int32)
         blob = array_to_blob(narrow)
         if not np.array_equal(narrow.astype(array.dtype), array):
-            blob.int64s = array.reshape(-1).astype(np.uint64 if dtype is not DType.I64 else np.int64).view(np.int64)
+            blob.int64s = array.reshape(-1).astype(np.int64 if dtype is DType.I64 else np.uint64).view(np.int64)
         return blob
     if dtype is DType.F64:
         with np.errstate(over="ignore"):

@@ -21,6 +21,11 @@ from MNN.schema.weight_encode import encode_fp16, encode_quantized
 
 #: Attributes that only say which integer type a result has; the official engine has one.
 _NOTED = frozenset({"outputDataType"})
+#: Element types that the official engine does not compute with, and those it has instead.
+_OFFICIAL_TYPES = {
+    **dict.fromkeys(("DT_INT64", "DT_INT16", "DT_UINT16", "DT_UINT32", "DT_UINT64"), "DT_INT32"),
+    **dict.fromkeys(("DT_DOUBLE", "DT_HALF", "DT_BFLOAT16"), "DT_FLOAT"),
+}
 _FLOATS = (DType.F32, DType.F16, DType.BF16)
 
 
@@ -40,20 +45,27 @@ def native(node: Node, fp16: bool) -> Written | None:
         return None
     handler = _HANDLERS.get(node.op, _plain)
     try:
-        return handler(node, fp16)
+        written = handler(node, fp16)
     except FormatError:  # a value that the table cannot hold
         return None
+    if written is not None:
+        while written.inputs and written.inputs[-1] is None:
+            written.inputs.pop()
+        if None in written.inputs:  # an operand left out between others crashes the official engine
+            return None
+    return written
 
 
 def _attributes(node: Node, main: Record | None) -> dict[str, Any] | None:
     """Fills ``main``; returns attributes for the notes, or None when some would be lost."""
     known = operators()[node.op]
     attrs = {k: v for k, v in node.attrs.items() if v is not None}
+    noted = {k: v for k, v in attrs.items() if isinstance(v, str) and v in _OFFICIAL_TYPES}
+    attrs.update({k: _OFFICIAL_TYPES[v] for k, v in noted.items()})
     left = attrs if main is None else fill(main, attrs)
-    noted = {}
     for key, value in left.items():
         if key in _NOTED:
-            noted[key] = value
+            noted[key] = node.attrs[key]
         elif not _same(value, known.attributes.get(key)):
             return None
     return noted
@@ -79,7 +91,7 @@ def _plain(node: Node, fp16: bool) -> Written | None:
 
 
 #: Operators whose table says something only when it is not at its defaults.
-_OPTIONAL_TABLES = frozenset({"Shape", "Size", "BroadcastTo", "ScatterElements", "ScatterNd"})
+_OPTIONAL_TABLES = frozenset({"Shape", "Size", "BroadcastTo"})
 
 
 def _numbers(value: Value | None) -> np.ndarray | None:
@@ -240,8 +252,17 @@ def _inner_product(node: Node, fp16: bool) -> Written | None:
     return Written(Record("Op", type=node.op, main=main), [node.inputs[0]], {"operands": operands})
 
 
+def _scatter(node: Node, fp16: bool) -> Written | None:
+    """A reduction is named by a binary operation; -1 stands for none."""
+    kind = node.attrs.get("opType", "NONE")
+    attrs = {**node.attrs, "opType": -1 if kind == "NONE" else kind}
+    return _plain(Node(node.op, node.name, node.inputs, node.outputs, attrs), fp16)
+
+
 _HANDLERS: dict[str, Callable[[Node, bool], Written | None]] = {
     **dict.fromkeys((*CONVOLUTIONS, *DECONVOLUTIONS, "Convolution3D", "ConvTranspose3D"), _convolution),
     **dict.fromkeys(VECTOR_OPERANDS, _vectors),
     "InnerProduct": _inner_product,
+    "ScatterElements": _scatter,
+    "ScatterNd": _scatter,
 }

@@ -19,6 +19,7 @@ from MNN.frontends.mnn.attributes import flatten, unpack
 from MNN.frontends.mnn.foreign import after_node
 from MNN.frontends.mnn.operands import skipped_fields, stored
 from MNN.frontends.mnn.order import indexes, ordered
+from MNN.frontends.mnn.tables import SCATTERS
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.shape import Dim
@@ -31,6 +32,9 @@ from MNN.schema.record import Record
 
 ENGINE = "MNN-py"
 """``Extra.engine`` of operators that only this engine has."""
+ABSENT_INPUTS = "mnn-py/absent"
+"""Attribute of such operators: positions of operands left out (the official engine stumbles over gaps)."""
+_MAX_OPERANDS = 1 << 16
 _NESTING = 32
 _SHARED = 64
 """Subgraphs may be used again by several operators; all graphs together may have this many times the file's operators."""
@@ -240,6 +244,8 @@ class Scope:
         operands = self.operands(op, note)
         if operands:
             inputs = [*(inputs[:1] or [None]), *operands, *inputs[1:]]
+        if kind in SCATTERS and op.main is not None and not isinstance(attrs.setdefault("opType", "ADD"), str):
+            attrs["opType"] = "NONE"
         attrs.update(noted_attributes(note))
         self.add(side.written_for(kind, note), op.name or "", inputs, outputs, attrs)
 
@@ -288,6 +294,8 @@ class Scope:
                 self.make(index)
             return
         attrs = unpack(main.attr or [], lambda name: self.reader.subgraph(name, self.captured(name), True)[0])
+        for position in sorted(absent_positions(attrs.pop(ABSENT_INPUTS, []))):
+            inputs.insert(position, None)
         self.add(main.type, op.name or "", inputs, outputs, attrs)
 
     def captured(self, name: str) -> dict[int, Value]:
@@ -337,6 +345,13 @@ class Scope:
                 value = copy
             renamed.add(value)
             self.graph.outputs.append(value)
+
+
+def absent_positions(value: object) -> list[int]:
+    """Positions of the operands that an operator of ours was written without."""
+    if not isinstance(value, list) or not all(type(i) is int and 0 <= i < _MAX_OPERANDS for i in value):
+        raise FormatError(f"Extra: {ABSENT_INPUTS} is no list of positions")
+    return value
 
 
 def noted_attributes(note: Mapping[str, Any]) -> dict[str, object]:

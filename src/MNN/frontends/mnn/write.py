@@ -21,7 +21,7 @@ from MNN.frontends.mnn.constants import blob_of
 from MNN.frontends.mnn.formats import Formats
 from MNN.frontends.mnn.legal import legalized
 from MNN.frontends.mnn.native import native
-from MNN.frontends.mnn.read import ENGINE
+from MNN.frontends.mnn.read import ABSENT_INPUTS, ENGINE
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.schema.offload import write_model
@@ -276,10 +276,11 @@ class _GraphWriter:
 
         for value in captured(node):
             self.use(value)
-        attrs = pack(node.attrs, store)
+        gaps = [i for i, v in enumerate(node.inputs) if v is None]
+        attrs = pack({**node.attrs, ABSENT_INPUTS: gaps} if gaps else node.attrs, store)
         main = Record("Extra", type=node.op, engine=ENGINE, attr=attrs)
         op = Record("Op", type="Extra", main=main)
-        self.append(op, node, [self.use(v) for v in node.inputs], node.outputs, {})
+        self.append(op, node, [self.use(v) for v in node.inputs if v is not None], node.outputs, {})
 
     def branch(self, node: Node) -> bool:
         """An If in the official form: the branches' outer values are inputs."""
