@@ -78,8 +78,8 @@ def error_of(found: np.ndarray, wanted: np.ndarray) -> float:
     odd = ~(np.isfinite(a) & np.isfinite(b))
     if odd.any() and not np.array_equal(a[odd], b[odd], equal_nan=True):
         return float("inf")
-    difference = np.abs(np.where(odd, 0.0, a - np.where(odd, a, b)))
-    scale = float(np.abs(np.where(odd, 0.0, b)).max())
+    a, b = np.where(odd, 0.0, a), np.where(odd, 0.0, b)
+    difference, scale = np.abs(a - b), float(np.abs(b).max())
     return float(difference.max()) / scale if scale else float(difference.max())
 
 
@@ -114,4 +114,4 @@ def _onnxruntime(path: Path, feeds: Arrays, names: list[str]) -> dict[str, np.nd
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return dict(zip(wanted, session.run(wanted, dict(feeds)), strict=True))
+    return dict(zip(wanted, session.run(wanted, {k: np.asarray(v) for k, v in feeds.items()}), strict=True))

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import onnxruntime
 
+from MNN.frontends import load_graph
+from MNN.runtime.session import Session
 from tests.models.task import Feeds, Outputs, Run
 
 Runner = Callable[[Path], Run]
@@ -32,10 +34,17 @@ def plain_onnxruntime_runner(path: Path) -> Run:
     return onnxruntime_runner(path, optimise=False)
 
 
+def mnn_runner(path: Path) -> Run:
+    """This engine on the file as it is."""
+    session = Session(load_graph(path))
+    return lambda feeds: session.run(dict(feeds))
+
+
 # Every engine here is put to all task checks and compared with ONNX Runtime. The second entry is the control: the same
 # engine with a different order of computation must pass, or the tolerances are wrong.
 RUNNERS: dict[str, Runner] = {
     "onnxruntime": onnxruntime_runner,
     "onnxruntime-plain": plain_onnxruntime_runner,
+    "mnn": mnn_runner,
 }
 REFERENCE = "onnxruntime"

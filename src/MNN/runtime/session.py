@@ -15,6 +15,10 @@ from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor, Plan
 
 
+UNNAMED = "?"
+"""A size that is open and has no name: two of them need not agree."""
+
+
 @dataclass(frozen=True)
 class TensorInfo:
     """What a model says of an input or output; symbolic sizes are names, ``shape`` is None when unknown."""
@@ -91,7 +95,7 @@ class Session:
             return
         fits = len(info.shape) == array.ndim
         for want, have in zip(info.shape, array.shape, strict=False):
-            if isinstance(want, str):
+            if isinstance(want, str) and want != UNNAMED:
                 size, other = symbols.setdefault(want, (have, info.name))
                 if size != have:
                     raise ShapeError(
