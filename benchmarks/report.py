@@ -23,7 +23,7 @@ FEATURES_ARM = ("asimd", "asimdhp", "asimddp", "sve", "i8mm", "bf16")
 
 @dataclass(frozen=True)
 class Row:
-    """One engine on one model; times are ``None`` where ``note`` says why. ``spread``: worst round's best / best of all."""
+    """One engine on one model; times are None where ``note`` says why. ``spread``: worst round's best / best of all."""
 
     model: str
     engine: str

@@ -54,17 +54,41 @@ def _official(model: Model, scratch: Path, work: Path) -> list[Path]:
 
 
 def _ncnn(model: Model, scratch: Path, work: Path) -> list[Path]:
-    """pnnx works beside its input, so it gets a link to the model in a folder of its own."""
-    source = scratch / "model.onnx"
-    source.symlink_to(model.path.resolve())
+    """By pnnx: from TorchScript, which it knows best, where we have that; else, or where that fails, from ONNX."""
+    reasons = []
+    for make_source in (_torchscript, _onnx_link) if model.architecture else (_onnx_link,):
+        folder = scratch / make_source.__name__
+        folder.mkdir()  # pnnx writes beside its input
+        try:
+            return _pnnx(make_source(model, folder, work), model, folder, work)
+        except UnavailableError as reason:
+            reasons.append(str(reason))
+    raise UnavailableError("; ".join(reasons))
+
+
+def _torchscript(model: Model, folder: Path, work: Path) -> Path:
+    target = folder / "model.pt"
+    python = str(interpreter(work, "converters"))
+    _run([python, "-m", "benchmarks.peers.trace_torch", str(model.architecture), str(target)], "torch", folder)
+    return target
+
+
+def _onnx_link(model: Model, folder: Path, work: Path) -> Path:
+    target = folder / "model.onnx"
+    target.symlink_to(model.path.resolve())
+    return target
+
+
+def _pnnx(source: Path, model: Model, folder: Path, work: Path) -> list[Path]:
     pnnx = interpreter(work, "converters").with_name("pnnx")
     command = [str(pnnx), str(source), f"inputshape={_pnnx_shapes(model.feeds)}", "fp16=0", "optlevel=2"]
-    _run(command, "pnnx", scratch, scratch)
-    parameters = _require(scratch / "model.ncnn.param", "pnnx").read_text(encoding="utf-8").splitlines()
-    unknown = sorted({line.split()[0] for line in parameters[2:] if "." in line.split()[0]})
+    _run(command, "pnnx", folder, folder)
+    parameters = _require(folder / "model.ncnn.param", "pnnx")
+    lines = parameters.read_text(encoding="utf-8").splitlines()
+    unknown = sorted({line.split()[0] for line in lines[2:] if "." in line.split()[0]})
     if unknown:  # pnnx succeeds but leaves operators that ncnn does not have
-        raise UnavailableError(f"pnnx leaves operators that ncnn lacks: {', '.join(unknown)}")
-    return [_require(scratch / "model.ncnn.param", "pnnx"), _require(scratch / "model.ncnn.bin", "pnnx")]
+        raise UnavailableError(f"pnnx leaves operators of {source.suffix} that ncnn lacks: {', '.join(unknown)}")
+    return [parameters, _require(folder / "model.ncnn.bin", "pnnx")]
 
 
 def _pnnx_shapes(feeds: Mapping[str, Array]) -> str:

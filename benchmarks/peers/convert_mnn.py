@@ -1,4 +1,4 @@
-"""The official MNN converter, in the peers' environment: ``python -m benchmarks.peers.convert_mnn SRC.onnx DST.mnn``."""
+"""The official MNN converter, run in the peers' environment: ``-m benchmarks.peers.convert_mnn SRC.onnx DST.mnn``."""
 
 from __future__ import annotations
 

@@ -21,6 +21,8 @@ import numpy as np
 
 from .interface import Engine, UnavailableError
 
+MEMORY_LIMIT = 16 << 30  # bytes of address space
+
 
 class Worker:
     def __init__(self, module: str) -> None:
@@ -84,15 +86,19 @@ def _peak_mb() -> float:
     return 0.0
 
 
-def _die_with_parent() -> None:
-    """Have Linux end this process with its driver: a stopped process would not notice the end of its input."""
+def _confine() -> None:
+    """Have Linux end this process with its driver (a stopped process would not notice the end of its input), and refuse
+    it memory beyond ``MEMORY_LIMIT`` (an engine that goes astray must not take the machine with it)."""
     if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
         set_parent_death_signal = 1  # PR_SET_PDEATHSIG
         ctypes.CDLL(None).prctl(set_parent_death_signal, int(signal.SIGKILL))
 
 
 def main() -> None:
-    _die_with_parent()
+    _confine()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     worker = Worker(sys.argv[1])
