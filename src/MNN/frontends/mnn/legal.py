@@ -173,6 +173,40 @@ def _recurrent(node: Node) -> list[Node] | None:
     return [*nodes, Node(kind, node.name, operands, node.outputs, {"outputCount": hidden})]
 
 
+def _gather(node: Node) -> list[Node] | None:
+    """Negative constant indices count from the end; the official engine wants them from the start."""
+    x, index = (node.inputs + [None, None])[:2]
+    axis_value = node.inputs[2] if len(node.inputs) > 2 else None
+    if x is None or index is None or index.data is None or (axis_value is not None and axis_value.data is None):
+        return None
+    numbers = index.array()
+    axis = int(axis_value.array().reshape(-1)[0]) if axis_value is not None else int(str(node.attrs.get("axis", 0)))
+    if not numbers.size or int(numbers.min()) >= 0:
+        return None
+    rank = len(x.shape) if x.shape is not None else None
+    at = axis + rank if axis < 0 and rank is not None else axis
+    size = x.shape[at] if x.shape is not None and rank is not None and 0 <= at < rank else None
+    stem = f"{node.outputs[0].name}/index"
+    if isinstance(size, int):
+        data = np.where(numbers < 0, numbers + size, numbers).astype(numbers.dtype)
+        fixed = Value(stem, index.dtype, data.shape, data)
+        return [Node(node.op, node.name, [x, fixed, *node.inputs[2:]], node.outputs, node.attrs)]
+    if at < 0 or index.dtype is not DType.I64:
+        return None
+    fixed = Value(stem, DType.I64)
+    sizes, along, moved, wrapped = (Value(f"{stem}/{n}", DType.I64) for n in ("shape", "size", "moved", "wrapped"))
+    first = Value(f"{stem}/axis", DType.I64, (1,), np.array([at], np.int64))
+    zero = Value(f"{stem}/zero", DType.I64, (), np.array(0, np.int64))
+    return [
+        Node("Shape", sizes.name, [x], [sizes], {"outputDataType": "DT_INT64"}),
+        Node("GatherV2", along.name, [sizes, first, zero], [along], {}),
+        Node("BinaryOp", moved.name, [index, along], [moved], {"opType": "ADD"}),
+        Node("BinaryOp", wrapped.name, [moved, along], [wrapped], {"opType": "FLOORMOD"}),
+        Node("Squeeze" if numbers.ndim == 0 else "Identity", stem, [wrapped], [fixed], {}),
+        Node(node.op, node.name, [x, fixed, *node.inputs[2:]], node.outputs, node.attrs),
+    ]
+
+
 def _unary(kind: str) -> Callable[[Node], list[Node] | None]:
     return lambda node: [Node("UnaryOp", node.name, node.inputs, node.outputs, {"opType": kind})]
 
@@ -187,6 +221,8 @@ _RULES: dict[str, Callable[[Node], list[Node] | None]] = {
     "GroupNorm": _group_norm,
     "AbsVal": _unary("ABS"),
     "Bnll": _unary("BNLL"),
+    "Gather": _gather,
+    "GatherV2": _gather,
     "OnnxLSTM": _recurrent,
     "OnnxRNN": _recurrent,
 }
