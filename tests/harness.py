@@ -79,7 +79,9 @@ class ReferenceBuilder(Builder):
             assert len(outputs) >= len([v for v in node.outputs if v]), f"{self.where}: {len(outputs)} outputs"
             self._done[key] = outputs
         self.where = outer
-        self.env.update(zip(node.outputs, self._done[key], strict=False))
+        for value, tensor in zip(node.outputs, self._done[key], strict=False):
+            self.env[value] = tensor
+            check_hint(value, tensor)
 
     def _lower(self, op: object, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor]:
         if not isinstance(op, EagerOperator):
@@ -143,6 +145,17 @@ def _result(b: ReferenceBuilder, tensor: Tensor) -> object:
     if items is not None:
         return [_result(b, t) for t in items]
     return None if getattr(tensor, "absent", False) else b.number(tensor)
+
+
+def check_hint(value: Value, tensor: Tensor) -> None:
+    """What the graph says about a value must agree with what comes out."""
+    if getattr(tensor, "items", None) is not None or getattr(tensor, "absent", False):
+        return
+    assert value.dtype in (None, tensor.dtype), f"{value} is {tensor}"
+    if value.shape is not None:
+        assert len(value.shape) == tensor.rank, (value, tensor)
+        known = [(a, z) for a, z in zip(value.shape, tensor.shape, strict=True) if not isinstance(a, str)]
+        assert all(a == z for a, z in known), (value, tensor)
 
 
 RUNNERS: dict[str, Runner] = {"reference": run_reference}

@@ -10,11 +10,15 @@ from onnx import GraphProto
 
 from MNN.errors import FormatError
 from MNN.frontends.onnx.support import Report
+from MNN.frontends.onnx.types import merge
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.shape import Shape, static
+from MNN.ops.hints import Hints
 from MNN.schema.external import ExternalSource
+
+_MAKES_LISTS = {"SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SplitToSequence"}
 
 
 @dataclass
@@ -25,6 +29,11 @@ class ModelInfo:
     external: ExternalSource | None = None
     taken: set[str] = field(default_factory=set)
     report: Report = field(default_factory=Report)
+    hints: Hints = field(default_factory=Hints)
+    packed: set[str] = field(default_factory=set)
+    """Initializers of 2 or 4 bits an element, held in 8; their declared type has no DType."""
+    lists: set[Value] = field(default_factory=set)
+    """Values that are sequences."""
     convert_graph: Callable[[GraphProto, Context | None], Graph] | None = None
 
 
@@ -51,7 +60,10 @@ class Context:
         """Appends a node and returns its outputs. Attributes that are None are left out."""
         made = [Value(self.unique(f"{self._base}/{op}")) for _ in range(outputs)]
         kept = {key: value for key, value in attrs.items() if value is not None}
-        self.graph.nodes.append(Node(op, "", list(inputs), made, kept))
+        node = Node(op, "", list(inputs), made, kept)
+        self.graph.nodes.append(node)
+        self.model.hints.annotate(node)
+        self._track_lists(node)
         self._fresh.update(dict.fromkeys(made))
         return made
 
@@ -80,6 +92,15 @@ class Context:
         """The graph of a subgraph attribute; it sees the names of this one."""
         assert self.model.convert_graph is not None
         return self.model.convert_graph(proto, self)
+
+    def _track_lists(self, node: Node) -> None:
+        passing = node.op == "Identity" and any(v in self.model.lists for v in node.inputs)
+        if passing or node.op in _MAKES_LISTS:
+            self.model.lists.update(node.outputs)
+            item = node.inputs[1] if node.op == "SequenceInsert" and len(node.inputs) > 1 else None
+            source = item or next((v for v in node.inputs if v is not None), None)
+            for out in node.outputs:
+                out.dtype = out.dtype or (source.dtype if source is not None else None)
 
     def unique(self, stem: str) -> str:
         """A name that no value of the model has."""
@@ -113,7 +134,7 @@ class Context:
         return None if data is None else [int(v) for v in data.reshape(-1)]
 
     def dtype(self, value: Value) -> DType | None:
-        """The element type when shape inference or the model tells it."""
+        """The element type when it follows from the inputs or the model tells it."""
         return value.dtype
 
     def rank(self, value: Value) -> int | None:
@@ -125,12 +146,12 @@ class Context:
         return static(value.shape)
 
     def output_rank(self, name: str) -> int | None:
-        """The inferred rank of a named tensor of the ONNX model (such as an output of the node being converted)."""
+        """The rank that the model declares for a named tensor (such as an output of the node being converted)."""
         shape = self.hint(name)[1]
         return None if shape is None else len(shape)
 
     def hint(self, name: str) -> tuple[DType | None, Shape | None]:
-        """Element type and shape that the model or shape inference gives a name; None where unknown."""
+        """Element type and shape that the model declares for a name; None where unknown."""
         return self._hints.get(name, (None, None))
 
     def add_hint(self, name: str, dtype: DType | None, shape: Shape | None) -> None:
@@ -156,10 +177,12 @@ class Context:
                 value = self.op("Identity", value)
             self._fresh.pop(value, None)
             self.model.taken.discard(value.name)
-            value.name = name
+            old, value.name = value.name, name
             dtype, shape = self.hint(name)
             value.dtype = value.dtype or dtype
-            value.shape = value.shape if value.is_const or shape is None else shape
+            if value.shape is not None:  # sizes named after a helper are named after the tensor now
+                value.shape = tuple(f"{name}.{i}" if d == f"{old}.{i}" else d for i, d in enumerate(value.shape))
+            value.shape = value.shape if value.is_const else merge(value.shape, shape, name)
             self.scope[name] = value
 
     def finish(self, start: int, base: str) -> None:

@@ -1,12 +1,13 @@
 """Replaces calls of functions by their bodies: functions kept in the model, and those of the ONNX standard.
 
-Many standard operators are defined by a function; one that has no handler here is expanded, so it works all the same.
+Many standard operators are defined by a function; one that has no handler here is expanded when its inputs' types are
+known, so it works all the same.
 Nodes that come out of a body carry the opset the body was written for in their metadata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
 
@@ -68,9 +69,6 @@ class Expander:
         self, node: NodeProto, functions: Mapping[Key, FunctionProto], active: tuple[Key, ...]
     ) -> Iterable[NodeProto]:
         key = (node.domain, node.op_type, node.overload)
-        self._count += 1
-        if self._count > MAX_NODES:
-            raise FormatError(f"{label(node)}: expanding functions leads to more than {MAX_NODES} nodes")
         if key not in functions:
             for attribute in node.attribute:
                 for sub in subgraphs(attribute):
@@ -80,41 +78,6 @@ class Expander:
             raise FormatError(f"{label(node)}: function '{node.domain}.{node.op_type}' calls itself")
         body = self.body(node, functions[key])
         return [n for inner in body for n in self._local_node(inner, functions, (*active, key))]
-
-    # -- functions of the standard ------------------------------------------------------------------------------------
-
-    def expand_standard(
-        self,
-        graph: GraphProto,
-        opsets: Mapping[str, int],
-        types: Mapping[str, TypeProto],
-        wanted: Callable[[str, str, int], bool],
-    ) -> bool:
-        """Expands operators for which ``wanted(op, domain, opset)`` holds and that ONNX defines by a function.
-
-        ``types`` are the inferred types by tensor name. Returns whether anything changed.
-        """
-        changed = False
-        nodes: list[NodeProto] = []
-        for node in graph.node:
-            for attribute in node.attribute:
-                for sub in subgraphs(attribute):
-                    changed |= self.expand_standard(sub, opsets, types, wanted)
-            opset = node_opset(node, opsets)
-            function = None
-            if wanted(node.op_type, node.domain, opset):
-                function = standard_function(node, opset, types)
-            if function is None:
-                nodes.append(node)
-                continue
-            changed = True
-            nodes += self.body(node, function, opset)
-            self._count += len(function.node)
-            if self._count > MAX_NODES:
-                raise FormatError(f"{label(node)}: expanding functions leads to more than {MAX_NODES} nodes")
-        if changed:
-            _set_nodes(graph, nodes)
-        return changed
 
     # -- one call -----------------------------------------------------------------------------------------------------
 
@@ -144,6 +107,9 @@ class Expander:
         opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import}
         if opset and not opsets:
             opsets = {"": opset}
+        self._count += len(function.node)
+        if self._count > MAX_NODES:
+            raise FormatError(f"{label(node)}: expanding functions leads to more than {MAX_NODES} nodes")
         body = [self._rename(inner, names, stem, attributes, opsets) for inner in function.node]
         return body + extra
 
@@ -200,8 +166,11 @@ class Expander:
             value.name = names.get(value.name, value.name)
 
 
-def standard_function(node: NodeProto, opset: int, types: Mapping[str, TypeProto]) -> FunctionProto | None:
-    """The body of an operator that ONNX defines by a function; None when it has none (or none for these types)."""
+def standard_function(node: NodeProto, opset: int, types: Sequence[TypeProto | None]) -> FunctionProto | None:
+    """The body of an operator that ONNX defines by a function; None when it has none (or none for these types).
+
+    ``types`` are those of the inputs, None where unknown; an input that is left out has an empty type.
+    """
     schema = schema_of(node.op_type, "" if node.domain == "ai.onnx" else node.domain, opset)
     if schema is None:
         return None
@@ -209,8 +178,8 @@ def standard_function(node: NodeProto, opset: int, types: Mapping[str, TypeProto
     if fitting:
         return FunctionProto.FromString(schema.get_function_with_opset_version(max(fitting)))
     fitting = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
-    known = [types.get(name, TypeProto()) if name else TypeProto() for name in node.input]
-    if not fitting or any(name and name not in types for name in node.input):
+    known = [t for t in types if t is not None]
+    if not fitting or len(known) != len(types):
         return None
     text = schema.get_context_dependent_function_with_opset_version(
         max(fitting), node.SerializeToString(), [t.SerializeToString() for t in known]

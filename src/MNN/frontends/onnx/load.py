@@ -1,23 +1,27 @@
-"""From an ONNX file to a graph: parse, verify, expand functions, infer types, convert every node."""
+"""From an ONNX file to a graph: parse, verify, expand functions, convert every node.
+
+onnx's own checker and shape inference are not used: they are native code that malformed models can crash.
+"""
 
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto, TypeProto
 
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.frontends.onnx.context import Context, ModelInfo
-from MNN.frontends.onnx.functions import Expander, clear_opset_marks, node_opset
-from MNN.frontends.onnx.infer import all_types, describe, infer, skeleton, value_infos
+from MNN.frontends.onnx.functions import Expander, clear_opset_marks, node_opset, standard_function
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import canonical_domain, find
-from MNN.frontends.onnx.tensors import DTYPES, array_of, type_name
-from MNN.frontends.onnx.verify import subgraphs, verify_graph, verify_node
+from MNN.frontends.onnx.tensors import DTYPES, PACKED, array_of, type_name
+from MNN.frontends.onnx.types import describe, skeleton, type_proto, value_infos
+from MNN.frontends.onnx.verify import subgraphs, verify_graph, verify_node, verify_text
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.schema.external import ExternalSource
@@ -37,14 +41,16 @@ def load(source: str | os.PathLike[str] | bytes | ModelProto) -> Graph:
     :class:`~MNN.frontends.onnx.support.UnsupportedModelError`, which lists everything the engine cannot do.
     """
     model, external = _read(source)
+    verify_text(model)
     opsets = _opsets(model)
     if not model.HasField("graph"):
         raise FormatError("the file holds no graph; is it an ONNX model?")
     verify_graph(model.graph)
     info = ModelInfo(opsets, external, taken=_names(model))
     arrays = _initializers(model.graph, info)
-    proto = _prepare(skeleton(model, arrays), info)
-    return _Loader(info, arrays).convert_model(model, proto)
+    expander = Expander(partial(_unique, info.taken))
+    proto = _prepare(skeleton(model), info, expander)
+    return _Loader(info, arrays, expander).convert_model(model, proto)
 
 
 def _read(source: str | os.PathLike[str] | bytes | ModelProto) -> tuple[ModelProto, ExternalSource | None]:
@@ -87,6 +93,15 @@ def _opsets(model: ModelProto) -> dict[str, int]:
     return opsets
 
 
+def _unique(taken: set[str], stem: str) -> str:
+    name, count = stem, 1
+    while name in taken:
+        count += 1
+        name = f"{stem}_{count}"
+    taken.add(name)
+    return name
+
+
 def _names(model: ModelProto) -> set[str]:
     """Every tensor and node name of the model."""
     names: set[str] = set()
@@ -103,46 +118,31 @@ def _names(model: ModelProto) -> set[str]:
     return names
 
 
-def _initializers(graph: GraphProto, info: ModelInfo) -> dict[str, np.ndarray]:
-    """Constants by name; those of unsupported types are reported and left out."""
-    arrays: dict[str, np.ndarray] = {}
+def _initializers(graph: GraphProto, info: ModelInfo) -> dict[str, np.ndarray | None]:
+    """Constants by name; those of unsupported types are reported and None."""
+    arrays: dict[str, np.ndarray | None] = {}
     for tensor in graph.initializer:
+        arrays[tensor.name] = None
+        if tensor.data_type in PACKED:
+            info.packed.add(tensor.name)
         try:
             arrays[tensor.name] = array_of(tensor, info.external, f"initializer '{tensor.name}'")
         except UnsupportedError as error:
             info.report.form(tensor.name, "initializer", "", info.opsets.get("", 0), error)
     for sparse in graph.sparse_initializer:
+        arrays[sparse.values.name] = None
         reason = UnsupportedError(f"sparse initializer '{sparse.values.name}': store it as a dense tensor")
         info.report.form(sparse.values.name, "initializer", "", info.opsets.get("", 0), reason)
     return arrays
 
 
-def _prepare(model: ModelProto, info: ModelInfo) -> GraphProto:
-    """Functions expanded, types inferred."""
-
-    def unique(stem: str) -> str:
-        name, count = stem, 1
-        while name in info.taken:
-            count += 1
-            name = f"{stem}_{count}"
-        info.taken.add(name)
-        return name
-
-    def wanted(op: str, domain: str, opset: int) -> bool:
-        return find(op, domain, opset) is None
-
+def _prepare(model: ModelProto, info: ModelInfo, expander: Expander) -> GraphProto:
+    """The graph with the model's own functions expanded, every node checked against its schema."""
     clear_opset_marks(model.graph)
-    expander = Expander(unique)
     if model.functions:
         expander.expand_local(model)
         del model.functions[:]
-        verify_graph(model.graph)
     _verify_nodes(model.graph, info)
-    model = infer(model)
-    for _ in range(MAX_EXPANSIONS):
-        if not expander.expand_standard(model.graph, info.opsets, all_types(model.graph), wanted):
-            break
-        model = infer(model)
     return model.graph
 
 
@@ -160,13 +160,15 @@ def _verify_nodes(graph: GraphProto, info: ModelInfo) -> None:
 class _Loader:
     """Converts graphs of one model."""
 
-    def __init__(self, info: ModelInfo, arrays: dict[str, np.ndarray]) -> None:
+    def __init__(self, info: ModelInfo, arrays: dict[str, np.ndarray | None], expander: Expander) -> None:
         self.info = info
         self.arrays = arrays
+        self._expander = expander
+        self._depth = 0
+        self._declared: dict[Value, TypeProto] = {}
         info.convert_graph = self.convert_graph
 
     def convert_model(self, model: ModelProto, proto: GraphProto) -> Graph:
-        self._list_unknown(proto)
         graph = self.convert_graph(proto, None)
         self.info.report.raise_if_any()
         kinds = {v.name: str(v.type.WhichOneof("value")) for v in (*proto.input, *proto.output)}
@@ -178,15 +180,6 @@ class _Loader:
             "kinds": {name: kind.removesuffix("_type") for name, kind in kinds.items() if kind in _KINDS},
         }
         return graph
-
-    def _list_unknown(self, graph: GraphProto) -> None:
-        for node in graph.node:
-            opset = node_opset(node, self.info.opsets)
-            if find(node.op_type, node.domain, opset) is None:
-                self.info.report.unknown_operator(_base(node), node.op_type, node.domain, opset)
-            for attribute in node.attribute:
-                for sub in subgraphs(attribute):
-                    self._list_unknown(sub)
 
     def convert_graph(self, proto: GraphProto, parent: Context | None) -> Graph:
         graph = Graph(name=proto.name)
@@ -204,6 +197,8 @@ class _Loader:
                 self.info.report.form(value.name, "input", "", self.info.opsets.get("", 0), error)
             ctx.scope[value.name] = made
             graph.inputs.append(made)
+            if value.type.WhichOneof("value") not in (None, "tensor_type"):
+                self._declared[made] = value.type
         for node in proto.node:
             self._convert_node(ctx, node)
         for value in proto.output:
@@ -216,10 +211,12 @@ class _Loader:
     def _constants(self, ctx: Context, proto: GraphProto, parent: Context | None) -> None:
         arrays = self.arrays if parent is None else _initializers(proto, self.info)
         for name, array in arrays.items():
-            ctx.scope[name] = Value(name, DType.of(array), tuple(array.shape), array)
-        unsupported = [t for t in proto.initializer if t.name not in arrays]
-        for tensor in unsupported:
-            ctx.scope[tensor.name] = Value(tensor.name)
+            if array is None:
+                ctx.scope[name] = Value(name)
+            else:
+                ctx.scope[name] = Value(name, DType.of(array), tuple(array.shape), array)
+                if name in self.info.packed:
+                    ctx.add_hint(name, None, tuple(array.shape))
 
     def _convert_node(self, ctx: Context, proto: NodeProto) -> None:
         opset = node_opset(proto, self.info.opsets)
@@ -230,26 +227,43 @@ class _Loader:
             if name and value is None:
                 raise FormatError(f"{node.where}: nothing makes its input '{name}'")
         entry = find(proto.op_type, proto.domain, opset)
+        if entry is None:
+            self._convert_body(ctx, proto, opset, inputs)
+            return
         start = ctx.begin(base, opset)
         try:
-            if entry is None:  # listed already
-                raise _Skip
             result = entry.handler(ctx, node)
             unread = node.unread()
             if unread:
                 raise node.unsupported(f"attribute '{unread[0]}'", "remove it or export the model another way")
             ctx.bind(node.outputs, [result] if isinstance(result, Value) else list(result), node.where)
-        except (UnsupportedError, _Skip) as error:
-            if isinstance(error, UnsupportedError):
-                self.info.report.form(base, proto.op_type, proto.domain, opset, error)
-            for name in node.outputs:
-                if name:
-                    ctx.scope[name] = Value(name, *ctx.hint(name))
+        except UnsupportedError as error:
+            self.info.report.form(base, proto.op_type, proto.domain, opset, error)
+            self._leave_open(ctx, proto)
         ctx.finish(start, base)
 
+    def _convert_body(self, ctx: Context, proto: NodeProto, opset: int, inputs: list[Value | None]) -> None:
+        """An operator without a handler: the nodes of the function that defines it, or a line in the report."""
+        types = [TypeProto() if v is None else self._type(ctx, v) for v in inputs]
+        function = standard_function(proto, opset, types) if self._depth < MAX_EXPANSIONS else None
+        if function is None:
+            self.info.report.unknown_operator(_base(proto), proto.op_type, proto.domain, opset)
+            self._leave_open(ctx, proto)
+            return
+        self._depth += 1
+        for node in self._expander.body(proto, function, opset):
+            self._convert_node(ctx, node)
+        self._depth -= 1
 
-class _Skip(Exception):  # noqa: N818 - control flow
-    pass
+    def _type(self, ctx: Context, value: Value) -> TypeProto | None:
+        return self._declared.get(value) or type_proto(value, value in self.info.lists)
+
+    @staticmethod
+    def _leave_open(ctx: Context, proto: NodeProto) -> None:
+        """Stands in for the outputs of a node that cannot be converted, so that the rest is looked at too."""
+        for name in proto.output:
+            if name:
+                ctx.scope[name] = Value(name, *ctx.hint(name))
 
 
 _KINDS = ("sequence_type", "optional_type")

@@ -27,7 +27,7 @@ DTYPES: dict[int, DType] = {
     TensorProto.UINT64: DType.U64,
     TensorProto.BFLOAT16: DType.BF16,
 }
-_PACKED: dict[int, tuple[int, bool]] = {
+PACKED: dict[int, tuple[int, bool]] = {
     TensorProto.INT4: (4, True),
     TensorProto.UINT4: (4, False),
     getattr(TensorProto, "INT2", -1): (2, True),
@@ -65,7 +65,7 @@ def array_of(tensor: TensorProto, external: ExternalSource | None, where: str) -
     if tensor.HasField("segment"):
         raise UnsupportedError(f"{where}: segmented tensors are not supported; save the model with a newer exporter")
     count = elements(dims)
-    if code in _PACKED:
+    if code in PACKED:
         return _unpack(tensor, external, dims, count, where)
     dtype = dtype_of(code, where)
     if dtype is DType.STR:
@@ -122,7 +122,7 @@ def _strings(tensor: TensorProto, dims: tuple[int, ...], count: int, where: str)
 def _unpack(
     tensor: TensorProto, external: ExternalSource | None, dims: tuple[int, ...], count: int, where: str
 ) -> np.ndarray:
-    bits, signed = _PACKED[tensor.data_type]
+    bits, signed = PACKED[tensor.data_type]
     per_byte = 8 // bits
     size = -(-count // per_byte)
     if tensor.data_location == TensorProto.EXTERNAL:

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from functools import lru_cache
 
 import onnx
-from onnx import AttributeProto, GraphProto, NodeProto
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 from MNN.errors import FormatError
 
+_TENSOR_TEXT = [TensorProto.DESCRIPTOR.fields_by_name[name] for name in ("name", "external_data")]
 MAX_DEPTH = 32
 """Deepest nesting of subgraphs; protobuf itself stops at about 100 messages."""
+
+
+def verify_text(message: Message, where: str = "model") -> None:
+    """Raises :class:`FormatError` for strings that are not UTF-8; protobuf hands those out as bytes."""
+    fields = _TENSOR_TEXT if isinstance(message, TensorProto) else None  # listing its fields would copy the numbers
+    for field, value in message.ListFields() if fields is None else [(f, getattr(message, f.name)) for f in fields]:
+        many = isinstance(value, Iterable) and not isinstance(value, str | bytes | Message)
+        if field.type == FieldDescriptor.TYPE_STRING:
+            for text in value if many else (value,):
+                if not isinstance(text, str):
+                    raise FormatError(f"{where}: {field.full_name} is not UTF-8 text: {text[:80]!r}")
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            for inner in value if many else (value,):
+                verify_text(inner, where)
 
 
 def verify_graph(graph: GraphProto, outer: frozenset[str] = frozenset(), depth: int = 0) -> None:
@@ -142,6 +160,11 @@ def verify_node(node: NodeProto, opset: int) -> None:
     ):
         if not least <= found <= most:
             raise FormatError(f"{label(node)}: {found} {what}, opset {opset} expects {least} to {most}")
+    for i, formal in enumerate(schema.inputs):
+        if formal.option == onnx.defs.OpSchema.FormalParameterOption.Single and not (
+            i < len(node.input) and node.input[i]
+        ):
+            raise FormatError(f"{label(node)}: input {i} ({formal.name}) is missing")
     for attribute in node.attribute:
         known = schema.attributes.get(attribute.name)
         if known is not None and int(known.type.value) != attribute.type:

@@ -1,0 +1,226 @@
+"""Element types and shapes of a graph's values as far as they follow without running.
+
+These are hints for front ends and passes: sizes may be names, and what does not follow stays unknown. What decides is
+always the lowering with real sizes. Unlike general shape inference this never computes with the sizes a model claims.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Node, Value
+
+_log = logging.getLogger(__name__)
+Size = int | str | None
+"""A size, its name, or None for unknown."""
+Sizes = tuple[Size, ...]
+Hint = tuple[DType | None, "Sizes | None"]
+Rule = Callable[["Hints", Node], "list[Hint]"]
+SMALL = 64
+"""Integer tensors up to this many elements are followed: shapes are computed from them."""
+RULES: dict[str, Rule] = {}
+
+
+def rule(*ops: str) -> Callable[[Rule], Rule]:
+    """Enters the rule of one or more operators."""
+
+    def add(fn: Rule) -> Rule:
+        for op in ops:
+            RULES[op] = fn
+        return fn
+
+    return add
+
+
+class Hints:
+    """Annotates nodes in order. ``numbers`` holds small integer tensors, with names where sizes have them."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Value, list[Size]] = {}
+
+    def annotate(self, node: Node) -> None:
+        """Sets dtype and shape of the node's outputs where they are unknown."""
+        from MNN.ops import hints_shapes, hints_windows  # they enter their rules
+
+        del hints_shapes, hints_windows
+        found: list[Hint] = []
+        if node.op in RULES:
+            try:
+                found = RULES[node.op](self, node)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                # a malformed node has no hint; lowering will say what is wrong with it
+                _log.debug("no hint for %s: %s", node, error)
+        for value, (dtype, shape) in zip(node.outputs, found, strict=False):
+            value.dtype = value.dtype or dtype
+            if value.shape is None and shape is not None:
+                value.shape = tuple(f"{value.name}.{i}" if d is None else d for i, d in enumerate(shape))
+
+    def ints(self, value: Value | None) -> list[Size] | None:
+        """The numbers of a small integer tensor, flat, as far as they are known."""
+        if value is None:
+            return None
+        if value.is_const and value.data is not None:
+            data = value.array()
+            return [int(v) for v in data.reshape(-1)] if data.size <= SMALL and data.dtype.kind in "iub" else None
+        return self.numbers.get(value)
+
+    def known_ints(self, value: Value | None) -> list[int] | None:
+        """Like :meth:`ints`, only when all are numbers."""
+        found = self.ints(value)
+        return (
+            None
+            if found is None or not all(isinstance(v, int) for v in found)
+            else [int(v) for v in found if v is not None]
+        )
+
+
+def annotate(graph: Graph) -> None:
+    """Annotates every node of a graph (subgraphs after their node's inputs)."""
+    hints = Hints()
+    for node in graph.nodes:
+        for _, sub in node.subgraphs():
+            annotate(sub)
+        hints.annotate(node)
+
+
+def operand(node: Node, index: int) -> Value:
+    """A required input; ``LookupError`` when it is left out."""
+    value = node.inputs[index] if index < len(node.inputs) else None
+    if value is None:
+        raise LookupError(f"input {index} is missing")
+    return value
+
+
+def ints(node: Node, key: str) -> list[int]:
+    found = node.attrs.get(key)
+    return [] if found is None else [int(v) for v in found]  # type: ignore[attr-defined]
+
+
+def number(node: Node, key: str, default: int = 0) -> int:
+    found = node.attrs.get(key)
+    return default if found is None else int(found)  # type: ignore[call-overload]
+
+
+def sizes(value: Value) -> Sizes | None:
+    return None if value.shape is None else tuple(value.shape)
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """A non-negative axis; ``LookupError`` when it lies outside."""
+    if not -rank <= axis < rank:
+        raise LookupError(f"axis {axis} of rank {rank}")
+    return axis % rank
+
+
+def broadcast(shapes: Sequence[Sizes | None]) -> Sizes | None:
+    """numpy's rule with unknown sizes: a number above 1 wins, equal names stay."""
+    if any(s is None for s in shapes):
+        return None
+    known = [s for s in shapes if s is not None]
+    rank = max((len(s) for s in known), default=0)
+    out: list[Size] = []
+    for i in range(rank):
+        column = [s[i - rank] for s in known if i - rank >= -len(s)]
+        others = [d for d in dict.fromkeys(column) if d != 1]
+        fixed = [d for d in others if isinstance(d, int)]
+        out.append(fixed[0] if fixed else 1 if not others else others[0] if len(others) == 1 else None)
+    return tuple(out)
+
+
+def product(values: Sequence[Size]) -> Size:
+    """The product of sizes: a single name times ones keeps its name."""
+    named = [v for v in values if not isinstance(v, int)]
+    total = int(np.prod([v for v in values if isinstance(v, int)], dtype=object))
+    if total == 0 or not named:
+        return total
+    return named[0] if len(named) == 1 and total == 1 else None
+
+
+# -- elementwise and others that keep their input's shape -------------------------------------------------------------
+
+_SAME = (
+    "AbsVal BatchNorm Bnll BitwiseNot CumProd CumSum Dropout ELU Eltwise GroupNorm Hardmax Identity InstanceNorm "
+    "LayerNorm LogSoftmax LpNormalization LRN MatrixBandPart Normalize PReLU ReLU ReLU6 Reverse ReverseSequence Scale "
+    "ScatterElements Selu Sigmoid Softmax TanH Trilu UnaryOp ZerosLike"
+)
+
+
+@rule(*_SAME.split())
+def same(h: Hints, node: Node) -> list[Hint]:
+    x = operand(node, 0)
+    if node.op == "Identity" and x in h.numbers:
+        h.numbers[node.outputs[0]] = h.numbers[x]
+    return [(x.dtype, sizes(x))]
+
+
+@rule("Not", "IsNaN", "IsInf")
+def predicate(h: Hints, node: Node) -> list[Hint]:
+    return [(DType.BOOL, sizes(operand(node, 0)))]
+
+
+_COMPARE = {"GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "EQUAL", "NOTEQUAL"}
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "ADD": lambda x, y: x + y,
+    "SUB": lambda x, y: x - y,
+    "MUL": lambda x, y: x * y,
+    "MAXIMUM": max,
+    "MINIMUM": min,
+}
+
+
+@rule("BinaryOp", "Remainder")
+def binary(h: Hints, node: Node) -> list[Hint]:
+    x, y = operand(node, 0), operand(node, 1)
+    kind = str(node.attrs.get("opType", "ADD"))
+    dtype = DType.BOOL if kind in _COMPARE else x.dtype if kind == "POW" else x.dtype or y.dtype
+    _follow_arithmetic(h, node, kind)
+    return [(dtype, broadcast([sizes(x), sizes(y)]))]
+
+
+def _follow_arithmetic(h: Hints, node: Node, kind: str) -> None:
+    a, b = h.ints(node.inputs[0]), h.ints(node.inputs[1])
+    if a is None or b is None or (1 not in (len(a), len(b)) and len(a) != len(b)):
+        return
+    count = max(len(a), len(b)) if a and b else 0
+    pairs = [(a[i % len(a)], b[i % len(b)]) for i in range(count)]
+    out: list[Size] = []
+    for x, y in pairs:
+        if isinstance(x, int) and isinstance(y, int):
+            if kind in ("DIV", "REALDIV", "FLOORDIV") and y:
+                quotient = abs(x) // abs(y)
+                out.append(quotient if (x < 0) == (y < 0) else -quotient if kind != "FLOORDIV" else x // y)
+            else:
+                out.append(_ARITHMETIC[kind](x, y) if kind in _ARITHMETIC else None)
+        elif kind == "MUL" and 1 in (x, y):
+            out.append(x if y == 1 else y)
+        elif (kind in ("ADD", "SUB") and y == 0) or (kind in ("DIV", "REALDIV", "FLOORDIV") and y == 1):
+            out.append(x)
+        else:
+            out.append(None)
+    h.numbers[node.outputs[0]] = out
+
+
+@rule("Select")
+def select(h: Hints, node: Node) -> list[Hint]:
+    values = [operand(node, i) for i in range(3)]
+    return [(values[1].dtype or values[2].dtype, broadcast([sizes(v) for v in values]))]
+
+
+@rule("Cast", "BitCast")
+def cast(h: Hints, node: Node) -> list[Hint]:
+    from MNN.ops.datatypes import from_data_type
+
+    x, dtype = operand(node, 0), from_data_type(str(node.attrs["dstT"]))
+    found = h.ints(x)
+    if found is not None and dtype.is_int:
+        h.numbers[node.outputs[0]] = found
+    return [(dtype, sizes(x))]
+
+
+@rule("CastLike")
+def cast_like(h: Hints, node: Node) -> list[Hint]:
+    return [(operand(node, 1).dtype, sizes(operand(node, 0)))]
