@@ -34,8 +34,9 @@ def ranges(arrays: Sequence[np.ndarray]) -> list[int]:
     """First and past byte of every array's memory, for views the part that they reach."""
     table = []
     for a in arrays:
-        low, high = np.lib.array_utils.byte_bounds(a) if a.size else (0, 0)
-        table += [low, high]
+        reach = [(n - 1) * step for n, step in zip(a.shape, a.strides, strict=True)]
+        low = a.ctypes.data + sum(r for r in reach if r < 0)
+        table += [low, a.ctypes.data + sum(r for r in reach if r > 0) + a.itemsize] if a.size else [0, 0]
     return table
 
 
