@@ -9,6 +9,7 @@ from pathlib import Path
 from MNN.errors import MNNError
 from MNN.frontends import load_graph
 from MNN.ir.graph import Graph
+from MNN.kernels.cache import Cache
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
@@ -24,6 +25,8 @@ class Opened:
 
 def open_model(path: Path, threads: int = 1, precision: str = "normal", cache: bool = True, passes: bool = True) -> Opened:
     """Reads a .mnn or .onnx file; models that did not go through ``mnn convert`` are optimised on the way."""
+    if not cache:
+        Cache.switch_off()
     start = time.perf_counter()
     graph = read(path)
     if passes and path.suffix != ".mnn":

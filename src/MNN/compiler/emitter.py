@@ -6,7 +6,9 @@ padded border is placed there from the start, so that neither costs a copy.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -30,6 +32,7 @@ class ConstantPool:
     def __init__(self) -> None:
         self._made: dict[tuple[object, ...], Buffer] = {}
         self._alive: list[object] = []
+        self._tables: WeakValueDictionary[bytes, Buffer] = WeakValueDictionary()
 
     def get(self, key: tuple[object, ...], make: Callable[[], np.ndarray], source: object = None) -> Buffer:
         """The buffer for ``key``, made on first use. ``source`` (whose id may be in the key) is kept alive."""
@@ -40,9 +43,13 @@ class ConstantPool:
         return self._made[key]
 
     def table(self, values: np.ndarray) -> Buffer:
-        """A table of numbers, shared when equal."""
+        """A table of numbers, shared when equal, and gone with the last plan that uses it."""
         data = np.ascontiguousarray(values)
-        return self.get(("table", data.dtype.str, data.tobytes()), lambda: data)
+        key = hashlib.blake2b(data.tobytes(), person=data.dtype.str.encode()).digest()
+        buffer = self._tables.get(key)
+        if buffer is None:
+            buffer = self._tables[key] = Buffer(data.nbytes, const=data)
+        return buffer
 
 
 class Emitter:

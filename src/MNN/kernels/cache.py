@@ -37,6 +37,8 @@ class Cache:
     """Objects by key in ``folder``; ``Cache(None)`` keeps nothing. A folder that cannot be trusted or written turns the
     cache off with a warning: kernels are then compiled anew in every process."""
 
+    _off_everywhere = False
+
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
         self.folder = None if folder is None else pathlib.Path(folder) / "objects"
         self._pruned = False
@@ -53,8 +55,13 @@ class Cache:
 
     @staticmethod
     def default() -> Cache:
-        """The cache in :func:`default_folder`."""
-        return Cache(default_folder())
+        """The cache in :func:`default_folder`, or none after :meth:`switch_off`."""
+        return Cache(None if Cache._off_everywhere else default_folder())
+
+    @staticmethod
+    def switch_off() -> None:
+        """No default cache for the rest of this process."""
+        Cache._off_everywhere = True
 
     def _off(self, problem: str) -> None:
         warnings.warn(f"the kernel cache {self.folder} is not used: {problem}", RuntimeWarning, stacklevel=3)
