@@ -286,6 +286,7 @@ class BodyCode:
 def emit_body(b: Builder, body: Body, operands: Sequence[Value], lanes: int) -> list[Value]:
     """A whole body on vectors (or scalars) of its operands, given in compute types; for epilogues."""
     code = BodyCode(body, ())
+    code.row(b, {})  # what follows from constants alone
     return code.elements(b, dict(enumerate(operands)), lanes, body.outputs)
 
 
