@@ -71,3 +71,13 @@ def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     copy.write_bytes(data)
     with pytest.raises(zoo.ZooError, match="SHA-256"):
         zoo.path("swift_f0")
+
+
+def test_the_packaged_digit_classifier_is_right_on_its_samples() -> None:
+    data = Path(__file__).resolve().parents[2] / "src" / "MNN" / "data"
+    run = onnxruntime_runner(data / "digits.onnx")
+    with np.load(data / "digits_samples.npz") as samples:
+        images, labels = samples["images"], samples["labels"]
+    found = run({"image": images[:, None].astype(np.float32) / 16})["probability"]
+    assert np.bincount(labels).tolist() == [4] * 10
+    assert np.argmax(found, 1).tolist() == labels.tolist()

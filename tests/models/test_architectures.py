@@ -1,0 +1,26 @@
+"""The benchmark architectures, exported by torch, give the same numbers as ONNX Runtime at more than one input size."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.architectures.catalog import ARCHITECTURES
+from tests import zoo
+from tests.models.runners import REFERENCE, RUNNERS, onnxruntime_runner
+from tests.models.task import largest_error
+
+TOLERANCE = 1e-4  # of the largest output
+SIZES = ({"batch": 1, "sequence": 128}, {"batch": 2, "sequence": 37})
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("engine", sorted(set(RUNNERS) - {REFERENCE}))
+@pytest.mark.parametrize("name", list(ARCHITECTURES))
+def test_same_numbers_as_reference(name: str, engine: str) -> None:
+    path = zoo.architecture(name)
+    run, reference = RUNNERS[engine](path), onnxruntime_runner(path)
+    for extents in SIZES:
+        feeds = ARCHITECTURES[name].feeds(7, **extents)
+        error = largest_error(run(feeds), reference(feeds))
+        assert error < TOLERANCE, f"{extents}: largest error {error:.2e} of the largest output"
