@@ -43,6 +43,7 @@ def run_gather(
     data: np.ndarray, walk: Sequence[int], indexed: Sequence[int], indices: Sequence[np.ndarray], out: np.ndarray,
     target: Target, chunk: int, checked: bool = False,
 ) -> int:  # fmt: skip
+    memory = [data, *indices, out]
     indices = [np.broadcast_to(i, out.shape) for i in indices]
     slots, found = arguments(data, walk, indexed, indices, out, "out")
     types = tuple(DType.of(i) for i in indices)
@@ -51,7 +52,7 @@ def run_gather(
     slots |= {"chunk": chunk, "error": error.ctypes.data}
     slots = {n: v for n, v in slots.items() if n in set(spec.slots())}
     blocks = int(np.prod(out.shape[:-1])) * -(-out.shape[-1] // chunk)
-    call(spec, target, slots, blocks, [data, *indices, out, error], checked)
+    call(spec, target, slots, blocks, [*memory, error], checked)
     return int(error[0])
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import BINARY, COMPARE, UNARY, Body, BodyBuilder, body_of
+from MNN.kernels.lang import F32, Kernel
 from MNN.kernels.mapnest import MapSpec
+from MNN.kernels.scalar_code import emit_body
 from MNN.ops.meaning_scalar import evaluate
 from MNN.targets.base import Target
 from tests.kernels.util import TARGETS, call, element_strides
@@ -185,6 +187,11 @@ def test_fill_copy_and_dead_code() -> None:
     run_map(b.build(b.const(2.5, DType.F16)), [], [out], TARGETS[0], 19)
     assert (out == 2.5).all()
     flags = data(DType.BOOL, (50,), 0)
+    b = BodyBuilder()  # a part that only constants decide
+    scaled = b.build(b("mul", b.arg(DType.F32), b("sqrt", b.const(4.0, DType.F32))))
+    k = Kernel((), features=())
+    (value,) = emit_body(k.b, scaled, [k.b.const(F32, 3.0)], 1)
+    assert value.type is F32
     for target in TARGETS:
         b = BodyBuilder()
         x, unused = b.arg(DType.BOOL), b.arg(DType.F32)

@@ -60,7 +60,7 @@ def run_rows(
             for d, s in enumerate(element_strides(a)):
                 slots[f"{prefix}{i}_s{d}"] = s
     slots = {n: v for n, v in slots.items() if n in set(spec.slots())}
-    call(spec, target, slots, int(np.prod(shape[:-1])), [*full, *outs], checked)
+    call(spec, target, slots, int(np.prod(shape[:-1])), [*ins, *outs], checked)
 
 
 def close(got: np.ndarray, want: np.ndarray, dtype: DType) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
@@ -33,6 +34,8 @@ class FoldSpec(KernelSpec):
     strides ``_s{d}`` of the outer and, for class "s", the inner dimension. Block index = outer linear index *
     ceil(inner / chunk) + chunk number.
     """
+
+    shaped: ClassVar[bool] = True
 
     op: str
     pre: Body

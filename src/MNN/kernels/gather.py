@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from MNN.ir.dtype import DType
 from MNN.kernels.element import Tail, load, make_tail, storage_type, store
@@ -23,6 +24,8 @@ class GatherSpec(KernelSpec):
     Slots: ``extent0..``, ``chunk``, ``error``; ``data``, ``idx{j}``, ``out``, each with its strides ``_s{d}`` of the
     outer dimensions and of the innermost for class "s"; ``size{j}``, ``scale{j}``. Blocks as in ``MapSpec``.
     """
+
+    shaped: ClassVar[bool] = True
 
     dtype: DType
     index_dtypes: tuple[DType, ...]

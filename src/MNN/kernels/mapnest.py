@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from MNN.ir.scalar import Body
 from MNN.kernels.element import Tail, lanes_for, load, make_tail, store
@@ -25,6 +26,8 @@ class MapSpec(KernelSpec):
     ``out{j}``. Block index = outer linear index * ceil(inner / chunk) + chunk number. An output may be the same memory
     as an input with the same strides.
     """
+
+    shaped: ClassVar[bool] = True
 
     body: Body
     rank: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from MNN.ir.scalar import Body
 from MNN.kernels.element import Tail, compute_type, lanes_for, load, make_tail, store
@@ -31,6 +32,8 @@ class RowSpec(KernelSpec):
     input with the same strides. The innermost extent is below 2^31. Float sums run in at least twice the lanes
     partial sums; a division by a row constant is a product with its reciprocal.
     """
+
+    shaped: ClassVar[bool] = True
 
     body: Body
     rank: int

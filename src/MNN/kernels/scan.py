@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from MNN.ir.dtype import DType
 from MNN.kernels.element import Tail, compute_type, lanes_for, load, make_tail, store
@@ -26,6 +27,8 @@ class ScanSpec(KernelSpec):
     Slots: ``extent0..``, ``n``; ``in``, ``in_s0..s{rank-1}``, ``in_step`` (stride along the scanned dimension); the
     same for ``out``. One block is one index of all extents but the last.
     """
+
+    shaped: ClassVar[bool] = True
 
     op: str
     dtype: DType

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Instr
@@ -27,6 +28,8 @@ class ScatterSpec(KernelSpec):
     Slots: ``extent0..``, ``error``; ``data``, ``idx{j}``, ``updates``, each with its strides ``_s{d}`` of the outer
     dimensions and of the innermost for class "s"; ``size{j}``, ``scale{j}``. One block does everything.
     """
+
+    shaped: ClassVar[bool] = True
 
     dtype: DType
     op: str

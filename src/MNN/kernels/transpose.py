@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from MNN.ir.dtype import DType
 from MNN.kernels.lang import I64, PTR, VOID, Builder, Kernel, Type, Value, int_type
@@ -24,6 +25,8 @@ class TransposeSpec(KernelSpec):
     of i); ``out``, ``out_s{d}`` and ``out_row`` (stride of j). Block index = batch linear index * ceil(cols / band) +
     band number. Input and output must not overlap.
     """
+
+    shaped: ClassVar[bool] = True
 
     size: int
     batch: int
