@@ -17,7 +17,7 @@ from MNN.errors import MNNError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.ir.prims import Host, Prim, Tensor
-from MNN.ops.base import EagerOperator, operator
+from MNN.ops.base import EagerOperator, evaluate_node, lower_node, operator
 from MNN.ops.builder import Builder, NeedValue
 from MNN.ops.meaning import evaluate
 
@@ -110,7 +110,7 @@ class Lowering(Builder):
         if isinstance(op, EagerOperator):
             outputs = self._lower_eager(op, node, inputs)
         else:
-            outputs = list(op.lower(self, node, inputs))
+            outputs = lower_node(self, node, inputs)
         for value, tensor in zip(node.outputs, outputs, strict=False):
             self.env[value] = tensor
             tensor.name = tensor.name or value.name
@@ -123,7 +123,7 @@ class Lowering(Builder):
         outside = [self.lookup(v) for v in captured(node)]
         ready = all(t is None or t.const is not None for t in (*inputs, *outside))
         if ready and not getattr(op, "needs_runner", False):
-            return [self.const(a) for a in op.evaluate(node, [None if t is None else t.const for t in inputs])]
+            return [self.const(a) for a in evaluate_node(node, [None if t is None else t.const for t in inputs])]
         raise _NeedEager(op, node, inputs, key)
 
     def inline(self, graph: Graph, bindings: Mapping[Value, Tensor]) -> list[Tensor]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 
-from MNN.errors import UnsupportedError
+from MNN.errors import ShapeError, UnsupportedError
 from MNN.ir.graph import Node
 
 if TYPE_CHECKING:
@@ -120,3 +120,43 @@ def operator(node: Node) -> Operator:
             "model with a newer version"
         )
     return found
+
+
+MISFITS = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
+"""What comes of computing with attributes and operands that an operator was not made for."""
+
+
+def lower_node(b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor]:
+    """The outputs of a node built from primitives.
+
+    A malformed node must not end in an exception that only a programmer understands: whatever it causes is a
+    :class:`ShapeError` that names it.
+    """
+    try:
+        outputs = list(operator(node).lower(b, node, inputs))
+    except MISFITS as error:
+        raise _misfit(node, inputs, error) from error
+    if len(outputs) < len(node.outputs):
+        raise ShapeError(f"{node.op} '{node.name}': it has {len(outputs)} outputs, the model uses {len(node.outputs)}")
+    return outputs
+
+
+def evaluate_node(node: Node, inputs: Sequence[np.ndarray | None], *runner: object) -> list[np.ndarray]:
+    """The outputs of an eager operator's node; errors as in :func:`lower_node`."""
+    op = operator(node)
+    assert isinstance(op, EagerOperator)
+    try:
+        outputs = [np.asarray(a) for a in op.evaluate(node, inputs, *runner)]
+    except MISFITS as error:
+        raise _misfit(node, inputs, error) from error
+    if len(outputs) < len(node.outputs):
+        raise ShapeError(f"{node.op} '{node.name}': it has {len(outputs)} outputs, the model uses {len(node.outputs)}")
+    return outputs
+
+
+def _misfit(node: Node, inputs: Sequence[object], error: Exception) -> ShapeError:
+    shapes = ["-" if t is None else str(list(getattr(t, "shape", ()))) for t in inputs]
+    return ShapeError(
+        f"{node.op} '{node.name}': its attributes do not fit inputs of shapes {', '.join(shapes)} "
+        f"({type(error).__name__}: {error}); is the model damaged?"
+    )

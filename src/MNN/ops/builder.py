@@ -18,6 +18,7 @@ from MNN.ir.prims import Prim, Tensor
 from MNN.ir.scalar import BodyBuilder, body_of
 from MNN.ir.shape import broadcast, elements, normalize_axis
 from MNN.ops.meaning import evaluate
+from MNN.ops.meaning_scalar import undefined
 
 
 class NeedValue(Exception):  # noqa: N818 - a request to the planner, not an error
@@ -26,6 +27,18 @@ class NeedValue(Exception):  # noqa: N818 - a request to the planner, not an err
     def __init__(self, tensor: Tensor, why: str) -> None:
         super().__init__(why)
         self.tensor = tensor
+
+
+MAX_ELEMENTS = 1 << 40
+"""Larger tensors are refused as nonsense before anything is planned for them."""
+FOLDED = 1 << 24
+"""Constants of up to this many elements are computed while planning even when their operands are much smaller."""
+
+
+def _worth_folding(prim: Prim, types: Sequence[tuple[DType, tuple[int, ...]]]) -> bool:
+    """A few small constants must not grow into gigabytes before anything runs."""
+    largest = max((elements(t.shape) for t in prim.inputs), default=0)
+    return all(elements(s) <= max(FOLDED, 4 * largest) for _, s in types)
 
 
 class Builder:
@@ -70,7 +83,9 @@ class Builder:
         """Appends a primitive whose outputs have these types; folds it when all operands are constant."""
         prim.origin = self.where
         pure = not isinstance(prim, p.Host) or prim.pure
-        if self._fold and pure and all(t.const is not None for t in prim.inputs):
+        if any(elements(s) > MAX_ELEMENTS for _, s in types):
+            raise ShapeError(f"{self.where}: {[list(s) for _, s in types]} is too large for a tensor")
+        if self._fold and pure and all(t.const is not None for t in prim.inputs) and _worth_folding(prim, types):
             arrays = evaluate(prim, [t.const for t in prim.inputs if t.const is not None], types)
             return [Tensor(d, s, const=np.asarray(a).reshape(s)) for a, (d, s) in zip(arrays, types, strict=True)]
         key = (type(prim), tuple(id(t) for t in prim.inputs), prim.attributes(), types)
@@ -176,6 +191,9 @@ class Builder:
     def map(self, fn: Callable[..., int], *operands: Tensor) -> Tensor:
         """Elementwise ``fn(b, *scalars)``, where ``b`` is a :class:`BodyBuilder`; operands broadcast."""
         body = body_of([t.dtype for t in operands], fn)
+        wrong = undefined(body)
+        if wrong:
+            raise ShapeError(f"{self.where}: {wrong}")
         shape = broadcast(*(t.shape for t in operands), where=self.where)
         return self.emit(p.Map(list(operands), body=body), (body.result_dtypes[0], shape))[0]
 

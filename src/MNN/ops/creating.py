@@ -14,13 +14,13 @@ from MNN.ir.prims import Tensor
 from MNN.ir.scalar import BodyBuilder
 from MNN.ir.shape import elements
 from MNN.ops.base import Operator, register
-from MNN.ops.builder import Builder
+from MNN.ops.builder import MAX_ELEMENTS, Builder
 from MNN.ops.common import agree
 from MNN.ops.datatypes import from_data_type
 from MNN.ops.operands import operand, optional
 
-MAX_ELEMENTS = 1 << 40
-"""Larger tensors are refused as nonsense before anything is planned for them."""
+MAX_COUNTED = 1 << 28
+"""Longest run of numbers that is made while planning."""
 
 
 def checked_shape(b: Builder, dims: Sequence[int]) -> tuple[int, ...]:
@@ -32,7 +32,9 @@ def checked_shape(b: Builder, dims: Sequence[int]) -> tuple[int, ...]:
 
 def iota(b: Builder, size: int, dtype: DType = DType.I64) -> Tensor:
     """``0, 1, ..., size - 1``."""
-    return b.const(np.arange(checked_shape(b, [size])[0]), dtype)
+    if not 0 <= size <= MAX_COUNTED:
+        raise ShapeError(f"{b.where}: counting to {size} is not possible")
+    return b.const(np.arange(size), dtype)
 
 
 @register("Fill")
@@ -71,7 +73,9 @@ class Range(Operator):
         if d == 0 or not all(math.isfinite(v) for v in (a, z, d)):
             raise ShapeError(f"{b.where}: a range from {a} to {z} by {d} never ends")
         count = -(-(z - a) // d) if isinstance(a, int) else math.ceil((z - a) / d)
-        (size,) = checked_shape(b, [max(int(count), 0)])
+        size = max(int(count), 0)
+        if size > MAX_COUNTED:
+            raise ShapeError(f"{b.where}: a range of {size} numbers")
         dtype = start.dtype
         if dtype.is_int:
             return [b.const(a + np.arange(size) * d, dtype)]

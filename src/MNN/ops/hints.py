@@ -44,20 +44,24 @@ class Hints:
 
     def annotate(self, node: Node) -> None:
         """Sets dtype and shape of the node's outputs where they are unknown."""
-        from MNN.ops import hints_shapes, hints_windows  # they enter their rules
-
-        del hints_shapes, hints_windows
-        found: list[Hint] = []
-        if node.op in RULES:
-            try:
-                found = RULES[node.op](self, node)
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-                # a malformed node has no hint; lowering will say what is wrong with it
-                _log.debug("no hint for %s: %s", node, error)
-        for value, (dtype, shape) in zip(node.outputs, found, strict=False):
+        for value, (dtype, shape) in zip(node.outputs, self.infer(node), strict=False):
             value.dtype = value.dtype or dtype
             if value.shape is None and shape is not None:
                 value.shape = tuple(f"{value.name}.{i}" if d is None else d for i, d in enumerate(shape))
+
+    def infer(self, node: Node) -> list[Hint]:
+        """What follows for the node's outputs from its inputs; nodes must be put in order."""
+        from MNN.ops import hints_shapes, hints_windows  # they enter their rules
+
+        del hints_shapes, hints_windows
+        if node.op not in RULES:
+            return []
+        try:
+            return RULES[node.op](self, node)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # a malformed node has no hint; lowering will say what is wrong with it
+            _log.debug("no hint for %s: %s", node, error)
+            return []
 
     def ints(self, value: Value | None) -> list[Size] | None:
         """The numbers of a small integer tensor, flat, as far as they are known."""

@@ -72,6 +72,18 @@ def convert(x: Array, source: DType, to: DType) -> Array:
     return x.astype(to.numpy)
 
 
+def undefined(body: Body) -> str:
+    """The first operation of a body that has no meaning on its operands' dtype, in words; empty when there is none."""
+    for instr in body.code:
+        if instr.op in ("arg", "const", "cast", "select", "fma") or instr.op.startswith("reduce."):
+            continue
+        source = body.code[instr.args[0]].dtype
+        table = _BOOL if source is DType.BOOL else _INT if source.is_int else _FLOAT
+        if source is DType.STR or (instr.op not in table and instr.op not in _ANY):
+            return f"operation '{instr.op}' has no meaning on {source.value}"
+    return ""
+
+
 def _apply(instr: Instr, x: list[Array], dtypes: list[DType]) -> Array:
     op, dtype = instr.op, instr.dtype
     if op == "const":

@@ -5,6 +5,7 @@ Philox: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -45,6 +46,8 @@ class RandomUniform(_Random):
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         shape = checked_shape(b, b.ints(operand(b, inputs, 0), "the shape"))
         low, high = self.float_attr(node, "low"), self.float_attr(node, "high")
+        if not 0 <= high - low < float("inf"):
+            raise ShapeError(f"{b.where}: numbers cannot be drawn between {low} and {high}")
         return [self.draw(b, node, shape, self.str_attr(node, "type"), lambda g, _: g.uniform(low, high, shape))]
 
 
@@ -54,7 +57,9 @@ class RandomNormal(_Random):
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         shape = checked_shape(b, b.ints(operand(b, inputs, 0), "the shape"))
-        mean, deviation = self.float_attr(node, "low"), abs(self.float_attr(node, "high"))
+        mean, deviation = self.float_attr(node, "low"), self.float_attr(node, "high")
+        if not (math.isfinite(mean) and 0 <= deviation < math.inf):
+            raise ShapeError(f"{b.where}: mean {mean} and deviation {deviation} are no normal distribution")
         return [self.draw(b, node, shape, self.str_attr(node, "type"), lambda g, _: g.normal(mean, deviation, shape))]
 
 

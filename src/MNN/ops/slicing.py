@@ -18,7 +18,7 @@ from MNN.ops.common import agree
 from MNN.ops.operands import operand, optional
 
 _FROM_ONNX = 1
-MAX_SIZE = 1 << 31
+MAX_SIZE = 1 << 28
 """Padded axes stay below this."""
 
 

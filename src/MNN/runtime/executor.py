@@ -157,9 +157,9 @@ class Executor:
                 body = self._bodies.setdefault(graph, Executor(graph, self.config, self._pool))
                 return body.run({**outer, **feeds}, graph.outputs)
 
-            results = op.evaluate(node, arrays, run_graph)  # type: ignore[call-arg]
+            results = evaluate_node(node, arrays, run_graph)
         else:
-            results = op.evaluate(node, arrays)
+            results = evaluate_node(node, arrays)
         if blocked.top_level:
             values.update({v: np.asarray(r) for v, r in zip(node.outputs, results, strict=False)})
         else:

@@ -181,9 +181,12 @@ def standard_function(node: NodeProto, opset: int, types: Sequence[TypeProto | N
     known = [t for t in types if t is not None]
     if not fitting or len(known) != len(types):
         return None
-    text = schema.get_context_dependent_function_with_opset_version(
-        max(fitting), node.SerializeToString(), [t.SerializeToString() for t in known]
-    )
+    try:
+        text = schema.get_context_dependent_function_with_opset_version(
+            max(fitting), node.SerializeToString(), [t.SerializeToString() for t in known]
+        )
+    except (RuntimeError, ValueError) as error:
+        raise FormatError(f"{label(node)}: its inputs do not fit the operator: {error}") from error
     return FunctionProto.FromString(text) if text else None
 
 

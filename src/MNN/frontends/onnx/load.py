@@ -24,6 +24,7 @@ from MNN.frontends.onnx.types import describe, skeleton, type_proto, value_infos
 from MNN.frontends.onnx.verify import subgraphs, verify_graph, verify_node, verify_text
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
+from MNN.ops.base import MISFITS
 from MNN.schema.external import ExternalSource
 from MNN.schema.files import open_regular
 
@@ -237,6 +238,11 @@ class _Loader:
             if unread:
                 raise node.unsupported(f"attribute '{unread[0]}'", "remove it or export the model another way")
             ctx.bind(node.outputs, [result] if isinstance(result, Value) else list(result), node.where)
+        except MISFITS as error:
+            raise FormatError(
+                f"{node.where}: its attributes do not fit the operator ({type(error).__name__}: {error}); "
+                "is the model damaged?"
+            ) from error
         except UnsupportedError as error:
             self.info.report.form(base, proto.op_type, proto.domain, opset, error)
             self._leave_open(ctx, proto)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.errors import FormatError
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.expressions import binary, drop_axis, insert_axis, unary
 from MNN.frontends.onnx.node import OnnxNode
@@ -71,6 +72,8 @@ def layer_norm(ctx: Context, node: OnnxNode) -> list[Value]:
     if axis >= 0 and rank is None:
         raise node.unsupported(f"axis {axis} of an input of unknown rank", "use a negative axis")
     count = -axis if axis < 0 else (rank or 0) - axis
+    if not 0 <= count <= 64:
+        raise FormatError(f"{node.where}: axis {axis} is outside an input of rank {rank}")
     axes = list(range(-count, 0))
     rms = node.op == "RMSNormalization"
     if node.wants(1) or node.wants(2):
