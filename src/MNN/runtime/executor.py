@@ -16,18 +16,23 @@ import numpy as np
 from MNN.compiler.compile import compile_stage
 from MNN.compiler.emitter import ConstantPool
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
+from MNN.compiler.program import Program
 from MNN.errors import RunError
 from MNN.ir.graph import Graph, Value, captured
 from MNN.ir.prims import Tensor
 from MNN.kernels.cache import Cache
 from MNN.kernels.library import Library
+from MNN.ops.base import evaluate_node
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
+from MNN.runtime.limits import Clock, check_memory
 from MNN.runtime.reference import MeaningProgram
 from MNN.targets.base import host_target
 
 PLANS_KEPT = 32
 """Plans kept per stage."""
+PLAN_BYTES = 256 << 20
+"""Arena memory that the plans kept per stage may take together; the plan in use is kept in any case."""
 
 Key = tuple[object, ...]
 Known = dict[str, tuple[np.ndarray, ...]]
@@ -70,6 +75,7 @@ class PlanCache:
 
     def __init__(self) -> None:
         self._plans: OrderedDict[Key, list[Plan]] = OrderedDict()
+        self._bytes = 0
 
     def find(self, key: Key, arrays: Sequence[np.ndarray]) -> Plan | None:
         plans = self._plans.get(key)
@@ -80,17 +86,31 @@ class PlanCache:
 
     def add(self, key: Key, plan: Plan) -> None:
         plans = self._plans.setdefault(key, [])
+        self._plans.move_to_end(key)
         plans.append(plan)
-        del plans[:-PLANS_KEPT]
-        while len(self._plans) > PLANS_KEPT:
-            self._plans.popitem(last=False)
+        self._bytes += plan.bound.program.arena_bytes
+        self._forget(plans, len(plans) - PLANS_KEPT)
+        while len(self._plans) > 1 and (len(self._plans) > PLANS_KEPT or self._bytes > PLAN_BYTES):
+            _, oldest = self._plans.popitem(last=False)
+            self._forget(oldest, len(oldest))
+        while self._bytes > PLAN_BYTES and len(plans) > 1:
+            self._forget(plans, 1)
+
+    def _forget(self, plans: list[Plan], count: int) -> None:
+        """Drops the first plans of a list."""
+        for plan in plans[: max(count, 0)]:
+            self._bytes -= plan.bound.program.arena_bytes
+        del plans[: max(count, 0)]
 
 
 class Executor:
     """Runs one graph. Thread safe: one run at a time."""
 
-    def __init__(self, graph: Graph, config: Config, pool: ConstantPool | None = None) -> None:
+    def __init__(
+        self, graph: Graph, config: Config, pool: ConstantPool | None = None, clock: Clock | None = None
+    ) -> None:
         self.graph, self.config = graph, config
+        self._clock = clock or Clock(config.time_limit)
         self.library = shared_library(config.cache)
         self._pool = pool or ConstantPool()
         self._plans = PlanCache()
@@ -100,7 +120,7 @@ class Executor:
 
     def run(self, feeds: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> list[np.ndarray]:
         """The numbers of ``fetch`` (any values of the graph) for these inputs (and captured values)."""
-        with self._lock:
+        with self._lock, self._clock:
             return self._run(dict(feeds), tuple(fetch))
 
     def plan(self, feeds: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> Plan:
@@ -115,6 +135,7 @@ class Executor:
         found: dict[Value, np.ndarray] = {}
         self.last_plans = []
         while True:
+            self._clock.check(f"graph '{self.graph.name}'")
             plan = self._plan(plans, start, values, constants, known, fetch)
             self.last_plans.append(plan)
             arrays = plan.bound.run([values[v] for v in plan.inputs], self.config.threads)
@@ -154,7 +175,7 @@ class Executor:
             outer = {v: _numbers(env[v], at) for v in captured(node) if v in env}
 
             def run_graph(graph: Graph, feeds: Mapping[Value, np.ndarray]) -> list[np.ndarray]:
-                body = self._bodies.setdefault(graph, Executor(graph, self.config, self._pool))
+                body = self._bodies.setdefault(graph, Executor(graph, self.config, self._pool, self._clock))
                 return body.run({**outer, **feeds}, graph.outputs)
 
             results = evaluate_node(node, arrays, run_graph)
@@ -207,11 +228,18 @@ class Executor:
         used = list(tensors.values())
         bound: BoundProgram | MeaningProgram
         if self.config.reference:
-            bound = MeaningProgram(stage.prims, used, results)
+            bound = MeaningProgram(stage.prims, used, results, self.config.memory)
         else:
             program = compile_stage(stage.prims, used, results, self.library.target, self.config.threads, self._pool)
+            check_memory(program.arena_bytes, self.config.memory, _largest(program))
             bound = BoundProgram(program, self.library)
         return Plan(stage, bound, list(values), used, results, stage.guards)
+
+
+def _largest(program: Program) -> str:
+    """The node whose result takes most of the arena."""
+    sizes = ((b.nbytes, c.origin) for c in program.commands for b in c.buffers())
+    return max(sizes, default=(0, "the inputs"), key=lambda item: item[0])[1]
 
 
 def _numbers(tensor: Tensor, at: Mapping[Tensor, np.ndarray]) -> np.ndarray:
