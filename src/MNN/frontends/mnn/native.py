@@ -147,7 +147,9 @@ def _convolution(node: Node, fp16: bool) -> Written | None:
     shaped = [tail.pop()] if common.hasOutputShape and tail else []
     bias = tail[0] if tail else None
     if not _store_weight(main, weight, fp16) or (bias is not None and _numbers(bias) is None):
-        main.weight = main.quanParameter = None
+        main.weight = None
+        if main.table_name == "Convolution2D":
+            main.quanParameter = None
         return Written(record, list(node.inputs), note) if kind in CONVOLUTIONS else None
     stored = _numbers(bias)
     main.bias = np.zeros(outgoing, np.float32) if stored is None else stored
@@ -255,14 +257,56 @@ def _inner_product(node: Node, fp16: bool) -> Written | None:
 def _scatter(node: Node, fp16: bool) -> Written | None:
     """A reduction is named by a binary operation; -1 stands for none."""
     kind = node.attrs.get("opType", "NONE")
+    if kind in ("MINIMUM", "MAXIMUM"):  # taken, and not honoured there
+        return None
     attrs = {**node.attrs, "opType": -1 if kind == "NONE" else kind}
     return _plain(Node(node.op, node.name, node.inputs, node.outputs, attrs), fp16)
+
+
+def _where(node: Node, fp16: bool) -> Written | None:
+    """An empty Extra table asks for as many rows as there are hits, not as there are elements."""
+    written = _plain(node, fp16)
+    if written is not None:
+        written.record.main = Record("Extra")
+    return written
+
+
+def _pooling(node: Node, fp16: bool) -> Written | None:
+    """A last window that begins in the padding counts there and not here."""
+    x, attrs = node.inputs[0] if node.inputs else None, node.attrs
+    pads = attrs.get("pads")
+    known = x is not None and x.shape is not None and len(x.shape) == 4 and not attrs.get("isGlobal")
+    if known and attrs.get("ceilModel", True) and isinstance(pads, (list, tuple)) and len(pads) == 4:
+        assert x is not None and x.shape is not None
+        for axis, letter in ((0, "Y"), (1, "X")):
+            size, kernel, stride = x.shape[2 + axis], attrs.get(f"kernel{letter}"), attrs.get(f"stride{letter}")
+            begin, end = int(pads[axis]), int(pads[axis + 2])
+            if not (isinstance(size, int) and isinstance(kernel, int) and isinstance(stride, int) and stride > 0):
+                continue
+            if -(-(size + begin + end - kernel) // stride) * stride >= size + begin:
+                return None
+    return _plain(node, fp16)
+
+
+def _grid_sample(node: Node, fp16: bool) -> Written | None:
+    """Reflection is taken, and not honoured there."""
+    return None if node.attrs.get("paddingMode") == "REFLECTION" else _plain(node, fp16)
+
+
+def _nothing(node: Node, fp16: bool) -> None:
+    """Operators of the official engine that crash it or give another sign."""
+    return None
 
 
 _HANDLERS: dict[str, Callable[[Node, bool], Written | None]] = {
     **dict.fromkeys((*CONVOLUTIONS, *DECONVOLUTIONS, "Convolution3D", "ConvTranspose3D"), _convolution),
     **dict.fromkeys(VECTOR_OPERANDS, _vectors),
     "InnerProduct": _inner_product,
+    "CumProd": _nothing,
+    "Det": _nothing,
+    "GridSample": _grid_sample,
+    "Pooling": _pooling,
     "ScatterElements": _scatter,
     "ScatterNd": _scatter,
+    "Where": _where,
 }

@@ -207,9 +207,9 @@ class Scope:
                 dims = [int(d) for d in op.main.get("dims", ())]
                 if len(dims) > MAX_RANK:
                     raise FormatError(f"input '{value.name}': {len(dims)} dimensions, expected at most {MAX_RANK}")
-                if value.dtype is None:
+                if value.dtype is None and self.reader.foreign:
                     value.dtype = from_data_type(str(op.main.dtype), f"input '{value.name}'")
-                if value.shape is None and op.main.has("dims"):
+                if value.shape is None and self.reader.foreign and op.main.has("dims"):
                     value.shape = tuple(_size(d, value.name, i) for i, d in enumerate(dims))
             self.graph.inputs.append(value)
 
@@ -239,7 +239,8 @@ class Scope:
         if kind == "Extra":
             self.extra(op, inputs, outputs)
             return
-        attrs = {} if op.main is None else flatten(op.main, skipped_fields(kind))
+        # an operator's table may be Extra only as a mark (Where)
+        attrs = {} if op.main is None or op.main.table_name == "Extra" else flatten(op.main, skipped_fields(kind))
         note = self.notes.nodes.get(self.names[outputs[0]], {})
         operands = self.operands(op, note)
         if operands:

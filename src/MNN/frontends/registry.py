@@ -1,0 +1,156 @@
+"""The kinds of model files, told apart by content, and the one function that loads any of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from MNN.errors import FormatError, MNNError
+from MNN.ir.graph import Graph
+from MNN.schema.files import open_regular
+
+HEAD = 64 * 1024
+"""Bytes from the start of a file that recognisers see."""
+Source = str | os.PathLike[str] | bytes
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model file.
+
+    ``looks_like(head, size)`` judges by the file's first bytes (at most 64 KiB) and its size; it only has to tell its
+    own kind from the others, whether the file is sound is for ``load`` to say. ``suffixes`` decide between kinds that
+    both think so.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    looks_like: Callable[[bytes, int], bool]
+    load: Callable[[Source], Graph]
+
+
+_KINDS: dict[str, Kind] = {}
+
+
+def register_kind(kind: Kind) -> None:
+    """Adds a kind of model file (each front end adds its own). Raises ``ValueError`` when the name is taken."""
+    if kind.name in _KINDS:
+        raise ValueError(f"a kind of model file called '{kind.name}' is registered already")
+    _KINDS[kind.name] = kind
+
+
+def kinds() -> list[str]:
+    """Names of the kinds that :func:`load_graph` knows."""
+    return list(_KINDS)
+
+
+def load_graph(source: Source, kind: str | None = None) -> Graph:
+    """The graph of a model file given as a path or as the file's bytes; ``kind`` skips the guess.
+
+    Raises :class:`~MNN.errors.FormatError` when the file is of no known kind or malformed,
+    :class:`~MNN.errors.UnsupportedError` naming what the engine lacks, and MNNError when it cannot be opened.
+    """
+    if kind is not None:
+        found = _KINDS.get(kind)
+        if found is None:
+            raise MNNError(f"'{kind}' is no kind of model file; known: {', '.join(_KINDS)}")
+        return found.load(source)
+    return _recognised(source).load(source)
+
+
+def _recognised(source: Source) -> Kind:
+    suffix, name = "", "the data"
+    if isinstance(source, bytes):
+        head, size = source[:HEAD], len(source)
+    else:
+        path = Path(source)
+        suffix, name = path.suffix.lower(), f"'{path}'"
+        try:
+            with open_regular(path) as file:
+                head = file.read(HEAD)
+                size = os.fstat(file.fileno()).st_size
+        except OSError as error:
+            raise MNNError(f"cannot read {name}: {error.strerror or error}") from error
+    fitting = [k for k in _KINDS.values() if k.looks_like(head, size)]
+    if len(fitting) > 1:
+        fitting = [k for k in fitting if suffix in k.suffixes] or fitting
+    if not fitting:  # damaged at the start: the front end for its name can say best what is wrong
+        fitting = [k for k in _KINDS.values() if suffix in k.suffixes]
+    if not fitting:
+        raise FormatError(f"{name} is no model file of a known kind ({', '.join(_KINDS)}), or is damaged at its start")
+    return fitting[0]
+
+
+# -- the kinds of this package ------------------------------------------------------------------------------------------
+
+
+def _looks_like_onnx(head: bytes, size: int) -> bool:
+    """A protobuf message whose first field is one of ModelProto's, with the right wire type."""
+    if not head:
+        return False
+    number, wire = head[0] >> 3, head[0] & 7
+    kinds_of_fields = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2}
+    if kinds_of_fields.get(number) != wire or head[0] & 0x80:
+        return False
+    if number != 1:
+        return True
+    return len(head) > 2 and head[1] < 0x80 and _valid_next(head[2])
+
+
+def _valid_next(tag: int) -> bool:
+    return tag & 7 in (0, 2) and tag >> 3 > 0
+
+
+def _looks_like_mnn(head: bytes, size: int) -> bool:
+    """A flatbuffer whose root table and its vtable lie inside of the file and fit the table Net."""
+    if size < 12 or len(head) < 12:
+        return False
+    root = int.from_bytes(head[:4], "little")
+    if root % 4 or not 4 <= root <= size - 4 or root + 4 > len(head):
+        return False
+    vtable = root - int.from_bytes(head[root : root + 4], "little", signed=True)
+    if not 4 <= vtable <= size - 4:
+        return False
+    if vtable + 4 > len(head):
+        return True
+    length = int.from_bytes(head[vtable : vtable + 2], "little")
+    return length % 2 == 0 and 4 <= length <= 64 and vtable + length <= size
+
+
+def _looks_like_json(head: bytes, size: int) -> bool:
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
+
+
+def _load_onnx(source: Source) -> Graph:
+    from MNN.frontends.onnx import load
+
+    return load(source)
+
+
+def _load_mnn(source: Source) -> Graph:
+    from MNN.frontends.mnn import load
+
+    return load(source)
+
+
+def _load_json(source: Source) -> Graph:
+    from MNN.frontends.mnn import graph_of
+    from MNN.schema import from_json
+    from MNN.schema.external import ExternalSource
+    from MNN.schema.invariants import check_net
+
+    if isinstance(source, bytes):
+        net = from_json(source)
+        check_net(net)
+        return graph_of(net)
+    with open_regular(Path(source)) as file:
+        net = from_json(file.read())
+    check_net(net, os.fspath(source))
+    return graph_of(net, ExternalSource(source))
+
+
+register_kind(Kind("mnn", (".mnn",), _looks_like_mnn, _load_mnn))
+register_kind(Kind("onnx", (".onnx", ".pb"), _looks_like_onnx, _load_onnx))
+register_kind(Kind("json", (".json",), _looks_like_json, _load_json))
