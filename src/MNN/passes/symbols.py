@@ -1,0 +1,264 @@
+"""Small integer tensors that a model computes from shapes, as far as they are known.
+
+An element is an int, the name of a size (``"batch"``), or None when nothing is known of it. Everything is done on
+numpy arrays of objects, so that cutting, joining and picking are numpy's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Node, Value
+from MNN.passes.patterns import attribute, ints, plain
+
+MAX_ELEMENTS = 64
+Element = int | str | None
+
+
+def known_dim(dim: int | str | None) -> Element:
+    """A size as an element; names that stand for "any" are None."""
+    return None if isinstance(dim, str) and not dim.strip("?*_- ") else dim
+
+
+Dims = list[Element]
+WHOLE = (1 << 31) - 1
+"""Ends of slices from here on mean "to the end"."""
+
+
+def dims_of(value: Value | None) -> Dims | None:
+    """The sizes of a value as elements; None when not even the rank is known."""
+    if value is None:
+        return None
+    if value.data is not None:
+        return list(value.data.shape)
+    return None if value.shape is None else [known_dim(d) for d in value.shape]
+
+
+class Symbols:
+    """Answers what is known of values of one graph; ``maker`` gives the node that makes a value."""
+
+    def __init__(self, maker: Mapping[Value, Node]) -> None:
+        self._maker = maker
+        self._found: dict[Value, np.ndarray | None] = {}
+
+    def array(self, value: Value | None) -> np.ndarray | None:
+        """An array of elements, or None when not even the shape is known."""
+        if value is None:
+            return None
+        if value not in self._found:
+            self._found[value] = None  # for cycles, which a verified graph has not
+            self._found[value] = self._compute(value)
+        return self._found[value]
+
+    def elements(self, value: Value | None) -> list[Element] | None:
+        """A flat list of elements."""
+        found = self.array(value)
+        return None if found is None else list(found.reshape(-1))
+
+    def forget(self, value: Value) -> None:
+        self._found.pop(value, None)
+
+    def _compute(self, value: Value) -> np.ndarray | None:
+        data = plain(value)
+        if data is not None:
+            if data.dtype.kind not in "iub" or data.size > MAX_ELEMENTS:
+                return None
+            return np.array(data.tolist(), dtype=object).reshape(data.shape)
+        node = self._maker.get(value)
+        rule = _RULES.get(node.op) if node is not None else None
+        if node is None or rule is None or node.outputs[0] is not value:
+            return None
+        try:
+            found = rule(self, node)
+        except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError):  # a misfit: reported when it runs
+            return None
+        return found if found is not None and found.size <= MAX_ELEMENTS else None
+
+
+def _objects(items: list[Element]) -> np.ndarray:
+    out = np.empty(len(items), dtype=object)
+    out[:] = items
+    return out
+
+
+def _shape(s: Symbols, node: Node) -> np.ndarray | None:
+    x = node.inputs[0]
+    if x is None or x.shape is None:
+        return None
+    start = attribute(node, "start") if attribute(node, "hasStart") else None
+    end = attribute(node, "end") if attribute(node, "hasEnd") else None
+    return _objects([known_dim(d) for d in x.shape][start:end])
+
+
+def _same(s: Symbols, node: Node) -> np.ndarray | None:
+    return s.array(node.inputs[0])
+
+
+def _cast(s: Symbols, node: Node) -> np.ndarray | None:
+    return s.array(node.inputs[0]) if attribute(node, "dstT") in ("DT_INT64", "DT_INT32") else None
+
+
+def _gather(s: Symbols, node: Node) -> np.ndarray | None:
+    data, indices = s.array(node.inputs[0]), s.array(node.inputs[1])
+    axis = ints(node.inputs[2]) if len(node.inputs) > 2 else [int(attribute(node, "axis") or 0)]
+    if data is None or indices is None or not axis or any(not isinstance(i, int) for i in indices.reshape(-1)):
+        return None
+    return np.asarray(np.take(data, indices.astype(np.int64), axis=axis[0]), dtype=object)
+
+
+def _strided(s: Symbols, node: Node) -> np.ndarray | None:
+    x = s.array(node.inputs[0])
+    if x is None or x.ndim != 1 or attribute(node, "fromType") != 1:
+        return None
+    bounds = [ints(v) if v is not None else None for v in node.inputs[1:]]
+    if len(bounds) < 2 or bounds[0] is None or bounds[1] is None or len(bounds[0]) != 1:
+        return None
+    if any(b is None for b in bounds):
+        return None
+    step = bounds[3][0] if len(bounds) > 3 and bounds[3] else 1
+    start, stop = bounds[0][0], bounds[1][0]
+    if step <= 0:
+        return None
+    return x[start:stop:step]
+
+
+
+
+def _concat(s: Symbols, node: Node) -> np.ndarray | None:
+    parts = [s.array(v) for v in node.inputs]
+    known = [p for p in parts if p is not None]
+    if len(known) < len(parts) or not known:
+        return None
+    return np.concatenate(known, axis=int(attribute(node, "axis")))
+
+
+def _pack(s: Symbols, node: Node) -> np.ndarray | None:
+    parts = [s.array(v) for v in node.inputs]
+    known = [p for p in parts if p is not None]
+    if len(known) < len(parts) or not known:
+        return None
+    return np.stack(known, axis=int(attribute(node, "axis")))
+
+
+def _unsqueeze(s: Symbols, node: Node) -> np.ndarray | None:
+    x, axes = s.array(node.inputs[0]), axes_of(node)
+    return None if x is None or axes is None else np.expand_dims(x, tuple(axes))
+
+
+def _squeeze(s: Symbols, node: Node) -> np.ndarray | None:
+    x, axes = s.array(node.inputs[0]), axes_of(node)
+    return None if x is None or axes is None else np.squeeze(x, tuple(axes) or None)
+
+
+def _reshape(s: Symbols, node: Node) -> np.ndarray | None:
+    x, dims = s.array(node.inputs[0]), ints(node.inputs[1]) if len(node.inputs) > 1 else None
+    return None if x is None or dims is None or 0 in dims else x.reshape(dims)
+
+
+def _fill(s: Symbols, node: Node) -> np.ndarray | None:
+    dims, value = s.elements(node.inputs[0]), s.elements(node.inputs[1])
+    if dims is None or value is None or any(not isinstance(d, int) for d in dims):
+        return None
+    sizes = [d for d in dims if isinstance(d, int)]
+    if any(d > MAX_ELEMENTS for d in sizes):
+        return None
+    return np.full(sizes, value[0], dtype=object)
+
+
+def _select(s: Symbols, node: Node) -> np.ndarray | None:
+    which, yes, no = (s.array(v) for v in node.inputs[:3])
+    if which is None or yes is None or no is None:
+        return None
+    return _each(lambda c, a, b: None if c is None or isinstance(c, str) else (a if c else b), which, yes, no)
+
+
+def _each(fn: Callable[..., Element], *arrays: np.ndarray) -> np.ndarray:
+    parts = np.broadcast_arrays(*arrays)
+    out = np.empty(parts[0].shape, dtype=object)
+    for at in np.ndindex(out.shape):
+        out[at] = fn(*(p[at] for p in parts))
+    return out
+
+
+def _truncated(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_INTEGER: dict[str, Callable[[int, int], int]] = {
+    "ADD": lambda a, b: a + b,
+    "SUB": lambda a, b: a - b,
+    "MUL": lambda a, b: a * b,
+    "DIV": _truncated,
+    "REALDIV": _truncated,
+    "FLOORDIV": lambda a, b: a // b,
+    "MAXIMUM": max,
+    "MINIMUM": min,
+    "EQUAL": lambda a, b: int(a == b),
+    "NOTEQUAL": lambda a, b: int(a != b),
+}
+
+
+def _combine(kind: str, a: Element, b: Element) -> Element:
+    if isinstance(a, int) and isinstance(b, int):
+        return _INTEGER[kind](a, b)
+    if kind == "MUL" and 0 in (a, b):
+        return 0
+    if kind in ("ADD", "SUB") and b == 0:
+        return a
+    if kind == "ADD" and a == 0:
+        return b
+    if kind in ("MUL", "DIV", "REALDIV", "FLOORDIV") and b == 1:
+        return a
+    if kind == "MUL" and a == 1:
+        return b
+    if kind in ("EQUAL", "NOTEQUAL"):
+        if isinstance(a, str) and a == b:
+            return int(kind == "EQUAL")
+        # a size is never negative
+        if (isinstance(a, str) and isinstance(b, int) and b < 0) or (
+            isinstance(b, str) and isinstance(a, int) and a < 0
+        ):
+            return int(kind == "NOTEQUAL")
+    if kind == "SUB" and isinstance(a, str) and a == b:
+        return 0
+    return None
+
+
+def _binary(s: Symbols, node: Node) -> np.ndarray | None:
+    kind = str(attribute(node, "opType"))
+    x, y = s.array(node.inputs[0]), s.array(node.inputs[1])
+    if kind not in _INTEGER or x is None or y is None:
+        return None
+    if any(v is not None and v.dtype is not None and not v.dtype.is_int for v in node.inputs):
+        return None
+    return _each(lambda a, b: _combine(kind, a, b), x, y)
+
+
+def axes_of(node: Node) -> list[int] | None:
+    """The axes of a Squeeze or Unsqueeze, from its attribute or a constant operand."""
+    if len(node.inputs) > 1 and node.inputs[1] is not None:
+        return ints(node.inputs[1])
+    found: Any = node.attrs.get("squeezeDims")
+    return [] if found is None else [int(v) for v in found]
+
+
+_RULES: dict[str, Callable[[Symbols, Node], np.ndarray | None]] = {
+    "Shape": _shape,
+    "Identity": _same,
+    "Cast": _cast,
+    "GatherV2": _gather,
+    "StridedSlice": _strided,
+    "Concat": _concat,
+    "Pack": _pack,
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": _squeeze,
+    "Reshape": _reshape,
+    "Fill": _fill,
+    "Select": _select,
+    "BinaryOp": _binary,
+}
+INTEGERS = (DType.I32, DType.I64)
