@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from MNN.errors import MNNError
+from MNN.runtime.limits import machine_memory
 
 PRECISIONS = ("high", "normal", "low")
 
@@ -16,15 +17,29 @@ class Config:
     ``threads``: how many threads an inference may use. ``precision``: ``high`` and ``normal`` compute fp32 products in
     fp32; ``low`` allows 16-bit storage where a kernel has it. ``cache``: keep compiled kernels on disk.
     ``reference``: no kernels at all, every primitive by its numpy meaning (slow; to check kernels against).
+    ``memory_limit``: bytes of working memory that a plan may take, by default what the machine has. ``time_limit``:
+    seconds after which a run ends with an error; looked at between turns of loops and stretches of kernels. Set both
+    for models that are not trusted.
     """
 
     threads: int = 1
     precision: str = "normal"
     cache: bool = True
     reference: bool = False
+    memory_limit: int | None = None
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.threads <= 256:
             raise MNNError(f"the number of threads must be between 1 and 256, not {self.threads}")
         if self.precision not in PRECISIONS:
             raise MNNError(f"precision is one of {', '.join(PRECISIONS)}, not '{self.precision}'")
+        if self.memory_limit is not None and self.memory_limit < 1:
+            raise MNNError(f"the memory limit must be at least one byte, not {self.memory_limit}")
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise MNNError(f"the time limit must be more than 0 seconds, not {self.time_limit}")
+
+    @property
+    def memory(self) -> int:
+        """The memory limit in bytes."""
+        return machine_memory() if self.memory_limit is None else self.memory_limit

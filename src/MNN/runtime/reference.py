@@ -8,18 +8,38 @@ import numpy as np
 
 from MNN.compiler import usage
 from MNN.compiler.program import Buffer, Program
+from MNN.ir import prims as p
 from MNN.ir.prims import Prim, Tensor
+from MNN.ir.shape import elements
 from MNN.ops.meaning import evaluate
+from MNN.runtime.limits import check_memory
+
+_FREE = (p.Reshape, p.Permute, p.Expand)
+"""Primitives that numpy does without copying, as a rule."""
 
 
 class MeaningProgram:
     """Stands where a bound program does; there is no arena and nothing is planned."""
 
-    def __init__(self, prims: Sequence[Prim], inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+    def __init__(
+        self, prims: Sequence[Prim], inputs: Sequence[Tensor], outputs: Sequence[Tensor], memory: int = 1 << 62
+    ) -> None:
         self._prims = usage.live(prims, outputs)
         self._inputs, self._outputs = list(inputs), list(outputs)
         self._last = {t: i for i, prim in enumerate(self._prims) for t in prim.inputs}
         self.program = Program([], [], [], 0, Buffer(0))
+        self._check(memory)
+
+    def _check(self, memory: int) -> None:
+        """Raises :class:`~MNN.errors.RunError` when the tensors alive at one time take more than ``memory`` bytes."""
+        size = {
+            t: 0 if isinstance(q, _FREE) else elements(t.shape) * t.dtype.size for q in self._prims for t in q.outputs
+        }
+        wanted, total = set(self._outputs), 0
+        for index, prim in enumerate(self._prims):
+            total += sum(size.get(t, 0) for t in prim.outputs)
+            check_memory(total, memory, prim.origin)
+            total -= sum(size.get(t, 0) for t in set(prim.inputs) - wanted if self._last[t] == index)
 
     def run(self, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
         """The outputs for these inputs; ``threads`` does not matter."""

@@ -14,7 +14,6 @@ from MNN.ir.shape import Shape
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor, Plan
 
-
 UNNAMED = "?"
 """A size that is open and has no name: two of them need not agree."""
 
@@ -99,7 +98,7 @@ class Session:
                 size, other = symbols.setdefault(want, (have, info.name))
                 if size != have:
                     raise ShapeError(
-                        f"input '{info.name}' has {have} where '{other}' has {size}: both sizes are '{want}' and must agree"
+                        f"input '{info.name}' has {have} where '{other}' has {size}: both are '{want}' and must agree"
                     )
             fits = fits and (isinstance(want, str) or want == have)
         if not fits:
