@@ -63,7 +63,8 @@ def compare(
     found = Session(graph, Config()).run(feeds, shared)
     makers = {v.name: n for n in graph.nodes for v in n.outputs}
     differences = [
-        Difference(n, makers[n].name, makers[n].op, error_of(found[n], wanted[n]), tuple(found[n].shape)) for n in shared
+        Difference(n, makers[n].name, makers[n].op, error_of(found[n], wanted[n]), tuple(found[n].shape))
+        for n in shared
     ]
     return Comparison(who, differences, tolerance, _begin(graph, differences, tolerance))
 

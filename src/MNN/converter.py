@@ -8,9 +8,11 @@ from pathlib import Path
 
 from MNN.errors import MNNError
 from MNN.frontends import load_graph
+from MNN.frontends.mnn.read import graph_of
 from MNN.frontends.mnn.write import write_mnn
 from MNN.ir.graph import Graph
 from MNN.passes.manager import optimize
+from MNN.schema import from_json, write_net
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ def convert(
     chosen = options or Options()
     tell = progress or (lambda text: None)
     tell("reading")
+    if isinstance(source, (str, Path)) and Path(source).suffix == ".json":
+        return _from_json(Path(source), Path(target))
     graph = load_graph(source)
     if chosen.batch is not None:
         _fix_batch(graph, chosen.batch)
@@ -71,6 +75,14 @@ def convert(
     write_mnn(graph, path, external=chosen.external, fp16=chosen.fp16, biz_code=chosen.biz_code)
     sizes = [p.stat().st_size for p in (path, path.with_name(path.name + ".weight")) if p.exists()]
     return Report(graph, before, len(graph.nodes), changes, sum(sizes))
+
+
+def _from_json(source: Path, target: Path) -> Report:
+    """A dumped file back to what it was: no passes run, the tables are written as they stand."""
+    net = from_json(source.read_bytes(), "Net")
+    graph = graph_of(net)
+    write_net(net, target)
+    return Report(graph, len(graph.nodes), len(graph.nodes), {}, target.stat().st_size)
 
 
 def _fix_batch(graph: Graph, batch: int) -> None:

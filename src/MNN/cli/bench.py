@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from MNN.cli.inputs import parse_shapes, random_feeds
 from MNN.cli.models import open_model, parse_threads
+from MNN.cli.output import console, progress_console
 from MNN.cli.process import peak_memory_mb
 from MNN.schema.files import replacing
 
@@ -80,19 +80,21 @@ def command(
     threads: Annotated[str, typer.Option(help="One or more thread counts: 1,2.")] = "1",
     precision: Annotated[str, typer.Option(help="high, normal or low.")] = "normal",
     runs: Annotated[int, typer.Option(min=1, help="Timed inferences.")] = 30,
-    shapes: Annotated[list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224, for inputs of open size.")] = None,
+    shapes: Annotated[
+        list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224, for open sizes.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--json", help="Also write the table as JSON.")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not keep compiled kernels on disk.")] = False,
 ) -> None:
     """Time models on this machine: latency, load, first result, memory and arithmetic rate."""
     given = parse_shapes(shapes or [])
     work = [(m, t) for m in models for t in parse_threads(threads)]
-    console = Console()
+    screen = console()
     rows = [
         measure(model, count, precision, runs, given, not no_cache)
-        for model, count in track(work, description="measuring", console=Console(stderr=True), transient=True)
+        for model, count in track(work, description="measuring", console=progress_console(), transient=True)
     ]
-    console.print(_table(rows))
+    screen.print(_table(rows))
     if out is not None:
         with replacing(out) as file:
             file.write((json.dumps([asdict(r) for r in rows], indent=1) + "\n").encode())

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from MNN.cli.inputs import floats, load_inputs, parse_shapes, random_feeds
 from MNN.cli.models import read
+from MNN.cli.output import console
 from MNN.comparison import Comparison, compare
 from MNN.runtime.session import Session
 
@@ -19,21 +19,25 @@ NAME = "compare"
 
 def command(
     reference: Annotated[Path, typer.Argument(help="The model to trust (.onnx or .mnn).")],
-    model: Annotated[Path | None, typer.Argument(help="The model to check; the first one itself when left out.")] = None,
-    inputs: Annotated[list[str] | None, typer.Option("--input", "-i", help="NAME=FILE; seeded noise otherwise.")] = None,
+    model: Annotated[
+        Path | None, typer.Argument(help="The model to check; by default the first.")
+    ] = None,
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", "-i", help="NAME=FILE; else seeded noise.")
+    ] = None,
     shapes: Annotated[list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224.")] = None,
     tolerance: Annotated[float, typer.Option(help="Largest error, relative to the tensor's largest value.")] = 1e-4,
     show: Annotated[int, typer.Option(help="How many tensors to list.")] = 20,
     no_onnxruntime: Annotated[bool, typer.Option("--no-onnxruntime", help="Compare with the numpy meaning.")] = False,
 ) -> None:
-    """Compare every intermediate tensor of two models (or of one model with its reference meaning); exits 1 when some differ."""
+    """Compare every intermediate tensor of two models, or of one with its reference meaning; exits 1 on differences."""
     checked = model or reference
     session = Session(read(checked))
     given = parse_shapes(shapes or [])
     loaded = load_inputs(session, inputs or [], given, floats("0"), floats("1/255"))
     feeds = loaded if len(loaded) == len(session.inputs) else {**random_feeds(session, given), **loaded}
     result = compare(reference, checked, feeds, tolerance, not no_onnxruntime)
-    Console().print(_table(result, show))
+    console().print(_table(result, show))
     if result.first is not None:
         d = result.first
         print(f"the error begins at {d.op} '{d.node}' (tensor '{d.tensor}', {d.error:.2e})")

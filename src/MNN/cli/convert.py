@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from MNN.cli.output import progress_console
 from MNN.converter import Options, Report, convert, parse_names
 from MNN.errors import MNNError
 
@@ -19,9 +19,13 @@ def command(
     target: Annotated[Path, typer.Argument(help="The .mnn file to write.")],
     fp16: Annotated[bool, typer.Option("--fp16", help="Store weights in half precision.")] = False,
     external: Annotated[bool, typer.Option("--saveExternalData", help="Keep weights in TARGET.weight.")] = False,
-    level: Annotated[int, typer.Option("--optimizeLevel", min=0, max=2, help="0 none, 1 exact, 2 faster but larger.")] = 1,
+    level: Annotated[
+        int, typer.Option("--optimizeLevel", min=0, max=2, help="0 none, 1 exact, 2 faster, larger.")
+    ] = 1,
     batch: Annotated[int | None, typer.Option("--batch", help="Fix an open batch size.")] = None,
-    keep_format: Annotated[bool, typer.Option("--keepInputFormat/--no-keepInputFormat", help="Keep the inputs' layout.")] = True,
+    keep_format: Annotated[
+        bool, typer.Option("--keepInputFormat/--no-keepInputFormat", help="Keep the inputs' layout.")
+    ] = True,
     disabled: Annotated[list[str] | None, typer.Option("--disable-pass", help="Leave out a pass, by name.")] = None,
     biz_code: Annotated[str, typer.Option("--bizCode", help="A label stored in the file.")] = "",
 ) -> None:
@@ -34,8 +38,8 @@ def show(source: Path, target: Path, options: Options) -> Report:
     """Converts with a progress line and prints what was done."""
     if not source.is_file():
         raise MNNError(f"no such file: {source}")
-    console = Console(stderr=True)
-    with console.status(f"{source.name}: reading") as status:
+    screen = progress_console()
+    with screen.status(f"{source.name}: reading") as status:
         report = convert(source, target, options, lambda text: status.update(f"{source.name}: {text}"))
     done = ", ".join(f"{name} {count}" for name, count in report.changes.items() if count)
     print(f"{source} -> {target}: {report.nodes_before} operators became {report.nodes_after}, {_size(report.size)}")

@@ -8,10 +8,10 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from MNN.cli.models import open_model
+from MNN.cli.output import console
 from MNN.comparison import error_of
 from MNN.converter import convert
 from MNN.runtime.config import Config
@@ -19,17 +19,19 @@ from MNN.runtime.session import Session
 
 NAME = "demo"
 SHADES = " .:-=+*#%@"
+LEVELS = 16
+"""Grey levels of the pictures; the network takes them from 0 to 1."""
 SHOWN = 4
 RUNS = 200
 
 
 def command() -> None:
     """Convert, run, check and time a small digit classifier that comes with the package."""
-    console = Console()
+    screen = console()
     data = resources.files("MNN") / "data"
     samples = np.load(str(data / "digits_samples.npz"), allow_pickle=False)
-    pictures, labels = samples["images"][:, None].astype(np.float32), samples["labels"]
-    with tempfile.TemporaryDirectory() as folder, console.status("converting digits.onnx") as status:
+    pictures, labels = samples["images"][:, None].astype(np.float32) / LEVELS, samples["labels"]
+    with tempfile.TemporaryDirectory() as folder, screen.status("converting digits.onnx") as status:
         target = Path(folder) / "digits.mnn"
         report = convert(Path(str(data / "digits.onnx")), target)
         size = report.size
@@ -46,7 +48,7 @@ def command() -> None:
     output = next(iter(results))
     guesses = results[output].argmax(axis=1)
     error = error_of(results[output], wanted[output])
-    console.print(_pictures(pictures, guesses))
+    screen.print(_pictures(pictures, guesses))
     table = Table(show_header=False)
     right = int((guesses == labels).sum())
     table.add_row("converted", f"{report.nodes_before} operators became {report.nodes_after}, {size / 1e3:.1f} kB")
@@ -54,7 +56,7 @@ def command() -> None:
     table.add_row("right answers", f"{right} of {len(labels)}")
     table.add_row("against numpy", f"largest difference {error:.1e} of the largest output")
     table.add_row("one picture", f"{min(times) * 1e6:.0f} us (best of {RUNS})")
-    console.print(table)
+    screen.print(table)
 
 
 def _timed(session: Session, name: str, picture: np.ndarray) -> float:

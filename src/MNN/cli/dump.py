@@ -20,7 +20,7 @@ def command(
     model: Annotated[Path, typer.Argument(help="A .mnn file.")],
     target: Annotated[Path | None, typer.Argument(help="The JSON file to write; printed when left out.")] = None,
 ) -> None:
-    """Write a .mnn file as JSON; `mnn convert` (or `mnnconvert -f JSON`) turns it back, byte for byte the same tables."""
+    """Write a .mnn file as JSON; `mnn convert` (or `mnnconvert -f JSON`) turns it back exactly."""
     if not model.is_file():
         raise MNNError(f"no such file: {model}")
     content = to_json(read_net(model))

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from MNN.cli.models import read
+from MNN.cli.output import console
 from MNN.ir.graph import Graph
 from MNN.runtime.session import TensorInfo
 
@@ -23,24 +23,24 @@ def command(
 ) -> None:
     """Show a model's inputs, outputs, operators and weights."""
     graph = read(model)
-    console = Console()
-    console.print(f"[bold]{model}[/]  {model.stat().st_size / 1e6:.2f} MB", highlight=False)
+    screen = console()
+    screen.print(f"[bold]{model}[/]  {model.stat().st_size / 1e6:.2f} MB", highlight=False)
     for key in ("source", "producer", "version", "bizCode", "opsets"):
         if graph.meta.get(key):
-            console.print(f"{key}: {graph.meta[key]}", highlight=False)
+            screen.print(f"{key}: {graph.meta[key]}", highlight=False)
     for title, values in (("inputs", graph.inputs), ("outputs", graph.outputs)):
-        console.print(f"[bold]{title}[/]")
+        screen.print(f"[bold]{title}[/]")
         for v in values:
-            console.print(f"  {TensorInfo(v.name, v.dtype, v.shape)}", highlight=False, markup=False)
-    console.print(_operators(graph))
+            screen.print(f"  {TensorInfo(v.name, v.dtype, v.shape)}", highlight=False, markup=False)
+    screen.print(_operators(graph))
     weights = [v.data for v in graph.values() if v.data is not None]
     values = sum(w.values.size if hasattr(w, "scale") else w.size for w in weights)
-    console.print(f"{len(graph.nodes)} operators, {len(weights)} constants holding {values:,} numbers")
+    screen.print(f"{len(graph.nodes)} operators, {len(weights)} constants holding {values:,} numbers")
     if nodes:
         for node in graph.nodes:
             inputs = ", ".join(v.name if v else "-" for v in node.inputs)
             line = f"{node.op} '{node.name}': {inputs} -> {', '.join(v.name for v in node.outputs)}"
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _operators(graph: Graph) -> Table:

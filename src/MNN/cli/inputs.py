@@ -32,7 +32,9 @@ def concrete_shape(info: TensorInfo, given: Mapping[str, tuple[int, ...]]) -> tu
     if info.name in given:
         return given[info.name]
     if info.shape is None:
-        raise ShapeError(f"the model does not say the shape of input '{info.name}'; give it: --shape {info.name}=1x3x224x224")
+        raise ShapeError(
+            f"the model does not say the shape of input '{info.name}'; give it: --shape {info.name}=1x3x224x224"
+        )
     sizes = [1 if i == 0 and isinstance(d, str) else d for i, d in enumerate(info.shape)]
     if any(isinstance(d, str) for d in sizes):
         example = "x".join(str(d) if isinstance(d, int) else "8" for d in sizes)
@@ -119,9 +121,9 @@ def _array(
     shape = given.get(info.name)
     if shape is not None and array.size == int(np.prod(shape)):
         array = array.reshape(shape)
-    if info.dtype is not None and info.dtype is not DType.STR and np.can_cast(array.dtype, info.dtype.numpy, "same_kind"):
-        array = array.astype(info.dtype.numpy)
-    return array
+    if info.dtype in (None, DType.STR) or not np.can_cast(array.dtype, info.dtype.numpy, "same_kind"):
+        return array
+    return array.astype(info.dtype.numpy)
 
 
 def picture(

@@ -23,13 +23,15 @@ class Opened:
     load_s: float
 
 
-def open_model(path: Path, threads: int = 1, precision: str = "normal", cache: bool = True, passes: bool = True) -> Opened:
+def open_model(
+    path: Path, threads: int = 1, precision: str = "normal", cache: bool = True
+) -> Opened:
     """Reads a .mnn or .onnx file; models that did not go through ``mnn convert`` are optimised on the way."""
     if not cache:
         Cache.switch_off()
     start = time.perf_counter()
     graph = read(path)
-    if passes and path.suffix != ".mnn":
+    if path.suffix != ".mnn":
         optimize(graph)
     session = Session(graph, Config(threads, precision, cache))
     return Opened(session, time.perf_counter() - start)

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from MNN.cli.inputs import check_names, floats, load_inputs, parse_shapes, random_feeds
 from MNN.cli.models import open_model
+from MNN.cli.output import console
 from MNN.schema.files import replacing
 
 NAME = "run"
@@ -21,8 +21,12 @@ NAME = "run"
 
 def command(
     model: Annotated[Path, typer.Argument(help="A .mnn or .onnx file.")],
-    inputs: Annotated[list[str] | None, typer.Option("--input", "-i", help="NAME=FILE (.npy, .npz or a picture).")] = None,
-    shapes: Annotated[list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224, for inputs of open size.")] = None,
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", "-i", help="NAME=FILE (.npy, .npz, picture).")
+    ] = None,
+    shapes: Annotated[
+        list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224, for open sizes.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for one .npy per output.")] = None,
     fetch: Annotated[list[str] | None, typer.Option("--fetch", help="Any tensor of the model, by name.")] = None,
     threads: Annotated[int, typer.Option(help="Threads to use.")] = 1,
@@ -45,7 +49,7 @@ def command(
         table.add_column(column)
     for name, array in results.items():
         table.add_row(name, str(array.dtype), "x".join(map(str, array.shape)) or "scalar", *_statistics(array))
-    Console().print(table)
+    console().print(table)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
         for name, array in results.items():

@@ -40,7 +40,8 @@ def fused_body(
     for prim in prims:
         for t in prim.inputs:
             if t not in at:
-                assert t.const is not None and t.const.size == 1, "an operand of the group is missing"
+                assert is_literal(t), "an operand of the group is missing"
+                assert t.const is not None
                 at[t] = b.const(t.const.reshape(-1)[0].item(), t.dtype)
         if isinstance(prim, p.Map):
             at.update(zip(prim.outputs, b.inline(prim.body, [at[t] for t in prim.inputs]), strict=True))

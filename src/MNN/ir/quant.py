@@ -27,7 +27,7 @@ class QuantizedArray:
         rows, cols = self.values.shape
         blocks = self.scale.shape[1]
         wide = self.values.reshape(rows, blocks, cols // max(blocks, 1)).astype(np.float32)
-        out = wide * self.scale[:, :, None]
+        out: np.ndarray = wide * self.scale[:, :, None]
         if self.offset is not None:
             out += self.offset[:, :, None]
         return out.reshape(self.shape)

@@ -77,7 +77,7 @@ def _extreme(dtype: np.dtype[np.generic], lowest: bool) -> float | int | bool:
     if dtype.kind == "b":
         return not lowest
     if dtype.kind in "iu":
-        info = np.iinfo(dtype)
+        info = np.iinfo(dtype.name)
         return info.min if lowest else info.max
     return -np.inf if lowest else np.inf
 

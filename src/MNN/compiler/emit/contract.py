@@ -169,7 +169,8 @@ class _Weights:
             return data.reshape(-1, *data.shape[-2:])
         _, per_in, per_out, groups = self.conv
         split = data.reshape(groups, per_out, per_in, -1)
-        return split.transpose(0, 3, 2, 1).reshape(groups, -1, per_out)
+        matrices: np.ndarray = split.transpose(0, 3, 2, 1).reshape(groups, -1, per_out)
+        return matrices
 
     def packed(self, e: Emitter, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
         """Address, ldb, panel and batch offsets of packed constant weights."""
@@ -182,7 +183,8 @@ class _Weights:
         assert buffer.const is not None
         k = self.matrices().shape[1]
         batches, size = buffer.const.shape
-        outer, strides = (batches,), (size,)
+        outer: tuple[int, ...] = (batches,)
+        strides: tuple[int, ...] = (size,)
         if self.conv is None:
             own = tuple(self.tensor.shape[:-2])
             steps = tuple(size * s for s in st.dense(own, natural(len(own))))
@@ -267,7 +269,8 @@ def _emit(
     k: int,
     n: int,
 ) -> None:
-    assert a.rows is not None and c.rows is not None
+    assert a.rows is not None
+    assert c.rows is not None
     m, n_batch = a.rows.size, c.batch.size
     if m == 0 or n == 0 or n_batch == 0:
         return

@@ -115,7 +115,7 @@ def emit_copy(e: Emitter, src: Place, dst: Place, shape: st.Ints, dtype: DType) 
 def _emit_transpose(
     e: Emitter, src: Place, dst: Place, extents: st.Ints, to: st.Ints, frm: st.Ints, j: int, dtype: DType
 ) -> bool:
-    """``out[b.., j, i] = in[b.., i, j]`` where loop ``j`` is contiguous in the source and the last one in the result."""
+    """``out[b.., j, i] = in[b.., i, j]`` where ``j`` is contiguous in the source and the last loop in the result."""
     last = len(extents) - 1
     batch = [a for a in range(last) if a != j]
     spec = TransposeSpec(size=dtype.size, batch=len(batch))
