@@ -1,5 +1,63 @@
-"""MNN in Python: convert, compress and run trained networks with kernels generated for the processor at hand."""
+"""MNN in Python: convert, compress and run trained networks with kernels generated for the processor at hand.
+
+The names of PyMNN are here: ``Interpreter``, ``Tensor``, ``nn``, ``expr``, ``numpy``, ``cv``. :func:`load` is the short
+way to a model: ``MNN.load("model.onnx").run({"x": array})``. Parts are imported when they are first used.
+"""
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+PYMNN = "3.6.1"
+"""The release of PyMNN whose API this package offers."""
+
+_PARTS = ("cv", "expr", "nn", "numpy")
+_FROM = {
+    "Interpreter": "MNN.interpreter",
+    "OpInfo": "MNN.interpreter",
+    "Session": "MNN.interpreter",
+    "Tensor": "MNN.tensor",
+    **{f"Halide_Type_{kind}": "MNN.tensor" for kind in ("Double", "Float", "Int", "Int64", "String", "Uint8")},
+    **{f"Tensor_DimensionType_{kind}": "MNN.tensor" for kind in ("Caffe", "Caffe_C4", "Tensorflow")},
+    "MNNError": "MNN.errors",
+    "get_model_uuid": "MNN.model",
+    "load": "MNN.model",
+}
+_LATER = {"CVImageProcess", "CVMatrix", "audio", "data", "llm", "optim", "tools"}
+
+if TYPE_CHECKING:
+    from MNN import cv as cv
+    from MNN import expr as expr
+    from MNN import nn as nn
+    from MNN import numpy as numpy
+    from MNN.errors import MNNError as MNNError
+    from MNN.interpreter import Interpreter as Interpreter
+    from MNN.interpreter import OpInfo as OpInfo
+    from MNN.interpreter import Session as Session
+    from MNN.model import get_model_uuid as get_model_uuid
+    from MNN.model import load as load
+    from MNN.tensor import Tensor as Tensor
+
+
+def version() -> str:
+    """The release of PyMNN that this package stands in for."""
+    return PYMNN
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PARTS:
+        return importlib.import_module(f"MNN.{name}")
+    if name in _FROM:
+        value = getattr(importlib.import_module(_FROM[name]), name)
+        globals()[name] = value
+        return value
+    if name in _LATER or name.startswith("CV_"):
+        raise AttributeError(f"MNN.{name} is part of PyMNN but not of this version yet")
+    raise AttributeError(f"module 'MNN' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PARTS, *_FROM})

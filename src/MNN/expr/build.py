@@ -1,0 +1,122 @@
+"""Makes Vars: from what users give, and by applying operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from MNN.expr import compute
+from MNN.expr import var as _var
+from MNN.expr.node import Expr
+from MNN.expr.types import NCHW, NHWC, channels_last, data_format, promote, public, storable
+from MNN.ir.dtype import DType
+from MNN.ops.datatypes import data_type
+
+if TYPE_CHECKING:
+    from MNN.expr.var import Var
+
+
+def leaf(array: np.ndarray, layout: data_format = NCHW, op: str = "Const") -> Var:
+    """A Var that holds numbers; the array must not change afterwards."""
+    return _var.Var(Expr.leaf(op, DType.of(array), array.shape, array), 0, layout)
+
+
+def to_var(value: object, like: Var | None = None) -> Var:
+    """A Var of anything that stands for numbers: a Var, an array, a (nested) sequence or a number.
+
+    A plain number (or list of numbers) meets ``like`` in its element type unless it is a fraction and that is not.
+    """
+    if isinstance(value, _var.Var):
+        return value
+    array = compute.as_array(value, "an operand")
+    if like is not None and not isinstance(value, np.ndarray):
+        kind = like._kind
+        if kind.is_float or (array.dtype.kind == "i" and kind is DType.I64):
+            array = array.astype(kind.numpy)
+    return leaf(array, like.data_format if like is not None and array.ndim == 0 else NCHW)
+
+
+def layout_of(operands: Sequence[Var | None]) -> data_format:
+    """The layout of a result: that of the first operand of the highest rank."""
+    given = [v for v in operands if v is not None]
+    top = max((v.ndim for v in given), default=0)
+    return next((v.data_format for v in given if v.ndim == top), NCHW)
+
+
+def apply_all(
+    op: str, operands: Sequence[Var | None], outputs: int, layout: data_format | None = None, **attrs: Any
+) -> list[Var]:
+    """An operator's results. Of constants they are computed at once; misfits raise :class:`MNNError` here."""
+    layout = layout_of(operands) if layout is None else layout
+    if not compute.SETTINGS.lazy and not any(v is not None and v._expr.sources for v in operands):
+        arrays = [None if v is None else v._array() for v in operands]
+        results = compute.run_operator(op, attrs, arrays, outputs)
+        kept = [a.astype(storable(DType.of(a)).numpy, copy=False) for a in results]
+        return [leaf(a, layout) for a in kept]
+    expr = Expr(op, [None if v is None else (v._expr, v._index) for v in operands], attrs)
+    expr.outputs = outputs
+    expr.types()
+    return [_var.Var(expr, i, layout) for i in range(outputs)]
+
+
+def apply(op: str, *operands: Var | None, layout: data_format | None = None, **attrs: Any) -> Var:
+    """The only result of an operator."""
+    return apply_all(op, operands, 1, layout, **attrs)[0]
+
+
+def cast(x: Var, kind: DType) -> Var:
+    """The same numbers in another element type: fractions are cut off, numbers out of range saturate."""
+    return x if x._kind is kind else apply("Cast", x, dstT=data_type(kind))
+
+
+def floats(x: object) -> Var:
+    """The operand of a function that is defined on floats only."""
+    v = to_var(x)
+    return v if v._kind.is_float else cast(v, DType.F32)
+
+
+def pair(x: object, y: object) -> tuple[Var, Var]:
+    """Two operands in one element type."""
+    a = to_var(x, y if isinstance(y, _var.Var) else None)
+    b = to_var(y, a if isinstance(x, _var.Var) else None)
+    kind = a._kind if a._kind is b._kind else promote(a._kind, b._kind)
+    return cast(a, kind), cast(b, kind)
+
+
+def binary(op: str, x: object, y: object) -> Var:
+    """An arithmetic operator on two operands that broadcast."""
+    a, b = pair(x, y)
+    return apply("BinaryOp", a, b, opType=op)
+
+
+def compare(op: str, x: object, y: object) -> Var:
+    """A comparison; 1 where it holds, 0 elsewhere, as ``int``."""
+    return cast_truth(apply("BinaryOp", *pair(x, y), opType=op))
+
+
+def cast_truth(x: Var) -> Var:
+    """Truth values as ``int``, also inside of graphs that are compiled."""
+    return apply("Cast", x, dstT="DT_INT32") if x._expr.op not in ("Const", "Cast") else x
+
+
+def ints(values: object) -> Var:
+    """A constant vector of whole numbers, for operands such as shapes and axes."""
+    return leaf(np.asarray(values, np.int32).reshape(-1))
+
+
+def number(value: float | int, kind: DType) -> Var:
+    """A constant scalar."""
+    return leaf(np.asarray(value, kind.numpy))
+
+
+def to_nhwc(x: Var) -> Var:
+    """``x`` with its sizes listed channels last."""
+    return apply("Permute", x, layout=NHWC, dims=list(channels_last(x.ndim)))
+
+
+__all__ = [
+    "apply", "apply_all", "binary", "cast", "cast_truth", "compare", "floats", "ints", "layout_of", "leaf", "number",
+    "pair", "public", "to_nhwc", "to_var",
+]  # fmt: skip

@@ -1,0 +1,149 @@
+"""Runs operators on numbers: at once with the numpy meaning of their primitives, or compiled where that pays."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from MNN.errors import MNNError, ShapeError
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Node, Value
+from MNN.ir.prims import Tensor
+from MNN.ops.base import EagerOperator, operator
+from MNN.ops.builder import Builder, NeedValue
+from MNN.ops.meaning import evaluate
+from MNN.runtime.config import Config
+from MNN.runtime.executor import Executor
+
+Arrays = Sequence["np.ndarray | None"]
+Types = Sequence[tuple[DType, tuple[int, ...]]]
+
+COMPILED_WORK = 5e7
+"""Multiplications above which a single operator is compiled (and kept) instead of evaluated with numpy."""
+_KEPT = 64
+
+
+@dataclass
+class Settings:
+    """What the whole process evaluates expressions with."""
+
+    threads: int = 1
+    precision: str = "normal"
+    lazy: bool = False
+    """Keep expressions of constants as expressions instead of computing them at once."""
+
+    def config(self) -> Config:
+        return Config(threads=self.threads, precision=self.precision)
+
+
+SETTINGS = Settings()
+
+
+def make_node(op: str, attrs: dict[str, object], operands: Sequence[object], outputs: int, name: str = "") -> Node:
+    """A graph node on fresh values; absent operands are None."""
+    inputs = [None if v is None else Value(f"in{i}") for i, v in enumerate(operands)]
+    return Node(op, name, list(inputs), [Value(f"out{i}") for i in range(outputs)], attrs)
+
+
+def work(op: str, shapes: Sequence[tuple[int, ...] | None]) -> float:
+    """About how many multiplications an operator costs; 0 for those that only touch each element once."""
+    sizes = [s for s in shapes if s is not None]
+    if len(sizes) < 2 or len(sizes[0]) < 1:
+        return 0.0
+    if op in ("MatMul", "BatchMatMul"):
+        return float(np.prod(sizes[0], dtype=np.float64)) * (sizes[1][-1] if len(sizes[1]) > 1 else 1)
+    if op in ("Convolution", "ConvolutionDepthwise", "Deconvolution", "DeconvolutionDepthwise"):
+        return float(np.prod(sizes[0][2:], dtype=np.float64)) * float(np.prod(sizes[1], dtype=np.float64))
+    return 0.0
+
+
+def run_operator(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int, name: str = "") -> list[np.ndarray]:
+    """One operator on numbers. Raises :class:`MNNError` for operands that do not fit."""
+    if work(op, [None if a is None else a.shape for a in arrays]) > COMPILED_WORK:
+        return _compiled(op, attrs, arrays, outputs, name)
+    node = make_node(op, attrs, arrays, outputs, name)
+    found = operator(node)
+    if isinstance(found, EagerOperator):
+        return [np.asarray(a) for a in found.evaluate(node, arrays)]
+    b = Builder()
+    b.where = f"{op} '{name}'" if name else op
+    tensors = [None if a is None else b.const(a) for a in arrays]
+    results = list(found.lower(b, node, tensors))
+    numbers: dict[Tensor, np.ndarray] = {}
+    for prim in b.prims:  # what does not fold by itself: random numbers
+        given = [t.const if t.const is not None else numbers[t] for t in prim.inputs]
+        kinds = [(t.dtype, t.shape) for t in prim.outputs]
+        numbers.update(zip(prim.outputs, evaluate(prim, given, kinds), strict=True))
+    return [t.const if t.const is not None else numbers[t] for t in results]
+
+
+def infer(
+    op: str, attrs: dict[str, object], operands: Sequence[Tensor | None], outputs: int, name: str
+) -> Types | None:
+    """Element types and shapes of an operator's results; None when they depend on numbers not among ``operands``."""
+    node = make_node(op, attrs, operands, outputs, name)
+    found = operator(node)
+    if isinstance(found, EagerOperator):
+        return None
+    b = Builder()
+    b.where = f"{op} '{name}'" if name else op
+    try:
+        results = found.lower(b, node, operands)
+    except NeedValue:
+        return None
+    return [(t.dtype, t.shape) for t in results]
+
+
+_cache: OrderedDict[object, tuple[Executor, list[Value], list[Value]]] = OrderedDict()
+
+
+def _compiled(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int, name: str) -> list[np.ndarray]:
+    given = [None if a is None else (a.dtype.str, a.ndim) for a in arrays]
+    key = (op, repr(sorted(attrs.items())), tuple(given), outputs, SETTINGS.threads, SETTINGS.precision)
+    if key not in _cache:
+        node = make_node(op, attrs, arrays, outputs, name or op)
+        inputs = [v for v in node.inputs if v is not None]
+        graph = Graph(op, inputs, list(node.outputs), [node])
+        _cache[key] = (Executor(graph, SETTINGS.config()), inputs, list(node.outputs))
+        while len(_cache) > _KEPT:
+            _cache.popitem(last=False)
+    _cache.move_to_end(key)
+    executor, inputs, results = _cache[key]
+    feeds = dict(zip(inputs, [a for a in arrays if a is not None], strict=True))
+    return executor.run(feeds, results)
+
+
+def as_array(value: object, what: str = "a value") -> np.ndarray:
+    """Numbers that a user gives, in an element type that a Var can hold: integers of 64 bits that fit 32 are narrowed
+    and doubles become floats, as in PyMNN."""
+    try:
+        array = np.asarray(value)
+        kind = DType.of(array)
+    except (ValueError, TypeError, KeyError) as error:
+        raise MNNError(f"{what} is not numbers: {error}") from error
+    if kind is DType.STR:
+        raise MNNError(f"{what} is not numbers but {type(value).__name__} of {array.dtype}")
+    if kind is DType.F64:
+        return array.astype(np.float32)
+    if kind in (DType.I64, DType.U32, DType.U64):
+        if array.size and (array.max() > 2**63 - 1):
+            raise MNNError(f"{what} holds {array.max()}, beyond 64-bit integers")
+        fits = not array.size or (int(array.min()) >= -(2**31) and int(array.max()) < 2**31)
+        return array.astype(np.int32 if fits else np.int64)
+    from MNN.expr.types import storable
+
+    return array.astype(storable(kind).numpy, copy=False)
+
+
+def shape_of(value: object, what: str = "shape") -> tuple[int, ...]:
+    """Sizes that a user gives as one number, a sequence or an array."""
+    try:
+        dims = tuple(int(d) for d in np.asarray(value).reshape(-1)) if value is not None else ()
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{what} must be whole numbers, found {value!r}") from error
+    if any(d < 0 for d in dims):
+        raise ShapeError(f"{what} must not be negative, found {list(dims)}")
+    return dims

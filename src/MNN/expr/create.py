@@ -1,0 +1,111 @@
+"""Functions that make tensors: constants, placeholders, ranges, random numbers; and settings of the whole process."""
+
+from __future__ import annotations
+
+import gc as _gc
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from MNN.errors import MNNError, ShapeError
+from MNN.expr import compute
+from MNN.expr import var as _var
+from MNN.expr.build import apply, leaf, to_var
+from MNN.expr.node import Expr
+from MNN.expr.types import NCHW, data_format, dtype, dtype_of, format_of
+
+if TYPE_CHECKING:
+    from MNN.expr.var import Var
+
+
+def const(value: object, shape: object, data_format: data_format = NCHW, dtype: object = dtype.float) -> Var:
+    """A constant of the given sizes from as many numbers (an array, a nested sequence, bytes, or one number for all).
+
+    Raises :class:`ShapeError` when the count does not fit.
+    """
+    dims, kind = compute.shape_of(shape), dtype_of(dtype)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        array = np.frombuffer(value, kind.numpy)
+    else:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise MNNError(f"const(): {type(value).__name__} of {array.dtype} is not numbers")
+    count = int(np.prod(dims, dtype=np.int64))
+    if array.size == 1 and count != 1:
+        array = np.broadcast_to(array.reshape(()), dims)
+    if array.size != count:
+        raise ShapeError(f"const(): {array.size} numbers for the shape {list(dims)}")
+    return leaf(np.array(array, kind.numpy).reshape(dims), format_of(data_format))
+
+
+def placeholder(shape: object = (), format: data_format = NCHW, dtype: object = dtype.float) -> Var:
+    """An input to be written later; what is computed from it follows every change."""
+    dims = compute.shape_of(shape)
+    return _var.Var(Expr.leaf("Input", dtype_of(dtype), dims, None), 0, format_of(format))
+
+
+def scalar(value: float | int, dtype: object = None) -> Var:
+    """A tensor without axes: ``int`` for whole numbers, ``float`` for others."""
+    v = to_var(value)
+    return v if dtype is None else v.astype(dtype)
+
+
+def fill(shape: object, value: object) -> Var:
+    """A tensor full of one number."""
+    dims = shape._array() if isinstance(shape, _var.Var) else shape
+    return apply("Fill", leaf(np.asarray(compute.shape_of(dims), np.int32)), to_var(value), layout=NCHW)
+
+
+def zeros_like(x: object) -> Var:
+    """Zeros of the same shape and element type."""
+    return apply("ZerosLike", to_var(x))
+
+
+def range(start: Any, limit: Any, delta: Any) -> Var:
+    """``start, start + delta, ...`` up to the limit (exclusive)."""
+    parts = [to_var(v) for v in (start, limit, delta)]
+    if any(p._kind.is_float for p in parts):
+        parts = [p.astype(dtype.float) for p in parts]
+    return apply("Range", *parts, layout=NCHW)
+
+
+_SEEDS = np.random.SeedSequence()
+
+
+def randomuniform(
+    shape: object, dtype: object = dtype.float, low: float = 0.0, high: float = 1.0, seed0: int = 0, seed1: int = 1
+) -> Var:
+    """Uniform random numbers from ``low`` (inclusive) to ``high``. Seeds (0, 1) mean fresh ones at every call."""
+    given = (int(seed0), int(seed1)) != (0, 1)
+    source = np.random.default_rng([abs(int(seed0)), abs(int(seed1))] if given else _SEEDS.spawn(1)[0])
+    kind = dtype_of(dtype)
+    return leaf(source.uniform(low, high, compute.shape_of(shape)).astype(kind.numpy))
+
+
+def set_thread_number(number: int) -> None:
+    """How many threads evaluating expressions may use."""
+    compute.SETTINGS.threads = type(compute.SETTINGS)(threads=int(number)).config().threads
+
+
+def set_global_executor_config(backend: object, precision: object, threads: int) -> None:
+    """Precision (``PrecisionMode``, a name, or PyMNN's number) and threads of evaluating expressions."""
+    from MNN.nn.runtime_config import check_backend, precision_name
+
+    check_backend(backend)
+    compute.SETTINGS.precision = precision_name(precision)
+    set_thread_number(threads)
+
+
+def lazy_eval(lazy: bool) -> None:
+    """Whether expressions of constants are kept as expressions instead of computed at once. Off by default."""
+    compute.SETTINGS.lazy = bool(lazy)
+
+
+def set_lazy_mode(mode: int) -> None:
+    """Taken for PyMNN's sake: how much a lazy expression may keep. It changes nothing here."""
+    int(mode)
+
+
+def gc(full: bool = False) -> None:
+    """Frees what is no longer used."""
+    _gc.collect(2 if full else 0)

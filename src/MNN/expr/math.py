@@ -1,0 +1,373 @@
+"""Elementwise functions. Integers given to functions of real numbers become floats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from MNN.errors import ShapeError
+from MNN.expr.build import apply, binary, cast, compare, floats, layout_of, leaf, pair, to_var
+from MNN.ir.dtype import DType
+
+if TYPE_CHECKING:
+    from MNN.expr.var import Var
+
+
+def _unary(op: str, x: object) -> Var:
+    return apply("UnaryOp", floats(x), opType=op)
+
+
+def _keeps_integers(op: str, x: object) -> Var:
+    v = to_var(x)
+    if v._kind.is_unsigned:
+        v = cast(v, DType.I32) if op == "NEG" else v
+    return apply("UnaryOp", v, opType=op)
+
+
+def abs(x: object) -> Var:
+    """``|x|``."""
+    return _keeps_integers("ABS", x)
+
+
+def negative(x: object) -> Var:
+    """``-x``; unsigned integers become ``int``."""
+    return _keeps_integers("NEG", x)
+
+
+def square(x: object) -> Var:
+    """``x * x``."""
+    return _unary("SQUARE", x)
+
+
+def sign(x: object) -> Var:
+    """-1, 0 or 1."""
+    return _keeps_integers("SIGN", x)
+
+
+def floor(x: object) -> Var:
+    """The next whole number below."""
+    return _unary("FLOOR", x)
+
+
+def ceil(x: object) -> Var:
+    """The next whole number above."""
+    return _unary("CEIL", x)
+
+
+def round(x: object) -> Var:
+    """The nearest whole number, halves away from zero (as the official engine and C's ``round``)."""
+    v = floats(x)
+    whole = apply("UnaryOp", v, opType="FLOOR")
+    rest = binary("SUB", v, whole)
+    half = leaf(np.asarray(0.5, v._kind.numpy))
+    up = binary("LOGICALOR", compare("GREATER", rest, half), binary("MUL", equal(rest, half), greater(v, 0)))
+    return binary("ADD", whole, cast(up, v._kind))
+
+
+def sqrt(x: object) -> Var:
+    """The square root."""
+    return _unary("SQRT", x)
+
+
+def rsqrt(x: object) -> Var:
+    """``1 / sqrt(x)``."""
+    return _unary("RSQRT", x)
+
+
+def exp(x: object) -> Var:
+    """``e^x``."""
+    return _unary("EXP", x)
+
+
+def expm1(x: object) -> Var:
+    """``e^x - 1``, exact near 0."""
+    return _unary("EXPM1", x)
+
+
+def log(x: object) -> Var:
+    """The natural logarithm."""
+    return _unary("LOG", x)
+
+
+def log1p(x: object) -> Var:
+    """``log(1 + x)``, exact near 0."""
+    return _unary("LOG1P", x)
+
+
+def sin(x: object) -> Var:
+    """The sine."""
+    return _unary("SIN", x)
+
+
+def cos(x: object) -> Var:
+    """The cosine."""
+    return _unary("COS", x)
+
+
+def tan(x: object) -> Var:
+    """The tangent."""
+    return _unary("TAN", x)
+
+
+def asin(x: object) -> Var:
+    """The inverse sine."""
+    return _unary("ASIN", x)
+
+
+def acos(x: object) -> Var:
+    """The inverse cosine."""
+    return _unary("ACOS", x)
+
+
+def atan(x: object) -> Var:
+    """The inverse tangent."""
+    return _unary("ATAN", x)
+
+
+def sinh(x: object) -> Var:
+    """The hyperbolic sine."""
+    return _unary("SINH", x)
+
+
+def cosh(x: object) -> Var:
+    """The hyperbolic cosine."""
+    return _unary("COSH", x)
+
+
+def tanh(x: object) -> Var:
+    """The hyperbolic tangent."""
+    return _unary("TANH", x)
+
+
+def asinh(x: object) -> Var:
+    """The inverse hyperbolic sine."""
+    return _unary("ASINH", x)
+
+
+def acosh(x: object) -> Var:
+    """The inverse hyperbolic cosine."""
+    return _unary("ACOSH", x)
+
+
+def atanh(x: object) -> Var:
+    """The inverse hyperbolic tangent."""
+    return _unary("ATANH", x)
+
+
+def reciprocal(x: object) -> Var:
+    """``1 / x``."""
+    return _unary("RECIPROCAL", x)
+
+
+def sigmoid(x: object) -> Var:
+    """``1 / (1 + e^-x)``."""
+    return _unary("SIGMOID", x)
+
+
+def erf(x: object) -> Var:
+    """The error function."""
+    return _unary("ERF", x)
+
+
+def erfc(x: object) -> Var:
+    """``1 - erf(x)``."""
+    return _unary("ERFC", x)
+
+
+def erfinv(x: object) -> Var:
+    """The inverse of the error function."""
+    return _unary("ERFINV", x)
+
+
+def gelu(x: object) -> Var:
+    """The Gaussian error linear unit in the form with tanh."""
+    return _unary("GELU", x)
+
+
+def add(x: object, y: object) -> Var:
+    """``x + y``."""
+    return binary("ADD", x, y)
+
+
+def subtract(x: object, y: object) -> Var:
+    """``x - y``."""
+    return binary("SUB", x, y)
+
+
+def multiply(x: object, y: object) -> Var:
+    """``x * y``."""
+    return binary("MUL", x, y)
+
+
+def divide(x: object, y: object) -> Var:
+    """``x / y``; between integers its whole part, as in PyMNN."""
+    return binary("REALDIV", x, y)
+
+
+def floordiv(x: object, y: object) -> Var:
+    """``floor(x / y)``."""
+    return binary("FLOORDIV", x, y)
+
+
+def floormod(x: object, y: object) -> Var:
+    """The remainder with the divisor's sign."""
+    return binary("FLOORMOD", x, y)
+
+
+def mod(x: object, y: object) -> Var:
+    """The remainder with the dividend's sign for floats (C's ``fmod``), with the divisor's for integers."""
+    return binary("MOD", x, y)
+
+
+def pow(x: object, y: object) -> Var:
+    """``x`` to the power of ``y``."""
+    return binary("POW", x, y)
+
+
+def minimum(x: object, y: object) -> Var:
+    """The smaller of the two."""
+    return binary("MINIMUM", x, y)
+
+
+def maximum(x: object, y: object) -> Var:
+    """The larger of the two."""
+    return binary("MAXIMUM", x, y)
+
+
+def atan2(x: object, y: object) -> Var:
+    """The angle of the point (y, x)."""
+    a, b = pair(x, y)
+    return binary("ATAN2", floats(a), floats(b))
+
+
+def squared_difference(x: object, y: object) -> Var:
+    """``(x - y)^2``."""
+    return binary("SquaredDifference", x, y)
+
+
+def equal(x: object, y: object) -> Var:
+    """1 where ``x == y``, as ``int``."""
+    return compare("EQUAL", x, y)
+
+
+def not_equal(x: object, y: object) -> Var:
+    """1 where ``x != y``, as ``int``."""
+    return compare("NOTEQUAL", x, y)
+
+
+def greater(x: object, y: object) -> Var:
+    """1 where ``x > y``, as ``int``."""
+    return compare("GREATER", x, y)
+
+
+def greater_equal(x: object, y: object) -> Var:
+    """1 where ``x >= y``, as ``int``."""
+    return compare("GREATER_EQUAL", x, y)
+
+
+def less(x: object, y: object) -> Var:
+    """1 where ``x < y``, as ``int``."""
+    return compare("LESS", x, y)
+
+
+def less_equal(x: object, y: object) -> Var:
+    """1 where ``x <= y``, as ``int``."""
+    return compare("LESS_EQUAL", x, y)
+
+
+def logical_or(x: object, y: object) -> Var:
+    """1 where one of the two is not 0."""
+    return binary("LOGICALOR", x, y)
+
+
+def _bits(op: str, x: object, y: object) -> Var:
+    a, b = pair(x, y)
+    if a._kind.is_float:
+        raise ShapeError(f"{op} needs integers, found {a.dtype} and {b.dtype}")
+    return binary(op, a, b)
+
+
+def bitwise_and(x: object, y: object) -> Var:
+    """Bits that both have."""
+    return _bits("BITWISE_AND", x, y)
+
+
+def bitwise_or(x: object, y: object) -> Var:
+    """Bits that either has."""
+    return _bits("BITWISE_OR", x, y)
+
+
+def bitwise_xor(x: object, y: object) -> Var:
+    """Bits that one of the two has."""
+    return _bits("BITWISE_XOR", x, y)
+
+
+def select(cond: object, x: object, y: object) -> Var:
+    """``x`` where ``cond`` is not 0, ``y`` elsewhere; the three broadcast."""
+    a, b = pair(x, y)
+    return apply("Select", to_var(cond), a, b, layout=layout_of([a, b]))
+
+
+def bias_add(value: object, bias: object) -> Var:
+    """``value + bias``."""
+    return binary("ADD", value, bias)
+
+
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bias_add",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "ceil",
+    "cos",
+    "cosh",
+    "divide",
+    "equal",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "expm1",
+    "floor",
+    "floordiv",
+    "floormod",
+    "gelu",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "logical_or",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "not_equal",
+    "pow",
+    "reciprocal",
+    "round",
+    "rsqrt",
+    "select",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "squared_difference",
+    "subtract",
+    "tan",
+    "tanh",
+]

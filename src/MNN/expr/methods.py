@@ -1,0 +1,266 @@
+"""Operators and methods of Vars, each one line over a function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from MNN.errors import ShapeError
+from MNN.expr import build, create, indexing, math, reducing, shaping
+from MNN.expr.types import dtype
+from MNN.ir.dtype import DType
+
+if TYPE_CHECKING:
+    from MNN.expr.var import Var
+
+__all__ = ["Methods", "build", "create", "shaping"]
+
+
+class Methods:
+    """What makes a Var usable like a numpy array. ``axis`` None means over everything and gives a Python number."""
+
+    __slots__ = ()
+
+    # -- operators --------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: object) -> Var:
+        return math.add(self, other)
+
+    def __radd__(self, other: object) -> Var:
+        return math.add(other, self)
+
+    def __sub__(self, other: object) -> Var:
+        return math.subtract(self, other)
+
+    def __rsub__(self, other: object) -> Var:
+        return math.subtract(other, self)
+
+    def __mul__(self, other: object) -> Var:
+        return math.multiply(self, other)
+
+    def __rmul__(self, other: object) -> Var:
+        return math.multiply(other, self)
+
+    def __truediv__(self, other: object) -> Var:
+        return math.divide(self, other)
+
+    def __rtruediv__(self, other: object) -> Var:
+        return math.divide(other, self)
+
+    def __floordiv__(self, other: object) -> Var:
+        return math.floordiv(self, other)
+
+    def __rfloordiv__(self, other: object) -> Var:
+        return math.floordiv(other, self)
+
+    def __mod__(self, other: object) -> Var:
+        return math.floormod(self, other)
+
+    def __rmod__(self, other: object) -> Var:
+        return math.floormod(other, self)
+
+    def __pow__(self, other: object) -> Var:
+        return math.pow(self, other)
+
+    def __rpow__(self, other: object) -> Var:
+        return math.pow(other, self)
+
+    def __matmul__(self, other: object) -> Var:
+        return reducing.matmul(self, other)
+
+    def __rmatmul__(self, other: object) -> Var:
+        return reducing.matmul(other, self)
+
+    def __and__(self, other: object) -> Var:
+        return math.bitwise_and(self, other)
+
+    def __rand__(self, other: object) -> Var:
+        return math.bitwise_and(other, self)
+
+    def __or__(self, other: object) -> Var:
+        return math.bitwise_or(self, other)
+
+    def __ror__(self, other: object) -> Var:
+        return math.bitwise_or(other, self)
+
+    def __xor__(self, other: object) -> Var:
+        return math.bitwise_xor(self, other)
+
+    def __rxor__(self, other: object) -> Var:
+        return math.bitwise_xor(other, self)
+
+    def __neg__(self) -> Var:
+        return math.negative(self)
+
+    def __pos__(self) -> Var:
+        return self  # type: ignore[return-value]
+
+    def __abs__(self) -> Var:
+        return math.abs(self)
+
+    def __eq__(self, other: object) -> Var:  # type: ignore[override]
+        return math.equal(self, other)
+
+    def __ne__(self, other: object) -> Var:  # type: ignore[override]
+        return math.not_equal(self, other)
+
+    def __lt__(self, other: object) -> Var:
+        return math.less(self, other)
+
+    def __le__(self, other: object) -> Var:
+        return math.less_equal(self, other)
+
+    def __gt__(self, other: object) -> Var:
+        return math.greater(self, other)
+
+    def __ge__(self, other: object) -> Var:
+        return math.greater_equal(self, other)
+
+    # -- shapes -----------------------------------------------------------------------------------------------------
+
+    def reshape(self, *shape: Any) -> Var:
+        """Other sizes: ``reshape(2, 3)`` or ``reshape([2, 3])``."""
+        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, axes: object = None, *more: int) -> Var:
+        """Axes in another order; reversed when none is given."""
+        return shaping.transpose(self, (axes, *more) if more else axes)
+
+    def flatten(self, order: str = "C") -> Var:
+        """One axis."""
+        return self.ravel(order)
+
+    def ravel(self, order: str = "C") -> Var:
+        """One axis."""
+        if order != "C":
+            raise ShapeError(f"order {order!r} is not supported: elements are in row-major order, 'C'")
+        return shaping.reshape(self, [-1])
+
+    def squeeze(self, axis: object = None) -> Var:
+        """Without axes of size 1."""
+        return shaping.squeeze(self, reducing.axes_of(axis))
+
+    def swapaxes(self, axis1: int, axis2: int) -> Var:
+        """Two axes exchanged."""
+        return shaping.transpose(self, _swapped(_rank(self), axis1, axis2))
+
+    def repeat(self, repeats: int, axis: int | None = None) -> Var:
+        """Every element so many times, along an axis or of the flat tensor."""
+        v = self.ravel() if axis is None else self
+        where = 0 if axis is None else int(axis)
+        count = v.shape[where]  # type: ignore[attr-defined]
+        index = build.leaf(np.repeat(np.arange(count, dtype=np.int32), int(repeats)))
+        return build.apply("GatherV2", v, index, build.number(where, DType.I32))  # type: ignore[arg-type]
+
+    # -- reductions -------------------------------------------------------------------------------------------------
+
+    def sum(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
+        """The sum."""
+        return indexing.result(reducing.reduce_sum(self, axis, keepdims))
+
+    def prod(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
+        """The product."""
+        return indexing.result(reducing.reduce_prod(self, axis, keepdims))
+
+    def max(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
+        """The largest."""
+        return indexing.result(reducing.reduce_max(self, axis, keepdims))
+
+    def min(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
+        """The smallest."""
+        return indexing.result(reducing.reduce_min(self, axis, keepdims))
+
+    def mean(self, axis: object = None, dtype: object = dtype.float, out: None = None, keepdims: bool = False) -> Any:
+        """The mean; of integers as a float."""
+        return indexing.result(reducing.reduce_mean(build.floats(self), axis, keepdims).astype(dtype))
+
+    def var(
+        self, axis: object = None, dtype: object = dtype.float, out: None = None, ddof: int = 0, keepdims: bool = False
+    ) -> Any:
+        """The variance; the divisor is the count less ``ddof``."""
+        x = build.floats(self)
+        spread = math.squared_difference(x, reducing.reduce_mean(x, axis, True))
+        if not ddof:
+            return indexing.result(reducing.reduce_mean(spread, axis, keepdims).astype(dtype))
+        axes = reducing.axes_of(axis) or list(np.arange(x.ndim))
+        count = int(np.prod([x.shape[a] for a in axes]))
+        if count <= ddof:
+            raise ShapeError(f"ddof {ddof} leaves nothing of {count} elements")
+        return indexing.result((reducing.reduce_sum(spread, axis, keepdims) / float(count - ddof)).astype(dtype))
+
+    def std(
+        self, axis: object = None, dtype: object = dtype.float, out: None = None, ddof: int = 0, keepdims: bool = False
+    ) -> Any:
+        """The standard deviation."""
+        return indexing.result(math.sqrt(build.to_var(self.var(axis, dtype, out, ddof, keepdims))))
+
+    def ptp(self, axis: object = None, keepdims: bool = False) -> Any:
+        """The largest less the smallest."""
+        found = math.subtract(reducing.reduce_max(self, axis, keepdims), reducing.reduce_min(self, axis, keepdims))
+        return indexing.result(found)
+
+    def all(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
+        """Whether no element is 0: a bool over everything, ints along an axis."""
+        return _truth(reducing.reduce_all(self, axis, keepdims), axis)
+
+    def any(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
+        """Whether any element is not 0: a bool over everything, ints along an axis."""
+        return _truth(reducing.reduce_any(self, axis, keepdims), axis)
+
+    def argmax(self, axis: int | None = None, out: None = None) -> Any:
+        """Where the largest is; in row-major order without an axis."""
+        return indexing.result(reducing.argmax(self.ravel() if axis is None else self, axis or 0))
+
+    def argmin(self, axis: int | None = None, out: None = None) -> Any:
+        """Where the smallest is; in row-major order without an axis."""
+        return indexing.result(reducing.argmin(self.ravel() if axis is None else self, axis or 0))
+
+    # -- the rest ---------------------------------------------------------------------------------------------------
+
+    def round(self, decimals: int = 0, out: None = None) -> Var:
+        """The nearest whole numbers, halves away from zero."""
+        if not decimals:
+            return math.round(self)
+        factor = 10.0**decimals
+        return math.divide(math.round(math.multiply(self, factor)), factor)
+
+    def clip(self, a_min: object = None, a_max: object = None) -> Var:
+        """Limited to an interval; None leaves a side open."""
+        v: Var = self  # type: ignore[assignment]
+        v = v if a_min is None else math.maximum(v, a_min)
+        return v if a_max is None else math.minimum(v, a_max)
+
+    def dot(self, b: object) -> Any:
+        """The matrix product, or the inner product of vectors."""
+        return indexing.result(reducing.matmul(self, b))
+
+    def sort(self, axis: int = -1, kind: object = None, order: object = None) -> Var:
+        """The elements along an axis in order (a new Var, as in PyMNN)."""
+        return reducing.sort(self, axis)
+
+    def argsort(self, axis: int = -1, kind: object = None, order: object = None) -> Var:
+        """Positions that sort along an axis."""
+        return reducing.sort(self, axis, True)
+
+    def nonzero(self) -> tuple[Var, ...]:
+        """Coordinates of the elements that are not 0, one vector per axis."""
+        found = shaping.where(self)
+        return tuple(shaping.reshape(p, [-1]) for p in shaping.split(found, max(_rank(self), 1), 1))
+
+
+def _rank(x: Any) -> int:
+    return int(x.ndim)
+
+
+def _swapped(rank: int, a: int, b: int) -> list[int]:
+    if not (-rank <= a < rank and -rank <= b < rank):
+        raise ShapeError(f"axes {a} and {b} do not fit a tensor of {rank} axes")
+    order = list(np.arange(rank).tolist())
+    order[a], order[b] = order[b], order[a]
+    return order
+
+
+def _truth(x: Var, axis: object) -> Any:
+    found = indexing.result(x)
+    return bool(found) if axis is None and isinstance(found, int) else found

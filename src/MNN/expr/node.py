@@ -1,0 +1,215 @@
+"""Nodes of an expression graph: leaves that hold numbers, and operators that are evaluated when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.errors import MNNError
+from MNN.expr import compute
+from MNN.expr.types import storable
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Node, Value
+from MNN.ir.prims import Tensor
+from MNN.runtime.executor import Executor
+
+LEAVES = ("Const", "Input", "Trainable")
+_COMPILE_AFTER = 2e8
+"""Multiplications after which an expression that is evaluated again and again is compiled."""
+
+Type = tuple[DType, tuple[int, ...]]
+
+
+class Expr:
+    """One operator of the graph, or a leaf (Const, Input, Trainable).
+
+    Results are kept as long as no Input or Trainable that they depend on (``sources``) has changed.
+    """
+
+    __slots__ = (
+        "__weakref__", "_executor", "_results", "_results_at", "_spent", "_types", "_types_at", "_values_matter",
+        "array", "attrs", "inputs", "leaf_type", "name", "op", "outputs", "sources", "version",
+    )  # fmt: skip
+
+    def __init__(self, op: str, inputs: Sequence[Ref | None] = (), attrs: dict[str, object] | None = None) -> None:
+        self.op, self.inputs, self.attrs = op, list(inputs), attrs or {}
+        self.outputs = 1
+        self.name = ""
+        self.array: np.ndarray | None = None
+        self.leaf_type: Type = (DType.F32, ())
+        self.version = [0, 0]
+        """How often a leaf's shape, and its numbers, have changed."""
+        self.sources: tuple[Expr, ...] = ()
+        self._types: list[Type] | None = None
+        self._types_at: tuple[object, ...] = ()
+        self._results: list[np.ndarray] | None = None
+        self._results_at: tuple[object, ...] = ()
+        self._values_matter = False
+        self._spent = 0.0
+        self._executor: tuple[Executor, list[tuple[Expr, int]], list[Value], list[Value]] | None = None
+        if op not in LEAVES:
+            found = (s for r in self.inputs if r is not None for s in r[0].sources)
+            self.sources = tuple(dict.fromkeys(found))
+
+    # -- leaves -----------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def leaf(op: str, kind: DType, shape: tuple[int, ...], array: np.ndarray | None) -> Expr:
+        """A leaf; Input may be without numbers."""
+        expr = Expr(op)
+        expr.leaf_type, expr.array = (kind, shape), array
+        expr.sources = (expr,) if op != "Const" else ()
+        return expr
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.op in LEAVES
+
+    def set_array(self, array: np.ndarray) -> None:
+        """New numbers for a leaf; their shape becomes its shape."""
+        if array.shape != self.leaf_type[1] or DType.of(array) is not self.leaf_type[0]:
+            self.version[0] += 1
+        self.version[1] += 1
+        self.leaf_type, self.array = (DType.of(array), array.shape), array
+
+    def resize(self, shape: tuple[int, ...]) -> None:
+        """Another shape for a leaf; its numbers are gone."""
+        if shape != self.leaf_type[1]:
+            self.version[0] += 1
+            self.version[1] += 1
+            self.leaf_type, self.array = (self.leaf_type[0], shape), None
+
+    def become(self, op: str, array: np.ndarray | None) -> None:
+        """Turns into a leaf of another kind in place, so that whoever uses it sees the change."""
+        kind, shape = self.types()[0] if array is None else (DType.of(array), array.shape)
+        self.op, self.inputs, self.attrs, self.outputs = op, [], {}, 1
+        self._executor = self._results = None
+        self.leaf_type, self.array = (kind, shape), array
+        self.sources = (self,) if op != "Const" else ()
+        self.version = [self.version[0] + 1, self.version[1] + 1]
+
+    # -- types ------------------------------------------------------------------------------------------------------
+
+    def types(self) -> list[Type]:
+        """Element type and shape of every output. Raises :class:`MNNError` when operands do not fit."""
+        if self.is_leaf:
+            return [self.leaf_type]
+        for expr in _pending(self, lambda e: e._typed()):
+            expr._infer()
+        assert self._types is not None
+        return self._types
+
+    def _stamp(self, values: bool) -> tuple[object, ...]:
+        return tuple((s.version[0], s.version[1] if values else 0) for s in self.sources)
+
+    def _typed(self) -> bool:
+        return self._types is not None and self._types_at == self._stamp(self._values_matter)
+
+    def _infer(self) -> None:
+        operands: list[Tensor | None] = []
+        for ref in self.inputs:
+            if ref is None:
+                operands.append(None)
+                continue
+            expr, index = ref
+            kind, shape = expr.types()[index]
+            operands.append(Tensor(kind, shape, const=expr.results()[index] if not expr.sources else None))
+        found = compute.infer(self.op, self.attrs, operands, self.outputs, self.name)
+        self._values_matter = found is None
+        if found is None:
+            found = [(DType.of(a), a.shape) for a in self.results()]
+        self._types = [(storable(kind), shape) for kind, shape in found]
+        self._types_at = self._stamp(self._values_matter)
+
+    # -- numbers ----------------------------------------------------------------------------------------------------
+
+    def results(self) -> list[np.ndarray]:
+        """The numbers of every output, computed where they are not known. They must not be written to."""
+        if self.is_leaf:
+            return [self._leaf_array()]
+        if self._evaluated():
+            assert self._results is not None
+            return self._results
+        todo = _pending(self, lambda e: e._evaluated())
+        self._spent += sum(e._work() for e in todo if not e._values_matter)
+        if self._spent > _COMPILE_AFTER and len(todo) > 1:
+            self._run_compiled(todo)
+        else:
+            for expr in todo:
+                expr._run()
+        assert self._results is not None
+        return self._results
+
+    def _leaf_array(self) -> np.ndarray:
+        if self.array is None:
+            raise MNNError(f"placeholder '{self.name}' holds no numbers yet: write() to it first")
+        return self.array
+
+    def _evaluated(self) -> bool:
+        return self._results is not None and self._results_at == self._stamp(True)
+
+    def _work(self) -> float:
+        shapes = [None if r is None else r[0].types()[r[1]][1] for r in self.inputs]
+        return compute.work(self.op, shapes)
+
+    def _run(self) -> None:
+        arrays = [None if r is None else r[0].results()[r[1]] for r in self.inputs]
+        self._keep(compute.run_operator(self.op, self.attrs, arrays, self.outputs, self.name))
+
+    def _keep(self, arrays: Sequence[np.ndarray]) -> None:
+        self._results = [a.astype(storable(DType.of(a)).numpy, copy=False) for a in arrays]
+        self._results_at = self._stamp(True)
+
+    def _run_compiled(self, todo: list[Expr]) -> None:
+        if self._executor is None:
+            self._executor = _compile(self, todo)
+        executor, feeds, inputs, outputs = self._executor
+        arrays = [expr.results()[index] for expr, index in feeds]
+        self._keep(executor.run(dict(zip(inputs, arrays, strict=True)), outputs))
+
+
+Ref = tuple[Expr, int]
+
+
+def _pending(root: Expr, done) -> list[Expr]:  # type: ignore[no-untyped-def]
+    """Operators under ``root`` (itself included) for which ``done`` does not hold, each after those it uses."""
+    order: list[Expr] = []
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(root, False)]
+    while stack:
+        expr, ready = stack.pop()
+        if ready:
+            order.append(expr)
+        elif id(expr) not in seen and not expr.is_leaf and not done(expr):
+            seen.add(id(expr))
+            stack.append((expr, True))
+            stack += [(r[0], False) for r in expr.inputs if r is not None]
+    return order
+
+
+def _compile(root: Expr, todo: list[Expr]) -> tuple[Executor, list[Ref], list[Value], list[Value]]:
+    """A graph of all operators under ``root`` that are to be computed; everything else is fed."""
+    made: dict[tuple[int, int], Value] = {}
+    fed: dict[tuple[int, int], Ref] = {}
+    nodes: list[Node] = []
+    for number, expr in enumerate(todo):
+        inputs: list[Value | None] = []
+        for ref in expr.inputs:
+            if ref is None:
+                inputs.append(None)
+                continue
+            key = (id(ref[0]), ref[1])
+            if key not in made:
+                array = ref[0].results()[ref[1]] if not ref[0].sources else None
+                made[key] = Value(f"v{len(made)}", None, None, array)
+                if array is None:
+                    fed[key] = ref
+            inputs.append(made[key])
+        outputs = [Value(f"{expr.name or expr.op}_{number}_{i}") for i in range(expr.outputs)]
+        made.update({(id(expr), i): v for i, v in enumerate(outputs)})
+        nodes.append(Node(expr.op, f"{expr.name or expr.op}_{number}", inputs, outputs, expr.attrs))
+    inputs_fed = [made[key] for key in fed]
+    outputs = [made[(id(root), i)] for i in range(root.outputs)]
+    graph = Graph("expression", inputs_fed, outputs, nodes)
+    return Executor(graph, compute.SETTINGS.config()), list(fed.values()), inputs_fed, outputs

@@ -1,0 +1,137 @@
+"""Functions along axes: sums and extremes, positions, order, running sums, softmax, matrix products."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from MNN.errors import ShapeError
+from MNN.expr.build import apply, apply_all, cast, floats, leaf, number, pair, to_var
+from MNN.expr.types import NHWC
+from MNN.ir.dtype import DType
+
+if TYPE_CHECKING:
+    from MNN.expr.var import Var
+
+
+def axes_of(axis: object) -> list[int]:
+    """Axes that a user gives as None (all), a number or a sequence."""
+    if axis is None:
+        return []
+    try:
+        return [int(a) for a in np.asarray(axis).reshape(-1)]
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"an axis is a whole number, found {axis!r}") from error
+
+
+def _reduce(operation: str, x: object, axis: object, keepdims: bool) -> Var:
+    v = to_var(x)
+    if v._kind in (DType.U8, DType.I8):
+        v = cast(v, DType.I32)  # sums do not fit
+    return apply("Reduction", v, operation=operation, dim=axes_of(axis), keepDims=bool(keepdims))
+
+
+def reduce_sum(x: object, axis: object = (), keepdims: bool = False) -> Var:
+    """The sum over axes (all when none is given)."""
+    return _reduce("SUM", x, axis, keepdims)
+
+
+def reduce_mean(x: object, axis: object = (), keepdims: bool = False) -> Var:
+    """The mean over axes; of integers cut to an integer, as in PyMNN."""
+    return _reduce("MEAN", x, axis, keepdims)
+
+
+def reduce_max(x: object, axis: object = (), keepdims: bool = False) -> Var:
+    """The largest over axes."""
+    return _reduce("MAXIMUM", x, axis, keepdims)
+
+
+def reduce_min(x: object, axis: object = (), keepdims: bool = False) -> Var:
+    """The smallest over axes."""
+    return _reduce("MINIMUM", x, axis, keepdims)
+
+
+def reduce_prod(x: object, axis: object = (), keepdims: bool = False) -> Var:
+    """The product over axes."""
+    return _reduce("PROD", x, axis, keepdims)
+
+
+def _truth(operation: str, x: object, axis: object, keepdims: bool) -> Var:
+    v = to_var(x)
+    if v._kind.is_float:
+        v = apply("Cast", apply("BinaryOp", v, number(0, v._kind), opType="NOTEQUAL"), dstT="DT_INT32")
+    return apply("Reduction", v, operation=operation, dim=axes_of(axis), keepDims=bool(keepdims))
+
+
+def reduce_any(x: object, axis: object = (), keepdims: bool = False) -> Var:
+    """1 where any element over the axes is not 0."""
+    return _truth("ANY", x, axis, keepdims)
+
+
+def reduce_all(x: object, axis: object = (), keepdims: bool = False) -> Var:
+    """1 where no element over the axes is 0."""
+    return _truth("ALL", x, axis, keepdims)
+
+
+def argmax(x: object, axis: int = 0) -> Var:
+    """Where the largest element along an axis is; the first of equals."""
+    return apply("ArgMax", to_var(x), axis=int(axis))
+
+
+def argmin(x: object, axis: int = 0) -> Var:
+    """Where the smallest element along an axis is; the first of equals."""
+    return apply("ArgMin", to_var(x), axis=int(axis))
+
+
+def cumsum(x: object, axis: int = 0) -> Var:
+    """Running sums along an axis."""
+    return apply("CumSum", to_var(x), number(int(axis), DType.I32))
+
+
+def cumprod(x: object, axis: int = 0) -> Var:
+    """Running products along an axis."""
+    return apply("CumProd", to_var(x), number(int(axis), DType.I32))
+
+
+def sort(x: object, axis: int = -1, arg: bool = False, descend: bool = False) -> Var:
+    """The elements along an axis in order, or with ``arg`` their positions; equals keep their order."""
+    v = to_var(x)
+    if not -v.ndim <= int(axis) < v.ndim:
+        raise ShapeError(f"axis {axis} is outside of a tensor of shape {v.shape}")
+    k, where = number(v.shape[axis], DType.I32), number(int(axis), DType.I32)
+    found = apply_all("TopKV2", [v, k, where], 2, None, largest=bool(descend), sorted=True)
+    if arg:
+        found[1].set_order(NHWC)
+    return found[1] if arg else found[0]
+
+
+def softmax(x: object, axis: int = -1) -> Var:
+    """``exp(x) / sum(exp(x))`` along an axis."""
+    return apply("Softmax", floats(x), axis=int(axis))
+
+
+def matmul(a: object, b: object, transposeA: bool = False, transposeB: bool = False) -> Var:
+    """The matrix product by numpy's rules for batches; integers are multiplied as floats."""
+    x, y = pair(a, b)
+    return apply("MatMul", floats(x), floats(y), transposeA=bool(transposeA), transposeB=bool(transposeB))
+
+
+def moments(x: object, axes: Any = (2, 3), shift: object = None, keep_dims: bool = True) -> list[Var]:
+    """Mean and variance over axes."""
+    v = floats(x)
+    if shift is not None:
+        raise ShapeError("moments(): shift is not supported; subtract it from x first")
+    mean = reduce_mean(v, axes, True)
+    centred = apply("BinaryOp", v, mean, opType="SquaredDifference")
+    return [mean if keep_dims else reduce_mean(v, axes), reduce_mean(centred, axes, keep_dims)]
+
+
+def nms(
+    boxes: object, scores: object, max_detections: int, iou_threshold: float = -1.0, score_threshold: float = -1.0
+) -> Var:
+    """Positions of the boxes ``[count, 4]`` (y1, x1, y2, x2) that stay after non-maximum suppression, best first."""
+    overlap = leaf(np.asarray(iou_threshold if iou_threshold >= 0 else 0.0, np.float32))
+    least = leaf(np.asarray(score_threshold if score_threshold >= 0 else -np.inf, np.float32))
+    most = number(int(max_detections), DType.I32)
+    return apply("NonMaxSuppressionV2", floats(boxes), floats(scores), most, overlap, least)

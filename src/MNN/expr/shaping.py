@@ -1,0 +1,264 @@
+"""Functions that move elements: shapes, axes, layouts, pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from MNN.errors import ShapeError
+from MNN.expr import var as _var
+from MNN.expr.build import apply, apply_all, ints, leaf, number, to_var
+from MNN.expr.build import cast as _cast
+from MNN.expr.types import (
+    NCHW,
+    NHWC,
+    PadValue_Mode,
+    channels_first,
+    channels_last,
+    data_format,
+    dtype,
+    dtype_of,
+    format_of,
+    promote,
+)
+from MNN.ir.dtype import DType
+
+if TYPE_CHECKING:
+    from MNN.expr.var import Var
+
+
+def convert(x: object, format: data_format) -> Var:
+    """The same tensor with its sizes listed in another layout; what holds channels is moved between NHWC and the rest.
+
+    Tensors with fewer than three axes have no such axis and stay as they are.
+    """
+    v, target = to_var(x), format_of(format)
+    if (v.data_format is NHWC) == (target is NHWC):
+        expr, index = v._expr, v._index
+    else:
+        order = channels_last(v.ndim) if target is NHWC else channels_first(v.ndim)
+        moved = apply("Permute", v, layout=target, dims=list(order)) if v.ndim > 2 else v
+        expr, index = moved._expr, moved._index
+    picture = None if v.ndim != 3 else v if v._picture is None else v._picture
+    return _var.Var(expr, index, target, picture)
+
+
+def cast(x: object, dtype: object = dtype.float) -> Var:
+    """The same numbers in another element type: fractions are cut off, numbers out of range saturate."""
+    return _cast(to_var(x), dtype_of(dtype))
+
+
+def reshape(x: object, shape: object, original_format: data_format = NCHW) -> Var:
+    """The same elements in row-major order under other sizes; 0 keeps a size, -1 is computed.
+
+    ``original_format`` is taken for PyMNN's sake: elements are always read in the order in which ``x`` lists them.
+    """
+    format_of(original_format)
+    return apply("Reshape", to_var(x), dims=_dims(shape))
+
+
+def _dims(shape: object) -> list[int]:
+    try:
+        return [int(d) for d in np.asarray(shape).reshape(-1)]
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"a shape is whole numbers, found {shape!r}") from error
+
+
+def transpose(x: object, perm: object = None) -> Var:
+    """Axes in another order; reversed when none is given."""
+    v = to_var(x)
+    order = list(reversed(range(v.ndim))) if perm is None else _dims(perm)
+    return apply("Permute", v, dims=order) if v.ndim else v
+
+
+def squeeze(x: object, axes: object = ()) -> Var:
+    """Drops axes of size 1: the given ones, or all."""
+    v = to_var(x)
+    return apply("Squeeze", v, squeezeDims=_dims(axes))
+
+
+def unsqueeze(x: object, axes: object = ()) -> Var:
+    """Inserts axes of size 1 at the given places of the result."""
+    return apply("Unsqueeze", to_var(x), squeezeDims=_dims(axes))
+
+
+def expand_dims(x: object, axis: object) -> Var:
+    """Inserts axes of size 1."""
+    return unsqueeze(x, axis)
+
+
+def concat(values: Sequence[object], axis: int) -> Var:
+    """Tensors one after the other along an axis."""
+    return apply("Concat", *_meet(values), axis=int(axis))
+
+
+def stack(values: Sequence[object], axis: int = 0) -> Var:
+    """Tensors of one shape along a new axis."""
+    return apply("Pack", *_meet(values), axis=int(axis))
+
+
+def _meet(values: Sequence[object]) -> list[Var]:
+    """Operands in one element type."""
+    parts = [to_var(v) for v in values]
+    if not parts:
+        raise ShapeError("there is nothing to join")
+    kind = parts[0]._kind
+    for p in parts[1:]:
+        kind = promote(kind, p._kind)
+    return [_cast(p, kind) for p in parts]
+
+
+def split(x: object, size_splits: object, axis: int) -> list[Var]:
+    """Pieces along an axis: of the given sizes, or so many equal ones."""
+    v = to_var(x)
+    if not -v.ndim <= int(axis) < v.ndim:
+        raise ShapeError(f"axis {axis} is outside of a tensor of shape {v.shape}")
+    if isinstance(size_splits, (int, np.integer)):
+        count = int(size_splits)
+        if count < 1 or v.shape[axis] % count:
+            raise ShapeError(f"axis {axis} of shape {v.shape} does not split into {count} equal pieces")
+        sizes = [v.shape[axis] // count] * count
+    else:
+        sizes = _dims(size_splits)
+    return apply_all("Slice", [v, ints(sizes)], len(sizes), v.data_format, axis=int(axis), sourceType="TENSORFLOW")
+
+
+def unstack(x: object, axis: int = 0) -> list[Var]:
+    """The elements along an axis, which is dropped."""
+    v = to_var(x)
+    if not -v.ndim <= int(axis) < v.ndim:
+        raise ShapeError(f"axis {axis} is outside of a tensor of shape {v.shape}")
+    return apply_all("Unpack", [v], v.shape[axis], axis=int(axis))
+
+
+def slice(x: object, starts: object, sizes: object) -> Var:
+    """``sizes`` elements per axis from ``starts`` on; -1 means all that are left."""
+    return apply("SliceTf", to_var(x), ints(starts), ints(sizes))
+
+
+def strided_slice(
+    x: object, begin: object, end: object, strides: object, begin_mask: int = 0, end_mask: int = 0,
+    ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0,
+) -> Var:  # fmt: skip
+    """Slices with TensorFlow's masks (bit i stands for entry i)."""
+    return apply(
+        "StridedSlice", to_var(x), ints(begin), ints(end), ints(strides), beginMask=begin_mask, endMask=end_mask,
+        ellipsisMask=ellipsis_mask, newAxisMask=new_axis_mask, shrinkAxisMask=shrink_axis_mask,
+    )  # fmt: skip
+
+
+def tile(x: object, multiples: object) -> Var:
+    """The tensor repeated along each axis."""
+    return apply("Tile", to_var(x), _operand(multiples))
+
+
+def broadcast_to(input: object, shape: object) -> Var:
+    """Broadcast to a shape by numpy's rule."""
+    return apply("BroadcastTo", to_var(input), _operand(shape))
+
+
+def _operand(values: object) -> Var:
+    return _cast(values, DType.I32) if isinstance(values, _var.Var) else ints(values)
+
+
+def pad(x: object, paddings: object, mode: PadValue_Mode = PadValue_Mode.CONSTANT) -> Var:
+    """A border of ``paddings[axis] = [before, after]``: zeros, mirrored, or mirrored with the edge."""
+    return apply("Padding", to_var(x), ints(paddings), mode=mode.name)
+
+
+def gather(x: object, index: object) -> Var:
+    """Rows of ``x`` by index; the indices' shape takes the place of the first axis."""
+    return apply("GatherV2", to_var(x), _cast(to_var(index), DType.I32), leaf(np.asarray(0, np.int32)))
+
+
+def gather_nd(x: object, indices: object) -> Var:
+    """Elements (or slices) of ``x`` by coordinates along the last axis of ``indices``."""
+    return apply("GatherND", to_var(x), _cast(to_var(indices), DType.I32))
+
+
+def scatter_nd(indices: object, updates: object, shape: object) -> Var:
+    """A tensor of zeros with ``updates`` added at coordinates; equal coordinates add up."""
+    v = to_var(updates)
+    return apply("ScatterNd", _cast(to_var(indices), DType.I32), v, _operand(shape))
+
+
+def reverse(x: object, axis: object) -> Var:
+    """Elements in the opposite order along axes."""
+    return apply("Reverse", to_var(x), _operand(axis))
+
+
+def reverse_sequence(x: object, y: object, batch_dim: int, seq_dim: int) -> Var:
+    """The first ``y[i]`` elements of batch entry i in the opposite order."""
+    return apply(
+        "ReverseSequence", to_var(x), _cast(to_var(y), DType.I32), batchDim=int(batch_dim), seqDim=int(seq_dim)
+    )
+
+
+def where(x: object) -> Var:
+    """Coordinates ``[count, rank]`` of the elements that are not 0."""
+    return apply("Where", to_var(x))
+
+
+def one_hot(indices: object, depth: int, onValue: float = 1.0, offValue: float = 0.0, axis: int = -1) -> Var:
+    """A new axis of size ``depth`` that holds ``onValue`` at the index."""
+    on = to_var(onValue)
+    off = number(offValue, on._kind)
+    depth_var = leaf(np.asarray(int(depth), np.int32))
+    return apply("OneHot", _cast(to_var(indices), DType.I32), depth_var, on, off, layout=NCHW, axis=int(axis))
+
+
+def matrix_band_part(x: object, num_lower: int, num_upper: int) -> Var:
+    """Keeps so many diagonals below and above the main one (negative: all)."""
+    v = to_var(x)
+    low, high = number(int(num_lower), DType.I32), number(int(num_upper), DType.I32)
+    return apply("MatrixBandPart", v, low, high)
+
+
+def shape(x: object) -> Var:
+    """The sizes, as a vector of ``int``."""
+    return apply("Shape", to_var(x), layout=NHWC)
+
+
+def rank(x: object) -> Var:
+    """The number of axes."""
+    return apply("Rank", to_var(x), layout=NHWC)
+
+
+def size(x: object) -> Var:
+    """The number of elements."""
+    return apply("Size", to_var(x), layout=NHWC)
+
+
+def clone(x: Var, deepCopy: bool = False) -> Var:
+    """Another Var of the same tensor; with ``deepCopy`` one whose numbers are its own."""
+    return x.copy() if deepCopy else _var.Var(x._expr, x._index, x.data_format, x._picture)
+
+
+def unravel_index(indices: object, shape: object) -> Var:
+    """Coordinates of flat positions, one row per axis."""
+    return apply("UnravelIndex", _cast(to_var(indices), DType.I32), _operand(shape))
+
+
+def depth_to_space(x: object, axis: int) -> Var:
+    """Blocks of channels to squares of ``axis`` by ``axis`` pixels, in TensorFlow's order of channels."""
+    return _blocks("DepthToSpace", x, axis)
+
+
+def space_to_depth(x: object, axis: int) -> Var:
+    """The inverse of :func:`depth_to_space`."""
+    return _blocks("SpaceToDepth", x, axis)
+
+
+def _blocks(op: str, x: object, block: int) -> Var:
+    v = to_var(x)
+    if v.data_format is not NHWC:
+        return apply(op, v, blockSize=int(block))
+    return convert(apply(op, convert(v, NCHW), blockSize=int(block)), NHWC)
+
+
+def setdiff1d(x: object, y: object) -> Var:
+    """The elements of ``x`` that are not in ``y``, sorted and once each."""
+    a, b = to_var(x), to_var(y)
+    return leaf(np.setdiff1d(a._array(), b._array()).astype(a._kind.numpy))

@@ -1,0 +1,112 @@
+"""Enumerations of the API: element types, layouts, and settings. They print as PyMNN's do (``dtype.float``)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+from MNN.errors import MNNError
+from MNN.ir.dtype import DType
+
+
+class _Named(Enum):
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    __str__ = __repr__
+
+
+class data_format(_Named):  # noqa: N801 - PyMNN's name
+    """How the sizes of a tensor are listed. NC4HW4 lists them as NCHW does; its packing is another engine's own."""
+
+    NCHW = 0
+    NHWC = 1
+    NC4HW4 = 2
+
+
+dtype = _Named(  # type: ignore[call-overload]
+    "dtype",
+    {
+        "float": DType.F32,
+        "double": DType.F64,
+        "int": DType.I32,
+        "int64": DType.I64,
+        "uint8": DType.U8,
+        "int8": DType.I8,
+    },
+)
+Backend = _Named("Backend", "CPU METAL CUDA OPENCL OPENGL VULKAN TRT HIAI")  # type: ignore[call-overload]
+PrecisionMode = _Named("PrecisionMode", "Normal High Low Low_BF16")  # type: ignore[call-overload]
+MemoryMode = _Named("MemoryMode", "Normal High Low")  # type: ignore[call-overload]
+PowerMode = _Named("PowerMode", "Normal High Low")  # type: ignore[call-overload]
+Padding_Mode = _Named("Padding_Mode", "CAFFE VALID SAME")  # type: ignore[call-overload]
+PadValue_Mode = _Named("PadValue_Mode", "CONSTANT REFLECT SYMMETRIC")  # type: ignore[call-overload]
+Pooling_Mode = _Named("Pooling_Mode", "MAXPOOL AVEPOOL")  # type: ignore[call-overload]
+Interp_Method = _Named("Interp_Method", "NEAREST BILINEAR")  # type: ignore[call-overload]
+
+NCHW, NHWC, NC4HW4 = data_format
+_BY_DTYPE = {member.value: member for member in dtype}
+_STORED = {
+    DType.BOOL: DType.I32,
+    DType.I16: DType.I32,
+    DType.U16: DType.I32,
+    DType.U32: DType.I64,
+    DType.F16: DType.F32,
+    DType.BF16: DType.F32,
+}
+"""Element types that a Var does not have, and the one that holds their numbers without loss."""
+
+
+def public(kind: DType) -> dtype:
+    """The API's name of an element type that a Var can hold."""
+    return _BY_DTYPE[kind]
+
+
+def storable(kind: DType) -> DType:
+    """The element type in which a Var keeps numbers of ``kind``: truth values become 32-bit integers."""
+    kind = _STORED.get(kind, kind)
+    if kind not in _BY_DTYPE:
+        raise MNNError(f"a Var cannot hold elements of type {kind.value}; use MNN.load, which gives numpy arrays")
+    return kind
+
+
+def dtype_of(value: object) -> DType:
+    """The element type that a user names: a ``dtype``, a numpy dtype, ``float`` or ``int``."""
+    if isinstance(value, dtype):
+        return value.value  # type: ignore[no-any-return]
+    if isinstance(value, DType):
+        return storable(value)
+    if value is float:
+        return DType.F32
+    if value is int:
+        return DType.I32
+    try:
+        return storable(DType.of(np.dtype(value)))  # type: ignore[call-overload]
+    except (TypeError, KeyError) as error:
+        raise MNNError(f"{value!r} is no element type; they are {', '.join(map(str, dtype))}") from error
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The element type in which two operands meet: the wider one, floats before integers, at least 32 bits."""
+    if a is b:
+        return a
+    order = (DType.F64, DType.F32, DType.I64, DType.I32)
+    return next((kind for kind in order if kind in (a, b)), DType.I32)
+
+
+def format_of(value: object) -> data_format:
+    """A layout that a user gives."""
+    if not isinstance(value, data_format):
+        raise MNNError(f"{value!r} is no data format; they are {', '.join(map(str, data_format))}")
+    return value
+
+
+def channels_first(rank: int) -> tuple[int, ...]:
+    """The order of axes that turns NHWC sizes into NCHW ones."""
+    return tuple(range(rank)) if rank < 3 else (0, rank - 1, *range(1, rank - 1))
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    """The order of axes that turns NCHW sizes into NHWC ones."""
+    return tuple(range(rank)) if rank < 3 else (0, *range(2, rank), 1)

@@ -1,0 +1,94 @@
+"""Model files opened for use: the graph, what part of it to run, and the short way to an answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from MNN.errors import MNNError
+from MNN.frontends import load_graph
+from MNN.ir.graph import Graph, Node, Value, captured
+from MNN.runtime.config import Config
+from MNN.runtime.session import Session
+
+Source = str | os.PathLike[str] | bytes
+
+
+def open_graph(source: Source) -> Graph:
+    """The graph of a model file, optimised when it does not come from a converter that has done so."""
+    graph = load_graph(source)
+    if _unconverted(source):
+        from MNN.passes.manager import optimize
+
+        optimize(graph)
+    return graph
+
+
+def _unconverted(source: Source) -> bool:
+    return not isinstance(source, bytes) and Path(source).suffix.lower() == ".onnx"
+
+
+def part(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
+    """The part of a graph that computes ``outputs`` from ``inputs`` (names of any tensors; none means the model's own).
+
+    Raises :class:`MNNError` for names that the model lacks, and when ``outputs`` need an input that is not given.
+    """
+    named = {v.name: v for v in graph.values()}
+    starts = [_find(named, n, "input", graph) for n in inputs] or [v for v in graph.inputs if not v.is_const]
+    ends = [_find(named, n, "output", graph) for n in outputs] or list(graph.outputs)
+    known, kept = set(starts), []
+    made = {v: node for node in graph.nodes for v in node.outputs}
+    wanted: set[Node] = set()
+    stack = [v for v in ends if v not in known]
+    while stack:
+        value = stack.pop()
+        node = made.get(value)
+        if node is None:
+            if not value.is_const and value not in known:
+                raise MNNError(
+                    f"the outputs {[v.name for v in ends]} need the model's input '{value.name}', which is not among "
+                    f"the inputs {[v.name for v in starts]}"
+                )
+        elif node not in wanted:
+            wanted.add(node)
+            stack += [v for v in (*node.inputs, *captured(node)) if v is not None and v not in known]
+    kept = [node for node in graph.nodes if node in wanted]
+    return Graph(graph.name, starts, ends, kept, graph.meta)
+
+
+def _find(named: Mapping[str, Value], name: str, what: str, graph: Graph) -> Value:
+    if name not in named:
+        own = [v.name for v in (graph.inputs if what == "input" else graph.outputs) if not v.is_const]
+        raise MNNError(f"the model has no tensor '{name}' to be an {what}; its {what}s are {', '.join(own)}")
+    return named[name]
+
+
+class Model(Session):
+    """A model ready to answer, as :func:`load` gives it: :meth:`run` with names, or a call with arrays in order."""
+
+    def __call__(self, *arrays: object, **named: object) -> np.ndarray | list[np.ndarray]:
+        """One inference: inputs in the model's order or by name. One output comes alone, several as a list."""
+        names = [n for n in self.inputs if n not in named]
+        if len(arrays) > len(names):
+            raise MNNError(f"{len(arrays) + len(named)} inputs for a model that takes {list(self.inputs)}")
+        feeds = {**dict(zip(names, arrays, strict=False)), **named}
+        results = list(self.run({n: np.asarray(a) for n, a in feeds.items()}).values())
+        return results[0] if len(results) == 1 else results
+
+
+def load(source: Source, threads: int = 1, precision: str = "normal", cache: bool = True) -> Model:
+    """Opens a model (.onnx or .mnn, a path or bytes) for inference with ``threads`` threads.
+
+    ``precision`` is ``high``, ``normal`` or ``low``; ``cache`` keeps compiled kernels on disk.
+
+    >>> MNN.load("model.onnx").run({"x": array}, fetch=["some tensor"])  # doctest: +SKIP
+    """
+    return Model(open_graph(source), Config(threads=threads, precision=precision, cache=cache))
+
+
+def get_model_uuid(path: Source) -> str:
+    """The identity that the converter wrote into a .mnn file; empty when it wrote none."""
+    return str(load_graph(path).meta.get("uuid", ""))

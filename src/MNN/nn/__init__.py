@@ -1,0 +1,17 @@
+"""Networks as functions on Vars: modules loaded from files or written in Python."""
+
+from __future__ import annotations
+
+from MNN.nn.loaded import load_module_from_file
+from MNN.nn.module import Module
+from MNN.nn.runtime_config import RuntimeManager, create_runtime_manager
+
+__all__ = ["Module", "RuntimeManager", "create_runtime_manager", "load_module_from_file"]
+
+_LATER = {"EmptyModule", "batch_norm", "compress", "conv", "dropout", "dummy", "linear", "load_module", "loss"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _LATER:
+        raise AttributeError(f"MNN.nn.{name} is part of PyMNN but not of this version yet")
+    raise AttributeError(f"module 'MNN.nn' has no attribute '{name}'")

@@ -1,0 +1,169 @@
+"""Modules from model files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import MNNError, ShapeError
+from MNN.expr import build
+from MNN.expr.shaping import convert
+from MNN.expr.types import NCHW, NHWC, data_format, storable
+from MNN.expr.var import Var
+from MNN.ir.dtype import DType
+from MNN.model import Source, open_graph, part
+from MNN.nn.module import Module
+from MNN.nn.runtime_config import RuntimeManager, check_backend, precision_name
+from MNN.runtime.config import Config
+from MNN.runtime.session import Session, TensorInfo
+
+
+def load_module_from_file(
+    file_name: Source, input_names: Sequence[str], output_names: Sequence[str], **kwargs: Any
+) -> LoadedModule:
+    """The part of a model that computes ``output_names`` from ``input_names``: any tensors; none means the model's own.
+
+    Keywords: ``runtime_manager`` (settings from :func:`create_runtime_manager`), or ``backend``, ``precision_mode`` and
+    ``thread_num``. ``dynamic``, ``shape_mutable``, ``rearrange``, ``memory_mode`` and ``power_mode`` are taken for
+    PyMNN's sake: every module takes inputs of any size that fits.
+    """
+    known = {
+        "runtime_manager", "dynamic", "shape_mutable", "rearrange", "backend", "memory_mode", "power_mode",
+        "precision_mode", "thread_num",
+    }  # fmt: skip
+    if unknown := sorted(set(kwargs) - known):
+        raise TypeError(f"load_module_from_file() takes no {', '.join(unknown)}")
+    manager = kwargs.get("runtime_manager")
+    if manager is not None:
+        if not isinstance(manager, RuntimeManager):
+            raise MNNError(f"runtime_manager comes from create_runtime_manager(), found {type(manager).__name__}")
+        config = manager.config
+    else:
+        check_backend(kwargs.get("backend", "CPU"))
+        precision = precision_name(kwargs.get("precision_mode", "normal"))
+        config = Config(threads=max(int(kwargs.get("thread_num", 1)), 1), precision=precision)
+    graph = part(open_graph(file_name), list(input_names or ()), list(output_names or ()))
+    return LoadedModule(Session(graph, config))
+
+
+class LoadedModule(Module):
+    """A model file's network. Inputs are Vars (or arrays) in any layout; the model's own layout is honoured."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._declared = dict(session.inputs)
+        for info in self._declared.values():
+            relax(session, info)
+        formats = session.graph.meta.get("formats")
+        named = formats if isinstance(formats, dict) else {}
+        self._formats = {name: data_format[named.get(name, "NCHW")] for name in (*session.inputs, *session.outputs)}
+
+    def forward(self, x: Any) -> Any:
+        """One Var in gives one Var out (the first output), a sequence gives the list of all outputs.
+
+        A three-dimensional picture given to an input of four dimensions is a batch of one in the layout it had before
+        any conversion. Raises :class:`ShapeError` when shapes or element types cannot match.
+        """
+        if isinstance(x, (list, tuple)):
+            return self._run(list(x))
+        return self._run([x])[0]
+
+    def onForward(self, x: list[Var]) -> list[Var]:  # noqa: N802 - PyMNN's name
+        """All outputs for a list of inputs."""
+        return self._run(list(x))
+
+    def _run(self, given: list[Any]) -> list[Var]:
+        inputs = self._declared
+        if len(given) != len(inputs):
+            raise ShapeError(f"{len(given)} input(s) for a module that takes {len(inputs)}: {', '.join(inputs)}")
+        feeds = {
+            info.name: _operand(build.to_var(v), info, self._formats[info.name])
+            for v, info in zip(given, inputs.values(), strict=True)
+        }
+        try:
+            results = self._session.run(feeds)
+        except ShapeError as error:
+            raise ShapeError(f"{error}{self._differences(feeds)}") from error
+        return [self._result(name, array) for name, array in results.items()]
+
+    def _differences(self, feeds: dict[str, np.ndarray]) -> str:
+        """What to add to a message about shapes: inputs whose sizes are not those that the model declares."""
+        found = [
+            f"input '{n}' is {list(a.shape)} where the model declares {list(shape)}"
+            for n, a in feeds.items()
+            if (shape := self._declared[n].shape) is not None and not _fits(a.shape, shape)
+        ]
+        return f" ({'; '.join(found)}; is the Var's data_format right?)" if found else ""
+
+    def _result(self, name: str, array: np.ndarray) -> Var:
+        kind = DType.of(array)
+        return build.leaf(array.astype(storable(kind).numpy, copy=False), self._formats[name])
+
+    def get_info(self) -> dict[str, object]:
+        """``version`` and ``bizCode`` of the file, ``inputNames``, ``outputNames``, and ``inputs``: name, declared
+        shape (-1 where the model leaves a size open), element type and layout of each."""
+        meta = self._session.graph.meta
+        return {
+            "version": str(meta.get("version", "")),
+            "bizCode": str(meta.get("bizCode", "")),
+            "inputNames": list(self._session.inputs),
+            "outputNames": list(self._session.outputs),
+            "inputs": [
+                {
+                    "name": info.name,
+                    "shape": None if info.shape is None else [d if isinstance(d, int) else -1 for d in info.shape],
+                    "dtype": None if info.dtype is None else info.dtype.value,
+                    "data_format": self._formats[info.name],
+                }
+                for info in self._declared.values()
+            ],
+        }
+
+    def clone(self, share: bool = False) -> LoadedModule:
+        """A module of its own on the same weights."""
+        return LoadedModule(Session(self._session.graph, self._session.config))
+
+
+def relax(session: Session, info: TensorInfo) -> None:
+    """Lets an input have other sizes than the model declares: operators say what does not fit."""
+    if info.shape is not None:
+        free = tuple(f"{info.name}.{i}" for i in range(len(info.shape)))
+        session.inputs[info.name] = TensorInfo(info.name, info.dtype, free)
+
+
+def _operand(v: Var, info: TensorInfo, layout: data_format) -> np.ndarray:
+    """The numbers of an input as the model lists them."""
+    if info.shape is not None and v.ndim == 3 and len(info.shape) == 4:
+        v = _batch_of_one(v)
+    if info.shape is None or v.ndim == len(info.shape):
+        array = convert(v, layout)._array()
+    else:
+        raise ShapeError(
+            f"input '{info.name}' has {v.ndim} axes, {list(v.shape)}, but the model takes {list(info.shape)}"
+        )
+    if info.dtype is not None:
+        array = _typed(array, info)
+    return array
+
+
+def _batch_of_one(v: Var) -> Var:
+    picture = v if v._picture is None else v._picture
+    one = build.apply("Unsqueeze", picture, squeezeDims=[0])
+    one.set_order(NHWC if picture.data_format is NHWC else NCHW)
+    return one
+
+
+def _fits(shape: Sequence[int], wanted: Sequence[int | str]) -> bool:
+    return len(shape) == len(wanted) and all(isinstance(w, str) or w == s for s, w in zip(shape, wanted, strict=True))
+
+
+def _typed(array: np.ndarray, info: TensorInfo) -> np.ndarray:
+    """Widths may differ from the model's: a Var has fewer element types than a model."""
+    have, want = DType.of(array), info.dtype
+    assert want is not None
+    if have is want or (have.is_float and want.is_float) or (have.is_int and (want.is_int or want is DType.BOOL)):
+        return array.astype(want.numpy, copy=False)
+    raise ShapeError(f"input '{info.name}' holds {have.value} but the model takes {want.value}; use astype()")

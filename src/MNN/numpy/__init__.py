@@ -1,0 +1,32 @@
+"""Arrays with numpy's names and PyMNN's meaning, on top of :class:`MNN.expr.Var`.
+
+Element types are ``float32`` (the default), ``float64``, ``int32``, ``int64`` and ``uint8``. Functions over all axes
+give Python numbers. Comparisons give ``int32``. As in PyMNN, ``zeros`` and ``ones`` are ``int32`` unless said otherwise
+and integers divided by integers stay integers.
+"""
+
+from __future__ import annotations
+
+from MNN.expr.types import dtype as _dtype
+from MNN.numpy import linalg, random
+from MNN.numpy._arrays import *  # noqa: F403
+from MNN.numpy._arrays import __all__ as _arrays
+from MNN.numpy._calculation import *  # noqa: F403
+from MNN.numpy._calculation import __all__ as _calculation
+
+float32, float64 = _dtype.float, _dtype.double
+int32, int64, uint8 = _dtype.int, _dtype.int64, _dtype.uint8
+pi = 3.141592653589793
+e = 2.718281828459045
+inf = float("inf")
+nan = float("nan")
+newaxis = None
+
+__all__ = [*_arrays, *_calculation]
+__all__ += ["e", "float32", "float64", "inf", "int32", "int64", "linalg", "nan", "newaxis", "pi", "random", "uint8"]
+
+
+def __getattr__(name: str) -> object:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise AttributeError(f"MNN.numpy.{name} is not part of this version; numpy has it: np.{name}(numpy.array(var))")

@@ -1,0 +1,393 @@
+"""Functions on arrays: elementwise, along axes, products, choice and order."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as _np
+
+from MNN.expr import build, indexing, math, reducing, shaping
+from MNN.expr.math import (
+    abs,
+    add,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    ceil,
+    cos,
+    cosh,
+    divide,
+    equal,
+    exp,
+    expm1,
+    floor,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    log,
+    log1p,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    not_equal,
+    reciprocal,
+    round,
+    sign,
+    sin,
+    sinh,
+    sqrt,
+    square,
+    subtract,
+    tan,
+    tanh,
+)
+from MNN.expr.math import acos as arccos
+from MNN.expr.math import acosh as arccosh
+from MNN.expr.math import asin as arcsin
+from MNN.expr.math import asinh as arcsinh
+from MNN.expr.math import atan as arctan
+from MNN.expr.math import atan2 as arctan2
+from MNN.expr.math import atanh as arctanh
+from MNN.expr.math import floordiv as floor_divide
+from MNN.expr.math import mod as fmod
+from MNN.expr.math import pow as power
+from MNN.expr.reducing import cumprod, cumsum
+from MNN.expr.types import dtype
+from MNN.expr.var import Var
+
+absolute = fabs = abs
+mod = remainder = fmod
+true_divide = divide
+around = round_ = rint = round
+fmax, fmin = maximum, minimum
+
+
+def positive(x: Any, deepCopy: bool = False) -> Var:
+    """``x``."""
+    return shaping.clone(build.to_var(x), deepCopy)
+
+
+def exp2(x: Any) -> Var:
+    """``2^x``."""
+    return math.pow(2.0, build.floats(x))
+
+
+def log2(x: Any) -> Var:
+    """The logarithm to base 2."""
+    return math.divide(math.log(x), float(_np.log(2)))
+
+
+def log10(x: Any) -> Var:
+    """The logarithm to base 10."""
+    return math.divide(math.log(x), float(_np.log(10)))
+
+
+def cbrt(x: Any) -> Var:
+    """The cube root."""
+    v = build.floats(x)
+    return math.multiply(math.sign(v), math.pow(math.abs(v), 1.0 / 3.0))
+
+
+def trunc(x: Any) -> Var:
+    """Without the fraction."""
+    v = build.to_var(x)
+    return math.multiply(math.sign(v), math.floor(math.abs(v)))
+
+
+fix = trunc
+
+
+def deg2rad(x: Any) -> Var:
+    """Degrees to radians."""
+    return math.multiply(build.floats(x), _np.pi / 180.0)
+
+
+def rad2deg(x: Any) -> Var:
+    """Radians to degrees."""
+    return math.multiply(build.floats(x), 180.0 / _np.pi)
+
+
+radians, degrees = deg2rad, rad2deg
+
+
+def hypot(x1: Any, x2: Any) -> Var:
+    """``sqrt(x1^2 + x2^2)``."""
+    return math.sqrt(math.add(math.square(x1), math.square(x2)))
+
+
+def signbit(x: Any) -> Var:
+    """1 where negative, as ``int``."""
+    return math.less(x, 0)
+
+
+def copysign(x1: Any, x2: Any) -> Var:
+    """``|x1|`` with the sign of ``x2``."""
+    size = math.abs(x1)
+    return math.select(math.less(x2, 0), math.negative(size), size)
+
+
+def clip(x: Any, a_min: Any, a_max: Any) -> Var:
+    """Limited to an interval."""
+    return build.to_var(x).clip(a_min, a_max)
+
+
+def sum(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """The sum."""
+    return build.to_var(a).sum(axis, out, keepdims)
+
+
+def prod(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """The product."""
+    return build.to_var(a).prod(axis, out, keepdims)
+
+
+def max(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """The largest."""
+    return build.to_var(a).max(axis, out, keepdims)
+
+
+def min(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """The smallest."""
+    return build.to_var(a).min(axis, out, keepdims)
+
+
+amax, amin = max, min
+
+
+def mean(a: Any, axis: Any = None, dtype: object = dtype.float, out: None = None, keepdims: bool = False) -> Any:
+    """The mean."""
+    return build.to_var(a).mean(axis, dtype, out, keepdims)
+
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False) -> Any:
+    """The mean, or the weighted one; with ``returned`` also the sum of the weights."""
+    v = build.floats(a)
+    w = build.floats(_np.ones((), _np.float32) if weights is None else weights)
+    if w.ndim == 1 and v.ndim > 1 and axis is not None:
+        w = shaping.reshape(w, [-1 if i == int(axis) % v.ndim else 1 for i in range(v.ndim)])
+    w = shaping.broadcast_to(w, v.shape)
+    total = reducing.reduce_sum(w, axis)
+    found = indexing.result(math.divide(reducing.reduce_sum(math.multiply(v, w), axis), total))
+    return (found, indexing.result(total)) if returned else found
+
+
+def var(a: Any, axis: Any = None, dtype: object = dtype.float, out: None = None, ddof: int = 0,
+        keepdims: bool = False) -> Any:  # fmt: skip
+    """The variance."""
+    return build.to_var(a).var(axis, dtype, out, ddof, keepdims)
+
+
+def std(a: Any, axis: Any = None, dtype: object = dtype.float, out: None = None, ddof: int = 0,
+        keepdims: bool = False) -> Any:  # fmt: skip
+    """The standard deviation."""
+    return build.to_var(a).std(axis, dtype, out, ddof, keepdims)
+
+
+def ptp(a: Any, axis: Any = None) -> Any:
+    """The largest less the smallest."""
+    return build.to_var(a).ptp(axis)
+
+
+def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """Whether no element is 0."""
+    return build.to_var(a).all(axis, out, builtins.bool(keepdims))
+
+
+def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    """Whether any element is not 0."""
+    return build.to_var(a).any(axis, out, builtins.bool(keepdims))
+
+
+def argmax(a: Any, axis: int | None = None, out: None = None) -> Any:
+    """Where the largest is."""
+    return build.to_var(a).argmax(axis)
+
+
+def argmin(a: Any, axis: int | None = None, out: None = None) -> Any:
+    """Where the smallest is."""
+    return build.to_var(a).argmin(axis)
+
+
+def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """How many elements are not 0."""
+    return math.not_equal(a, 0).sum(axis, None, keepdims)
+
+
+def sort(a: Any, axis: int = -1, kind: object = None, order: object = None) -> Var:
+    """The elements along an axis in order."""
+    return reducing.sort(a, axis)
+
+
+def argsort(a: Any, axis: int = -1, kind: object = None, order: object = None) -> Var:
+    """Positions that sort along an axis."""
+    return reducing.sort(a, axis, True)
+
+
+def nonzero(a: Any) -> tuple[Var, ...]:
+    """Coordinates of the elements that are not 0, one vector per axis."""
+    return build.to_var(a).nonzero()
+
+
+def argwhere(a: Any) -> Var:
+    """Coordinates ``[count, rank]`` of the elements that are not 0."""
+    return shaping.where(a)
+
+
+def flatnonzero(a: Any) -> Var:
+    """Flat positions of the elements that are not 0."""
+    return nonzero(build.to_var(a).ravel())[0]
+
+
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """``x`` where the condition is not 0, ``y`` elsewhere; coordinates when neither is given."""
+    if (x is None) != (y is None):
+        raise TypeError("where() takes both x and y, or neither")
+    return nonzero(condition) if x is None else math.select(condition, x, y)
+
+
+def dot(a: Any, b: Any, out: None = None) -> Any:
+    """The matrix product, or the inner product of vectors; a plain number scales."""
+    x, y = build.to_var(a), build.to_var(b)
+    return math.multiply(x, y) if not x.ndim or not y.ndim else x.dot(y)
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """The matrix product."""
+    return indexing.result(reducing.matmul(a, b))
+
+
+def vdot(a: Any, b: Any) -> Any:
+    """The inner product of the flat arrays."""
+    return dot(build.to_var(a).ravel(), build.to_var(b).ravel())
+
+
+def inner(a: Any, b: Any) -> Any:
+    """Sums of products over the last axes."""
+    x, y = build.to_var(a), build.to_var(b)
+    if not x.ndim or not y.ndim:
+        return math.multiply(x, y)
+    rows, columns = shaping.reshape(x, [-1, x.shape[-1]]), shaping.reshape(y, [-1, y.shape[-1]])
+    found = reducing.matmul(rows, columns, False, True)
+    return indexing.result(shaping.reshape(found, [*x.shape[:-1], *y.shape[:-1]]))
+
+
+def outer(a: Any, b: Any) -> Var:
+    """All products of two flat arrays."""
+    return math.multiply(shaping.reshape(a, [-1, 1]), shaping.reshape(b, [1, -1]))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    """Whether shapes and elements are the same."""
+    return builtins.bool(_np.array_equal(build.to_var(a1)._array(), build.to_var(a2)._array(), equal_nan))
+
+
+def shape(a: Any) -> tuple[int, ...]:
+    """The sizes."""
+    return tuple(build.to_var(a).shape)
+
+
+__all__ = [
+    "abs",
+    "absolute",
+    "add",
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "argmax",
+    "argmin",
+    "argsort",
+    "argwhere",
+    "around",
+    "array_equal",
+    "average",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "cbrt",
+    "ceil",
+    "clip",
+    "copysign",
+    "cos",
+    "cosh",
+    "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "deg2rad",
+    "degrees",
+    "divide",
+    "dot",
+    "equal",
+    "exp",
+    "exp2",
+    "expm1",
+    "fabs",
+    "fix",
+    "flatnonzero",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "inner",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "matmul",
+    "max",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "nonzero",
+    "not_equal",
+    "outer",
+    "positive",
+    "power",
+    "prod",
+    "ptp",
+    "rad2deg",
+    "radians",
+    "reciprocal",
+    "remainder",
+    "rint",
+    "round",
+    "round_",
+    "shape",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sort",
+    "sqrt",
+    "square",
+    "std",
+    "subtract",
+    "sum",
+    "tan",
+    "tanh",
+    "true_divide",
+    "trunc",
+    "var",
+    "vdot",
+    "where",
+]
