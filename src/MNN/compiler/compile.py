@@ -15,6 +15,7 @@ from MNN.compiler.emitter import ConstantPool, Emitter
 from MNN.compiler.fuse import Fuser, Group
 from MNN.compiler.order import assign_orders, natural
 from MNN.compiler.program import Located, Program
+from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
@@ -39,10 +40,14 @@ def compile_stage(
     located_in = [_input(emitter, t) for t in inputs]
     for group in groups:
         emitter.origin = group.root.origin
-        if not _emit(emitter, group):
-            for prim in group.prims if group.anchor is None else [group.anchor, *group.prims]:
-                emitter.origin = prim.origin
-                emitter.host(prim)
+        try:
+            if not _emit(emitter, group):
+                for prim in group.prims if group.anchor is None else [group.anchor, *group.prims]:
+                    emitter.origin = prim.origin
+                    emitter.host(prim)
+        except MISFITS as error:
+            what = f"{type(error).__name__}: {error}"
+            raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error
     located_out = [_output(emitter, t, set(inputs)) for t in outputs]
     total = arena.plan(emitter.commands, emitter.buffers)
     return Program(emitter.commands, located_in, located_out, total, emitter.error_word)

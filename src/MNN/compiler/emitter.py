@@ -42,6 +42,11 @@ class ConstantPool:
             self._alive.append(source)
         return self._made[key]
 
+    def reserve(self, key: tuple[object, ...], count: int, dtype: DType, source: object) -> tuple[Buffer, bool]:
+        """Room for ``count`` elements under ``key``, zeros at first, and whether it is new (and has to be filled)."""
+        fresh = key not in self._made
+        return self.get(key, lambda: np.zeros(count, dtype.numpy), source), fresh
+
     def table(self, values: np.ndarray) -> Buffer:
         """A table of numbers, shared when equal, and gone with the last plan that uses it."""
         data = np.ascontiguousarray(values)
@@ -163,6 +168,11 @@ class Emitter:
     def ref(self, place: Place, dtype: DType) -> Ref:
         return Ref(place.buffer, place.offset * dtype.size)
 
+    def reserve(self, key: tuple[object, ...], count: int, dtype: DType, source: object) -> tuple[Buffer, bool]:
+        """Room for ``count`` elements under ``key``, zeros at first, and whether it is new (and has to be filled)."""
+        fresh = key not in self._made
+        return self.get(key, lambda: np.zeros(count, dtype.numpy), source), fresh
+
     def table(self, values: np.ndarray) -> Ref:
         """The address of a constant table."""
         return Ref(self.pool.table(values), 0)
@@ -185,6 +195,13 @@ class Emitter:
         from MNN.compiler.emit.elementwise import emit_copy
 
         emit_copy(self, src, dst, tuple(shape), dtype)
+
+    def copy_once(self, src: Place, dst: Place, shape: Sequence[int], dtype: DType) -> None:
+        """Copies into a constant before the first run of any program that uses it."""
+        running, self.commands = self.commands, []
+        self.copy(src, dst, shape, dtype)
+        dst.buffer.setup += self.commands
+        self.commands = running
 
     def host(self, prim: Prim) -> None:
         """Runs a primitive with its numpy meaning (or a host function) between kernels."""

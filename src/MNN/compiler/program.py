@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +21,8 @@ class Buffer:
     """Where in the arena, once planned."""
     pinned: bool = False
     """Must keep its contents for the whole run (inputs and outputs of the program)."""
+    setup: list[Command] = field(default_factory=list)
+    """What fills a constant once, before the first program that uses it runs."""
 
 
 @dataclass(frozen=True)

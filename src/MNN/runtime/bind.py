@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.compiler.program import Buffer, HostCall, Located, Program, Ref
+from MNN.compiler.program import Command as Step
 from MNN.kernels.library import Library
 from MNN.runtime.arena import Arena
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
@@ -15,28 +16,38 @@ from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 class BoundProgram:
     """Ready to run: write the inputs, call :meth:`run`, read the outputs."""
 
-    def __init__(self, program: Program, library: Library) -> None:
-        self.program = program
+    def __init__(self, program: Program, library: Library, threads: int = 1) -> None:
+        self.program, self._library = program, library
         self._arena = Arena(program.arena_bytes)
         self._context = RunContext()
-        specs = [c.kernel for c in program.commands if c.kernel is not None]
-        addresses = iter(library.load(specs))
+        self._fill_constants(program.commands, threads)
+        self.native = self._native(program.commands)
+        self._inputs = [self.view(t) for t in program.inputs]
+        self._outputs = [self.view(t) for t in program.outputs]
+
+    def _fill_constants(self, commands: Sequence[Step], threads: int) -> None:
+        """Runs what fills constants that no program has used before (packing of weights)."""
+        waiting = [b for b in _constants(commands) if b.setup]
+        if waiting:
+            self._native([c for b in waiting for c in b.setup]).run(threads)
+            for buffer in waiting:
+                buffer.setup.clear()
+
+    def _native(self, steps: Sequence[Step]) -> NativeProgram:
+        addresses = iter(self._library.load([c.kernel for c in steps if c.kernel is not None]))
         commands: list[Command] = []
         scratch = 0
-        for c in program.commands:
+        for c in steps:
             args = [self._address(v) if isinstance(v, Ref) else v for v in c.args.values()]
             if c.kernel is not None:
                 numbers = dict(zip(c.args, args, strict=True))
-                scratch = max(scratch, c.kernel.scratch(library.target, numbers))
+                scratch = max(scratch, c.kernel.scratch(self._library.target, numbers))
                 commands.append(Command(next(addresses), args, c.blocks, c.grain, c.origin))
             else:
                 assert c.host is not None
                 commands.append(Command(self._host(c.host), [], 1, 1, c.origin))
-        constants = {v.buffer for c in program.commands for v in c.args.values() if isinstance(v, Ref)}
-        keep = (self._arena, [b.const for b in constants])
-        self.native = NativeProgram(commands, scratch_bytes=scratch, context=self._context, keep=keep)
-        self._inputs = [self.view(t) for t in program.inputs]
-        self._outputs = [self.view(t) for t in program.outputs]
+        keep = (self._arena, [b.const for b in _constants(steps)])
+        return NativeProgram(commands, scratch_bytes=scratch, context=self._context, keep=keep)
 
     def _address(self, ref: Ref) -> int:
         if ref.buffer is self.program.error_word:
@@ -85,3 +96,8 @@ class BoundProgram:
     def read(self) -> list[np.ndarray]:
         """Copies of the outputs."""
         return [o.copy() for o in self._outputs]
+
+
+def _constants(steps: Sequence[Step]) -> list[Buffer]:
+    used = (v.buffer for c in steps for v in c.args.values() if isinstance(v, Ref))
+    return [b for b in dict.fromkeys(used) if b.const is not None]

@@ -232,7 +232,7 @@ class Executor:
         else:
             program = compile_stage(stage.prims, used, results, self.library.target, self.config.threads, self._pool)
             check_memory(program.arena_bytes, self.config.memory, _largest(program))
-            bound = BoundProgram(program, self.library)
+            bound = BoundProgram(program, self.library, self.config.threads)
         return Plan(stage, bound, list(values), used, results, stage.guards)
 
 

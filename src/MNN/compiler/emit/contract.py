@@ -19,7 +19,7 @@ from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body
 from MNN.ir.shape import elements
 from MNN.kernels.contract import ContractSpec
-from MNN.kernels.contract_cost import choose_blocks, choose_tile, pack_b
+from MNN.kernels.contract_cost import choose_blocks, choose_tile
 
 MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, DType.I32, DType.I64)
 """Element types that the contraction kernel takes."""
@@ -161,34 +161,37 @@ class _Weights:
     def __init__(self, tensor: Tensor, conv: tuple[st.Ints, int, int, int] | None, outer: tuple[int, ...] = ()) -> None:
         self.tensor, self.conv, self.outer = tensor, conv, outer
 
-    def matrices(self) -> np.ndarray:
-        """The constant as ``[batches, K, N]``."""
+    def packed(self, e: Emitter, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
+        """Address, ldb, panel and batch offsets of packed constant weights; see ``contract_cost.pack_b``."""
         data = self.tensor.const
         assert data is not None
         if self.conv is None:
-            return data.reshape(-1, *data.shape[-2:])
-        _, per_in, per_out, groups = self.conv
-        split = data.reshape(groups, per_out, per_in, -1)
-        matrices: np.ndarray = split.transpose(0, 3, 2, 1).reshape(groups, -1, per_out)
-        return matrices
-
-    def packed(self, e: Emitter, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
-        """Address, ldb, panel and batch offsets of packed constant weights."""
-        data = self.tensor.const
-
-        def make() -> np.ndarray:
-            return np.stack([pack_b(np.ascontiguousarray(m), nr).reshape(-1) for m in self.matrices()])
-
-        buffer = e.pool.get(("packed", id(data), nr, self.conv), make, data)
-        assert buffer.const is not None
-        k = self.matrices().shape[1]
-        batches, size = buffer.const.shape
+            k, n = self.tensor.shape[-2:]
+            batches, column, inner = elements(self.tensor.shape[:-2]), 1, [(k, n, nr)]
+            batch_step = k * n
+        else:
+            kernel, per_in, n, batches = self.conv
+            taps = elements(kernel)
+            k, column = taps * per_in, taps * per_in
+            batch_step, inner = n * column, [(per_in, taps, nr), (taps, 1, per_in * nr)]
+        panels = -(-n // nr)
+        size = panels * k * nr
+        buffer, fresh = e.pool.reserve(("packed", id(data), nr, self.conv), batches * size, self.tensor.dtype, data)
+        if fresh:
+            whole = n // nr
+            for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
+                shape = (batches, count, width, *(extent for extent, _, _ in inner))
+                steps = (batch_step, nr * column, column, *(s for _, s, _ in inner))
+                to = (size, k * nr, 1, *(d for _, _, d in inner))
+                base = e.place(self.tensor)
+                source = Place(base.buffer, first * nr * column, steps)
+                e.copy_once(source, Place(buffer, first * k * nr, to), shape, self.tensor.dtype)
         outer: tuple[int, ...] = (batches,)
         strides: tuple[int, ...] = (size,)
         if self.conv is None:
             own = tuple(self.tensor.shape[:-2])
-            steps = tuple(size * s for s in st.dense(own, natural(len(own))))
-            outer, strides = self.outer, st.broadcast_strides(own, steps, self.outer) if self.outer else ()
+            per_matrix = tuple(size * s for s in st.dense(own, natural(len(own))))
+            outer, strides = self.outer, st.broadcast_strides(own, per_matrix, self.outer) if self.outer else ()
         return Ref(buffer, 0), nr, k * nr, _broadcast_batch(offsets(outer, strides), n_batch)
 
     def plain(self, e: Emitter, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
