@@ -11,6 +11,20 @@ class MNNError(Exception):
     """Base of all errors raised for bad input, unsupported models or misuse of the API."""
 
 
+MISFITS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What Python and numpy raise when rules meet parts of a model that they were not made for. Caught only where one node
+of a user's model is worked on, and raised again as an :class:`MNNError` that names the node and keeps the cause."""
+
+
 class FormatError(MNNError):
     """A model file is malformed: truncated, inconsistent, or refers outside of itself."""
 

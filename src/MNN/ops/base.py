@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 
-from MNN.errors import ShapeError, UnsupportedError
+from MNN.errors import MISFITS, ShapeError, UnsupportedError
 from MNN.ir.graph import Node
 
 if TYPE_CHECKING:
@@ -120,10 +120,6 @@ def operator(node: Node) -> Operator:
             "model with a newer version"
         )
     return found
-
-
-MISFITS = (ArithmeticError, LookupError, MemoryError, TypeError, ValueError)
-"""What comes of computing with attributes and operands that an operator was not made for."""
 
 
 def lower_node(b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor]:

@@ -17,9 +17,13 @@ Arrays = Sequence[np.ndarray]
 
 def evaluate(prim: p.Prim, arrays: Arrays, types: Types) -> list[np.ndarray]:
     """The outputs of a primitive for these inputs; ``types`` are the outputs' dtypes and shapes."""
-    with np.errstate(all="ignore"):
-        results = _MEANING[type(prim)](prim, arrays, types)
-    return [np.asarray(r).astype(d.numpy, copy=False) for r, (d, _) in zip(results, types, strict=True)]
+    try:
+        with np.errstate(all="ignore"):
+            results = _MEANING[type(prim)](prim, arrays, types)
+        return [np.asarray(r).astype(d.numpy, copy=False) for r, (d, _) in zip(results, types, strict=True)]
+    except MemoryError as error:
+        sizes = " and ".join(f"{d.value}{list(s)}" for d, s in types)
+        raise RunError(f"{prim.origin}: not enough memory for its result {sizes}; use smaller inputs") from error
 
 
 def _reshape(prim: p.Prim, x: Arrays, types: Types) -> Arrays:
@@ -121,7 +125,7 @@ def _conv(prim: p.Conv, x: Arrays, types: Types) -> Arrays:
     order = (0, *range(2, 2 + k), 1, *range(2 + k, 2 + 2 * k))
     for g in range(groups):
         part = view[:, g * per_in : (g + 1) * per_in].transpose(order)
-        rows = part.reshape(n * int(np.prod(spatial)), -1)
+        rows = part.reshape(n * int(np.prod(spatial)), per_in * int(np.prod(weight.shape[2:])))
         product = rows @ weight[g * per_out : (g + 1) * per_out].reshape(per_out, -1).T
         out[:, g * per_out : (g + 1) * per_out] = np.moveaxis(product.reshape(n, *spatial, per_out), -1, 1)
     return [out]

@@ -14,7 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto
 
-from MNN.errors import FormatError, MNNError, UnsupportedError
+from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
 from MNN.frontends.onnx.context import Context, ModelInfo
 from MNN.frontends.onnx.functions import Expander, clear_opset_marks, node_opset, standard_function
 from MNN.frontends.onnx.node import OnnxNode
@@ -24,7 +24,6 @@ from MNN.frontends.onnx.types import describe, skeleton, type_proto, value_infos
 from MNN.frontends.onnx.verify import subgraphs, verify_graph, verify_node, verify_text
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
-from MNN.ops.base import MISFITS
 from MNN.schema.external import ExternalSource
 from MNN.schema.files import open_regular
 
