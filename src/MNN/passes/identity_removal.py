@@ -51,9 +51,7 @@ def _reshape(node: Node, symbols: Symbols) -> Value | None:
     if not isinstance(target, list) or (x is not None and len(target) != len(x)):
         return None
     copies = node.op == "Reshape"
-    left = [
-        d for i, d in enumerate(target) if not (copies and d == 0) and (x is None or d is None or d != x[i])
-    ]
+    left = [d for i, d in enumerate(target) if not (copies and d == 0) and (x is None or d is None or d != x[i])]
     if not left and x is not None:
         return _first(node)
     return _first(node) if left == [-1] and x is not None and 0 not in x else None

@@ -126,8 +126,6 @@ def _strided(s: Symbols, node: Node) -> np.ndarray | None:
     return x[start:stop:step]
 
 
-
-
 def _concat(s: Symbols, node: Node) -> np.ndarray | None:
     parts = [s.array(v) for v in node.inputs]
     known = [p for p in parts if p is not None]

@@ -1,0 +1,106 @@
+"""Padding with zeros in front of a convolution or pooling becomes its own padding."""
+
+from __future__ import annotations
+
+from MNN.ir.graph import Graph, Node, Value
+from MNN.passes.manager import Pass
+from MNN.passes.patterns import attribute, ints, plain, scalar
+from MNN.passes.rewrite import Rewriter
+
+CONVOLUTIONS = {"Convolution": 2, "ConvolutionDepthwise": 2, "Convolution3D": 3}
+NOT_NEGATIVE = ("ReLU", "ReLU6", "Sigmoid")
+
+
+def run(graph: Graph) -> int:
+    """A constant border of the spatial axes alone, used by nothing else.
+
+    Pooling: averages that count the padding take zeros; maxima take minus infinity, or zeros where no element can be
+    negative and every window reaches the picture.
+    """
+    rw = Rewriter(graph)
+    for node in list(rw.nodes()):
+        user = rw.only_user(node.outputs[0]) if node.op == "Padding" else None
+        x = node.inputs[0] if node.inputs else None
+        if user is None or x is None or [v is node.outputs[0] for v in user.inputs].index(True) != 0:
+            continue
+        if not rw.used_once(node.outputs[0]):
+            continue
+        spatial = CONVOLUTIONS.get(user.op, 2 if user.op == "Pooling" else 0)
+        border = _border(node, spatial) if spatial else None
+        value = _value(node)
+        if border is None or value is None:
+            continue
+        key = "padType" if user.op == "Pooling" else "padMode"
+        own = _own(user, key, spatial)
+        fits = value == 0.0 if user.op in CONVOLUTIONS else own is not None and _pools(rw, user, x, value, border, own)
+        if own is None or not fits or not rw.bypass(node, x):
+            continue
+        total = [a + b for a, b in zip(own, border, strict=True)]
+        user.attrs[key] = "CAFFE"
+        user.attrs["pads"] = total
+        for name in ("padX", "padY"):
+            user.attrs.pop(name, None)
+        if user.op == "Pooling" and attribute(user, "type") == "AVEPOOL":
+            user.attrs["countType"] = "INCLUDE_PADDING"
+    return rw.finish()
+
+
+def _border(node: Node, spatial: int) -> list[int] | None:
+    """Begins, then ends of the spatial axes; None when other axes are padded, or something is cropped."""
+    pads = ints(node.inputs[1]) if len(node.inputs) > 1 else None
+    if attribute(node, "mode") != "CONSTANT" or pads is None or len(pads) != 2 * (spatial + 2):
+        return None
+    if any(pads[:4]) or any(p < 0 for p in pads):
+        return None
+    return pads[4::2] + pads[5::2]
+
+
+def _value(node: Node) -> float | None:
+    if len(node.inputs) < 3 or node.inputs[2] is None:
+        return 0.0
+    return scalar(node.inputs[2])
+
+
+def _own(node: Node, key: str, spatial: int) -> list[int] | None:
+    """The padding that the operator has, begins then ends; None when it depends on the input's size."""
+    mode = attribute(node, key)
+    if mode == "VALID":
+        return [0] * (2 * spatial)
+    if mode != "CAFFE":
+        return None
+    given = node.attrs.get("pads")
+    pads = [int(p) for p in given] if isinstance(given, list | tuple) else []
+    if not pads:
+        pads = [int(attribute(node, "padY")), int(attribute(node, "padX"))] if spatial == 2 else [0] * spatial
+    return pads if len(pads) == 2 * spatial else [*pads, *pads] if len(pads) == spatial else None
+
+
+def _pools(rw: Rewriter, node: Node, x: Value, value: float, border: list[int], own: list[int]) -> bool:
+    if attribute(node, "isGlobal") or attribute(node, "ceilModel"):
+        return False
+    if attribute(node, "type") == "AVEPOOL":
+        # padding of its own that is left out of the average stays apart from this one, which counts
+        counts = attribute(node, "countType")
+        return value == 0.0 and (not any(own) or counts == "INCLUDE_PADDING")
+    kernel = [int(attribute(node, "kernelY")), int(attribute(node, "kernelX"))]
+    reaches = all(b + o < k for b, o, k in zip(border, own, [*kernel, *kernel], strict=True))
+    if value == float("-inf"):
+        return reaches
+    return value == 0.0 and reaches and not any(own) and _not_negative(rw, x)
+
+
+def _not_negative(rw: Rewriter, x: Value) -> bool:
+    data = plain(x)
+    if data is not None:
+        return bool((data >= 0).all())
+    node = rw.maker(x)
+    if node is None:
+        return False
+    if node.op in CONVOLUTIONS:
+        return bool(node.attrs.get("relu") or node.attrs.get("relu6"))
+    if node.op == "ReLU":
+        return float(attribute(node, "slope")) == 0
+    return node.op in NOT_NEGATIVE and (node.op != "ReLU6" or float(attribute(node, "minValue")) >= 0)
+
+
+PASS = Pass("pad-folding", run, rank=34)
