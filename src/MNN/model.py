@@ -12,7 +12,7 @@ from MNN.errors import MNNError
 from MNN.frontends import load_graph
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.runtime.config import Config
-from MNN.runtime.session import Session
+from MNN.runtime.session import Session, TensorInfo
 
 Source = str | os.PathLike[str] | bytes
 
@@ -39,7 +39,7 @@ def part(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
     named = {v.name: v for v in graph.values()}
     starts = [_find(named, n, "input", graph) for n in inputs] or [v for v in graph.inputs if not v.is_const]
     ends = [_find(named, n, "output", graph) for n in outputs] or list(graph.outputs)
-    known, kept = set(starts), []
+    known = set(starts)
     made = {v: node for node in graph.nodes for v in node.outputs}
     wanted: set[Node] = set()
     stack = [v for v in ends if v not in known]
@@ -64,6 +64,21 @@ def _find(named: Mapping[str, Value], name: str, what: str, graph: Graph) -> Val
         own = [v.name for v in (graph.inputs if what == "input" else graph.outputs) if not v.is_const]
         raise MNNError(f"the model has no tensor '{name}' to be an {what}; its {what}s are {', '.join(own)}")
     return named[name]
+
+
+def relax(session: Session) -> None:
+    """Lets inputs have other sizes than the model declares, as PyMNN does: operators say what does not fit."""
+    for name, info in session.inputs.items():
+        if info.shape is not None:
+            free = tuple(f"{name}.{i}" for i in range(len(info.shape)))
+            session.inputs[name] = TensorInfo(name, info.dtype, free)
+
+
+def formats(graph: Graph) -> dict[str, str]:
+    """The layouts in which a model lists the sizes of its inputs and outputs: NCHW, NHWC or NC4HW4."""
+    noted = graph.meta.get("formats")
+    found = dict(noted) if isinstance(noted, dict) else {}
+    return {v.name: str(found.get(v.name, "NCHW")) for v in (*graph.inputs, *graph.outputs)}
 
 
 class Model(Session):

@@ -1,11 +1,12 @@
 """Pictures: read, write, convert, resize, warp and filter, with the names of PyMNN's ``MNN.cv`` and OpenCV's meaning.
 
-A picture is an array of shape (height, width, channels), channels in the order blue, green, red. Every function takes
-anything that numpy can make an array of.
+A picture has the shape (height, width, channels), channels in the order blue, green, red. Every function takes anything
+that numpy can make an array of, and gives Vars (:class:`MNN.expr.Var`) in the layout NHWC.
 """
 
 from __future__ import annotations
 
+from MNN.cv._array import set_wrapper as _set_wrapper
 from MNN.cv._basic import (
     addWeighted,
     bitwise_and,
@@ -40,6 +41,9 @@ from MNN.cv._warp import (
     warpAffine,
     warpPerspective,
 )
+from MNN.expr.build import picture as _picture
+
+_set_wrapper(_picture)
 
 __all__ = [
     "GaussianBlur",

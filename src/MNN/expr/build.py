@@ -10,7 +10,7 @@ import numpy as np
 from MNN.expr import compute
 from MNN.expr import var as _var
 from MNN.expr.node import Expr
-from MNN.expr.types import NCHW, NHWC, channels_last, data_format, promote, public, storable
+from MNN.expr.types import NCHW, NHWC, data_format, promote, storable
 from MNN.ir.dtype import DType
 from MNN.ops.datatypes import data_type
 
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 def leaf(array: np.ndarray, layout: data_format = NCHW, op: str = "Const") -> Var:
     """A Var that holds numbers; the array must not change afterwards."""
     return _var.Var(Expr.leaf(op, DType.of(array), array.shape, array), 0, layout)
+
+
+def picture(array: np.ndarray) -> Var:
+    """A Var of an image or of what belongs to one, channels last."""
+    return leaf(array.astype(storable(DType.of(array)).numpy, copy=False), NHWC)
 
 
 def to_var(value: object, like: Var | None = None) -> Var:
@@ -111,12 +116,7 @@ def number(value: float | int, kind: DType) -> Var:
     return leaf(np.asarray(value, kind.numpy))
 
 
-def to_nhwc(x: Var) -> Var:
-    """``x`` with its sizes listed channels last."""
-    return apply("Permute", x, layout=NHWC, dims=list(channels_last(x.ndim)))
-
-
 __all__ = [
     "apply", "apply_all", "binary", "cast", "cast_truth", "compare", "floats", "ints", "layout_of", "leaf", "number",
-    "pair", "public", "to_nhwc", "to_var",
+    "pair", "picture", "to_var",
 ]  # fmt: skip

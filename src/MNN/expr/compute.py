@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from MNN.errors import MNNError, ShapeError
+from MNN.expr.types import storable
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.prims import Tensor
@@ -16,7 +18,9 @@ from MNN.ops.base import EagerOperator, operator
 from MNN.ops.builder import Builder, NeedValue
 from MNN.ops.meaning import evaluate
 from MNN.runtime.config import Config
-from MNN.runtime.executor import Executor
+
+if TYPE_CHECKING:
+    from MNN.runtime.executor import Executor
 
 Arrays = Sequence["np.ndarray | None"]
 Types = Sequence[tuple[DType, tuple[int, ...]]]
@@ -106,6 +110,8 @@ def _compiled(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int, n
     if key not in _cache:
         node = make_node(op, attrs, arrays, outputs, name or op)
         inputs = [v for v in node.inputs if v is not None]
+        from MNN.runtime.executor import Executor  # brings the compiler, which most expressions do not need
+
         graph = Graph(op, inputs, list(node.outputs), [node])
         _cache[key] = (Executor(graph, SETTINGS.config()), inputs, list(node.outputs))
         while len(_cache) > _KEPT:
@@ -133,8 +139,6 @@ def as_array(value: object, what: str = "a value") -> np.ndarray:
             raise MNNError(f"{what} holds {array.max()}, beyond 64-bit integers")
         fits = not array.size or (int(array.min()) >= -(2**31) and int(array.max()) < 2**31)
         return array.astype(np.int32 if fits else np.int64)
-    from MNN.expr.types import storable
-
     return array.astype(storable(kind).numpy, copy=False)
 
 

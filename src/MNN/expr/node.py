@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from MNN.expr.types import storable
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.prims import Tensor
-from MNN.runtime.executor import Executor
+
+if TYPE_CHECKING:
+    from MNN.runtime.executor import Executor
 
 LEAVES = ("Const", "Input", "Trainable")
 _COMPILE_AFTER = 2e8
@@ -172,7 +175,7 @@ class Expr:
 Ref = tuple[Expr, int]
 
 
-def _pending(root: Expr, done) -> list[Expr]:  # type: ignore[no-untyped-def]
+def _pending(root: Expr, done: Callable[[Expr], bool]) -> list[Expr]:
     """Operators under ``root`` (itself included) for which ``done`` does not hold, each after those it uses."""
     order: list[Expr] = []
     seen: set[int] = set()
@@ -190,6 +193,8 @@ def _pending(root: Expr, done) -> list[Expr]:  # type: ignore[no-untyped-def]
 
 def _compile(root: Expr, todo: list[Expr]) -> tuple[Executor, list[Ref], list[Value], list[Value]]:
     """A graph of all operators under ``root`` that are to be computed; everything else is fed."""
+    from MNN.runtime.executor import Executor  # brings the compiler, which most expressions do not need
+
     made: dict[tuple[int, int], Value] = {}
     fed: dict[tuple[int, int], Ref] = {}
     nodes: list[Node] = []

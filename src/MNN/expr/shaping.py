@@ -39,7 +39,12 @@ def convert(x: object, format: data_format) -> Var:
         expr, index = v._expr, v._index
     else:
         order = channels_last(v.ndim) if target is NHWC else channels_first(v.ndim)
-        moved = apply("Permute", v, layout=target, dims=list(order)) if v.ndim > 2 else v
+        if v.ndim < 3:
+            moved = v
+        elif v._expr.sources:
+            moved = apply("Permute", v, layout=target, dims=list(order))
+        else:
+            moved = leaf(v._array().transpose(order), target)
         expr, index = moved._expr, moved._index
     picture = None if v.ndim != 3 else v if v._picture is None else v._picture
     return _var.Var(expr, index, target, picture)

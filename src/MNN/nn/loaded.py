@@ -13,7 +13,7 @@ from MNN.expr.shaping import convert
 from MNN.expr.types import NCHW, NHWC, data_format, storable
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
-from MNN.model import Source, open_graph, part
+from MNN.model import Source, formats, open_graph, part, relax
 from MNN.nn.module import Module
 from MNN.nn.runtime_config import RuntimeManager, check_backend, precision_name
 from MNN.runtime.config import Config
@@ -55,11 +55,8 @@ class LoadedModule(Module):
         super().__init__()
         self._session = session
         self._declared = dict(session.inputs)
-        for info in self._declared.values():
-            relax(session, info)
-        formats = session.graph.meta.get("formats")
-        named = formats if isinstance(formats, dict) else {}
-        self._formats = {name: data_format[named.get(name, "NCHW")] for name in (*session.inputs, *session.outputs)}
+        relax(session)
+        self._formats = {name: data_format[layout] for name, layout in formats(session.graph).items()}
 
     def forward(self, x: Any) -> Any:
         """One Var in gives one Var out (the first output), a sequence gives the list of all outputs.
@@ -125,13 +122,6 @@ class LoadedModule(Module):
     def clone(self, share: bool = False) -> LoadedModule:
         """A module of its own on the same weights."""
         return LoadedModule(Session(self._session.graph, self._session.config))
-
-
-def relax(session: Session, info: TensorInfo) -> None:
-    """Lets an input have other sizes than the model declares: operators say what does not fit."""
-    if info.shape is not None:
-        free = tuple(f"{info.name}.{i}" for i in range(len(info.shape)))
-        session.inputs[info.name] = TensorInfo(info.name, info.dtype, free)
 
 
 def _operand(v: Var, info: TensorInfo, layout: data_format) -> np.ndarray:

@@ -1,0 +1,236 @@
+# ruff: noqa: N802 - the names are PyMNN's
+"""PyMNN's way of running a model: an Interpreter with sessions, whose inputs are filled and outputs read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import MNNError, ShapeError
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph
+from MNN.model import Source, formats, open_graph, part, relax
+from MNN.nn.runtime_config import config_of
+from MNN.runtime.config import Config
+from MNN.runtime.executor import Plan
+from MNN.runtime.session import Session as EngineSession
+from MNN.steps import OpInfo, Stepper
+from MNN.tensor import Tensor
+
+Callback = Callable[[list[Tensor], Any], bool]
+_ORDERS = {"NHWC": 0, "NCHW": 1, "NC4HW4": 1}
+CALL_BACK_STOP = 4
+
+
+class Session:
+    """A model with memory of its own: input tensors to fill, output tensors to read."""
+
+    def __init__(self, graph: Graph, config: Config) -> None:
+        self.engine = EngineSession(graph, config)
+        self.config = config
+        orders = {name: _ORDERS[layout] for name, layout in formats(graph).items()}
+        self.inputs: dict[str, Tensor] = {}
+        self.declared = dict(self.engine.inputs)
+        for name, info in self.declared.items():
+            if info.shape is None:
+                raise MNNError(f"input '{name}' has no declared shape; use MNN.load() for this model")
+            sizes = [d if isinstance(d, int) else 1 for d in info.shape]
+            array = np.zeros(sizes, (info.dtype or DType.F32).numpy)
+            self.inputs[name] = Tensor.of(array, orders[name])
+        relax(self.engine)
+        self.outputs = {n: Tensor.of(np.zeros(0, np.float32), orders[n]) for n in self.engine.outputs}
+        self._plan: Plan | None = None
+        self._planned: list[tuple[int, ...]] = []
+        self._stepper: Stepper | None = None
+
+    def feeds(self) -> dict[str, np.ndarray]:
+        return {name: tensor._array for name, tensor in self.inputs.items()}
+
+    def prepare(self) -> None:
+        """Plans for the present sizes of the inputs, and gives the outputs theirs."""
+        sizes = [t._array.shape for t in self.inputs.values()]
+        if self._plan is not None and sizes == self._planned:
+            return
+        feeds = self.feeds()
+        self._plan = plan = self.engine.plan(feeds)
+        self._planned = sizes
+        if plan.stage.blocked is None:
+            for value, tensor in zip(self.engine.graph.outputs, self.outputs.values(), strict=True):
+                made = plan.stage.env[value]
+                tensor._array = np.zeros(made.shape, made.dtype.numpy)
+        else:
+            self.run()  # sizes depend on numbers: only running tells
+
+    def run(self) -> None:
+        for name, array in self.engine.run(self.feeds()).items():
+            self.outputs[name]._array = array
+
+    def step(self, before: Callback | None, after: Callback | None, names: bool) -> bool:
+        """One operator after the other; False when a callback stopped the run."""
+        if self._stepper is None:
+            self._stepper = Stepper(self.engine.graph, self.config)
+        values = {v: self.inputs[v.name]._array for v in self.engine.graph.inputs if v.name in self.inputs}
+        results = self._stepper.run(values, before, after, names)
+        if results is None:
+            return False
+        for tensor, array in zip(self.outputs.values(), results, strict=True):
+            tensor._array = array
+        return True
+
+    @property
+    def plan(self) -> Plan:
+        self.prepare()
+        assert self._plan is not None
+        return self._plan
+
+    def cache(self) -> None:
+        """Taken for PyMNN's sake: memory belongs to the session already."""
+
+    def removeCache(self) -> None:
+        """Taken for PyMNN's sake, like :meth:`cache`."""
+
+
+class Interpreter:
+    """A model file (a path or bytes, .mnn or .onnx) from which sessions are made."""
+
+    def __init__(self, model: Source) -> None:
+        self._graph = open_graph(model)
+
+    def createSession(self, config: Mapping[str, Any] | None = None, runtime: object = None) -> Session:
+        """A session with settings such as ``{'backend': 'CPU', 'numThread': 4, 'precision': 'high'}``.
+
+        ``saveTensors`` names further tensors to be read as outputs, ``outputPaths`` the only ones. Sizes that the model
+        leaves open are 1 until :meth:`resizeTensor`. Backends other than CPU fall back to it with a warning.
+        """
+        if config is None and isinstance(runtime, Config):
+            settings = runtime
+        else:
+            settings = config_of(config)
+        given = config or {}
+        ends = list(given.get("outputPaths") or [v.name for v in self._graph.outputs])
+        ends += [n for n in given.get("saveTensors") or () if n not in ends]
+        own = [v.name for v in self._graph.outputs]
+        graph = self._graph if ends == own else part(self._graph, list(given.get("inputPaths") or ()), ends)
+        session = Session(graph, settings)
+        open_sizes = any(not isinstance(d, int) for i in session.declared.values() for d in i.shape or ())
+        if not open_sizes:
+            session.prepare()
+        return session
+
+    def createRuntime(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Config, tuple[bool, ...]]:
+        """Settings for :meth:`createSession` to share, and whether each of the dictionaries was accepted."""
+        found = [config_of(c) for c in configs]
+        if not found:
+            raise MNNError("createRuntime() takes at least one dictionary of settings")
+        return found[0], (True,) * len(found)
+
+    # -- tensors --------------------------------------------------------------------------------------------------
+
+    def getSessionInput(self, session: Session, name: str | None = None) -> Tensor:
+        """An input by name; the first one without a name."""
+        return _pick(session.inputs, name, "input")
+
+    def getSessionInputAll(self, session: Session) -> dict[str, Tensor]:
+        """All inputs by name."""
+        return dict(session.inputs)
+
+    def getSessionOutput(self, session: Session, name: str | None = None) -> Tensor:
+        """An output by name; the first one without a name."""
+        session.prepare()
+        return _pick(session.outputs, name, "output")
+
+    def getSessionOutputAll(self, session: Session) -> dict[str, Tensor]:
+        """All outputs by name."""
+        session.prepare()
+        return dict(session.outputs)
+
+    def resizeTensor(self, tensor: Tensor, shape: Sequence[int]) -> None:
+        """Another shape for an input, in the order of its dimension type; :meth:`resizeSession` checks it."""
+        sizes = tuple(int(d) for d in shape)
+        if any(d < 0 for d in sizes):
+            raise ShapeError(f"sizes must not be negative, found {list(sizes)}")
+        tensor._resize(sizes)
+
+    def resizeSession(self, session: Session, needRelloc: int = 0) -> bool:
+        """Plans for the inputs' present sizes. Raises :class:`ShapeError` when operators do not take them."""
+        session.prepare()
+        return True
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def runSession(self, session: Session) -> int:
+        """One inference; 0. Raises :class:`MNNError` when it fails."""
+        session.run()
+        return 0
+
+    def runSessionWithCallBack(self, session: Session, begincallback: Callback, endcallback: Callback) -> int:
+        """One inference, operator by operator: ``begincallback(inputs, name)`` before each, ``endcallback(outputs,
+        name)`` after it.
+
+        Where the first gives False the operator is skipped (its outputs are zeros); where the second does the run ends
+        and 4 is returned, else 0. What a callback writes into a tensor is what later operators get.
+        """
+        return 0 if session.step(begincallback, endcallback, True) else CALL_BACK_STOP
+
+    def runSessionWithCallBackInfo(self, session: Session, begincallback: Callback, endcallback: Callback) -> int:
+        """Like :meth:`runSessionWithCallBack`; callbacks get an :class:`OpInfo` instead of the name."""
+        return 0 if session.step(begincallback, endcallback, False) else CALL_BACK_STOP
+
+    # -- information ----------------------------------------------------------------------------------------------
+
+    def getSessionInfo(self, session: Session, code: int) -> float | int:
+        """0: planned memory in MB; 1: millions of multiplications and additions; 2: backend (0, the CPU); 3: 0 when the
+        session is ready to run; 4: threads."""
+        if code == 0:
+            return session.plan.bound.program.arena_bytes / 2**20
+        if code == 1:
+            return session.plan.bound.program.flops / 1e6
+        if code == 3:
+            session.prepare()
+            return 0
+        if code not in (2, 4):
+            raise MNNError(f"getSessionInfo() knows the codes 0 to 4, not {code!r}")
+        return session.config.threads if code == 4 else 0
+
+    def getModelVersion(self) -> str:
+        """The release of the converter that wrote the file; empty when it says nothing."""
+        return str(self._graph.meta.get("version", ""))
+
+    # -- taken for PyMNN's sake -----------------------------------------------------------------------------------
+
+    def setCacheFile(self, path: str, size: int = 128) -> None:
+        """Kernels of all models are cached in one place (``MNN_CACHE_DIR``); nothing is written here."""
+
+    def updateCacheFile(self, session: Session, flag: int = 0) -> int:
+        """Like :meth:`setCacheFile`; 0."""
+        return 0
+
+    def setSessionMode(self, mode: int) -> None:
+        """Changes nothing: callbacks work in every session."""
+
+    def setSessionHint(self, hint: int, value: int) -> None:
+        """Changes nothing."""
+
+    def setExternalFile(self, path: str, size: int = 128) -> None:
+        """Changes nothing: external weights are found beside the model."""
+
+    def cache(self, session: Session) -> None:
+        """Changes nothing: a session's memory is its own."""
+
+    def removeCache(self) -> None:
+        """Changes nothing, like :meth:`cache`."""
+
+
+def _pick(tensors: Mapping[str, Tensor], name: str | None, what: str) -> Tensor:
+    if name is None:
+        if not tensors:
+            raise MNNError(f"the model has no {what}")
+        return next(iter(tensors.values()))
+    if name not in tensors:
+        raise MNNError(f"the session has no {what} '{name}'; it has {', '.join(tensors)}")
+    return tensors[name]
+
+
+__all__ = ["Interpreter", "OpInfo", "Session"]
