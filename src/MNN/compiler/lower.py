@@ -17,8 +17,10 @@ from MNN.errors import MNNError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.ir.prims import Host, Prim, Tensor
+from MNN.ir.quant import QuantizedArray
 from MNN.ops.base import EagerOperator, evaluate_node, lower_node, operator
 from MNN.ops.builder import Builder, NeedValue
+from MNN.ops.folding import FoldCache
 from MNN.ops.meaning import evaluate
 
 GUARD_PRIMS = 200
@@ -82,8 +84,14 @@ class _NeedKeyedValue(NeedValue):
 class Lowering(Builder):
     """A builder that knows the graph: it lowers nodes, inlines subgraphs and answers for numbers."""
 
-    def __init__(self, numbers: Mapping[Tensor, np.ndarray], known: Mapping[str, Sequence[np.ndarray]]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        numbers: Mapping[Tensor, np.ndarray],
+        known: Mapping[str, Sequence[np.ndarray]],
+        room: int,
+        folds: FoldCache | None,
+    ) -> None:
+        super().__init__(room=room, folds=folds)
         self.env: dict[Value, Tensor] = {}
         self.guards: list[Guard] = []
         self._numbers = numbers
@@ -97,7 +105,10 @@ class Lowering(Builder):
             return self.env[value]
         if value.data is None:
             raise MNNError(f"{self.where}: value '{value.name}' is used before it is computed")
-        self.env[value] = tensor = self.const(value.array())
+        if isinstance(value.data, QuantizedArray):
+            self.env[value] = tensor = self.folds.expanded(value.data)
+        else:
+            self.env[value] = tensor = self.const(value.data)
         tensor.name = value.name
         return tensor
 
@@ -169,13 +180,16 @@ def lower_stage(
     bound: Mapping[Value, Tensor],
     numbers: Mapping[Tensor, np.ndarray],
     known: Mapping[str, Sequence[np.ndarray]],
+    room: int = 1 << 62,
+    folds: FoldCache | None = None,
 ) -> Stage:
     """Lowers ``graph.nodes[start:]`` as far as possible.
 
     ``bound`` gives the tensors of values that exist already (stage inputs and constants), ``numbers`` what those hold
-    in this run, ``known`` answers to questions that blocked an earlier attempt.
+    in this run, ``known`` answers to questions that blocked an earlier attempt, ``room`` the bytes that any one tensor
+    may take, ``folds`` what earlier plans computed from constants.
     """
-    low = Lowering(numbers, known)
+    low = Lowering(numbers, known, room, folds)
     low.env.update(bound)
     inputs = {v: t for v, t in bound.items() if t.const is None}
     index = start

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from MNN.errors import ShapeError
+from MNN.errors import ShapeError, UnsupportedError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.scalar import BodyBuilder, body_of
 from MNN.ir.shape import broadcast, elements, normalize_axis
-from MNN.ops.meaning import evaluate
+from MNN.ops.folding import FoldCache
 from MNN.ops.meaning_scalar import undefined
 
 
@@ -31,6 +31,9 @@ class NeedValue(Exception):  # noqa: N818 - a request to the planner, not an err
 
 MAX_ELEMENTS = 1 << 40
 """Larger tensors are refused as nonsense before anything is planned for them."""
+MAX_RANK = 32
+MAX_STEPS = 1 << 16
+"""Primitives after which lowering is given up: recurrent layers and short loops are written out step by step."""
 FOLDED = 1 << 24
 """Constants of up to this many elements are computed while planning even when their operands are much smaller."""
 
@@ -44,9 +47,13 @@ def _worth_folding(prim: Prim, types: Sequence[tuple[DType, tuple[int, ...]]]) -
 class Builder:
     """Collects primitives in ``prims``. ``where`` names the node being lowered, for messages and profiles."""
 
-    def __init__(self, fold: bool = True) -> None:
+    def __init__(self, fold: bool = True, room: int = 1 << 62, folds: FoldCache | None = None) -> None:
+        self.folds = folds or FoldCache()
         self.prims: list[Prim] = []
         self.where = ""
+        self.room = room
+        """Bytes that any one tensor may take."""
+        self._steps = 0
         self._fold = fold
         self._merged: dict[tuple[object, ...], list[Tensor]] = {}
         self._consts: dict[tuple[object, ...], Tensor] = {}
@@ -83,11 +90,9 @@ class Builder:
         """Appends a primitive whose outputs have these types; folds it when all operands are constant."""
         prim.origin = self.where
         pure = not isinstance(prim, p.Host) or prim.pure
-        if any(elements(s) > MAX_ELEMENTS for _, s in types):
-            raise ShapeError(f"{self.where}: {[list(s) for _, s in types]} is too large for a tensor")
+        self._check(types)
         if self._fold and pure and all(t.const is not None for t in prim.inputs) and _worth_folding(prim, types):
-            arrays = evaluate(prim, [t.const for t in prim.inputs if t.const is not None], types)
-            return [Tensor(d, s, const=np.asarray(a).reshape(s)) for a, (d, s) in zip(arrays, types, strict=True)]
+            return self.folds.fold(prim, types)
         key = (type(prim), tuple(id(t) for t in prim.inputs), prim.attributes(), types)
         if pure and key in self._merged:
             return self._merged[key]
@@ -95,6 +100,24 @@ class Builder:
         self.prims.append(prim)
         self._merged[key] = prim.outputs
         return prim.outputs
+
+    def _check(self, types: Sequence[tuple[DType, tuple[int, ...]]]) -> None:
+        """Raises before anything is made that nobody can hold."""
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise UnsupportedError(
+                f"{self.where}: the model unrolls into more than {MAX_STEPS} steps; shorten its sequences"
+            )
+        for dtype, shape in types:
+            count = elements(shape)
+            if len(shape) > MAX_RANK or count > MAX_ELEMENTS:
+                raise ShapeError(f"{self.where}: {str(list(shape))[:200]} is too large for a tensor")
+            if count * dtype.size > self.room:
+                size, room = count * dtype.size / 2**20, self.room / 2**20
+                raise ShapeError(
+                    f"{self.where}: its result {dtype.value}{list(shape)} takes {size:.0f} MiB, more than the limit of "
+                    f"{room:.0f} MiB; use smaller inputs, or set Config.memory_limit"
+                )
 
     # -- views ------------------------------------------------------------------------------------------------------
 

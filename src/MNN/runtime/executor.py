@@ -216,7 +216,9 @@ class Executor:
     ) -> Plan:
         tensors = {v: input_tensor(v.name, a) for v, a in values.items()}
         numbers = {tensors[v]: a for v, a in values.items()}
-        stage = lower_stage(self.graph, start, {**tensors, **constants}, numbers, known)
+        stage = lower_stage(
+            self.graph, start, {**tensors, **constants}, numbers, known, self.config.memory, self._pool.folds
+        )
         wanted = [stage.env[v] for v in fetch if v in stage.env]
         if stage.blocked is not None:
             wanted += [t for t in stage.blocked.tensors if t is not None]
