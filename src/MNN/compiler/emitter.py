@@ -22,25 +22,29 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
 from MNN.kernels.spec import KernelSpec
+from MNN.ops.folding import FoldCache
 from MNN.ops.meaning import evaluate
 from MNN.targets.base import Target
 
 
 class ConstantPool:
-    """Constants in the form kernels want (packed weights, offset tables), shared by all plans of a session."""
+    """Constants in the form kernels want (packed weights, offset tables), shared by all plans of a session.
+
+    Each lives as long as some plan uses it.
+    """
 
     def __init__(self) -> None:
-        self._made: dict[tuple[object, ...], Buffer] = {}
-        self._alive: list[object] = []
+        self._made: WeakValueDictionary[tuple[object, ...], Buffer] = WeakValueDictionary()
+        self.folds = FoldCache()
         self._tables: WeakValueDictionary[bytes, Buffer] = WeakValueDictionary()
 
     def get(self, key: tuple[object, ...], make: Callable[[], np.ndarray], source: object = None) -> Buffer:
-        """The buffer for ``key``, made on first use. ``source`` (whose id may be in the key) is kept alive."""
-        if key not in self._made:
+        """The buffer for ``key``, made when no plan holds it. ``source`` (whose id may be in the key) lives as long."""
+        buffer = self._made.get(key)
+        if buffer is None:
             array = np.ascontiguousarray(make())
-            self._made[key] = Buffer(array.nbytes, const=array)
-            self._alive.append(source)
-        return self._made[key]
+            buffer = self._made[key] = Buffer(array.nbytes, const=array, source=source)
+        return buffer
 
     def reserve(self, key: tuple[object, ...], count: int, dtype: DType, source: object) -> tuple[Buffer, bool]:
         """Room for ``count`` elements under ``key``, zeros at first, and whether it is new (and has to be filled)."""
@@ -94,7 +98,7 @@ class Emitter:
             return self._places[tensor]
         if tensor.const is not None:
             data = tensor.const
-            buffer = self.pool.get(("const", id(data)), lambda: data.reshape(-1), data)
+            buffer = self.pool.get(("const", id(data)), lambda: data.reshape(-1), (data, tensor.keep))
             found = Place(buffer, 0, st.dense(tensor.shape, natural(tensor.rank)))
         else:
             prim = tensor.producer
@@ -167,11 +171,6 @@ class Emitter:
 
     def ref(self, place: Place, dtype: DType) -> Ref:
         return Ref(place.buffer, place.offset * dtype.size)
-
-    def reserve(self, key: tuple[object, ...], count: int, dtype: DType, source: object) -> tuple[Buffer, bool]:
-        """Room for ``count`` elements under ``key``, zeros at first, and whether it is new (and has to be filled)."""
-        fresh = key not in self._made
-        return self.get(key, lambda: np.zeros(count, dtype.numpy), source), fresh
 
     def table(self, values: np.ndarray) -> Ref:
         """The address of a constant table."""

@@ -21,6 +21,8 @@ class Buffer:
     """Where in the arena, once planned."""
     pinned: bool = False
     """Must keep its contents for the whole run (inputs and outputs of the program)."""
+    source: object = None
+    """What the constant was made from, kept alive with it."""
     setup: list[Command] = field(default_factory=list)
     """What fills a constant once, before the first program that uses it runs."""
 

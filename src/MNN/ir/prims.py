@@ -25,6 +25,8 @@ class Tensor:
     const: np.ndarray | None = None
     name: str = ""
     producer: Prim | None = None
+    keep: object = None
+    """Whatever must live as long as ``const`` does."""
 
     @property
     def rank(self) -> int:

@@ -123,9 +123,9 @@ def _widened(e: Emitter, tensor: Tensor) -> Tensor:
     if wide is None:
         return tensor
     if tensor.const is not None:
-        buffer = e.pool.get(("wide", id(tensor.const)), lambda: tensor.const.astype(np.float32), tensor.const)  # type: ignore[union-attr]
-        assert buffer.const is not None
-        return Tensor(wide, tensor.shape, const=buffer.const.reshape(tensor.shape), name=tensor.name)
+        data = tensor.const
+        buffer = e.pool.get(("wide", id(data)), lambda: data.astype(np.float32), (data, tensor.keep))
+        return Tensor(wide, tensor.shape, const=buffer.const, name=tensor.name, keep=buffer)
     from MNN.compiler.emit.elementwise import emit_nest
     from MNN.ir.scalar import body_of
 
@@ -176,7 +176,9 @@ class _Weights:
             batch_step, inner = n * column, [(per_in, taps, nr), (taps, 1, per_in * nr)]
         panels = -(-n // nr)
         size = panels * k * nr
-        buffer, fresh = e.pool.reserve(("packed", id(data), nr, self.conv), batches * size, self.tensor.dtype, data)
+        buffer, fresh = e.pool.reserve(
+            ("packed", id(data), nr, self.conv), batches * size, self.tensor.dtype, (data, self.tensor.keep)
+        )
         if fresh:
             whole = n // nr
             for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):

@@ -40,7 +40,7 @@ def emit_depthwise(e: Emitter, group: Group) -> bool:
     buffer = e.pool.get(
         ("depthwise", id(data)),
         lambda: np.ascontiguousarray(data.reshape(w.shape[0], taps).T.astype(np.float32)),
-        data,
+        (data, w.keep),
     )
     return _emit(e, group, prim, "dot", w.shape[2:], Ref(buffer, 0))
 
