@@ -176,9 +176,8 @@ class _Weights:
             batch_step, inner = n * column, [(per_in, taps, nr), (taps, 1, per_in * nr)]
         panels = -(-n // nr)
         size = panels * k * nr
-        buffer, fresh = e.pool.reserve(
-            ("packed", id(data), nr, self.conv), batches * size, self.tensor.dtype, (data, self.tensor.keep)
-        )
+        key, source = ("packed", id(data), nr, self.conv), (data, self.tensor.keep)
+        buffer, fresh = e.pool.reserve(key, batches * size, self.tensor.dtype, source)
         if fresh:
             whole = n // nr
             for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
