@@ -176,8 +176,8 @@ class _Weights:
             batch_step, inner = n * column, [(per_in, taps, nr), (taps, 1, per_in * nr)]
         panels = -(-n // nr)
         size = panels * k * nr
-        key, source = ("packed", id(data), nr, self.conv), (data, self.tensor.keep)
-        buffer, fresh = e.pool.reserve(key, batches * size, self.tensor.dtype, source)
+        key, made_from = ("packed", id(data), nr, self.conv), (data, self.tensor.keep)
+        buffer, fresh = e.pool.reserve(key, batches * size, self.tensor.dtype, made_from)
         if fresh:
             whole = n // nr
             for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
