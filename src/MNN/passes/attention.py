@@ -1,12 +1,14 @@
 """Recognises scaled dot-product attention (Vaswani et al. 2017, arXiv:1706.03762) and writes it as one operator.
 
 ``softmax(q k^T * scale + mask) v`` over four axes ``[batch, heads, length, size]`` becomes MNN's Attention without a
-key-value cache. Level 2: the official engine runs that operator only in builds that have it. Where a mask forbids a
-query every key with minus infinity, the result is 0 and not NaN.
+key-value cache. Level 2: the official engine runs that operator only in builds that have it, and with fewer digits
+(errors near 1e-3 of the largest output were seen). Where a mask forbids a query every key with minus infinity, the
+result is 0 and not NaN; without a mask both lengths must be known.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,29 +104,70 @@ def _fits(q: Value, keys: Value, v: Value, mask: Value | None) -> bool:
         return False
     if a[0] != b[0] or a[0] != c[0] or a[0] is None:
         return False
-    around = None if mask is None else dims_of(mask)
-    return mask is None or (mask.dtype is DType.F32 and around is not None and len(around) <= 4)
+    if mask is None:
+        return isinstance(a[2], int) and isinstance(b[3], int)
+    around = dims_of(mask)
+    return mask.dtype is DType.F32 and around is not None and len(around) <= 4
+
+
+def _whole_mask(rw: Rewriter, node: Node, found: Found) -> Value:
+    """The mask with a row for every query, as the official engine reads it."""
+    mask, rows = found.mask, dims_of(found.q)
+    sizes = dims_of(mask)
+    assert mask is not None
+    assert rows is not None
+    assert sizes is not None
+    if len(sizes) >= 2 and sizes[-2] == rows[2] and rows[2] is not None:
+        return mask
+    # in self-attention the mask itself tells the number of queries, once for all layers
+    square = len(sizes) >= 1 and sizes[-1] == rows[2] and rows[2] is not None
+    source, at = (mask, len(sizes) - 1) if square else (found.q, 2)
+    base = f"{node.outputs[0].name}/mask"
+
+    def index(*numbers: int) -> Value:
+        return rw.constant(f"{base}/index", np.array(numbers, dtype=np.int64))
+
+    def add(op: str, inputs: list[Value | None], role: str, dtype: DType, **attrs: object) -> Value:
+        made = Value(rw.unique(f"{base}/{role}"), dtype)
+        rw.insert(Node(op, made.name, inputs, [made], dict(attrs)), before=node)
+        return made
+
+    shape = add("Shape", [source], "sizes", DType.I64, outputDataType="DT_INT64")
+    count = add("StridedSlice", [shape, index(at), index(at + 1), index(0)], "rows", DType.I64, fromType=1)
+    target = add("Concat", [index(1, 1), count, index(1)], "target", DType.I64, axis=0)
+    return add("BroadcastTo", [mask, target], "whole", DType.F32)
+
+
+def _open_mask(rw: Rewriter, found: Found, base: str) -> Value:
+    """Zeros: without a mask the official engine lets no query look ahead."""
+    rows, keys = dims_of(found.q), dims_of(found.keys)
+    assert rows is not None
+    assert keys is not None
+    return rw.constant(f"{base}/mask", np.zeros((1, 1, int(rows[2] or 0), int(keys[3] or 0)), np.float32))
 
 
 def _replace(rw: Rewriter, node: Node, found: Found) -> None:
     out, sizes = node.outputs[0], dims_of(found.q)
     assert sizes is not None
+    heads, size = sizes[1], sizes[3]
+    assert isinstance(size, int)
     operands: list[Value | None] = []
-    for role, value, order in (
-        ("q", found.q, [0, 2, 1, 3]),
-        ("k", found.keys, [0, 3, 1, 2]),
-        ("v", found.v, [0, 2, 1, 3]),
-    ):
+    orders = (("q", found.q, [0, 2, 1, 3]), ("k", found.keys, [0, 3, 1, 2]), ("v", found.v, [0, 2, 1, 3]))
+    for role, value, order in orders:
         shape = None if value.shape is None else tuple(value.shape[a] for a in order)
         moved = Value(rw.unique(f"{out.name}/{role}"), value.dtype, shape)
         rw.insert(Node("Permute", moved.name, [value], [moved], {"dims": order}), before=node)
         operands.append(moved)
-    if found.mask is not None:
-        operands.append(found.mask)
-    heads, size = sizes[1], sizes[3]
+    factor = found.scale * math.sqrt(size)
+    if abs(factor - 1.0) > 1e-6:  # the official engine divides by the root of the size whatever the file says
+        number = rw.constant(f"{out.name}/factor", np.asarray(factor, np.float32))
+        scaled = Value(rw.unique(f"{out.name}/scaled"), DType.F32, None if operands[0] is None else operands[0].shape)
+        product = Node("BinaryOp", scaled.name, [operands[0], number], [scaled], {"opType": "MUL"})
+        rw.insert(product, before=node)
+        operands[0] = scaled
+    operands.append(_whole_mask(rw, node, found) if found.mask is not None else _open_mask(rw, found, out.name))
     flat, split = (Value(rw.unique(f"{out.name}/{role}"), out.dtype) for role in ("flat", "heads"))
-    attrs: dict[str, object] = {"kv_cache": False, "attnScale": found.scale}
-    rw.insert(Node("Attention", node.name, operands, [flat], attrs), before=node)
+    rw.insert(Node("Attention", node.name, operands, [flat], {"kv_cache": False}), before=node)
     target = rw.constant(f"{out.name}/shape", np.array([0, 0, heads, size], dtype=np.int64))
     rw.insert(Node("Reshape", split.name, [flat, target], [split]), before=node)
     rw.swap(node, Node("Permute", out.name, [split], [out], {"dims": [0, 2, 1, 3]}))
