@@ -18,7 +18,8 @@ def run(graph: Graph) -> int:
         conv = rw.made_by(x, *CONVOLUTIONS, *DECONVOLUTIONS)
         if flag is None or x is None or conv is None or not rw.used_once(x):
             continue
-        if rw.bypass(node, x) and not attribute_true(conv, "relu6"):
+        rw.absorb(node, x)
+        if not attribute_true(conv, "relu6"):
             # ReLU6 after ReLU is ReLU6; any of them after ReLU6 changes nothing
             conv.attrs.pop("relu", None)
             conv.attrs[flag] = True

@@ -157,8 +157,7 @@ def fold(rw: Rewriter, node: Node, x: Value, scale: np.ndarray | None, shift: np
     if data is None or found is None:
         return False
     base = target.node.outputs[0].name
-    if not rw.bypass(node, x):
-        return False
+    rw.absorb(node, x)
     if scale is not None:
         rw.set_input(target.node, 1, _weight_value(rw, f"{base}/weight", data))
     rw.set_input(target.node, BIAS, rw.constant(f"{base}/bias", found))

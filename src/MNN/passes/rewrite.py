@@ -158,6 +158,17 @@ class Rewriter:
         self.remove(node)
         return self.redirect(out, new)
 
+    def absorb(self, node: Node, x: Value) -> None:
+        """Takes out a node of one output whose work the maker of ``x``, which nothing else uses, now does too.
+
+        The maker then makes the node's output: every name keeps its meaning, so that tensors can be fetched and
+        compared by name.
+        """
+        maker, out = self._maker[x], node.outputs[0]
+        self.remove(node)
+        out.dtype, out.shape = out.dtype or x.dtype, out.shape if out.shape is not None else x.shape
+        self.set_output(maker, out)
+
     def _replace(self, old: Value, new: Value) -> None:
         users = self._users.pop(old, [])
         for node in dict.fromkeys(users):
