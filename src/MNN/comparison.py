@@ -15,6 +15,7 @@ from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 
 Arrays = Mapping[str, np.ndarray]
+NUMPY = "the numpy meaning of the operators"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Comparison:
     tolerance: float
     first: Difference | None
     """Where the error begins: above the tolerance although all of the node's compared inputs are below it."""
+    note: str = ""
+    """Why the reference is not onnxruntime, where that was asked for and is there."""
 
 
 def compare(
@@ -44,36 +47,37 @@ def compare(
 ) -> Comparison:
     """Runs ``model`` with kernels and ``reference`` by onnxruntime (ONNX files, where installed) or its numpy meaning.
 
-    Both get ``feeds``. Every tensor that exists on both sides under the same name is compared.
+    Both get ``feeds``. Every tensor that exists on both sides under the same name is compared. Raises
+    :class:`MNNError` when they share none.
     """
     graph = load_graph(model)
-    names = [v.name for n in graph.nodes for v in n.outputs]
-    other: Graph | None = load_graph(reference) if model != reference else graph
-    assert other is not None
+    other = load_graph(reference) if model != reference else graph
     known = {v.name for n in other.nodes for v in n.outputs} | {v.name for v in other.outputs}
-    shared = [n for n in dict.fromkeys(names) if n in known]
-    wanted, who = None, "the numpy meaning of the operators"
-    if use_onnxruntime and reference.suffix == ".onnx":
-        wanted = _onnxruntime(reference, feeds, shared)
-        who = "onnxruntime"
+    shared = [n for n in dict.fromkeys(v.name for n in graph.nodes for v in n.outputs) if n in known]
+    if not shared:
+        raise MNNError(f"{reference} and {model} share no tensor name, so that nothing can be compared")
+    wanted, who, note = None, NUMPY, ""
+    if use_onnxruntime and reference.suffix.lower() == ".onnx":
+        wanted, note = _onnxruntime(reference, feeds, shared)
+        who = NUMPY if wanted is None else "onnxruntime"
     if wanted is None:
-        wanted = Session(other, Config(reference=True)).run(feeds, shared)
-        who = "the numpy meaning of the operators"
+        wanted = Session(other, Config(reference=True)).run(_suited(other, feeds), shared)
     shared = [n for n in shared if n in wanted]
     found = Session(graph, Config()).run(feeds, shared)
     makers = {v.name: n for n in graph.nodes for v in n.outputs}
     differences = [
-        Difference(n, makers[n].name, makers[n].op, error_of(found[n], wanted[n]), tuple(found[n].shape))
+        Difference(n, makers[n].name, makers[n].op, error_of(found[n], wanted[n]), tuple(np.shape(found[n])))
         for n in shared
     ]
-    return Comparison(who, differences, tolerance, _begin(graph, differences, tolerance))
+    return Comparison(who, differences, tolerance, _begin(graph, differences, tolerance), note)
 
 
 def error_of(found: np.ndarray, wanted: np.ndarray) -> float:
     """Largest difference relative to the largest magnitude of ``wanted``; infinite for other shapes or stray NaNs."""
+    found, wanted = np.asarray(found), np.asarray(wanted)
     if found.shape != wanted.shape:
         return float("inf")
-    if found.dtype == object or found.size == 0:
+    if found.dtype == object or wanted.dtype == object or found.size == 0:
         return 0.0 if np.array_equal(found, wanted) else float("inf")
     a, b = found.astype(np.float64), wanted.astype(np.float64)
     odd = ~(np.isfinite(a) & np.isfinite(b))
@@ -84,35 +88,49 @@ def error_of(found: np.ndarray, wanted: np.ndarray) -> float:
     return float(difference.max()) / scale if scale else float(difference.max())
 
 
+def _suited(graph: Graph, feeds: Arrays) -> dict[str, np.ndarray]:
+    """The feeds in the dtypes of this side, where only the width differs."""
+    types = {v.name: v.dtype for v in graph.inputs}
+    result = {}
+    for name, array in feeds.items():
+        dtype = types.get(name)
+        fits = dtype is None or array.dtype == object or not np.can_cast(array.dtype, dtype.numpy, "same_kind")
+        result[name] = array if fits or dtype is None else array.astype(dtype.numpy)
+    return result
+
+
 def _begin(graph: Graph, differences: list[Difference], tolerance: float) -> Difference | None:
     errors = {d.tensor: d for d in differences}
+    wrong = {d.tensor for d in differences if not d.error <= tolerance}
     for node in graph.nodes:
-        inputs = [errors[v.name].error for v in node.inputs if v is not None and v.name in errors]
-        if any(e > tolerance for e in inputs):
-            continue
-        for value in node.outputs:
-            if value.name in errors and errors[value.name].error > tolerance:
-                return errors[value.name]
+        if not any(v is not None and v.name in wrong for v in node.inputs):
+            for value in node.outputs:
+                if value.name in wrong:
+                    return errors[value.name]
     return None
 
 
-def _onnxruntime(path: Path, feeds: Arrays, names: list[str]) -> dict[str, np.ndarray] | None:
-    """Intermediate tensors by onnxruntime; None when it is not installed or cannot run the model."""
+def _onnxruntime(path: Path, feeds: Arrays, names: list[str]) -> tuple[dict[str, np.ndarray] | None, str]:
+    """Intermediate tensors by onnxruntime; None when it is not installed or cannot run the model, and then why."""
     try:
         import onnxruntime
+        from onnxruntime.capi import onnxruntime_pybind11_state as state
     except ImportError:
-        return None
+        return None, ""
     import onnx
 
+    kinds = ("Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "NotImplemented", "RuntimeException")
+    refusals = tuple(getattr(state, k) for k in kinds if hasattr(state, k))
     try:
-        model = onnx.shape_inference.infer_shapes(onnx.load(str(path)))
-    except (OSError, ValueError) as error:
-        raise MNNError(f"{path}: cannot be read by onnx: {error}") from error
-    typed = {v.name: v for v in (*model.graph.value_info, *model.graph.output)}
-    wanted = [n for n in names if n in typed]
-    del model.graph.output[:]
-    model.graph.output.extend(typed[n] for n in wanted)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return dict(zip(wanted, session.run(wanted, {k: np.asarray(v) for k, v in feeds.items()}), strict=True))
+        model = onnx.load(str(path), load_external_data=False)
+        declared = {v.name for v in model.graph.output}
+        wanted = [n for n in names if n in declared or any(n in node.output for node in model.graph.node)]
+        model.graph.output.extend(onnx.ValueInfoProto(name=n) for n in wanted if n not in declared)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent))
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        results = session.run(wanted, {k: np.asarray(v) for k, v in feeds.items()})
+    except (*refusals, ValueError) as error:
+        return None, f"onnxruntime cannot run {path}: {str(error).splitlines()[0][:300]}"
+    return dict(zip(wanted, results, strict=True)), ""

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from MNN.errors import MNNError
+from MNN.errors import FormatError, MNNError
 from MNN.frontends import load_graph
-from MNN.frontends.mnn.read import graph_of
 from MNN.frontends.mnn.write import write_mnn
 from MNN.ir.graph import Graph
 from MNN.passes.manager import optimize
 from MNN.schema import from_json, write_net
+from MNN.schema.files import open_regular
+from MNN.schema.invariants import check_net
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,10 @@ class Options:
     """How to convert.
 
     ``level``: 0 runs no passes, 1 the exact ones, 2 also those that trade size for speed. ``disabled``: passes to leave
-    out, by name. ``fp16``: store weights in half precision. ``external``: keep weights in ``<output>.weight``.
-    ``batch``: fixes an open first size of the inputs. ``keep_input_format``: inputs keep the layout of the source (they
-    always do here; the official converter may change it otherwise).
+    out, by name. ``fp16``: store weights in half precision. ``external``: keep weights in ``<output>.weight`` (done
+    anyway when one file cannot hold them). ``batch``: fixes an open first size of the inputs. ``keep_input_format``:
+    inputs of pictures stay NCHW for the official engine; else NC4HW4 where that saves it a conversion. ``kind``: what
+    the source is (``onnx``, ``mnn``, ``json``); by default its content says.
     """
 
     level: int = 1
@@ -32,17 +34,22 @@ class Options:
     batch: int | None = None
     biz_code: str = ""
     keep_input_format: bool = True
+    kind: str | None = None
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a conversion did: the graph written, node counts before and after, changes per pass, bytes on disk."""
+    """What a conversion did: node counts before and after, changes per pass, files and their bytes."""
 
-    graph: Graph
     nodes_before: int
     nodes_after: int
     changes: dict[str, int]
-    size: int
+    files: dict[Path, int]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files written."""
+        return sum(self.files.values())
 
 
 Progress = Callable[[str], None]
@@ -59,9 +66,9 @@ def convert(
     chosen = options or Options()
     tell = progress or (lambda text: None)
     tell("reading")
-    if isinstance(source, (str, Path)) and Path(source).suffix == ".json":
-        return _from_json(Path(source), Path(target))
-    graph = load_graph(source)
+    if chosen.kind == "json" or (chosen.kind is None and _named_json(source)):
+        return _from_json(Path(str(source)), Path(target))
+    graph = load_graph(source, chosen.kind)
     if chosen.batch is not None:
         _fix_batch(graph, chosen.batch)
     before = len(graph.nodes)
@@ -71,18 +78,33 @@ def convert(
     elif chosen.disabled:
         raise MNNError("--optimizeLevel 0 runs no passes, so there is none to disable")
     tell("writing")
-    path = Path(target)
-    write_mnn(graph, path, external=chosen.external, fp16=chosen.fp16, biz_code=chosen.biz_code)
-    sizes = [p.stat().st_size for p in (path, path.with_name(path.name + ".weight")) if p.exists()]
-    return Report(graph, before, len(graph.nodes), changes, sum(sizes))
+    written = write_mnn(
+        graph,
+        Path(target),
+        external=chosen.external or None,
+        fp16=chosen.fp16,
+        biz_code=chosen.biz_code,
+        keep_input_format=chosen.keep_input_format,
+    )
+    return Report(before, len(graph.nodes), changes, {p: p.stat().st_size for p in written})
+
+
+def _named_json(source: str | Path | bytes) -> bool:
+    return not isinstance(source, bytes) and Path(source).suffix.lower() == ".json"
 
 
 def _from_json(source: Path, target: Path) -> Report:
     """A dumped file back to what it was: no passes run, the tables are written as they stand."""
-    net = from_json(source.read_bytes(), "Net")
-    graph = graph_of(net)
+    with open_regular(source) as file:
+        text = file.read()
+    try:
+        net = from_json(text, "Net")
+    except FormatError as error:
+        raise FormatError(f"{source}: {error}") from error
+    check_net(net, str(source))
     write_net(net, target)
-    return Report(graph, len(graph.nodes), len(graph.nodes), {}, target.stat().st_size)
+    count = len(net.oplists)
+    return Report(count, count, {}, {target: target.stat().st_size})
 
 
 def _fix_batch(graph: Graph, batch: int) -> None:

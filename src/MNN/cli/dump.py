@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from MNN.errors import MNNError
-from MNN.schema import read_net, to_json
+from MNN.cli.models import existing
+from MNN.cli.output import progress_console
+from MNN.schema import read_net
 from MNN.schema.files import replacing
+from MNN.schema.json_form import to_dict
 
 NAME = "dump"
 
@@ -21,13 +24,38 @@ def command(
     target: Annotated[Path | None, typer.Argument(help="The JSON file to write; printed when left out.")] = None,
 ) -> None:
     """Write a .mnn file as JSON; `mnn convert` (or `mnnconvert -f JSON`) turns it back exactly."""
-    if not model.is_file():
-        raise MNNError(f"no such file: {model}")
-    content = to_json(read_net(model))
-    text = content if isinstance(content, str) else json.dumps(content, indent=1)
     if target is None:
-        sys.stdout.write(text + "\n")
+        for text in json_texts(to_dict(read_net(existing(model)))):
+            sys.stdout.write(text)
+        sys.stdout.write("\n")
         return
-    with replacing(target) as file:
-        file.write((text + "\n").encode())
+    write_json(model, target)
     print(f"{model} -> {target}")
+
+
+def write_json(model: Path, target: Path) -> None:
+    """The JSON form of a .mnn file into ``target``."""
+    with progress_console().status(f"{model.name}: reading") as status:
+        content = to_dict(read_net(existing(model)))
+        status.update(f"{target.name}: writing")
+        with replacing(target) as file:
+            for text in json_texts(content):
+                file.write(text.encode())
+            file.write(b"\n")
+
+
+def json_texts(value: Any, depth: int = 0) -> Iterator[str]:
+    """JSON in pieces, one field a line; lists of numbers or texts stay on one line."""
+    nested = isinstance(value, list) and any(isinstance(v, dict | list) for v in value)
+    if not value or not (isinstance(value, dict) or nested):
+        yield json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    items = value.items() if isinstance(value, dict) else ((None, v) for v in value)
+    yield first
+    for i, (key, item) in enumerate(items):
+        yield f"{',' if i else ''}\n{' ' * (depth + 1)}"
+        if key is not None:
+            yield f"{json.dumps(key)}: "
+        yield from json_texts(item, depth + 1)
+    yield f"\n{' ' * depth}{last}"

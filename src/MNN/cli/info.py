@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from MNN.cli.models import read
@@ -15,6 +16,7 @@ from MNN.ir.graph import Graph
 from MNN.runtime.session import TensorInfo
 
 NAME = "info"
+DEFAULT_DOMAIN = "ai.onnx"
 
 
 def command(
@@ -24,10 +26,13 @@ def command(
     """Show a model's inputs, outputs, operators and weights."""
     graph = read(model)
     screen = console()
-    screen.print(f"[bold]{model}[/]  {model.stat().st_size / 1e6:.2f} MB", highlight=False)
-    for key in ("source", "producer", "version", "bizCode", "opsets"):
+    screen.print(f"[bold]{escape(str(model))}[/]  {model.stat().st_size / 1e6:.2f} MB", highlight=False)
+    for key in ("source", "producer", "version", "bizCode"):
         if graph.meta.get(key):
-            screen.print(f"{key}: {graph.meta[key]}", highlight=False)
+            screen.print(f"{key}: {graph.meta[key]}", highlight=False, markup=False)
+    opsets = graph.meta.get("opsets")
+    if isinstance(opsets, dict):
+        screen.print(f"opsets: {', '.join(f'{d or DEFAULT_DOMAIN} {v}' for d, v in opsets.items())}", highlight=False)
     for title, values in (("inputs", graph.inputs), ("outputs", graph.outputs)):
         screen.print(f"[bold]{title}[/]")
         for v in values:
@@ -55,5 +60,5 @@ def _operators(graph: Graph) -> Table:
     count(graph)
     table = Table("operator", "count")
     for op, number in counts.most_common():
-        table.add_row(op, str(number))
+        table.add_row(escape(op), str(number))
     return table

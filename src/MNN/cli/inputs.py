@@ -1,4 +1,4 @@
-"""Inputs from the command line: shapes, arrays, pictures, and made-up numbers."""
+"""Inputs from the command line: shapes, files, and made-up numbers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from MNN.cli.readers import PICTURES, read_archive, read_array, read_picture
 from MNN.errors import MNNError, ShapeError
 from MNN.ir.dtype import DType
 from MNN.runtime.session import Session, TensorInfo
 
-PICTURES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm"}
 SEED = 20
 
 
@@ -21,7 +21,7 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     for text in texts:
         name, separator, dims = text.rpartition("=")
         sizes = dims.replace(",", "x").split("x")
-        if not separator or not name or not all(s.isdigit() for s in sizes):
+        if not separator or not name or not all(s.isdecimal() for s in sizes):
             raise MNNError(f"--shape takes NAME=1x3x224x224, not '{text}'")
         shapes[name] = tuple(int(s) for s in sizes)
     return shapes
@@ -38,29 +38,47 @@ def concrete_shape(info: TensorInfo, given: Mapping[str, tuple[int, ...]]) -> tu
     sizes = [1 if i == 0 and isinstance(d, str) else d for i, d in enumerate(info.shape)]
     if any(isinstance(d, str) for d in sizes):
         example = "x".join(str(d) if isinstance(d, int) else "8" for d in sizes)
-        raise ShapeError(f"{info}: some sizes are open; give them, for example --shape {info.name}={example}")
+        raise ShapeError(f"input {info}: some sizes are open; give them, for example --shape {info.name}={example}")
     return tuple(int(d) for d in sizes)
+
+
+def listed(session: Session) -> str:
+    """The inputs of a model, one a line: name, dtype, shape."""
+    return "\n".join(f"  {i}" for i in session.inputs.values())
 
 
 def check_names(session: Session, names: Sequence[str]) -> None:
     """Raises when a name is not an input of the model."""
     unknown = [n for n in names if n not in session.inputs]
     if unknown:
-        listed = "\n".join(f"  {i}" for i in session.inputs.values())
-        raise ShapeError(f"the model has no input called {', '.join(unknown)}; its inputs are:\n{listed}")
+        raise ShapeError(f"the model has no input called {', '.join(unknown)}; its inputs are:\n{listed(session)}")
 
 
-def random_feeds(session: Session, given: Mapping[str, tuple[int, ...]], seed: int = SEED) -> dict[str, np.ndarray]:
-    """Seeded noise for every input: standard normal floats, integers 0 to 9, bools by coin."""
+def check_complete(session: Session, feeds: Mapping[str, np.ndarray]) -> None:
+    """Raises when an input of the model has no array."""
+    missing = [n for n in session.inputs if n not in feeds]
+    if missing:
+        raise ShapeError(
+            f"missing input(s) {', '.join(missing)}: give --input NAME=FILE (.npy, .npz, picture) for each, or "
+            f"--random to fill them with noise. The model's inputs are:\n{listed(session)}"
+        )
+
+
+def random_feeds(
+    session: Session, given: Mapping[str, tuple[int, ...]], but: Mapping[str, np.ndarray] | None = None
+) -> dict[str, np.ndarray]:
+    """Seeded noise for every input (not those in ``but``): standard normal floats, integers 0 to 9, bools by coin."""
     check_names(session, list(given))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     feeds: dict[str, np.ndarray] = {}
     for info in session.inputs.values():
+        if but is not None and info.name in but:
+            continue
         shape, dtype = concrete_shape(info, given), info.dtype or DType.F32
         if dtype is DType.STR:
             raise MNNError(f"input '{info.name}' takes strings, which cannot be made up; give a .npy file")
         if dtype.is_float:
-            feeds[info.name] = rng.standard_normal(shape).astype(dtype.numpy)
+            feeds[info.name] = rng.standard_normal(shape, np.float32).astype(dtype.numpy)
         else:
             feeds[info.name] = rng.integers(0, 2 if dtype is DType.BOOL else 10, shape).astype(dtype.numpy)
     return feeds
@@ -78,79 +96,70 @@ def load_inputs(
     A picture becomes float RGB, resized to the input's height and width, ``(value - mean) * norm`` per channel, in the
     input's own layout. A model with one input needs no name.
     """
+    check_names(session, list(given))
     feeds: dict[str, np.ndarray] = {}
     for text in texts:
-        name, separator, file = text.partition("=")
-        if not separator:
-            name, file = "", text
+        name, file = _name_and_file(session, text)
         path = Path(file)
         if not path.exists():
             raise MNNError(f"no such file: {file}")
-        if path.suffix == ".npz":
-            feeds.update(_archive(path))
+        if path.suffix.lower() == ".npz" and not name:
+            found = read_archive(path)
+            check_names(session, list(found))
+            feeds.update({n: _suited(session.inputs[n], a, given) for n, a in found.items()})
             continue
         name = name or _only_input(session)
         check_names(session, [name])
-        feeds[name] = _array(session.inputs[name], path, given, mean, norm)
+        feeds[name] = _from_file(session.inputs[name], path, given, mean, norm)
     return feeds
+
+
+def _name_and_file(session: Session, text: str) -> tuple[str, str]:
+    """Names and files may both hold ``=``: the longest input's name that fits, else what is before the first one."""
+    fitting = [n for n in session.inputs if text.startswith(f"{n}=")]
+    if fitting:
+        name = max(fitting, key=len)
+        return name, text[len(name) + 1 :]
+    name, separator, file = text.partition("=")
+    return (name, file) if separator and not Path(text).exists() else ("", text)
 
 
 def _only_input(session: Session) -> str:
     if len(session.inputs) != 1:
-        raise MNNError(f"the model has several inputs ({', '.join(session.inputs)}); write --input NAME=FILE")
+        raise MNNError(f"the model has several inputs, write --input NAME=FILE; they are:\n{listed(session)}")
     return next(iter(session.inputs))
 
 
-def _archive(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError) as error:
-        raise MNNError(f"{path}: not a readable .npz file: {error}") from error
-
-
-def _array(
+def _from_file(
     info: TensorInfo, path: Path, given: Mapping[str, tuple[int, ...]], mean: Sequence[float], norm: Sequence[float]
 ) -> np.ndarray:
     if path.suffix.lower() in PICTURES:
-        return picture(path, concrete_shape(info, given), info.dtype or DType.F32, mean, norm)
-    try:
-        array: np.ndarray = np.load(path, allow_pickle=False)
-    except (ValueError, OSError) as error:
-        raise MNNError(f"{path}: not a readable .npy file or picture: {error}") from error
+        return read_picture(path, concrete_shape(info, given), info.dtype or DType.F32, mean, norm)
+    if path.suffix.lower() == ".npz":
+        arrays = read_archive(path)
+        if info.name not in arrays and len(arrays) != 1:
+            raise MNNError(f"{path} holds {', '.join(arrays) or 'nothing'}, but no array called '{info.name}'")
+        return _suited(info, arrays.get(info.name, next(iter(arrays.values()))), given)
+    return _suited(info, read_array(path), given)
+
+
+def _suited(info: TensorInfo, array: np.ndarray, given: Mapping[str, tuple[int, ...]]) -> np.ndarray:
+    """The array in the shape that was asked for, and in the input's dtype where that is another of the same kind."""
     shape = given.get(info.name)
-    if shape is not None and array.size == int(np.prod(shape)):
+    if shape is not None:
+        if array.size != int(np.prod(shape)):
+            sizes = "x".join(map(str, array.shape))
+            raise ShapeError(f"--shape {info.name}={'x'.join(map(str, shape))}: the file holds an array of {sizes}")
         array = array.reshape(shape)
     if info.dtype in (None, DType.STR) or not np.can_cast(array.dtype, info.dtype.numpy, "same_kind"):
         return array
     return array.astype(info.dtype.numpy)
 
 
-def picture(
-    path: Path, shape: tuple[int, ...], dtype: DType, mean: Sequence[float], norm: Sequence[float]
-) -> np.ndarray:
-    """A picture as an array of ``shape``: ``[N, C, H, W]`` or ``[N, H, W, C]`` with 1 or 3 channels."""
-    from PIL import Image, UnidentifiedImageError
-
-    first = len(shape) == 4 and shape[1] in (1, 3)
-    if len(shape) != 4 or not (first or shape[3] in (1, 3)):
-        raise ShapeError(f"{path}: a picture does not fit an input of shape {list(shape)}; 1 or 3 channels are needed")
-    height, width, channels = (shape[2], shape[3], shape[1]) if first else shape[1:]
-    try:
-        with Image.open(path) as opened:
-            image = opened.convert("RGB" if channels == 3 else "L").resize((width, height), Image.Resampling.BILINEAR)
-    except (UnidentifiedImageError, OSError) as error:
-        raise MNNError(f"{path}: not a readable picture: {error}") from error
-    pixels = np.asarray(image, dtype=np.float32).reshape(height, width, channels)
-    scaled = (pixels - np.asarray(mean, np.float32)) * np.asarray(norm, np.float32)
-    array = scaled.transpose(2, 0, 1) if first else scaled
-    return np.ascontiguousarray(np.broadcast_to(array, shape)).astype(dtype.numpy)
-
-
 def floats(text: str) -> list[float]:
     """``"1,2,3"`` to numbers; fractions such as ``1/255`` are understood."""
     try:
-        parts = [p.split("/") for p in text.split(",")]
-        return [float(p[0]) / (float(p[1]) if len(p) > 1 else 1.0) for p in parts]
+        parts = [p.partition("/") for p in text.split(",")]
+        return [float(number) / (float(below) if bar else 1.0) for number, bar, below in parts]
     except (ValueError, ZeroDivisionError) as error:
         raise MNNError(f"expected numbers such as 0.5,0.5,0.5 or 1/255, not '{text}'") from error

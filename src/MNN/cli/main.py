@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -11,6 +13,7 @@ from rich.markup import escape
 
 import MNN
 from MNN.cli import bench, compare, convert, demo, dump, info, run
+from MNN.cli.flags import plain_flags
 from MNN.errors import MNNError
 
 app = typer.Typer(
@@ -22,6 +25,9 @@ app = typer.Typer(
 )
 for module in (demo, convert, info, dump, run, bench, compare):
     app.command(module.NAME)(module.command)
+
+FAILED = 2
+"""Exit code for everything that a user can put right; 1 means that ``mnn compare`` found a difference."""
 
 
 def _version(wanted: bool) -> None:
@@ -40,19 +46,32 @@ def _options(
 
 
 def guarded(action: typer.Typer, arguments: list[str] | None = None) -> None:
-    """Runs a command line application; an :class:`MNNError` becomes its message and exit code 2."""
+    """Runs a command line application; errors that a user can cause become their message and exit code 2."""
     try:
-        action(args=arguments)
+        action(args=plain_flags(sys.argv[1:] if arguments is None else arguments))
     except MNNError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(2)
-    except FileNotFoundError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] no such file: {escape(str(error.filename))}", soft_wrap=True)
-        sys.exit(2)
+        _fail(str(error))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}")
+    except MemoryError as error:
+        _fail(f"not enough memory{f': {error}' if str(error) else ''}; try a smaller batch or input size")
+
+
+def _fail(text: str) -> NoReturn:
+    Console(stderr=True).print(f"[bold red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
+    sys.exit(FAILED)
+
+
+def ended(number: int, frame: FrameType | None) -> None:
+    """Being told to end unwinds, so that temporary files are removed."""
+    del frame
+    sys.exit(128 + number)
 
 
 def main() -> None:
     """The ``mnn`` command."""
+    signal.signal(signal.SIGTERM, ended)
     guarded(app)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from MNN.cli.convert import show
-from MNN.cli.main import guarded
+from MNN.cli.dump import write_json
+from MNN.cli.main import ended, guarded
 from MNN.converter import Options
 from MNN.errors import MNNError
 
@@ -19,24 +21,38 @@ FRAMEWORKS = ("ONNX", "MNN", "JSON")
 @app.command()
 def command(
     model: Annotated[Path, typer.Option("--modelFile", help="The model to convert.")],
-    target: Annotated[Path, typer.Option("--MNNModel", help="The file to write.")],
+    target: Annotated[Path | None, typer.Option("--MNNModel", help="The file to write.")] = None,
     framework: Annotated[str, typer.Option("-f", "--framework", help="ONNX, MNN or JSON.")] = "ONNX",
     biz_code: Annotated[str, typer.Option("--bizCode", help="A label stored in the file.")] = "",
-    fp16: Annotated[bool, typer.Option("--fp16", help="Store weights in half precision.")] = False,
-    external: Annotated[bool, typer.Option("--saveExternalData", help="Keep weights in TARGET.weight.")] = False,
-    level: Annotated[int, typer.Option("--optimizeLevel", min=0, max=2)] = 1,
+    fp16: Annotated[bool, typer.Option("--fp16/--no-fp16", help="Store weights in half precision.")] = False,
+    external: Annotated[
+        bool, typer.Option("--saveExternalData/--no-saveExternalData", help="Keep weights in MNNMODEL.weight.")
+    ] = False,
+    level: Annotated[int, typer.Option("--optimizeLevel", min=0, max=2, help="0 none, 1 exact, 2 faster, larger.")] = 1,
     batch: Annotated[int | None, typer.Option("--batch", help="Fix an open batch size.")] = None,
-    keep_format: Annotated[bool, typer.Option("--keepInputFormat/--no-keepInputFormat")] = True,
+    keep_format: Annotated[
+        bool, typer.Option("--keepInputFormat/--no-keepInputFormat", help="Inputs keep their layout.")
+    ] = True,
+    json_file: Annotated[Path | None, typer.Option("--JsonFile", help="With -f MNN: write the file as JSON.")] = None,
 ) -> None:
     """Convert a model to .mnn (options as in the official converter)."""
     kind = framework.upper()
     if kind not in FRAMEWORKS:
         raise MNNError(f"-f {framework}: models of that kind cannot be read yet; known are {', '.join(FRAMEWORKS)}")
-    show(model, target, Options(level, (), fp16, external, batch, biz_code, keep_format))
+    if json_file is not None:
+        if kind != "MNN":
+            raise MNNError(f"--JsonFile shows .mnn files (-f MNN), not -f {framework}")
+        write_json(model, json_file)
+        print(f"{model} -> {json_file}")
+    if target is not None:
+        show(model, target, Options(level, (), fp16, external, batch, biz_code, keep_format, kind.lower()))
+    elif json_file is None:
+        raise MNNError("nothing to write: give --MNNModel FILE")
 
 
 def main() -> None:
     """The ``mnnconvert`` command."""
+    signal.signal(signal.SIGTERM, ended)
     guarded(app)
 
 

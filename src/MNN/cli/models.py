@@ -23,30 +23,38 @@ class Opened:
     load_s: float
 
 
-def open_model(
-    path: Path, threads: int = 1, precision: str = "normal", cache: bool = True
-) -> Opened:
+def open_model(path: Path, threads: int = 1, precision: str = "normal", cache: bool = True) -> Opened:
     """Reads a .mnn or .onnx file; models that did not go through ``mnn convert`` are optimised on the way."""
+    config = Config(threads, precision, cache)
     if not cache:
         Cache.switch_off()
     start = time.perf_counter()
     graph = read(path)
     if path.suffix != ".mnn":
         optimize(graph)
-    session = Session(graph, Config(threads, precision, cache))
+    session = Session(graph, config)
     return Opened(session, time.perf_counter() - start)
 
 
 def read(path: Path) -> Graph:
     """The graph in a file."""
-    if not path.is_file():
+    return load_graph(existing(path))
+
+
+def existing(path: Path) -> Path:
+    """``path``, if a file with something in it is there."""
+    if path.is_dir():
+        raise MNNError(f"{path} is a folder; a model file is expected")
+    if not path.exists():
         raise MNNError(f"no such file: {path}")
-    return load_graph(path)
+    if path.is_file() and not path.stat().st_size:
+        raise MNNError(f"{path} is empty")
+    return path
 
 
 def parse_threads(text: str) -> list[int]:
     """``"1,2"`` to ``[1, 2]``."""
     parts = [p.strip() for p in text.split(",") if p.strip()]
-    if not parts or not all(p.isdigit() and int(p) > 0 for p in parts):
+    if not parts or not all(p.isdecimal() and int(p) > 0 for p in parts):
         raise MNNError(f"--threads takes numbers such as 1,2,4, not '{text}'")
     return [int(p) for p in parts]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from rich.console import Console
+
+from MNN.errors import MNNError
 
 PLAIN_WIDTH = 160
 """Columns when the output goes to a file or a pipe."""
@@ -17,3 +22,17 @@ def console() -> Console:
 def progress_console() -> Console:
     """Where progress goes: the error stream, so that results can be piped."""
     return Console(stderr=True)
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder for results, and those above it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = "a file of that name is there" if path.exists() else error.strerror or error
+        raise MNNError(f"cannot make the folder {path}: {reason}") from error
+
+
+def dims(shape: Sequence[int | str]) -> str:
+    """``(1, 3, 8)`` as ``1x3x8``."""
+    return "x".join(map(str, shape)) or "scalar"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
+from rich.markup import escape
 from rich.table import Table
 
-from MNN.cli.inputs import check_names, floats, load_inputs, parse_shapes, random_feeds
+from MNN.cli.inputs import check_complete, floats, load_inputs, parse_shapes, random_feeds
 from MNN.cli.models import open_model
-from MNN.cli.output import console
+from MNN.cli.output import console, dims, make_folder, progress_console
 from MNN.schema.files import replacing
 
 NAME = "run"
@@ -22,11 +24,10 @@ NAME = "run"
 def command(
     model: Annotated[Path, typer.Argument(help="A .mnn or .onnx file.")],
     inputs: Annotated[
-        list[str] | None, typer.Option("--input", "-i", help="NAME=FILE (.npy, .npz, picture).")
+        list[str] | None,
+        typer.Option("--input", "-i", help="NAME=FILE (.npy, .npz, picture); the name may be left out."),
     ] = None,
-    shapes: Annotated[
-        list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224, for open sizes.")
-    ] = None,
+    shapes: Annotated[list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224, for open sizes.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for one .npy per output.")] = None,
     fetch: Annotated[list[str] | None, typer.Option("--fetch", help="Any tensor of the model, by name.")] = None,
     threads: Annotated[int, typer.Option(help="Threads to use.")] = 1,
@@ -39,21 +40,33 @@ def command(
     """Run a model on arrays or pictures and show (or save) its outputs."""
     session = open_model(model, threads, precision, not no_cache).session
     given = parse_shapes(shapes or [])
-    check_names(session, list(given))
     feeds = load_inputs(session, inputs or [], given, floats(mean), floats(norm))
     if random:
-        feeds = {**random_feeds(session, given), **feeds}
-    results = session.run(feeds, fetch or None)
+        feeds = {**random_feeds(session, given, feeds), **feeds}
+    check_complete(session, feeds)
+    if output is not None:
+        make_folder(output)
+    with progress_console().status("compiling and running"):
+        results = session.run(feeds, fetch or None)
     table = Table(title=str(model), title_justify="left")
     for column in ("output", "dtype", "shape", "min", "mean", "max", "largest at"):
         table.add_column(column)
     for name, array in results.items():
-        table.add_row(name, str(array.dtype), "x".join(map(str, array.shape)) or "scalar", *_statistics(array))
+        table.add_row(escape(name), str(array.dtype), dims(array.shape), *_statistics(array))
     console().print(table)
     if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
-        for name, array in results.items():
-            _save(output / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.npy", array)
+        for file, array in zip(_file_names(list(results)), results.values(), strict=True):
+            _save(output / file, array)
+
+
+def _file_names(names: list[str]) -> list[str]:
+    """A file name for each tensor: what file systems may not like becomes ``_``, and no two are the same."""
+    files: list[str] = []
+    for name in names:
+        stem = re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip(".")[:200] or "output"
+        found = next(s for i in itertools.count() if (s := f"{stem}-{i}.npy" if i else f"{stem}.npy") not in files)
+        files.append(found)
+    return files
 
 
 def _save(path: Path, array: np.ndarray) -> None:

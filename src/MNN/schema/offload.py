@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from MNN.errors import FormatError
 from MNN.schema.external import ExternalWriter
+from MNN.schema.files import replacing
 from MNN.schema.record import Record
 from MNN.schema.tables import Kind
-from MNN.schema.writer import MAX_BYTES, write_net
+from MNN.schema.writer import MAX_BYTES, save_net, write_net
 
 #: Constants of at most this many elements stay in the model, where shape computation finds them.
 SMALL = 1024
@@ -25,19 +27,21 @@ _BLOB_VECTORS = {
 }
 
 
-def write_model(net: Record, path: str | os.PathLike[str], external: bool | None = None) -> None:
-    """Writes a Net to ``path``; its weights go to ``<path>.weight`` when ``external`` is true.
+def write_model(net: Record, path: str | os.PathLike[str], external: bool | None = None) -> list[Path]:
+    """Writes a Net to ``path``; its weights go to ``<path>.weight`` when ``external`` is true. Gives the files written.
 
-    With None they do so only when one file cannot hold them (2 GB). The weight file is in place before the model is.
+    With None they do so only when one file cannot hold them (2 GB). Both files are complete before the first takes its
+    place, so that a disk that fills up leaves what was there; the weights come first, then the model.
     """
+    target = Path(path)
     if external is None:
         external = vector_bytes(net) > MAX_BYTES - (64 << 20)
     if not external:
-        write_net(net, path)
-        return
-    with ExternalWriter(path) as writer:
-        slim = externalize(net, writer)
-    write_net(slim, path)
+        write_net(net, target)
+        return [target]
+    with replacing(target) as file, ExternalWriter(target) as writer:
+        save_net(externalize(net, writer), file)
+        return [target, writer.path]
 
 
 def vector_bytes(record: Record) -> int:

@@ -40,6 +40,13 @@ def write_net(net: Record, path: str | os.PathLike[str] | None = None) -> bytes 
     return write_table(net, path)
 
 
+def save_net(net: Record, file: BinaryIO) -> None:
+    """Writes a Net into an open file; errors as :func:`write_net`."""
+    builder = _Writer(net_version(net))
+    builder.root(net)
+    builder.save(file)
+
+
 def write_table(record: Record, path: str | os.PathLike[str] | None = None) -> bytes | None:
     """Writes any table as the root of a flatbuffer."""
     builder = _Writer(net_version(record) if record.table_name == root() else (99, 0, 0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,8 @@ def write_mnn(
     fp16: bool = False,
     biz_code: str = "",
     keep_input_format: bool = True,
-) -> None:
-    """Writes ``graph`` to ``path``, whole or not at all.
+) -> list[Path]:
+    """Writes ``graph`` to ``path``, whole or not at all, and gives the files written.
 
     external: weights go to ``<path>.weight`` (None: only when one file cannot hold them). fp16: float weights are
     stored as halves. biz_code: a mark of the application, for the loader to check. keep_input_format: inputs of images
@@ -51,7 +52,7 @@ def write_mnn(
     Raises :class:`~MNN.errors.UnsupportedError` for attributes that have no form in a file.
     """
     net = net_of(graph, fp16=fp16, biz_code=biz_code, keep_input_format=keep_input_format)
-    write_model(net, path, external)
+    return write_model(net, path, external)
 
 
 def net_of(graph: Graph, *, fp16: bool = False, biz_code: str = "", keep_input_format: bool = True) -> Record:
