@@ -9,7 +9,8 @@ from MNN.kernels import toolchain
 from MNN.kernels.cache import Cache
 from MNN.kernels.library import Library
 from MNN.runtime import loop
-from MNN.runtime.loop_ir import FRAME, FRAME_BYTES, LINE, PARTS, POOL, SLOT, LoopSpec
+from MNN.runtime.loop_ir import PARTS, LoopSpec
+from MNN.runtime.loop_layout import FRAME, FRAME_BYTES, LINE, POOL, SLOT
 from MNN.targets.base import host_target, named_target, target_names
 
 

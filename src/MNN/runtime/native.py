@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from MNN.errors import RunError
 from MNN.runtime.arena import ALIGNMENT, aligned_bytes
 from MNN.runtime.loop import clock_tick_ns, loop_functions
-from MNN.runtime.loop_ir import FRAME, FRAME_BYTES
+from MNN.runtime.loop_layout import FRAME, FRAME_BYTES
 from MNN.runtime.pool import MAX_THREADS, pool_for
 
 HostFunction = Callable[[NDArray[np.int64], int, int], None]

@@ -26,7 +26,7 @@ import numpy as np
 from MNN.errors import MNNError
 from MNN.runtime.arena import aligned_bytes
 from MNN.runtime.loop import loop_functions
-from MNN.runtime.loop_ir import LINE, POOL, SLOT, SLOT_BYTES
+from MNN.runtime.loop_layout import LINE, POOL, SLOT, SLOT_BYTES
 
 MAX_THREADS = 256
 """Most threads that one run can use, the caller included."""
