@@ -101,13 +101,17 @@ class Builder:
         self._merged[key] = prim.outputs
         return prim.outputs
 
-    def _check(self, types: Sequence[tuple[DType, tuple[int, ...]]]) -> None:
-        """Raises before anything is made that nobody can hold."""
-        self._steps += 1
-        if self._steps > MAX_STEPS:
+    def expect(self, steps: int) -> None:
+        """Says that so many primitives are about to be made; raises :class:`UnsupportedError` when that is too many."""
+        if self._steps + steps > MAX_STEPS:
             raise UnsupportedError(
                 f"{self.where}: the model unrolls into more than {MAX_STEPS} steps; shorten its sequences"
             )
+
+    def _check(self, types: Sequence[tuple[DType, tuple[int, ...]]]) -> None:
+        """Raises before anything is made that nobody can hold."""
+        self.expect(1)
+        self._steps += 1
         for dtype, shape in types:
             count = elements(shape)
             if len(shape) > MAX_RANK or count > MAX_ELEMENTS:
@@ -185,6 +189,8 @@ class Builder:
         return self.emit(p.Pad([x], low=low, high=high, value=value), (x.dtype, shape))[0]
 
     def concat(self, parts: Sequence[Tensor], axis: int) -> Tensor:
+        if not parts:
+            raise ShapeError(f"{self.where}: there is nothing to concatenate")
         axis = normalize_axis(axis, parts[0].rank, self.where)
         for t in parts:
             same = t.rank == parts[0].rank and all(
@@ -271,6 +277,8 @@ class Builder:
 
     def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         """Matrix product with numpy's rules for vectors and batch dimensions."""
+        if not x.rank or not y.rank:
+            raise ShapeError(f"{self.where}: cannot multiply {list(x.shape)} by {list(y.shape)}: a scalar is no matrix")
         squeeze = [a for a, t in ((-2, x), (-1, y)) if t.rank == 1]
         x = self.reshape(x, (1, *x.shape)) if x.rank == 1 else x
         y = self.reshape(y, (*y.shape, 1)) if y.rank == 1 else y

@@ -74,6 +74,7 @@ class UnrolledLoop(Operator):
         turns = None if limit is None else int(b.value(limit, "the number of turns").reshape(-1)[0])
         given = optional(inputs, 1)
         going = b.const(np.asarray(True)) if given is None else given
+        b.expect((turns or 0) * len(body.nodes))
         turn = 0
         while (turns is None or turn < turns) and bool(b.value(going, "the condition").reshape(-1)[0]):
             if turn >= MAX_UNROLLED:
@@ -208,8 +209,7 @@ class UnrolledScan(Operator):
         plan = _Layout(self, node, [t.shape for t in operands])
         states: list[Tensor] = operands[: plan.states]
         collected: list[list[Tensor]] = [[] for _ in range(plan.outputs)]
-        if plan.length > MAX_UNROLLED:
-            raise RunError(f"{b.where}: {plan.length} turns are too many to lower in place")
+        b.expect(plan.length * len(plan.body.nodes))
         for turn in range(plan.length):
             elements = []
             for k, sequence in enumerate(operands[plan.states :]):

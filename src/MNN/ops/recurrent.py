@@ -55,6 +55,7 @@ class Layer:
 
     def _direction(self, b: Builder, d: int, hidden: int) -> list[Tensor]:
         steps, batch, width = self.x.shape
+        b.expect(steps * 4 * _GATES[self.kind])
         dtype = wide(b, self.x).dtype
         w, r = (wide(b, b.permute(self._one(b, t, d), (1, 0))) for t in (self.w, self.r))
         rows = b.reshape(wide(b, self.x), (steps * batch, width))
