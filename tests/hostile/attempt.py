@@ -1,0 +1,94 @@
+"""One hostile file put to the engine: loaded, planned, and run if that takes little."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from MNN.errors import MISFITS, MNNError
+from MNN.frontends.mnn import load as load_mnn
+from MNN.frontends.onnx.load import load as load_onnx
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph
+from MNN.runtime.config import Config
+from MNN.runtime.executor import Plan
+from MNN.runtime.session import Session
+
+SIZE = 3
+"""What open sizes of inputs are set to."""
+MOST_INPUT = 1 << 20
+MOST_WORK = 3e8
+"""Multiplications above which a plan is not run here: such a model is slow, not wrong."""
+MEMORY = 512 << 20
+SECONDS = 4.0
+
+
+def config(kernels: bool) -> Config:
+    """Settings for files that are not trusted."""
+    return Config(reference=not kernels, cache=False, memory_limit=MEMORY, time_limit=SECONDS)
+
+
+def feeds_of(graph: Graph) -> dict[str, np.ndarray] | None:
+    """Small inputs that fit what the graph says of itself; None when it asks for large ones."""
+    rng = np.random.default_rng(0)
+    feeds: dict[str, np.ndarray] = {}
+    for value in graph.inputs:
+        if value.is_const:
+            continue
+        dims = (SIZE, SIZE) if value.shape is None else value.shape
+        shape = [d if isinstance(d, int) else SIZE for d in dims]
+        if math.prod(shape) > MOST_INPUT or len(shape) > 32:
+            return None
+        dtype = value.dtype or DType.F32
+        numbers = rng.integers(0, 9, shape)
+        feeds[value.name] = np.full(shape, "a", object) if dtype is DType.STR else numbers.astype(dtype.numpy)
+    return feeds
+
+
+def work(plan: Plan) -> float:
+    """About how many multiplications a plan takes."""
+    total = 0.0
+    for prim in plan.stage.prims:
+        out = float(sum(math.prod(t.shape) for t in prim.outputs))
+        if isinstance(prim, p.MatMul):
+            out *= prim.inputs[0].shape[-1]
+        elif isinstance(prim, p.Conv):
+            out *= math.prod(prim.inputs[1].shape[1:])
+        elif isinstance(prim, p.Window):
+            out *= math.prod(prim.kernel)
+        elif isinstance(prim, p.Reduce):
+            out = float(math.prod(prim.inputs[0].shape))
+        total += out
+    return total
+
+
+def attempt(data: bytes, form: str, kernels: bool) -> str:
+    """How it ended: ``refused``, ``refused when planned``, ``refused when run``, ``ran``, ``large`` (not run).
+
+    Whatever is no MNNError comes out as it is.
+    """
+    try:
+        graph = (load_onnx if form == "onnx" else load_mnn)(data)
+    except MNNError as error:
+        return _ended("refused", error)
+    feeds = feeds_of(graph)
+    if feeds is None:
+        return "large"
+    session = Session(graph, config(kernels))
+    try:
+        if work(session.plan(feeds)) > MOST_WORK:
+            return "large"
+    except MNNError as error:
+        return _ended("refused when planned", error)
+    try:
+        session.run(feeds)
+    except MNNError as error:
+        return _ended("refused when run", error)
+    return "ran"
+
+
+def _ended(how: str, error: MNNError) -> str:
+    assert str(error).strip(), "an error without a message"
+    return f"{how}, by accident" if isinstance(error.__cause__, MISFITS) and "damaged" in str(error) else how

@@ -1,0 +1,98 @@
+"""A process that puts many damaged copies of one file to the engine and says how each ended.
+
+    python -m tests.hostile.child FILE FORM KERNELS_EVERY CASE [CASE ...]
+
+A case is ``kind:number`` or ``kind:first-last/step`` of :mod:`tests.hostile.mutate`. Before each case its name is
+written, after it how it ended and the seconds it took, so that whoever watches knows what the process died of. A line
+that begins with ``BAD`` tells of an exception that is no MNNError, or of a case out of bounds.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from MNN.frontends.mnn import load as load_mnn
+from MNN.frontends.onnx.load import load as load_onnx
+from tests.hostile.attempt import attempt
+from tests.hostile.mutate import Mutations, quiet_ranges
+
+SECONDS = 10
+MEMORY = 1 << 30
+CUTS = 200
+
+
+class TooLong(BaseException):
+    """A case was still at work after :data:`SECONDS`."""
+
+
+def _alarm(number: int, frame: FrameType | None) -> None:
+    raise TooLong
+
+
+def main(path: str, form: str, every: int, cases: list[str]) -> None:
+    """Runs the cases; exits with 0 also when some were bad."""
+    data = Path(path).read_bytes()
+    graph = (load_onnx if form == "onnx" else load_mnn)(data)
+    constants = [v.array().tobytes() for v in graph.values() if v.is_const and v.array().dtype != object]
+    mutations = Mutations(data, form, quiet_ranges(data, constants), seed=len(data))
+    for kernels in (False, True):
+        ended = attempt(data, form, kernels)
+        _say(f"whole: {ended}" if ended == "ran" else f"BAD whole: the undamaged file was {ended}")
+    signal.signal(signal.SIGALRM, _alarm)
+    # What is counted is the address space: nothing can be hidden from it, and going beyond it fails at once.
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    for kind, number in _numbered(cases):
+        _say(f"begin {kind}:{number}")
+        start = time.perf_counter()
+        if kind == "cut":
+            damaged = mutations.cut(number, CUTS)
+        else:
+            damaged = mutations.mutate(number) if kind == "mutate" else mutations.edit(number)
+        _say(f"{_bounded(damaged, form, number % every == 0)} {time.perf_counter() - start:.3f}")
+        if number % 32 == 0:
+            gc.collect()  # graphs are cycles
+
+
+def _bounded(data: bytes, form: str, kernels: bool) -> str:
+    signal.alarm(SECONDS)
+    try:
+        return attempt(data, form, kernels)
+    except TooLong as error:
+        return f"BAD longer than {SECONDS} s: {_trace(error)}"
+    except BaseException as error:  # noqa: BLE001  (whatever it is, it is what the test looks for)
+        return f"BAD {_trace(error)}"
+    finally:
+        signal.alarm(0)
+
+
+def _trace(error: BaseException) -> str:
+    places = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)]
+    return f"{type(error).__name__}: {error}".replace("\n", " ")[:300] + " @ " + " < ".join(places[:-9:-1])
+
+
+def _numbered(cases: list[str]) -> Iterator[tuple[str, int]]:
+    for case in cases:
+        kind, _, numbers = case.partition(":")
+        span, _, step = numbers.partition("/")
+        first, _, last = span.partition("-")
+        for number in range(int(first), int(last or first) + 1, int(step or 1)):
+            yield kind, number
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:])

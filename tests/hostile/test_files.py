@@ -1,0 +1,41 @@
+"""Files cut short, damaged and edited: each ends in a right load or an MNNError, in time, in memory, alive.
+
+Every case is loaded, planned and run by the numpy meaning of its primitives, every fifth with compiled kernels. A case
+that fails is repeated with ``python -m tests.hostile.child FILE FORM 1 mutate:123`` (see there).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.child import CUTS, SECONDS
+from tests.hostile.models import FORMATS, MODELS, model
+from tests.hostile.watch import watch
+
+MUTATIONS = 3000
+EDITS = 600
+PROCESSES = 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", MODELS)
+def test_damaged_files_are_refused_or_right(name: str, form: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.{form}"
+    path.write_bytes(model(name, form))
+    kinds = {"cut": CUTS, "mutate": MUTATIONS, "edit": EDITS}
+    commands = [
+        ["tests.hostile.child", str(path), form, "5", *(f"{k}:{i}-{n - 1}/{PROCESSES}" for k, n in kinds.items())]
+        for i in range(PROCESSES)
+    ]
+    outcome = watch(commands)
+    assert not outcome.bad, f"{len(outcome.bad)} bad cases of {path.name}:\n" + "\n".join(outcome.bad[:20])
+    assert outcome.cases == sum(kinds.values())
+    assert outcome.slowest[0] < SECONDS + 1, outcome.slowest
+    print(f"\n{path.name}: {dict(sorted(outcome.ended.items()))}, slowest {outcome.slowest}")
+    # The damage is of both kinds: what the verifiers catch, and what only planning or running can tell.
+    assert outcome.ended["refused"] > 300
+    assert outcome.ended["ran"] > 100
+    assert outcome.ended["refused when planned"] > 10
