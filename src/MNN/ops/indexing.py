@@ -255,3 +255,33 @@ class UnravelIndex(Operator):
             part = b.op("floordiv", flat, b.like(below, flat))
             rows.append(b.unsqueeze(b.op("mod", part, b.like(size, flat)), [0]))
         return [b.concat(rows, 0)]
+
+
+@register("TensorScatter")
+class TensorScatter(Operator):
+    """cache, update, first positions?: the update written along ``axis`` from each batch entry's position on.
+
+    ``mode`` circular wraps around at the end of the cache; linear must fit.
+    """
+
+    in_mnn = False
+    attributes = {"axis": -2, "mode": "linear"}
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        cache, update, first = operand(b, inputs, 0), operand(b, inputs, 1), optional(inputs, 2)
+        axis = normalize_axis(self.int_attr(node, "axis"), cache.rank, b.where)
+        fits = cache.rank == update.rank and all(
+            c == u or (i == axis and u <= c) for i, (c, u) in enumerate(zip(cache.shape, update.shape, strict=False))
+        )
+        if not fits or axis == 0 or cache.dtype is not update.dtype:
+            raise ShapeError(f"{b.where}: update {update} does not fit cache {cache} along axis {axis}")
+        line = b.reshape(iota(b, update.shape[axis]), [-1 if i == axis else 1 for i in range(cache.rank)])
+        if first is not None:
+            if elements(first.shape) != cache.shape[0]:
+                raise ShapeError(f"{b.where}: {list(first.shape)} positions for a batch of {cache.shape[0]}")
+            start = b.reshape(b.cast(first, DType.I64), [-1] + [1] * (cache.rank - 1))
+            line = b.op("add", line, start)
+        if self.str_attr(node, "mode") == "circular":
+            line = b.op("mod", line, b.like(cache.shape[axis], line))
+        walk = [-1 if d == axis else d for d in range(cache.rank)]
+        return [b.scatter("set", cache, update, [line], [axis], walk)]

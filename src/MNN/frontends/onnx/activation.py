@@ -37,6 +37,9 @@ def prelu(ctx: Context, node: OnnxNode) -> Value:
     x, slope = node.input(0), node.input(1)
     numbers, rank = ctx.constant(slope), ctx.rank(x)
     if numbers is not None and rank is not None and rank >= 2:
+        if node.opset < 7 and numbers.ndim == 1 and numbers.size > 1:  # one slope per channel; it broadcasts since
+            slope = ctx.const(numbers.reshape(-1, *(1,) * (rank - 2)))
+            numbers = numbers.reshape(-1, *(1,) * (rank - 2))
         line = numbers.reshape((1,) * (rank - numbers.ndim) + numbers.shape) if numbers.ndim <= rank else numbers
         if numbers.size == 1 or (line.ndim == rank and line.shape[1] == numbers.size):
             return ctx.op("PReLU", x, ctx.const(numbers.reshape(-1)), slopeCount=int(numbers.size))

@@ -35,6 +35,17 @@ class ModelInfo:
     lists: set[Value] = field(default_factory=set)
     """Values that are sequences."""
     convert_graph: Callable[[GraphProto, Context | None], Graph] | None = None
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def unique(self, stem: str) -> str:
+        """A name that nothing in the model has, beginning with ``stem``."""
+        name, count = stem, self._counts.get(stem, 1)
+        while name in self.taken:
+            count += 1
+            name = f"{stem}_{count}"
+        self._counts[stem] = count
+        self.taken.add(name)
+        return name
 
 
 class Context:
@@ -104,12 +115,7 @@ class Context:
 
     def unique(self, stem: str) -> str:
         """A name that no value of the model has."""
-        name, count = stem, 1
-        while name in self.model.taken:
-            count += 1
-            name = f"{stem}_{count}"
-        self.model.taken.add(name)
-        return name
+        return self.model.unique(stem)
 
     # -- knowing ----------------------------------------------------------------------------------------------------
 

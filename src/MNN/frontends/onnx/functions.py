@@ -57,27 +57,41 @@ class Expander:
         """Inlines every call of a model-local function. Raises :class:`FormatError` for recursive functions."""
         functions = {function_key(f): f for f in model.functions}
         if functions:
-            self._local(model.graph, functions, ())
+            sizes: dict[Key, int] = {}
+            total = sum(self._size(node, functions, sizes, ()) for node in model.graph.node)
+            if total > MAX_NODES:
+                raise FormatError(f"expanding the model's functions leads to more than {MAX_NODES} nodes")
+            self._local(model.graph, functions)
 
-    def _local(self, graph: GraphProto, functions: Mapping[Key, FunctionProto], active: tuple[Key, ...]) -> None:
+    def _size(
+        self, node: NodeProto, functions: Mapping[Key, FunctionProto], sizes: dict[Key, int], active: tuple[Key, ...]
+    ) -> int:
+        """How many nodes a node expands to; every function is counted once."""
+        key = (node.domain, node.op_type, node.overload)
+        if key in active:
+            raise FormatError(f"{label(node)}: function '{node.domain}.{node.op_type}' calls itself")
+        if key not in functions:
+            inner = [n for attribute in node.attribute for sub in subgraphs(attribute) for n in sub.node]
+            return 1 + sum(self._size(n, functions, sizes, active) for n in inner)
+        if key not in sizes:
+            sizes[key] = sum(self._size(n, functions, sizes, (*active, key)) for n in functions[key].node)
+        return sizes[key]
+
+    def _local(self, graph: GraphProto, functions: Mapping[Key, FunctionProto]) -> None:
         nodes: list[NodeProto] = []
         for node in graph.node:
-            nodes += self._local_node(node, functions, active)
+            nodes += self._local_node(node, functions)
         _set_nodes(graph, nodes)
 
-    def _local_node(
-        self, node: NodeProto, functions: Mapping[Key, FunctionProto], active: tuple[Key, ...]
-    ) -> Iterable[NodeProto]:
+    def _local_node(self, node: NodeProto, functions: Mapping[Key, FunctionProto]) -> Iterable[NodeProto]:
         key = (node.domain, node.op_type, node.overload)
         if key not in functions:
             for attribute in node.attribute:
                 for sub in subgraphs(attribute):
-                    self._local(sub, functions, active)
+                    self._local(sub, functions)
             return [node]
-        if key in active:
-            raise FormatError(f"{label(node)}: function '{node.domain}.{node.op_type}' calls itself")
         body = self.body(node, functions[key])
-        return [n for inner in body for n in self._local_node(inner, functions, (*active, key))]
+        return [n for inner in body for n in self._local_node(inner, functions)]
 
     # -- one call -----------------------------------------------------------------------------------------------------
 

@@ -89,3 +89,11 @@ def non_max_suppression(ctx: Context, node: OnnxNode) -> Value:
     op = "NonMaxSuppression" if center else "NonMaxSuppressionV2"
     inputs = [node.input(0), node.input(1), *node.inputs[2:]]
     return ctx.op(op, *inputs, outputDataType="DT_INT64", centerPointBox=center or None)
+
+
+@onnx_op("TensorScatter")
+def tensor_scatter(ctx: Context, node: OnnxNode) -> Value:
+    mode = node.choice_attr("mode", "linear", "linear", "circular")
+    return ctx.op(
+        "TensorScatter", node.input(0), node.input(1), node.optional(2), axis=node.int_attr("axis", -2), mode=mode
+    )

@@ -1,4 +1,4 @@
-"""Einstein summation, determinants, random numbers."""
+"""Einstein summation, determinants, affine grids, random numbers."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ def einsum(ctx: Context, node: OnnxNode) -> Value:
 @onnx_op("Det")
 def det(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("Det", node.input(0))
+
+
+@onnx_op("AffineGrid")
+def affine_grid(ctx: Context, node: OnnxNode) -> Value:
+    """ONNX defines it by a function that goes wrong for a batch of one, so it is done here."""
+    return ctx.op("AffineGrid", node.input(0), node.input(1), alignCorners=node.bool_attr("align_corners", False))
 
 
 def _seed(node: OnnxNode) -> int:

@@ -6,7 +6,6 @@ onnx's own checker and shape inference are not used: they are native code that m
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import canonical_domain, find
 from MNN.frontends.onnx.tensors import DTYPES, PACKED, array_of, type_name
 from MNN.frontends.onnx.types import describe, skeleton, type_proto, value_infos
-from MNN.frontends.onnx.verify import subgraphs, verify_graph, verify_node, verify_text
+from MNN.frontends.onnx.verify import initializer_names, subgraphs, verify_graph, verify_node, verify_text
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.schema.external import ExternalSource
@@ -45,11 +44,12 @@ def load(source: str | os.PathLike[str] | bytes | ModelProto) -> Graph:
     opsets = _opsets(model)
     if not model.HasField("graph"):
         raise FormatError("the file holds no graph; is it an ONNX model?")
-    verify_graph(model.graph)
+    bare = skeleton(model)
+    verify_graph(bare.graph, initializer_names(model.graph))
     info = ModelInfo(opsets, external, taken=_names(model))
     arrays = _initializers(model.graph, info)
-    expander = Expander(partial(_unique, info.taken))
-    proto = _prepare(skeleton(model), info, expander)
+    expander = Expander(info.unique)
+    proto = _prepare(bare, info, expander)
     return _Loader(info, arrays, expander).convert_model(model, proto)
 
 
@@ -91,15 +91,6 @@ def _opsets(model: ModelProto) -> dict[str, int]:
             "upgrade onnx, or export the model with an older opset"
         )
     return opsets
-
-
-def _unique(taken: set[str], stem: str) -> str:
-    name, count = stem, 1
-    while name in taken:
-        count += 1
-        name = f"{stem}_{count}"
-    taken.add(name)
-    return name
 
 
 def _names(model: ModelProto) -> set[str]:

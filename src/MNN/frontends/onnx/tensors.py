@@ -146,7 +146,7 @@ def _external(tensor: TensorProto, external: ExternalSource | None, size: int, w
     entries = {entry.key: entry.value for entry in tensor.external_data}
     if external is None:
         raise FormatError(f"{where}: its data is in another file; load the model from its path, not from bytes")
-    if "location" not in entries:
+    if not entries.get("location"):
         raise FormatError(f"{where}: external data without a location")
     try:
         offset = int(entries.get("offset", "0") or 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import onnx
@@ -14,7 +14,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 from MNN.errors import FormatError
 
 _TENSOR_TEXT = [TensorProto.DESCRIPTOR.fields_by_name[name] for name in ("name", "external_data")]
-MAX_DEPTH = 32
+MAX_DEPTH = 24
 """Deepest nesting of subgraphs; protobuf itself stops at about 100 messages."""
 
 
@@ -32,8 +32,12 @@ def verify_text(message: Message, where: str = "model") -> None:
                 verify_text(inner, where)
 
 
-def verify_graph(graph: GraphProto, outer: frozenset[str] = frozenset(), depth: int = 0) -> None:
+def verify_graph(
+    graph: GraphProto, initializers: Sequence[str] = (), outer: frozenset[str] = frozenset(), depth: int = 0
+) -> None:
     """Checks a graph and its subgraphs; puts nodes into an order in which every tensor is made before it is used.
+
+    ``initializers`` names constants that the graph's copy does not hold, ``outer`` what the graphs around it offer.
 
     Raises :class:`FormatError` for names that nothing makes, names made twice, cycles and missing outputs.
     """
@@ -46,10 +50,10 @@ def verify_graph(graph: GraphProto, outer: frozenset[str] = frozenset(), depth: 
             raise FormatError(f"{where}: input '{value.name}' has no name or is listed twice")
         made.add(value.name)
     constants: set[str] = set()
-    for tensor in (*graph.initializer, *(s.values for s in graph.sparse_initializer)):
-        if not tensor.name or tensor.name in constants:
-            raise FormatError(f"{where}: initializer '{tensor.name}' has no name or is listed twice")
-        constants.add(tensor.name)
+    for name in (*initializers, *initializer_names(graph)):
+        if not name or name in constants:
+            raise FormatError(f"{where}: initializer '{name}' has no name or is listed twice")
+        constants.add(name)
     made |= constants
     for node in graph.node:
         for name in node.output:
@@ -68,10 +72,15 @@ def verify_graph(graph: GraphProto, outer: frozenset[str] = frozenset(), depth: 
                 raise FormatError(f"{label(node)}: attribute '{attribute.name}' has no name or is listed twice")
             seen.add(attribute.name)
             for sub in subgraphs(attribute):
-                verify_graph(sub, visible, depth + 1)
+                verify_graph(sub, (), visible, depth + 1)
     for value in graph.output:
         if value.name not in visible:
             raise FormatError(f"{where}: nothing makes output '{value.name}'")
+
+
+def initializer_names(graph: GraphProto) -> list[str]:
+    """Names of a graph's constants."""
+    return [t.name for t in (*graph.initializer, *(s.values for s in graph.sparse_initializer))]
 
 
 def label(node: NodeProto) -> str:

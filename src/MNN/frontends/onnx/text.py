@@ -1,0 +1,31 @@
+"""Operators on strings. (RegexFullMatch is left out: Python's matcher can take for ever on a pattern from a file.)"""
+
+from __future__ import annotations
+
+from MNN.frontends.onnx.context import Context
+from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.registry import onnx_op
+from MNN.ir.graph import Value
+
+
+@onnx_op("StringConcat")
+def concat(ctx: Context, node: OnnxNode) -> Value:
+    return ctx.op("StringConcat", node.input(0), node.input(1))
+
+
+@onnx_op("StringSplit")
+def split(ctx: Context, node: OnnxNode) -> list[Value]:
+    attrs = {"delimiter": node.str_attr("delimiter", ""), "maxSplit": node.int_attr("maxsplit", -1)}
+    return ctx.emit("StringSplit", [node.input(0)], 2, **attrs)
+
+
+@onnx_op("StringNormalizer")
+def normalize(ctx: Context, node: OnnxNode) -> Value:
+    node.ignore("locale")  # upper and lower case do not depend on it here
+    return ctx.op(
+        "StringNormalizer",
+        node.input(0),
+        caseChange=node.choice_attr("case_change_action", "NONE", "NONE", "LOWER", "UPPER"),
+        caseSensitive=node.bool_attr("is_case_sensitive", False),
+        stopwords=node.strs_attr("stopwords", None),
+    )
