@@ -144,7 +144,9 @@ class Executor:
             env, blocked = plan.stage.env, plan.stage.blocked
             for v in fetch:
                 if v in env and v not in found:
-                    found[v] = _numbers(env[v], at)
+                    array = _numbers(env[v], at)
+                    own = env[v] in plan.results  # else it is the model's constant or the caller's input
+                    found[v] = array if own else array.copy()
             if blocked is None:
                 return [found[v] for v in fetch]
             live = live_after(self.graph, plan.stage)
