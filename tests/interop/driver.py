@@ -1,6 +1,7 @@
 """Runs inside the official engine's own environment; needs only that engine and numpy.
 
     driver.py convert SOURCE.onnx TARGET.mnn [FLAG ...]
+    driver.py many JOBS.json FIRST
     driver.py run MODEL.mnn FEEDS.npz RESULT.npz INPUT,... OUTPUT,...
 
 Its engine prints success for empty files and does not raise when a run fails, so this prints ``ok`` only when results
@@ -52,6 +53,19 @@ def _variable(expr, array):
     return expr.const(array, list(array.shape), expr.NCHW, expr.int if array.dtype.kind == "i" else expr.float)
 
 
+def many(listed: str, start: str) -> None:
+    import json
+
+    with open(listed) as file:
+        jobs = json.load(file)
+    for i, job in list(enumerate(jobs))[int(start) :]:
+        print("AT", i, flush=True)
+        try:
+            run(*job)
+        except BaseException as error:  # one bad model must not end the list
+            print(type(error).__name__, str(error)[:200], flush=True)
+
+
 if __name__ == "__main__":
-    {"convert": convert, "run": run}[sys.argv[1]](*sys.argv[2:])
+    {"convert": convert, "run": run, "many": many}[sys.argv[1]](*sys.argv[2:])
     print(f"{MNN.version()} ok" if hasattr(MNN, "version") else "ok")

@@ -29,7 +29,8 @@ def _tokens() -> Feeds:
 
 def _speech(length: int = 576) -> np.ndarray:
     t = np.arange(length) / 16000
-    return (0.3 * np.sin(2 * np.pi * 220 * t) + 0.1 * np.sin(2 * np.pi * 660 * t)).astype(np.float32)[None]
+    tone = 0.3 * np.sin(2 * np.pi * 220 * t) + 0.1 * np.sin(2 * np.pi * 660 * t)
+    return (tone + 0.02 * _rng().standard_normal(length)).astype(np.float32)[None]
 
 
 def _silero(**more: np.ndarray) -> Feeds:
@@ -48,7 +49,7 @@ TRAINED: dict[str, Callable[[], Feeds]] = {
     "silero_vad": lambda: _silero(sr=SR),
     "silero_vad_16k_op15": lambda: _silero(sr=SR),
     "silero_vad_16k_sequence": lambda: {
-        "input": np.repeat(_speech(), 4, 0) * np.array([[1], [0.5], [0.2], [2]], np.float32),
+        "input": _speech(),
         "h": np.zeros((1, 1, 128), np.float32), "c": np.zeros((1, 1, 128), np.float32),
     },
     "silero_vad_half": lambda: _silero(),

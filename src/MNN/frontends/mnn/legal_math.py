@@ -90,7 +90,8 @@ def _reduction(node: Node) -> list[Node] | None:
     x = operand(node, 0)
     dims = node.attrs.get("dim")
     listed = isinstance(dims, (list, tuple, np.ndarray)) and len(dims) > 0
-    if x is None or listed or operand(node, 1) is not None:
+    given = operand(node, 1)
+    if x is None or listed or (given is not None and given.shape != (0,)):
         return None
     if x.shape is not None:
         return [Node(node.op, node.name, [x], node.outputs, {**node.attrs, "dim": list(range(len(x.shape)))})]
@@ -145,6 +146,19 @@ def _unsqueezed(nodes: list[Node], x: Value, axis: int, name: str) -> Value:
     return made
 
 
+def _one_hot(node: Node) -> list[Node] | None:
+    """Indices and depth are integers there."""
+    operands: list[Value | None] = list(node.inputs)
+    nodes = []
+    for i, role in ((0, "indices"), (1, "depth")):
+        value = operand(node, i)
+        if value is not None and value.dtype is not None and value.dtype.is_float:
+            made = Value(f"{node.outputs[0].name}/{role}", DType.I64, value.shape)
+            nodes.append(Node("Cast", made.name, [value], [made], {"dstT": "DT_INT64"}))
+            operands[i] = made
+    return [*nodes, Node(node.op, node.name, operands, node.outputs, node.attrs)] if nodes else None
+
+
 def _unary(kind: str) -> Callable[[Node], list[Node] | None]:
     return lambda node: [Node("UnaryOp", node.name, node.inputs, node.outputs, {"opType": kind})]
 
@@ -160,4 +174,5 @@ RULES: dict[str, Rule] = {
     "BinaryOp": _compare,
     "Reduction": _reduction,
     "MatMul": _matmul,
+    "OneHot": _one_hot,
 }

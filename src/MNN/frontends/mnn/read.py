@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from MNN.errors import FormatError, MNNError, UnsupportedError
+from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
 from MNN.frontends.mnn import control, side
 from MNN.frontends.mnn.attributes import flatten, unpack
 from MNN.frontends.mnn.foreign import after_node
@@ -220,6 +220,9 @@ class Scope:
             if str(op.name) in str(error) or str(error).startswith(("subgraph", "the model")):
                 raise
             raise type(error)(f"{op.type} '{op.name}': {error}") from error
+        except MISFITS as error:  # such as a table that another operator has
+            problem = f"it does not hold together ({type(error).__name__}: {error}); is the model damaged?"
+            raise FormatError(f"{op.type} '{op.name}': {problem}") from error
 
     def _take(self, op: Record) -> None:
         kind, outputs = str(op.type), indexes(op, "outputIndexes")
@@ -371,7 +374,7 @@ def restored(blob: Record, array: np.ndarray, dtype: DType) -> np.ndarray:
     """A constant in the type it was written from. Numbers that the official types cannot hold lie beside them."""
     if dtype in (DType.I64, DType.U32, DType.U64) and blob.get("int64s") is not None:
         wide: np.ndarray = blob.int64s
-    elif dtype is not DType.of(array) and dtype.size > array.dtype.itemsize and blob.get("uint8s") is not None:
+    elif dtype is DType.F64 and blob.dataType == "DT_FLOAT" and blob.get("uint8s") is not None:
         raw: np.ndarray = blob.uint8s
         if raw.size != array.size * dtype.size:
             raise FormatError(f"Blob: {raw.size} raw bytes for {array.size} elements of {dtype.value}")

@@ -1,0 +1,44 @@
+"""``python -m tests.interop [--check NAME] [--only TEXT]``: prints one line a comparison, fails when any fails.
+
+MNN_OFFICIAL_ENV names the official engine's environment and MNN_INTEROP_MODELS a folder with ``arch`` and ``real``
+models; without them they are made and fetched into cache folders.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.interop import cases, checks
+from tests.interop.models import models
+
+#: Models on which compressed weights are compared (small ones of different make).
+COMPRESSED = ("squeezenet1_1", "mobilenet_v2", "resnet18", "shufflenet_v2", "vit_tiny", "silero_vad_half", "ppocr_rec")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.interop", description=__doc__)
+    parser.add_argument("--check", choices=("written", "converted", "compressed", "cases"), action="append")
+    parser.add_argument("--only", default="", help="models or cases whose name holds this text")
+    options = parser.parse_args()
+    wanted = options.check or ["written", "converted", "compressed", "cases"]
+    failed = total = 0
+    for model in models() if set(wanted) - {"cases"} else []:
+        if options.only not in model.name:
+            continue
+        for name in wanted:
+            if name == "cases" or (name == "compressed" and model.name.split("/")[1] not in COMPRESSED):
+                continue
+            for result in getattr(checks, name)(model):
+                print(result, flush=True)
+                total, failed = total + 1, failed + (not result.passed)
+    if "cases" in wanted:
+        summary = cases.run(options.only)
+        print(summary.text, flush=True)
+        total, failed = total + summary.total, failed + summary.unexpected
+    print(f"{total - failed} of {total} comparisons passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
