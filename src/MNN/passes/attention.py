@@ -1,9 +1,8 @@
 """Recognises scaled dot-product attention (Vaswani et al. 2017, arXiv:1706.03762) and writes it as one operator.
 
 ``softmax(q k^T * scale + mask) v`` over four axes ``[batch, heads, length, size]`` becomes MNN's Attention without a
-key-value cache. Level 2: the official engine runs that operator only in builds that have it, and with fewer digits
-(errors near 1e-3 of the largest output were seen). Where a mask forbids a query every key with minus infinity, the
-result is 0 and not NaN; without a mask both lengths must be known.
+key-value cache. Level 2: the official engine runs that operator only in builds that have it. Where a mask forbids a
+query every key with minus infinity, the result is 0 and not NaN; without a mask both lengths must be known.
 """
 
 from __future__ import annotations

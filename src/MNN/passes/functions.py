@@ -112,5 +112,5 @@ def _computes(rw: Rewriter, inside: Sequence[Node], x: Value, border: Sequence[V
     found = known[inside[0].outputs[0]].const
     if found is None or found.shape != wanted.shape:
         return False
-    bound = TOLERANCE * (np.abs(wanted) + np.minimum(np.abs(_SAMPLES), 1.0) * 1e-2)
+    bound = TOLERANCE * (np.abs(wanted) + np.minimum(np.abs(_SAMPLES), 1.0) * 0.1)
     return bool(np.all(np.abs(found - wanted) <= bound))

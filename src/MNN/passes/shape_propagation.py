@@ -9,14 +9,22 @@ from __future__ import annotations
 from MNN.ir.graph import Graph, Value
 from MNN.ops.hints import Hints
 from MNN.passes.manager import Pass
-from MNN.passes.symbols import Dims, dims_of, known_dim
+from MNN.passes.symbols import Dims, Symbols, dims_of, known_dim
+
+_BY_SHAPE = frozenset({"Reshape", "ReshapeExact", "BroadcastTo", "StridedSlice", "Fill"})
+"""Operators with operands that say sizes; exporters compute those in roundabout ways."""
 
 
 def run(graph: Graph) -> int:
     """Refines ``dtype`` and ``shape`` of node outputs; what is known already is only made more definite."""
-    hints = Hints()
+    hints, symbols = Hints(), Symbols(graph.producers())
     changes = 0
     for node in graph.nodes:
+        if node.op in _BY_SHAPE:
+            for value in node.inputs[1:]:
+                found = symbols.elements(value) if value is not None and hints.ints(value) is None else None
+                if value is not None and found is not None:
+                    hints.numbers[value] = found
         for value, (dtype, sizes) in zip(node.outputs, hints.infer(node), strict=False):
             if value.dtype is None and dtype is not None:
                 value.dtype = dtype
