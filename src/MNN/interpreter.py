@@ -11,7 +11,7 @@ import numpy as np
 from MNN.errors import MNNError, ShapeError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph
-from MNN.model import Source, formats, open_graph, part, relax
+from MNN.model import Source, formats, open_graph, relax
 from MNN.nn.runtime_config import config_of
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Plan
@@ -96,6 +96,7 @@ class Interpreter:
     """A model file (a path or bytes, .mnn or .onnx) from which sessions are made."""
 
     def __init__(self, model: Source) -> None:
+        self._source = model
         self._graph = open_graph(model)
 
     def createSession(self, config: Mapping[str, Any] | None = None, runtime: object = None) -> Session:
@@ -112,7 +113,8 @@ class Interpreter:
         ends = list(given.get("outputPaths") or [v.name for v in self._graph.outputs])
         ends += [n for n in given.get("saveTensors") or () if n not in ends]
         own = [v.name for v in self._graph.outputs]
-        graph = self._graph if ends == own else part(self._graph, list(given.get("inputPaths") or ()), ends)
+        starts = list(given.get("inputPaths") or ())
+        graph = self._graph if ends == own and not starts else open_graph(self._source, starts, ends)
         session = Session(graph, settings)
         open_sizes = any(not isinstance(d, int) for i in session.declared.values() for d in i.shape or ())
         if not open_sizes:

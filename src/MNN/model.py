@@ -17,9 +17,14 @@ from MNN.runtime.session import Session, TensorInfo
 Source = str | os.PathLike[str] | bytes
 
 
-def open_graph(source: Source) -> Graph:
-    """The graph of a model file, optimised when it does not come from a converter that has done so."""
+def open_graph(source: Source, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Graph:
+    """The graph of a model file, or the part of it between tensors (see :func:`part`).
+
+    It is optimised when it does not come from a converter that has done so; then tensors inside may be gone.
+    """
     graph = load_graph(source)
+    if inputs or outputs:
+        graph = part(graph, inputs, outputs)
     if _unconverted(source):
         from MNN.passes.manager import optimize
 
@@ -84,6 +89,20 @@ def formats(graph: Graph) -> dict[str, str]:
 class Model(Session):
     """A model ready to answer, as :func:`load` gives it: :meth:`run` with names, or a call with arrays in order."""
 
+    def __init__(self, source: Source, config: Config) -> None:
+        super().__init__(open_graph(source), config)
+        self._source = source
+        self._names = {v.name for v in self.graph.values()}
+        self._whole: Session | None = None
+
+    def run(self, feeds: Mapping[str, np.ndarray], fetch: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+        """One inference: inputs by name to outputs by name, or to any tensors of the model named in ``fetch``."""
+        if fetch is None or self._names.issuperset(fetch):
+            return super().run(feeds, fetch)
+        if self._whole is None:  # tensors that optimising has done away with
+            self._whole = Session(load_graph(self._source), self.config)
+        return self._whole.run(feeds, fetch)
+
     def __call__(self, *arrays: object, **named: object) -> np.ndarray | list[np.ndarray]:
         """One inference: inputs in the model's order or by name. One output comes alone, several as a list."""
         names = [n for n in self.inputs if n not in named]
@@ -101,7 +120,7 @@ def load(source: Source, threads: int = 1, precision: str = "normal", cache: boo
 
     >>> MNN.load("model.onnx").run({"x": array}, fetch=["some tensor"])  # doctest: +SKIP
     """
-    return Model(open_graph(source), Config(threads=threads, precision=precision, cache=cache))
+    return Model(source, Config(threads=threads, precision=precision, cache=cache))
 
 
 def get_model_uuid(path: Source) -> str:

@@ -35,6 +35,7 @@ from MNN.expr.layers import (
 )
 from MNN.expr.math import *  # noqa: F403
 from MNN.expr.math import __all__ as _math
+from MNN.expr.models import get_inputs_and_outputs, load_as_dict, load_as_list, save
 from MNN.expr.reducing import (
     argmax,
     argmin,
@@ -140,6 +141,10 @@ __all__ = [
     "expand_dims",
     "fill",
     "gather",
+    "save",
+    "load_as_list",
+    "load_as_dict",
+    "get_inputs_and_outputs",
     "gather_nd",
     "gc",
     "lazy_eval",
@@ -200,9 +205,8 @@ __all__ = [
 ]
 
 _LATER = {
-    "batch_to_space_nd", "crop", "crop_and_resize", "dequant", "detection_post_process",
-    "get_inputs_and_outputs", "histogram", "jsonop", "load_as_dict", "load_as_list",
-    "normalize", "quant", "raster", "roi_align", "roi_pooling", "save", "space_to_batch_nd", "svd",
+    "batch_to_space_nd", "crop", "crop_and_resize", "dequant", "detection_post_process", "histogram", "jsonop",
+    "normalize", "quant", "raster", "roi_align", "roi_pooling", "space_to_batch_nd", "svd",
 }  # fmt: skip
 
 

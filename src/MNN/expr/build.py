@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from MNN.expr import compute
 from MNN.expr import var as _var
-from MNN.expr.node import Expr
+from MNN.expr.node import Expr, UnwrittenError
 from MNN.expr.types import NCHW, NHWC, data_format, promote, storable
 from MNN.ir.dtype import DType
 from MNN.ops.datatypes import data_type
@@ -62,7 +63,8 @@ def apply_all(
         return [leaf(a, layout) for a in kept]
     expr = Expr(op, [None if v is None else (v._expr, v._index) for v in operands], attrs)
     expr.outputs = outputs
-    expr.types()
+    with contextlib.suppress(UnwrittenError):  # sizes that depend on numbers are found when those are there
+        expr.types()
     return [_var.Var(expr, i, layout) for i in range(outputs)]
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from MNN.runtime.executor import Executor
 
 Arrays = Sequence["np.ndarray | None"]
-Types = Sequence[tuple[DType, tuple[int, ...]]]
 
 COMPILED_WORK = 5e7
 """Multiplications above which a single operator is compiled (and kept) instead of evaluated with numpy."""
@@ -86,8 +85,9 @@ def run_operator(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int
 
 def infer(
     op: str, attrs: dict[str, object], operands: Sequence[Tensor | None], outputs: int, name: str
-) -> Types | None:
-    """Element types and shapes of an operator's results; None when they depend on numbers not among ``operands``."""
+) -> list[Tensor] | None:
+    """An operator's results without numbers, or with those that follow from shapes and constants alone; None when even
+    shapes depend on numbers not among ``operands``."""
     node = make_node(op, attrs, operands, outputs, name)
     found = operator(node)
     if isinstance(found, EagerOperator):
@@ -95,10 +95,9 @@ def infer(
     b = Builder()
     b.where = f"{op} '{name}'" if name else op
     try:
-        results = found.lower(b, node, operands)
+        return list(found.lower(b, node, operands))
     except NeedValue:
         return None
-    return [(t.dtype, t.shape) for t in results]
 
 
 _cache: OrderedDict[object, tuple[Executor, list[Value], list[Value]]] = OrderedDict()

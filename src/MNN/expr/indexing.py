@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from MNN.expr.var import Var
 
 
+_COMPARISONS = {"GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "EQUAL", "NOTEQUAL"}
+
+
 class VarIndexError(MNNError, IndexError):
     """An index outside of a Var, or of a kind that Vars do not take."""
 
@@ -27,7 +30,12 @@ def get(x: Var, key: object) -> Any:
     if all(p is None or p is Ellipsis or isinstance(p, (int, np.integer, slice)) for p in parts):
         return _by_operator(x, parts)
     if len(parts) == 1 and not _is_mask(parts[0]):
-        return build.apply("GatherV2", x, build.cast(build.to_var(parts[0]), DType.I32), build.ints(0))
+        index = build.to_var(parts[0])
+        if index._kind.is_float:
+            raise VarIndexError(f"{parts[0]!r} is no index")
+        if _is_truth(index) and index.shape == x.shape:
+            return build.apply("GatherND", x, build.apply("Where", index), layout=x.data_format)
+        return build.apply("GatherV2", x, build.cast(index, DType.I32), build.number(0, DType.I32))
     raise VarIndexError("lists and masks index only constants (and whole rows): read() it, or use gather and where")
 
 
@@ -38,6 +46,12 @@ def result(x: Var) -> Any:
 
 def _is_mask(part: object) -> bool:
     return isinstance(part, (list, tuple, np.ndarray)) and np.asarray(part).dtype == np.bool_
+
+
+def _is_truth(x: Var) -> bool:
+    """Whether an expression is a comparison's."""
+    operand = x._expr.inputs[0] if x._expr.op == "Cast" else None
+    return operand is not None and operand[0].op == "BinaryOp" and str(operand[0].attrs.get("opType")) in _COMPARISONS
 
 
 def _plain(part: object) -> Any:

@@ -71,7 +71,7 @@ def _pool(x: object, kernel: Any, stride: Any, mode: Any, pads: Any, kind: str) 
         raise ShapeError(f"pads {pads} need padding_mode CAFFE, found {mode}")
     out = apply(
         "Pooling", _image(x), kernelX=kx, kernelY=ky, strideX=sx, strideY=sy, padX=px, padY=py, type=kind,
-        padType=mode.name, ceilModel=True, countType="DEFAULT",
+        padType=mode.name, ceilModel=mode is Padding_Mode.CAFFE, countType="DEFAULT",
     )  # fmt: skip
     return _like(out, x)
 

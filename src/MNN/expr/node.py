@@ -24,6 +24,10 @@ _COMPILE_AFTER = 2e8
 Type = tuple[DType, tuple[int, ...]]
 
 
+class UnwrittenError(MNNError):
+    """Something needs the numbers of a placeholder that has none yet."""
+
+
 class Expr:
     """One operator of the graph, or a leaf (Const, Input, Trainable).
 
@@ -31,8 +35,8 @@ class Expr:
     """
 
     __slots__ = (
-        "__weakref__", "_executor", "_results", "_results_at", "_spent", "_types", "_types_at", "_values_matter",
-        "array", "attrs", "inputs", "leaf_type", "name", "op", "outputs", "sources", "version",
+        "__weakref__", "_executor", "_known", "_results", "_results_at", "_spent", "_types", "_types_at",
+        "_values_matter", "array", "attrs", "inputs", "leaf_type", "name", "op", "outputs", "sources", "version",
     )  # fmt: skip
 
     def __init__(self, op: str, inputs: Sequence[Ref | None] = (), attrs: dict[str, object] | None = None) -> None:
@@ -49,6 +53,8 @@ class Expr:
         self._results: list[np.ndarray] | None = None
         self._results_at: tuple[object, ...] = ()
         self._values_matter = False
+        self._known: list[np.ndarray | None] = []
+        """Results that follow from shapes and constants alone, as far as they do."""
         self._spent = 0.0
         self._executor: tuple[Executor, list[tuple[Expr, int]], list[Value], list[Value]] | None = None
         if op not in LEAVES:
@@ -117,12 +123,16 @@ class Expr:
                 continue
             expr, index = ref
             kind, shape = expr.types()[index]
-            operands.append(Tensor(kind, shape, const=expr.results()[index] if not expr.sources else None))
+            known = expr._known[index] if expr._known else None
+            operands.append(Tensor(kind, shape, const=known if expr.sources else expr.results()[index]))
         found = compute.infer(self.op, self.attrs, operands, self.outputs, self.name)
         self._values_matter = found is None
+        self._known = []
         if found is None:
-            found = [(DType.of(a), a.shape) for a in self.results()]
-        self._types = [(storable(kind), shape) for kind, shape in found]
+            self._types = [(DType.of(a), a.shape) for a in self.results()]
+        else:
+            self._types = [(storable(t.dtype), t.shape) for t in found]
+            self._known = [t.const for t in found]
         self._types_at = self._stamp(self._values_matter)
 
     # -- numbers ----------------------------------------------------------------------------------------------------
@@ -146,11 +156,17 @@ class Expr:
 
     def _leaf_array(self) -> np.ndarray:
         if self.array is None:
-            raise MNNError(f"placeholder '{self.name}' holds no numbers yet: write() to it first")
+            raise UnwrittenError(f"placeholder '{self.name}' holds no numbers yet: write() to it first")
         return self.array
 
     def _evaluated(self) -> bool:
-        return self._results is not None and self._results_at == self._stamp(True)
+        if self._results is not None and self._results_at == self._stamp(True):
+            return True
+        known = [a for a in self._known if a is not None]
+        if not known or len(known) < len(self._known) or not self._typed():
+            return False
+        self._keep(known)
+        return True
 
     def _work(self) -> float:
         shapes = [None if r is None else r[0].types()[r[1]][1] for r in self.inputs]

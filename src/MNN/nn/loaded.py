@@ -13,7 +13,7 @@ from MNN.expr.shaping import convert
 from MNN.expr.types import NCHW, NHWC, data_format, storable
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
-from MNN.model import Source, formats, open_graph, part, relax
+from MNN.model import Source, formats, open_graph, relax
 from MNN.nn.module import Module
 from MNN.nn.runtime_config import RuntimeManager, check_backend, precision_name
 from MNN.runtime.config import Config
@@ -44,7 +44,7 @@ def load_module_from_file(
         check_backend(kwargs.get("backend", "CPU"))
         precision = precision_name(kwargs.get("precision_mode", "normal"))
         config = Config(threads=max(int(kwargs.get("thread_num", 1)), 1), precision=precision)
-    graph = part(open_graph(file_name), list(input_names or ()), list(output_names or ()))
+    graph = open_graph(file_name, list(input_names or ()), list(output_names or ()))
     return LoadedModule(Session(graph, config))
 
 

@@ -1,0 +1,136 @@
+"""Model files as expressions, and expressions as model files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from MNN.errors import MNNError, UnsupportedError
+from MNN.expr.node import Expr, Ref
+from MNN.expr.types import NCHW, data_format, storable
+from MNN.expr.var import Var
+from MNN.frontends import load_graph
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Node, Value
+
+
+def load_as_dict(file_name: str | os.PathLike[str] | bytes) -> dict[str, Var]:
+    """Every tensor of a model by name: inputs as placeholders (open sizes are 1), weights as constants, the rest as
+    expressions of those. Raises :class:`MNNError` for models with control flow, whose branches are no expressions."""
+    graph = load_graph(file_name)
+    layouts = graph.meta.get("formats")
+    named = layouts if isinstance(layouts, dict) else {}
+    made: dict[Value, Var] = {}
+    for value in graph.inputs:
+        if not value.is_const:
+            dims = tuple(d if isinstance(d, int) else 1 for d in value.shape or ())
+            expr = Expr.leaf("Input", storable(value.dtype or DType.F32), dims, None)
+            made[value] = _named(Var(expr, 0, data_format[named.get(value.name, "NCHW")]), value.name)
+    for node in graph.nodes:
+        if any(node.subgraphs()):
+            raise UnsupportedError(f"{node.op} '{node.name}' has branches; load the model with MNN.nn instead")
+        operands = [
+            None if v is None else made.setdefault(v, _constant(v)) if v.is_const else made[v] for v in node.inputs
+        ]
+        expr = Expr(node.op, [None if v is None else (v._expr, v._index) for v in operands], dict(node.attrs))
+        expr.outputs = len(node.outputs)
+        for i, value in enumerate(node.outputs):
+            made[value] = Var(expr, i, NCHW)
+        expr.name = node.outputs[0].name
+    return {value.name: var for value, var in made.items()}
+
+
+def load_as_list(file_name: str | os.PathLike[str] | bytes) -> list[Var]:
+    """Every tensor of a model, in the order of computation."""
+    return list(load_as_dict(file_name).values())
+
+
+def get_inputs_and_outputs(variables: dict[str, Var]) -> tuple[dict[str, Var], dict[str, Var]]:
+    """Of named tensors, the placeholders, and those that no other one uses."""
+    used = {(id(r[0]), r[1]) for v in variables.values() for r in v._expr.inputs if r is not None}
+    inputs = {n: v for n, v in variables.items() if v.op_type == "Input"}
+    outputs = {
+        n: v
+        for n, v in variables.items()
+        if v.op_type not in ("Input", "Const", "Trainable") and (id(v._expr), v._index) not in used
+    }
+    return inputs, outputs
+
+
+def _named(var: Var, name: str) -> Var:
+    var.name = name
+    return var
+
+
+def _constant(value: Value) -> Var:
+    array = value.array()
+    kind = storable(DType.of(array))
+    return _named(Var(Expr.leaf("Const", kind, array.shape, array.astype(kind.numpy, copy=False)), 0, NCHW), value.name)
+
+
+def save(variables: Sequence[Var] | Var, file_name: str | os.PathLike[str]) -> None:
+    """Writes the expressions of Vars as a .mnn file, whole or not at all: placeholders become its inputs, the Vars its
+    outputs. Constants alone are saved as their numbers. Raises :class:`MNNError` for what has no form in a file."""
+    from MNN.frontends.mnn.write import write_mnn
+
+    wanted = [variables] if isinstance(variables, Var) else list(variables)
+    if not wanted or not all(isinstance(v, Var) for v in wanted):
+        raise MNNError("save() takes Vars to be the outputs of the model")
+    write_mnn(graph_of(wanted), file_name)
+
+
+def graph_of(wanted: Sequence[Var]) -> Graph:
+    """The graph of operators that computes Vars."""
+    exprs = _in_order(v._expr for v in wanted)
+    taken: set[str] = set()
+    values: dict[tuple[int, int], Value] = {}
+    graph = Graph("expression", meta={"source": "MNN"})
+    for expr in exprs:
+        types = expr.types()
+        for i, (kind, shape) in enumerate(types):
+            name = _unique(taken, expr.name if i == 0 else f"{expr.name}:{i}" if expr.name else "", expr.op)
+            constant = expr.op in ("Const", "Trainable")
+            values[id(expr), i] = Value(name, kind, shape, expr.results()[0] if constant else None)
+        made = [values[id(expr), i] for i in range(len(types))]
+        if expr.op == "Input":
+            graph.inputs += made
+        elif not expr.is_leaf:
+            inputs = [None if r is None else values[id(r[0]), r[1]] for r in expr.inputs]
+            graph.nodes.append(Node(expr.op, made[0].name, list(inputs), made, dict(expr.attrs)))
+    for var in wanted:
+        value = values[id(var._expr), var._index]
+        if value.is_const or value in graph.inputs or value in graph.outputs:
+            copy = Value(_unique(taken, value.name, "output"), value.dtype, value.shape)
+            graph.nodes.append(Node("Identity", copy.name, [value], [copy]))
+            value = copy
+        graph.outputs.append(value)
+    return graph
+
+
+def _in_order(roots: Iterable[Expr]) -> list[Expr]:
+    """All expressions that the roots depend on, each after its operands."""
+    order: list[Expr] = []
+    seen: set[int] = set()
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        expr, ready = stack.pop()
+        if ready:
+            order.append(expr)
+        elif id(expr) not in seen:
+            seen.add(id(expr))
+            stack.append((expr, True))
+            refs: list[Ref] = [r for r in expr.inputs if r is not None]
+            stack += [(r[0], False) for r in reversed(refs)]
+    return order
+
+
+def _unique(taken: set[str], name: str, stem: str) -> str:
+    found, count = name or stem, 1
+    while found in taken:
+        count += 1
+        found = f"{name or stem}_{count}"
+    taken.add(found)
+    return found
+
+
+__all__ = ["get_inputs_and_outputs", "graph_of", "load_as_dict", "load_as_list", "save"]
