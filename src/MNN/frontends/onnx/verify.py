@@ -149,6 +149,8 @@ def sort_nodes(graph: GraphProto, outer: frozenset[str], given: set[str], made: 
 @lru_cache(maxsize=4096)
 def schema_of(op: str, domain: str, opset: int) -> onnx.defs.OpSchema | None:
     """The ONNX schema of an operator at an opset; None for operators onnx does not define."""
+    if not 0 < opset < 1 << 31:
+        return None
     try:
         return onnx.defs.get_schema(op, opset, domain)
     except onnx.defs.SchemaError:
