@@ -146,7 +146,11 @@ def _load_json(source: Source) -> Graph:
         check_net(net)
         return graph_of(net)
     with open_regular(Path(source)) as file:
-        net = from_json(file.read())
+        text = file.read()
+    try:
+        net = from_json(text)
+    except FormatError as error:
+        raise FormatError(f"{os.fspath(source)}: {error}") from error
     check_net(net, os.fspath(source))
     return graph_of(net, ExternalSource(source))
 

@@ -33,6 +33,8 @@ def open_regular(path: Path, extra_flags: int = 0) -> BinaryIO:
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write that takes ``path``'s place when the block ends well, and vanishes when it does not."""
     target = Path(path)
+    if target.is_dir():
+        raise MNNError(f"cannot write {target}: a folder of that name is there")
     temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:

@@ -1,0 +1,63 @@
+"""``mnnconvert``, the official spelling."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from MNN.cli.mnnconvert import app
+from tests.cli.conftest import run_command
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def official(*arguments: object):
+    return run_command(*arguments, application=app)
+
+
+def test_as_in_the_official_documentation(digits, mnn):
+    result = official("-f", "ONNX", "--modelFile", digits, "--MNNModel", "a.mnn", "--bizCode", "biz")
+    assert result.code == 0, result
+    assert mnn("convert", "--bizCode", "biz", digits, "b.mnn").code == 0
+    assert Path("a.mnn").read_bytes() == Path("b.mnn").read_bytes()
+
+
+def test_options(digits):
+    arguments = ["-f", "onnx", "--modelFile", digits, "--MNNModel", "a.mnn", "--fp16", "--saveExternalData"]
+    assert official(*arguments, "--optimizeLevel", "0", "--batch", "2", "--keepInputFormat=0").code == 0
+    assert sorted(os.listdir()) == ["a.mnn", "a.mnn.weight"]
+
+
+def test_json_goes_there_and_back_exactly(converted):
+    assert official("-f", "MNN", "--modelFile", converted, "--JsonFile", "a.json").code == 0
+    assert official("-f", "JSON", "--modelFile", "a.json", "--MNNModel", "b.mnn").code == 0
+    assert Path("b.mnn").read_bytes() == converted.read_bytes()
+
+
+def test_the_named_kind_is_what_is_read(converted):
+    result = official("-f", "ONNX", "--modelFile", converted, "--MNNModel", "b.mnn")
+    assert result.code == 2
+    assert "ONNX" in result.err
+    assert not os.listdir()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["-f", "CAFFE", "--modelFile", "a", "--MNNModel", "b"], "known are ONNX, MNN, JSON"),
+        (["-f", "ONNX", "--modelFile", "a", "--MNNModel", "b"], "no such file: a"),
+        (["-f", "ONNX", "--modelFile", "a"], "--MNNModel"),
+        (["-f", "ONNX", "--modelFile", "a", "--JsonFile", "b"], "-f MNN"),
+        (["-f", "ONNX", "--MNNModel", "b"], "--modelFile"),
+    ],
+)
+def test_mistakes(arguments, text):
+    result = official(*arguments)
+    assert result.code == 2
+    assert text in result.err
+    assert not os.listdir()
