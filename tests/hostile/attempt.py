@@ -39,7 +39,7 @@ def feeds_of(graph: Graph) -> dict[str, np.ndarray] | None:
             continue
         dims = (SIZE, SIZE) if value.shape is None else value.shape
         shape = [d if isinstance(d, int) else SIZE for d in dims]
-        if math.prod(shape) > MOST_INPUT or len(shape) > 32:
+        if math.prod(shape) > MOST_INPUT or max(shape, default=0) > MOST_INPUT or len(shape) > 32:
             return None
         dtype = value.dtype or DType.F32
         numbers = rng.integers(0, 9, shape)

@@ -2,7 +2,8 @@
 
     python -m tests.hostile.child FILE FORM KERNELS_EVERY CASE [CASE ...]
 
-A case is ``kind:number`` or ``kind:first-last/step`` of :mod:`tests.hostile.mutate`. Before each case its name is
+FILE may be ``operators``: then the cases ``case:number`` are those of :mod:`tests.hostile.operators`. Else a case is
+``kind:number`` or ``kind:first-last/step`` of :mod:`tests.hostile.mutate`. Before each case its name is
 written, after it how it ended and the seconds it took, so that whoever watches knows what the process died of. A line
 that begins with ``BAD`` tells of an exception that is no MNNError, or of a case out of bounds.
 """
@@ -24,6 +25,7 @@ from MNN.frontends.mnn import load as load_mnn
 from MNN.frontends.onnx.load import load as load_onnx
 from tests.hostile.attempt import attempt
 from tests.hostile.mutate import Mutations, quiet_ranges
+from tests.hostile.operators import files
 
 SECONDS = 10
 MEMORY = 1 << 30
@@ -40,10 +42,13 @@ def _alarm(number: int, frame: FrameType | None) -> None:
 
 def main(path: str, form: str, every: int, cases: list[str]) -> None:
     """Runs the cases; exits with 0 also when some were bad."""
-    data = Path(path).read_bytes()
-    graph = (load_onnx if form == "onnx" else load_mnn)(data)
-    constants = [v.array().tobytes() for v in graph.values() if v.is_const and v.array().dtype != object]
-    mutations = Mutations(data, form, quiet_ranges(data, constants), seed=len(data))
+    if path == "operators":
+        data = files()[0][1]
+    else:
+        data = Path(path).read_bytes()
+        graph = (load_onnx if form == "onnx" else load_mnn)(data)
+        constants = [v.array().tobytes() for v in graph.values() if v.is_const and v.array().dtype != object]
+        mutations = Mutations(data, form, quiet_ranges(data, constants), seed=len(data))
     for kernels in (False, True):
         ended = attempt(data, form, kernels)
         _say(f"whole: {ended}" if ended == "ran" else f"BAD whole: the undamaged file was {ended}")
@@ -52,9 +57,11 @@ def main(path: str, form: str, every: int, cases: list[str]) -> None:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     for kind, number in _numbered(cases):
-        _say(f"begin {kind}:{number}")
+        _say(f"begin {kind}:{number}" + (f" {files()[number][0]}" if kind == "case" else ""))
         start = time.perf_counter()
-        if kind == "cut":
+        if kind == "case":
+            damaged = files()[number][1]
+        elif kind == "cut":
             damaged = mutations.cut(number, CUTS)
         else:
             damaged = mutations.mutate(number) if kind == "mutate" else mutations.edit(number)

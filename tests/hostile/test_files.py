@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.hostile.attempt import attempt
 from tests.hostile.child import CUTS, SECONDS
 from tests.hostile.models import FORMATS, MODELS, model
+from tests.hostile.operators import files
 from tests.hostile.watch import watch
 
 MUTATIONS = 3000
@@ -39,3 +41,26 @@ def test_damaged_files_are_refused_or_right(name: str, form: str, tmp_path: Path
     assert outcome.ended["refused"] > 300
     assert outcome.ended["ran"] > 100
     assert outcome.ended["refused when planned"] > 10
+
+
+@pytest.mark.slow
+def test_operators_with_senseless_numbers_are_refused_or_right() -> None:
+    """Each case with compiled kernels where those are asked for by its number: the seeds alternate."""
+    count = len(files())
+    commands = [
+        ["tests.hostile.child", "operators", "onnx", "3", f"case:{i}-{count - 1}/{PROCESSES}"] for i in range(2)
+    ]
+    outcome = watch(commands)
+    assert not outcome.bad, f"{len(outcome.bad)} bad cases:\n" + "\n".join(outcome.bad[:20])
+    assert outcome.cases == count > 3000
+    assert outcome.ended["ran"] > 500
+    assert outcome.ended["refused when planned"] > 500
+
+
+@pytest.mark.parametrize("kernels", [False, True], ids=["meaning", "kernels"])
+def test_operators_that_are_attacked_run_as_they_should_be(kernels: bool) -> None:
+    """The lies are near the truth: what they are derived from does run."""
+    whole = [(name, data) for name, data in files() if ":0 " in name]
+    found = {name: attempt(data, "onnx", kernels) for name, data in whole}
+    # a sequence is no output
+    assert {n: e for n, e in found.items() if e != "ran" and not n.startswith("SplitToSequence")} == {}

@@ -114,8 +114,8 @@ class Builder:
         self._steps += 1
         for dtype, shape in types:
             count = elements(shape)
-            if len(shape) > MAX_RANK or count > MAX_ELEMENTS:
-                raise ShapeError(f"{self.where}: {str(list(shape))[:200]} is too large for a tensor")
+            if len(shape) > MAX_RANK or count > MAX_ELEMENTS or any(d < 0 for d in shape):
+                raise ShapeError(f"{self.where}: {str(list(shape))[:200]} is no shape of a tensor")
             if count * dtype.size > self.room:
                 size, room = count * dtype.size / 2**20, self.room / 2**20
                 raise ShapeError(
@@ -212,6 +212,8 @@ class Builder:
     def unsqueeze(self, x: Tensor, axes: Sequence[int]) -> Tensor:
         rank = x.rank + len(axes)
         new = {normalize_axis(a, rank, self.where) for a in axes}
+        if len(new) != len(axes):
+            raise ShapeError(f"{self.where}: axes {list(axes)} name one of {rank} twice")
         dims = iter(x.shape)
         return self.reshape(x, [1 if i in new else next(dims) for i in range(rank)])
 

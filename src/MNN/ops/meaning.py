@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from MNN.errors import RunError
+from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ops import meaning_scalar
@@ -21,9 +21,10 @@ def evaluate(prim: p.Prim, arrays: Arrays, types: Types) -> list[np.ndarray]:
         with np.errstate(all="ignore"):
             results = _MEANING[type(prim)](prim, arrays, types)
         return [np.asarray(r).astype(d.numpy, copy=False) for r, (d, _) in zip(results, types, strict=True)]
-    except MemoryError as error:
+    except MISFITS as error:  # not enough memory, or a host function met numbers it was not made for
         sizes = " and ".join(f"{d.value}{list(s)}" for d, s in types)
-        raise RunError(f"{prim.origin}: not enough memory for its result {sizes}; use smaller inputs") from error
+        what = f"{type(error).__name__}: {error}"
+        raise RunError(f"{prim.origin}: its result {sizes} cannot be computed ({what}); check its inputs") from error
 
 
 def _reshape(prim: p.Prim, x: Arrays, types: Types) -> Arrays:

@@ -17,12 +17,13 @@ from MNN.compiler.compile import compile_stage
 from MNN.compiler.emitter import ConstantPool
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
 from MNN.compiler.program import Program
-from MNN.errors import RunError
+from MNN.errors import RunError, UnsupportedError
 from MNN.ir.graph import Graph, Value, captured
 from MNN.ir.prims import Tensor
 from MNN.kernels.cache import Cache
 from MNN.kernels.library import Library
 from MNN.ops.base import evaluate_node
+from MNN.ops.sequence import ListTensor
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.limits import Clock, check_memory
@@ -222,6 +223,12 @@ class Executor:
             self.graph, start, {**tensors, **constants}, numbers, known, self.config.memory, self._pool.folds
         )
         wanted = [stage.env[v] for v in fetch if v in stage.env]
+        if any(isinstance(t, ListTensor) for t in wanted):
+            names = ", ".join(v.name for v in fetch if isinstance(stage.env.get(v), ListTensor))
+            raise UnsupportedError(
+                f"{names}: a sequence of tensors cannot be fetched; take its elements (SequenceAt) or join them "
+                "(ConcatFromSequence) in the model"
+            )
         if stage.blocked is not None:
             wanted += [t for t in stage.blocked.tensors if t is not None]
             wanted += [stage.env[v] for v in live_after(self.graph, stage)]
