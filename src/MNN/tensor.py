@@ -147,7 +147,8 @@ class Tensor:
         return repr(self._array)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self._array, dtype=dtype, copy=copy is not False)  # type: ignore[call-overload,no-any-return]
+        found: np.ndarray = self._array if dtype is None else self._array.astype(dtype)  # type: ignore[call-overload]
+        return found.copy() if copy else found
 
     def _resize(self, shape: tuple[int, ...]) -> None:
         if shape != self._array.shape:
@@ -164,7 +165,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 def _dimension_type(value: object) -> int:
     if value not in (0, 1, 2) or isinstance(value, bool):
         raise MNNError(f"{value!r} is no dimension type; use one of MNN.Tensor_DimensionType_*")
-    return int(value)  # type: ignore[call-overload,no-any-return]
+    return int(value)
 
 
 def _numbers(data: object, kind: DType, shape: tuple[int, ...]) -> np.ndarray:
@@ -183,4 +184,5 @@ def _reordered(array: np.ndarray, source: int, target: int) -> np.ndarray:
     last = Tensor_DimensionType_Tensorflow
     if (source == last) == (target == last):
         return array
-    return array.transpose(channels_first(array.ndim) if source == last else channels_last(array.ndim))
+    order = channels_first(array.ndim) if source == last else channels_last(array.ndim)
+    return np.transpose(array, order)

@@ -126,7 +126,7 @@ def _by_operator(x: Var, parts: tuple[Any, ...]) -> Var:
 def assigned(array: np.ndarray, key: object, value: object) -> np.ndarray:
     """A copy of an array with ``copy[key] = value`` done."""
     parts = key if isinstance(key, tuple) else (key,)
-    copy = array.copy()
+    copy: np.ndarray = array.copy()
     try:
         copy[_numpy_key(array, parts)] = np.asarray(value)
     except (IndexError, TypeError, ValueError) as error:

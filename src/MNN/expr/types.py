@@ -25,28 +25,87 @@ class data_format(_Named):  # noqa: N801 - PyMNN's name
     NC4HW4 = 2
 
 
-dtype = _Named(  # type: ignore[call-overload]
-    "dtype",
-    {
-        "float": DType.F32,
-        "double": DType.F64,
-        "int": DType.I32,
-        "int64": DType.I64,
-        "uint8": DType.U8,
-        "int8": DType.I8,
-    },
-)
-Backend = _Named("Backend", "CPU METAL CUDA OPENCL OPENGL VULKAN TRT HIAI")  # type: ignore[call-overload]
-PrecisionMode = _Named("PrecisionMode", "Normal High Low Low_BF16")  # type: ignore[call-overload]
-MemoryMode = _Named("MemoryMode", "Normal High Low")  # type: ignore[call-overload]
-PowerMode = _Named("PowerMode", "Normal High Low")  # type: ignore[call-overload]
-Padding_Mode = _Named("Padding_Mode", "CAFFE VALID SAME")  # type: ignore[call-overload]
-PadValue_Mode = _Named("PadValue_Mode", "CONSTANT REFLECT SYMMETRIC")  # type: ignore[call-overload]
-Pooling_Mode = _Named("Pooling_Mode", "MAXPOOL AVEPOOL")  # type: ignore[call-overload]
-Interp_Method = _Named("Interp_Method", "NEAREST BILINEAR")  # type: ignore[call-overload]
+class dtype(_Named):  # noqa: N801 - PyMNN's name
+    """Element types that a Var can have."""
+
+    float = DType.F32
+    double = DType.F64
+    int = DType.I32
+    int64 = DType.I64
+    uint8 = DType.U8
+    int8 = DType.I8
+
+
+class Backend(_Named):
+    """Where a model runs; this engine has the CPU."""
+
+    CPU = 0
+    METAL = 1
+    CUDA = 2
+    OPENCL = 3
+    OPENGL = 6
+    VULKAN = 7
+    TRT = 9
+    HIAI = 10
+
+
+class PrecisionMode(_Named):
+    """How exactly to compute; see the settings of a session."""
+
+    Normal = 0
+    High = 1
+    Low = 2
+    Low_BF16 = 3
+
+
+class MemoryMode(_Named):
+    """How much memory may be used; taken for PyMNN's sake."""
+
+    Normal = 0
+    High = 1
+    Low = 2
+
+
+class PowerMode(_Named):
+    """Which cores to use; taken for PyMNN's sake."""
+
+    Normal = 0
+    High = 1
+    Low = 2
+
+
+class Padding_Mode(_Named):  # noqa: N801 - PyMNN's name
+    """Explicit padding (CAFFE), none (VALID), or as much as keeps the size (SAME)."""
+
+    CAFFE = 0
+    VALID = 1
+    SAME = 2
+
+
+class PadValue_Mode(_Named):  # noqa: N801 - PyMNN's name
+    """What a border holds: zeros, the mirrored tensor, the mirrored tensor with its edge."""
+
+    CONSTANT = 0
+    REFLECT = 1
+    SYMMETRIC = 2
+
+
+class Pooling_Mode(_Named):  # noqa: N801 - PyMNN's name
+    """Maximum or mean."""
+
+    MAXPOOL = 0
+    AVEPOOL = 1
+
+
+class Interp_Method(_Named):  # noqa: N801 - PyMNN's name
+    """Interpolation between pixels."""
+
+    NEAREST = 0
+    BILINEAR = 1
+
 
 NCHW, NHWC, NC4HW4 = data_format
-_BY_DTYPE = {member.value: member for member in dtype}
+_BY_DTYPE: dict[DType, dtype] = {member.value: member for member in dtype}
 _STORED = {
     DType.BOOL: DType.I32,
     DType.I16: DType.I32,
@@ -74,7 +133,7 @@ def storable(kind: DType) -> DType:
 def dtype_of(value: object) -> DType:
     """The element type that a user names: a ``dtype``, a numpy dtype, ``float`` or ``int``."""
     if isinstance(value, dtype):
-        return value.value  # type: ignore[no-any-return]
+        return value.value
     if isinstance(value, DType):
         return storable(value)
     if value is float:

@@ -11,6 +11,7 @@ from MNN.errors import MNNError, ShapeError
 from MNN.expr import compute, indexing, methods
 from MNN.expr.node import Expr
 from MNN.expr.types import data_format, dtype, dtype_of, format_of, public
+from MNN.expr.types import data_format as _layout
 from MNN.ir.dtype import DType
 
 
@@ -101,9 +102,12 @@ class Var(methods.Methods):
     def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
         array = self._array()
         wanted = array.dtype if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
-        if copy is False and wanted != array.dtype:
+        if wanted == array.dtype:
+            return array if copy is False else array.copy()
+        if copy is False:
             raise ValueError("another element type needs a copy")
-        return array.astype(wanted, copy=copy is not False)
+        found: np.ndarray = array.astype(wanted)
+        return found
 
     def write(self, value: object) -> None:
         """New numbers for a placeholder, trainable or constant of its shape, in row-major order.
@@ -181,11 +185,11 @@ class Var(methods.Methods):
 
     # -- layout -------------------------------------------------------------------------------------------------------
 
-    def set_order(self, layout: data_format) -> None:
+    def set_order(self, layout: _layout) -> None:
         """Says that the sizes are listed in another order; nothing moves."""
         self._layout, self._picture = format_of(layout), None
 
-    def reorder(self, layout: data_format) -> None:
+    def reorder(self, layout: _layout) -> None:
         """Converts to another layout in place."""
         new = methods.shaping.convert(self, layout)
         self._expr, self._index, self._layout, self._picture = new._expr, new._index, new._layout, new._picture

@@ -10,7 +10,7 @@ import numpy as _np
 
 from MNN.errors import ShapeError
 from MNN.expr import build, compute, create, reducing, shaping
-from MNN.expr.types import dtype, dtype_of
+from MNN.expr.types import PadValue_Mode, dtype, dtype_of
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 
@@ -108,7 +108,7 @@ def arange(*args: Any, **kargs: Any) -> Var:
 def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, retstep: bool = False,
              dtype: object = None, axis: int = 0) -> Any:  # fmt: skip
     """Evenly spaced numbers; with ``retstep`` also their distance."""
-    values, step = _np.linspace(start, stop, num, endpoint, True, axis=axis)
+    values, step = _np.linspace(start, stop, num, endpoint=endpoint, retstep=True, axis=axis)
     v = build.leaf(values.astype((DType.F32 if dtype is None else dtype_of(dtype)).numpy))
     return (v, float(step)) if retstep else v
 
@@ -269,7 +269,7 @@ def broadcast_to(array: Any, shape: Any) -> Var:
 def pad(array: Any, pad_width: Any, mode: str = "constant") -> Var:
     """A border of zeros (``constant``), mirrored (``reflect``) or mirrored with the edge (``symmetric``)."""
     v = build.to_var(array)
-    modes = {m.name.lower(): m for m in shaping.PadValue_Mode}
+    modes = {m.name.lower(): m for m in PadValue_Mode}
     if mode not in modes:
         raise ShapeError(f"pad(): mode {mode!r} is not one of {', '.join(modes)}")
     widths = _np.broadcast_to(_np.asarray(pad_width), (v.ndim, 2))

@@ -26,7 +26,7 @@ def solve(a: Any, b: Any) -> Var:
 
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """The singular value decomposition: u, s, vh, or s alone."""
-    found = _np.linalg.svd(build.floats(a)._array(), full_matrices, compute_uv, hermitian)
+    found: Any = _np.linalg.svd(build.floats(a)._array(), full_matrices, compute_uv, hermitian)  # type: ignore[call-overload]
     return tuple(build.leaf(_np.asarray(f)) for f in found) if compute_uv else build.leaf(_np.asarray(found))
 
 
