@@ -51,9 +51,9 @@ class Hints:
 
     def infer(self, node: Node) -> list[Hint]:
         """What follows for the node's outputs from its inputs; nodes must be put in order."""
-        from MNN.ops import hints_shapes, hints_windows  # they enter their rules
+        from MNN.ops import hints_control, hints_shapes, hints_windows  # they enter their rules
 
-        del hints_shapes, hints_windows
+        del hints_control, hints_shapes, hints_windows
         if node.op not in RULES:
             return []
         try:
