@@ -55,3 +55,17 @@ def test_any_tensor_can_be_fetched() -> None:
     assert session.run({"x": data}, ["a"])["a"].tolist() == [0.0, 1.0]
     with pytest.raises(ShapeError, match="no tensor named 'q'"):
         session.run({"x": data}, ["q"])
+
+
+def test_strings_pass_through() -> None:
+    from onnx import TensorProto, helper
+
+    from MNN.frontends.onnx import load
+
+    tensor = helper.make_tensor_value_info
+    node = helper.make_node("StringConcat", ["a", "b"], ["c"])
+    sides = [tensor(n, TensorProto.STRING, ["n"]) for n in "ab"]
+    graph = helper.make_graph([node], "g", sides, [tensor("c", TensorProto.STRING, ["n"])])
+    session = Session(load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])))
+    words = np.array(["x", "yz"], dtype=object)
+    assert session.run({"a": words, "b": words})["c"].tolist() == ["xx", "yzyz"]

@@ -18,6 +18,7 @@ from MNN.compiler.emitter import ConstantPool
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
 from MNN.compiler.program import Program
 from MNN.errors import RunError, UnsupportedError
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value, captured
 from MNN.ir.prims import Tensor
 from MNN.kernels.cache import Cache
@@ -238,7 +239,8 @@ class Executor:
         results = [t for t in dict.fromkeys(wanted) if t.const is None and t not in own]
         used = list(tensors.values())
         bound: BoundProgram | MeaningProgram
-        if self.config.reference:
+        tensors_used = [*used, *results, *(t for q in stage.prims for t in (*q.inputs, *q.outputs))]
+        if self.config.reference or any(t.dtype is DType.STR for t in tensors_used):  # strings have no place in memory
             bound = MeaningProgram(stage.prims, used, results, self.config.memory)
         else:
             program = compile_stage(stage.prims, used, results, self.library.target, self.config.threads, self._pool)
