@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 from MNN.passes.patterns import attribute, ints, plain
 
@@ -259,4 +258,3 @@ _RULES: dict[str, Callable[[Symbols, Node], np.ndarray | None]] = {
     "Select": _select,
     "BinaryOp": _binary,
 }
-INTEGERS = (DType.I32, DType.I64)
