@@ -23,7 +23,7 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="needs POSIX processes")
 def shell(*arguments: object, module: str = "MNN.cli.main", **options: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", module, *(str(a) for a in arguments)]
     return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        command, capture_output=True, text=True, timeout=120, env=ENVIRONMENT, check=False, **options
+        command, capture_output=True, text=True, env=ENVIRONMENT, check=False, **{"timeout": 120, **options}
     )
 
 
