@@ -59,9 +59,7 @@ def _prepare(folder: Path, only: str) -> tuple[dict[str, official.Job], dict[str
     for name, case in node_cases().items():
         if only not in name:
             continue
-        feeds = {
-            v.name: _plain(a) for v, a in zip(case.model.graph.input, case.data_sets[0][0], strict=True)
-        }
+        feeds = {v.name: _plain(a) for v, a in zip(case.model.graph.input, case.data_sets[0][0], strict=True)}
         made = _write(case, folder / f"{name}.mnn", feeds)
         if made is not None:
             graph, expected[name] = made

@@ -2,7 +2,7 @@
 
     driver.py convert SOURCE.onnx TARGET.mnn [FLAG ...]
     driver.py many JOBS.json FIRST
-    driver.py run MODEL.mnn FEEDS.npz RESULT.npz INPUT,... OUTPUT,...
+    driver.py run MODEL.mnn FEEDS.npz RESULT.npz INPUT,... OUTPUT,... FORMAT,...
 
 Its engine prints success for empty files and does not raise when a run fails, so this prints ``ok`` only when results
 were written.
@@ -23,20 +23,20 @@ def convert(source: str, target: str, *flags: str) -> None:
     _tools.mnnconvert(["x", "-f", "ONNX", "--modelFile", source, "--MNNModel", target, "--bizCode", "b", *flags])
 
 
-def run(model: str, feeds_path: str, result_path: str, inputs: str, outputs: str) -> None:
+def run(model: str, feeds_path: str, result_path: str, inputs: str, outputs: str, formats: str) -> None:
     import MNN.expr as expr
     import MNN.nn as nn
 
     feeds = np.load(feeds_path)
     names, wanted = inputs.split("\x1f"), outputs.split("\x1f")
     module = nn.load_module_from_file(model, names, wanted)
-    given = [_variable(expr, feeds[f"in{i}"]) for i in range(len(names))]
+    given = [_variable(expr, feeds[f"in{i}"], form) for i, form in enumerate(formats.split("\x1f"))]
     results = module.forward(given)
     if not isinstance(results, (list, tuple)):
         results = [results]
     arrays = {}
     for i, result in enumerate(results):
-        if len(result.shape) > 1:
+        if len(result.shape) > 1 and result.data_format == expr.NC4HW4:
             result = expr.convert(result, expr.NCHW)
         arrays[f"out{i}"] = np.array(result.read())
     if len(arrays) != len(wanted):
@@ -44,13 +44,15 @@ def run(model: str, feeds_path: str, result_path: str, inputs: str, outputs: str
     np.savez(result_path, **arrays)
 
 
-def _variable(expr, array):
+def _variable(expr, array, form):
     if array.dtype.kind in "iub":
         array = array.astype(np.int32)
     elif array.dtype.kind == "f":
         array = array.astype(np.float32)
     array = np.ascontiguousarray(array)
-    return expr.const(array, list(array.shape), expr.NCHW, expr.int if array.dtype.kind == "i" else expr.float)
+    order = expr.NHWC if form == "NHWC" else expr.NCHW
+    variable = expr.const(array, list(array.shape), order, expr.int if array.dtype.kind == "i" else expr.float)
+    return expr.convert(variable, expr.NC4HW4) if form == "NC4HW4" else variable
 
 
 def many(listed: str, start: str) -> None:
@@ -62,7 +64,7 @@ def many(listed: str, start: str) -> None:
         print("AT", i, flush=True)
         try:
             run(*job)
-        except BaseException as error:  # one bad model must not end the list
+        except BaseException as error:  # noqa: BLE001 - one bad model must not end the list
             print(type(error).__name__, str(error)[:200], flush=True)
 
 

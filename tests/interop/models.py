@@ -83,7 +83,7 @@ class Model:
 
 
 def models(architectures: Path | None = None, trained: Path | None = None) -> list[Model]:
-    """All models. Files come from ``MNN_INTEROP_MODELS`` (folders ``arch`` and ``real``) or from the tests' own lists."""
+    """All models. Files come from ``MNN_INTEROP_MODELS`` (folders ``arch`` and ``real``) or the tests' own lists."""
     root = os.environ.get("MNN_INTEROP_MODELS")
     if root:
         architectures, trained = Path(root) / "arch", Path(root) / "real"

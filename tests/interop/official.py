@@ -20,6 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from MNN.schema import read_net
+
 REQUIREMENTS = ("MNN==3.6.1", "numpy>=2")
 DRIVER = Path(__file__).with_name("driver.py")
 SECONDS = 600
@@ -41,11 +43,24 @@ def run(model: str | os.PathLike[str], feeds: Mapping[str, np.ndarray], outputs:
     with tempfile.TemporaryDirectory() as folder:
         given, result = Path(folder) / "feeds.npz", Path(folder) / "result.npz"
         np.savez(given, **{f"in{i}": array for i, array in enumerate(feeds.values())})
-        said = _call("run", str(model), str(given), str(result), "\x1f".join(feeds), "\x1f".join(outputs))
+        said = _call(
+            "run", str(model), str(given), str(result), "\x1f".join(feeds), "\x1f".join(outputs), _formats(model, feeds)
+        )
         if not result.is_file():
             raise OfficialError(f"no result for {model}:\n{said[-2000:]}")
         with np.load(result) as arrays:
             return [arrays[f"out{i}"] for i in range(len(outputs))]
+
+
+def _formats(model: str | os.PathLike[str], feeds: Mapping[str, np.ndarray]) -> str:
+    """The formats in which the model's inputs are given, as the file declares them."""
+    net = read_net(model)
+    declared = {
+        net.tensorName[int(op.outputIndexes[0])]: str(op.main.dformat)
+        for op in net.oplists
+        if op.type == "Input" and op.main is not None
+    }
+    return "\x1f".join(declared.get(name, "NCHW") for name in feeds)
 
 
 @dataclass(frozen=True)
@@ -68,7 +83,14 @@ def run_many(jobs: Mapping[str, Job]) -> dict[str, list[np.ndarray] | str]:
             np.savez(given, **{f"in{k}": array for k, array in enumerate(job.feeds.values())})
             result = Path(folder) / f"{i}.out.npz"
             listed.append(
-                [str(job.model), str(given), str(result), "\x1f".join(job.feeds), "\x1f".join(job.outputs)]
+                [
+                    str(job.model),
+                    str(given),
+                    str(result),
+                    "\x1f".join(job.feeds),
+                    "\x1f".join(job.outputs),
+                    _formats(job.model, job.feeds),
+                ]
             )
         todo, start = Path(folder) / "todo.json", 0
         todo.write_text(json.dumps(listed))

@@ -83,7 +83,7 @@ def _recognised(source: Source) -> Kind:
     return fitting[0]
 
 
-# -- the kinds of this package ------------------------------------------------------------------------------------------
+# -- the kinds of this package -----------------------------------------------------------------------------------------
 
 
 def _looks_like_onnx(head: bytes, size: int) -> bool:

@@ -1,8 +1,8 @@
 """If and While of a .mnn file: subgraphs with aliases by name, to If and Loop nodes.
 
 An If hands its inputs to the tensors of both branches that bear the names listed for them; here branches use outer
-values directly. A While without a condition graph is ONNX's Loop: inputs are the trip count, the condition and N carried
-values, the body gives the condition, N values and K to be stacked.
+values directly. A While without a condition graph is ONNX's Loop: inputs are the trip count, the condition and N
+carried values, the body gives the condition, N values and K to be stacked.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _read_loop(scope: Scope, op: Record, inputs: list[Value | None]) -> None:
     where = f"While '{op.name}'"
     if carried < 0 or stacked < 0 or len(body_inputs) != len(inputs) or len(body_outputs) != 1 + len(outputs):
         raise FormatError(
-            f"{where}: {len(inputs)} inputs and {len(outputs)} outputs do not fit a body with {len(body_inputs)} inputs "
-            f"and {len(body_outputs)} outputs"
+            f"{where}: {len(inputs)} inputs and {len(outputs)} outputs do not fit a body with {len(body_inputs)} "
+            f"inputs and {len(body_outputs)} outputs"
         )
     if any(v is None for v in inputs[2:]):
         raise FormatError(f"{where}: an initial value is missing")

@@ -14,11 +14,13 @@ from MNN.schema.record import Record
 PLAIN, PACKED = "NCHW", "NC4HW4"
 
 #: First input and outputs are packed, other inputs plain.
-_PACKED = frozenset(
+PACKED_OPERATORS = frozenset(
     "Convolution ConvolutionDepthwise Convolution3D Deconvolution DeconvolutionDepthwise ConvInt8 DepthwiseConvInt8 "
     "Pooling Pooling3D Interp Interp3D Resize GridSample ROIPooling ROIAlign PReLU Scale BatchNorm InstanceNorm LRN "
     "Moments Dilation2D SpatialProduct Int8ToFloat FloatToInt8 Crop".split()
 )
+#: All inputs and outputs are packed.
+_ALL_PACKED = frozenset({"PriorBox", "DetectionOutput", "Proposal"})
 #: Give what they are given.
 _ELEMENTWISE = frozenset("ReLU ReLU6 Selu ELU Sigmoid TanH UnaryOp Cast Dropout".split())
 #: All inputs and outputs in one format.
@@ -47,9 +49,11 @@ class Formats:
 
     def _take(self, op: Record) -> None:
         kind, inputs, outputs = str(op.type), indexes(op, "inputIndexes"), indexes(op, "outputIndexes")
-        if kind in _PACKED and inputs:
+        if kind in PACKED_OPERATORS and inputs:
             wanted = [self._in_format(inputs[0], True), *(self._in_format(i, False) for i in inputs[1:])]
             gives = True
+        elif kind in _ALL_PACKED:
+            wanted, gives = [self._in_format(i, True) for i in inputs], True
         elif kind in _SHAPES:
             wanted, gives = inputs, False
         elif kind in _ELEMENTWISE and inputs:

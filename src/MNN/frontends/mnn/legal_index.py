@@ -11,7 +11,7 @@ from MNN.ir.graph import Node, Value
 
 def _gather(node: Node) -> list[Node] | None:
     """Negative indices count from the end; the official engine wants them from the start."""
-    x, index = (node.inputs + [None, None])[:2]
+    x, index = operand(node, 0), operand(node, 1)
     axis_value = node.inputs[2] if len(node.inputs) > 2 else None
     if x is None or index is None or (axis_value is not None and axis_value.data is None):
         return None

@@ -32,7 +32,7 @@ def _batch_norm(node: Node) -> list[Node] | None:
 
 def _layer_norm(node: Node) -> list[Node] | None:
     """Scales and shifts that are computed are applied after it."""
-    operands = [v for v in node.inputs[1:3]]
+    operands = list(node.inputs[1:3])
     axes = node.attrs.get("axis")
     count = max(len(axes), 1) if isinstance(axes, (list, tuple)) else 1
     computed = any(v is not None and v.data is None for v in operands)

@@ -57,7 +57,7 @@ def _log_softmax(node: Node) -> list[Node] | None:
 
 def _remainder(node: Node) -> list[Node] | None:
     """``x - (x / y) * y`` with the division of integers, which truncates."""
-    x, y = (node.inputs + [None, None])[:2]
+    x, y = operand(node, 0), operand(node, 1)
     if x is None or y is None or x.dtype is None or not x.dtype.is_int or x.dtype is not y.dtype:
         return None
     stem = node.outputs[0].name
@@ -115,7 +115,8 @@ def _matmul(node: Node) -> list[Node] | None:
     fits = bias is None or (isinstance(columns, int) and bias.shape == (columns,))
     if plain and fits:
         return None
-    stem, nodes = out.name, []
+    stem = out.name
+    nodes: list[Node] = []
     drop: list[int] = []
     if len(x.shape) == 1:
         x = _unsqueezed(nodes, x, 0, f"{stem}/row")

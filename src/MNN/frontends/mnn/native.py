@@ -60,7 +60,7 @@ def _attributes(node: Node, main: Record | None) -> dict[str, Any] | None:
     """Fills ``main``; returns attributes for the notes, or None when some would be lost."""
     known = operators()[node.op]
     attrs = {k: v for k, v in node.attrs.items() if v is not None}
-    noted = {k: v for k, v in attrs.items() if isinstance(v, str) and v in _OFFICIAL_TYPES}
+    noted: dict[str, Any] = {k: v for k, v in attrs.items() if isinstance(v, str) and v in _OFFICIAL_TYPES}
     attrs.update({k: _OFFICIAL_TYPES[v] for k, v in noted.items()})
     left = attrs if main is None else fill(main, attrs)
     for key, value in left.items():
@@ -123,7 +123,8 @@ def _convolution(node: Node, fp16: bool) -> Written | None:
     if shape is None or any(not isinstance(d, int) for d in shape):
         return None
     sizes = [int(d) for d in shape]
-    common, kind, note = main.common, node.op, dict(attrs=noted) if noted else {}
+    common, kind = main.common, node.op
+    note: dict[str, Any] = {"attrs": noted} if noted else {}
     transposed = kind in DECONVOLUTIONS or kind == "ConvTranspose3D"
     group = max(common.group, 1)
     if kind in ("ConvolutionDepthwise", "DeconvolutionDepthwise"):
@@ -190,7 +191,7 @@ def quantized_table(weight: QuantizedArray) -> Record:
     return encode_quantized(values, np.stack([least, scale], 1).reshape(-1), weight.bits, asymmetric=True)
 
 
-# -- other operators with weights ---------------------------------------------------------------------------------------
+# -- other operators with weights --------------------------------------------------------------------------------------
 
 
 def _vectors(node: Node, fp16: bool) -> Written | None:
@@ -277,7 +278,8 @@ def _pooling(node: Node, fp16: bool) -> Written | None:
     pads = attrs.get("pads")
     known = x is not None and x.shape is not None and len(x.shape) == 4 and not attrs.get("isGlobal")
     if known and attrs.get("ceilModel", True) and isinstance(pads, (list, tuple)) and len(pads) == 4:
-        assert x is not None and x.shape is not None
+        assert x is not None
+        assert x.shape is not None
         for axis, letter in ((0, "Y"), (1, "X")):
             size, kernel, stride = x.shape[2 + axis], attrs.get(f"kernel{letter}"), attrs.get(f"stride{letter}")
             begin, end = int(pads[axis]), int(pads[axis + 2])
@@ -293,8 +295,13 @@ def _grid_sample(node: Node, fp16: bool) -> Written | None:
     return None if node.attrs.get("paddingMode") == "REFLECTION" else _plain(node, fp16)
 
 
+def _roi_align(node: Node, fp16: bool) -> Written | None:
+    """The maximum is taken over other points there."""
+    return None if node.attrs.get("poolType") == "MAXPOOL" else _plain(node, fp16)
+
+
 def _nothing(node: Node, fp16: bool) -> None:
-    """Operators of the official engine that crash it or give another sign."""
+    """Operators that crash the official engine, give another sign, or mean something else in files written here."""
     return None
 
 
@@ -302,10 +309,12 @@ _HANDLERS: dict[str, Callable[[Node, bool], Written | None]] = {
     **dict.fromkeys((*CONVOLUTIONS, *DECONVOLUTIONS, "Convolution3D", "ConvTranspose3D"), _convolution),
     **dict.fromkeys(VECTOR_OPERANDS, _vectors),
     "InnerProduct": _inner_product,
+    "ConvertTensor": _nothing,
     "CumProd": _nothing,
     "Det": _nothing,
     "GridSample": _grid_sample,
     "Pooling": _pooling,
+    "ROIAlign": _roi_align,
     "ScatterElements": _scatter,
     "ScatterNd": _scatter,
     "Where": _where,

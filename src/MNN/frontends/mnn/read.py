@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
-from MNN.frontends.mnn import control, side
+from MNN.frontends.mnn import control, layouts, side
 from MNN.frontends.mnn.attributes import flatten, unpack
 from MNN.frontends.mnn.foreign import after_node
 from MNN.frontends.mnn.operands import skipped_fields, stored
@@ -25,6 +25,7 @@ from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.shape import Dim
 from MNN.ops.base import operators
 from MNN.ops.datatypes import from_data_type
+from MNN.ops.hints import Hints
 from MNN.schema.blobs import MAX_RANK, blob_to_array
 from MNN.schema.external import ExternalSource
 from MNN.schema.reader import read_net
@@ -37,7 +38,7 @@ ABSENT_INPUTS = "mnn-py/absent"
 _MAX_OPERANDS = 1 << 16
 _NESTING = 32
 _SHARED = 64
-"""Subgraphs may be used again by several operators; all graphs together may have this many times the file's operators."""
+"""Operators may share subgraphs; all graphs together may have this many times the operators of the file."""
 
 
 def load(source: str | os.PathLike[str] | bytes) -> Graph:
@@ -140,6 +141,8 @@ class Scope:
         self.ops = ops
         self.graph = Graph(name=name)
         self.values: dict[int, Value] = {}
+        self.packed: set[int] = set()
+        self.hints = Hints()
         self.taken: set[str] = set()
         self.notes = reader.notes.graph(name) if reader.notes else side.GraphNotes()
         reader.left -= len(ops)
@@ -197,6 +200,8 @@ class Scope:
                 continue
             else:
                 self.take(op)
+            if op.type not in ("Const", "TrainableParam") and layouts.packed_outputs(self, op):
+                self.packed.update(outputs)
 
     def input(self, op: Record, fresh: list[int], model: bool) -> None:
         for index in fresh:
@@ -232,9 +237,8 @@ class Scope:
         if not outputs:
             raise FormatError(f"{kind} '{op.name}' has no outputs")
         inputs = [self.use(i) for i in indexes(op, "inputIndexes")]
-        if kind == "ConvertTensor" and self.converts_nothing(op, inputs):
-            assert inputs[0] is not None
-            self.values[outputs[0]] = inputs[0]
+        if kind == "ConvertTensor":
+            self.convert(op, inputs, outputs[0])
             return
         if kind in ("If", "While"):
             control.read(self, op, inputs)
@@ -251,7 +255,12 @@ class Scope:
         if kind in SCATTERS and op.main is not None and not isinstance(attrs.setdefault("opType", "ADD"), str):
             attrs["opType"] = "NONE"
         attrs.update(noted_attributes(note))
-        self.add(side.written_for(kind, note), op.name or "", inputs, outputs, attrs)
+        turned = layouts.reads_channels_last(self, op, inputs)
+        if turned:
+            layouts.unpack_input(self, op, inputs, attrs)
+        node = self.add(side.written_for(kind, note), op.name or "", inputs, outputs, attrs)
+        if turned and kind == "Reshape":
+            layouts.pack_output(self, node, outputs[0])
 
     def operands(self, op: Record, note: Mapping[str, Any]) -> list[Value | None]:
         """The constants in an operator's table as values; notes tell names, types and shapes of those given."""
@@ -269,10 +278,16 @@ class Scope:
             found.append(Value(name, dtype, shape, data))
         return found
 
-    def converts_nothing(self, op: Record, inputs: list[Value | None]) -> bool:
+    def convert(self, op: Record, inputs: list[Value | None], output: int) -> None:
+        """A conversion of formats: nothing, or the channels move."""
         if len(inputs) != 1 or inputs[0] is None or op.main is None or op.main.table_name != "TensorConvertInfo":
             raise FormatError(f"ConvertTensor '{op.name}': expected one input and the formats to convert between")
-        return (op.main.source == "NHWC") == (op.main.dest == "NHWC")
+        source, dest = str(op.main.source), str(op.main.dest)
+        if (source == "NHWC") == (dest == "NHWC"):
+            self.values[output] = inputs[0]
+            return
+        made = self.make(output)
+        self.graph.nodes.append(layouts.conversion(inputs[0], made, op.name or "", source, dest))
 
     def const(self, op: Record, outputs: list[int]) -> None:
         if op.main is None or op.main.table_name != "Blob" or len(outputs) != 1:
@@ -321,6 +336,7 @@ class Scope:
         node = Node(kind, name, inputs, [self.make(i) for i in outputs], attrs)
         self.graph.nodes.append(node)
         if self.reader.foreign:
+            self.hints.annotate(node)
             after_node(self, node, outputs)
         return node
 

@@ -1,8 +1,8 @@
 """What a .mnn file written here says beyond the format: element types, names of symbolic sizes, attributes.
 
-It is the attribute ``mnn-py`` (JSON text) of the ``Extra`` table that ``Net.extraInfo.buffer`` holds, where the official
-engine looks for metadata and finds one more string. Everything that decides what is computed is in the operators
-themselves; without this side table the model still runs, with 32-bit integers.
+It is the attribute ``mnn-py`` (JSON text) of the ``Extra`` table that ``Net.extraInfo.buffer`` holds. The official
+engine looks there for metadata and finds one more string. What decides what is computed is in the operators themselves;
+without this side table the model still runs, with 32-bit integers.
 """
 
 from __future__ import annotations
@@ -33,6 +33,13 @@ class GraphNotes:
     dtypes: dict[str, DType] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def copy(self, old: str, new: str) -> None:
+        """What is noted of a tensor is noted of another too."""
+        tables: tuple[dict[str, Any], ...] = (self.dtypes, self.shapes, self.nodes)
+        for table in tables:
+            if old in table:
+                table[new] = table[old]
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -90,6 +90,7 @@ MAIN: dict[str, str] = {
     "Squeeze": "SqueezeParam",
     "Stft": "StftParam",
     "StridedSlice": "StridedSliceParam",
+    "Threshold": "ELU",
     "TopKV2": "TopKV2",
     "Transpose": "Transpose",
     "UnaryOp": "UnaryOp",

@@ -19,7 +19,7 @@ from MNN.errors import UnsupportedError
 from MNN.frontends.mnn import side
 from MNN.frontends.mnn.attributes import pack
 from MNN.frontends.mnn.constants import blob_of
-from MNN.frontends.mnn.formats import Formats
+from MNN.frontends.mnn.formats import PACKED_OPERATORS, Formats
 from MNN.frontends.mnn.legal import legalized
 from MNN.frontends.mnn.native import native
 from MNN.frontends.mnn.read import ABSENT_INPUTS, ENGINE
@@ -59,7 +59,7 @@ def net_of(graph: Graph, *, fp16: bool = False, biz_code: str = "", keep_input_f
     """The Net record of a graph."""
     writer = _NetWriter(fp16, keep_input_format)
     legal = legalized(graph)
-    ops, names, inputs, outputs = writer.graph(legal, "", legal.inputs, legal.outputs, {})
+    ops, names, _, outputs = writer.graph(legal, "", legal.inputs, legal.outputs, {})
     meta = {k: v for k, v in graph.meta.items() if k not in ("metadata", "version", "bizCode", "uuid") and _plain(v)}
     metadata = graph.meta.get("metadata")
     texts = {str(k): str(v) for k, v in metadata.items()} if isinstance(metadata, dict) else {}
@@ -199,15 +199,11 @@ class _GraphWriter:
             self.pack_inputs(first, formats)
         ops, made = formats.insert(self.ops, wanted)
         for new, old in formats.renamed.items():
-            for notes in (self.notes.dtypes, self.notes.shapes, self.notes.nodes):
-                if old in notes:
-                    notes[new] = notes[old]  # type: ignore[index]
+            self.notes.copy(old, new)
         return ops, self.names, [self.index[v] for v in inputs], made
 
     def pack_inputs(self, inputs: set[int], formats: Formats) -> None:
         """Inputs that only packed operators take come packed themselves."""
-        from MNN.frontends.mnn.formats import _PACKED as PACKED_OPS
-
         for op in self.ops:
             if op.type == "Input" and op.main.dims is not None and len(op.main.dims) == 4:
                 index = int(op.outputIndexes[0])
@@ -215,7 +211,7 @@ class _GraphWriter:
                 if (
                     index in inputs
                     and users
-                    and all(o.type in PACKED_OPS and o.inputIndexes[0] == index for o in users)
+                    and all(o.type in PACKED_OPERATORS and o.inputIndexes[0] == index for o in users)
                 ):
                     op.main.dformat = "NC4HW4"
                     formats.packed.add(index)
