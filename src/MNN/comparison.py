@@ -43,7 +43,7 @@ class Comparison:
 
 
 def compare(
-    reference: Path, model: Path, feeds: Arrays, tolerance: float = 1e-4, use_onnxruntime: bool = True
+    reference: Path, model: Path, feeds: Arrays, tolerance: float = 5e-4, use_onnxruntime: bool = True
 ) -> Comparison:
     """Runs ``model`` with kernels and ``reference`` by onnxruntime (ONNX files, where installed) or its numpy meaning.
 

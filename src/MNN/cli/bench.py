@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
@@ -21,6 +22,7 @@ from MNN.runtime.config import Config
 from MNN.schema.files import replacing
 
 NAME = "bench"
+HEADINGS = ("threads", "min\nms", "median\nms", "load\nms", "first\nms", "arena\nMiB", "peak\nMiB", "GFLOP/s")
 
 
 def command(
@@ -58,10 +60,10 @@ def _check_shapes(models: list[Path], given: dict[str, tuple[int, ...]]) -> None
 
 
 def _table(rows: list[Row], precision: str) -> Table:
-    table = Table(title=f"seeded noise as input; precision {precision}", title_justify="left")
+    table = Table(title=f"seeded noise as input; precision {precision}", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("model", overflow="fold")
-    for heading in ("threads", "min ms", "median ms", "load ms", "first ms", "arena MiB", "peak MiB", "GFLOP/s"):
-        table.add_column(heading, justify="right")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right", overflow="fold")
     for r in rows:
         times, rest = (r.min_ms, r.median_ms, r.load_ms, r.first_ms), (r.arena_mb, r.peak_mb, r.gflops)
         table.add_row(

@@ -29,7 +29,7 @@ def command(
     shapes: Annotated[list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224.")] = None,
     tolerance: Annotated[
         float, typer.Option(min=0, help="Largest error, relative to the tensor's largest value.")
-    ] = 1e-4,
+    ] = 5e-4,
     show: Annotated[int, typer.Option(min=1, help="How many tensors to list.")] = 20,
     mean: Annotated[str, typer.Option(help="Subtracted from pictures, per channel.")] = "0",
     norm: Annotated[str, typer.Option(help="Multiplied with pictures, per channel.")] = "1/255",
