@@ -77,6 +77,7 @@ class Col2Im(Operator):
         taps, cells = int(np.prod(block)), int(np.prod(counts))
         if x.shape[1] % taps or x.shape[2] != cells or min(counts, default=0) < 1:
             raise ShapeError(f"{b.where}: {list(x.shape)} does not hold blocks {block} of an image {image}")
+        b.require(taps * cells, "the table of positions")
         place = np.zeros((1,) * (2 * rank), np.int64)
         for i, (size, k, n) in enumerate(zip(padded, block, counts, strict=True)):
             line = [1] * (2 * rank)

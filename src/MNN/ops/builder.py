@@ -32,6 +32,8 @@ class NeedValue(Exception):  # noqa: N818 - a request to the planner, not an err
 MAX_ELEMENTS = 1 << 40
 """Larger tensors are refused as nonsense before anything is planned for them."""
 MAX_RANK = 32
+MAX_TABLE = 1 << 27
+"""Numbers of the longest table that is made while planning."""
 MAX_STEPS = 1 << 16
 """Primitives after which lowering is given up: recurrent layers and short loops are written out step by step."""
 FOLDED = 1 << 24
@@ -107,6 +109,12 @@ class Builder:
             raise UnsupportedError(
                 f"{self.where}: the model unrolls into more than {MAX_STEPS} steps; shorten its sequences"
             )
+
+    def require(self, count: int, what: str) -> None:
+        """Says that a table of ``count`` numbers is about to be made while planning; raises :class:`ShapeError` when
+        that would take more than the memory limit."""
+        if count > MAX_TABLE or count * 16 > self.room:
+            raise ShapeError(f"{self.where}: {what} would take {count} numbers; is the model damaged?")
 
     def _check(self, types: Sequence[tuple[DType, tuple[int, ...]]]) -> None:
         """Raises before anything is made that nobody can hold."""
@@ -305,9 +313,12 @@ class Builder:
             raise ShapeError(
                 f"{self.where}: input {list(x.shape)} does not fit weights {list(w.shape)} with {groups} group(s)"
             )
+        narrow = (DType.I8, DType.U8)
+        if x.dtype is not w.dtype and not (x.dtype in narrow and w.dtype in narrow):
+            raise ShapeError(f"{self.where}: cannot convolve {x.dtype.value} with weights of {w.dtype.value}")
         x = self.pad(x, (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:]))
-        out = self._window_shape(x, w.shape[2:], strides, dilations)
-        dtype = DType.I32 if x.dtype in (DType.I8, DType.U8) else x.dtype
+        out, strides, dilations = self._window_shape(x, w.shape[2:], strides, dilations)
+        dtype = DType.I32 if x.dtype in narrow else x.dtype
         prim = p.Conv([x, w], strides=tuple(strides), dilations=tuple(dilations), groups=groups)
         return self.emit(prim, (dtype, (x.shape[0], w.shape[0], *out)))[0]
 
@@ -315,13 +326,14 @@ class Builder:
         self, op: str, x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
     ) -> Tensor:
         """Windows of an already padded input reduced with ``op`` (sum or max)."""
-        out = self._window_shape(x, kernel, strides, dilations)
+        out, strides, dilations = self._window_shape(x, kernel, strides, dilations)
         prim = p.Window([x], op=op, kernel=tuple(kernel), strides=tuple(strides), dilations=tuple(dilations))
         return self.emit(prim, (x.dtype, (*x.shape[:2], *out)))[0]
 
     def _window_shape(
         self, x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-    ) -> tuple[int, ...]:
+    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Output sizes, and the strides and dilations that matter: those over one window or one tap become 1."""
         if any(v < 1 for v in (*kernel, *strides, *dilations)):
             raise ShapeError(
                 f"{self.where}: kernel {kernel}, strides {strides}, dilations {dilations} must be positive"
@@ -330,7 +342,8 @@ class Builder:
         out = tuple((n - s) // t + 1 for n, s, t in zip(x.shape[2:], spans, strides, strict=True))
         if any(n < s for n, s in zip(x.shape[2:], spans, strict=True)):
             raise ShapeError(f"{self.where}: window {tuple(spans)} is larger than the padded input {list(x.shape)}")
-        return out
+        steps = tuple(s if n > 1 else 1 for s, n in zip(strides, out, strict=True))
+        return out, steps, tuple(d if k > 1 else 1 for d, k in zip(dilations, kernel, strict=True))
 
     def gather(
         self, data: Tensor, indices: Sequence[Tensor], indexed: Sequence[int], walk: Sequence[int], shape: Sequence[int]

@@ -19,9 +19,6 @@ from MNN.ops.common import agree
 from MNN.ops.datatypes import from_data_type
 from MNN.ops.operands import operand, optional
 
-MAX_COUNTED = 1 << 28
-"""Longest run of numbers that is made while planning."""
-
 
 def checked_shape(b: Builder, dims: Sequence[int]) -> tuple[int, ...]:
     """Sizes that were computed by the model. Raises :class:`ShapeError` for negative or absurd ones."""
@@ -32,8 +29,9 @@ def checked_shape(b: Builder, dims: Sequence[int]) -> tuple[int, ...]:
 
 def iota(b: Builder, size: int, dtype: DType = DType.I64) -> Tensor:
     """``0, 1, ..., size - 1``."""
-    if not 0 <= size <= MAX_COUNTED:
+    if size < 0:
         raise ShapeError(f"{b.where}: counting to {size} is not possible")
+    b.require(size, f"counting to {size}")
     return b.const(np.arange(size), dtype)
 
 
@@ -74,8 +72,7 @@ class Range(Operator):
             raise ShapeError(f"{b.where}: a range from {a} to {z} by {d} never ends")
         count = -(-(z - a) // d) if isinstance(a, int) else math.ceil((z - a) / d)
         size = max(int(count), 0)
-        if size > MAX_COUNTED:
-            raise ShapeError(f"{b.where}: a range of {size} numbers")
+        b.require(size, f"a range of {size}")
         dtype = start.dtype
         if dtype.is_int:
             return [b.const(a + np.arange(size) * d, dtype)]

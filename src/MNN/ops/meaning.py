@@ -112,7 +112,8 @@ def _windows(x: np.ndarray, kernel: Sequence[int], strides: Sequence[int], dilat
     axes = tuple(range(2, x.ndim))
     view = np.lib.stride_tricks.sliding_window_view(x, spans, axis=axes)
     pick = tuple(slice(None, None, s) for s in strides) + tuple(slice(None, None, d) for d in dilations)
-    return view[(slice(None), slice(None), *pick)]
+    index = (slice(None), slice(None), *pick)
+    return view[index]
 
 
 def _conv(prim: p.Conv, x: Arrays, types: Types) -> Arrays:

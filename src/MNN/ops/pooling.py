@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -203,6 +204,7 @@ class MaxPool(_OnnxPool):
         for axis in range(spatial) if column_major else range(spatial - 1, -1, -1):
             order[axis], step = step, step * sizes[axis]
         # flat positions [out..., kernel...] in the padded input, and the answer for each
+        b.require(math.prod(w.out) * math.prod(w.kernel), "the table of positions")
         padded = b.pad(x, (0, 0, *w.begins), (0, 0, *w.ends), lowest(x.dtype))
         place = np.zeros((1,) * (2 * spatial), np.int64)
         answer = place

@@ -85,6 +85,7 @@ class RoiAlign(_Regions):
     ) -> Tensor:
         """Sample coordinates ``[R, bins * ratio]`` along x (axis 0) or y (1)."""
         count = rois.shape[0]
+        b.require(bins * ratio, "the sample grid")
         low, high = (b.slice(rois, (0, axis + k), (count, 1)) for k in (0, 2))
         share = (np.arange(bins * ratio) + 0.5) / (bins * ratio)
 

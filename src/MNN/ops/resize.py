@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -46,6 +47,7 @@ def _apply(b: Builder, x: Tensor, axis: int, table: Taps) -> Tensor:
     if len(kept) <= 1 and np.all(table.weight[:, kept] == 1):
         return pick(b, x, table.index[:, kept[0] if kept else 0], axis)
     if len(kept) > _DENSE_TAPS:
+        b.require(len(table.index) * x.shape[axis], "the resampling matrix")
         matrix = np.zeros((len(table.index), x.shape[axis]))
         np.add.at(matrix, (np.arange(len(table.index))[:, None], table.index), table.weight)
         order = [i for i in range(x.rank) if i != axis] + [axis]
@@ -72,6 +74,8 @@ def resize(b: Builder, x: Tensor, axes: dict[int, Axis], method: Method) -> Tens
         raise ShapeError(f"{b.where}: cannot resize {list(x.shape)} to {[a.out for a in axes.values()]}")
     if any(not np.isfinite(a.scale) or a.scale <= 0 for a in axes.values() if a.out):
         raise ShapeError(f"{b.where}: scales {[a.scale for a in axes.values()]} must be positive")
+    for a in axes.values():  # antialiasing reads more of the input the more it shrinks
+        b.require(a.out * (4 + math.ceil(4 / min(a.scale, 1.0)) if method.antialias else 4), "the sample grid")
     dtype = x.dtype
     if method.mode != "nearest":
         x = wide(b, x) if dtype.is_float else b.cast(x, DType.F32)

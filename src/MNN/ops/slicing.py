@@ -287,6 +287,7 @@ def _pad_axis(b: Builder, x: Tensor, axis: int, mode: str, low: int, high: int) 
     size = x.shape[axis]
     if size == 0 or not 0 <= size + low + high < MAX_SIZE:
         raise ShapeError(f"{b.where}: cannot pad axis {axis} of {list(x.shape)} by {low} and {high} in mode {mode}")
+    b.require(size + low + high, f"axis {axis}")
     where = np.arange(-low, size + high)
     if mode == "EDGE":
         index = np.clip(where, 0, size - 1)

@@ -135,6 +135,7 @@ class Stft(Operator):
             raise ShapeError(f"{b.where}: frames of {length} every {step} do not fit a signal {list(x.shape)}")
         bins = length // 2 + 1 if self.bool_attr(node, "abs") else length
         data = wide(b, x)
+        b.require(2 * length * bins * parts, "the transform's matrix")
         matrix = forward_matrix(length, bins, parts, inverse=False).reshape(length, parts, bins * 2)
         weight = b.const(np.ascontiguousarray(matrix.transpose(2, 1, 0)), data.dtype)
         if window is not None:
@@ -160,8 +161,9 @@ class MelWeightMatrix(Operator):
         names = ("the number of bins", "the length", "the sample rate", "the lower edge", "the upper edge")
         numbers = [float(b.value(operand(b, inputs, i), name).reshape(-1)[0]) for i, name in enumerate(names)]
         bins, length, rate = int(numbers[0]), int(numbers[1]), numbers[2]
-        if bins < 1 or length < 1 or rate <= 0 or bins * length > 1 << 28:
+        if bins < 1 or length < 1 or rate <= 0:
             raise ShapeError(f"{b.where}: {bins} bins of a transform of length {length} at {rate} Hz")
+        b.require(bins * (length // 2 + 1), "the filters")
         rows = length // 2 + 1
         low, high = (2595.0 * np.log10(1.0 + edge / 700.0) for edge in numbers[3:])
         mels = np.arange(bins + 2) * ((high - low) / (bins + 2)) + low

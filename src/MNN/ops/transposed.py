@@ -110,6 +110,7 @@ def _phases(
     first = [a // s for a, s in zip(begins, strides, strict=True)]
     last = [-(-(a + n) // s) for a, n, s in zip(begins, sizes, strides, strict=True)]
     counts = [z - a for a, z in zip(first, last, strict=True)]
+    b.expect(4 * prod(strides))
     phases = list(itertools.product(*(range(s) for s in strides)))
     most = [-(-k // s) for k, s in zip(kernel, strides, strict=True)]
 

@@ -8,6 +8,7 @@ from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.graph import Value
+from MNN.ops.builder import MAX_RANK
 
 
 @onnx_op("Slice")
@@ -31,7 +32,7 @@ def slice_10(ctx: Context, node: OnnxNode) -> Value:
 
 def _all_axes(ctx: Context, node: OnnxNode, starts: Value) -> Value:
     sizes = ctx.static_shape(starts)
-    if sizes is None or len(sizes) != 1:
+    if sizes is None or len(sizes) != 1 or sizes[0] > MAX_RANK:
         raise node.unsupported("steps without axes for an unknown number of starts", "give the axes")
     return ctx.const(np.arange(sizes[0]))
 

@@ -13,6 +13,9 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ops.datatypes import data_type
 
+_LONGEST = 1 << 20
+"""Longest frame of a short-time transform, in samples."""
+
 
 @onnx_op("DFT")
 def dft(ctx: Context, node: OnnxNode) -> Value:
@@ -27,6 +30,8 @@ def dft(ctx: Context, node: OnnxNode) -> Value:
 def stft(ctx: Context, node: OnnxNode) -> Value:
     signal, step, window, length = node.input(0), node.input(1), node.optional(2), node.optional(3)
     sizes, steps = ctx.constant_ints(length), ctx.constant_ints(step)
+    if sizes and not 0 < sizes[0] <= _LONGEST:
+        raise node.unsupported(f"a frame of {sizes[0]} samples", f"use 1 to {_LONGEST}")
     if window is None and sizes:
         window, length = ctx.const(np.ones(sizes[0]), signal.dtype or DType.F32), None
     shape = None if window is None else ctx.static_shape(window)
