@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from MNN.errors import ShapeError
+from MNN.errors import ShapeError, UnsupportedError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
@@ -50,6 +50,8 @@ class StridedSlice(Operator):
             where = tuple(range(len(begins))) if axes is None else b.ints(axes, "the axes")
             strides = (1,) * len(begins) if steps is None else b.ints(steps, "the steps")
             return [slice_axes(b, x, begins, ends, where, strides)]
+        if optional(inputs, 4) is not None:
+            raise UnsupportedError(f"{b.where}: writing into a slice (a fifth operand) is not supported")
         steps = optional(inputs, 3)
         strides = (1,) * len(begins) if steps is None else b.ints(steps, "the strides")
         return [self._masked(b, node, x, begins, ends, strides)]
