@@ -31,8 +31,17 @@ def conv_block(b: Builder, x, out, k, stride=1, groups=1, pad=None, act=True):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(
     ("c", "o", "k", "stride", "groups", "hw"),
-    [(3, 32, 3, 2, 1, 33), (16, 40, 1, 1, 1, 9), (24, 24, 3, 1, 24, 14), (8, 12, 5, 2, 4, 11), (64, 64, 3, 1, 1, 28),
-     (20, 20, 3, 2, 20, 15), (1, 6, 3, 1, 1, 8), (6, 1, 3, 1, 1, 8), (48, 17, 1, 2, 1, 7)],
+    [
+        (3, 32, 3, 2, 1, 33),
+        (16, 40, 1, 1, 1, 9),
+        (24, 24, 3, 1, 24, 14),
+        (8, 12, 5, 2, 4, 11),
+        (64, 64, 3, 1, 1, 28),
+        (20, 20, 3, 2, 20, 15),
+        (1, 6, 3, 1, 1, 8),
+        (6, 1, 3, 1, 1, 8),
+        (48, 17, 1, 2, 1, 7),
+    ],
 )
 def test_convolution(c, o, k, stride, groups, hw, threads):
     program = check(lambda b, x: conv_block(b, x, o, k, stride, groups), randn(2, c, hw, hw + 2), threads=threads)
@@ -84,7 +93,7 @@ def test_dense_block_concatenates_in_place():
 
 def test_shuffle_units():
     def build(b, x):
-        n, c, h, w = x.shape
+        n, _, h, w = x.shape
         x = conv_block(b, x, 32, 1)
         left = b.slice(x, (0, 0, 0, 0), (n, 16, h, w))
         right = conv_block(b, b.slice(x, (0, 16, 0, 0), (n, 16, h, w)), 16, 3, groups=16)
@@ -137,14 +146,16 @@ def test_transformer_block():
         x = b.op("add", x, linear(b.reshape(b.permute(attention, (0, 2, 1, 3)), (n, s, c)), c))
         h = linear(layer_norm(b, x), 4 * c)
         half = b.const(np.float32(0.5))
-        gelu = b.op("mul", b.op("mul", h, half), b.op("add", b.op("erf", b.op("mul", h, b.like(0.70710678, h))), b.like(1.0, h)))
+        bell = b.op("erf", b.op("mul", h, b.like(0.70710678, h)))
+        gelu = b.op("mul", b.op("mul", h, half), b.op("add", bell, b.like(1.0, h)))
         return b.op("add", x, linear(gelu, c))
 
     check(build, randn(2, 19, 64), tol=3e-5)
 
 
 @pytest.mark.parametrize(
-    ("a", "z"), [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (1, 6, 4, 5)), ((1, 300), (300, 70)), ((7, 20), (20, 1))]
+    ("a", "z"),
+    [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (1, 6, 4, 5)), ((1, 300), (300, 70)), ((7, 20), (20, 1))],
 )
 def test_matmul(a, z):
     check(lambda b, x, y: b.matmul(x, y), randn(*a), randn(*z))
