@@ -15,6 +15,7 @@ from MNN.ir.graph import Graph
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Plan
 from MNN.runtime.session import Session
+from tests.hostile.checked import checked_programs
 
 SIZE = 3
 """What open sizes of inputs are set to."""
@@ -25,9 +26,9 @@ MEMORY = 512 << 20
 SECONDS = 4.0
 
 
-def config(kernels: bool) -> Config:
+def config(reference: bool) -> Config:
     """Settings for files that are not trusted."""
-    return Config(reference=not kernels, cache=False, memory_limit=MEMORY, time_limit=SECONDS)
+    return Config(reference=reference, cache=False, memory_limit=MEMORY, time_limit=SECONDS)
 
 
 def feeds_of(graph: Graph) -> dict[str, np.ndarray] | None:
@@ -64,10 +65,11 @@ def work(plan: Plan) -> float:
     return total
 
 
-def attempt(data: bytes, form: str, kernels: bool) -> str:
+def attempt(data: bytes, form: str, way: str) -> str:
     """How it ended: ``refused``, ``refused when planned``, ``refused when run``, ``ran``, ``large`` (not run).
 
-    Whatever is no MNNError comes out as it is.
+    ``way``: ``meaning`` runs by the numpy meaning of primitives, ``kernels`` compiles; ``checked`` does both and wants
+    equal answers of kernels that test every access. Whatever is no MNNError comes out as it is.
     """
     try:
         graph = (load_onnx if form == "onnx" else load_mnn)(data)
@@ -76,17 +78,37 @@ def attempt(data: bytes, form: str, kernels: bool) -> str:
     feeds = feeds_of(graph)
     if feeds is None:
         return "large"
-    session = Session(graph, config(kernels))
+    session = Session(graph, config(way != "kernels"))
     try:
-        if work(session.plan(feeds)) > MOST_WORK:
-            return "large"
+        plan = session.plan(feeds)
     except MNNError as error:
         return _ended("refused when planned", error)
+    if work(plan) > (MOST_WORK if way != "checked" else MOST_WORK / 30):
+        return "large"
     try:
-        session.run(feeds)
+        found = session.run(feeds)
     except MNNError as error:
         return _ended("refused when run", error)
+    if way == "checked":
+        with checked_programs():
+            again = Session(graph, config(False)).run(feeds)
+        chance = any(isinstance(q, p.Host) and not q.pure for plan in session.plans_used() for q in plan.stage.prims)
+        for name in [] if chance else found:
+            _compare(name, found[name], again[name])
     return "ran"
+
+
+def _compare(name: str, wanted: np.ndarray, found: np.ndarray) -> None:
+    assert (wanted.shape, wanted.dtype) == (found.shape, found.dtype), f"{name}: {found.dtype}{list(found.shape)}"
+    if wanted.dtype == object:
+        assert np.array_equal(wanted, found), name
+        return
+    with np.errstate(all="ignore"):
+        scale = float(np.abs(np.nan_to_num(wanted.astype(np.float64), posinf=0, neginf=0)).max(initial=0))
+        same = np.isclose(
+            found.astype(np.float64), wanted.astype(np.float64), rtol=1e-3, atol=1e-4 * scale, equal_nan=True
+        )
+    assert same.all(), f"{name}: {found[~same][:3]} for {wanted[~same][:3]}"
 
 
 def _ended(how: str, error: MNNError) -> str:

@@ -1,6 +1,8 @@
 """A process that puts many damaged copies of one file to the engine and says how each ended.
 
-    python -m tests.hostile.child FILE FORM KERNELS_EVERY CASE [CASE ...]
+    python -m tests.hostile.child FILE FORM WAYS CASE [CASE ...]
+
+WAYS are ways to run (see :func:`tests.hostile.attempt.attempt`), separated by commas; the cases take turns.
 
 FILE may be ``operators``: then the cases ``case:number`` are those of :mod:`tests.hostile.operators`. Else a case is
 ``kind:number`` or ``kind:first-last/step`` of :mod:`tests.hostile.mutate`. Before each case its name is
@@ -40,7 +42,7 @@ def _alarm(number: int, frame: FrameType | None) -> None:
     raise TooLong
 
 
-def main(path: str, form: str, every: int, cases: list[str]) -> None:
+def main(path: str, form: str, ways: list[str], cases: list[str]) -> None:
     """Runs the cases; exits with 0 also when some were bad."""
     if path == "operators":
         data = files()[0][1]
@@ -49,8 +51,8 @@ def main(path: str, form: str, every: int, cases: list[str]) -> None:
         graph = (load_onnx if form == "onnx" else load_mnn)(data)
         constants = [v.array().tobytes() for v in graph.values() if v.is_const and v.array().dtype != object]
         mutations = Mutations(data, form, quiet_ranges(data, constants), seed=len(data))
-    for kernels in (False, True):
-        ended = attempt(data, form, kernels)
+    for way in ("meaning", "kernels", "checked"):
+        ended = attempt(data, form, way)
         _say(f"whole: {ended}" if ended == "ran" else f"BAD whole: the undamaged file was {ended}")
     signal.signal(signal.SIGALRM, _alarm)
     # What is counted is the address space: nothing can be hidden from it, and going beyond it fails at once.
@@ -65,15 +67,15 @@ def main(path: str, form: str, every: int, cases: list[str]) -> None:
             damaged = mutations.cut(number, CUTS)
         else:
             damaged = mutations.mutate(number) if kind == "mutate" else mutations.edit(number)
-        _say(f"{_bounded(damaged, form, number % every == 0)} {time.perf_counter() - start:.3f}")
+        _say(f"{_bounded(damaged, form, ways[number % len(ways)])} {time.perf_counter() - start:.3f}")
         if number % 32 == 0:
             gc.collect()  # graphs are cycles
 
 
-def _bounded(data: bytes, form: str, kernels: bool) -> str:
+def _bounded(data: bytes, form: str, way: str) -> str:
     signal.alarm(SECONDS)
     try:
-        return attempt(data, form, kernels)
+        return attempt(data, form, way)
     except TooLong as error:
         return f"BAD longer than {SECONDS} s: {_trace(error)}"
     except BaseException as error:  # noqa: BLE001  (whatever it is, it is what the test looks for)
@@ -102,4 +104,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:])
+    main(sys.argv[1], sys.argv[2], sys.argv[3].split(","), sys.argv[4:])

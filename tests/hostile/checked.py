@@ -1,0 +1,85 @@
+"""Programs whose kernels test every access: each may touch the buffers that it was given, its scratch, nothing else.
+
+A kernel in a real session is trusted with whole address space; here the same program runs with checked builds, kernel
+by kernel, on memory full of rubbish, so that a wrong extent, stride or block count is seen even where it does no harm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from MNN.compiler.program import Buffer, Command, Ref
+from MNN.kernels.lang import checked_build
+from MNN.runtime import executor
+from MNN.runtime.arena import aligned_bytes
+from MNN.runtime.bind import BoundProgram
+from MNN.runtime.native import Command as Row
+from MNN.runtime.native import HostFunction, NativeProgram
+
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+
+
+class OutOfBounds(BaseException):
+    """A kernel reached outside of its buffers; no MNNError, and nothing that is caught on the way."""
+
+
+class CheckedProgram(BoundProgram):
+    """Stands where the runtime binds a program."""
+
+    def _native(self, steps: Sequence[Command]) -> NativeProgram:
+        block = self._arena.view(0, (self._arena.nbytes,), np.uint8)
+        block[:] = 0xFF
+        rows = []
+        for step in steps:
+            if step.kernel is None:
+                assert step.host is not None
+                rows.append(Row(self._host(step.host), [], 1, 1, step.origin))
+            else:
+                rows.append(Row(self._checked(step), [], step.blocks, step.blocks, step.origin))
+        return NativeProgram(rows, context=self._context, keep=[*steps, self._arena])
+
+    def _checked(self, step: Command) -> HostFunction:
+        assert step.kernel is not None
+        with checked_build():
+            (address,) = self._library.load([step.kernel])
+        entry = _ENTRY(address)
+        values = [self._address(v) if isinstance(v, Ref) else v for v in step.args.values()]
+        size = step.kernel.scratch(self._library.target, dict(zip(step.args, values, strict=True)))
+        scratch = aligned_bytes(max(size, 64))
+        ranges = [scratch.ctypes.data, scratch.ctypes.data + scratch.nbytes]
+        for value in step.args.values():
+            if isinstance(value, Ref):
+                ranges += self._range(value.buffer)
+        name = f"{step.kernel.key()[:200]} of {step.origin}"
+
+        def run(args: np.ndarray, begin: int, end: int) -> None:
+            del args
+            scratch[:] = 0xFF
+            table = np.array([0, len(ranges) // 2, *ranges], np.int64)
+            arguments = np.array([*values, table.ctypes.data], np.int64)
+            entry(arguments.ctypes.data, begin, end, scratch.ctypes.data)
+            if table[0]:
+                raise OutOfBounds(f"access number {table[0]} of {name}")
+
+        return run
+
+    def _range(self, buffer: Buffer) -> list[int]:
+        if buffer is self.program.error_word:
+            return [self._context.error_address, self._context.error_address + 8]
+        base = self._base(buffer)
+        return [base, base + (buffer.nbytes if buffer.const is None else buffer.const.nbytes)]
+
+
+@contextlib.contextmanager
+def checked_programs() -> Iterator[None]:
+    """Within this context sessions make checked programs."""
+    plain = executor.BoundProgram
+    executor.BoundProgram = CheckedProgram  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        executor.BoundProgram = plain  # type: ignore[misc]
