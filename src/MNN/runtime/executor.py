@@ -6,7 +6,9 @@ on), the least recently used ones are dropped; kernels and packed weights are sh
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +30,7 @@ from MNN.ops.sequence import ListTensor
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.limits import Clock, check_memory
+from MNN.runtime.loop import loop_functions
 from MNN.runtime.reference import MeaningProgram
 from MNN.targets.base import host_target
 
@@ -119,6 +122,7 @@ class Executor:
         self._bodies: dict[Graph, Executor] = {}
         self._lock = threading.RLock()
         self.last_plans: list[Plan] = []
+        _EXECUTORS.add(self)
 
     def run(self, feeds: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> list[np.ndarray]:
         """The numbers of ``fetch`` (any values of the graph) for these inputs (and captured values)."""
@@ -245,8 +249,28 @@ class Executor:
         else:
             program = compile_stage(stage.prims, used, results, self.library.target, self.config.threads, self._pool)
             check_memory(program.arena_bytes, self.config.memory, _largest(program))
+            loop_functions(self.library.cache)
             bound = BoundProgram(program, self.library, self.config.threads)
         return Plan(stage, bound, list(values), used, results, stage.guards)
+
+
+_EXECUTORS: weakref.WeakSet[Executor] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """A thread that is gone in the child may have held a lock. A child forked within a run keeps its own."""
+    global _lock
+    _lock = threading.Lock()
+    for executor in list(_EXECUTORS):
+        if executor._lock.acquire(blocking=False):
+            executor._lock.release()
+        else:
+            executor._lock = threading.RLock()
+            executor._clock.reset()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _largest(program: Program) -> str:

@@ -54,6 +54,10 @@ class Clock:
     def __exit__(self, *_: object) -> None:
         self._running -= 1
 
+    def reset(self) -> None:
+        """Forgets runs that never come to an end, those of a process that was forked."""
+        self._running = 0
+
     def check(self, where: str) -> None:
         """Raises :class:`RunError` when the time is over."""
         if self._limit is not None and time.monotonic() > self._end:

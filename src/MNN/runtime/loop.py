@@ -39,10 +39,15 @@ def load_loop(target: Target, cache: Cache | None) -> LoopFunctions:
     return LoopFunctions(_FRAME_ONLY(run), _KERNEL(worker), _KERNEL(spin), has_clock(target))
 
 
-@functools.cache
-def loop_functions() -> LoopFunctions:
-    """The loop for this machine. It is the same for every program, so it always goes through the default cache."""
-    return load_loop(host_target(), Cache.default())
+_loaded: list[LoopFunctions] = []
+
+
+def loop_functions(cache: Cache | None = None) -> LoopFunctions:
+    """The loop for this machine: the same for every program, so loaded once. Whoever needs it first decides where its
+    objects are kept; without a word in the default cache."""
+    if not _loaded:
+        _loaded.append(load_loop(host_target(), cache or Cache.default()))
+    return _loaded[0]
 
 
 @functools.cache
