@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from MNN.frontends.mnn import write_mnn
+from MNN.frontends.onnx.load import load
+from tests import zoo
 from tests.hostile.attempt import attempt
 from tests.hostile.child import CUTS, SECONDS
 from tests.hostile.models import FORMATS, MODELS, model
@@ -42,6 +45,23 @@ def test_damaged_files_are_refused_or_right(name: str, form: str, tmp_path: Path
     assert outcome.ended["refused"] > 300
     assert outcome.ended["ran"] > 100
     assert outcome.ended["refused when planned"] > 10
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_damaged_real_model_is_refused_or_right(form: str, tmp_path: Path) -> None:
+    """Fewer cases, of a model that someone trained and published."""
+    path = tmp_path / f"swift_f0.{form}"
+    if form == "onnx":
+        path.write_bytes(zoo.path("swift_f0").read_bytes())
+    else:
+        write_mnn(load(zoo.path("swift_f0")), path)
+    cases = ["cut:0-199/10", "mutate:0-79", "edit:0-39"]
+    outcome = watch([["tests.hostile.child", str(path), form, "meaning,kernels", *cases]])
+    assert not outcome.bad, f"{len(outcome.bad)} bad cases of {path.name}:\n" + "\n".join(outcome.bad[:20])
+    assert outcome.cases == 140
+    assert outcome.ended["ran"] > 10
 
 
 @pytest.mark.slow

@@ -27,7 +27,8 @@ class QuantizedArray:
         rows, cols = self.values.shape
         blocks = self.scale.shape[1]
         wide = self.values.reshape(rows, blocks, cols // max(blocks, 1)).astype(np.float32)
-        out: np.ndarray = wide * self.scale[:, :, None]
-        if self.offset is not None:
-            out += self.offset[:, :, None]
+        with np.errstate(all="ignore"):  # a file may hold any scale
+            out: np.ndarray = wide * self.scale[:, :, None]
+            if self.offset is not None:
+                out += self.offset[:, :, None]
         return out.reshape(self.shape)
