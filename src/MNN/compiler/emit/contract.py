@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,10 @@ MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, D
 """Element types that the contraction kernel takes."""
 SMALL = 400_000
 """Operations below which a contraction is not shared between workers."""
+
+
+Table = Callable[[st.Ints], np.ndarray]
+"""Offsets of rows or batches of a tensor with these strides over the result's shape."""
 
 
 @dataclass
@@ -75,7 +79,11 @@ def emit_conv(e: Emitter, group: Group) -> bool:
     batch = np.arange(groups, dtype=np.int64)
     a = Side(source, x.dtype, rows_a, batch * per_in)
     c = Side(result, out.dtype, row_table(result.strides), batch * per_out)
-    operands, body = _epilogue(e, group, prim.outputs[0], out, 1, row_table, batch * per_out)
+
+    def batch_table(place_strides: st.Ints) -> np.ndarray:
+        return batch * (per_out * place_strides[1])
+
+    operands, body = _epilogue(e, group, prim.outputs[0], out, 1, row_table, batch_table)
     weights = _Weights(w, (kernel, per_in, per_out, groups))
     _emit(e, a, c, weights, operands, body, taps, k, per_out)
     return _store_back(e, out, result)
@@ -107,7 +115,7 @@ def emit_matmul(e: Emitter, group: Group) -> bool:
 
     a = Side(source, x.dtype, row_table(xs), batch_table(xs))
     c = Side(result, out.dtype, row_table(result.strides), batch_table(result.strides))
-    operands, body = _epilogue(e, group, prim.outputs[0], out, rank - 1, row_table, None, batch_table)
+    operands, body = _epilogue(e, group, prim.outputs[0], out, rank - 1, row_table, batch_table)
     weights = _Weights(y, None, tuple(outer))
     _emit(e, a, c, weights, operands, body, np.zeros(1, np.int64), x.shape[-1], shape[-1])
     return _store_back(e, out, result)
@@ -226,12 +234,13 @@ def _epilogue(
     accumulated: Tensor,
     out: Tensor,
     axis: int,
-    row_table: object,
-    channel_batch: np.ndarray | None,
-    batch_table: object = None,
+    row_table: Table,
+    batch_table: Table,
 ) -> tuple[list[tuple[str, Side]], Body | None]:
-    """The operands of the maps behind a contraction, by kind, and their body. ``axis`` is the column dimension."""
-    assert callable(row_table)
+    """The operands of the maps behind a contraction, by kind, and their body.
+
+    ``axis`` is the column dimension; the tables give offsets of rows and batches from strides over the result.
+    """
     if group.anchor is None:
         return [], None
     operands = [t for t in group.inputs() if t is not accumulated and not is_literal(t)]
@@ -251,14 +260,8 @@ def _epilogue(
         along = strides[axis] != 0 and out.shape[axis] > 1
         others = any(s and n > 1 for a, (s, n) in enumerate(zip(strides, out.shape, strict=True)) if a != axis)
         kind = ("mn" if others else "n") if along else ("m" if others else "1")
-        if batch_table is not None:
-            assert callable(batch_table)
-            batch = batch_table(strides)
-        else:
-            assert channel_batch is not None
-            batch = channel_batch if along else channel_batch * 0
         rows = row_table(strides) if others else None
-        sides.append((kind, Side(place, tensor.dtype, rows, batch)))
+        sides.append((kind, Side(place, tensor.dtype, rows, batch_table(strides))))
     return sides, body
 
 
