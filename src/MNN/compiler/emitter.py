@@ -17,6 +17,7 @@ from MNN.compiler.fuse import Group
 from MNN.compiler.order import Order, natural, view_strides
 from MNN.compiler.program import Buffer, Command, HostCall, Located, Place, Ref
 from MNN.compiler.usage import VIEWS
+from MNN.errors import UnsupportedError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
@@ -175,6 +176,12 @@ class Emitter:
     def table(self, values: np.ndarray) -> Ref:
         """The address of a constant table."""
         return Ref(self.pool.table(values), 0)
+
+    def offsets(self, values: np.ndarray) -> Ref:
+        """The address of a table of i32 element offsets. Raises when a tensor is too large for them."""
+        if values.size and max(abs(int(values.min())), int(values.max())) > np.iinfo(np.int32).max:
+            raise UnsupportedError(f"{self.origin}: a tensor has more than 2^31 elements; use a smaller batch or input")
+        return self.table(values.astype(np.int32))
 
     def error_ref(self) -> Ref:
         """Where kernels report an index out of range."""

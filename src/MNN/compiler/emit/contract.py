@@ -300,9 +300,9 @@ def _emit(
         "a": e.ref(a.place, a.dtype),
         "b": b_ref,
         "c": e.ref(c.place, c.dtype),
-        "rows_a": e.table(a.rows.astype(np.int32)),
-        "rows_c": e.table(c.rows.astype(np.int32)),
-        "taps": e.table(taps.astype(np.int32)),
+        "rows_a": e.offsets(a.rows),
+        "rows_c": e.offsets(c.rows),
+        "taps": e.offsets(taps),
         "n_taps": taps.size,
         "k": k,
         "ldb": ldb,
@@ -318,7 +318,7 @@ def _emit(
         args[f"op{i}"] = e.ref(side.place, side.dtype)
         if kind in ("m", "mn"):
             assert side.rows is not None
-            args[f"rows{i}"] = e.table(side.rows.astype(np.int32))
+            args[f"rows{i}"] = e.offsets(side.rows)
     flops = 2 * m * n * depth * n_batch
     blocks = spec.blocks(m, n, n_batch, mb, nb)
     e.command(spec, args, blocks, blocks if flops < SMALL else 1, flops)

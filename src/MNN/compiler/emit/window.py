@@ -68,7 +68,7 @@ def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st
     oh, ow = (1, *out.shape[2:])[-2:]
 
     def lines(strides: st.Ints, step: int) -> np.ndarray:
-        return offsets((n, oh), (strides[0], strides[2] * step if spatial == 2 else 0)).astype(np.int32)
+        return offsets((n, oh), (strides[0], strides[2] * step if spatial == 2 else 0))
 
     operands = [t for t in group.inputs() if t is not prim.outputs[0] and not is_literal(t)] if group.anchor else []
     body = (
@@ -87,7 +87,7 @@ def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st
         kinds.append("pc" if others else "c" if along else "1")
         extra[f"op{i}"] = e.ref(place, tensor.dtype)
         if others:
-            extra[f"lines{i}"] = e.table(lines(strides, 1))
+            extra[f"lines{i}"] = e.offsets(lines(strides, 1))
             extra[f"step{i}"] = strides[-1]
     pixels = choose_pixels(e.target, op, full[1], steps[1], spread[1], ow, c)
     spec = WindowSpec(x.dtype, x.dtype, out.dtype, op, full[1], steps[1], spread[1], pixels, body, tuple(kinds))
@@ -98,8 +98,8 @@ def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st
         "x": e.ref(source, x.dtype),
         "w": weights,
         "y": e.ref(result, out.dtype),
-        "lines_x": e.table(lines(source.strides, steps[0])),
-        "lines_y": e.table(lines(result.strides, 1)),
+        "lines_x": e.offsets(lines(source.strides, steps[0])),
+        "lines_y": e.offsets(lines(result.strides, 1)),
         "n_lines": total,
         "kh": full[0],
         "row_x": source.strides[2] * spread[0] if spatial == 2 else 0,
