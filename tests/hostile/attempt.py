@@ -8,13 +8,16 @@ import numpy as np
 
 from MNN.errors import MISFITS, MNNError
 from MNN.frontends.mnn import load as load_mnn
+from MNN.frontends.mnn import net_of
 from MNN.frontends.onnx.load import load as load_onnx
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph
+from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Plan
 from MNN.runtime.session import Session
+from MNN.schema import write_net
 from tests.hostile.checked import checked_programs
 
 SIZE = 3
@@ -66,15 +69,18 @@ def work(plan: Plan) -> float:
 
 
 def attempt(data: bytes, form: str, way: str) -> str:
-    """How it ended: ``refused``, ``refused when planned``, ``refused when run``, ``ran``, ``large`` (not run).
+    """How it ends: ``refused``, ``refused when planned`` (run, converted), ``ran``, ``converted``, ``large``.
 
     ``way``: ``meaning`` runs by the numpy meaning of primitives, ``kernels`` compiles; ``checked`` does both and wants
-    equal answers of kernels that test every access. Whatever is no MNNError comes out as it is.
+    equal answers of kernels that test every access;
+    ``convert`` runs the graph passes and writes a .mnn file instead. Whatever is no MNNError comes out as it is.
     """
     try:
         graph = (load_onnx if form == "onnx" else load_mnn)(data)
     except MNNError as error:
         return _ended("refused", error)
+    if way == "convert":
+        return _convert(graph)
     feeds = feeds_of(graph)
     if feeds is None:
         return "large"
@@ -96,6 +102,18 @@ def attempt(data: bytes, form: str, way: str) -> str:
         for name in [] if chance else found:
             _compare(name, found[name], again[name])
     return "ran"
+
+
+def _convert(graph: Graph) -> str:
+    """All passes, and a file that is read again."""
+    try:
+        optimize(graph, 2)
+        data = write_net(net_of(graph))
+    except MNNError as error:
+        return _ended("refused when converted", error)
+    assert data is not None
+    load_mnn(data)  # what was written can be read
+    return "converted"
 
 
 def _compare(name: str, wanted: np.ndarray, found: np.ndarray) -> None:

@@ -51,9 +51,9 @@ def main(path: str, form: str, ways: list[str], cases: list[str]) -> None:
         graph = (load_onnx if form == "onnx" else load_mnn)(data)
         constants = [v.array().tobytes() for v in graph.values() if v.is_const and v.array().dtype != object]
         mutations = Mutations(data, form, quiet_ranges(data, constants), seed=len(data))
-    for way in ("meaning", "kernels", "checked"):
+    for way in ("meaning", "kernels", "checked", "convert"):
         ended = attempt(data, form, way)
-        _say(f"whole: {ended}" if ended == "ran" else f"BAD whole: the undamaged file was {ended}")
+        _say(f"whole: {ended}" if ended in ("ran", "converted") else f"BAD whole: the undamaged file was {ended}")
     signal.signal(signal.SIGALRM, _alarm)
     # What is counted is the address space: nothing can be hidden from it, and going beyond it fails at once.
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -224,7 +224,8 @@ def _edit_tensor(tensor: TensorProto, rng: np.random.Generator) -> None:
     elif kind == 2:
         array = array.reshape(-1)[: int(rng.integers(array.size + 1))]
     else:
-        array = array.astype([np.float32, np.int64, np.int32, np.float16, np.bool_][int(rng.integers(5))])
+        with np.errstate(all="ignore"):
+            array = array.astype([np.float32, np.int64, np.int32, np.float16, np.bool_][int(rng.integers(5))])
     tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
 
 

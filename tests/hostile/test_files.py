@@ -1,7 +1,8 @@
 """Files cut short, damaged and edited: each ends in a right load or an MNNError, in time, in memory, alive.
 
 Every case is loaded, planned and run, in turns by the numpy meaning of its primitives, with compiled kernels, and with
-kernels that test every access. A case that fails is repeated with ``python -m tests.hostile.child FILE FORM WAY CASE``.
+kernels that test every access, or converted.
+A case that fails is repeated with ``python -m tests.hostile.child FILE FORM WAY CASE``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.hostile.watch import watch
 MUTATIONS = 3000
 EDITS = 600
 PROCESSES = 2
-WAYS = "meaning,kernels,meaning,meaning,meaning,meaning,checked"
+WAYS = "meaning,kernels,meaning,convert,meaning,convert,checked"
 
 
 @pytest.mark.slow
@@ -68,7 +69,13 @@ def test_a_damaged_real_model_is_refused_or_right(form: str, tmp_path: Path) -> 
 def test_operators_with_senseless_numbers_are_refused_or_right() -> None:
     count = len(files())
     commands = [
-        ["tests.hostile.child", "operators", "onnx", "checked,kernels,checked", f"case:{i}-{count - 1}/{PROCESSES}"]
+        [
+            "tests.hostile.child",
+            "operators",
+            "onnx",
+            "checked,kernels,checked,convert",
+            f"case:{i}-{count - 1}/{PROCESSES}",
+        ]
         for i in range(2)
     ]
     outcome = watch(commands)

@@ -90,4 +90,4 @@ def watch(commands: Sequence[Sequence[str]]) -> Outcome:
 
 
 def _ours(line: str) -> bool:
-    return line.startswith(("begin ", "BAD", "whole: ", "ran", "large", "refused"))
+    return line.startswith(("begin ", "BAD", "whole: ", "ran", "converted", "large", "refused"))

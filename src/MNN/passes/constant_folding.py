@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.errors import MNNError
+from MNN.errors import MISFITS, MNNError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node
 from MNN.ir.prims import Prim, Tensor
@@ -65,7 +65,7 @@ def _evaluate(node: Node) -> list[np.ndarray] | None:
                     return None
                 return [np.asarray(a) for a in op.evaluate(node, arrays)]
             outputs = op.lower(b, node, [None if a is None else b.const(a) for a in arrays])
-    except (MNNError, NeedValue, _TooLarge):  # an error of the model shows, with its place, when it runs
+    except (MNNError, NeedValue, _TooLarge, *MISFITS):  # an error of the model shows, with its place, when it runs
         return None
     found = [t.const for t in outputs if isinstance(t, Tensor) and t.const is not None]
     if len(found) < len(outputs) or len(found) < len(node.outputs):

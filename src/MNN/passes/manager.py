@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from MNN.errors import MNNError
+from MNN.errors import MISFITS, MNNError
 from MNN.ir.graph import Graph
 from MNN.ir.verify import verify
 
@@ -74,7 +74,11 @@ def optimize(
 
 
 def _run_everywhere(p: Pass, graph: Graph) -> int:
-    changes = p.run(graph)
+    try:
+        changes = p.run(graph)
+    except MISFITS as error:
+        what = f"{type(error).__name__}: {error}"
+        raise MNNError(f"pass {p.name} failed ({what}); is the model damaged? The pass can be disabled") from error
     for node in graph.nodes:
         for _, sub in node.subgraphs():
             changes += _run_everywhere(p, sub)

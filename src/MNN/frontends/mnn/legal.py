@@ -5,6 +5,7 @@ Some official operators need a particular form to work there (see the rules); th
 
 from __future__ import annotations
 
+from MNN.errors import MISFITS, FormatError
 from MNN.frontends.mnn import legal_index, legal_layers, legal_math
 from MNN.frontends.mnn.legal_math import Rule
 from MNN.ir.graph import Graph, Node
@@ -20,9 +21,18 @@ def legalized(graph: Graph) -> Graph:
     nodes: list[Node] = []
     for node in graph.nodes:
         rule = _RULES.get(node.op)
-        made = rule(node) if rule is not None else None
+        try:
+            made = rule(node) if rule is not None else None
+        except MISFITS as error:
+            raise misfit(node, error) from error
         nodes += made if made is not None else [_inside(node)]
     return Graph(graph.name, list(graph.inputs), list(graph.outputs), nodes, graph.meta)
+
+
+def misfit(node: Node, error: Exception) -> FormatError:
+    """The error for a node that cannot be written, whatever that came to grief on."""
+    what = f"{type(error).__name__}: {error}"
+    return FormatError(f"{node.op} '{node.name}': it cannot be written ({what}); is the model damaged?")
 
 
 def _inside(node: Node) -> Node:

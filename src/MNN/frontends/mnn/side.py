@@ -42,6 +42,9 @@ class GraphNotes:
                 table[new] = table[old]
 
     def to_json(self) -> dict[str, Any]:
+        for name, shape in self.shapes.items():
+            if len(shape) > _MAX_RANK or any(isinstance(d, int) and not 0 <= d <= _MAX_EXTENT for d in shape):
+                raise FormatError(f"'{name}': {list(shape)} is no shape of a tensor that a file can hold")
         return {
             "dtypes": {name: dtype.value for name, dtype in self.dtypes.items()},
             "shapes": {name: list(shape) for name, shape in self.shapes.items()},

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from MNN.errors import UnsupportedError
+from MNN.errors import MISFITS, FormatError, UnsupportedError
 from MNN.frontends.mnn import side
 from MNN.frontends.mnn.attributes import pack
 from MNN.frontends.mnn.constants import blob_of
 from MNN.frontends.mnn.formats import PACKED_OPERATORS, Formats
-from MNN.frontends.mnn.legal import legalized
+from MNN.frontends.mnn.legal import legalized, misfit
 from MNN.frontends.mnn.native import native
 from MNN.frontends.mnn.read import ABSENT_INPUTS, ENGINE
 from MNN.ir.dtype import DType
@@ -191,7 +191,10 @@ class _GraphWriter:
         for value in inputs:
             self.input(value)
         for node in graph.nodes:
-            self.node(node)
+            try:
+                self.node(node)
+            except MISFITS as error:
+                raise misfit(node, error) from error
         wanted = [self.output(v) for v in outputs]
         formats = Formats(self.names, self.constants)
         first = {self.index[v] for v in inputs}
@@ -222,6 +225,8 @@ class _GraphWriter:
         dtype = value.dtype or DType.F32
         main = Record("Input", dtype=_input_type(dtype), dformat="NCHW")
         if shape is not None:
+            if any(isinstance(d, int) and d > _I32_MAX for d in shape):
+                raise FormatError(f"input '{value.name}': sizes {list(shape)} do not fit the format's 32 bits")
             main.dims = np.array([d if isinstance(d, int) else -1 for d in shape], np.int32)
         self.ops.append(Record("Op", type="Input", name=self.names[index], main=main, outputIndexes=[index]))
 
