@@ -1,9 +1,10 @@
-"""Constants of a graph as Blobs that both engines can read: the official one knows 32-bit and 8-bit numbers only."""
+"""Constants of a graph as Blobs that both engines can read, and back: the official one knows 32- and 8-bit numbers only."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from MNN.errors import FormatError
 from MNN.ir.dtype import DType
 from MNN.schema.blobs import array_to_blob
 from MNN.schema.record import Record
@@ -45,3 +46,24 @@ def blob_of(array: np.ndarray, fp16: bool = False) -> Record:
         with np.errstate(invalid="ignore"):
             return array_to_blob(np.clip(array, -_HALF_MAX, _HALF_MAX).astype(np.float16))
     return array_to_blob(array)
+
+
+def restored(blob: Record, array: np.ndarray, dtype: DType) -> np.ndarray:
+    """A constant in the type it was written from. Numbers that the official types cannot hold lie beside them."""
+    if dtype in (DType.I64, DType.U32, DType.U64) and blob.get("int64s") is not None:
+        wide: np.ndarray = blob.int64s
+    elif dtype is DType.F64 and blob.dataType == "DT_FLOAT" and blob.get("uint8s") is not None:
+        raw: np.ndarray = blob.uint8s
+        if raw.size != array.size * dtype.size:
+            raise FormatError(f"Blob: {raw.size} raw bytes for {array.size} elements of {dtype.value}")
+        wide = raw.view(dtype.numpy) if raw.flags.aligned else raw.copy().view(dtype.numpy)
+    else:
+        wide = array
+    if dtype is DType.STR or wide.dtype.kind == "O":
+        if DType.of(array) is not dtype:
+            raise FormatError(f"Blob: a constant of {dtype.value} holds {blob.dataType}")
+        return array
+    if wide.size != array.size:
+        raise FormatError(f"Blob: {wide.size} exact numbers for {array.size} elements")
+    with np.errstate(all="ignore"):
+        return wide.reshape(array.shape).astype(dtype.numpy, copy=False)

@@ -16,6 +16,7 @@ import numpy as np
 from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
 from MNN.frontends.mnn import control, layouts, side
 from MNN.frontends.mnn.attributes import flatten, unpack
+from MNN.frontends.mnn.constants import restored
 from MNN.frontends.mnn.foreign import after_node
 from MNN.frontends.mnn.operands import skipped_fields, stored
 from MNN.frontends.mnn.order import indexes, ordered
@@ -384,24 +385,3 @@ def noted_attributes(note: Mapping[str, Any]) -> dict[str, object]:
 
 def _size(size: int, name: str, axis: int) -> Dim:
     return size if size >= 0 else f"{name}_{axis}"
-
-
-def restored(blob: Record, array: np.ndarray, dtype: DType) -> np.ndarray:
-    """A constant in the type it was written from. Numbers that the official types cannot hold lie beside them."""
-    if dtype in (DType.I64, DType.U32, DType.U64) and blob.get("int64s") is not None:
-        wide: np.ndarray = blob.int64s
-    elif dtype is DType.F64 and blob.dataType == "DT_FLOAT" and blob.get("uint8s") is not None:
-        raw: np.ndarray = blob.uint8s
-        if raw.size != array.size * dtype.size:
-            raise FormatError(f"Blob: {raw.size} raw bytes for {array.size} elements of {dtype.value}")
-        wide = raw.view(dtype.numpy) if raw.flags.aligned else raw.copy().view(dtype.numpy)
-    else:
-        wide = array
-    if dtype is DType.STR or wide.dtype.kind == "O":
-        if DType.of(array) is not dtype:
-            raise FormatError(f"Blob: a constant of {dtype.value} holds {blob.dataType}")
-        return array
-    if wide.size != array.size:
-        raise FormatError(f"Blob: {wide.size} exact numbers for {array.size} elements")
-    with np.errstate(all="ignore"):
-        return wide.reshape(array.shape).astype(dtype.numpy, copy=False)
