@@ -1,4 +1,4 @@
-"""Constants of a graph as Blobs that both engines can read, and back: the official one knows 32- and 8-bit numbers only."""
+"""Constants as Blobs that both engines can read, and back: the official one knows 32- and 8-bit numbers only."""
 
 from __future__ import annotations
 
