@@ -8,6 +8,7 @@ import numpy as np
 
 from MNN.compiler.compile import compile_stage
 from MNN.compiler.emitter import ConstantPool
+from MNN.compiler.options import Options
 from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
@@ -34,7 +35,7 @@ def check(build: Build, *arrays: np.ndarray, tol: float = 1e-5, threads: int = 1
         results = evaluate(prim, values, [(t.dtype, t.shape) for t in prim.outputs])
         numbers.update(zip(prim.outputs, results, strict=True))
     library = shared_library(cache=True)
-    program = compile_stage(b.prims, inputs, outputs, library.target, threads, ConstantPool())
+    program = compile_stage(b.prims, inputs, outputs, library.target, Options(threads), ConstantPool())
     bound = BoundProgram(program, library)
     for _ in range(2):  # the second run finds the arena dirty
         found = bound.run(list(arrays), threads)

@@ -13,6 +13,7 @@ from MNN.compiler.emit.reduce import emit_fold, emit_rows
 from MNN.compiler.emit.window import emit_depthwise, emit_pool, is_depthwise
 from MNN.compiler.emitter import ConstantPool, Emitter
 from MNN.compiler.fuse import Fuser, Group
+from MNN.compiler.options import Options
 from MNN.compiler.order import assign_orders, natural
 from MNN.compiler.program import Located, Program
 from MNN.errors import MISFITS, RunError
@@ -28,7 +29,7 @@ def compile_stage(
     inputs: Sequence[Tensor],
     outputs: Sequence[Tensor],
     target: Target,
-    threads: int,
+    options: Options,
     pool: ConstantPool,
 ) -> Program:
     """The program that computes ``outputs`` (not constant, no duplicates) from ``inputs``."""
@@ -36,7 +37,7 @@ def compile_stage(
     uses = usage.consumers(kept)
     orders = assign_orders(kept, inputs, uses)
     groups = Fuser(kept, uses, orders, outputs).groups()
-    emitter = Emitter(target, threads, orders, uses, pool)
+    emitter = Emitter(target, options, orders, uses, pool)
     located_in = [_input(emitter, t) for t in inputs]
     for group in groups:
         emitter.origin = group.root.origin

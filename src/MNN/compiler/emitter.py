@@ -13,7 +13,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from MNN.compiler import strides as st
+from MNN.compiler.algorithms import Candidate, Choice, choose
 from MNN.compiler.fuse import Group
+from MNN.compiler.options import Options
 from MNN.compiler.order import Order, natural, view_strides
 from MNN.compiler.program import Buffer, Command, HostCall, Located, Place, Ref
 from MNN.compiler.usage import VIEWS
@@ -68,18 +70,20 @@ class Emitter:
     def __init__(
         self,
         target: Target,
-        threads: int,
+        options: Options,
         orders: Mapping[Tensor, Order],
         uses: Mapping[Tensor, list[Prim]],
         pool: ConstantPool,
     ) -> None:
-        self.target, self.threads, self.pool = target, threads, pool
+        self.target, self.options, self.pool = target, options, pool
+        self.threads = options.threads
         self.commands: list[Command] = []
         self.buffers: list[Buffer] = []
         self._orders, self._uses = orders, uses
         self._places: dict[Tensor, Place] = {}
         self._copies: dict[tuple[Tensor, Order], Place] = {}
         self.origin = ""
+        self._choice: Choice | None = None
         self.error_word = Buffer(0)
 
     # -- places -----------------------------------------------------------------------------------------------------
@@ -194,7 +198,16 @@ class Emitter:
         ordered = {name: args[name] for name in kernel.slots()}
         assert len(ordered) == len(args), f"{sorted(set(args) - set(ordered))} are not slots of {kernel.key()}"
         if blocks > 0:
-            self.commands.append(Command(kernel, ordered, blocks, max(1, grain), self.origin, flops))
+            command = Command(kernel, ordered, blocks, max(1, grain), self.origin, flops, choice=self._choice)
+            self.commands.append(command)
+
+    def choose(self, signature: str, candidates: Sequence[Candidate]) -> None:
+        """Emits the best of the candidates (see :mod:`MNN.compiler.algorithms`); its commands remember the choice."""
+        best, self._choice = choose(signature, candidates, self.options.tuned)
+        try:
+            best.emit()
+        finally:
+            self._choice = None
 
     def copy(self, src: Place, dst: Place, shape: Sequence[int], dtype: DType) -> None:
         """Copies a tensor from one place to another."""

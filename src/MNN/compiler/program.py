@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from MNN.compiler.algorithms import Choice
 from MNN.ir.dtype import DType
 from MNN.ir.prims import HostFunction
 from MNN.kernels.spec import KernelSpec
@@ -77,6 +78,8 @@ class Command:
     origin: str = ""
     flops: int = 0
     host: HostCall | None = None
+    choice: Choice | None = None
+    """The algorithm this command belongs to, where there was one to choose."""
 
     def buffers(self) -> list[Buffer]:
         """Arena buffers that this command touches."""

@@ -18,6 +18,7 @@ import numpy as np
 from MNN.compiler.compile import compile_stage
 from MNN.compiler.emitter import ConstantPool
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
+from MNN.compiler.options import Options
 from MNN.compiler.program import Program
 from MNN.errors import RunError, UnsupportedError
 from MNN.ir.dtype import DType
@@ -118,6 +119,7 @@ class Executor:
         self._clock = clock or Clock(config.time_limit)
         self.library = shared_library(config.cache)
         self._pool = pool or ConstantPool()
+        self._options = Options(config.threads, config.precision)
         self._plans = PlanCache()
         self._bodies: dict[Graph, Executor] = {}
         self._lock = threading.RLock()
@@ -247,7 +249,7 @@ class Executor:
         if self.config.reference or any(t.dtype is DType.STR for t in tensors_used):  # strings have no place in memory
             bound = MeaningProgram(stage.prims, used, results, self.config.memory)
         else:
-            program = compile_stage(stage.prims, used, results, self.library.target, self.config.threads, self._pool)
+            program = compile_stage(stage.prims, used, results, self.library.target, self._options, self._pool)
             check_memory(program.arena_bytes, self.config.memory, _largest(program))
             loop_functions(self.library.cache)
             bound = BoundProgram(program, self.library, self.config.threads)
