@@ -22,8 +22,9 @@ class Input:
 
     ``shape`` holds ints and, for a dynamic axis, its name; ``example`` gives the extent of every named axis that the
     benchmark uses. ``kind`` says what realistic data is: ``"noise"`` (float32, mean 0, deviation 1, like a normalised
-    picture), ``"tokens"`` (int64 ids below ``limit``), ``"mask"`` (int64, all ones) or ``"segment"`` (int64, 0 for the
-    first half and 1 for the second).
+    picture), ``"sound"`` (float32 [batch, samples], tones with noise, mean 0, deviation 1, 16 kHz), ``"tokens"`` (int64
+    ids below ``limit``), ``"mask"`` (int64, all ones) or ``"segment"`` (int64, 0 for the first half and 1 for the
+    second).
     """
 
     name: str
@@ -34,7 +35,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Architecture:
-    """A benchmark network: ``module:function`` that builds it, its inputs, and the names of its outputs."""
+    """A benchmark network: ``module:function`` that builds it, its inputs, and the names of its outputs.
+
+    ``further``: not one of the networks that the engine is tuned on; they show whether its speed is general.
+    """
 
     name: str
     builder: str
@@ -42,6 +46,7 @@ class Architecture:
     outputs: tuple[str, ...]
     dynamic_outputs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     seed: int = 0
+    further: bool = False
 
     def build(self) -> nn.Module:
         """The torch module in evaluation mode with its seeded random weights."""
@@ -71,6 +76,8 @@ def make_input(spec: Input, seed: int, **extents: int) -> npt.NDArray[np.generic
     rng = np.random.default_rng(seed)
     if spec.kind == "noise":
         return rng.standard_normal(shape).astype(np.float32)
+    if spec.kind == "sound":
+        return _sound(rng, shape)
     if spec.kind == "tokens":
         return rng.integers(1, spec.limit, shape, dtype=np.int64)
     if spec.kind == "mask":
@@ -80,11 +87,28 @@ def make_input(spec: Input, seed: int, **extents: int) -> npt.NDArray[np.generic
     raise ValueError(f"unknown kind of input {spec.kind!r}")
 
 
+def _sound(rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
+    """A voice-like sound: a gliding tone with ten harmonics that swells and fades, and noise 20 dB below it."""
+    time = np.arange(shape[-1]) / 16000
+    pitch = rng.uniform(90, 250, shape[:-1])[..., None]
+    phase = 2 * np.pi * (pitch * time + 15 * np.sin(2 * np.pi * 0.7 * time))
+    tone = sum(np.sin(k * phase + k) / k for k in range(1, 11)) * (0.6 + 0.4 * np.sin(2 * np.pi * 3 * time))
+    wave = tone + 0.1 * tone.std() * rng.standard_normal(shape)
+    return ((wave - wave.mean()) / wave.std()).astype(np.float32)
+
+
 def _image(size: int) -> tuple[Input, ...]:
     return (Input("input", ("batch", 3, size, size)),)
 
 
+def _further(
+    name: str, builder: str, inputs: tuple[Input, ...], output: str = "logits", axes: Mapping[int, str] | None = None
+) -> Architecture:
+    return Architecture(name, builder, inputs, (output,), {output: axes} if axes else {}, further=True)
+
+
 _TOKENS = ("batch", "sequence")
+_PER_TOKEN = {0: "batch", 1: "sequence"}
 
 ARCHITECTURES: dict[str, Architecture] = {
     a.name: a
@@ -110,17 +134,47 @@ ARCHITECTURES: dict[str, Architecture] = {
                 Input("token_type_ids", _TOKENS, "segment"),
             ),
             ("last_hidden_state", "pooler_output"),
-            {"last_hidden_state": {0: "batch", 1: "sequence"}},
+            {"last_hidden_state": _PER_TOKEN},
         ),
+        _further("densenet121", "densenet:densenet121", _image(224)),
+        _further("regnet_y_800mf", "regnet:regnet_y_800mf", _image(224)),
+        _further("convnext_tiny", "convnext:convnext_tiny", _image(224)),
+        _further("ghostnet", "ghostnet:ghostnet", _image(224)),
+        _further("efficientnet_v2_s", "efficientnet_v2:efficientnet_v2_s", _image(224)),
+        _further(
+            "distilbert",
+            "distilbert:distilbert",
+            (Input("input_ids", _TOKENS, "tokens", 30522), Input("attention_mask", _TOKENS, "mask")),
+            "last_hidden_state",
+            _PER_TOKEN,
+        ),
+        _further("unet", "unet:unet", _image(192), "scores"),
+        _further(
+            "wav2vec_encoder",
+            "wav2vec:wav2vec_encoder",
+            (Input("samples", ("batch", 16000), "sound"),),
+            "features",
+        ),
+        _further(
+            "lstm_tagger", "taggers:lstm_tagger", (Input("tokens", _TOKENS, "tokens", 10000),), "tags", _PER_TOKEN
+        ),
+        _further("gru_tagger", "taggers:gru_tagger", (Input("tokens", _TOKENS, "tokens", 10000),), "tags", _PER_TOKEN),
     )
 }
 
 
+MAIN = tuple(a.name for a in ARCHITECTURES.values() if not a.further)
+FURTHER = tuple(a.name for a in ARCHITECTURES.values() if a.further)
+GROUPS = {"main": MAIN, "further": FURTHER, "all": (*MAIN, *FURTHER)}
+
+
 def select(names: str | None) -> list[Architecture]:
-    """Architectures of a comma-separated list, all for ``None``; KeyError naming the known ones otherwise."""
-    if not names:
-        return list(ARCHITECTURES.values())
-    unknown = [n for n in names.split(",") if n not in ARCHITECTURES]
+    """Architectures of a comma-separated list of names and groups (main, further, all), all for ``None``.
+
+    KeyError naming the known ones otherwise.
+    """
+    chosen = [n for name in (names or "all").split(",") for n in GROUPS.get(name, (name,))]
+    unknown = [n for n in chosen if n not in ARCHITECTURES]
     if unknown:
         raise KeyError(f"unknown architecture {', '.join(unknown)}; known: {', '.join(ARCHITECTURES)}")
-    return [ARCHITECTURES[n] for n in names.split(",")]
+    return [ARCHITECTURES[n] for n in chosen]

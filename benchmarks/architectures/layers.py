@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 
@@ -44,3 +45,18 @@ class Head(nn.Module):
 
     def forward(self, x):  # type: ignore[no-untyped-def]
         return self.linear(self.pool(x).flatten(1))
+
+
+class SqueezeExcite(nn.Module):
+    """Channel gate from the global mean: 1x1 to ``hidden``, ``act``, 1x1, ``gate`` (Hu et al. 2018)."""
+
+    def __init__(
+        self, channels: int, hidden: int, gate: type[nn.Module] = nn.Sigmoid, act: type[nn.Module] = nn.ReLU
+    ) -> None:
+        super().__init__()
+        self.gate = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, hidden, 1), act(), nn.Conv2d(hidden, channels, 1), gate()
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.gate(x)

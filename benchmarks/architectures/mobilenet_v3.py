@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from .layers import conv_norm, round_channels
+from .layers import SqueezeExcite, conv_norm, round_channels
 from .weights import noise, randomise
 
 # table 1 of the paper: kernel, expanded channels, output channels, squeeze-and-excite, hard-swish, stride
@@ -28,31 +28,13 @@ ROWS = (
 )
 
 
-class SqueezeExcite(nn.Module):
-    """Channel gate from the global mean: 1x1, ReLU, 1x1, hard sigmoid (Hu et al. 2018)."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        hidden = round_channels(channels / 4)
-        self.gate = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1),
-            nn.Conv2d(channels, hidden, 1),
-            nn.ReLU(),
-            nn.Conv2d(hidden, channels, 1),
-            nn.Hardsigmoid(),
-        )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * self.gate(x)
-
-
 class Block(nn.Module):
     def __init__(self, cin: int, row: tuple[int, int, int, bool, bool, int]) -> None:
         super().__init__()
         kernel, hidden, cout, excite, hard_swish, stride = row
         act = nn.Hardswish if hard_swish else nn.ReLU
         expand = [conv_norm(cin, hidden, act=act, eps=1e-3)] if hidden != cin else []
-        gate = [SqueezeExcite(hidden)] if excite else []
+        gate = [SqueezeExcite(hidden, round_channels(hidden / 4), nn.Hardsigmoid)] if excite else []
         self.body = nn.Sequential(
             *expand,
             conv_norm(hidden, hidden, kernel, stride, groups=hidden, act=act, eps=1e-3),

@@ -11,9 +11,10 @@ from torch import nn
 def randomise(model: nn.Module, seed: int, *calibration: torch.Tensor) -> nn.Module:
     """Give ``model`` random weights and return it in evaluation mode.
 
-    Convolutions and linear layers get zero-mean weights of variance gain/fan-in (He et al. 2015). Batch norms get
-    scales in 0.5..1.5 and shifts of deviation 0.2, and their running statistics are *measured* on the calibration
-    inputs layer by layer, as training would leave them, so that no activation explodes or dies out.
+    Convolutions and linear layers get zero-mean weights of variance gain/fan-in (He et al. 2015), recurrent layers
+    uniform ones within 1/sqrt(width). Batch norms get scales in 0.5..1.5 and shifts of deviation 0.2, and their running
+    statistics are *measured* on the calibration inputs layer by layer, as training would leave them, so that no
+    activation explodes or dies out.
     """
     generator = torch.Generator().manual_seed(seed)
     norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
@@ -35,8 +36,11 @@ def noise(seed: int, *shape: int) -> torch.Tensor:
 
 
 def _fill(module: nn.Module, generator: torch.Generator) -> None:
-    if isinstance(module, nn.Conv2d):
+    if isinstance(module, (nn.Conv1d, nn.Conv2d, nn.ConvTranspose2d)):
         fan_in = module.weight[0].numel()
+        if isinstance(module, nn.ConvTranspose2d):  # each output sees one in stride^2 of the kernel's places
+            places = math.prod(module.kernel_size) / math.prod(module.stride)
+            fan_in = round(module.in_channels // module.groups * places)
         module.weight.normal_(0.0, math.sqrt(2.0 / fan_in), generator=generator)
         if module.bias is not None:
             module.bias.normal_(0.0, 0.05, generator=generator)
@@ -46,6 +50,10 @@ def _fill(module: nn.Module, generator: torch.Generator) -> None:
             module.bias.normal_(0.0, 0.05, generator=generator)
     elif isinstance(module, nn.Embedding):
         module.weight.normal_(0.0, 0.5, generator=generator)
-    elif isinstance(module, (nn.BatchNorm2d, nn.LayerNorm)):
+    elif isinstance(module, nn.RNNBase):  # LSTM and GRU
+        bound = 1.0 / math.sqrt(module.hidden_size)
+        for weight in module.parameters():
+            weight.uniform_(-bound, bound, generator=generator)
+    elif isinstance(module, (nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm)):
         module.weight.uniform_(0.5, 1.5, generator=generator)
         module.bias.normal_(0.0, 0.2, generator=generator)
