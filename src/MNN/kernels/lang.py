@@ -90,7 +90,10 @@ class Builder(FlowMixin):
 class Module:
     """A module of text: functions, declarations made on use, metadata, raw globals (``add``)."""
 
-    def __init__(self, vector_bits: int = 256, has_fma: bool = True, features: Collection[str] = ()) -> None:
+    def __init__(
+        self, vector_bits: int = 256, has_fma: bool = True, features: Collection[str] = (), tune: str = ""
+    ) -> None:
+        self._tune = f' "tune-cpu"="{tune}"' if tune else ""
         self.vector_bits, self.has_fma, self.features = vector_bits, has_fma, frozenset(features)
         self.checked = is_checked()
         self.check_count = 0
@@ -146,7 +149,8 @@ class Module:
             parts.append(CHECK_FUNCTION)
         parts += [f.text() for f in self._functions]
         parts += [text for name, text in self._declared.items() if name not in self._defined]
-        parts.append(f'attributes #0 = {{ nounwind "no-builtins" "prefer-vector-width"="{self.vector_bits}" }}')
+        width = f'"prefer-vector-width"="{self.vector_bits}"'
+        parts.append(f'attributes #0 = {{ nounwind "no-builtins" {width}{self._tune} }}')
         if self._likely:
             parts.append('!0 = !{!"branch_weights", i32 2000, i32 1}')
         for i, unroll in enumerate(self._loops, 1):
@@ -166,9 +170,14 @@ class Kernel:
     """
 
     def __init__(
-        self, slots: Sequence[str], vector_bits: int = 256, has_fma: bool = True, features: Collection[str] = ()
+        self,
+        slots: Sequence[str],
+        vector_bits: int = 256,
+        has_fma: bool = True,
+        features: Collection[str] = (),
+        tune: str = "",
     ) -> None:
-        self.module = Module(vector_bits, has_fma, features)
+        self.module = Module(vector_bits, has_fma, features, tune)
         params = [(PTR, "noalias readonly args"), (I64, "begin"), (I64, "end"), (PTR, "scratch")]
         self.b = self.module.function("kernel", params, internal=False)
         self.args, self.begin, self.end, self.scratch = self.b.params
@@ -184,7 +193,7 @@ class Kernel:
     @classmethod
     def of(cls, slots: Sequence[str], target: Target) -> Kernel:
         """A kernel for a target."""
-        return cls(slots, target.vector_bytes * 8, target.has_fma, target.features)
+        return cls(slots, target.vector_bytes * 8, target.has_fma, target.features, target.tune)
 
     def slot(self, name: str, type_: Type = I64) -> Value:
         """The value of a slot, loaded once in the entry block."""

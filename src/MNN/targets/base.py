@@ -45,6 +45,8 @@ class Target:
     """An FMA can take a scalar from memory, broadcast, as its operand (AVX512)."""
     lane_operand: bool
     """An FMA can take one lane of a register, broadcast, as its operand (NEON)."""
+    tune: str = ""
+    """The processor whose pipeline LLVM orders instructions for, by LLVM's name; empty: that of ``cpu``."""
     fma_per_cycle: float = 2.0
     loads_per_cycle: float = 2.0
     fma_latency: int = 4
@@ -65,7 +67,15 @@ class Target:
 
     def key(self) -> str:
         """A text that is equal exactly for targets that get the same code."""
-        code = (self.name, self.triple, self.cpu, self.feature_string, self.vector_bytes, self.vector_registers)
+        code = (
+            self.name,
+            self.triple,
+            self.cpu,
+            self.feature_string,
+            self.vector_bytes,
+            self.vector_registers,
+            self.tune,
+        )
         return "|".join(map(str, code))
 
 
