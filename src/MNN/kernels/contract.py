@@ -17,10 +17,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels.contract_emit import emit_contract
+from MNN.kernels.dot import PAIR
 from MNN.kernels.spec import KernelSpec
+from MNN.kernels.traffic import Arguments, number, table, union
 from MNN.targets.base import Target
 
 OPERAND_KINDS = ("n", "mn", "m", "1")
@@ -46,6 +50,10 @@ class ContractSpec(KernelSpec):
     ``nb`` is a multiple of NR. Accumulation is in ``acc``; the epilogue (``None``: a conversion) takes the sum as its
     argument 0 and the operands, of the kinds in ``operands``, as the rest, and gives one value of dtype ``out``.
     ``c`` may be the same memory as an ``"mn"`` operand addressed alike, and must not overlap a or b.
+
+    With ``group`` 2 (see :mod:`MNN.kernels.dot`) a and b are bf16 and two products are summed at once. Packed B is then
+    ``B[(n / NR) * panel + (t * ceil(k / 2) + kk / 2) * ldb + (n % NR) * 2 + kk % 2]`` (ldb = 2 NR, zeros where k is
+    odd); plain B is as above, with one tap, and is always packed by the kernel itself.
     """
 
     shaped: ClassVar[bool] = True
@@ -59,6 +67,7 @@ class ContractSpec(KernelSpec):
     b_packed: bool = True
     epilogue: Body | None = None
     operands: tuple[str, ...] = field(default=())
+    group: int = 1
 
     def __post_init__(self) -> None:
         floats = {DType.F32: (DType.F32, DType.F16, DType.BF16), DType.F64: (DType.F64,)}
@@ -66,6 +75,8 @@ class ContractSpec(KernelSpec):
         allowed = {**floats, **ints}.get(self.acc, ())
         if self.a not in allowed or self.b not in allowed:
             raise ValueError(f"no contraction of {self.a.value} x {self.b.value} with sums in {self.acc.value}")
+        if self.group not in (1, PAIR) or (self.group == PAIR and {self.a, self.b} != {DType.BF16}):
+            raise ValueError(f"no groups of {self.group} for {self.a.value} x {self.b.value}")
         if self.mr < 1 or self.nv < 1 or not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")
         if self.epilogue is None:
@@ -94,12 +105,30 @@ class ContractSpec(KernelSpec):
         """A tile of sums; for plain B also one packed panel."""
         nr = self.nr(target)
         tile = self.mr * nr * self.acc.size
-        panel = 0 if self.b_packed else args["n_taps"] * args["k"] * nr * self.b.size
+        steps = -(-args["k"] // self.group) * self.group
+        panel = 0 if self.b_packed else args["n_taps"] * steps * nr * self.b.size
         return tile + panel
 
     def blocks(self, m: int, n: int, n_batch: int, mb: int, nb: int) -> int:
         """The size of the block index space."""
         return n_batch * -(-m // mb) * -(-n // nb)
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        n_taps, k, m, n, n_batch = (number(args, slot) for slot in ("n_taps", "k", "m", "n", "n_batch"))
+        count = 3 + len(self.operands)
+        batch = table(args, "batch", n_batch * count, np.int64).reshape(n_batch, count)
+        different = [np.unique(batch[:, i]) for i in range(count)]
+        starts = np.unique(table(args, "rows_a", m)[:, None] + table(args, "taps", n_taps))
+        found = {
+            "a": union((starts[:, None] + different[0]).reshape(-1), k) * self.a.size,
+            "b": different[1].size * n_taps * k * n * self.b.size,
+            "c": n_batch * m * n * self.out.size,
+        }
+        for i, kind in enumerate(self.operands):
+            assert self.epilogue is not None
+            size = {"n": n, "mn": m * n, "m": m, "1": 1}[kind]
+            found[f"op{i}"] = different[3 + i].size * size * self.epilogue.args[1 + i].size
+        return found
 
     def emit(self, target: Target) -> str:
         return emit_contract(self, target)

@@ -14,6 +14,7 @@ from MNN.kernels.nest import Operand, for_rows, minimum
 from MNN.kernels.reduction import Reducer
 from MNN.kernels.scalar_code import BodyCode, body_cost, emit_body
 from MNN.kernels.spec import KernelSpec
+from MNN.kernels.traffic import Arguments, number, operand_bytes
 from MNN.targets.base import Target
 
 _BLOCK = 64  # terms summed up before their sum joins the total: the error grows with n / 64 + 64, not n
@@ -72,6 +73,13 @@ class FoldSpec(KernelSpec):
         for o in (*extra, *outs):
             names += o.slots(self.outer, self.outer)
         return tuple(names)
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        outer = [number(args, f"outer{d}") for d in range(self.outer)]
+        reduced = [number(args, f"reduce{d}") for d in range(self.reduce)]
+        ins, extra, outs = self.groups()
+        found = {o.name: operand_bytes(o, args, [*outer, *reduced], number(args, "inner")) for o in ins}
+        return found | {o.name: operand_bytes(o, args, outer, number(args, "inner")) for o in (*extra, *outs)}
 
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)

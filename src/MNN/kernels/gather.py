@@ -11,6 +11,7 @@ from MNN.kernels.indexing import RAW, Indices
 from MNN.kernels.lang import I1, Kernel, Value
 from MNN.kernels.nest import Operand, for_rows, minimum
 from MNN.kernels.spec import KernelSpec
+from MNN.kernels.traffic import Arguments, number, operand_bytes
 from MNN.targets.base import Target
 
 
@@ -44,6 +45,14 @@ class GatherSpec(KernelSpec):
         for operand in (data, *indices.operands(), out):
             names += operand.slots(self.rank - 1, self.rank - 1)
         return (*names, *indices.slots())
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        """Of the data as many elements as the result has, since only a run knows whether indices repeat."""
+        outer = [number(args, f"extent{d}") for d in range(self.rank - 1)]
+        inner = number(args, f"extent{self.rank - 1}")
+        data, indices, out = self.parts()
+        found = {o.name: operand_bytes(o, args, outer, inner) for o in (*indices.operands(), out)}
+        return found | {data.name: found[out.name]}
 
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)

@@ -11,6 +11,7 @@ from MNN.kernels.lang import Kernel, Value
 from MNN.kernels.nest import Operand, for_rows, minimum
 from MNN.kernels.scalar_code import BodyCode, body_cost
 from MNN.kernels.spec import KernelSpec
+from MNN.kernels.traffic import Arguments, number, operand_bytes
 from MNN.targets.base import Target
 
 
@@ -45,6 +46,12 @@ class MapSpec(KernelSpec):
             for operand in group:
                 names += operand.slots(self.rank - 1, self.rank - 1)
         return tuple(names)
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        outer = [number(args, f"extent{d}") for d in range(self.rank - 1)]
+        inner = number(args, f"extent{self.rank - 1}")
+        ins, outs = self.operands()
+        return {o.name: operand_bytes(o, args, outer, inner) for o in (*ins, *outs)}
 
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)

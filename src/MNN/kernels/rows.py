@@ -13,6 +13,7 @@ from MNN.kernels.nest import Operand, for_rows
 from MNN.kernels.reduction import Reducer
 from MNN.kernels.scalar_code import COSTLY, BodyCode
 from MNN.kernels.spec import KernelSpec
+from MNN.kernels.traffic import Arguments, number, operand_bytes
 from MNN.targets.base import Target
 
 _KEEP_COST = 10  # values at least this costly are kept in scratch when a later pass needs them again
@@ -56,6 +57,12 @@ class RowSpec(KernelSpec):
         plan = _Plan(self, target)
         padded = -(-args[f"extent{self.rank - 1}"] // plan.lanes) * plan.lanes
         return len(plan.kept) * padded * plan.kept_size
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        outer = [number(args, f"extent{d}") for d in range(self.rank - 1)]
+        inner = number(args, f"extent{self.rank - 1}")
+        ins, outs = self.operands()
+        return {o.name: operand_bytes(o, args, outer, inner) for o in (*ins, *outs)}
 
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)

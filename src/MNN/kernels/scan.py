@@ -11,6 +11,7 @@ from MNN.kernels.lang import I64, Kernel, Value
 from MNN.kernels.nest import Operand, for_rows
 from MNN.kernels.reduction import combine, neutral
 from MNN.kernels.spec import KernelSpec
+from MNN.kernels.traffic import Arguments, covered, number
 from MNN.targets.base import Target
 
 _REDUCTION = {"add": "sum", "mul": "prod", "max": "max", "min": "min"}
@@ -42,6 +43,14 @@ class ScanSpec(KernelSpec):
         for name in ("in", "out"):
             names += [name, *[f"{name}_s{d}" for d in range(self.rank)], f"{name}_step"]
         return tuple(names)
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        extents = [number(args, slot) for slot in (*(f"extent{d}" for d in range(self.rank)), "n")]
+        steps = {name: [*(f"{name}_s{d}" for d in range(self.rank)), f"{name}_step"] for name in ("in", "out")}
+        return {
+            name: covered(extents, [number(args, slot) for slot in slots]) * self.dtype.size
+            for name, slots in steps.items()
+        }
 
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)

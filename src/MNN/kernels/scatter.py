@@ -13,6 +13,7 @@ from MNN.kernels.lang import I1, I64, Kernel, Value
 from MNN.kernels.nest import Operand, for_rows
 from MNN.kernels.scalar_code import apply
 from MNN.kernels.spec import KernelSpec
+from MNN.kernels.traffic import Arguments, number, operand_bytes
 from MNN.targets.base import Target
 
 OPS = ("set", "add", "mul", "max", "min")
@@ -52,6 +53,14 @@ class ScatterSpec(KernelSpec):
         for operand in (data, *indices.operands(), updates):
             names += operand.slots(self.rank - 1, self.rank - 1)
         return (*names, *indices.slots())
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        """Of the data what the updates replace (not the copy before it, a command of its own)."""
+        outer = [number(args, f"extent{d}") for d in range(self.rank - 1)]
+        inner = number(args, f"extent{self.rank - 1}")
+        data, indices, updates = self.parts()
+        found = {o.name: operand_bytes(o, args, outer, inner) for o in (*indices.operands(), updates)}
+        return found | {data.name: found[updates.name]}
 
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)

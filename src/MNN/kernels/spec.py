@@ -18,10 +18,13 @@ import abc
 import dataclasses
 import enum
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from MNN.ir.scalar import Body
 from MNN.targets.base import Target
+
+if TYPE_CHECKING:
+    from MNN.kernels.traffic import Arguments
 
 ENTRY = "kernel"
 """Name of the function that every generated module defines."""
@@ -46,6 +49,14 @@ class KernelSpec(abc.ABC):
         """Bytes of per-worker scratch that a call with these argument values (by slot name) needs."""
         del target, args
         return 0
+
+    def traffic(self, args: Arguments) -> dict[str, int] | None:
+        """Bytes of each operand, by slot, that a call over all blocks reads or writes, every byte once; None: unknown.
+
+        ``args`` are the slots' values, constants in place of their addresses. For profiles only.
+        """
+        del args
+        return None
 
     def key(self) -> str:
         """A stable text that is equal exactly for equal specs: the class and every field."""

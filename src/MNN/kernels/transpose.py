@@ -10,6 +10,7 @@ from MNN.ir.dtype import DType
 from MNN.kernels.lang import I64, PTR, VOID, Builder, Kernel, Type, Value, int_type
 from MNN.kernels.nest import Operand, for_rows, minimum
 from MNN.kernels.spec import KernelSpec
+from MNN.kernels.traffic import Arguments, covered, number
 from MNN.targets.base import Target
 
 _DTYPES = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
@@ -40,6 +41,15 @@ class TransposeSpec(KernelSpec):
         names = [f"batch{d}" for d in range(self.batch)]
         names += ["rows", "cols", "band", *source.slots(self.batch, None), "in_row"]
         return (*names, *target.slots(self.batch, None), "out_row")
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        batch = [number(args, f"batch{d}") for d in range(self.batch)]
+        rows, cols = number(args, "rows"), number(args, "cols")
+        found = {}
+        for name, strides in (("in", (number(args, "in_row"), 1)), ("out", (1, number(args, "out_row")))):
+            outer = [number(args, f"{name}_s{d}") for d in range(self.batch)]
+            found[name] = covered((*batch, rows, cols), (*outer, *strides)) * self.size
+        return found
 
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)

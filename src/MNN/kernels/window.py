@@ -10,12 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels.element import Tail, compute_type, make_tail, storage_type
 from MNN.kernels.epilogue import Epilogue, combine, identity, load_as, masks_work
 from MNN.kernels.lang import I32, I64, Kernel, Value
 from MNN.kernels.spec import KernelSpec
+from MNN.kernels.traffic import Arguments, number, table
 from MNN.targets.base import Target
 
 OPS = ("dot", "max", "sum")
@@ -66,6 +69,20 @@ class WindowSpec(KernelSpec):
         for i, kind in enumerate(self.operands):
             base += [f"op{i}", f"lines{i}", f"step{i}"] if kind == "pc" else [f"op{i}"]
         return tuple(base)
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        lines, kh, ow, c = (number(args, slot) for slot in ("n_lines", "kh", "ow", "c"))
+        columns = len(_columns(ow, self.kw, self.sx, self.dx))
+        starts = table(args, "lines_x", lines)[:, None] + np.arange(kh) * number(args, "row_x")
+        result = lines * ow * c
+        found = {"x": np.unique(starts).size * columns * c * self.dtype.size, "y": result * self.out.size}
+        if self.op == "dot":
+            found["w"] = kh * self.kw * c * self.acc.size
+        for i, kind in enumerate(self.operands):
+            assert self.epilogue is not None
+            count = {"pc": result, "c": c, "1": 1}[kind]
+            found[f"op{i}"] = count * self.epilogue.args[1 + i].size
+        return found
 
     def emit(self, target: Target) -> str:
         return _Window(self, target).emit()
