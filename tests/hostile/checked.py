@@ -17,6 +17,7 @@ from MNN.kernels.lang import checked_build
 from MNN.runtime import executor
 from MNN.runtime.arena import aligned_bytes
 from MNN.runtime.bind import BoundProgram
+from MNN.runtime.chains import ChainTables
 from MNN.runtime.native import Command as Row
 from MNN.runtime.native import HostFunction, NativeProgram
 
@@ -33,33 +34,41 @@ class CheckedProgram(BoundProgram):
     def _native(self, steps: Sequence[Command]) -> NativeProgram:
         block = self._arena.view(0, (self._arena.nbytes,), np.uint8)
         block[:] = 0xFF
-        rows = []
+        rows: list[Row] = []
+        keep: list[object] = [*steps, self._arena]
         for step in steps:
             if step.kernel is None:
                 assert step.host is not None
                 rows.append(Row(self._host(step.host), [], 1, 1, step.origin))
             else:
-                rows.append(Row(self._checked(step), [], step.blocks, step.blocks, step.origin))
-        return NativeProgram(rows, context=self._context, keep=[*steps, self._arena])
+                rows.append(Row(self._checked(step, keep), [], step.blocks, step.blocks, step.origin))
+        return NativeProgram(rows, context=self._context, keep=keep)
 
-    def _checked(self, step: Command) -> HostFunction:
+    def _checked(self, step: Command, keep: list[object]) -> HostFunction:
         assert step.kernel is not None
         with checked_build():
-            (address,) = self._library.load([step.kernel])
+            address, *functions = self._library.load(list(step.kernels()))
         entry = _ENTRY(address)
-        values = [self._address(v) if isinstance(v, Ref) else v for v in step.args.values()]
-        size = step.kernel.scratch(self._library.target, dict(zip(step.args, values, strict=True)))
-        scratch = aligned_bytes(max(size, 64))
-        ranges = [scratch.ctypes.data, scratch.ctypes.data + scratch.nbytes]
-        for value in step.args.values():
-            if isinstance(value, Ref):
-                ranges += self._range(value.buffer)
+        numbers = {name: self._address(v) if isinstance(v, Ref) else v for name, v in step.args.items()}
+        ranges: list[int] = []
+        for buffer in dict.fromkeys(ref.buffer for ref in step.refs()):
+            ranges += self._range(buffer)
+        table = np.zeros(2 + len(ranges) + 8, np.int64)  # room for scratch and a chain's three tables
+        tables: list[np.ndarray] = []
+        if step.stages:
+            chain = ChainTables(step, functions, self._address, self._library.target, [table.ctypes.data])
+            numbers, tables = chain.args, [a for a in chain.arrays if a.size]
+            keep.append(chain)
+        values = list(numbers.values())
+        scratch = aligned_bytes(max(step.kernel.scratch(self._library.target, numbers), 64))
+        for array in (scratch, *tables):
+            ranges += [array.ctypes.data, array.ctypes.data + array.nbytes]
         name = f"{step.kernel.key()[:200]} of {step.origin}"
 
         def run(args: np.ndarray, begin: int, end: int) -> None:
             del args
             scratch[:] = 0xFF
-            table = np.array([0, len(ranges) // 2, *ranges], np.int64)
+            table[: 2 + len(ranges)] = [0, len(ranges) // 2, *ranges]
             arguments = np.array([*values, table.ctypes.data], np.int64)
             entry(arguments.ctypes.data, begin, end, scratch.ctypes.data)
             if table[0]:

@@ -6,8 +6,9 @@ padded border is placed there from the start, so that neither costs a copy.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -17,13 +18,14 @@ from MNN.compiler.algorithms import Candidate, Choice, choose
 from MNN.compiler.fuse import Group
 from MNN.compiler.options import Options
 from MNN.compiler.order import Order, natural, view_strides
-from MNN.compiler.program import Buffer, Command, HostCall, Located, Place, Ref
+from MNN.compiler.program import Buffer, Command, HostCall, Located, Place, Ref, StageCall
 from MNN.compiler.usage import VIEWS
 from MNN.errors import UnsupportedError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
+from MNN.kernels.chain import ChainSpec
 from MNN.kernels.spec import KernelSpec
 from MNN.ops.folding import FoldCache
 from MNN.ops.meaning import evaluate
@@ -200,6 +202,27 @@ class Emitter:
         if blocks > 0:
             command = Command(kernel, ordered, blocks, max(1, grain), self.origin, flops, choice=self._choice)
             self.commands.append(command)
+
+    @contextlib.contextmanager
+    def collect(self) -> Iterator[list[Command]]:
+        """Within this context commands go into the list it gives, to become stages of a chain."""
+        running, self.commands = self.commands, []
+        try:
+            yield self.commands
+        finally:
+            self.commands = running
+
+    def chain(
+        self, stages: Sequence[StageCall], blocks: int, inner: int, local_bytes: int, origin: str | None = None
+    ) -> None:
+        """Appends a chain of ``blocks`` blocks, ``inner`` for every step of the outer index; see ``StageCall``."""
+        flops = sum(s.command.flops for s in stages)
+        self.commands.append(
+            Command(
+                ChainSpec(), {}, blocks, 1, origin or self.origin, flops,
+                choice=self._choice, stages=tuple(stages), inner=inner, local_bytes=local_bytes,
+            )
+        )  # fmt: skip
 
     def choose(self, signature: str, candidates: Sequence[Candidate]) -> None:
         """Emits the best of the candidates (see :mod:`MNN.compiler.algorithms`); its commands remember the choice."""

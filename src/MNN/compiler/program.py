@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,6 +47,43 @@ class Ref:
 
 
 @dataclass(frozen=True)
+class Local:
+    """An address in the memory that every worker has for a chain's intermediates: ``offset`` bytes into it."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class Patch:
+    """An argument of a stage that differs between the blocks ``b = o*inner + i`` of a chain.
+
+    It is ``min(base + o*outer + i*step, limit)``, in bytes where ``base`` is an address. An intermediate that a stage
+    addresses as a whole, though local memory holds one block of it, has a negative step.
+    """
+
+    slot: str
+    base: int | Ref | Local
+    step: int = 0
+    outer: int = 0
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class StageCall:
+    """A stage of a chain: an ordinary command, and which of its blocks belong to which block of the chain.
+
+    The command's arguments are those of the largest block: its scratch is planned from them. It runs blocks
+    ``o*outer + [i*per, (i+1)*per)``, where ``outer`` is its blocks per ``o``, cut off at ``(o+1)*outer``; or all of
+    its blocks every time when it is ``repeated``.
+    """
+
+    command: Command
+    per: int = 1
+    repeated: bool = False
+    patches: tuple[Patch, ...] = ()
+
+
+@dataclass(frozen=True)
 class Located:
     """A tensor in memory, for the host to read or write."""
 
@@ -80,10 +118,30 @@ class Command:
     host: HostCall | None = None
     choice: Choice | None = None
     """The algorithm this command belongs to, where there was one to choose."""
+    stages: tuple[StageCall, ...] = ()
+    """What a chain runs per block; its ``kernel`` is a :class:`MNN.kernels.chain.ChainSpec`, its ``args`` are empty."""
+    inner: int = 1
+    """Blocks of a chain per step of the outer index."""
+    local_bytes: int = 0
+    """What a chain's intermediates take per worker."""
+
+    def kernels(self) -> Iterator[KernelSpec]:
+        """Every kernel that this command calls."""
+        if self.kernel is not None:
+            yield self.kernel
+        for stage in self.stages:
+            yield from stage.command.kernels()
+
+    def refs(self) -> Iterator[Ref]:
+        """Every address among the arguments."""
+        yield from (v for v in self.args.values() if isinstance(v, Ref))
+        for stage in self.stages:
+            yield from stage.command.refs()
+            yield from (patch.base for patch in stage.patches if isinstance(patch.base, Ref))
 
     def buffers(self) -> list[Buffer]:
         """Arena buffers that this command touches."""
-        found = [v.buffer for v in self.args.values() if isinstance(v, Ref)]
+        found = [ref.buffer for ref in self.refs()]
         if self.host is not None:
             found += [t.place.buffer for t in (*self.host.inputs, *self.host.outputs)]
         return [b for b in dict.fromkeys(found) if b.const is None and b.nbytes > 0]

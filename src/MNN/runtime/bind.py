@@ -10,6 +10,7 @@ from MNN.compiler.program import Buffer, HostCall, Located, Program, Ref
 from MNN.compiler.program import Command as Step
 from MNN.kernels.library import Library
 from MNN.runtime.arena import Arena
+from MNN.runtime.chains import ChainTables
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 
 
@@ -34,19 +35,24 @@ class BoundProgram:
                 buffer.setup.clear()
 
     def _native(self, steps: Sequence[Step]) -> NativeProgram:
-        addresses = iter(self._library.load([c.kernel for c in steps if c.kernel is not None]))
+        addresses = iter(self._library.load([kernel for c in steps for kernel in c.kernels()]))
+        tables: list[ChainTables] = []
         commands: list[Command] = []
         scratch = 0
         for c in steps:
-            args = [self._address(v) if isinstance(v, Ref) else v for v in c.args.values()]
             if c.kernel is not None:
-                numbers = dict(zip(c.args, args, strict=True))
+                address = next(addresses)
+                numbers = {name: self._address(v) if isinstance(v, Ref) else v for name, v in c.args.items()}
+                if c.stages:
+                    functions = [next(addresses) for _ in c.stages]
+                    tables.append(ChainTables(c, functions, self._address, self._library.target))
+                    numbers = tables[-1].args
                 scratch = max(scratch, c.kernel.scratch(self._library.target, numbers))
-                commands.append(Command(next(addresses), args, c.blocks, c.grain, c.origin))
+                commands.append(Command(address, list(numbers.values()), c.blocks, c.grain, c.origin))
             else:
                 assert c.host is not None
                 commands.append(Command(self._host(c.host), [], 1, 1, c.origin))
-        keep = (self._arena, [b.const for b in _constants(steps)])
+        keep = (self._arena, [b.const for b in _constants(steps)], tables)
         return NativeProgram(commands, scratch_bytes=scratch, context=self._context, keep=keep)
 
     def _address(self, ref: Ref) -> int:
@@ -99,5 +105,5 @@ class BoundProgram:
 
 
 def _constants(steps: Sequence[Step]) -> list[Buffer]:
-    used = (v.buffer for c in steps for v in c.args.values() if isinstance(v, Ref))
+    used = (ref.buffer for c in steps for ref in c.refs())
     return [b for b in dict.fromkeys(used) if b.const is not None]

@@ -1,0 +1,103 @@
+"""The tables of a chain: its stages, their patches and their arguments with every address filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from MNN.compiler.program import Command, Local, Ref, StageCall
+from MNN.kernels.chain import NO_LIMIT
+from MNN.runtime.arena import ALIGNMENT, aligned_bytes
+from MNN.targets.base import Target
+
+
+class ChainTables:
+    """What a chain's arguments point to; ``args`` are those arguments, by slot name. Keep it as long as they are used.
+
+    ``addresses`` are the stages' kernels, ``resolve`` finds what a ``Ref`` means. ``trailing`` words follow every
+    stage's own arguments (checked builds take one more than their slots).
+    """
+
+    def __init__(
+        self,
+        step: Command,
+        addresses: Sequence[int],
+        resolve: Callable[[Ref], int],
+        target: Target,
+        trailing: Sequence[int] = (),
+    ) -> None:
+        inner = max(step.inner, 1)
+        outer = step.blocks // inner
+        words: list[int] = []
+        starts: list[int] = []
+        records: list[list[int]] = []
+        patches: list[list[int]] = []
+        scratch = 0
+        for stage in step.stages:
+            kernel, own = stage.command.kernel, stage.command.args
+            if kernel is None or outer * inner != step.blocks:
+                raise ValueError(f"{step.origin}: a chain of {step.blocks} blocks, {inner} at a time, cannot be bound")
+            values = {name: resolve(v) if isinstance(v, Ref) else v for name, v in own.items()}
+            scratch = max(scratch, kernel.scratch(target, values))
+            at, slots = len(words), list(own)
+            starts.append(len(patches))
+            for p in stage.patches:
+                base = _base(p.base, resolve)
+                limit = NO_LIMIT if p.limit is None else p.limit
+                to = 8 * (at + slots.index(p.slot))
+                patches.append([to, base, int(isinstance(p.base, Local)), p.outer, p.step, limit])
+            records.append([0, at, *_share(stage, outer), 0, len(stage.patches)])
+            words += [*values.values(), *trailing]
+        self.template = _table(words)
+        self.patches = _table(patches)
+        row = self.patches.strides[0]
+        for record, address, first in zip(records, addresses, starts, strict=True):
+            record[0], record[6] = address, self.patches.ctypes.data + first * row
+        self.stages = _table(records)
+        local = _aligned(self.template.nbytes)
+        rest = local + _aligned(step.local_bytes)
+        self.args = {
+            "stages": self.stages.ctypes.data,
+            "n_stages": len(records),
+            "template": self.template.ctypes.data,
+            "words": len(words),
+            "inner": inner,
+            "local": local,
+            "rest": rest,
+            "bytes": rest + scratch,
+        }
+
+    @property
+    def arrays(self) -> list[np.ndarray]:
+        """All memory of the tables."""
+        return [self.template, self.patches, self.stages]
+
+
+def _base(value: int | Ref | Local, resolve: Callable[[Ref], int]) -> int:
+    if isinstance(value, Local):
+        return value.offset
+    return resolve(value) if isinstance(value, Ref) else value
+
+
+def _share(stage: StageCall, outer: int) -> list[int]:
+    """The record's words ``outer``, ``per``, ``count`` and ``cap``."""
+    total = stage.command.blocks
+    if stage.repeated:
+        return [0, 0, total, total]
+    own = total // outer
+    if own * outer != total:
+        raise ValueError(f"{stage.command.origin}: {total} blocks cannot be cut into {outer} equal parts")
+    return [own, stage.per, stage.per, own]
+
+
+def _table(rows: Sequence[object]) -> np.ndarray:
+    """An aligned i64 array."""
+    values = np.array(rows, np.int64)
+    table = aligned_bytes(max(values.nbytes, 8)).view(np.int64)[: values.size].reshape(values.shape)
+    table[...] = values
+    return table
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
