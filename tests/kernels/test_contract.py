@@ -12,8 +12,9 @@ from MNN.ir.scalar import Body, body_of
 from MNN.kernels import toolchain
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_cost import choose_blocks, choose_tile, pack_b
+from MNN.kernels.dot import group_of
 from MNN.ops import meaning_scalar
-from MNN.targets import Target, named_target
+from MNN.targets import Target, host_target, named_target
 from tests.kernels import util
 
 F32, F64, F16, BF16 = DType.F32, DType.F64, DType.F16, DType.BF16
@@ -57,27 +58,31 @@ class Problem:
         c = np.full((z, m, ldc), 7, spec.out.numpy)
         c_order = rng.permutation(m)
         rows_c = (c_order * ldc).astype(np.int32)
-        packed = np.stack([pack_b(x, nr) for x in b]) if spec.b_packed else b
+        steps = -(-k // spec.group) * spec.group
+        spread = np.zeros((z, self.taps, steps, n), b.dtype)  # the groups of a tap end with it
+        spread[:, :, :k] = b.reshape(z, self.taps, k, n)
+        flat = spread.reshape(z, self.taps * steps, n)
+        packed = np.stack([pack_b(x, nr, spec.group) for x in flat]) if spec.b_packed else b
         slots = {
-            "n_taps": self.taps, "k": k, "ldb": nr if spec.b_packed else n,
-            "panel": total * nr if spec.b_packed else nr,
+            "n_taps": self.taps, "k": k, "ldb": nr * spec.group if spec.b_packed else n,
+            "panel": self.taps * steps * nr if spec.b_packed else nr,
             "m": m, "n": n, "n_batch": z, "mb": mb, "nb": nb,
         }  # fmt: skip
         arrays = {"a": a, "b": packed, "c": c, "rows_a": rows_a, "rows_c": rows_c, "taps": taps}
-        steps = [a[0].size, packed[0].size, c[0].size]
+        jumps = [a[0].size, packed[0].size, c[0].size]
         operands = []
         for i, kind in enumerate(spec.operands):
             assert spec.epilogue is not None
             shape = {"n": (n,), "mn": (m, ldc), "m": (m,), "1": (1,)}[kind]
             op = self.numbers(rng, spec.epilogue.args[1 + i], z, *shape)
             arrays[f"op{i}"] = op
-            steps.append(op[0].size)
+            jumps.append(op[0].size)
             rows = rng.permutation(m)
             if kind in ("m", "mn"):
                 arrays[f"rows{i}"] = (rows * (ldc if kind == "mn" else 1)).astype(np.int32)
             each = {"n": lambda x: x[None, :], "mn": lambda x, r=rows: x[r, :n], "m": lambda x, r=rows: x[r, None]}
             operands.append(np.stack([each.get(kind, lambda x: x[None])(x) for x in op]))
-        arrays["batch"] = np.array([[s * i for s in steps] for i in range(z)], np.int64)
+        arrays["batch"] = np.array([[s * i for s in jumps] for i in range(z)], np.int64)
         blocks = spec.blocks(m, n, z, mb, nb)
         slots |= {name: array.ctypes.data for name, array in arrays.items()}
         util.call(spec, target, slots, blocks, list(arrays.values()), checked)
@@ -236,6 +241,44 @@ def test_infinities_and_nan_stay_in_their_rows() -> None:
     found, expected, _ = problem.run(target, 9, spec.nr(target) * 2)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     assert np.isnan(found).any(axis=2).sum() == 1
+
+
+HOST = host_target()
+PAIRS = pytest.mark.skipif(group_of(HOST, BF16) == 1, reason="this processor has no products of bf16 pairs")
+
+
+@PAIRS
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "plain"])
+@pytest.mark.parametrize("tile", [(1, 1), (1, 4), (8, 3), (14, 1)], ids=str)
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 32])
+def test_pairs_of_products(packed: bool, tile: tuple[int, int], k: int) -> None:
+    for out, tolerance in ((F32, 3e-7), (BF16, 4e-3)):
+        spec = ContractSpec(BF16, BF16, F32, out, *tile, b_packed=packed, group=2)
+        taps = 3 if packed else 1
+        check(Problem(spec, 19, 75, k, taps=taps), HOST, 19, 2 * spec.nr(HOST), tolerance=tolerance)
+        check(Problem(spec, 9, 39, k, taps=taps, batches=2), HOST, 8, spec.nr(HOST), True, tolerance)
+
+
+@PAIRS
+def test_pairs_do_not_see_what_lies_behind_an_odd_run() -> None:
+    problem = Problem(ContractSpec(BF16, BF16, F32, F32, 4, 1, group=2), 9, 20, 5)
+
+    def numbers(rng: np.random.Generator, dtype: DType, *shape: int) -> np.ndarray:
+        x = rng.uniform(-1, 1, shape).astype(dtype.numpy)
+        if shape[1] == 9:
+            x[:, :, 5:] = np.nan  # the space between rows
+            x[0, 2, 4], x[0, 5, 0] = np.inf, np.nan
+        return x
+
+    problem.numbers = numbers  # type: ignore[method-assign]
+    found, expected, _ = problem.run(HOST, 9, 2 * problem.spec.nr(HOST))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    assert np.isnan(found).any(axis=2).sum() == 1
+
+
+def test_groups_need_bf16() -> None:
+    with pytest.raises(ValueError, match="groups"):
+        ContractSpec(F32, BF16, F32, F32, 4, 1, group=2)
 
 
 def test_pack_b() -> None:

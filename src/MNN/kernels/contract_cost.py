@@ -40,9 +40,16 @@ _SMALL_BLOCK = 200_000
 """Multiply-adds below which a block is not worth handing to another worker."""
 
 
-def pack_b(matrix: npt.NDArray[np.generic], nr: int) -> npt.NDArray[np.generic]:
-    """Packs B ``[K, N]`` into panels ``[ceil(N / nr), K, nr]``, columns past N zero: ldb = nr, panel = K * nr."""
+def pack_b(matrix: npt.NDArray[np.generic], nr: int, group: int = 1) -> npt.NDArray[np.generic]:
+    """Packs B ``[K, N]`` into panels ``[ceil(N / nr), K, nr]``, columns past N zero: ldb = nr, panel = K * nr.
+
+    With a ``group``: ``[ceil(N / nr), ceil(K / group), nr, group]``, zeros past K.
+    """
     k, n = matrix.shape
+    if group > 1:
+        padded = np.zeros((-(-k // group) * group, n), matrix.dtype)
+        padded[:k] = matrix
+        return pack_b(padded.reshape(-1, group, n).transpose(0, 2, 1).reshape(-1, n * group), nr * group)
     panels = -(-n // nr)
     packed = np.zeros((panels, k, nr), dtype=matrix.dtype)
     whole = n // nr

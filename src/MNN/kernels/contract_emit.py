@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from MNN.kernels.dot import dot, interleave, load_group, load_rest
 from MNN.kernels.element import Tail, make_tail, storage_type
 from MNN.kernels.epilogue import Epilogue, combine, load_as, masks_work
-from MNN.kernels.lang import I32, I64, Kernel, Loop, Type, Value
+from MNN.kernels.lang import I16, I32, I64, Kernel, Loop, Type, Value
 from MNN.targets.base import Target
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ class _Contract:
         work = spec.mr * spec.nv + spec.mr + spec.nv
         # Two steps at a time where the loop's own instructions weigh; without FMA, LLVM would run out of registers.
         self.unroll = 2 if target.has_fma and work < 24 else 1
-        self.vector_a = target.lane_operand and spec.a is spec.acc and self.lanes > 1 and spec.mr > 1
+        self.group = spec.group
+        self.vector_a = (
+            target.lane_operand and self.group == 1 and spec.a is spec.acc and self.lanes > 1 and spec.mr > 1
+        )
         if self.vector_a:
             self.unroll = self.lanes
 
@@ -72,9 +76,12 @@ class _Contract:
         k, b, spec = self.k, self.b, self.spec
         start = b.gep(base, self.b_type, b.udiv(self.column, self.nr) * k.slot("panel"))
         if spec.b_packed:
-            return start, self.nr
+            return start, self.nr * self.group
         # Plain B: a panel that many rows use, or one cut off by the last column, is packed first.
         packed = b.gep(k.scratch, self.acc, spec.mr * spec.nv)
+        if self.group > 1:
+            self._pack_pairs(start, packed)
+            return packed, self.nr * self.group
         many = b.icmp("sgt", self.m1 - m0, 4 * spec.mr)
         cut = b.icmp("slt", self.columns, self.nr)
 
@@ -87,6 +94,37 @@ class _Contract:
 
         panel, step = b.if_else(b.or_(many, cut), pack, lambda: [start, k.slot("ldb")])
         return panel, step
+
+    def _pack_pairs(self, start: Value, packed: Value) -> None:
+        """Rows of plain B two by two, interleaved; columns and a row that there are not are zeros."""
+        k, b = self.k, self.b
+        ldb, vector = k.slot("ldb"), I16.vec(self.lanes)
+
+        def pairs(line: Value, rows: int) -> None:
+            sources = [b.gep(start, I16, (line + r) * ldb) for r in range(rows)]
+            to = b.gep(packed, I16, line * self.nr)
+            for at in range(0, self.nr, self.lanes):
+
+                def whole(at: int = at) -> list[Value]:
+                    return [b.load(vector, b.gep(s, I16, at)) for s in sources]
+
+                def cut(at: int = at) -> list[Value]:
+                    mask = self._tail(self.columns - at, self.lanes).mask
+                    return [b.load_masked(vector, b.gep(s, I16, at), mask) for s in sources]
+
+                def some(at: int = at, cut: Callable[[], list[Value]] = cut) -> list[Value]:
+                    none = [b.const(vector, 0)] * rows
+                    return b.if_else(b.icmp("sgt", self.columns, at), cut, lambda: none)
+
+                parts = b.if_else(b.icmp("sge", self.columns, at + self.lanes), whole, some, likely=True)
+                both = interleave(b, parts[0], parts[1] if rows > 1 else None)
+                b.store(both, b.gep(to, I32, at), align=2)
+
+        even = b.and_(k.slot("k"), -2)
+        with b.loop(0, even, 2) as line:
+            pairs(line.index, 2)
+        with b.loop(even, k.slot("k")) as line:
+            pairs(line.index, 1)
 
     def _pack_whole(self, source: Value, to: Value) -> tuple[()]:
         b, vector = self.b, self.b_type.vec(self.lanes)
@@ -125,7 +163,9 @@ class _Contract:
             offset = b.load(I32, b.gep(k.pointer("taps"), I32, tap.index))
             lo = b.convert("sext", offset, I64)
             hi = lo + k.slot("k")
-            if self.unroll == 1:
+            if self.group > 1:
+                last = self._group_loops(lo, hi, rows, tap.carried, step)
+            elif self.unroll == 1:
                 with b.loop(lo, hi, carry=tap.carried, guard=False) as last:
                     self._steps(last, rows, 1, step, False)
             else:
@@ -136,6 +176,36 @@ class _Contract:
                     self._steps(last, rows, 1, step, False)
             tap.next(*last.results)
         return tap.results[:-1]
+
+    def _group_loops(self, lo: Value, hi: Value, rows: Sequence[Value], carry: list[Value], step: Value | int) -> Loop:
+        """A run of A in groups: some at a time, one at a time, and what is less than a group."""
+        b = self.b
+        at = lo
+        for count in (self.unroll, 1) if self.unroll > 1 else (1,):
+            width = count * self.group
+            end = lo + b.and_(self.k.slot("k"), -width)
+            with b.loop(at, end, width, carry=carry) as loop:
+                self._dots(loop, rows, count, step, False)
+            at, carry = end, loop.results
+        with b.loop(at, hi, self.group, carry=carry) as loop:
+            self._dots(loop, rows, 1, step, True)
+        return loop
+
+    def _dots(self, loop: Loop, rows: Sequence[Value], count: int, step: Value | int, rest: bool) -> None:
+        """``count`` steps over groups from ``loop.index`` on; ``rest``: the last, incomplete group."""
+        b, spec, wide = self.b, self.spec, I32.vec(self.lanes)
+        sums, panel = list(loop.carried[:-1]), loop.carried[-1]
+        at = [b.gep(r, self.a_type, loop.index) for r in rows]
+        for u in range(count):
+            right = [b.load(wide, b.gep(panel, wide, j), align=2) for j in range(spec.nv)]
+            for r in range(spec.mr):
+                place = b.gep(at[r], self.a_type, u * self.group)
+                left = (load_rest if rest else load_group)(b, place, self.lanes)
+                for j in range(spec.nv):
+                    i = r * spec.nv + j
+                    sums[i] = dot(b, sums[i], left, right[j])
+            panel = b.gep(panel, self.b_type, step)
+        loop.next(*sums, panel)
 
     def _steps(self, loop: Loop, rows: Sequence[Value], count: int, step: Value | int, in_runs: bool) -> None:
         """``count`` steps of the sum from ``loop.index`` on, and the loop's next values."""

@@ -1,0 +1,51 @@
+"""Instructions that sum several neighbouring products at once: what they multiply, and how B is packed for them.
+
+Such an instruction takes, for every lane of the sums, a *group* of neighbouring values along the summed dimension from
+both sides: two bf16 values (AVX512-BF16's ``vdpbf16ps``) in the 32 bits of an f32 sum. A group of A is read from where
+it lies, since channels are innermost, and spread over the vector; B is packed in groups, ``[K / group, NR, group]``.
+Groups never reach over the end of A's run: its last values are read alone and B has zeros there.
+"""
+
+from __future__ import annotations
+
+from MNN.ir.dtype import DType
+from MNN.kernels.lang import BF16, F32, I16, I32, Builder, Value
+from MNN.targets.base import Target
+
+PAIR = 2
+
+
+def group_of(target: Target, a: DType, acc: DType = DType.F32) -> int:
+    """How many neighbouring products of ``a`` values one instruction of the target sums up; 1 where there is none."""
+    if a is DType.BF16 and acc is DType.F32 and target.has("avx512bf16") and target.vector_bytes == 64:
+        return PAIR
+    return 1
+
+
+def load_group(b: Builder, pointer: Value, lanes: int) -> Value:
+    """The pair of 16-bit values at ``pointer`` in every 32-bit lane."""
+    return b.splat(b.load(I32, pointer, align=2), lanes)
+
+
+def load_rest(b: Builder, pointer: Value, lanes: int) -> Value:
+    """The last value of a run whose length is odd, and a zero, in every 32-bit lane."""
+    return b.splat(b.convert("zext", b.load(I16, pointer), I32), lanes)
+
+
+def interleave(b: Builder, first: Value, second: Value | None) -> Value:
+    """Two vectors of 16-bit values as pairs, lane by lane; zeros in place of a missing second one."""
+    wide = I32.vec(first.type.lanes)
+    low = b.convert("zext", first, wide)
+    return low if second is None else b.or_(low, b.shl(b.convert("zext", second, wide), 16))
+
+
+def dot(b: Builder, total: Value, left: Value, right: Value) -> Value:
+    """``total`` and the products of the pairs of bf16 in two vectors of 32-bit lanes.
+
+    Each product and sum is rounded to nearest even; subnormal numbers count as zero (Intel, "BFLOAT16 - Hardware
+    Numerics Definition", 2018).
+    """
+    pairs = BF16.vec(2 * total.type.lanes)
+    assert total.type is F32.vec(16)
+    sides = [b.bitcast(v, pairs) for v in (left, right)]
+    return b.call(total.type, "llvm.x86.avx512bf16.dpbf16ps.512", total, *sides)
