@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from MNN.ir.dtype import DType
-from MNN.kernels.lang import F16, F32, I1, I8, I16, I32, Builder, Type, Value, memory_type
+from MNN.kernels.lang import BF16, F16, F32, I1, I8, I16, I32, Builder, Type, Value, memory_type
 
 
 def compute_type(dtype: DType, lanes: int = 1) -> Type:
@@ -61,6 +61,9 @@ def narrow(b: Builder, dtype: DType, value: Value) -> Value:
     t16, t32 = I16.vec(lanes), I32.vec(lanes)
     if dtype is DType.F16 and _has_half(b):
         return b.bitcast(b.convert("fptrunc", value, F16.vec(lanes)), t16)
+    if dtype is DType.BF16 and lanes in (8, 16) and "avx512bf16" in b.module.features:  # subnormals become zeros
+        rounded = b.call(BF16.vec(lanes), f"llvm.x86.avx512bf16.cvtneps2bf16.{lanes * 32}", value)
+        return b.bitcast(rounded, t16)
     bits = b.bitcast(value, t32)
     if dtype is DType.BF16:
         rounded = b.add(b.add(bits, 0x7FFF), b.and_(b.lshr(bits, 16), 1))

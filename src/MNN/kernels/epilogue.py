@@ -59,6 +59,8 @@ class Epilogue:
     def apply(self, value: Value, operands: Sequence[Value], lanes: int) -> Value:
         """The result for one vector, in the compute type of ``out``."""
         if self._body is None:
+            if self._acc is DType.F32 and self._out in (DType.F16, DType.BF16):
+                return value  # the store rounds
             return cast(self._b, value, self._acc, self._out)
         return emit_body(self._b, self._body, [value, *operands], lanes)[0]
 

@@ -9,7 +9,7 @@ from MNN.ir.scalar import Body
 from MNN.kernels.element import Tail, lanes_for, load, make_tail, store
 from MNN.kernels.lang import Kernel, Value
 from MNN.kernels.nest import Operand, for_rows, minimum
-from MNN.kernels.scalar_code import BodyCode, body_cost
+from MNN.kernels.scalar_code import BodyCode, body_cost, stored
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, operand_bytes
 from MNN.targets.base import Target
@@ -93,7 +93,7 @@ def _row(
     ]
     row_args = {i: load(b, o.dtype, firsts[i], 1) for i, o in enumerate(ins) if o.inner == "0"}
     code.row(b, row_args)
-    roots = spec.body.outputs
+    roots = stored(spec.body)
     code.broadcast(b, lanes, roots)
 
     def vectors(at: Value, n: int, tail: Tail | None = None) -> None:

@@ -11,7 +11,7 @@ from MNN.kernels.element import Tail, compute_type, lanes_for, load, make_tail, 
 from MNN.kernels.lang import I8, I32, Kernel, Value
 from MNN.kernels.nest import Operand, for_rows
 from MNN.kernels.reduction import Reducer
-from MNN.kernels.scalar_code import COSTLY, BodyCode
+from MNN.kernels.scalar_code import COSTLY, BodyCode, stored
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, operand_bytes
 from MNN.targets.base import Target
@@ -90,7 +90,7 @@ class _Plan:
                 level[i] = depth[i]
                 depth[i] += 1
         self.reductions = [[i for i in reductions if level[i] == p] for p in range(max(level.values(), default=-1) + 1)]
-        self.final = [o for o, c in zip(body.outputs, spec.outputs, strict=True) if c != "0"]
+        self.final = [o for o, c in zip(stored(body), spec.outputs, strict=True) if c != "0"]
         varying = [i for i, v in enumerate(self.code.varies) if v]
         self.lanes = lanes_for(target.vector_bytes, [code[i].dtype for i in varying])
         if any(code[i].op.startswith("reduce.arg") for i in reductions):
@@ -146,7 +146,7 @@ class _Row:
         n_in = len(self.ins)
         if self.plan.final:
             self._store(len(self.plan.reductions))
-        for j, (o, i) in enumerate(zip(self.outs, self.spec.body.outputs, strict=True)):
+        for j, (o, i) in enumerate(zip(self.outs, stored(self.spec.body), strict=True)):
             if o.inner == "0":
                 store(b, o.dtype, code.scalar(b, i), self.pointers[n_in + j])
 

@@ -31,6 +31,16 @@ def body_cost(body: Body) -> int:
     return sum(COSTLY.get(i.op, 1) for i in body.code if i.op not in ("arg", "const"))
 
 
+def stored(body: Body) -> tuple[int, ...]:
+    """The results to hand to a store: without a last rounding to 16 bits, which the store does itself."""
+    roots = []
+    for i in body.outputs:
+        instr = body.code[i]
+        rounds = instr.op == "cast" and instr.dtype in (DType.F16, DType.BF16)
+        roots.append(instr.args[0] if rounds and body.code[instr.args[0]].dtype is DType.F32 else i)
+    return tuple(roots)
+
+
 def number(b: Builder, instr: Instr, lanes: int) -> Value:
     """A ``const`` instruction's value."""
     return b.const(compute_type(instr.dtype, lanes), instr.number())
@@ -284,10 +294,10 @@ class BodyCode:
 
 
 def emit_body(b: Builder, body: Body, operands: Sequence[Value], lanes: int) -> list[Value]:
-    """A whole body on vectors (or scalars) of its operands, given in compute types; for epilogues."""
+    """A whole body on vectors (or scalars) of its operands, given in compute types, for :func:`element.store`."""
     code = BodyCode(body, ())
     code.row(b, {})  # what follows from constants alone
-    return code.elements(b, dict(enumerate(operands)), lanes, body.outputs)
+    return code.elements(b, dict(enumerate(operands)), lanes, stored(body))
 
 
-__all__ = ["BodyCode", "apply", "body_cost", "cast", "emit_body", "number"]
+__all__ = ["BodyCode", "apply", "body_cost", "cast", "emit_body", "number", "stored"]

@@ -108,7 +108,8 @@ def emit_copy(e: Emitter, src: Place, dst: Place, shape: st.Ints, dtype: DType) 
         j = source_inner[0]
         if extents[j] >= 8 and extents[-1] >= 8 and _emit_transpose(e, src, dst, extents, to, frm, j, dtype):
             return
-    body = body_of([dtype], lambda b, x: x)
+    raw = DType.U16 if dtype.is_float and dtype.size == 2 else dtype  # moved, not converted
+    body = body_of([raw], lambda b, x: x)
     _nest(e, body, shape, [src.strides], [e.ref(src, dtype)], dst, dtype)
 
 
