@@ -39,8 +39,9 @@ class Cache:
 
     _off_everywhere = False
 
-    def __init__(self, folder: str | os.PathLike[str] | None) -> None:
-        self.folder = None if folder is None else pathlib.Path(folder) / "objects"
+    def __init__(self, folder: str | os.PathLike[str] | None, part: str = "objects") -> None:
+        """``part`` names the folder within it: what is measured lies apart from objects, which are pruned."""
+        self.folder = None if folder is None else pathlib.Path(folder) / part
         self._pruned = False
         if self.folder is None:
             return
@@ -54,9 +55,9 @@ class Cache:
             self._off(problem)
 
     @staticmethod
-    def default() -> Cache:
+    def default(part: str = "objects") -> Cache:
         """The cache in :func:`default_folder`, or none after :meth:`switch_off`."""
-        return Cache(None if Cache._off_everywhere else default_folder())
+        return Cache(None if Cache._off_everywhere else default_folder(), part)
 
     @staticmethod
     def switch_off() -> None:
