@@ -19,8 +19,6 @@ from tests.onnx.cases import node_cases, run_case
 LIST = Path(__file__).with_name("expected_failures.json")
 PAGE = Path(__file__).parents[2] / "docs" / "onnx-coverage.md"
 REASONS = (
-    (r"FLOAT8|FLOAT4", "8-bit and 4-bit floats are not element types of this engine"),
-    (r"INT4|INT2", "tensors of 4-bit and 2-bit integers are not element types of this engine (as weights they work)"),
     (r"COMPLEX", "complex numbers are not element types of this engine"),
     (r"domain ai\.onnx\.preview\.training", "training is not done by this front end"),
     (r"training mode", "a model is loaded for inference, not for training"),

@@ -25,6 +25,16 @@ class DType(enum.Enum):
     U64 = "u64"
     BOOL = "bool"
     STR = "str"
+    F8E4M3FN = "f8e4m3fn"
+    F8E4M3FNUZ = "f8e4m3fnuz"
+    F8E5M2 = "f8e5m2"
+    F8E5M2FNUZ = "f8e5m2fnuz"
+    F8E8M0 = "f8e8m0"
+    F4E2M1 = "f4e2m1"
+    I4 = "i4"
+    U4 = "u4"
+    I2 = "i2"
+    U2 = "u2"
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
@@ -52,6 +62,12 @@ class DType(enum.Enum):
     def is_int(self) -> bool:
         return self.is_signed or self.is_unsigned
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether this is a type of 8 bits or less that is only stored and converted, one element to a byte: nothing
+        is computed with it, and it counts neither as a float nor as an integer."""
+        return self in _NARROW
+
     @staticmethod
     def of(array_or_dtype: object) -> DType:
         """The DType of a numpy array or numpy dtype-like. Raises ``KeyError`` for types without one (complex)."""
@@ -76,5 +92,16 @@ _NUMPY: dict[DType, np.dtype[np.generic]] = {
     DType.U64: np.dtype(np.uint64),
     DType.BOOL: np.dtype(np.bool_),
     DType.STR: np.dtype(object),
+    DType.F8E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
+    DType.F8E4M3FNUZ: np.dtype(ml_dtypes.float8_e4m3fnuz),
+    DType.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    DType.F8E5M2FNUZ: np.dtype(ml_dtypes.float8_e5m2fnuz),
+    DType.F8E8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
+    DType.F4E2M1: np.dtype(ml_dtypes.float4_e2m1fn),
+    DType.I4: np.dtype(ml_dtypes.int4),
+    DType.U4: np.dtype(ml_dtypes.uint4),
+    DType.I2: np.dtype(ml_dtypes.int2),
+    DType.U2: np.dtype(ml_dtypes.uint2),
 }
+_NARROW = frozenset(list(DType)[list(DType).index(DType.STR) + 1 :])
 _FROM_NUMPY = {numpy: dtype for dtype, numpy in _NUMPY.items() if dtype is not DType.STR}

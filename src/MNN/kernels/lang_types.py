@@ -81,8 +81,8 @@ def int_type(bits: int, lanes: int = 1) -> Type:
 
 
 def memory_type(dtype: DType, lanes: int = 1) -> Type:
-    """The LLVM type of a tensor's elements in memory (booleans are bytes)."""
-    return _MEMORY[dtype].vec(lanes)
+    """The LLVM type of a tensor's elements in memory (booleans and narrow types are bytes)."""
+    return _MEMORY.get(dtype, I8).vec(lanes)
 
 
 class Value:

@@ -17,6 +17,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.scalar import BodyBuilder, body_of
 from MNN.ir.shape import broadcast, elements, normalize_axis
+from MNN.ops import narrow
 from MNN.ops.folding import FoldCache
 from MNN.ops.meaning_scalar import undefined
 
@@ -241,7 +242,11 @@ class Builder:
         return self.map(lambda b, *args: b(name, *args), *operands)
 
     def cast(self, x: Tensor, dtype: DType) -> Tensor:
-        return x if x.dtype is dtype else self.map(lambda b, a: b.cast(a, dtype), x)
+        if x.dtype is dtype:
+            return x
+        if x.dtype.is_narrow or dtype.is_narrow:
+            return self.host("cast", lambda a: [narrow.cast(a[0], dtype)], [x], (dtype, x.shape))[0]
+        return self.map(lambda b, a: b.cast(a, dtype), x)
 
     def like(self, number: float | int, x: Tensor) -> Tensor:
         """A scalar constant of ``x``'s dtype."""

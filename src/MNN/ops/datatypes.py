@@ -20,8 +20,19 @@ _NAMES: dict[DType, str] = {
     DType.U64: "DT_UINT64",
     DType.BOOL: "DT_BOOL",
     DType.STR: "DT_STRING",
+    DType.F8E4M3FN: "DT_FLOAT8E4M3FN",
+    DType.F8E4M3FNUZ: "DT_FLOAT8E4M3FNUZ",
+    DType.F8E5M2: "DT_FLOAT8E5M2",
+    DType.F8E5M2FNUZ: "DT_FLOAT8E5M2FNUZ",
+    DType.F8E8M0: "DT_FLOAT8E8M0",
+    DType.F4E2M1: "DT_FLOAT4E2M1",
+    DType.I4: "DT_INT4",
+    DType.U4: "DT_UINT4",
+    DType.I2: "DT_INT2",
+    DType.U2: "DT_UINT2",
 }
-"""``DT_UINT32`` and ``DT_UINT64`` are not in the schema; a file that needs them keeps the operator as ``Extra``."""
+"""``DT_UINT32``, ``DT_UINT64`` and those after ``DT_STRING`` are not in the schema; a file that needs them keeps the
+operator as ``Extra``."""
 _DTYPES: dict[str, DType] = {
     **{name: dtype for dtype, name in _NAMES.items()},
     "DT_QINT8": DType.I8,

@@ -79,7 +79,7 @@ def undefined(body: Body) -> str:
             continue
         source = body.code[instr.args[0]].dtype
         table = _BOOL if source is DType.BOOL else _INT if source.is_int else _FLOAT
-        if source is DType.STR or (instr.op not in table and instr.op not in _ANY):
+        if source is DType.STR or source.is_narrow or (instr.op not in table and instr.op not in _ANY):
             return f"operation '{instr.op}' has no meaning on {source.value}"
     return ""
 

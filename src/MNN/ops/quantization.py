@@ -14,8 +14,10 @@ from MNN.ir.scalar import BodyBuilder
 from MNN.ir.shape import elements, normalize_axis
 from MNN.ops.base import Operator, register
 from MNN.ops.builder import Builder
+from MNN.ops.cast import convert
 from MNN.ops.convolution import resolve_pads
 from MNN.ops.datatypes import from_data_type
+from MNN.ops.narrow import limits as narrow_limits
 from MNN.ops.operands import along, operand, optional, wide
 
 
@@ -41,8 +43,27 @@ def spread(b: Builder, t: Tensor, x: Tensor, axis: int, block: int) -> Tensor:
     )
 
 
-def quantize(b: Builder, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType) -> Tensor:
-    """``saturate(round_half_even(x / scale) + zero)``; operands broadcast."""
+def _quantize_narrow(b: Builder, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType, saturate: bool) -> Tensor:
+    """To a type that nothing is computed with: the quotient (rounded where the type is an integer), then a cast."""
+    whole = narrow_limits(dtype)
+    zero = None if zero is None else b.cast(zero, DType.F32)
+
+    def body(s: BodyBuilder, a: int, k: int, *z: int) -> int:
+        q = s("div", a, k)
+        q = q if whole is None else s("round", q)
+        q = s("add", q, z[0]) if z else q
+        if whole is not None:
+            q = s("min", s("max", q, s.const(whole[0], DType.F32)), s.const(whole[1], DType.F32))
+        return q
+
+    operands = [b.cast(t, DType.F32) for t in (x, scale)]
+    return convert(b, b.map(body, *operands, *(() if zero is None else (zero,))), dtype, saturate)
+
+
+def quantize(b: Builder, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType, saturate: bool = True) -> Tensor:
+    """``saturate(round_half_even(x / scale) + zero)``; operands broadcast. ``saturate`` concerns 8-bit floats."""
+    if dtype.is_narrow:
+        return _quantize_narrow(b, x, scale, zero, dtype, saturate)
     low, high = limits(dtype)
 
     def body(s: BodyBuilder, a: int, k: int, *z: int) -> int:
@@ -57,7 +78,7 @@ def quantize(b: Builder, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: D
 
 class _Quantization(Operator):
     in_mnn = False
-    attributes = {"axis": 1, "block_size": 0, "dtype": "DT_INVALID"}
+    attributes = {"axis": 1, "block_size": 0, "dtype": "DT_INVALID", "saturate": True}
 
     def operands(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, Tensor | None]:
         """``x``, and scale and zero point that broadcast with it."""
@@ -78,7 +99,8 @@ class QuantizeLinear(_Quantization):
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, scale, zero = self.operands(b, node, inputs)
-        return [quantize(b, x, scale, zero, self.dtype(b, node, DType.U8 if zero is None else zero.dtype))]
+        dtype = self.dtype(b, node, DType.U8 if zero is None else zero.dtype)
+        return [quantize(b, x, scale, zero, dtype, self.bool_attr(node, "saturate"))]
 
 
 @register("DequantizeLinear")
@@ -88,11 +110,15 @@ class DequantizeLinear(_Quantization):
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, scale, zero = self.operands(b, node, inputs)
         dtype = self.dtype(b, node, scale.dtype)
+        # integers are subtracted as integers; floats of 8 bits in floating point
+        middle = DType.I32 if x.dtype.is_int or narrow_limits(x.dtype) else DType.F32
+        x = b.cast(x, middle) if x.dtype.is_narrow else x
+        zero = b.cast(zero, middle) if zero is not None and zero.dtype.is_narrow else zero
 
         def body(s: BodyBuilder, a: int, k: int, *z: int) -> int:
-            a = s.cast(a, DType.I32)
+            a = s.cast(a, middle)
             if z:
-                a = s("sub", a, s.cast(z[0], DType.I32))
+                a = s("sub", a, s.cast(z[0], middle))
             return s.cast(s("mul", s.cast(a, DType.F32), s.cast(k, DType.F32)), dtype)
 
         return [b.map(body, x, scale, *(() if zero is None else (zero,)))]

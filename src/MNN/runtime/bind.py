@@ -75,7 +75,8 @@ class BoundProgram:
         else:
             flat = self._arena.view(place.buffer.offset, (place.buffer.nbytes // kind.itemsize,), kind)
         strides = tuple(s * kind.itemsize for s in place.strides)
-        return np.lib.stride_tricks.as_strided(flat[place.offset :], tensor.shape, strides)
+        raw = np.uint8 if tensor.dtype.is_narrow else kind  # numpy's strided views do not know these types
+        return np.lib.stride_tricks.as_strided(flat[place.offset :].view(raw), tensor.shape, strides).view(kind)
 
     def _host(self, call: HostCall) -> HostFunction:
         sources = [self.view(t) for t in call.inputs]

@@ -14,7 +14,7 @@ _SMALL = 64
 """Constants of at most this many elements keep their digits in a model with fp16 weights."""
 _I32 = np.iinfo(np.int32)
 _FAR = 1 << 30
-_NARROW = (DType.BOOL, DType.I16, DType.U16)
+_SHORT = (DType.BOOL, DType.I16, DType.U16)
 _WIDE = (DType.I64, DType.U64, DType.U32)
 
 
@@ -26,7 +26,9 @@ def blob_of(array: np.ndarray, fp16: bool = False) -> Record:
     the side notes to bring them back.
     """
     dtype = DType.of(array)
-    if dtype in _NARROW:
+    if dtype.is_narrow:  # the bytes as they are
+        return array_to_blob(np.ascontiguousarray(array).view(np.uint8))
+    if dtype in _SHORT:
         return array_to_blob(array.astype(np.int32))
     if dtype in _WIDE:
         # beyond 32 bits they mean "as far as possible"; less than the largest number, as sums must not overflow
@@ -63,6 +65,8 @@ def restored(blob: Record, array: np.ndarray, dtype: DType) -> np.ndarray:
         if DType.of(array) is not dtype:
             raise FormatError(f"Blob: a constant of {dtype.value} holds {blob.dataType}")
         return array
+    if dtype.is_narrow and wide.dtype == np.uint8:
+        wide = np.ascontiguousarray(wide).view(dtype.numpy)
     if wide.size != array.size:
         raise FormatError(f"Blob: {wide.size} exact numbers for {array.size} elements")
     with np.errstate(all="ignore"):

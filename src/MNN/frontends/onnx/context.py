@@ -30,8 +30,6 @@ class ModelInfo:
     taken: set[str] = field(default_factory=set)
     report: Report = field(default_factory=Report)
     hints: Hints = field(default_factory=Hints)
-    packed: set[str] = field(default_factory=set)
-    """Initializers of 2 or 4 bits an element, held in 8; their declared type has no DType."""
     lists: set[Value] = field(default_factory=set)
     """Values that are sequences."""
     convert_graph: Callable[[GraphProto, Context | None], Graph] | None = None

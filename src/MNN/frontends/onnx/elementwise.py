@@ -9,6 +9,7 @@ from MNN.frontends.onnx.tensors import dtype_of
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ops.datatypes import data_type
+from MNN.ops.narrow import ROUND_MODES
 
 _UNARY = {
     "Abs": "ABS",
@@ -180,14 +181,20 @@ def cast(ctx: Context, node: OnnxNode) -> Value:
         name = node.str_attr("to")
         raise node.unsupported(f"a cast to '{name}' by name", "use opset 6 or newer")
     dtype = dtype_of(node.int_attr("to"), node.where)
-    node.ignore("saturate", "round_mode")  # they concern 8-bit floats only
-    return ctx.op("Cast", node.input(0), dstT=data_type(dtype))
+    return ctx.op("Cast", node.input(0), dstT=data_type(dtype), **_narrowing(node))
+
+
+def _narrowing(node: OnnxNode) -> dict[str, object]:
+    """What a cast to a float of 8 bits is told, where it is not the usual."""
+    saturate, mode = bool(node.int_attr("saturate", 1)), node.str_attr("round_mode", "up").lower()
+    if mode not in ROUND_MODES:
+        raise node.unsupported(f"round_mode '{mode}'", f"use one of {', '.join(ROUND_MODES)}")
+    return {**({} if saturate else {"saturate": False}), **({} if mode == "up" else {"roundMode": mode})}
 
 
 @onnx_op("CastLike")
 def cast_like(ctx: Context, node: OnnxNode) -> Value:
-    node.ignore("saturate", "round_mode")
-    return ctx.op("CastLike", node.input(0), node.input(1))
+    return ctx.op("CastLike", node.input(0), node.input(1), **_narrowing(node))
 
 
 @onnx_op("BitCast")

@@ -18,7 +18,7 @@ from MNN.frontends.onnx.context import Context, ModelInfo
 from MNN.frontends.onnx.functions import Expander, clear_opset_marks, node_opset, standard_function
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import canonical_domain, find
-from MNN.frontends.onnx.tensors import DTYPES, PACKED, array_of, type_name
+from MNN.frontends.onnx.tensors import DTYPES, array_of, type_name
 from MNN.frontends.onnx.types import describe, skeleton, type_proto, value_infos
 from MNN.frontends.onnx.verify import initializer_names, subgraphs, verify_graph, verify_node, verify_text
 from MNN.ir.dtype import DType
@@ -114,8 +114,6 @@ def _initializers(graph: GraphProto, info: ModelInfo) -> dict[str, np.ndarray | 
     arrays: dict[str, np.ndarray | None] = {}
     for tensor in graph.initializer:
         arrays[tensor.name] = None
-        if tensor.data_type in PACKED:
-            info.packed.add(tensor.name)
         try:
             arrays[tensor.name] = array_of(tensor, info.external, f"initializer '{tensor.name}'")
         except UnsupportedError as error:
@@ -206,8 +204,6 @@ class _Loader:
                 ctx.scope[name] = Value(name)
             else:
                 ctx.scope[name] = Value(name, DType.of(array), tuple(array.shape), array)
-                if name in self.info.packed:
-                    ctx.add_hint(name, None, tuple(array.shape))
 
     def _convert_node(self, ctx: Context, proto: NodeProto) -> None:
         opset = node_opset(proto, self.info.opsets)

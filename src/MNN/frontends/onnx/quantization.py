@@ -14,15 +14,12 @@ from MNN.ops.datatypes import data_type
 @onnx_op("QuantizeLinear", "DequantizeLinear")
 def quantize_linear(ctx: Context, node: OnnxNode) -> Value:
     code = node.int_attr("output_dtype", 0)
-    node.ignore("saturate", "precision")  # both concern 8-bit floats and the width of the division only
-    if node.op == "QuantizeLinear" and len(node.proto.input) > 2:
-        dtype, shape = ctx.hint(node.proto.input[2])
-        if dtype is None and shape is not None:  # a constant of a packed type is held in 8 bits
-            raise node.unsupported("a result of fewer than 8 bits", "quantize to int8 or uint8")
+    node.ignore("precision")  # the width of the division only
+    saturate = bool(node.int_attr("saturate", 1))
     return ctx.op(
         node.op, node.input(0), node.input(1), node.optional(2), axis=node.int_attr("axis", 1),
         block_size=node.int_attr("block_size", 0) or None,
-        dtype=data_type(dtype_of(code, node.where)) if code else None,
+        dtype=data_type(dtype_of(code, node.where)) if code else None, **({} if saturate else {"saturate": False}),
     )  # fmt: skip
 
 

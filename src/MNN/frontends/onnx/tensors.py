@@ -26,14 +26,31 @@ DTYPES: dict[int, DType] = {
     TensorProto.UINT32: DType.U32,
     TensorProto.UINT64: DType.U64,
     TensorProto.BFLOAT16: DType.BF16,
+    **{
+        getattr(TensorProto, name): dtype
+        for name, dtype in {
+            "FLOAT8E4M3FN": DType.F8E4M3FN,
+            "FLOAT8E4M3FNUZ": DType.F8E4M3FNUZ,
+            "FLOAT8E5M2": DType.F8E5M2,
+            "FLOAT8E5M2FNUZ": DType.F8E5M2FNUZ,
+            "FLOAT8E8M0": DType.F8E8M0,
+            "FLOAT4E2M1": DType.F4E2M1,
+            "INT4": DType.I4,
+            "UINT4": DType.U4,
+            "INT2": DType.I2,
+            "UINT2": DType.U2,
+        }.items()
+        if hasattr(TensorProto, name)  # the newest ones came one by one
+    },
 }
-PACKED: dict[int, tuple[int, bool]] = {
-    TensorProto.INT4: (4, True),
-    TensorProto.UINT4: (4, False),
-    getattr(TensorProto, "INT2", -1): (2, True),
-    getattr(TensorProto, "UINT2", -2): (2, False),
+_PACKED: dict[DType, tuple[int, bool]] = {
+    DType.I4: (4, True),
+    DType.U4: (4, False),
+    DType.F4E2M1: (4, False),
+    DType.I2: (2, True),
+    DType.U2: (2, False),
 }
-"""Bits and signedness of integers stored several to a byte; they are held as one int8 or uint8 each."""
+"""Bits and signedness of what a file stores several to a byte."""
 
 
 def type_name(code: int) -> str:
@@ -65,9 +82,9 @@ def array_of(tensor: TensorProto, external: ExternalSource | None, where: str) -
     if tensor.HasField("segment"):
         raise UnsupportedError(f"{where}: segmented tensors are not supported; save the model with a newer exporter")
     count = elements(dims)
-    if code in PACKED:
-        return _unpack(tensor, external, dims, count, where)
     dtype = dtype_of(code, where)
+    if dtype in _PACKED:
+        return _unpack(tensor, dtype, external, dims, count, where)
     if dtype is DType.STR:
         return _strings(tensor, dims, count, where)
     if tensor.data_location == TensorProto.EXTERNAL:
@@ -107,6 +124,8 @@ def _typed(tensor: TensorProto, dtype: DType, dims: tuple[int, ...], count: int,
         data = data.astype(np.uint16).view(np.float16)
     elif dtype is DType.BF16:
         data = data.astype(np.uint16).view(ml_dtypes.bfloat16)
+    elif dtype.is_narrow:
+        data = data.astype(np.uint8).view(dtype.numpy)
     return np.asarray(data.astype(dtype.numpy, copy=False)).reshape(dims)
 
 
@@ -120,9 +139,9 @@ def _strings(tensor: TensorProto, dims: tuple[int, ...], count: int, where: str)
 
 
 def _unpack(
-    tensor: TensorProto, external: ExternalSource | None, dims: tuple[int, ...], count: int, where: str
+    tensor: TensorProto, dtype: DType, external: ExternalSource | None, dims: tuple[int, ...], count: int, where: str
 ) -> np.ndarray:
-    bits, signed = PACKED[tensor.data_type]
+    bits, signed = _PACKED[dtype]
     per_byte = 8 // bits
     size = -(-count // per_byte)
     if tensor.data_location == TensorProto.EXTERNAL:
@@ -132,13 +151,14 @@ def _unpack(
     else:
         data = np.fromiter((v & 0xFF for v in tensor.int32_data), dtype=np.uint8, count=len(tensor.int32_data))
     if data.size != size:
-        raise FormatError(f"{where}: {list(dims)} of {bits}-bit integers needs {size} bytes, {data.size} are there")
+        raise FormatError(f"{where}: {list(dims)} of {dtype.value} needs {size} bytes, {data.size} are there")
     shifts = np.arange(per_byte, dtype=np.uint8) * bits
     numbers = ((data[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
     if signed:
         half = 1 << (bits - 1)
-        return ((numbers ^ half).astype(np.int8) - half).astype(np.int8).reshape(dims)
-    return numbers.reshape(dims)
+        numbers = ((numbers ^ half).astype(np.int8) - half).astype(np.int8)
+    whole = numbers.view(dtype.numpy) if dtype is DType.F4E2M1 else numbers.astype(dtype.numpy)
+    return whole.reshape(dims)
 
 
 def _external(tensor: TensorProto, external: ExternalSource | None, size: int, where: str) -> np.ndarray:
