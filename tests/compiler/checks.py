@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from MNN.compiler.compile import compile_stage
-from MNN.compiler.emitter import ConstantPool
+from MNN.compiler.constants import ConstantPool
 from MNN.compiler.options import Options
 from MNN.compiler.program import Program
 from MNN.ir.dtype import DType

@@ -7,14 +7,13 @@ padded border is placed there from the start, so that neither costs a copy.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import Candidate, Choice, choose
+from MNN.compiler.constants import ConstantPool as ConstantPool
 from MNN.compiler.fuse import Group
 from MNN.compiler.options import Options
 from MNN.compiler.order import Order, natural, view_strides
@@ -27,43 +26,8 @@ from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
 from MNN.kernels.chain import ChainSpec
 from MNN.kernels.spec import KernelSpec
-from MNN.ops.folding import FoldCache
 from MNN.ops.meaning import evaluate
 from MNN.targets.base import Target
-
-
-class ConstantPool:
-    """Constants in the form kernels want (packed weights, offset tables), shared by all plans of a session.
-
-    Each lives as long as some plan uses it.
-    """
-
-    def __init__(self) -> None:
-        self._made: WeakValueDictionary[tuple[object, ...], Buffer] = WeakValueDictionary()
-        self.folds = FoldCache()
-        self._tables: WeakValueDictionary[bytes, Buffer] = WeakValueDictionary()
-
-    def get(self, key: tuple[object, ...], make: Callable[[], np.ndarray], source: object = None) -> Buffer:
-        """The buffer for ``key``, made when no plan holds it. ``source`` (whose id may be in the key) lives as long."""
-        buffer = self._made.get(key)
-        if buffer is None:
-            array = np.ascontiguousarray(make())
-            buffer = self._made[key] = Buffer(array.nbytes, const=array, source=source)
-        return buffer
-
-    def reserve(self, key: tuple[object, ...], count: int, dtype: DType, source: object) -> tuple[Buffer, bool]:
-        """Room for ``count`` elements under ``key``, zeros at first, and whether it is new (and has to be filled)."""
-        fresh = key not in self._made
-        return self.get(key, lambda: np.zeros(count, dtype.numpy), source), fresh
-
-    def table(self, values: np.ndarray) -> Buffer:
-        """A table of numbers, shared when equal, and gone with the last plan that uses it."""
-        data = np.ascontiguousarray(values)
-        key = hashlib.blake2b(data.tobytes(), person=data.dtype.str.encode()).digest()
-        buffer = self._tables.get(key)
-        if buffer is None:
-            buffer = self._tables[key] = Buffer(data.nbytes, const=data)
-        return buffer
 
 
 class Emitter:
@@ -136,6 +100,14 @@ class Emitter:
 
     def assign(self, tensor: Tensor, place: Place) -> None:
         self._places[tensor] = place
+
+    def forget(self, buffer: Buffer) -> None:
+        """Tensors placed in this buffer, and copies of them, have no place any more."""
+        gone = [t for t, place in self._places.items() if place.buffer is buffer]
+        for tensor in gone:
+            del self._places[tensor]
+        for key in [key for key in self._copies if key[0] in gone]:
+            del self._copies[key]
 
     def output(self, tensor: Tensor) -> Place:
         """Where to write a tensor: inside the concatenation or padding that takes it, else in memory of its own."""

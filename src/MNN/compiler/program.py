@@ -10,6 +10,7 @@ import numpy as np
 from MNN.compiler.algorithms import Choice
 from MNN.ir.dtype import DType
 from MNN.ir.prims import HostFunction
+from MNN.kernels.packed import Draft
 from MNN.kernels.spec import KernelSpec
 
 
@@ -27,6 +28,10 @@ class Buffer:
     """What the constant was made from, kept alive with it."""
     setup: list[Command] = field(default_factory=list)
     """What fills a constant once, before the first program that uses it runs."""
+    draft: Draft | None = None
+    """The entry of the cache of packed weights that the constant becomes once it is filled."""
+    stored: str = ""
+    """The name of the entry that the constant is."""
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,16 @@ import pathlib
 import stat
 import sys
 import tempfile
+import time
 import warnings
+from typing import BinaryIO
 
 _MAGIC = b"MNNOBJ1\n"
 _LIMIT = 512 << 20
+TEMPORARY = ".new-"
+"""How the names of files begin that are still being written."""
+_ABANDONED = 3600
+"""Seconds after which nobody is writing such a file any more."""
 
 
 def default_folder() -> pathlib.Path:
@@ -45,12 +51,7 @@ class Cache:
         self._pruned = False
         if self.folder is None:
             return
-        try:
-            for missing in [p for p in (*reversed(self.folder.parents), self.folder) if not p.exists()]:
-                missing.mkdir(mode=0o700, exist_ok=True)  # mkdir's own parents=True would make them with the umask
-            problem = _untrusted(self.folder.resolve())
-        except OSError as error:
-            problem = str(error)
+        problem = make_private(self.folder)
         if problem:
             self._off(problem)
 
@@ -64,6 +65,11 @@ class Cache:
         """No default cache for the rest of this process."""
         Cache._off_everywhere = True
 
+    @staticmethod
+    def is_off() -> bool:
+        """Whether :meth:`switch_off` was called."""
+        return Cache._off_everywhere
+
     def _off(self, problem: str) -> None:
         warnings.warn(f"the kernel cache {self.folder} is not used: {problem}", RuntimeWarning, stacklevel=3)
         self.folder = None
@@ -72,14 +78,10 @@ class Cache:
         """The object stored under ``key`` (a file-name-safe text), or None."""
         if self.folder is None:
             return None
-        try:
-            handle = os.open(self.folder / f"{key}.o", os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        except OSError:  # absent, or a link that someone planted
+        file = open_trusted(self.folder / f"{key}.o", _LIMIT)
+        if file is None:
             return None
-        with open(handle, "rb") as file:
-            info = os.fstat(handle)
-            if not stat.S_ISREG(info.st_mode) or _owned_by_others(info) or info.st_size > _LIMIT:
-                return None
+        with file:
             data = file.read()
         start = len(_MAGIC) + 32
         if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != _digest(key, data[start:]):
@@ -91,7 +93,7 @@ class Cache:
         if self.folder is None:
             return
         try:
-            handle, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")
+            handle, name = tempfile.mkstemp(dir=self.folder, prefix=TEMPORARY)
             try:
                 with open(handle, "wb") as file:
                     file.write(_MAGIC + _digest(key, data) + data)
@@ -108,17 +110,49 @@ class Cache:
 
     def prune(self, limit: int = _LIMIT) -> None:
         """Deletes the entries written longest ago until at most ``limit`` bytes are left."""
-        if self.folder is None:
-            return
-        entries = []
-        for path in self.folder.iterdir():
-            with contextlib.suppress(FileNotFoundError):  # another process prunes too
-                info = path.stat()
+        if self.folder is not None:
+            prune(self.folder, limit)
+
+
+def make_private(folder: pathlib.Path) -> str:
+    """Makes a folder that only this user can write to, with its parents; why it cannot be trusted, or nothing."""
+    try:
+        for missing in [p for p in (*reversed(folder.parents), folder) if not p.exists()]:
+            missing.mkdir(mode=0o700, exist_ok=True)  # mkdir's own parents=True would make them with the umask
+        return _untrusted(folder.resolve())
+    except OSError as error:
+        return str(error)
+
+
+def open_trusted(path: pathlib.Path, limit: int) -> BinaryIO | None:
+    """Opens a regular file of at most ``limit`` bytes that this user owns and nobody else can write to, else None."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+    except OSError:  # absent, or a link that someone planted
+        return None
+    info = os.fstat(handle)
+    if not stat.S_ISREG(info.st_mode) or _owned_by_others(info) or info.st_size > limit:
+        os.close(handle)
+        return None
+    return open(handle, "rb")
+
+
+def prune(folder: pathlib.Path, limit: int) -> None:
+    """Deletes the files of a folder that were written (or marked as used) longest ago, until at most ``limit`` bytes
+    are left, and temporary files that a process which ended too early has left behind."""
+    entries = []
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process prunes too
+            info = path.stat()
+            if path.name.startswith(TEMPORARY) and info.st_mtime < time.time() - _ABANDONED:
+                path.unlink(missing_ok=True)
+            else:
                 entries.append((info.st_mtime, info.st_size, path))
-        total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
-            if total <= limit:
-                break
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries):
+        if total <= limit:
+            break
+        with contextlib.suppress(PermissionError):  # Windows keeps files that are mapped
             path.unlink(missing_ok=True)
             total -= size
 

@@ -19,11 +19,16 @@ _GENERATORS = ("MNN.kernels", "MNN.targets")
 _LOADED: dict[str, int] = {}  # by key hash, shared by all libraries of the process; addresses stay valid for its life
 
 
-@functools.cache
 def generator_digest() -> str:
     """A hash of the source of every file that takes part in generating code."""
+    return source_digest(_GENERATORS)
+
+
+@functools.cache
+def source_digest(packages: tuple[str, ...]) -> str:
+    """A hash of the source of these packages (the modules right in them), and of what describes types and code."""
     total = hashlib.sha256(toolchain.version().encode())
-    for package in _GENERATORS:
+    for package in packages:
         for module in sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(package).__path__)):
             total.update(module.encode() + b"\0" + _source(f"{package}.{module}"))
     for module in ("MNN.ir.dtype", "MNN.ir.scalar"):

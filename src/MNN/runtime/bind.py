@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from MNN.compiler.constants import ConstantPool
 from MNN.compiler.program import Buffer, HostCall, Located, Program, Ref
 from MNN.compiler.program import Command as Step
 from MNN.kernels.library import Library
@@ -13,12 +14,15 @@ from MNN.runtime.arena import Arena
 from MNN.runtime.chains import ChainTables
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 
+_TOGETHER = 8 << 20
+"""Bytes of constants that are filled at a time."""
+
 
 class BoundProgram:
     """Ready to run: write the inputs, call :meth:`run`, read the outputs."""
 
-    def __init__(self, program: Program, library: Library, threads: int = 1) -> None:
-        self.program, self._library = program, library
+    def __init__(self, program: Program, library: Library, threads: int = 1, pool: ConstantPool | None = None) -> None:
+        self.program, self._library, self._pool = program, library, pool or ConstantPool()
         self._arena = Arena(program.arena_bytes)
         self._context = RunContext()
         self._fill_constants(program.commands, threads)
@@ -29,10 +33,14 @@ class BoundProgram:
     def _fill_constants(self, commands: Sequence[Step], threads: int) -> None:
         """Runs what fills constants that no program has used before (packing of weights)."""
         waiting = [b for b in _constants(commands) if b.setup]
-        if waiting:
-            self._native([c for b in waiting for c in b.setup]).run(threads)
-            for buffer in waiting:
-                buffer.setup.clear()
+        while waiting:  # some at a time: what they are made from need not all be in memory at once
+            some, size = [waiting.pop()], 0
+            while waiting and size < _TOGETHER:
+                size += some[-1].nbytes
+                some.append(waiting.pop())
+            self._native([c for b in some for c in b.setup]).run(threads)
+            for buffer in some:
+                self._pool.filled(buffer)
 
     def _native(self, steps: Sequence[Step]) -> NativeProgram:
         addresses = iter(self._library.load([kernel for c in steps for kernel in c.kernels()]))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from MNN.compiler.compile import compile_stage
-from MNN.compiler.emitter import ConstantPool
+from MNN.compiler.constants import ConstantPool
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
 from MNN.compiler.options import Options
 from MNN.compiler.program import Program
@@ -26,6 +26,7 @@ from MNN.ir.graph import Graph, Value, captured
 from MNN.ir.prims import Tensor
 from MNN.kernels.cache import Cache
 from MNN.kernels.library import Library
+from MNN.kernels.packed import PackedStore
 from MNN.ops.base import evaluate_node
 from MNN.ops.sequence import ListTensor
 from MNN.runtime.bind import BoundProgram
@@ -43,6 +44,7 @@ PLAN_BYTES = 256 << 20
 Key = tuple[object, ...]
 Known = dict[str, tuple[np.ndarray, ...]]
 _libraries: dict[tuple[str, bool], Library] = {}
+_stores: dict[bool, PackedStore] = {}
 _lock = threading.Lock()
 
 
@@ -54,6 +56,14 @@ def shared_library(cache: bool) -> Library:
         if key not in _libraries:
             _libraries[key] = Library(target, Cache.default() if cache else None)
         return _libraries[key]
+
+
+def shared_store(cache: bool) -> PackedStore:
+    """The process's packed weights on disk."""
+    with _lock:
+        if cache not in _stores:
+            _stores[cache] = PackedStore.default() if cache else PackedStore(None)
+        return _stores[cache]
 
 
 @dataclass(eq=False)
@@ -118,7 +128,7 @@ class Executor:
         self.graph, self.config = graph, config
         self._clock = clock or Clock(config.time_limit)
         self.library = shared_library(config.cache)
-        self._pool = pool or ConstantPool()
+        self._pool = pool or ConstantPool(shared_store(config.cache), self.library.target)
         self._options = Options(config.threads, config.precision)
         self._plans = PlanCache()
         self._bodies: dict[Graph, Executor] = {}
@@ -252,7 +262,7 @@ class Executor:
             program = compile_stage(stage.prims, used, results, self.library.target, self._options, self._pool)
             check_memory(program.arena_bytes, self.config.memory, _largest(program))
             loop_functions(self.library.cache)
-            bound = BoundProgram(program, self.library, self.config.threads)
+            bound = BoundProgram(program, self.library, self.config.threads, self._pool)
         return Plan(stage, bound, list(values), used, results, stage.guards)
 
 

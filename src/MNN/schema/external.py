@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from MNN.errors import FormatError, MNNError
-from MNN.schema.files import open_regular, replacing
+from MNN.schema.files import MappedFile, open_regular, replacing
 
 #: Where each operator's data begins in a file written here, so that mapped vectors are aligned.
 ALIGNMENT = 64
@@ -32,7 +32,7 @@ class ExternalData:
         self.size = os.fstat(file.fileno()).st_size
         self._data: mmap.mmap | bytes = b""
         if self.size:
-            self._data = mmap.mmap(file.fileno(), self.size, access=mmap.ACCESS_READ)
+            self._data = MappedFile.of(file)
 
     def read_range(self, offset: int, length: int) -> memoryview:
         """``length`` bytes from ``offset``, as a view; FormatError when they are not all inside of the file."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import mmap
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
 
 from MNN.errors import MNNError
 
@@ -27,6 +32,58 @@ def open_regular(path: Path, extra_flags: int = 0) -> BinaryIO:
         os.close(descriptor)
         raise MNNError(f"cannot open {path}: it is not a regular file")
     return os.fdopen(descriptor, "rb")
+
+
+def identity(info: os.stat_result) -> str:
+    """A text that a regular file on this machine keeps exactly as long as nobody writes to it or replaces it.
+
+    Empty when that cannot be told: a file written so recently that a second change would leave the same times.
+    """
+    written = max(info.st_mtime_ns, info.st_ctime_ns)
+    # whole seconds: the file system keeps no finer times, at the coarsest every 2 s; others step by 10 ms or less
+    step = 2_100_000_000 if written % 1_000_000_000 == 0 else 50_000_000
+    if info.st_ino == 0 or written > time.time_ns() - step:
+        return ""
+    parts = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+class MappedFile(mmap.mmap):
+    """A whole open file as read-only memory. ``identity`` is that of the file when it was mapped, see above."""
+
+    identity: str
+    address: int
+
+    @classmethod
+    def of(cls, file: BinaryIO) -> MappedFile:
+        """Maps a file that is not empty."""
+        info = os.fstat(file.fileno())
+        mapped = cls(file.fileno(), info.st_size, access=mmap.ACCESS_READ)
+        mapped.identity = identity(info)
+        mapped.address = int(np.frombuffer(mapped, np.uint8).ctypes.data)
+        return mapped
+
+
+def origin(array: np.ndarray[Any, Any]) -> tuple[MappedFile, int] | None:
+    """The mapped file in which a contiguous array lies, and at which byte; None when its memory is no file's."""
+    base: object = array
+    while isinstance(base, (np.ndarray, memoryview)):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
+    if not isinstance(base, MappedFile) or not array.flags.c_contiguous:
+        return None
+    return base, int(array.ctypes.data) - base.address
+
+
+def release(array: np.ndarray[Any, Any]) -> None:
+    """Lets the system take back the memory of an array that lies in a mapped file; reading it again reads the file."""
+    found = origin(array)
+    if found is None or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    mapped, start = found
+    first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+    count = (start + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE - first
+    if count > 0:
+        mapped.madvise(mmap.MADV_DONTNEED, first, count)
 
 
 @contextlib.contextmanager

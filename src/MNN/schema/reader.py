@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError
-from MNN.schema.files import open_regular
+from MNN.schema.files import MappedFile, open_regular
 from MNN.schema.invariants import check_net
 from MNN.schema.record import Record
 from MNN.schema.tables import Field, Kind, enum, root, table, union_members
@@ -48,7 +48,7 @@ def read_net(source: str | os.PathLike[str] | bytes | bytearray | memoryview) ->
         size = os.fstat(file.fileno()).st_size
         if size < 8:
             raise FormatError(f"{name}: {size} bytes is too short for a .mnn model")
-        data: Buffer = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        data: Buffer = MappedFile.of(file)
     return _read(data, name)
 
 

@@ -1,0 +1,136 @@
+"""Constants in the form kernels want: made once per session, shared by its plans, and kept on disk when they are large.
+
+What is kept on disk goes by a name that says what it is made from: where in which model file the source lies (as long
+as that file is as it was, see :func:`MNN.schema.files.identity`), or a hash of its numbers when it lies in no file;
+how it is packed; for which processor; and the source of the code that packs.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Callable, Iterator
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from MNN.compiler.program import Buffer
+from MNN.ir.dtype import DType
+from MNN.kernels.library import source_digest
+from MNN.kernels.packed import SMALLEST, PackedStore
+from MNN.ops.folding import FoldCache
+from MNN.schema.files import origin, release
+from MNN.targets.base import Target
+
+_PACKERS = ("MNN.kernels", "MNN.targets", "MNN.compiler", "MNN.compiler.emit")
+_LARGEST_NUMBER = 1 << 31
+"""Numbers in a key beyond this are identities of objects, which mean nothing to another process."""
+
+Key = tuple[object, ...]
+
+
+class ConstantPool:
+    """Constants in the form kernels want (packed weights, offset tables), shared by all plans of a session.
+
+    Each lives as long as some plan uses it. With a ``store`` and the ``target`` that they are for, large ones are
+    looked up there before they are made.
+    """
+
+    def __init__(self, store: PackedStore | None = None, target: Target | None = None) -> None:
+        self._made: WeakValueDictionary[Key, Buffer] = WeakValueDictionary()
+        self.folds = FoldCache()
+        self._tables: WeakValueDictionary[bytes, Buffer] = WeakValueDictionary()
+        self.store = store or PackedStore(None)
+        self._target = target
+
+    def get(self, key: Key, make: Callable[[], np.ndarray], source: object = None) -> Buffer:
+        """The buffer for ``key``, made when no plan holds it. ``source`` (whose id may be in the key) lives as long."""
+        buffer = self._made.get(key)
+        if buffer is None:
+            array = np.ascontiguousarray(make())
+            buffer = self._made[key] = Buffer(array.nbytes, const=array, source=source)
+        return buffer
+
+    def reserve(self, key: Key, count: int, dtype: DType, source: object) -> tuple[Buffer, bool]:
+        """Room for ``count`` elements under ``key``, and whether it is new, zeros that have to be filled.
+
+        ``source``: the array that it is made from, or a tuple of arrays and of what else has to live as long. Keys
+        may hold ids of these arrays, numbers below 2^31, texts, enum members and tuples.
+        """
+        buffer = self._made.get(key)
+        if buffer is not None:
+            return buffer, False
+        nbytes = count * dtype.size
+        name = self._name(key, count, dtype, source) if nbytes >= SMALLEST and self.store.folder is not None else ""
+        found = self.store.find(name) if name else None
+        if found is not None and found.nbytes == nbytes:
+            buffer = self._made[key] = Buffer(nbytes, const=found.view(dtype.numpy), source=source, stored=name)
+            return buffer, False
+        draft = self.store.draft(name, nbytes) if name else None
+        room = np.zeros(count, dtype.numpy) if draft is None else draft.numbers.view(dtype.numpy)
+        buffer = self._made[key] = Buffer(nbytes, const=room, source=source, draft=draft)
+        return buffer, True
+
+    def filled(self, buffer: Buffer) -> None:
+        """Called when what was reserved holds its numbers: stores them, and lets go of what they were made from."""
+        buffer.setup.clear()
+        if buffer.draft is not None:
+            assert buffer.const is not None
+            kind, draft = buffer.const.dtype, buffer.draft
+            buffer.const = None  # nothing else may hold the memory that is written to
+            numbers = draft.commit(self.store)
+            buffer.const, buffer.stored, buffer.draft = numbers.view(kind), draft.name, None
+        for array in _arrays(buffer.source):
+            release(array)
+
+    def table(self, values: np.ndarray) -> Buffer:
+        """A table of numbers, shared when equal, and gone with the last plan that uses it."""
+        data = np.ascontiguousarray(values)
+        key = hashlib.blake2b(data.tobytes(), person=data.dtype.str.encode()).digest()
+        buffer = self._tables.get(key)
+        if buffer is None:
+            buffer = self._tables[key] = Buffer(data.nbytes, const=data)
+        return buffer
+
+    def _name(self, key: Key, count: int, dtype: DType, source: object) -> str:
+        """What the store calls a constant; empty when its key says nothing to other processes."""
+        sources = {id(a): a for a in _arrays(source)}
+        try:
+            parts = [_text(part, sources) for part in key]
+        except TypeError:
+            return ""
+        where = "" if self._target is None else self._target.key()
+        whole = "\0".join((*parts, str(count), dtype.value, where, source_digest(_PACKERS)))
+        return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def _arrays(source: object) -> Iterator[np.ndarray]:
+    if isinstance(source, np.ndarray):
+        yield source
+    elif isinstance(source, tuple):
+        for part in source:
+            yield from _arrays(part)
+
+
+def _text(part: object, sources: dict[int, np.ndarray]) -> str:
+    """A part of a key in words that mean the same in every process. Raises ``TypeError`` when there are none."""
+    if isinstance(part, tuple):
+        return "(" + ",".join(_text(p, sources) for p in part) + ")"
+    if isinstance(part, enum.Enum):
+        return str(part.value)
+    if isinstance(part, int) and part in sources:
+        return _content(sources[part])
+    if part is None or isinstance(part, (str, float)) or (isinstance(part, int) and abs(part) < _LARGEST_NUMBER):
+        return repr(part)
+    raise TypeError(f"{part!r} means nothing to another process")
+
+
+def _content(array: np.ndarray) -> str:
+    """What an array holds: by its place in an unchanged file, else by its numbers."""
+    form = f"{array.dtype.str}{array.shape}"
+    found = origin(array)
+    if found is not None and found[0].identity:
+        return f"{form} at {found[1]} of {found[0].identity}"
+    digest = hashlib.sha256(np.ascontiguousarray(array).data.cast("B")).hexdigest()
+    release(array)
+    return f"{form} of {digest}"

@@ -1,0 +1,186 @@
+"""The disk cache of packed weights: one file per packed constant, memory-mapped, in a folder that only its user can
+write.
+
+A name is a hash of what the numbers are made from (see ``MNN.compiler.constants``). The file is one page of header,
+``magic, bytes, name, checksum``, and the numbers as the kernel wants them. A file that fails (truncated, altered,
+moved from another name, owned or writable by others) counts as absent and is written again. Numbers are written
+straight into a mapped temporary file, which is renamed into place when it is complete: two processes may write the
+same entry at once, and packing needs no memory of its own.
+
+The checksum is looked at once per process, whenever a file is mapped: 64-bit sums of the words of every MiB, by their
+place in 8 KiB, hashed. That runs at the speed of memory (0.06 s per GB; SHA-256 over the numbers takes ten times as
+long) and finds what disks and crashes do: lost pages, flipped bits, pieces of another file. It is no defence against
+an attacker; that is the folder's ownership, checked as for compiled kernels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import os
+import pathlib
+import shutil
+import struct
+import tempfile
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from MNN.kernels.cache import TEMPORARY, Cache, default_folder, make_private, open_trusted, prune
+
+SMALLEST = 64 << 10
+"""Bytes below which packing again is cheaper than a file."""
+LIMIT = 4 << 30
+"""Most bytes of all entries together; those used longest ago go first."""
+_SHARE = 8
+"""At most one part in so many of what is free on the disk is taken."""
+_MAGIC = b"MNNPACK1"
+_HEAD = 4096
+_FIXED = struct.Struct("<8sQ32s32s")
+_COLUMNS = 1024
+_SEGMENT = 1 << 20
+_DAY = 86400
+Bytes = NDArray[np.uint8]
+
+
+class PackedStore:
+    """Packed constants by name in ``folder``; ``PackedStore(None)`` keeps nothing. A folder that cannot be trusted or
+    written turns it off with a warning: weights are then packed anew in every process."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None, limit: int = LIMIT) -> None:
+        self.folder = None if folder is None else pathlib.Path(folder) / "packed"
+        self.limit = limit
+        self._since_pruned = limit
+        if self.folder is not None:
+            problem = make_private(self.folder)
+            if problem:
+                self._off(problem)
+
+    @staticmethod
+    def default() -> PackedStore:
+        """The store in the cache folder, or none after :meth:`MNN.kernels.cache.Cache.switch_off`."""
+        return PackedStore(None if Cache.is_off() else default_folder())
+
+    def _off(self, problem: str) -> None:
+        warnings.warn(f"the cache of packed weights {self.folder} is not used: {problem}", RuntimeWarning, stacklevel=3)
+        self.folder = None
+
+    def find(self, name: str) -> Bytes | None:
+        """The numbers stored under ``name`` (64 hexadecimal digits), mapped read-only, or None."""
+        if self.folder is None:
+            return None
+        path = self.folder / name
+        file = open_trusted(path, 1 << 62)
+        if file is None:
+            return None
+        with file:
+            info = os.fstat(file.fileno())
+            if info.st_size <= _HEAD:
+                return None
+            whole = np.frombuffer(mmap.mmap(file.fileno(), info.st_size, access=mmap.ACCESS_READ), np.uint8)
+        numbers = whole[_HEAD:]
+        if whole[: _FIXED.size].tobytes() != _header(name, numbers):
+            return None
+        if info.st_mtime < time.time() - _DAY:  # marked as used, for pruning
+            with contextlib.suppress(OSError):
+                os.utime(path)
+        return numbers
+
+    def draft(self, name: str, nbytes: int) -> Draft | None:
+        """Room for a new entry, or None when it cannot be kept. The numbers are zeros at first."""
+        if self.folder is None or nbytes < 1:
+            return None
+        try:
+            room = shutil.disk_usage(self.folder).free // _SHARE
+            if nbytes > min(room, self.limit):
+                return None
+            draft = Draft(self.folder, name, nbytes)
+            self._since_pruned += nbytes
+            if self._since_pruned > self.limit // 4:
+                self._since_pruned = 0
+                prune(self.folder, min(self.limit, room))
+        except OSError as error:
+            self._off(str(error))
+            return None
+        return draft
+
+
+class Draft:
+    """An entry that is being written: fill ``numbers``, then :meth:`commit`. One that is dropped leaves no file."""
+
+    def __init__(self, folder: pathlib.Path, name: str, nbytes: int) -> None:
+        """Raises ``OSError`` when the disk has no room; so writing into ``numbers`` cannot fail later."""
+        self._target, self.name = folder / name, name
+        handle, path = tempfile.mkstemp(dir=folder, prefix=TEMPORARY)
+        self._path: str | None = path
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(handle, 0, _HEAD + nbytes)
+            else:
+                _fill(handle, _HEAD + nbytes)
+            self._memory: Bytes | None = np.frombuffer(mmap.mmap(handle, _HEAD + nbytes), np.uint8)
+        except BaseException:
+            self.drop()
+            raise
+        finally:
+            os.close(handle)
+        self.numbers: Bytes = self._memory[_HEAD:]
+
+    def commit(self, store: PackedStore) -> Bytes:
+        """Puts the entry into place; the same numbers, mapped read-only, whether that succeeded or not."""
+        assert self._memory is not None
+        assert self._path is not None
+        self._memory[: _FIXED.size] = np.frombuffer(_header(self.name, self.numbers), np.uint8)
+        del self.numbers
+        try:
+            with open(self._path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                mapped = np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
+            self._memory = None  # before the rename: Windows moves no file that is mapped for writing
+            os.replace(self._path, self._target)
+            self._path = None
+        except OSError as error:
+            store._off(str(error))
+            if self._memory is not None:
+                mapped = self._memory
+        return mapped[_HEAD:]
+
+    def drop(self) -> None:
+        """Removes the temporary file."""
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+            self._path = None
+
+    def __del__(self) -> None:
+        if hasattr(self, "_path"):
+            self.drop()
+
+
+def _fill(handle: int, nbytes: int) -> None:
+    """Writes zeros, for systems that cannot set room aside otherwise."""
+    block = bytes(_SEGMENT)
+    while nbytes > 0:
+        nbytes -= os.write(handle, block[:nbytes])
+
+
+def _header(name: str, numbers: Bytes) -> bytes:
+    return _FIXED.pack(_MAGIC, numbers.size, bytes.fromhex(name), checksum(numbers))
+
+
+def checksum(numbers: NDArray[Any]) -> bytes:
+    """32 bytes that tell numbers apart from damaged ones, see the module."""
+    flat = numbers.reshape(-1).view(np.uint8)
+    total = hashlib.sha256(struct.pack("<Q", flat.size))
+    row = 8 * _COLUMNS
+    for start in range(0, flat.size, _SEGMENT):
+        part = flat[start : start + _SEGMENT]
+        whole = part.size // row * row
+        if whole:
+            total.update(part[:whole].view(np.uint64).reshape(-1, _COLUMNS).sum(axis=0).data)
+        total.update(part[whole:].data)
+    return total.digest()
