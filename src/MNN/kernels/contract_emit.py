@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from MNN.kernels.dot import dot, interleave, load_group, load_rest
-from MNN.kernels.element import Tail, make_tail, storage_type
+from MNN.kernels.element import storage_type
 from MNN.kernels.epilogue import Epilogue, combine, load_as, masks_work
-from MNN.kernels.lang import I16, I32, I64, Kernel, Loop, Type, Value
+from MNN.kernels.lang import I16, I32, I64, Loop, Value
+from MNN.kernels.tile_store import TileStore
 from MNN.targets.base import Target
 
 if TYPE_CHECKING:
@@ -20,19 +21,13 @@ def emit_contract(spec: ContractSpec, target: Target) -> str:
     return _Contract(spec, target).emit()
 
 
-class _Contract:
+class _Contract(TileStore):
     """The state of one emission: the kernel, its types, and the values that hold for the current block and panel."""
 
     def __init__(self, spec: ContractSpec, target: Target) -> None:
-        self.spec, self.target = spec, target
-        self.k = Kernel.of(spec.slots(), target)
-        self.b = self.k.b
-        self.lanes = target.lanes(spec.acc)
-        self.nr = spec.nr(target)
-        self.acc: Type = storage_type(spec.acc, self.lanes)
+        super().__init__(spec, target)
+        self.spec = spec
         self.a_type, self.b_type = storage_type(spec.a), storage_type(spec.b)
-        self.out_type = storage_type(spec.out)
-        self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
         work = spec.mr * spec.nv + spec.mr + spec.nv
         # Two steps at a time where the loop's own instructions weigh; without FMA, LLVM would run out of registers.
         self.unroll = 2 if target.has_fma and work < 24 else 1
@@ -109,7 +104,7 @@ class _Contract:
                     return [b.load(vector, b.gep(s, I16, at)) for s in sources]
 
                 def cut(at: int = at) -> list[Value]:
-                    mask = self._tail(self.columns - at, self.lanes).mask
+                    mask = self.cut_tail(self.columns - at, self.lanes).mask
                     return [b.load_masked(vector, b.gep(s, I16, at), mask) for s in sources]
 
                 def some(at: int = at, cut: Callable[[], list[Value]] = cut) -> list[Value]:
@@ -143,12 +138,9 @@ class _Contract:
             if lanes == 1:
                 part = b.load(self.b_type, pointer)
             else:
-                part = b.load_masked(self.b_type.vec(lanes), pointer, self._tail(self.columns - c.index, lanes).mask)
+                part = b.load_masked(self.b_type.vec(lanes), pointer, self.cut_tail(self.columns - c.index, lanes).mask)
             b.store(part, b.gep(to, self.b_type, c.index))
         return ()
-
-    def _tail(self, left: Value, lanes: int) -> Tail:
-        return make_tail(self.b, self.b.intrinsic("smin", left, self.b.const(I64, lanes)), lanes)
 
     def _sums(self, row: Value, panel: Value, step: Value | int) -> list[Value]:
         """The register tile of sums for rows ``row ..``; rows past the end repeat the last one."""
@@ -241,16 +233,16 @@ class _Contract:
             if not epilogue.short:  # a long epilogue is emitted once, not once per register
                 spill()
                 with b.loop(0, spec.mr) as line:
-                    self._row_tables(row + line.index)
+                    self.row_tables(row + line.index)
                     with b.loop(0, self.nr, self.lanes) as c:
-                        value = self._tile_load(line.index, c.index, self.lanes)
-                        self._store_vector(epilogue, value, c.index, self.lanes)
+                        value = self.tile_load(line.index, c.index, self.lanes)
+                        self.store_vector(epilogue, value, c.index, self.lanes)
                 return ()
             for r in range(spec.mr):
-                self._row_tables(row + r)
+                self.row_tables(row + r)
                 for j in range(spec.nv):
                     column = b.const(I64, j * self.lanes)
-                    self._store_vector(epilogue, sums[r * spec.nv + j], column, self.lanes)
+                    self.store_vector(epilogue, sums[r * spec.nv + j], column, self.lanes)
             return ()
 
         def in_parts() -> tuple[()]:
@@ -259,39 +251,11 @@ class _Contract:
             lanes = self.lanes if masks else 1
             columns = b.intrinsic("smin", self.columns, b.const(I64, self.nr))
             with b.loop(0, b.intrinsic("smin", self.m1 - row, b.const(I64, spec.mr))) as r:
-                self._row_tables(row + r.index)
+                self.row_tables(row + r.index)
                 with b.loop(0, columns, lanes) as c:
-                    tail = self._tail(columns - c.index, lanes)
-                    value = self._tile_load(r.index, c.index, lanes)
-                    self._store_vector(epilogue, value, c.index, lanes, tail if masks else None)
+                    tail = self.cut_tail(columns - c.index, lanes)
+                    value = self.tile_load(r.index, c.index, lanes)
+                    self.store_vector(epilogue, value, c.index, lanes, tail if masks else None)
             return ()
 
         b.if_else(whole, at_once, in_parts, likely=True)
-
-    def _tile_load(self, r: Value, c: Value, lanes: int) -> Value:
-        element = self.acc.element
-        return self.b.load(element.vec(lanes), self.b.gep(self.k.scratch, element, r * self.nr + c))
-
-    def _row_tables(self, row: Value) -> None:
-        """Loads what the epilogue needs once per row: where C's row starts, and each operand's."""
-        b, k = self.b, self.k
-        offset = b.load(I32, b.gep(k.pointer("rows_c"), I32, row))
-        self.c_row = b.gep(b.gep(self.c, self.out_type, offset), self.out_type, self.column)
-        self.op_rows: list[Value] = []
-        for i, (kind, dtype) in enumerate(zip(self.spec.operands, self.op_dtypes, strict=True)):
-            pointer, type_ = self.ops[i], storage_type(dtype)
-            if kind in ("m", "mn"):
-                pointer = b.gep(pointer, type_, b.load(I32, b.gep(k.pointer(f"rows{i}"), I32, row)))
-            if kind in ("n", "mn"):
-                pointer = b.gep(pointer, type_, self.column)
-            self.op_rows.append(pointer)
-
-    def _store_vector(
-        self, epilogue: Epilogue, value: Value, column: Value, lanes: int, tail: Tail | None = None
-    ) -> None:
-        """Epilogue and store of ``lanes`` columns from ``column`` of the panel on, in the row of ``_row_tables``."""
-        args = []
-        for kind, dtype, pointer in zip(self.spec.operands, self.op_dtypes, self.op_rows, strict=True):
-            moves = kind in ("n", "mn")
-            args.append(epilogue.load(pointer, dtype, column if moves else None, lanes, tail))
-        epilogue.store(epilogue.apply(value, args, lanes), self.b.gep(self.c_row, self.out_type, column), tail)

@@ -74,6 +74,11 @@ class MemoryMixin(OpsMixin):
         )
         self.label(f"in{n}")
 
+    def check(self, pointer: Value, size: Value | int) -> None:
+        """In a checked build, tests an access that an instruction of its own kind is going to make."""
+        if self.module.checked:
+            self._check(pointer, size)
+
     def _mask_bytes(self, mask: Value, element_size: int) -> Value:
         """Bytes up to the last active lane."""
         n = mask.type.lanes
@@ -97,6 +102,11 @@ class MemoryMixin(OpsMixin):
         if check and self.module.checked:
             self._check(pointer, t.size)
         self.lines.append(f"store {t.text} {value.text}, ptr {pointer.text}, align {align or t.element.size}{note}")
+
+    def prefetch(self, pointer: Value) -> None:
+        """Asks for the line at ``pointer`` in the first-level cache; any address is allowed."""
+        level = [self.const(int_type(32), n) for n in (0, 3, 1)]  # for reading, keep near, data
+        self.call(VOID, "llvm.prefetch.p0", pointer, *level)
 
     def load_masked(self, type_: Type, pointer: Value, mask: Value, other: Value | None = None) -> Value:
         """Loads the lanes whose mask bit is set; the rest take ``other`` (default zero) and are not touched."""

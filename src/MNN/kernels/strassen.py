@@ -1,0 +1,182 @@
+"""One level of Strassen's algorithm: seven half-size products where the plain way needs eight.
+
+V. Strassen, "Gaussian Elimination is not Optimal" (1969); that neither sums of B's quarters nor of C's need memory of
+their own is from J. Huang, T. Smith, G. Henry and R. van de Geijn, "Strassen's Algorithm Reloaded" (2016). A tile of
+C's four quarters lives in the first-level cache while the seven products pass by in registers; a product is added to
+the quarters that hold it. B's sums are formed in registers, one addition per load, which processors with separate
+adders do for nothing. Only A's sums are written out first (:class:`StrassenSumsSpec`), since its numbers are spread
+over vectors one by one and would be added once per column panel.
+
+The rounding error is at most ``sqrt(3)`` times that of a plain sum of the whole depth (root mean square; sums of half
+the length, each present in three products on average with twice the variance). It is relative to the largest numbers
+of A and B, not to each row's own. Infinities, NaNs and numbers whose sums might overflow would spread between rows:
+the kernel of the sums looks for them and the product then takes the plain way, with eight products.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+from MNN.kernels.lang import F32, I1, I32, Kernel, Value
+from MNN.kernels.spec import KernelSpec
+from MNN.kernels.strassen_emit import ROW, emit_strassen
+from MNN.targets.base import Target
+
+LARGEST = 2.0**40
+"""Numbers up to here (of A and of B) cannot overflow on the way where plain sums would not."""
+SUM_ROWS = 16
+"""Rows of sums in one block, which has one flag."""
+
+DEPTH = 512
+"""Most products in one running sum; longer ones are cut, which keeps rounding errors low."""
+
+_QUARTERS = ("11", "12", "21", "22")
+_SUMS = ("11+22", "21+22", "11+12", "21-11", "12-22")
+# A's factor, B's factor, and the quarters of C that the product belongs to.
+_PRODUCTS = (
+    ("11+22", "11+22", "+11 +22"),
+    ("21+22", "11", "+21 -22"),
+    ("11", "12-22", "+12 +22"),
+    ("22", "21-11", "+11 +21"),
+    ("11+12", "22", "-11 +12"),
+    ("21-11", "11+12", "+22"),
+    ("12-22", "21+22", "+11"),
+)
+_PLAIN = tuple((f"{i}{k}", f"{k}{j}", f"+{i}{j}") for i in "12" for j in "12" for k in "12")
+
+
+@dataclass(frozen=True)
+class StrassenSumsSpec(KernelSpec):
+    """Sums of the quarters of A ``[m, 2k]`` (rows ``lda`` apart): five matrices ``[half, k]`` with rows ``lds`` apart.
+
+    The upper rows are ``[0, half)``, the lower ones ``[m - half, m)``. Sum ``i`` begins at ``s + i * half * lds``.
+    Block ``b`` does rows ``[16 b, 16 b + 16)`` and sets ``flags[b]`` (i32) to 1 when it meets a number that is not
+    below ``LARGEST`` in size, else to 0. f32 only; ``k`` is a multiple of the vector's lanes.
+    """
+
+    shaped: ClassVar[bool] = True
+
+    def slots(self) -> tuple[str, ...]:
+        return tuple("a s flags lda lds k m half".split())
+
+    def emit(self, target: Target) -> str:
+        k = Kernel.of(self.slots(), target)
+        b, lanes = k.b, target.lanes(DType.F32)
+        vector, bits = F32.vec(lanes), I32.vec(lanes)
+        width, half, lda, lds = k.slot("k"), k.slot("half"), k.slot("lda"), k.slot("lds")
+        lower = (k.slot("m") - half) * lda
+        size = half * lds
+        with b.loop(k.begin, k.end) as block:
+            first = block.index * SUM_ROWS
+            last = b.intrinsic("smin", first + SUM_ROWS, half)
+            with b.loop(first, last, carry=[b.const(bits, 0)]) as row:
+                top = b.gep(k.pointer("a"), F32, row.index * lda)
+                bottom = b.gep(top, F32, lower)
+                to = b.gep(k.pointer("s"), F32, row.index * lds)
+                with b.loop(0, width, lanes, carry=row.carried) as at:
+                    pointers = {"1": b.gep(top, F32, at.index), "2": b.gep(bottom, F32, at.index)}
+                    quarters: dict[str, Value] = {}
+                    largest = at.carried[0]
+                    for name in _QUARTERS:
+                        pointer = pointers[name[0]]
+                        x = b.load(vector, pointer if name[1] == "1" else b.gep(pointer, F32, width))
+                        # Sizes of floats are ordered like their bits, with infinity and NaN above the rest.
+                        size_bits = b.and_(b.bitcast(x, bits), 0x7FFFFFFF)
+                        largest = b.intrinsic("umax", largest, size_bits)
+                        quarters[name] = x
+                    out = b.gep(to, F32, at.index)
+                    for i, name in enumerate(_SUMS):
+                        x, y = quarters[name[:2]], quarters[name[3:]]
+                        b.store(b.add(x, y) if name[2] == "+" else b.sub(x, y), out)
+                        if i + 1 < len(_SUMS):
+                            out = b.gep(out, F32, size)
+                    at.next(largest)
+                row.next(*at.results)
+            large = b.icmp("uge", row.results[0], int(np.float32(LARGEST).view(np.int32)))
+            found = large if lanes == 1 else b.call(I1, f"llvm.vector.reduce.or.v{lanes}i1", large)
+            b.store(b.convert("zext", found, I32), b.gep(k.pointer("flags"), I32, block.index))
+        return k.finish()
+
+
+@dataclass(frozen=True)
+class StrassenSpec(KernelSpec):
+    """``C[m, n] = epilogue(A @ B)`` in f32 for packed B (``pack_b``) and evenly spaced rows of A.
+
+    ``products`` is a table made by :func:`product_table`, of ``n_products`` entries of Strassen's way and ``n_plain``
+    of the plain one, which is taken when any of the ``n_flags`` i32 ``flags`` is set. ``s`` are A's sums. The columns
+    are ``panels`` panels in ``pairs`` = ceil(panels / 2) pairs. C and operands are addressed as in ``ContractSpec``
+    without batches. Block ``im * ceil(pairs / nb) + in`` computes rows ``[im*mb, ...)`` of both halves in the pairs
+    ``[in*nb, ...)``.
+    """
+
+    shaped: ClassVar[bool] = True
+
+    mr: int
+    nv: int
+    out: DType = DType.F32
+    epilogue: Body | None = None
+    operands: tuple[str, ...] = field(default=())
+    a: ClassVar[DType] = DType.F32
+    b: ClassVar[DType] = DType.F32
+    acc: ClassVar[DType] = DType.F32
+
+    def nr(self, target: Target) -> int:
+        """Columns of a tile."""
+        return self.nv * target.lanes(self.acc)
+
+    def slots(self) -> tuple[str, ...]:
+        base = "a s b c rows_c products n_products n_plain flags n_flags lda lds".split()
+        base += "panel panels pairs m half n mb nb".split()
+        for i, kind in enumerate(self.operands):
+            base.append(f"op{i}")
+            if kind in ("m", "mn"):
+                base.append(f"rows{i}")
+        return tuple(base)
+
+    def scratch(self, target: Target, args: Mapping[str, int]) -> int:
+        """A tile of every quarter of C."""
+        del args
+        return 4 * self.mr * self.nr(target) * self.acc.size
+
+    def emit(self, target: Target) -> str:
+        return emit_strassen(self, target)
+
+
+def product_table(
+    m: int, half: int, lda: int, lds: int, k: int, nr: int, panels: int
+) -> tuple[npt.NDArray[np.int64], int, int]:
+    """The entries of ``StrassenSpec.products`` (see ``strassen_emit.ENTRY``) and how many are Strassen's and plain.
+
+    ``k`` is half of the depth; a panel of B has ``2 * k * nr`` elements.
+    """
+    parts = -(-k // DEPTH)
+    cuts = [k * i // parts for i in range(parts + 1)]
+    raw = {q: (int(q[0]) - 1) * (m - half) * lda + (int(q[1]) - 1) * k for q in _QUARTERS}
+    right = {q: (int(q[0]) - 1) * k * nr + (int(q[1]) - 1) * (panels // 2) * 2 * k * nr for q in _QUARTERS}
+
+    def entries(left: str, factor: str, uses: str) -> list[list[int]]:
+        found = []
+        summed = left in _SUMS
+        b_first, b_second = right[factor[:2]], right[factor[-2:]]
+        mode = 0 if len(factor) == 2 else 1 if factor[2] == "+" else 2
+        targets = [[_QUARTERS.index(u[1:]), 1 if u[0] == "+" else -1] for u in uses.split()]
+        flat = [x for t in targets for x in t] + [0, 0] * (2 - len(targets))
+        for at, past in itertools.pairwise(cuts):
+            a = (_SUMS.index(left) * half * lds if summed else raw[left]) + at
+            first = b_first + at * nr
+            found.append([int(summed), a, first, b_second - b_first, mode, past - at, len(targets), *flat])
+        return found
+
+    strassen = [e for p in _PRODUCTS for e in entries(*p)]
+    plain = [e for p in _PLAIN for e in entries(*p)]
+    table = np.array(strassen + plain, np.int64)
+    assert table.shape[1] == ROW
+    return table, len(strassen), len(plain)
