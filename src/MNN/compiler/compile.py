@@ -23,6 +23,9 @@ from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
 from MNN.targets.base import Target
 
+_NAMED = 3
+"""How many operators that are fused with a node are named with it."""
+
 
 def compile_stage(
     prims: Sequence[Prim],
@@ -40,7 +43,7 @@ def compile_stage(
     emitter = Emitter(target, options, orders, uses, pool)
     located_in = [_input(emitter, t) for t in inputs]
     for group in groups:
-        emitter.origin = group.root.origin
+        emitter.origin = _origin(group)
         try:
             if not _emit(emitter, group):
                 for prim in group.prims if group.anchor is None else [group.anchor, *group.prims]:
@@ -52,6 +55,13 @@ def compile_stage(
     located_out = [_output(emitter, t, set(inputs)) for t in outputs]
     total = arena.plan(emitter.commands, emitter.buffers)
     return Program(emitter.commands, located_in, located_out, total, emitter.error_word)
+
+
+def _origin(group: Group) -> str:
+    """The node that a group is about, and the operators of others that are fused with it."""
+    lead = (group.anchor or group.root).origin
+    others = dict.fromkeys(q.origin.partition(" ")[0] for q in group.prims if q.origin != lead)
+    return " + ".join([lead, *list(others)[:_NAMED]]) + (" + ..." if len(others) > _NAMED else "")
 
 
 def _input(e: Emitter, tensor: Tensor) -> Located:

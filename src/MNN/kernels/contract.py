@@ -113,6 +113,9 @@ class ContractSpec(KernelSpec):
         """The size of the block index space."""
         return n_batch * -(-m // mb) * -(-n // nb)
 
+    def arithmetic(self, target: Target) -> str:
+        return "bf16" if self.group == PAIR else "f32"
+
     def traffic(self, args: Arguments) -> dict[str, int]:
         n_taps, k, m, n, n_batch = (number(args, slot) for slot in ("n_taps", "k", "m", "n", "n_batch"))
         count = 3 + len(self.operands)

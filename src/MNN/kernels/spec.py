@@ -50,6 +50,11 @@ class KernelSpec(abc.ABC):
         del target, args
         return 0
 
+    def arithmetic(self, target: Target) -> str:
+        """The multiply-adds that set its peak, as :func:`MNN.kernels.probe.products` names them. For profiles only."""
+        del target
+        return "f32"
+
     def traffic(self, args: Arguments) -> dict[str, int] | None:
         """Bytes of each operand, by slot, that a call over all blocks reads or writes, every byte once; None: unknown.
 

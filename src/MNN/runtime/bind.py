@@ -30,6 +30,11 @@ class BoundProgram:
         self._inputs = [self.view(t) for t in program.inputs]
         self._outputs = [self.view(t) for t in program.outputs]
 
+    @property
+    def library(self) -> Library:
+        """Where its kernels come from."""
+        return self._library
+
     def _fill_constants(self, commands: Sequence[Step], threads: int) -> None:
         """Runs what fills constants that no program has used before (packing of weights)."""
         waiting = [b for b in _constants(commands) if b.setup]

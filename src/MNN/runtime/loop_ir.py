@@ -330,6 +330,12 @@ def has_clock(target: Target) -> bool:
     return target.family in _MACHINES
 
 
+def clock_ir(target: Target) -> tuple[str, str]:
+    """A call that reads the clock, and the declarations it needs; only where there :func:`has_clock`."""
+    _, clock, declarations = _MACHINES[target.family]
+    return clock, declarations
+
+
 @dataclasses.dataclass(frozen=True)
 class LoopSpec(KernelSpec):
     """One of the functions of the native loop: ``run``, ``worker`` or ``spin``."""

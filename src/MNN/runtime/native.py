@@ -118,6 +118,15 @@ class NativeProgram:
         """The arguments of a command, writable: for inputs that move, or extents of a new input size."""
         return self._views[index]
 
+    def rows(self) -> list[tuple[int, int, int, int]]:
+        """Per command: the address of its function, that of its arguments, blocks and grain."""
+        return [(int(f), int(a), int(b), int(g)) for f, a, b, g in self._table[: self._count]]
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch memory per thread."""
+        return self._stride
+
     def set_blocks(self, index: int, blocks: int, grain: int) -> None:
         """Changes how many blocks a command has, and how many are handed out at a time."""
         if blocks < 0:
