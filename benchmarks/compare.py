@@ -1,25 +1,34 @@
-"""Measures engines side by side: ``python -m benchmarks.compare [--models a,b] [--threads 1] [--precision high] ...``.
+"""Measures engines side by side: ``python -m benchmarks.compare --out DIR [--models main] [--threads 1,2] ...``.
 
 Each engine runs in a process of its own, pinned to the same cores; the engines take turns over several rounds, so that
-a change of the machine's mood meets all of them. Inputs are seeded noise of the model's own range, never zeros. Every
-time stands beside the error against a float64 run of the same graph. Writes ``compare.md``, ``compare.json`` and
-``compare.png`` to ``--out``. Set up the other engines first: ``python -m benchmarks.setup_peers``.
+a change of the machine's mood meets all of them. Inputs are seeded noise of the model's own range, or pictures, sound
+and text for trained models (``real:NAME``), never zeros. Every time stands beside the error against a float64 run of
+the same graph.
+
+One model with one number of threads and one batch is one record in ``DIR/records``; with ``--resume`` those that are
+there are kept, so that a run can be made in pieces (``--limit`` ends one in time), and the records of several folders
+can be merged (``--merge``). Tables, plot and numbers are written to DIR after each record, and into the documentation
+with ``--publish``. ``--prepare`` does beforehand what needs no quiet machine: exports, conversions, references and
+compiled kernels. Set up the other engines first: ``python -m benchmarks.setup_peers``.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import time
 from pathlib import Path
 
-from .architectures.catalog import ARCHITECTURES
-from .driver import Measurement, Settings, measure
-from .models import Model, find
-from .peers.catalog import PEERS, PRECISIONS, Peer
+from .architectures.catalog import ARCHITECTURES, GROUPS
+from .driver import Conditions, Measurement, measure
+from .models import Model, find, real_names
+from .peers.catalog import PEERS, Peer
 from .peers.convert import converted
 from .peers.interface import UnavailableError
+from .records import Record, Row, load, machine, save
 from .reference import error, reference
-from .report import Report, Row, machine, write
+from .report import publish, write
+from .settings import SETTINGS, engines_of
 from .setup_peers import work_folder
 
 
@@ -35,48 +44,49 @@ def cores_for(threads: int, chosen: str | None) -> tuple[int, ...]:
     return tuple(allowed[:threads])
 
 
-def compare_model(model: Model, peers: list[Peer], settings: Settings, work: Path) -> list[Row]:
+def compare_model(model: Model, peers: list[Peer], conditions: Conditions, work: Path) -> list[Row]:
     """Convert, measure and judge one model in every engine."""
     candidates, missing = [], {}
     for peer in peers:
-        if settings.precision not in peer.precisions:
-            missing[peer.name] = f"has no {settings.precision} precision"
-            continue
         try:
             candidates.append((peer, converted(peer, model, work)))
         except UnavailableError as reason:
             missing[peer.name] = str(reason)
-    found = {m.engine: m for m in measure(model, candidates, settings, work)}
+    found = {m.engine: m for m in measure(model, candidates, conditions, work)}
     for name, reason in missing.items():
         found[name] = Measurement(name, note=reason)
     expected = reference(model, work)
-    return [
-        Row.of(
-            model.name,
-            settings,
-            found[p.name],
-            error(found[p.name].outputs, expected) if found[p.name].outputs else None,
-        )
-        for p in peers
-    ]
+    measured = [found[p.name] for p in peers]
+    return [Row.of(m, error(m.outputs, expected, model.rows) if m.outputs else None) for m in measured]
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", help=f"names or .onnx files; default all of {', '.join(ARCHITECTURES)}")
-    parser.add_argument("--engines", help=f"default all of {', '.join(PEERS)}")
+    parser.add_argument(
+        "--models", default="main", help=f"names, files, real:NAME, real, or {', '.join(GROUPS)}; known: "
+        + ", ".join(ARCHITECTURES),
+    )  # fmt: skip
+    parser.add_argument("--settings", default=",".join(SETTINGS), help="measured together; default all: %(default)s")
+    parser.add_argument("--engines", help=f"keep only these peers: {', '.join(PEERS)}, or families of them")
     parser.add_argument("--threads", default="1", help="numbers of threads, such as 1,2")
-    parser.add_argument("--precision", default="high", choices=PRECISIONS)
-    parser.add_argument("--runs", type=int, default=10, help="timed runs of each engine a round")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cores", help="cores to pin to, such as 0,1; default the first ones")
-    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--batch", default="1", help="batch sizes, such as 8,32")
     parser.add_argument("--sequence", type=int, default=128, help="tokens, for text models")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "--turn", type=float, default=250.0, help="ms of a turn (two runs at least); default %(default)s"
+    )
+    parser.add_argument("--cores", help="cores to pin to, such as 0,1; default the first ones")
     parser.add_argument(
         "--shape", action="append", default=[], help="input:1x3x224x224, for a file with open dimensions"
     )
+    parser.add_argument("--resume", action="store_true", help="keep the records that DIR has")
+    parser.add_argument("--limit", type=float, help="seconds after which no further record is begun")
+    parser.add_argument("--prepare", action="store_true", help="export, convert, compute references; measure nothing")
+    parser.add_argument("--report", action="store_true", help="only write tables and plot from the records")
+    parser.add_argument("--merge", action="append", default=[], type=Path, help="another DIR whose records count too")
+    parser.add_argument("--publish", action="store_true", help="write the tables into README.md and docs as well")
     parser.add_argument("--work", type=Path, help="folder of setup_peers")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the report")
+    parser.add_argument("--out", type=Path, required=True, help="folder for records and report")
     return parser.parse_args()
 
 
@@ -85,26 +95,71 @@ def _shapes(given: list[str]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(int(d) for d in extents.split("x")) for name, extents in pairs}
 
 
+def _known(given: str, known: dict[str, object], what: str) -> list[str]:
+    names = given.split(",")
+    unknown = [n for n in names if n not in known]
+    if unknown:
+        raise SystemExit(f"unknown {what} {', '.join(unknown)}; known: {', '.join(known)}")
+    return names
+
+
+def _models(given: str) -> list[str]:
+    groups = {**{k: list(v) for k, v in GROUPS.items()}, **({"real": real_names()} if "real" in given else {})}
+    return [n for name in given.split(",") for n in groups.get(name, [name])]
+
+
+def _prepare(model: Model, peers: list[Peer], conditions: Conditions, work: Path) -> None:
+    """What takes long once: kernels and torch's code are compiled by one short run."""
+    for row in compare_model(model, peers, conditions, work):
+        if row.min_ms is None:
+            print(row.line(), flush=True)
+
+
+def _measure(options: argparse.Namespace, settings: list[str], folder: Path) -> None:
+    chosen = None
+    if options.engines:
+        families: dict[str, object] = {n: None for p in PEERS.values() for n in (p.name, p.family)}
+        chosen = set(_known(options.engines, families, "engine"))
+    peers = engines_of([SETTINGS[s] for s in settings], chosen)
+    work = work_folder(options.work)
+    about = machine()
+    end = time.monotonic() + options.limit if options.limit else float("inf")
+    for threads in [int(t) for t in options.threads.split(",")]:
+        conditions = Conditions(threads, cores_for(threads, options.cores), options.turn, options.rounds)
+        for batch in [int(b) for b in options.batch.split(",")]:
+            for name in _models(options.models):
+                label = Path(name).stem if name.endswith(".onnx") else name
+                empty = Record(label, threads, batch, tuple(settings), time.time(), about, ())
+                if options.resume and not options.prepare and (folder / empty.file_name).is_file():
+                    continue
+                if time.monotonic() > end:
+                    print("the limit is reached: go on with --resume")
+                    return
+                model = find(name, work, shapes=_shapes(options.shape), batch=batch, sequence=options.sequence)
+                print(f"{name}, {threads} thread(s), batch {batch}", flush=True)
+                if options.prepare:
+                    _prepare(model, peers, Conditions(threads, conditions.cores, 0, 1), work)
+                    continue
+                rows = compare_model(model, peers, conditions, work)
+                for row in rows:
+                    print(row.line(), flush=True)
+                save(Record(label, threads, batch, tuple(settings), time.time(), about, tuple(rows)), folder)
+
+
 def main() -> None:
     options = arguments()
-    work = work_folder(options.work)
-    names = options.models.split(",") if options.models else list(ARCHITECTURES)
-    engines = options.engines.split(",") if options.engines else list(PEERS)
-    unknown = [e for e in engines if e not in PEERS]
-    if unknown:
-        raise SystemExit(f"unknown engine {', '.join(unknown)}; known: {', '.join(PEERS)}")
-    peers = [PEERS[e] for e in engines]
-    report = Report(machine(), [])
-    for threads in [int(t) for t in options.threads.split(",")]:
-        settings = Settings(threads, options.precision, cores_for(threads, options.cores), options.runs, options.rounds)
-        for name in names:
-            model = find(name, work, shapes=_shapes(options.shape), batch=options.batch, sequence=options.sequence)
-            rows = compare_model(model, peers, settings, work)
-            report.rows += rows
-            for row in rows:
-                print(row.line(), flush=True)
-            write(report, options.out)  # after each model, so that a long run leaves something if stopped
-    print(f"wrote {options.out / 'compare.md'}, compare.json and compare.png")
+    settings = _known(options.settings, dict(SETTINGS), "setting")
+    folder = options.out / "records"
+    if not options.report:
+        _measure(options, settings, folder)
+    if options.prepare:
+        return
+    records = load([folder, *(m / "records" for m in options.merge)])
+    if not records:
+        raise SystemExit(f"{folder} holds no records")
+    print(write(records, options.out))
+    if options.publish:
+        publish(records)
 
 
 if __name__ == "__main__":

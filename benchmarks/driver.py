@@ -36,6 +36,8 @@ class Process:
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, [source, environment.get("PYTHONPATH")]))
         else:
             environment.pop("PYTHONPATH", None)
+        environment.update(peer.variables)
+        environment["TORCHINDUCTOR_CACHE_DIR"] = str(work / "inductor")  # compiled once, not once a process
         self.process = subprocess.Popen(
             [python, "-m", "benchmarks.peers.worker", peer.module],
             cwd=REPOSITORY,
@@ -81,7 +83,10 @@ class Process:
 
 @dataclass
 class Measurement:
-    """One engine on one model: times in ms, ``rounds_ms`` those of each turn; ``note`` says why there are none."""
+    """One engine on one model: times in ms, ``rounds_ms`` those of each turn; ``note`` says why there are none.
+
+    ``overhead_ms``: what the API adds to the native call, where that can be told. ``details``: what the engine says.
+    """
 
     engine: str
     version: str = ""
@@ -89,6 +94,8 @@ class Measurement:
     first_ms: float = 0.0
     peak_mb: float = 0.0
     rounds_ms: list[list[float]] = field(default_factory=list)
+    overhead_ms: float | None = None
+    details: dict[str, str] = field(default_factory=dict)
     outputs: dict[str, Array] = field(default_factory=dict)
     note: str = ""
 
@@ -98,16 +105,19 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Conditions:
+    """How to measure: each round gives every engine a turn of ``turn_ms``, on these cores."""
+
     threads: int
-    precision: str
     cores: tuple[int, ...]
-    runs: int  # timed runs a turn
-    rounds: int
-    pause_s: float = 0.05
+    turn_ms: float = 250.0
+    rounds: int = 7
+    pause_s: float = 0.02
 
 
-def measure(model: Model, candidates: Sequence[tuple[Peer, Path]], settings: Settings, work: Path) -> list[Measurement]:
+def measure(
+    model: Model, candidates: Sequence[tuple[Peer, Path]], conditions: Conditions, work: Path
+) -> list[Measurement]:
     """Load ``model`` in every engine, then let them take turns: each round all engines, in rotating order."""
     results: list[Measurement] = []
     running: list[tuple[Process, Measurement]] = []
@@ -120,35 +130,48 @@ def measure(model: Model, candidates: Sequence[tuple[Peer, Path]], settings: Set
                 results.append(result)
                 process = Process(peer, work)
                 try:
-                    _start(process, result, file, feeds, model, settings)
+                    _start(process, result, file, feeds, model, peer.precision, conditions)
                     running.append((process, result))
                 except UnavailableError as reason:
                     result.note = str(reason)
                     process.close()
-            for turn in range(settings.rounds):
+            for turn in range(conditions.rounds):
                 for k in range(len(running)):
                     process, result = running[(turn + k) % len(running)]
-                    answer = process.ask("run", warm=2, count=settings.runs)
+                    answer = process.ask("run", turn_ms=conditions.turn_ms)
                     result.rounds_ms.append(answer["times_ms"])
-                    time.sleep(settings.pause_s)
+                    time.sleep(conditions.pause_s)
+            for process, result in running:
+                if next(p for p, _ in candidates if p.name == result.engine).environment == "here":
+                    _overhead(process, result, conditions)
         finally:
             for process, _ in running:
                 process.close()
     return results
 
 
-def _start(process: Process, result: Measurement, file: Path, feeds: Path, model: Model, settings: Settings) -> None:
+def _overhead(process: Process, result: Measurement, conditions: Conditions) -> None:
+    try:
+        result.overhead_ms = process.ask("overhead", turn_ms=2 * conditions.turn_ms)["overhead_ms"]
+    except UnavailableError as reason:
+        result.details["overhead"] = str(reason)
+
+
+def _start(
+    process: Process, result: Measurement, file: Path, feeds: Path, model: Model, precision: str, conditions: Conditions
+) -> None:
     answer = process.ask(
         "load",
         model=str(file),
         inputs=str(feeds),
         outputs=model.outputs,
-        threads=settings.threads,
-        precision=settings.precision,
-        cores=list(settings.cores),
+        threads=conditions.threads,
+        precision=precision,
+        cores=list(conditions.cores),
     )
     result.version, result.load_ms, result.first_ms = answer["version"], answer["load_ms"], answer["first_ms"]
     found = feeds.with_name(f"{result.engine}.npz")
-    result.peak_mb = process.ask("outputs", outputs=str(found))["peak_mb"]
+    answer = process.ask("outputs", outputs=str(found))
+    result.peak_mb, result.details = answer["peak_mb"], answer["details"]
     with np.load(found) as archive:
         result.outputs = {n: archive[n] for n in archive.files}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,11 @@ Array = npt.NDArray[np.generic]
 
 @dataclass(frozen=True)
 class Model:
-    """An ONNX file and the data that every engine runs it on; ``architecture`` is its catalog name, if it has one."""
+    """An ONNX file and the data that every engine runs it on.
+
+    ``architecture`` is its catalog name, if it has one, ``extents`` the sizes of its named axes. ``rows``: pictures of
+    the batch whose results are checked, all for None.
+    """
 
     name: str
     path: Path
@@ -27,14 +32,27 @@ class Model:
     outputs: list[str]
     digest: str
     architecture: str | None
+    extents: dict[str, int] = field(default_factory=dict)
+    rows: tuple[int, ...] | None = None
+
+    @property
+    def batch(self) -> int:
+        return self.extents.get("batch", 1)
+
+    def extents_text(self) -> str:
+        return json.dumps(self.extents)
+
+
+CHECKED_WHOLE = 2  # batches up to this size are checked as a whole, of larger ones the first and the last picture
 
 
 def find(
     name: str, work: Path, seed: int = 0, shapes: dict[str, tuple[int, ...]] | None = None, **extents: int
 ) -> Model:
-    """A catalog architecture (exported to ``<work>/models`` if it is not there yet) or a file.
+    """A catalog architecture (exported to ``<work>/models`` if it is not there yet), ``real:NAME`` or a file.
 
     ``extents`` overrides the named axes of an architecture (batch, sequence), ``shapes`` the inputs of a file.
+    ``real:NAME`` is a trained model that a package carries, on pictures, sound or text (see ``tests/models/answers``).
     """
     if name in ARCHITECTURES:
         path = work / "models" / f"{name}.onnx"
@@ -45,9 +63,12 @@ def find(
             command = [str(python), "-m", "benchmarks.export", "--only", name, "--out", str(path.parent)]
             subprocess.run(command, cwd=REPOSITORY, check=True)
         architecture = ARCHITECTURES[name]
-        standard = not {k: v for k, v in extents.items() if v != {"batch": 1, "sequence": 128}[k]}
+        batch = extents.get("batch", 1)
+        rows = (0, batch - 1) if batch > CHECKED_WHOLE else None
         feeds = architecture.feeds(seed, **extents)
-        return Model(name, path, feeds, list(architecture.outputs), _digest(path), name if standard else None)
+        return Model(name, path, feeds, list(architecture.outputs), _digest(path), name, extents, rows)
+    if name.startswith("real:"):
+        return _real(name)
     path = Path(name)
     if not path.is_file():
         raise SystemExit(f"{name} is neither a file nor one of {', '.join(ARCHITECTURES)}")
@@ -56,6 +77,25 @@ def find(
     rng = np.random.default_rng(seed)
     inputs = {v.name: _noise(v, rng, (shapes or {}).get(v.name)) for v in graph.input if v.name not in constants}
     return Model(path.stem, path, inputs, [o.name for o in graph.output], _digest(path), None)
+
+
+def real_names() -> list[str]:
+    """Trained models that :func:`find` knows."""
+    from tests.models.answers import SINGLE
+
+    return [f"real:{task.models[0]}" for task in SINGLE]
+
+
+def _real(name: str) -> Model:
+    from tests import zoo
+    from tests.models.answers import SINGLE
+
+    task = next((t for t in SINGLE if f"real:{t.models[0]}" == name), None)
+    if task is None:
+        raise SystemExit(f"{name} is not known; there are {', '.join(real_names())}")
+    path = zoo.path(task.models[0])
+    graph = onnx.load(str(path), load_external_data=False).graph
+    return Model(name, path, task.feeds()[0], [o.name for o in graph.output], _digest(path), None)
 
 
 def _noise(value: onnx.ValueInfoProto, rng: np.random.Generator, shape: tuple[int, ...] | None) -> Array:

@@ -1,19 +1,19 @@
-"""The picture of a comparison: times of all engines, and their errors below."""
+"""The pictures of a comparison: ratios of all settings, and times and errors of all engines."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from .peers.catalog import PEERS
+from .records import Record
+from .settings import SETTINGS
+from .summary import newest, summary
 
-if TYPE_CHECKING:
-    from .report import Row
 
-
-def draw(rows: list[Row], path: Path) -> None:
-    """Grouped bars on logarithmic axes, one pair of panels for each number of threads."""
+def _pyplot() -> Any:
     try:
         import matplotlib
     except ImportError:
@@ -21,39 +21,78 @@ def draw(rows: list[Row], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    counts = sorted({r.threads for r in rows})
-    models = list(dict.fromkeys(r.model for r in rows))
-    engines = list(dict.fromkeys(r.engine for r in rows))
-    size = (max(8.0, 1.2 * len(models) + 2), 6.0 * len(counts))
-    figure, axes = pyplot.subplots(2 * len(counts), 1, figsize=size, squeeze=False, height_ratios=[2, 1] * len(counts))
-    width = 0.8 / len(engines)
-    for k, threads in enumerate(counts):
-        cell = {(r.model, r.engine): r for r in rows if r.threads == threads}
-        times, errors = axes[2 * k][0], axes[2 * k + 1][0]
-        for e, engine in enumerate(engines):
-            at = [m + (e - (len(engines) - 1) / 2) * width for m in range(len(models))]
-            found = [cell.get((m, engine)) for m in models]
-            peer = PEERS[engine]
-            times.bar(
-                at,
-                [r.min_ms if r and r.min_ms else math.nan for r in found],
-                width,
-                color=peer.colour,
-                label=peer.label,
-            )
-            finite = [r.error if r and r.error and math.isfinite(r.error) else math.nan for r in found]
-            errors.bar(at, finite, width, color=peer.colour)
-        _finish(
-            times, models, f"minimum ms, {threads} thread{'s' if threads > 1 else ''}, {rows[0].precision} precision"
-        )
-        _finish(errors, models, "error / largest output")
-        times.legend(ncols=3, fontsize="small")
+    return pyplot
+
+
+def draw_summary(records: Sequence[Record], path: Path) -> None:
+    """Best peer / ours for each model, one panel for each setting and number of threads; the line at 1 is a draw."""
+    pyplot = _pyplot()
+    lines = [line for line in summary(records) if line.batch == 1]
+    panels = list(dict.fromkeys((line.setting.name, line.threads) for line in lines))
+    if not panels:
+        return
+    figure, axes = pyplot.subplots(len(panels), 1, figsize=(11, 2.6 * len(panels)), squeeze=False)
+    for axis, (name, threads) in zip(axes[:, 0], panels, strict=True):
+        here = [line for line in lines if (line.setting.name, line.threads) == (name, threads)]
+        found = [(line, s) for line in here for s in line.standings]
+        colours = [PEERS[line.setting.ours].colour if line.kind == "main" else "#999999" for line, _ in found]
+        axis.bar(range(len(found)), [s.ratio - 1 for _, s in found], bottom=1, color=colours)
+        axis.axhline(1, color="black", linewidth=0.8)
+        for k, (_, s) in enumerate(found):
+            axis.annotate(f"{s.ratio:.2f}", (k, max(s.ratio, 1)), ha="center", va="bottom", fontsize=6)
+        models = [s.record.model for _, s in found]
+        axis.set_xticks(range(len(found)), models, rotation=30, ha="right", fontsize="x-small")
+        means = ", ".join(f"{line.kind} {line.mean:.2f}" for line in here)
+        axis.set_title(f"{name}, {threads} thread{'s' * (threads > 1)}: geometric mean {means}", fontsize="small")
+        axis.set_ylabel("best peer / ours", fontsize="x-small")
+        axis.margins(y=0.15)
+        axis.grid(axis="y", alpha=0.25)
+        axis.set_axisbelow(True)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
 
 
-def _finish(axis, models: list[str], label: str) -> None:  # type: ignore[no-untyped-def]
+def draw_models(records: Sequence[Record], path: Path) -> None:
+    """Grouped bars on logarithmic axes: times and, below, errors, for each number of threads at batch 1."""
+    pyplot = _pyplot()
+    found = {key: r for key, r in newest(records).items() if key[2] == 1}
+    counts = sorted({key[1] for key in found})
+    if not counts:
+        return
+    models = list(dict.fromkeys(key[3] for key in found))
+    settings = [s for s in SETTINGS.values() if any(key[0] == s.name for key in found)]
+    engines = list(dict.fromkeys(e for s in settings for e in (s.ours, *s.peers)))
+    size = (max(9.0, 1.3 * len(models) + 2), 6.0 * len(counts))
+    figure, axes = pyplot.subplots(2 * len(counts), 1, figsize=size, squeeze=False, height_ratios=[2, 1] * len(counts))
+    width = 0.84 / len(engines)
+    for k, threads in enumerate(counts):
+        times, errors = axes[2 * k][0], axes[2 * k + 1][0]
+        for e, engine in enumerate(engines):
+            rows = [_row(found, threads, model, engine) for model in models]
+            at = [m + (e - (len(engines) - 1) / 2) * width for m in range(len(models))]
+            peer = PEERS[engine]
+            heights = [r.min_ms if r and r.min_ms else math.nan for r in rows]
+            times.bar(at, heights, width, color=peer.colour, label=peer.label)
+            wrong = [r.error if r and r.error and math.isfinite(r.error) else math.nan for r in rows]
+            errors.bar(at, wrong, width, color=peer.colour)
+        _finish(times, models, f"minimum ms, {threads} thread{'s' if threads > 1 else ''}")
+        _finish(errors, models, "error / largest output")
+        times.legend(ncols=4, fontsize="small")
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    pyplot.close(figure)
+
+
+def _row(found: dict[tuple[str, int, int, str], Record], threads: int, model: str, engine: str) -> Any:
+    for name, setting in SETTINGS.items():
+        record = found.get((name, threads, 1, model))
+        if engine in (setting.ours, *setting.peers) and record and record.row(engine):
+            return record.row(engine)
+    return None
+
+
+def _finish(axis: Any, models: list[str], label: str) -> None:
     axis.set_yscale("log")
     axis.set_ylabel(label)
     axis.set_xticks(range(len(models)), models, rotation=20, ha="right", fontsize="small")

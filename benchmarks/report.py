@@ -1,175 +1,111 @@
-"""Tables, JSON and plot of a comparison."""
+"""The report of a comparison: Markdown, JSON and plots, in a folder or in the documentation."""
 
 from __future__ import annotations
 
 import json
-import math
-import os
-import platform
-import shlex
-import statistics
-import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from .driver import Measurement, Settings
-from .peers.catalog import PEERS
+from . import tables
+from .records import Record
+from .setup_peers import REPOSITORY
+from .summary import Line, newest, summary
 
-# instruction sets that decide how fast fp32, 16-bit and int8 arithmetic is
-FEATURES = ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8")
-FEATURES_ARM = ("asimd", "asimdhp", "asimddp", "sve", "i8mm", "bf16")
+BEGIN, END = "<!-- benchmarks: written by benchmarks.compare --publish -->", "<!-- end of benchmarks -->"
 
+PREFACE = """# Beside other engines
 
-@dataclass(frozen=True)
-class Row:
-    """One engine on one model; times are None where ``note`` says why. ``spread``: worst round's best / best of all."""
+Made by `python -m benchmarks.compare`; nothing here is typed by hand. A ratio is the best peer's minimum time divided
+by this engine's: above 1, this engine is faster.
+"""
 
-    model: str
-    engine: str
-    version: str
-    threads: int
-    precision: str
-    min_ms: float | None
-    median_ms: float | None
-    spread: float | None
-    load_ms: float | None
-    first_ms: float | None
-    peak_mb: float | None
-    error: float | None
-    note: str
+METHOD = """## How it is measured
 
-    @staticmethod
-    def of(model: str, settings: Settings, found: Measurement, error: float | None) -> Row:
-        times = found.times_ms
-        if not times:
-            note = found.note or "no result"
-            return Row(model, found.engine, found.version, settings.threads, settings.precision, *[None] * 7, note)
-        best = [min(turn) for turn in found.rounds_ms]
-        return Row(
-            model,
-            found.engine,
-            found.version,
-            settings.threads,
-            settings.precision,
-            min(times),
-            statistics.median(times),
-            max(best) / min(best),
-            found.load_ms,
-            found.first_ms,
-            found.peak_mb,
-            error,
-            found.note,
-        )
-
-    def line(self) -> str:
-        start = f"{self.model:20} {self.threads} thread(s) {self.engine:14}"
-        if self.min_ms is None:
-            return f"{start} - ({self.note})"
-        return (
-            f"{start} min {self.min_ms:8.2f} ms  median {self.median_ms:8.2f} ms  error {_power(self.error)}  "
-            f"first {self.first_ms:7.0f} ms  peak {self.peak_mb:5.0f} MB"
-        )
+- Each engine runs in a process of its own, pinned to the same cores (`sched_setaffinity`, what `taskset` does): one
+  core for one thread, two for two, so that the system does not move threads between cores and every engine has the
+  same caches.
+- The engines take turns, all of them in every round, in rotating order, and the ones that wait are stopped (SIGSTOP),
+  so that a spinning thread pool costs the others nothing. Each turn begins with an untimed run. Times are minima over
+  all rounds; medians and spread are in the JSON. Ratios are only formed inside one such run.
+- Inputs are seeded noise of mean 0 and deviation 1 for networks with random weights (which are scaled so that
+  activations stay in the range of a trained net), pictures, sound and text for trained models; never zeros, which make
+  some engines faster than they are.
+- Times of this engine are those of the public Python API, `session.run(feeds)` with numpy arrays in and out: input
+  checks and copies count. The peers run through their own Python APIs with inputs set beforehand.
+- Errors are the largest difference of any output divided by the largest value of that output, against the same ONNX
+  graph computed in float64 by onnx's reference evaluator. Of large batches the first and the last picture are checked.
+"""
 
 
-@dataclass
-class Report:
-    machine: dict[str, Any]
-    rows: list[Row]
+def write(records: Sequence[Record], folder: Path) -> str:
+    """``compare.md``, ``compare.json`` and plots; returns the summary as text."""
+    from .plot import draw_models, draw_summary
 
-
-def machine() -> dict[str, Any]:
-    """What the numbers depend on: processor, its features, cores, system, and the command."""
-    features: list[str] = []
-    name = platform.processor()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        values = dict(line.split(":", 1) for line in cpuinfo.read_text().splitlines() if ":" in line)
-        keys = {k.strip(): v.strip() for k, v in values.items()}
-        name = keys.get("model name", name)
-        present = set((keys.get("flags") or keys.get("Features") or "").split())
-        features = [f for f in (*FEATURES, *FEATURES_ARM) if f in present]
-    return {
-        "processor": name,
-        "features": features,
-        "cores": os.cpu_count(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "command": shlex.join(["python", "-m", "benchmarks.compare", *sys.argv[1:]]),
-    }
-
-
-def write(report: Report, folder: Path) -> None:
-    """``compare.json``, ``compare.md`` and ``compare.png``."""
     folder.mkdir(parents=True, exist_ok=True)
-    data = {"machine": report.machine, "rows": [asdict(r) for r in report.rows]}
-    (folder / "compare.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    (folder / "compare.md").write_text(markdown(report), encoding="utf-8")
-    from .plot import draw
-
-    draw(report.rows, folder / "compare.png")
-
-
-def markdown(report: Report) -> str:
-    """One table for each number of threads, errors under the times, footnotes for what could not be measured."""
-    m = report.machine
-    parts = [
-        f"Processor: {m['processor']} ({', '.join(m['features'])}), {m['cores']} cores, {m['system']}. "
-        f"Made by `{m['command']}`.\n"
-    ]
-    for threads in sorted({r.threads for r in report.rows}):
-        parts.append(_table([r for r in report.rows if r.threads == threads], threads))
-    return "\n".join(parts)
+    (folder / "compare.md").write_text(markdown(records), encoding="utf-8")
+    (folder / "compare.json").write_text(_json(records), encoding="utf-8")
+    draw_summary(records, folder / "summary.png")
+    draw_models(records, folder / "latency.png")
+    return tables.summary_table(summary(records))
 
 
-def _table(rows: list[Row], threads: int) -> str:
-    engines = list(dict.fromkeys(r.engine for r in rows))
-    models = list(dict.fromkeys(r.model for r in rows))
-    cell = {(r.model, r.engine): r for r in rows}
-    notes: list[str] = []
-    versions = {r.engine: r.version for r in rows if r.version}
-    heads = [f"{PEERS[e].label} {versions.get(e, '')}".strip() for e in engines]
-    lines = [
-        f"### {threads} thread{'s' if threads > 1 else ''}, precision `{rows[0].precision}`: "
-        "minimum ms (largest error / largest output, against float64)\n",
-        "| model | " + " | ".join(heads) + " |",
-        "| --- |" + " ---: |" * len(engines),
-    ]
-    for model in models:
-        known = [cell[model, e].min_ms for e in engines if (model, e) in cell]
-        best = min((t for t in known if t is not None), default=None)
-        cells = [_cell(cell.get((model, e)), best, notes) for e in engines]
-        lines.append(f"| {model} | " + " | ".join(cells) + " |")
-    base = engines[0]
-    means = [_mean_ratio(cell, models, base, e) for e in engines]
-    lines.append(f"| geometric mean, relative to {PEERS[base].label} | " + " | ".join(means) + " |")
-    lines += ["", *(f"[{k}] {note}  " for k, note in enumerate(notes, 1)), ""]
-    return "\n".join(lines)
+def markdown(records: Sequence[Record], images: str = "") -> str:
+    """The whole report. ``images``: where the plots lie, seen from the file."""
+    found = newest(records)
+    used = list({id(r): r for r in found.values()}.values())
+    parts = [PREFACE, tables.machines(used), "## Summary\n", tables.summary_table(summary(records))]
+    parts += [f"![ratios]({images}summary.png)\n", f"![times and errors]({images}latency.png)\n"]
+    parts += [tables.promises(summary(records)), METHOD]
+    for setting, threads, batch in dict.fromkeys((s, t, b) for s, t, b, _ in found):
+        here = [r for (s, t, b, _), r in found.items() if (s, t, b) == (setting, threads, batch)]
+        parts.append(tables.times(here, setting))
+    parts += [tables.threads(records), tables.costs(used), tables.details(used), tables.commands(used)]
+    return "\n".join(p for p in parts if p)
 
 
-def _cell(row: Row | None, best: float | None, notes: list[str]) -> str:
-    if row is None:
-        return ""
-    if row.min_ms is None:
-        note = f"{PEERS[row.engine].label}: {row.note}"
-        if note not in notes:
-            notes.append(note)
-        return f"- [{notes.index(note) + 1}]"
-    time = f"{row.min_ms:.3g}" if row.min_ms < 100 else f"{row.min_ms:.0f}"
-    return f"{f'**{time}**' if row.min_ms == best else time} ({_power(row.error)})"
+def _json(records: Sequence[Record]) -> str:
+    used = list({id(r): r for r in newest(records).values()}.values())
+    data = {"summary": [_line(line) for line in summary(records)], "records": [asdict(r) for r in used]}
+    return json.dumps(data, indent=1) + "\n"
 
 
-def _mean_ratio(cell: dict[tuple[str, str], Row], models: list[str], base: str, engine: str) -> str:
-    """Geometric mean of time / time of ``base`` over the models that both ran."""
-    logs = []
-    for model in models:
-        mine, other = cell.get((model, base)), cell.get((model, engine))
-        if mine and other and mine.min_ms and other.min_ms:
-            logs.append(math.log(other.min_ms / mine.min_ms))
-    return f"{math.exp(statistics.fmean(logs)):.2f} ({len(logs)})" if logs else "-"
+def _line(line: Line) -> dict[str, object]:
+    ratios = {s.record.model: round(s.ratio, 3) for s in line.standings}
+    where = {"setting": line.setting.name, "threads": line.threads, "batch": line.batch, "models": line.kind}
+    return {**where, "geometric_mean": round(line.mean, 3), "ratios": ratios}
 
 
-def _power(error: float | None) -> str:
-    if error is None:
-        return "?"
-    return f"{error:.0e}" if math.isfinite(error) else "wrong"
+def publish(records: Sequence[Record], root: Path = REPOSITORY) -> None:
+    """Writes ``docs/benchmarks.md``, ``docs/benchmarks.json``, the plots, and the part of the README between marks."""
+    from .plot import draw_models, draw_summary
+
+    docs = root / "docs"
+    (docs / "images").mkdir(parents=True, exist_ok=True)
+    draw_summary(records, docs / "images" / "summary.png")
+    draw_models(records, docs / "images" / "latency.png")
+    (docs / "benchmarks.md").write_text(markdown(records, "images/"), encoding="utf-8")
+    (docs / "benchmarks.json").write_text(_json(records), encoding="utf-8")
+    readme = root / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise SystemExit(f"{readme} has no marks for the benchmarks: {BEGIN} ... {END}")
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    readme.write_text(f"{before}{BEGIN}\n{_readme(records)}{END}{after}", encoding="utf-8")
+
+
+def _readme(records: Sequence[Record]) -> str:
+    used = list({id(r): r for r in newest(records).values()}.values())
+    return "\n".join(
+        [
+            "Best peer's time / this engine's, batch 1 unless stated, measured in turns in one run; above 1, this "
+            "engine is faster. Errors are against float64.\n",
+            tables.machines(used),
+            tables.summary_table(summary(records)),
+            "![ratios](docs/images/summary.png)\n",
+            "All times, errors, versions and how it is measured: [docs/benchmarks.md](docs/benchmarks.md). To "
+            'reproduce: `python -m pip install -e ".[benchmark]"`, `python -m benchmarks.setup_peers`, then '
+            "`python -m benchmarks.compare --threads 1,2 --out results`.\n",
+        ]
+    )

@@ -22,6 +22,10 @@ def converted(peer: Peer, model: Model, work: Path) -> Path:
     """The file that ``peer`` loads; UnavailableError, with the converter's last words, where it cannot be made."""
     if peer.format == "onnx":
         return model.path
+    if peer.format == "torch":
+        if not model.architecture:
+            raise UnavailableError("PyTorch runs the benchmark's own architectures only")
+        return Path(model.architecture)  # built by the engine's own process
     key = hashlib.sha256()
     key.update(model.digest.encode())
     key.update(str([(n, a.shape, a.dtype.str) for n, a in model.feeds.items()]).encode())
@@ -55,6 +59,8 @@ def _official(model: Model, scratch: Path, work: Path) -> list[Path]:
 
 def _ncnn(model: Model, scratch: Path, work: Path) -> list[Path]:
     """By pnnx: from TorchScript, which it knows best, where we have that; else, or where that fails, from ONNX."""
+    if model.batch > 1:
+        raise UnavailableError("ncnn has no batch axis")
     reasons = []
     for make_source in (_torchscript, _onnx_link) if model.architecture else (_onnx_link,):
         folder = scratch / make_source.__name__
@@ -69,7 +75,8 @@ def _ncnn(model: Model, scratch: Path, work: Path) -> list[Path]:
 def _torchscript(model: Model, folder: Path, work: Path) -> Path:
     target = folder / "model.pt"
     python = str(interpreter(work, "converters"))
-    _run([python, "-m", "benchmarks.peers.trace_torch", str(model.architecture), str(target)], "torch", folder)
+    command = [python, "-m", "benchmarks.peers.trace_torch", str(model.architecture), str(target), model.extents_text()]
+    _run(command, "torch", folder)
     return target
 
 
@@ -101,7 +108,7 @@ def _litert(model: Model, scratch: Path, work: Path) -> list[Path]:
         raise UnavailableError("only the benchmark's own architectures are converted to LiteRT (from PyTorch)")
     target = scratch / "model.tflite"
     python = str(interpreter(work, "converters"))
-    command = [python, "-m", "benchmarks.peers.convert_litert", model.architecture, str(target)]
+    command = [python, "-m", "benchmarks.peers.convert_litert", model.architecture, str(target), model.extents_text()]
     _run(command, "litert-torch", scratch)
     return [_require(target, "litert-torch")]
 

@@ -1,7 +1,8 @@
-"""Run in the converters' environment: ``python -m benchmarks.peers.convert_litert ARCHITECTURE DST.tflite``."""
+"""Run in the converters' environment: ``python -m benchmarks.peers.convert_litert ARCHITECTURE DST.tflite EXTENTS``."""
 
 from __future__ import annotations
 
+import json
 import sys
 
 import litert_torch
@@ -11,9 +12,9 @@ from ..architectures.catalog import ARCHITECTURES
 
 
 def main() -> None:
-    name, target = sys.argv[1:]
+    name, target, extents = sys.argv[1:]
     architecture = ARCHITECTURES[name]
-    example = tuple(torch.from_numpy(a) for a in architecture.feeds().values())
+    example = tuple(torch.from_numpy(a) for a in architecture.feeds(**json.loads(extents)).values())
     litert_torch.convert(architecture.build(), example).export(target)
 
 

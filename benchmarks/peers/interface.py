@@ -37,3 +37,6 @@ class Engine(Protocol):
 
     def outputs(self) -> dict[str, Array]:
         """Outputs of the last run, under the ONNX model's names."""
+
+    # An engine may also have ``details() -> dict[str, str]``, facts for the report such as the precision it really
+    # uses, and ``native()``, its computation alone without the API around it.

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import MNN
+from MNN.targets.base import host_target
 
-from .interface import Array
+from .interface import Array, UnavailableError
 
 
 class Engine:
@@ -30,3 +31,13 @@ class Engine:
 
     def outputs(self) -> dict[str, Array]:
         return {name: self.results[name] for name in self.names}
+
+    def details(self) -> dict[str, str]:
+        return {"precision": self.precision, "target": host_target().name}
+
+    def native(self) -> None:
+        """The native call alone, on the inputs of the last run: what ``run`` adds to it is the cost of the API."""
+        plans = self.session.plans_used()
+        if len(plans) != 1:
+            raise UnavailableError(f"the model runs in {len(plans)} stages")
+        plans[0].bound.native.run(self.threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,10 +32,10 @@ class Engine:
     def load(self, model: Path, inputs: Mapping[str, Array], outputs: list[str]) -> None:
         network = self.core.read_model(str(model))
         network.reshape({name: list(data.shape) for name, data in inputs.items()})
-        compiled = self.core.compile_model(network, "CPU", self.config)
-        self.request = compiled.create_infer_request()
+        self.compiled = self.core.compile_model(network, "CPU", self.config)
+        self.request = self.compiled.create_infer_request()
         self.names = outputs
-        self.ports = [compiled.output(name) for name in outputs]
+        self.ports = [self.compiled.output(name) for name in outputs]
 
     def set_inputs(self, inputs: Mapping[str, Array]) -> None:
         for name, data in inputs.items():
@@ -45,3 +46,14 @@ class Engine:
 
     def outputs(self) -> dict[str, Array]:
         return {n: self.request.get_tensor(p).data.copy() for n, p in zip(self.names, self.ports, strict=True)}
+
+    def details(self) -> dict[str, str]:
+        """The precision it says it infers in, and the kernels it really took for products and convolutions."""
+        kinds: Counter[str] = Counter()
+        for node in self.compiled.get_runtime_model().get_ops():
+            about = node.get_rt_info()
+            if about["layerType"].astype(str) in ("Convolution", "FullyConnected", "MatMul"):
+                kinds[about["primitiveType"].astype(str)] += 1
+        stated = self.compiled.get_property(hint.inference_precision).to_string()
+        kernels = ", ".join(f"{name} x{count}" for name, count in kinds.most_common())
+        return {"precision": str(stated), "kernels": kernels}

@@ -1,7 +1,8 @@
-"""Run in the converters' environment: TorchScript for pnnx, ``-m benchmarks.peers.trace_torch ARCHITECTURE DST.pt``."""
+"""TorchScript for pnnx, in the converters' environment: ``-m benchmarks.peers.trace_torch NAME DST.pt EXTENTS``."""
 
 from __future__ import annotations
 
+import json
 import sys
 
 import torch
@@ -10,9 +11,9 @@ from ..architectures.catalog import ARCHITECTURES
 
 
 def main() -> None:
-    name, target = sys.argv[1:]
+    name, target, extents = sys.argv[1:]
     architecture = ARCHITECTURES[name]
-    example = tuple(torch.from_numpy(a) for a in architecture.feeds().values())
+    example = tuple(torch.from_numpy(a) for a in architecture.feeds(**json.loads(extents)).values())
     with torch.no_grad():
         torch.jit.trace(architecture.build(), example).save(target)
 

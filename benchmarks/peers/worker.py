@@ -1,8 +1,8 @@
 """The process that holds one model in one engine: ``python -m benchmarks.peers.worker MODULE``.
 
 It reads one JSON object a line from its input and answers each with one line of JSON. Requests: ``load``, ``inputs``,
-``run``, ``outputs``, ``quit``; an answer with the key ``error`` says why a request failed. Engines print to standard
-output as they like: the answers go to the descriptor that was standard output at the start, prints to standard error.
+``run``, ``overhead``, ``outputs``, ``quit``; an answer with the key ``error`` says why a request failed. Engines print
+to standard output as they like: answers go to the descriptor that was it at the start, prints to standard error.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import json
+import math
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ import numpy as np
 from .interface import Engine, UnavailableError
 
 MEMORY_LIMIT = 16 << 30  # bytes of address space
+LEAST_RUNS, LEAST_PAIRS = 2, 3
 
 
 class Worker:
@@ -51,16 +53,33 @@ class Worker:
         }
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
-        """``warm`` untimed runs, then ``count`` timed one by one."""
+        """One untimed run to fill the caches again, then runs timed one by one for ``turn_ms``, two at least."""
         run, clock = self.engine.run, time.perf_counter
-        for _ in range(request["warm"]):
-            run()
-        times = []
-        for _ in range(request["count"]):
+        run()
+        times: list[float] = []
+        end = clock() + request["turn_ms"] / 1e3
+        while len(times) < LEAST_RUNS or clock() < end:
             start = clock()
             run()
             times.append((clock() - start) * 1e3)
         return {"times_ms": times}
+
+    def overhead(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What the API adds to the engine's native call, in ms: the two in turns, minimum less minimum."""
+        native = getattr(self.engine, "native", None)
+        if native is None:
+            raise UnavailableError("this engine's native call cannot be timed alone")
+        run, clock = self.engine.run, time.perf_counter
+        times: dict[Any, float] = {run: math.inf, native: math.inf}
+        end = clock() + request["turn_ms"] / 1e3
+        count = 0
+        while count < LEAST_PAIRS or clock() < end:
+            for call in times:
+                start = clock()
+                call()
+                times[call] = min(times[call], clock() - start)
+            count += 1
+        return {"overhead_ms": (times[run] - times[native]) * 1e3}
 
     def inputs(self, request: dict[str, Any]) -> dict[str, Any]:
         self.engine.set_inputs(_read(request["inputs"]))
@@ -68,7 +87,8 @@ class Worker:
 
     def outputs(self, request: dict[str, Any]) -> dict[str, Any]:
         np.savez(request["outputs"], **self.engine.outputs())
-        return {"peak_mb": _peak_mb()}
+        details = getattr(self.engine, "details", dict)()
+        return {"peak_mb": _peak_mb(), "details": details}
 
 
 def _read(path: str) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
@@ -102,7 +122,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     worker = Worker(sys.argv[1])
-    requests = {name: getattr(worker, name) for name in ("load", "inputs", "run", "outputs")}
+    requests = {name: getattr(worker, name) for name in ("load", "inputs", "run", "overhead", "outputs")}
     for line in sys.stdin:
         request = json.loads(line)
         if request["request"] == "quit":

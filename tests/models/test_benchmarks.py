@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.architectures.catalog import ARCHITECTURES, select
-from benchmarks.driver import Measurement, Settings
+from benchmarks.driver import Measurement
 from benchmarks.models import find
+from benchmarks.records import Record, Row, load, machine, save
 from benchmarks.reference import error, reference
-from benchmarks.report import Report, Row, machine, markdown
+from benchmarks.report import BEGIN, END, markdown, publish
+from benchmarks.settings import SETTINGS, engines_of
 from benchmarks.setup_peers import REPOSITORY, work_folder
+from benchmarks.summary import newest, scaling, summary
 from tests.models.runners import onnxruntime_runner
 
 DIGITS = REPOSITORY / "src" / "MNN" / "data" / "digits.onnx"
-SETTINGS = Settings(1, "high", (), 2, 2)
+
+
+def record(
+    model: str, ours: float, when: float = 1.0, threads: int = 1, settings: tuple[str, ...] = ("high",)
+) -> Record:
+    """Ours, a peer at 2 ms with an error of 1e-6, one at 1 ms that is wrong, and one that fails."""
+    rows = (
+        Row.of(Measurement("mnn-high", "0", rounds_ms=[[ours, 3 * ours], [2 * ours]], overhead_ms=0.05), 2e-6),
+        Row.of(Measurement("onnxruntime", "1.0", rounds_ms=[[2.0, 3.0], [2.5]]), 1e-6),
+        Row.of(Measurement("openvino", "2.0", rounds_ms=[[1.0], [1.0]]), float("inf")),
+        Row.of(Measurement("ncnn", note="pnnx fails"), None),
+    )
+    return Record(model, threads, 1, settings, when, machine(), rows)
 
 
 def test_feeds_are_seeded_and_follow_the_extents() -> None:
@@ -47,17 +62,88 @@ def test_reference_is_float64_and_near_float32(tmp_path: Path) -> None:
     assert list((tmp_path / "references").iterdir()) == cached
 
 
-def test_table_marks_the_fastest_and_explains_what_is_missing() -> None:
-    fast = Measurement("onnxruntime", "1.0", rounds_ms=[[2.0, 3.0], [2.5]])
-    slow = Measurement("openvino", "2.0", rounds_ms=[[4.0], [8.0]])
-    none = Measurement("ncnn", note="pnnx fails")
-    rows = [Row.of("net", SETTINGS, m, e) for m, e in ((fast, 1e-6), (slow, float("inf")), (none, None))]
-    assert (rows[0].min_ms, rows[0].median_ms, rows[0].spread) == (2.0, 2.5, 1.25)
-    text = markdown(Report(machine(), rows))
-    assert "| net | **2** (1e-06) | 4 (wrong) | - [1] |" in text
+def test_large_batches_are_checked_by_row(tmp_path: Path) -> None:
+    whole = find(str(DIGITS), tmp_path, shapes={"image": (4, 1, 8, 8)})
+    assert whole.rows is None
+    some = dataclasses.replace(whole, rows=(0, 3))
+    expected = reference(some, tmp_path)
+    assert np.allclose(expected["probability"], reference(whole, tmp_path)["probability"][[0, 3]], 1e-12)
+    found = dict(onnxruntime_runner(DIGITS)(whole.feeds))
+    assert 0 < error(found, expected, some.rows) < 1e-5
+    swapped = {"probability": found["probability"][[3, 1, 2, 0]]}
+    assert error(swapped, expected, some.rows) > 1e-2
+
+
+def test_sound_is_realistic() -> None:
+    wave = ARCHITECTURES["wav2vec_encoder"].feeds(1, batch=2)["samples"]
+    assert wave.shape == (2, 16000)
+    assert (wave.dtype, round(float(wave.std()), 3)) == (np.float32, 1.0)
+    spectrum = np.abs(np.fft.rfft(wave[0]))
+    assert spectrum[:2500].sum() > 2 * spectrum[2500:].sum()  # 1 s: bins are Hz
+
+
+def test_rows_hold_minimum_median_and_spread() -> None:
+    row = record("resnet18", 1.0).rows[0]
+    assert (row.min_ms, row.median_ms, row.spread, row.overhead_ms) == (1.0, 2.0, 2.0, 0.05)
+
+
+def test_records_survive_the_disk_and_newer_ones_win(tmp_path: Path) -> None:
+    first, second = record("resnet18", 4.0, 1.0), record("resnet18", 1.0, 2.0)
+    assert save(first, tmp_path / "a") != save(record("bert_base", 1.0), tmp_path / "a")
+    save(second, tmp_path / "b")
+    found = load([tmp_path / "b", tmp_path / "a"])
+    assert [r.when for r in found] == [1.0, 1.0, 2.0]
+    assert newest(found)["high", 1, 1, "resnet18"] == second
+    assert load([tmp_path / "none"]) == []
+
+
+def test_ratios_leave_out_wrong_results_and_judge_errors() -> None:
+    lines = summary([record("resnet18", 1.0), record("bert_base", 4.0), record("densenet121", 2.0)])
+    assert [(line.kind, line.mean) for line in lines] == [("main", pytest.approx(1.0)), ("further", pytest.approx(1.0))]
+    main = lines[0]
+    assert (main.lowest.record.model, main.lowest.ratio, main.lowest.best.engine) == ("bert_base", 0.5, "onnxruntime")
+    assert [s.in_bounds for s in main.standings] == [True, True]
+    high, low = SETTINGS["high"], SETTINGS["low"]
+    assert (high.in_bounds(3e-5, 1e-5), high.in_bounds(5e-5, 1e-5), high.in_bounds(2e-5, None)) == (True, False, False)
+    assert (low.in_bounds(0.1, None), low.in_bounds(float("inf"), None)) == (None, False)
+
+
+def test_scaling_compares_one_thread_with_two() -> None:
+    assert scaling([record("resnet18", 3.0), record("resnet18", 2.0, threads=2)]) == [("high", "resnet18", 3.0, 1.5)]
+
+
+def test_settings_name_engines_that_exist_and_keep_ours() -> None:
+    everything = engines_of(list(SETTINGS.values()), None)
+    assert len({p.name for p in everything}) == len(everything)
+    chosen = engines_of([SETTINGS["high"], SETTINGS["low"]], {"openvino"})
+    assert [p.name for p in chosen] == ["mnn-high", "mnn-low", "openvino", "openvino-default"]
+
+
+def test_report_marks_the_fastest_and_explains_what_is_missing() -> None:
+    text = markdown([record("resnet18", 1.5), record("densenet121", 4.0), record("resnet18", 1.0, threads=2)])
+    assert "| resnet18 | 1.5 (2e-06) | 2 (1e-06) | **1** (wrong) | - [1] |" in text
     assert "[1] ncnn: pnnx fails" in text
-    assert "| 1.00 (1) | 2.00 (1) | - |" in text
-    json.dumps([dataclasses.asdict(r) for r in rows])
+    assert "## `high`, 2 threads, batch 1" in text
+    assert "| resnet18 | 1.50 |" in text  # two threads
+    assert "API adds" in text
+
+
+def test_publishing_replaces_what_is_between_the_marks(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    for _ in range(2):
+        publish([record("resnet18", 1.0)], tmp_path)
+    text = readme.read_text()
+    assert text.startswith(f"before\n{BEGIN}\n")
+    assert text.endswith(f"{END}\nafter\n")
+    assert "old" not in text
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        assert (tmp_path / link).is_file()
+    assert (tmp_path / "docs" / "benchmarks.json").is_file()
+    readme.write_text("no marks")
+    with pytest.raises(SystemExit, match="no marks"):
+        publish([record("resnet18", 1.0)], tmp_path)
 
 
 def test_work_folder_stays_out_of_the_repository() -> None:
