@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from MNN.compiler import arena, usage
 from MNN.compiler import strides as st
+from MNN.compiler.emit.attention import emit_attention, find_attention
 from MNN.compiler.emit.contract import emit_conv, emit_matmul
 from MNN.compiler.emit.elementwise import emit_concat, emit_map, emit_pad
 from MNN.compiler.emit.indexed import emit_gather, emit_scan, emit_scatter
@@ -42,13 +43,15 @@ def compile_stage(
     groups = Fuser(kept, uses, orders, outputs).groups()
     emitter = Emitter(target, options, orders, uses, pool)
     located_in = [_input(emitter, t) for t in inputs]
+    fused = {id(a.mixing): a for a in find_attention(groups, uses, outputs)}
+    inside = {id(g) for a in fused.values() for g in (a.scoring, a.rows)}
     for group in groups:
         emitter.origin = _origin(group)
         try:
-            if not _emit(emitter, group):
-                for prim in group.prims if group.anchor is None else [group.anchor, *group.prims]:
-                    emitter.origin = prim.origin
-                    emitter.host(prim)
+            if id(group) in fused:
+                emit_attention(emitter, fused[id(group)], lambda g: _emit_or_host(emitter, g))
+            elif id(group) not in inside:
+                _emit_or_host(emitter, group)
         except MISFITS as error:
             what = f"{type(error).__name__}: {error}"
             raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error
@@ -62,6 +65,14 @@ def _origin(group: Group) -> str:
     lead = (group.anchor or group.root).origin
     others = dict.fromkeys(q.origin.partition(" ")[0] for q in group.prims if q.origin != lead)
     return " + ".join([lead, *list(others)[:_NAMED]]) + (" + ..." if len(others) > _NAMED else "")
+
+
+def _emit_or_host(e: Emitter, group: Group) -> None:
+    e.origin = group.root.origin
+    if not _emit(e, group):
+        for prim in group.prims if group.anchor is None else [group.anchor, *group.prims]:
+            e.origin = prim.origin
+            e.host(prim)
 
 
 def _input(e: Emitter, tensor: Tensor) -> Located:

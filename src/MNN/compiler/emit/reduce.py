@@ -24,8 +24,11 @@ FOLD_CHUNK = 256
 """Columns of a fold in one block."""
 
 
-def emit_rows(e: Emitter, group: Group) -> bool:
-    """Everything of a row group in one kernel; rows are the merged reduced dimensions."""
+def emit_rows(e: Emitter, group: Group, memory: st.Ints | None = None) -> bool:
+    """Everything of a row group in one kernel; rows are the merged reduced dimensions.
+
+    Rows are walked in the order ``memory`` of the dimensions, by default that of the largest operand.
+    """
     shape = group.shape
     out = group.root.outputs[0]
     if 0 in shape:
@@ -34,7 +37,7 @@ def emit_rows(e: Emitter, group: Group) -> bool:
     if not operands:
         return False
     main = max(operands, key=lambda t: elements(t.shape))
-    memory = st.order_of(shape, _strides(e.place(main), main, shape))
+    memory = memory or st.order_of(shape, _strides(e.place(main), main, shape))
     axes = tuple(a for a in memory if a in group.axes)
     kept = [a for a in memory if a not in axes]
     order = (*kept, *axes)
