@@ -22,7 +22,6 @@ REASONS = (
     (r"COMPLEX", "complex numbers are not element types of this engine"),
     (r"domain ai\.onnx\.preview\.training", "training is not done by this front end"),
     (r"training mode", "a model is loaded for inference, not for training"),
-    (r"domain ai\.onnx\.ml", "operators of classical machine learning are not part of this engine"),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 
 UNROLLED = 32
@@ -46,7 +47,21 @@ def _keeps_going(body: Graph) -> bool:
 
 @onnx_op("Scan")
 def scan_8(ctx: Context, node: OnnxNode) -> list[Value]:
-    raise node.unsupported("Scan of opset 8, with batches and sequence lengths,", "use opset 9 or newer")
+    """One scan of the newer kind for each example of the batch, which was the first axis then."""
+    count = node.int_attr("num_scan_inputs")
+    reverse = node.ints_attr("directions", None)
+    given = node.inputs[1:]
+    batch = next((v.shape[0] for v in given if v is not None and v.shape), None)
+    if node.optional(0) is not None or not isinstance(batch, int) or batch > UNROLLED or None in given:
+        what = "Scan of opset 8 with sequence lengths, or a batch that is large or open,"
+        raise node.unsupported(what, "use opset 9 or newer")
+    rows = []
+    for example in range(batch):
+        at = ctx.const(example, DType.I32)
+        inputs = [ctx.op("GatherV2", v, at, ctx.const(0, DType.I32)) for v in given]
+        attrs = {"numScanInputs": count, "inputReverse": reverse}
+        rows.append(ctx.emit("Scan", inputs, len(node.outputs), body=ctx.subgraph(node.graph_attr("body")), **attrs))
+    return [ctx.op("Pack", *parts, axis=0) for parts in zip(*rows, strict=True)]
 
 
 @onnx_op("Scan", since=9)

@@ -6,6 +6,7 @@ from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.graph import Value
+from MNN.ops.tfidf import MODES
 
 
 @onnx_op("StringConcat")
@@ -28,4 +29,20 @@ def normalize(ctx: Context, node: OnnxNode) -> Value:
         caseChange=node.choice_attr("case_change_action", "NONE", "NONE", "LOWER", "UPPER"),
         caseSensitive=node.bool_attr("is_case_sensitive", False),
         stopwords=node.strs_attr("stopwords", None),
+    )
+
+
+@onnx_op("TfIdfVectorizer")
+def tfidf(ctx: Context, node: OnnxNode) -> Value:
+    return ctx.op(
+        "TfIdfVectorizer",
+        node.input(0),
+        mode=node.choice_attr("mode", "TF", *MODES),
+        minLength=node.int_attr("min_gram_length"),
+        maxLength=node.int_attr("max_gram_length"),
+        maxSkip=node.int_attr("max_skip_count"),
+        counts=node.ints_attr("ngram_counts"),
+        indexes=node.ints_attr("ngram_indexes"),
+        weights=node.floats_attr("weights", None),
+        pool=node.strs_attr("pool_strings", None) or node.ints_attr("pool_int64s", None) or [],
     )
