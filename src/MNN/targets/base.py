@@ -26,8 +26,8 @@ class Target:
     """A processor as code generators see it.
 
     ``features`` are LLVM feature names without ``+``. Throughput numbers (``fma_per_cycle``, ``loads_per_cycle`` in
-    full vectors, ``fma_latency`` in cycles) and cache sizes feed cost models only; they never change the code that a
-    given spec produces, and so are not part of :meth:`key`.
+    full vectors, ``fma_latency`` in cycles, what adders and split vectors do to them) and cache sizes feed cost models
+    only; they never change the code that a given spec produces, and so are not part of :meth:`key`.
     """
 
     name: str
@@ -50,6 +50,10 @@ class Target:
     fma_per_cycle: float = 2.0
     loads_per_cycle: float = 2.0
     fma_latency: int = 4
+    separate_adders: bool = False
+    """Additions do not take the units that FMAs need."""
+    split_vectors: bool = False
+    """A full vector takes two passes, so that half of one costs half."""
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
 
@@ -89,6 +93,8 @@ class Family:
     targets: Mapping[str, Target]
     choose: Callable[[frozenset[str], str | None], Target | None]
     """From the features found and an optional upper bound (a target's name) to the target; None when too weak."""
+    granted: Callable[[frozenset[str]], frozenset[str]] = lambda found: found
+    """Of the features found on this machine, those that this process may use; asks the system where that is needed."""
 
 
 _FAMILIES: dict[str, Family] = {}
@@ -139,7 +145,7 @@ def _host_target(bound: str | None) -> Target:
     if bound is not None and bound not in family.targets:
         names = ", ".join(family.targets)
         raise UnsupportedError(f"MNN_TARGET is '{bound}', which is no target of this machine; use one of {names}")
-    found = frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
+    found = family.granted(frozenset(name for name, on in llvm.get_host_cpu_features().items() if on))
     target = family.choose(found, bound)
     if target is None:
         need = bound or next(iter(family.targets))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
+import sys
 
 from MNN.targets.base import Family, Target, register
 
@@ -80,8 +82,44 @@ def _choose(found: frozenset[str], bound: str | None) -> Target | None:
         target = _TARGETS[name]
         if found.issuperset(target.features):
             features = tuple(sorted(set(target.features) | (_OPTIONAL[name] & found)))
-            return dataclasses.replace(target, features=features)
+            return _rates(dataclasses.replace(target, features=features), found)
     return None
 
 
-register(Family("x86", ("x86_64", "amd64"), _TARGETS, _choose))
+def _rates(target: Target, found: frozenset[str]) -> Target:
+    """Cores with SSE4a add on units of their own. Those of them with AVX512 but without AVX-VNNI (the first ones)
+    split a 512-bit operation over units of 256 bits."""
+    if "sse4a" not in found:
+        return target
+    split = target.name == "avx512" and "avxvnni" not in found
+    rate = 1.0 if split else target.fma_per_cycle
+    return dataclasses.replace(target, separate_adders=True, split_vectors=split, fma_per_cycle=rate)
+
+
+_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
+
+
+def _tiles_permitted() -> bool:
+    """Asks Linux for the right to use AMX's tile registers, which a process does not have from the start.
+
+    See "Using XSTATE features in user space applications" in the kernel's documentation. The right holds for all
+    threads and for forked children.
+    """
+    if not sys.platform.startswith("linux") or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return False
+    try:
+        syscall = ctypes.CDLL(None).syscall
+    except (OSError, AttributeError):  # a C library without it
+        return False
+    syscall.restype = ctypes.c_long
+    arguments = map(ctypes.c_long, (_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA))
+    return int(syscall(*arguments)) == 0  # old kernels and sandboxes refuse
+
+
+def _granted(found: frozenset[str]) -> frozenset[str]:
+    if "amx-tile" in found and not _tiles_permitted():
+        return frozenset(f for f in found if not f.startswith("amx-"))
+    return found
+
+
+register(Family("x86", ("x86_64", "amd64"), _TARGETS, _choose, _granted))
