@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import platform
+import sys
 
+import llvmlite.binding as llvm
 import pytest
 
 from MNN.errors import UnsupportedError
 from MNN.ir.dtype import DType
 from MNN.kernels import toolchain
 from MNN.kernels.lang import F32, Kernel
-from MNN.targets import families, host_target, named_target, target_names
+from MNN.targets import families, host_target, named_target, target_names, x86
 
 
 def test_lanes_and_keys() -> None:
@@ -66,3 +68,20 @@ def test_every_target_compiles(name: str) -> None:
     data = toolchain.compile_object(k.finish(), target)
     machine = int.from_bytes(data[18:20], "little")
     assert (data[:4], machine) == (b"\x7fELF", {"x86": 62, "aarch64": 183}[target.family])
+
+
+@pytest.mark.parametrize("permitted", [True, False])
+def test_tiles_need_permission(permitted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = frozenset({"avx512f", "amx-tile", "amx-bf16", "amx-int8"})
+    asked: list[bool] = []
+    monkeypatch.setattr(x86, "_tiles_permitted", lambda: asked.append(True) or permitted)
+    assert x86._granted(found) == (found if permitted else {"avx512f"})
+    assert asked == [True]
+    assert x86._granted(frozenset({"avx2"})) == {"avx2"}
+    assert asked == [True], "a machine without tiles is not asked"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="a system call of x86-64 Linux")
+def test_asking_for_tiles_where_there_are_none_is_a_refusal() -> None:
+    has = llvm.get_host_cpu_features().get("amx-tile", False)
+    assert x86._tiles_permitted() in ((True, False) if has else (False,))

@@ -1,0 +1,98 @@
+"""Contractions on AMX tiles: matrix products and convolutions by implicit GEMM, in bf16 or in split fp32.
+
+A block's rows of A are first brought into the worker's scratch as bf16 parts (:mod:`MNN.kernels.amx_split`), where
+they stay in the second-level cache for all columns. What is brought there are either rows of the product or, for
+windows with large channels, every pixel of the block's region of the input once; tiles are then loaded from pixels
+(``kofs`` says where each step of the sum begins, rows are always ``pitch`` bytes apart). For a window the rows of a
+tile are neighbouring pixels, over the end of the image's rows too: the results of such places are not stored. Strides
+are dealt with by keeping the pixels of each phase together.
+
+B is packed in panels of 32 columns, for each step of 32 products first its parts and then its tiles (16 pairs by 16
+columns). Sums of 2x2 tiles stay in registers for the whole depth; finished ones pass through scratch to the epilogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+from MNN.kernels.amx_emit import emit_amx
+from MNN.kernels.amx_split import PRODUCTS
+from MNN.kernels.amx_tiles import TILE_BYTES, state_bytes
+from MNN.kernels.contract import OPERAND_KINDS
+from MNN.kernels.spec import KernelSpec
+from MNN.kernels.traffic import Arguments, number
+from MNN.targets.base import Target
+
+PANEL = 32
+"""Columns of a panel and rows of a pair of tiles."""
+
+
+@dataclass(frozen=True)
+class AmxSpec(KernelSpec):
+    """``C[i, n] = epilogue(sum over steps s, j < 32 of A[place[i], kofs[s], j] * B[s, j, n], operands...)``, batched.
+
+    Block ``(z * m_blocks + im) * ceil(n / nb) + in`` computes the results of block ``im``'s rows in columns
+    ``[in * nb, ...)``, nb a multiple of 32. ``regions`` is i32[m_blocks][3]: the first and past item of the block, and
+    how many 16-row tiles it has. Item ``(src, dst, count)`` of ``items`` (i32) brings ``count`` runs of ``k`` elements
+    of A, from ``src`` on ``step`` elements apart, to byte ``dst`` and on, ``pitch`` bytes apart, of every part's plane
+    (``plane`` bytes), followed by zeros up to a multiple of 64 bytes, in this order. Before that, ``clear_rows`` times
+    64 bytes ``pitch`` apart from byte ``clear`` on are zeroed. Step ``s`` of tile ``t`` takes rows
+    ``t * 16 * pitch + r * pitch + kofs[s]`` of a plane.
+
+    Rows of a block are counted from 0; result ``i`` is row ``place[i]`` of block ``im``, where ``first`` gives for
+    block ``im`` and pair of tiles ``j`` at ``[im * pairs + j]`` the first result at or behind its rows (one entry more
+    ends the last pair). The tables ``rows_c`` and ``rows<operand>`` are by result, and with ``batch``
+    (i64[n_batch][3 + operands], b's offset in bytes), the epilogue and its operands as in
+    :class:`MNN.kernels.contract.ContractSpec`. ``panel``: bytes of a panel of packed B
+    (:mod:`MNN.kernels.amx_pack`). ``a`` is f32, or bf16 with one part.
+    """
+
+    shaped: ClassVar[bool] = True
+
+    a: DType
+    out: DType
+    parts: int
+    epilogue: Body | None = None
+    operands: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if self.parts not in PRODUCTS or not (self.a is DType.F32 or (self.a is DType.BF16 and self.parts == 1)):
+            raise ValueError(f"no contraction of {self.a.value} in {self.parts} bf16 parts")
+        if not set(self.operands) <= set(OPERAND_KINDS):
+            raise ValueError(f"bad operand kinds {self.operands}")
+        if self.epilogue is None:
+            if self.operands:
+                raise ValueError("operands without an epilogue")
+        elif (
+            len(self.epilogue.args) != 1 + len(self.operands)
+            or self.epilogue.args[0] is not DType.F32
+            or self.epilogue.result_dtypes != (self.out,)
+        ):
+            raise ValueError(f"the epilogue must take f32 and {self.operands}, and give {self.out.value}")
+
+    def slots(self) -> tuple[str, ...]:
+        base = (
+            "a b c items regions first place rows_c kofs n_steps k pitch plane step clear clear_rows panel "
+            "m_blocks pairs n nb batch n_batch"
+        ).split()
+        for i, kind in enumerate(self.operands):
+            base.append(f"op{i}")
+            if kind in ("m", "mn"):
+                base.append(f"rows{i}")
+        return tuple(base)
+
+    def scratch(self, target: Target, args: Mapping[str, int]) -> int:
+        """The finished tiles, A's parts (and the tile registers where the processor has none)."""
+        return 4 * TILE_BYTES + self.parts * args["plane"] + state_bytes(target)
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        n, n_batch = number(args, "n"), number(args, "n_batch")
+        panels = -(-n // PANEL)
+        return {"b": n_batch * panels * number(args, "panel")}
+
+    def emit(self, target: Target) -> str:
+        return emit_amx(self, target)

@@ -1,0 +1,223 @@
+"""Where :class:`MNN.kernels.amx.AmxSpec` puts A in its scratch: the tables that drive the kernel.
+
+Two layouts: the rows of the product one behind the other (matrix products; windows over few channels, whose taps are
+joined to one dense row), or the pixels of a region of the input, each once, for windows over many channels.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from MNN.kernels.amx_tiles import ROW_BYTES, ROWS
+
+DEPTH = 32
+"""Products of one step of the sum."""
+Table = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The tables and numbers of a call, named as the kernel's slots."""
+
+    items: Table
+    regions: Table
+    first: Table
+    place: Table
+    kofs: Table
+    k: int
+    pitch: int
+    plane: int
+    step: int
+    clear: int
+    clear_rows: int
+    pairs: int
+    b_rows: Table
+    """For every product of every step, which row of B it takes (tap by tap, channel by channel); -1: none."""
+
+    @property
+    def n_steps(self) -> int:
+        return self.kofs.size
+
+    @property
+    def m_blocks(self) -> int:
+        return len(self.regions)
+
+    @property
+    def tiles(self) -> int:
+        """Row tiles of all blocks."""
+        return int(self.regions[:, 2].sum())
+
+    @property
+    def brought(self) -> int:
+        """Vectors of 32 elements that are converted."""
+        return int(self.items[:, 2].sum()) * -(-self.k // DEPTH)
+
+
+def _pitch(size: int) -> int:
+    """Bytes between rows of ``size`` bytes: whole lines, and no multiple of 256, since such rows share few sets."""
+    lines = -(-size // ROW_BYTES)
+    return (lines + (lines % 4 == 0)) * ROW_BYTES
+
+
+def _plane(rows: int, pitch: int) -> int:
+    """Bytes of a part's plane: an odd number of lines, so that the parts of a row do not share a set."""
+    return (rows * pitch // ROW_BYTES | 1) * ROW_BYTES
+
+
+def _firsts(place: Table, starts: Sequence[int], pairs: int) -> Table:
+    """The kernel's table ``first``; block ``i`` has the results from ``starts[i]`` on."""
+    table = []
+    for low, high in itertools.pairwise([*starts, place.size]):
+        table.append(low + np.searchsorted(place[low:high], np.arange(pairs) * 2 * ROWS))
+    return np.concatenate([*table, [place.size]]).astype(np.int64)
+
+
+def rows_layout(rows: Table, taps: Table, k: int, mb: int) -> Layout:
+    """Rows at ``rows[i] + taps[t]``, ``k`` elements for each tap, joined; ``mb`` rows per block."""
+    m, n_taps = rows.size, taps.size
+    n_steps = -(-n_taps * k // DEPTH)
+    reach = (n_taps - 1) * k * 2 + -(-k // DEPTH) * ROW_BYTES
+    pitch = _pitch(max(reach, n_steps * ROW_BYTES))
+    step = int(rows[1] - rows[0]) if m > 1 else 0
+    starts = np.arange(0, m, mb)
+    new = np.ones(m, bool)
+    new[1:] = np.diff(rows) != step
+    new[starts] = True
+    begin = np.flatnonzero(new)
+    count = np.diff([*begin, m])
+    local = begin - begin // mb * mb
+    items = np.empty((begin.size, n_taps, 3), np.int64)
+    items[:, :, 0] = rows[begin][:, None] + taps
+    items[:, :, 1] = local[:, None] * pitch + np.arange(n_taps) * k * 2
+    items[:, :, 2] = count[:, None]
+    low = np.searchsorted(begin, starts) * n_taps
+    past = [*low[1:], begin.size * n_taps]
+    tiles = -(-np.minimum(m - starts, mb) // ROWS)
+    pairs = int(-(-tiles.max() // 2))
+    place = np.arange(m) - np.arange(m) // mb * mb
+    b_rows = np.full(n_steps * DEPTH, -1)
+    b_rows[: n_taps * k] = np.arange(n_taps * k)
+    return Layout(
+        items.reshape(-1, 3),
+        np.stack([low, past, tiles], axis=1),
+        _firsts(place, starts.tolist(), pairs),
+        place,
+        np.arange(n_steps) * ROW_BYTES,
+        k,
+        pitch,
+        _plane(int(tiles.max()) * ROWS, pitch),
+        step,
+        (n_steps - 1) * ROW_BYTES,
+        int(min(mb, m)) if reach < n_steps * ROW_BYTES else 0,
+        pairs,
+        b_rows,
+    )
+
+
+@dataclass(frozen=True)
+class Window:
+    """A convolution's geometry; the spatial tuples have one entry per dimension, strides of memory are in elements."""
+
+    images: int
+    outputs: tuple[int, ...]
+    inputs: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    image_step: int
+    steps: tuple[int, ...]
+    channels: int
+
+
+def window_layout(w: Window, rows: int) -> Layout:
+    """Pixels of the region that ``rows`` rows (of the first spatial dimension) of the result of one image need."""
+    phases, reach = [], []
+    for kernel, stride, dilation in zip(w.kernel, w.strides, w.dilations, strict=True):
+        at = np.arange(kernel) * dilation
+        phases.append(sorted(set((at % stride).tolist())))
+        reach.append(int(at[-1] // stride))
+    sides = [rows + reach[0], *(o + q for o, q in zip(w.outputs[1:], reach[1:], strict=True))]
+    weights = [int(np.prod(sides[i + 1 :])) for i in range(len(sides))]
+    pixels = int(np.prod(sides))
+    pitch = _pitch(-(-w.channels // DEPTH) * ROW_BYTES)
+    combos = list(itertools.product(*phases))
+    items: list[tuple[int, int, int]] = []
+    regions, starts, places = [], [], []
+    grid = [np.arange(n) * weight for n, weight in zip(w.outputs, weights, strict=True)]
+    inner = np.zeros(1, np.int64)
+    for dim in grid[1:]:
+        inner = (inner[:, None] + dim).reshape(-1)
+    results = 0
+    for image in range(w.images):
+        for r0 in range(0, w.outputs[0], rows):
+            low = len(items)
+            for index, combo in enumerate(combos):
+                items += _runs(w, combo, r0, sides, weights, pitch, index * pixels, image)
+            place = (grid[0][: min(rows, w.outputs[0] - r0), None] + inner).reshape(-1)
+            regions.append((low, len(items), -(-(int(place[-1]) + 1) // ROWS)))
+            starts.append(results)
+            places.append(place)
+            results += place.size
+    kofs, b_rows = [], []
+    for t, tap in enumerate(itertools.product(*map(range, w.kernel))):
+        shift = [i * d for i, d in zip(tap, w.dilations, strict=True)]
+        combo = tuple(a % s for a, s in zip(shift, w.strides, strict=True))
+        pixel = sum(a // s * weight for a, s, weight in zip(shift, w.strides, weights, strict=True))
+        base = (combos.index(combo) * pixels + pixel) * pitch
+        for c in range(0, w.channels, DEPTH):
+            kofs.append(base + c * 2)
+            channel = np.arange(c, c + DEPTH)
+            b_rows.append(np.where(channel < w.channels, t * w.channels + channel, -1))
+    table = np.array(regions, np.int64)
+    tiles = int(table[:, 2].max())
+    pairs = -(-tiles // 2)
+    place = np.concatenate(places)
+    return Layout(
+        np.array(items, np.int64).reshape(-1, 3),
+        table,
+        _firsts(place, starts, pairs),
+        place,
+        np.array(kofs, np.int64),
+        w.channels,
+        pitch,
+        _plane(tiles * ROWS + max(kofs) // pitch + 1, pitch),
+        w.strides[-1] * w.steps[-1],
+        0,
+        0,
+        pairs,
+        np.concatenate(b_rows),
+    )
+
+
+def _runs(
+    w: Window,
+    phase: Sequence[int],
+    r0: int,
+    sides: Sequence[int],
+    weights: Sequence[int],
+    pitch: int,
+    base: int,
+    image: int,
+) -> list[tuple[int, int, int]]:
+    """The items that bring one phase's pixels of a region: a run for each of its rows."""
+    first = [r0, *[0] * (len(sides) - 1)]
+    have = [
+        min(side, -(-(n - p) // s) - f)
+        for side, n, p, s, f in zip(sides, w.inputs, phase, w.strides, first, strict=True)
+    ]
+    if have[-1] <= 0:
+        return []
+    found = []
+    for at in itertools.product(*map(range, have[:-1])):
+        full = (*at, 0)
+        source = image * w.image_step + sum(
+            ((f + q) * s + p) * step for f, q, s, p, step in zip(first, full, w.strides, phase, w.steps, strict=True)
+        )
+        pixel = base + sum(q * weight for q, weight in zip(full, weights, strict=True))
+        found.append((source, pixel * pitch, have[-1]))
+    return found

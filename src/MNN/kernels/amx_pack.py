@@ -1,0 +1,83 @@
+"""Packing of B for AMX: panels of 32 columns, in steps of 32 products, split into bf16 parts, in pairs.
+
+Per panel ``[step][part][tile of 16 columns][16 pairs][16 columns][2]``; a last panel of at most 16 columns has one
+tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from MNN.ir.dtype import DType
+from MNN.kernels.amx_split import PRODUCTS, pair, parts_of
+from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
+from MNN.kernels.element import storage_type, widen
+from MNN.kernels.lang import I8, I32, I64, PTR, Kernel, Value
+from MNN.kernels.spec import KernelSpec
+from MNN.targets.base import Target
+
+_LANES = 16
+_PANEL = 2 * _LANES
+
+
+@dataclass(frozen=True)
+class AmxPackSpec(KernelSpec):
+    """Block ``z * ceil(n / 32) + p``: panel ``p`` of matrix ``z`` from ``src`` to byte ``p * panel`` of ``dst``.
+
+    ``batch`` is i64[n_batch][2]: offsets of a matrix in elements of src and in bytes of dst. Element ``(j, n)`` lies at
+    ``rows[j] + n * column`` of src; ``rows`` is i32[n_steps * 32], negative for a row of zeros. ``b``: f32 or bf16.
+    """
+
+    shaped: ClassVar[bool] = True
+
+    b: DType
+    parts: int
+
+    def __post_init__(self) -> None:
+        if self.parts not in PRODUCTS or self.b not in (DType.F32, DType.BF16):
+            raise ValueError(f"no packing of {self.b.value} in {self.parts} parts")
+
+    def slots(self) -> tuple[str, ...]:
+        return ("src", "dst", "rows", "n_steps", "column", "n", "panel", "batch", "n_batch")
+
+    def emit(self, target: Target) -> str:
+        k = Kernel.of(self.slots(), target)
+        b = k.b
+        n, column = k.slot("n"), k.slot("column")
+        panels = b.udiv(n + (_PANEL - 1), _PANEL)
+        kind = storage_type(self.b)
+        with b.loop(k.begin, k.end) as block:
+            z = b.udiv(block.index, panels)
+            panel = block.index - z * panels
+            batch = b.gep(k.pointer("batch"), I64, z * 2)
+            source = b.gep(k.pointer("src"), kind, b.load(I64, batch))
+            to = b.gep(k.pointer("dst"), I8, b.load(I64, b.gep(batch, I64, 1)) + panel * k.slot("panel"))
+            n0 = panel * _PANEL
+            left = n - n0
+            width = b.select(b.icmp("sgt", left, _LANES), b.const(I64, 2), b.const(I64, 1))
+            with b.loop(0, width) as tile:
+                have = b.intrinsic("smin", left - tile.index * _LANES, b.const(I64, _LANES))
+                mask = b.prefix_mask(have, _LANES)
+                start = b.gep(source, kind, (n0 + tile.index * _LANES) * column)
+                lanes = b.mul(b.lane_numbers(I64, _LANES), b.splat(column, _LANES))
+                with b.loop(0, k.slot("n_steps") * ROWS) as row:
+                    rows = [
+                        b.convert("sext", b.load(I32, b.gep(k.pointer("rows"), I32, row.index * 2 + i)), I64)
+                        for i in range(2)
+                    ]
+                    even, odd = (parts_of(b, self._row(k, start, r, lanes, mask), self.parts, True) for r in rows)
+                    step, inner = b.lshr(row.index, 4), b.and_(row.index, ROWS - 1)
+                    for part in range(self.parts):
+                        at = ((step * self.parts + part) * width + tile.index) * TILE_BYTES + inner * ROW_BYTES
+                        b.store(pair(b, even[part], odd[part]), b.gep(to, I8, at))
+        return k.finish()
+
+    def _row(self, k: Kernel, start: Value, offset: Value, lanes: Value, mask: Value) -> Value:
+        """16 columns of a row, or zeros."""
+        b, kind = k.b, storage_type(self.b)
+        real = b.icmp("sge", offset, 0)
+        on = b.and_(mask, b.splat(real, _LANES))
+        base = b.gep(start, kind, b.intrinsic("smax", offset, b.const(I64, 0)))
+        pointers = b.emit(PTR.vec(_LANES), f"getelementptr {kind.text}, ptr {base.text}, {lanes!r}")
+        return widen(b, self.b, b.load_gather(kind.vec(_LANES), pointers, on))

@@ -1,0 +1,276 @@
+"""Contractions on tiles against numpy in float64: layouts, tails, strides, batches, epilogues, parts, special values.
+
+On processors without AMX the kernels run with the tile registers' plain form.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import body_of
+from MNN.kernels import toolchain
+from MNN.kernels.amx import PANEL, AmxSpec
+from MNN.kernels.amx_layout import Layout, Window, rows_layout, window_layout
+from MNN.kernels.amx_pack import AmxPackSpec
+from MNN.kernels.amx_tiles import TILE_BYTES
+from MNN.targets import Target, named_target
+from tests.kernels import util
+
+F32, BF16 = DType.F32, DType.BF16
+TARGETS = pytest.mark.parametrize("target", util.TARGETS[-2:], ids=lambda t: t.name)
+BOUNDS = {1: 2.0**-7.9, 2: 2.0**-15, 3: 2.0**-21}
+"""Largest error relative to the sum of absolute products, apart from that of summing in f32."""
+
+
+def panel_bytes(layout: Layout, parts: int) -> int:
+    return layout.n_steps * parts * 2 * TILE_BYTES
+
+
+def pack(target: Target, layout: Layout, b: np.ndarray, parts: int, checked: bool) -> np.ndarray:
+    """B ``[batch, K, N]`` packed."""
+    z, _, n = b.shape
+    panels, panel = -(-n // PANEL), panel_bytes(layout, parts)
+    packed = np.full((z, panels, panel), 0x7F, np.uint8)  # NaN where nothing is written
+    rows = np.where(layout.b_rows >= 0, layout.b_rows * n, -1).astype(np.int32)
+    batch = np.array([(i * b[0].size, i * panels * panel) for i in range(z)], np.int64)
+    arrays = {"src": b, "dst": packed, "rows": rows, "batch": batch}
+    slots = {name: a.ctypes.data for name, a in arrays.items()}
+    slots |= {"n_steps": layout.n_steps, "column": 1, "n": n, "panel": panel, "n_batch": z}
+    util.call(AmxPackSpec(DType.of(b), parts), target, slots, z * panels, list(arrays.values()), checked)
+    return packed
+
+
+def contract(
+    spec: AmxSpec,
+    target: Target,
+    layout: Layout,
+    a: np.ndarray,
+    b: np.ndarray,
+    m: int,
+    nb: int = PANEL,
+    operands: tuple[np.ndarray, ...] = (),
+    checked: bool = False,
+) -> np.ndarray:
+    """C ``[batch, m, N]`` for A ``[batch, ...]`` and B ``[batch, K, N]``; operands are ``[batch, ...]``."""
+    z, _, n = b.shape
+    packed = pack(target, layout, b, spec.parts, checked)
+    c = np.full((z, m, n + 3), 7, spec.out.numpy)
+    rows = np.random.default_rng(5).permutation(m).astype(np.int32)
+    names = ("items", "regions", "first", "place", "kofs")
+    arrays = {name: np.ascontiguousarray(getattr(layout, name), np.int32) for name in names}
+    arrays |= {"a": a, "b": packed, "c": c, "rows_c": rows * (n + 3)}
+    sizes = [a[0].size, packed[0].nbytes, c[0].size, *(op[0].size for op in operands)]
+    arrays["batch"] = np.array([[s * i for s in sizes] for i in range(z)], np.int64)
+    for i, (kind, op) in enumerate(zip(spec.operands, operands, strict=True)):
+        arrays[f"op{i}"] = op
+        if kind in ("m", "mn"):
+            arrays[f"rows{i}"] = (np.arange(m) * (n if kind == "mn" else 1)).astype(np.int32)
+    slots = {name: x.ctypes.data for name, x in arrays.items()}
+    numbers = ("n_steps", "k", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs")
+    slots |= {name: getattr(layout, name) for name in numbers}
+    slots |= {"panel": panel_bytes(layout, spec.parts), "n": n, "nb": nb, "n_batch": z}
+    util.call(spec, target, slots, z * layout.m_blocks * -(-n // nb), list(arrays.values()), checked)
+    assert (c[:, :, n:] == 7).all(), "wrote past the columns"
+    return c[:, rows, :n]
+
+
+def check_rows(
+    target: Target,
+    parts: int,
+    m: int,
+    n: int,
+    k: int,
+    taps: int = 1,
+    mb: int = 64,
+    z: int = 1,
+    checked: bool = False,
+    nb: int = PANEL,
+) -> None:
+    rng = np.random.default_rng(m * n + k)
+    length = taps * k + 3
+    a = rng.uniform(-1, 1, (z, m, length)).astype(np.float32)
+    b = rng.uniform(-1, 1, (z, taps * k, n)).astype(np.float32)
+    tap_order = rng.permutation(taps)
+    rows = np.arange(m) * length
+    if m > 40:  # a break, as at the end of an image's row
+        rows[40:] = rows[40:][::-1]
+    layout = rows_layout(rows, tap_order * k, k, mb)
+    found = contract(AmxSpec(F32, F32, parts), target, layout, a, b, m, nb, checked=checked)
+    columns = np.concatenate([np.arange(k) + t * k for t in tap_order])
+    left = a[:, rows // length][:, :, columns].astype(np.float64)
+    assert_close(found, left, b.astype(np.float64), parts)
+
+
+def assert_close(found: np.ndarray, left: np.ndarray, right: np.ndarray, parts: int) -> None:
+    allowed = (BOUNDS[parts] + 1e-7) * (np.abs(left) @ np.abs(right)) + 1e-30
+    worst = np.abs(found - left @ right) / allowed
+    assert worst.max() <= 1, f"{worst.max()} at {np.unravel_index(worst.argmax(), worst.shape)}"
+
+
+@TARGETS
+@pytest.mark.parametrize("parts", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 1, 1), (16, 16, 32), (17, 33, 31), (32, 48, 64), (70, 20, 33), (100, 100, 7), (49, 64, 130)]
+)
+def test_matrix_product(target: Target, parts: int, m: int, n: int, k: int) -> None:
+    check_rows(target, parts, m, n, k)
+    check_rows(target, parts, m, n, k, mb=32, z=2, nb=64, checked=True)
+
+
+@TARGETS
+@pytest.mark.parametrize(("k", "taps"), [(1, 9), (3, 5), (21, 7), (16, 9), (32, 3), (40, 2)])
+def test_joined_taps(target: Target, k: int, taps: int) -> None:
+    check_rows(target, 2, 45, 20, k, taps, checked=True)
+    check_rows(target, 1, 45, 20, k, taps, mb=32)
+
+
+WINDOWS = [
+    # outputs, kernel, strides, dilations, channels, rows of a block
+    ((5, 7), (3, 3), (1, 1), (1, 1), 32, 2),
+    ((6, 5), (3, 3), (2, 2), (1, 1), 40, 4),
+    ((4, 9), (1, 1), (2, 3), (1, 1), 33, 4),
+    ((7, 3), (2, 5), (1, 2), (2, 3), 5, 3),
+    ((9,), (4,), (3,), (2,), 64, 4),
+    ((3, 4, 5), (2, 3, 2), (1, 2, 1), (2, 1, 1), 10, 2),
+    ((1, 1), (3, 3), (1, 1), (1, 1), 256, 1),
+]
+
+
+@TARGETS
+@pytest.mark.parametrize("case", WINDOWS, ids=str)
+def test_windows(target: Target, case: tuple[tuple[int, ...], ...]) -> None:
+    outputs, kernel, strides, dilations, channels, rows = case
+    assert isinstance(channels, int)
+    assert isinstance(rows, int)
+    images, n, rng = 2, 40, np.random.default_rng(3)
+    inputs = tuple(
+        (o - 1) * s + (k - 1) * d + 1 for o, s, k, d in zip(outputs, strides, kernel, dilations, strict=True)
+    )
+    a = rng.uniform(-1, 1, (images, *inputs, channels + 1)).astype(np.float32)  # pixels lie further apart than needed
+    steps = tuple(s // 4 for s in a.strides[1:-1])
+    w = Window(images, outputs, inputs, kernel, strides, dilations, a[0].size, steps, channels)
+    layout = window_layout(w, rows)
+    taps = list(itertools.product(*map(range, kernel)))
+    b = rng.uniform(-1, 1, (1, len(taps) * channels, n)).astype(np.float32)
+    m = images * int(np.prod(outputs))
+    parts = []
+    for tap in taps:
+        index = tuple(
+            slice(t * d, t * d + (o - 1) * s + 1, s)
+            for t, d, o, s in zip(tap, dilations, outputs, strides, strict=True)
+        )
+        parts.append(a[(slice(None), *index, slice(channels))].reshape(m, channels))
+    left = np.concatenate(parts, axis=1)[None].astype(np.float64)
+    for count in (1, 2, 3):
+        found = contract(AmxSpec(F32, F32, count), target, layout, a[None], b, m, 64, checked=count == 2)
+        assert_close(found, left, b.astype(np.float64), count)
+
+
+@TARGETS
+@pytest.mark.parametrize("checked", [False, True], ids=["plain", "checked"])
+def test_epilogue_with_all_kinds_of_operands(target: Target, checked: bool) -> None:
+    rng = np.random.default_rng(1)
+    z, m, n, k = 2, 37, 83, 40
+    short = body_of([F32] * 5, lambda b, s, x, mn, y, one: b("sub", b("add", b("mul", b("add", s, x), y), mn), one))
+    long = body_of(
+        [F32] * 5, lambda b, s, x, mn, y, one: b("erf", b("mul", b("add", s, x), b("mul", y, b("add", mn, one))))
+    )
+    a, b = (rng.uniform(-1, 1, s).astype(np.float32) for s in ((z, m, k), (z, k, n)))
+    x, mn, y, one = ops = tuple(rng.uniform(-1, 1, s).astype(np.float32) for s in ((z, n), (z, m, n), (z, m), (z, 1)))
+    layout = rows_layout(np.arange(m) * k, np.zeros(1, np.int64), k, 32)
+    sums = a.astype(np.float64) @ b
+    expected = {
+        short: (sums + x[:, None]) * y[:, :, None] + mn - one[:, None],
+        long: (sums + x[:, None]) * y[:, :, None] * (mn + one[:, None]),
+    }
+    for body, want in expected.items():
+        spec = AmxSpec(F32, F32, 3, body, ("n", "mn", "m", "1"))
+        found = contract(spec, target, layout, a, b, m, 64, ops, checked)
+        if body is long:
+            import math
+
+            want = np.vectorize(math.erf)(want)
+        np.testing.assert_allclose(found, want, rtol=0, atol=2e-5)
+
+
+@TARGETS
+def test_bf16_in_and_out(target: Target) -> None:
+    rng = np.random.default_rng(2)
+    m, n, k = 40, 50, 70
+    a, b = (rng.uniform(-1, 1, s).astype(np.float32).astype(BF16.numpy) for s in ((1, m, k), (1, k, n)))
+    layout = rows_layout(np.arange(m) * k, np.zeros(1, np.int64), k, 64)
+    found = contract(AmxSpec(BF16, BF16, 1), target, layout, a, b, m, 64, checked=True).astype(np.float64)
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(found, want, rtol=2**-8, atol=1e-4)
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_special_values_give_what_fp32_gives(parts: int) -> None:
+    """Every special value against every other: one product per result, then with an ordinary product beside it."""
+    target = util.TARGETS[-1]
+    largest = float(np.finfo(np.float32).max)
+    few = [0.0, 1.0, 1.5, 1 / 3, 3e-30, 1e10, 1e30, largest, largest * (1 - 2.0**-9), np.inf]
+    values = np.array([*few, *(-x for x in few), np.nan], np.float32)
+    low_nan = np.array([0x7F800001], np.uint32).view(np.float32)  # its payload is not in the upper half
+    values = np.concatenate([values, low_nan])
+    m = values.size
+    ones = np.ones(m, np.float32)
+    for extra in (0.0, 1.0):
+        a = np.stack([values, ones * extra], axis=1)[None]
+        b = np.stack([values, ones], axis=0)[None]
+        layout = rows_layout(np.arange(m) * 2, np.zeros(1, np.int64), 2, 64)
+        found = contract(AmxSpec(F32, F32, parts), target, layout, a, b, m, 64)[0]
+        with np.errstate(all="ignore"):
+            want = values[:, None] * values[None, :] + np.float32(extra)
+            exact = values[:, None].astype(np.float64) * values[None, :] + extra
+        close = np.abs(exact) > largest * 0.999  # may round to either side of the largest number
+        close &= np.abs(exact) < largest * 1.001
+        ordinary = np.isfinite(want)
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(want))
+        infinite = np.isinf(want) & ~close
+        np.testing.assert_array_equal(found[infinite], want[infinite])
+        rest = ordinary & ~close & (np.abs(want) > 1e-35)
+        np.testing.assert_allclose(found[rest], want[rest], rtol=2.0**-14 if parts == 2 else 3e-7)
+
+
+def test_two_parts_have_no_bias() -> None:
+    """Errors of many products of one sign add up to almost nothing."""
+    target = util.TARGETS[-1]
+    rng = np.random.default_rng(4)
+    k = 4096
+    a, b = (np.exp(rng.uniform(-3, 3, s)).astype(np.float32) for s in ((1, 32, k), (1, k, 32)))
+    layout = rows_layout(np.arange(32) * k, np.zeros(1, np.int64), k, 32)
+    found = contract(AmxSpec(F32, F32, 2), target, layout, a, b, 32)
+    want = a.astype(np.float64) @ b
+    assert np.abs(found / want - 1).max() < 3e-6
+
+
+def amx_target() -> Target:
+    base = named_target("avx512")
+    return dataclasses.replace(base, features=(*base.features, "amx-bf16", "amx-tile", "avx512bf16"))
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_inner_loop_in_registers(parts: int) -> None:
+    """The loops over steps hold the tile instructions, and neither copies of tiles nor accesses of the stack."""
+    text = toolchain.assembly(AmxSpec(F32, F32, parts).emit(amx_target()), amx_target(), AmxSpec.shaped)
+    blocks = [block for block in text.split("\n.LBB") if "tdpbf16ps" in block]
+    products = {1: 1, 2: 3, 3: 6}[parts]
+    assert sorted(block.count("tdpbf16ps") for block in blocks) == [products * x for x in (1, 2, 2, 4)]
+    for block in blocks:
+        loop = block[: block.rindex("tdpbf16ps")]
+        assert "tilestored" not in loop
+        assert "(%rsp)" not in loop
+    assert text.count("ldtilecfg") == 1
+    assert text.count("tilerelease") == 1
+
+
+@pytest.mark.parametrize("bad", [{"parts": 4}, {"a": BF16}, {"operands": ("n",)}, {"a": DType.I8}])
+def test_bad_specs_are_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"parts|operands"):
+        dataclasses.replace(AmxSpec(F32, F32, 2), **bad)  # type: ignore[arg-type]
