@@ -20,7 +20,14 @@ from MNN.runtime.executor import shared_library
 Build = Callable[..., Tensor | Sequence[Tensor]]
 
 
-def check(build: Build, *arrays: np.ndarray, tol: float = 1e-5, threads: int = 1, hosts: int = 0) -> Program:
+def check(
+    build: Build,
+    *arrays: np.ndarray,
+    tol: float = 1e-5,
+    threads: int = 1,
+    hosts: int = 0,
+    precision: str = "normal",
+) -> Program:
     """Builds with ``build(builder, *inputs)``, runs it compiled and by meaning, and compares.
 
     ``hosts`` is how many host calls the program may hold; more mean that a kernel is missing.
@@ -35,7 +42,7 @@ def check(build: Build, *arrays: np.ndarray, tol: float = 1e-5, threads: int = 1
         results = evaluate(prim, values, [(t.dtype, t.shape) for t in prim.outputs])
         numbers.update(zip(prim.outputs, results, strict=True))
     library = shared_library(cache=True)
-    program = compile_stage(b.prims, inputs, outputs, library.target, Options(threads), ConstantPool())
+    program = compile_stage(b.prims, inputs, outputs, library.target, Options(threads, precision), ConstantPool())
     bound = BoundProgram(program, library)
     for _ in range(2):  # the second run finds the arena dirty
         found = bound.run(list(arrays), threads)

@@ -48,12 +48,12 @@ def fused_body(
         elif isinstance(prim, p.Reduce):
             source = prim.inputs[0].dtype
             wide = b.cast(at[prim.inputs[0]], WIDE.get(source, source))
-            at[prim.outputs[0]] = b.cast(b.reduction(prim.op, wide), source)
+            at[prim.outputs[0]] = b.cast(b.reduction(prim.op, wide), prim.outputs[0].dtype)
         elif isinstance(prim, p.ArgReduce):
             at[prim.outputs[0]] = b.reduction(prim.op, at[prim.inputs[0]])
         else:
             raise TypeError(f"{type(prim).__name__} cannot be part of a fused body")
-    return b.build(*(at[t] for t in outputs))
+    return b.build(*(b.cast(at[t], t.dtype) for t in outputs))
 
 
 def is_literal(tensor: Tensor) -> bool:

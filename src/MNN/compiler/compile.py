@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from MNN.compiler import arena, usage
+from MNN.compiler import arena, precision, usage
 from MNN.compiler import strides as st
 from MNN.compiler.emit.attention import emit_attention, find_attention
 from MNN.compiler.emit.contract import emit_conv, emit_matmul
@@ -38,10 +38,18 @@ def compile_stage(
 ) -> Program:
     """The program that computes ``outputs`` (not constant, no duplicates) from ``inputs``."""
     kept = usage.live(prims, outputs)
+    narrow = precision.storage(target, options.precision)
+    narrowing = None
+    if narrow is not None:
+        kept, outputs = precision.own_copy(kept, outputs)
+        narrowing = precision.Narrowing(kept, inputs, outputs, narrow)
+        kept = usage.live(narrowing.prims, outputs)
     uses = usage.consumers(kept)
     orders = assign_orders(kept, inputs, uses)
     groups = Fuser(kept, uses, orders, outputs).groups()
     emitter = Emitter(target, options, orders, uses, pool)
+    if narrowing is not None:
+        emitter.narrowed = narrowing.apply(groups)
     located_in = [_input(emitter, t) for t in inputs]
     fused = {id(a.mixing): a for a in find_attention(groups, uses, outputs)}
     inside = {id(g) for a in fused.values() for g in (a.scoring, a.rows)}

@@ -7,7 +7,7 @@ padded border is placed there from the start, so that neither costs a copy.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -51,6 +51,8 @@ class Emitter:
         self.origin = ""
         self._choice: Choice | None = None
         self.error_word = Buffer(0)
+        self.narrowed: Collection[Tensor] = ()
+        """Tensors that primitives give and take as f32, stored in fewer bits (see :mod:`MNN.compiler.precision`)."""
 
     # -- places -----------------------------------------------------------------------------------------------------
 
@@ -219,11 +221,17 @@ class Emitter:
 
     def host(self, prim: Prim) -> None:
         """Runs a primitive with its numpy meaning (or a host function) between kernels."""
-        types = [(t.dtype, t.shape) for t in prim.outputs]
+        types = [(DType.F32 if t in self.narrowed else t.dtype, t.shape) for t in prim.outputs]
+        wide = [t in self.narrowed for t in prim.inputs]
+
+        def compute(arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+            own = [a.astype(np.float32) if w else a for a, w in zip(arrays, wide, strict=True)]
+            return evaluate(prim, own, types)
+
         label = prim.label if isinstance(prim, p.Host) else type(prim).__name__
         call = HostCall(
             label,
-            lambda arrays: evaluate(prim, arrays, types),
+            compute,
             tuple(Located(t.dtype, t.shape, self.place(t)) for t in prim.inputs),
             tuple(Located(t.dtype, t.shape, self.output(t)) for t in prim.outputs),
         )

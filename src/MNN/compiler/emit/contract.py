@@ -9,6 +9,7 @@ import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
+from MNN.compiler.emit.pairs import pack_pairs, pair_steps
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.order import channels_last, natural
@@ -20,6 +21,7 @@ from MNN.ir.scalar import Body
 from MNN.ir.shape import elements
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_cost import choose_blocks, choose_tile
+from MNN.kernels.dot import PAIR, group_of
 
 MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, DType.I32, DType.I64)
 """Element types that the contraction kernel takes."""
@@ -49,17 +51,17 @@ def offsets(extents: Sequence[int], strides: Sequence[int]) -> np.ndarray:
     return total.reshape(-1)
 
 
-def emit_conv(e: Emitter, group: Group) -> bool:
+def emit_conv(e: Emitter, fused: Group) -> bool:
     """Implicit GEMM: rows are output positions, taps are kernel positions, channels are innermost."""
-    prim = group.anchor or group.root
+    prim = fused.anchor or fused.root
     assert isinstance(prim, p.Conv)
     x, w = prim.inputs
     if not _possible(prim):
         return False
-    out = group.root.outputs[0]
+    out = fused.root.outputs[0]
     shape, groups = out.shape, prim.groups
     per_in, per_out, kernel = w.shape[1], w.shape[0] // groups, w.shape[2:]
-    x = _widened(e, x)
+    x, w, group = _operands(e, x, w, w.const is not None)
     last = channels_last(x.rank)
     source = e.in_order(x, last, lambda pl: pl.strides[1] == 1 or x.shape[1] == 1)
     result = _channel_result(e, out)
@@ -83,20 +85,20 @@ def emit_conv(e: Emitter, group: Group) -> bool:
     def batch_table(place_strides: st.Ints) -> np.ndarray:
         return batch * (per_out * place_strides[1])
 
-    operands, body = _epilogue(e, group, prim.outputs[0], out, 1, row_table, batch_table)
-    weights = _Weights(w, (kernel, per_in, per_out, groups))
+    operands, body = _epilogue(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
+    weights = _Weights(w, (kernel, per_in, per_out, groups), group, k)
     _emit(e, a, c, weights, operands, body, taps, k, per_out)
     return _store_back(e, out, result)
 
 
-def emit_matmul(e: Emitter, group: Group) -> bool:
+def emit_matmul(e: Emitter, fused: Group) -> bool:
     """Matrix products; batch dimensions become rows where the right side does not change with them."""
-    prim = group.anchor or group.root
+    prim = fused.anchor or fused.root
     assert isinstance(prim, p.MatMul)
     if not _possible(prim):
         return False
-    x, y = (_widened(e, t) for t in prim.inputs)
-    out = group.root.outputs[0]
+    x, y, group = _operands(e, *prim.inputs)
+    out = fused.root.outputs[0]
     shape, rank = out.shape, out.rank
     source = e.in_order(x, natural(rank), lambda pl: pl.strides[-1] == 1 or x.shape[-1] == 1)
     result = e.output(out)
@@ -115,14 +117,25 @@ def emit_matmul(e: Emitter, group: Group) -> bool:
 
     a = Side(source, x.dtype, row_table(xs), batch_table(xs))
     c = Side(result, out.dtype, row_table(result.strides), batch_table(result.strides))
-    operands, body = _epilogue(e, group, prim.outputs[0], out, rank - 1, row_table, batch_table)
-    weights = _Weights(y, None, tuple(outer))
+    operands, body = _epilogue(e, fused, prim.outputs[0], out, rank - 1, row_table, batch_table)
+    weights = _Weights(y, None, group, x.shape[-1], tuple(outer))
     _emit(e, a, c, weights, operands, body, np.zeros(1, np.int64), x.shape[-1], shape[-1])
     return _store_back(e, out, result)
 
 
 def _possible(prim: p.Prim) -> bool:
     return all(t.dtype in MULTIPLIED and 0 not in t.shape for t in prim.inputs)
+
+
+def _operands(e: Emitter, x: Tensor, y: Tensor, simple: bool = True) -> tuple[Tensor, Tensor, int]:
+    """Both sides in types that a kernel multiplies, and how many products it sums at once (1 unless ``simple``)."""
+    group = group_of(e.target, x.dtype)
+    if y.const is not None and y.dtype is DType.F16:
+        y = _widened(e, y)
+    rounded = y.const is not None and y.dtype is DType.F32 and x.dtype is DType.BF16
+    if simple and group > 1 and (rounded or y.dtype is x.dtype):
+        return x, y, group
+    return _widened(e, x), _widened(e, y), 1
 
 
 def _widened(e: Emitter, tensor: Tensor) -> Tensor:
@@ -163,45 +176,59 @@ class _Weights:
     """The right side: packed once when constant, else read in place or from a transposed copy.
 
     ``conv`` is (kernel, channels in and out per group, groups) for convolution weights ``[O, C, kernel...]``; a matrix
-    ``[..., K, N]`` otherwise, with ``outer`` the batch extents of the result.
+    ``[..., K, N]`` otherwise, with ``outer`` the batch extents of the result. ``group`` products are summed at once,
+    along runs of ``run`` values of the left side.
     """
 
-    def __init__(self, tensor: Tensor, conv: tuple[st.Ints, int, int, int] | None, outer: tuple[int, ...] = ()) -> None:
-        self.tensor, self.conv, self.outer = tensor, conv, outer
+    def __init__(
+        self,
+        tensor: Tensor,
+        conv: tuple[st.Ints, int, int, int] | None,
+        group: int,
+        run: int,
+        outer: tuple[int, ...] = (),
+    ) -> None:
+        self.tensor, self.conv, self.group, self.run, self.outer = tensor, conv, group, run, outer
+        self.dtype = DType.BF16 if group == PAIR else tensor.dtype
 
     def packed(self, e: Emitter, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
         """Address, ldb, panel and batch offsets of packed constant weights; see ``contract_cost.pack_b``."""
         data = self.tensor.const
         assert data is not None
         if self.conv is None:
-            k, n = self.tensor.shape[-2:]
-            batches, column, inner = elements(self.tensor.shape[:-2]), 1, [(k, n, nr)]
-            batch_step = k * n
+            per_tap, n = self.tensor.shape[-2:]
+            batches, taps, channel_step, tap_step, column = elements(self.tensor.shape[:-2]), 1, n, 0, 1
         else:
-            kernel, per_in, n, batches = self.conv
+            kernel, per_tap, n, batches = self.conv
             taps = elements(kernel)
-            k, column = taps * per_in, taps * per_in
-            batch_step, inner = n * column, [(per_in, taps, nr), (taps, 1, per_in * nr)]
+            channel_step, tap_step, column = taps, 1, taps * per_tap
+        k, group = taps * per_tap, self.group
+        steps = k if group == 1 else pair_steps(self.run, k // self.run)
         panels = -(-n // nr)
-        size = panels * k * nr
-        key, made_from = ("packed", id(data), nr, self.conv), (data, self.tensor.keep)
-        buffer, fresh = e.pool.reserve(key, batches * size, self.tensor.dtype, made_from)
+        size = panels * steps * nr * group
+        key = ("packed", id(data), nr, self.conv, group, self.run if group > 1 else 0)
+        buffer, fresh = e.pool.reserve(key, batches * size, self.dtype, (data, self.tensor.keep))
         if fresh:
-            whole = n // nr
+            base, whole = e.place(self.tensor), n // nr
+            parts = []  # whole panels and the cut one: begin in the source, begin in the result, axes
             for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
-                shape = (batches, count, width, *(extent for extent, _, _ in inner))
-                steps = (batch_step, nr * column, column, *(s for _, s, _ in inner))
-                to = (size, k * nr, 1, *(d for _, _, d in inner))
-                base = e.place(self.tensor)
-                source = Place(base.buffer, first * nr * column, steps)
-                e.copy_once(source, Place(buffer, first * k * nr, to), shape, self.tensor.dtype)
+                axes = [(batches, n * k, size // group), (count, nr * column, steps * nr), (width, column, 1)]
+                parts.append((first * nr * column, first * steps * nr, axes))
+            channels, every_tap = (per_tap, channel_step), (taps, tap_step)
+            if group == PAIR:
+                pack_pairs(e, base, self.tensor.dtype, buffer, parts, channels, every_tap, self.run, nr)
+            else:
+                inner = [(*channels, nr), (*every_tap, per_tap * nr)]
+                for begin, into, outer_axes in parts:
+                    shape, frm, to = zip(*outer_axes, *inner, strict=True)
+                    e.copy_once(Place(base.buffer, begin, frm), Place(buffer, into, to), shape, self.dtype)
         outer: tuple[int, ...] = (batches,)
         strides: tuple[int, ...] = (size,)
         if self.conv is None:
             own = tuple(self.tensor.shape[:-2])
             per_matrix = tuple(size * s for s in st.dense(own, natural(len(own))))
             outer, strides = self.outer, st.broadcast_strides(own, per_matrix, self.outer) if self.outer else ()
-        return Ref(buffer, 0), nr, k * nr, _broadcast_batch(offsets(outer, strides), n_batch)
+        return Ref(buffer, 0), nr * group, steps * nr * group, _broadcast_batch(offsets(outer, strides), n_batch)
 
     def plain(self, e: Emitter, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
         """Address, ldb, panel and batch offsets of weights read as rows of contiguous columns."""
@@ -281,20 +308,21 @@ def _emit(
     m, n_batch = a.rows.size, c.batch.size
     if m == 0 or n == 0 or n_batch == 0:
         return
-    acc = DType.I32 if a.dtype in (DType.I8, DType.U8) else a.dtype
+    acc = DType.I32 if a.dtype in (DType.I8, DType.U8) else WIDE.get(a.dtype, a.dtype)
     depth = taps.size * k
-    mr, nv = choose_tile(e.target, m, n, depth, acc)
+    steps = taps.size * -(-k // weights.group)
+    mr, nv = choose_tile(e.target, m, n, steps, acc)
     constant = weights.tensor.const is not None
     kinds = tuple(kind for kind, _ in operands)
     if body is None and acc is not c.dtype:
         from MNN.ir.scalar import body_of
 
         body = body_of([acc], lambda b, v: b.cast(v, c.dtype))
-    spec = ContractSpec(a.dtype, weights.tensor.dtype, acc, c.dtype, mr, nv, constant, body, kinds)
+    spec = ContractSpec(a.dtype, weights.dtype, acc, c.dtype, mr, nv, constant, body, kinds, weights.group)
     nr = spec.nr(e.target)
     find = weights.packed if constant else weights.plain
     b_ref, ldb, panel, b_batch = find(e, nr, n_batch)
-    mb, nb = choose_blocks(e.target, m, n, depth, e.threads, (mr, nv), acc)
+    mb, nb = choose_blocks(e.target, m, n, steps, e.threads, (mr, nv), acc)
     columns = [np.broadcast_to(t, (n_batch,)) for t in (a.batch, b_batch, c.batch, *(s.batch for _, s in operands))]
     args: dict[str, int | Ref] = {
         "a": e.ref(a.place, a.dtype),

@@ -6,7 +6,7 @@ import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
-from MNN.compiler.emit.contract import _channel_result, _store_back, _widened, offsets
+from MNN.compiler.emit.contract import _channel_result, _store_back, offsets
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.order import channels_last
@@ -55,7 +55,8 @@ def emit_pool(e: Emitter, group: Group) -> bool:
 
 
 def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st.Ints, weights: Ref | int) -> bool:
-    out, x = group.root.outputs[0], _widened(e, prim.inputs[0])
+    out, x = group.root.outputs[0], prim.inputs[0]
+    acc = WIDE.get(x.dtype, x.dtype)
     spatial = x.rank - 2
     if spatial not in (1, 2) or 0 in out.shape:
         return False
@@ -72,12 +73,10 @@ def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st
 
     operands = [t for t in group.inputs() if t is not prim.outputs[0] and not is_literal(t)] if group.anchor else []
     body = (
-        fused_body(group.prims, [prim.outputs[0], *operands], [out], {prim.outputs[0]: x.dtype})
-        if group.anchor
-        else None
+        fused_body(group.prims, [prim.outputs[0], *operands], [out], {prim.outputs[0]: acc}) if group.anchor else None
     )
-    if body is None and out.dtype is not x.dtype:
-        body = body_of([x.dtype], lambda b, v: b.cast(v, out.dtype))
+    if body is None and out.dtype is not acc:
+        body = body_of([acc], lambda b, v: b.cast(v, out.dtype))
     kinds: list[str] = []
     extra: dict[str, int | Ref] = {}
     for i, tensor in enumerate(operands):
@@ -90,7 +89,7 @@ def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st
             extra[f"lines{i}"] = e.offsets(lines(strides, 1))
             extra[f"step{i}"] = strides[-1]
     pixels = choose_pixels(e.target, op, full[1], steps[1], spread[1], ow, c)
-    spec = WindowSpec(x.dtype, x.dtype, out.dtype, op, full[1], steps[1], spread[1], pixels, body, tuple(kinds))
+    spec = WindowSpec(x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], pixels, body, tuple(kinds))
     work = ow * c * elements(full)
     per_block = max(1, LINE_WORK // max(work, 1))
     total = n * oh

@@ -1,0 +1,262 @@
+"""``precision="low"``: which tensors between kernels are stored in 16 bits.
+
+Where the processor multiplies bf16 (AVX512-BF16, AMX), tensors that pass from kernel to kernel are stored as bf16: half
+the memory traffic, and products of twice the rate. Everything else stays f32: sums, epilogues, what a fused group keeps
+in registers (softmax, normalisation with its statistics), the inputs and outputs of the model, and tensors whose values
+would suffer:
+
+- positions and other numbers made from integers, or on their way to become integers, angles, arguments of rounding;
+- running sums, what is sorted or searched for its extreme, whatever the host computes;
+- numbers beyond the range that rounding keeps finite (masks of -3.4e38);
+- small tensors, where there is nothing to gain (pooled features, gates, the state of a recurrent cell), unless they
+  only go into a product.
+
+Tensors that share memory (views, concatenations, borders, gathered data) are stored alike. Where a product's operand
+must stay f32, a copy of it in bf16 is multiplied.
+
+Elsewhere ``low`` computes like ``normal``: storing 16 bits without instructions for them costs more than it saves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from MNN.compiler.fuse import Group
+from MNN.compiler.usage import VIEWS, consumers
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Prim, Tensor
+from MNN.ir.scalar import Body, body_of
+from MNN.ir.shape import elements
+from MNN.kernels.dot import group_of
+from MNN.targets.base import Target
+
+SMALL = 4096
+"""Elements below which a tensor stays f32, unless it only goes into products."""
+SMALL_PRODUCT = 1 << 15
+"""Multiply-adds below which a contraction is not worth converting an operand for."""
+_LARGE = 1e30
+_ROUNDING = frozenset("floor ceil round trunc mod rem floordiv".split())
+_ANGLES = frozenset("sin cos tan".split())
+_ALIKE = (*VIEWS, p.Pad, p.Concat, p.Gather)
+"""Primitives that move elements: operands and result have one type."""
+
+
+def storage(target: Target, precision: str) -> DType | None:
+    """The 16-bit type in which tensors are stored between kernels; None: all stay as they are."""
+    multiplies = group_of(target, DType.BF16) > 1 or target.has("amx-bf16")
+    return DType.BF16 if precision == "low" and multiplies else None
+
+
+def own_copy(prims: Sequence[Prim], outputs: Sequence[Tensor]) -> tuple[list[Prim], list[Tensor]]:
+    """The same program over tensors of its own, so that changing their types changes nobody else's; inputs and
+    constants are shared."""
+    own: dict[Tensor, Tensor] = {}
+    copied: list[Prim] = []
+    for prim in prims:
+        results = [dataclasses.replace(t) for t in prim.outputs]
+        own.update(zip(prim.outputs, results, strict=True))
+        new = dataclasses.replace(prim, inputs=[own.get(t, t) for t in prim.inputs], outputs=results)
+        for t in results:
+            t.producer = new
+        copied.append(new)
+    return copied, [own.get(t, t) for t in outputs]
+
+
+class Narrowing:
+    """Chooses the tensors of one program (an :func:`own_copy`) that are stored in ``dtype``.
+
+    ``prims`` is the program with copies of operands put in; after grouping, :meth:`apply` changes the types.
+    """
+
+    def __init__(
+        self, prims: Sequence[Prim], inputs: Sequence[Tensor], outputs: Sequence[Tensor], dtype: DType
+    ) -> None:
+        self.dtype = dtype
+        self._outputs = list(outputs)
+        self._uses = consumers(prims)
+        self.prims = self._convert_inputs(prims, inputs)
+        self._uses = consumers(self.prims)
+        self._parent: dict[Tensor, Tensor] = {}
+        for prim in self.prims:
+            if isinstance(prim, _ALIKE):
+                self._join([prim.outputs[0], *_moved(prim)])
+        self._exact: set[Tensor] = set()
+        """Classes whose numbers must not be rounded, not even for a product: positions, counts, huge numbers."""
+        self._kept = {self._find(t) for t in (*inputs, *outputs)}
+        """Classes that stay f32."""
+        for prim in self.prims:
+            self._forward(prim)
+        self._backward()
+        self._keep(self._small())
+        self._kept |= self._exact
+        self.prims = self._convert_operands()
+
+    def apply(self, groups: Sequence[Group]) -> set[Tensor]:
+        """Sets the type of all chosen tensors that a group stores; gives those tensors."""
+        inside = {id(t) for g in groups for q in g.prims if q is not g.root for t in q.outputs}
+        inside |= {id(t) for g in groups if g.anchor is not None for t in g.anchor.outputs}
+        found = {t for q in self.prims for t in q.outputs if self._narrow(t) and id(t) not in inside}
+        for t in found:
+            t.dtype = self.dtype
+        return found
+
+    # -- classes of tensors stored alike ----------------------------------------------------------------------------
+
+    def _find(self, tensor: Tensor) -> Tensor:
+        root = tensor
+        while root in self._parent:
+            root = self._parent[root]
+        if root is not tensor:
+            self._parent[tensor] = root
+        return root
+
+    def _join(self, tensors: Sequence[Tensor]) -> None:
+        first = self._find(tensors[0])
+        for other in tensors[1:]:
+            root = self._find(other)
+            if root is not first:
+                self._parent[root] = first
+
+    def _narrow(self, tensor: Tensor) -> bool:
+        return tensor.dtype is DType.F32 and tensor.const is None and self._find(tensor) not in self._kept
+
+    # -- what stays f32 ---------------------------------------------------------------------------------------------
+
+    def _keep(self, tensors: Iterable[Tensor]) -> None:
+        self._kept.update(self._find(t) for t in tensors)
+
+    def _forward(self, prim: Prim) -> None:
+        """What a primitive says about its operands and, with what is known of these, about its results."""
+        if isinstance(prim, _ALIKE):
+            self._keep(t for t in _moved(prim) if t.const is not None)
+            if isinstance(prim, p.Pad) and _huge(np.asarray(prim.value)):
+                self._exact.add(self._find(prim.outputs[0]))
+        elif isinstance(prim, p.Map):
+            given = [t for t in prim.inputs if t.const is None and t.dtype is DType.F32]
+            huge = any(_huge(t.const) for t in prim.inputs if t.const is not None)
+            if huge or _gives_exact(prim.body) or (given and all(self._find(t) in self._exact for t in given)):
+                self._exact.update(self._find(t) for t in prim.outputs)
+        elif isinstance(prim, (p.Conv, p.MatMul)):
+            if any(self._find(t) in self._exact for t in prim.inputs):
+                self._exact.update(self._find(t) for t in prim.outputs)
+        elif isinstance(prim, p.Scan):
+            self._keep(prim.inputs)
+            self._exact.update(self._find(t) for t in prim.outputs)
+        elif not isinstance(prim, (p.Window, p.Reduce)):
+            self._keep((*prim.inputs, *prim.outputs))
+
+    def _backward(self) -> None:
+        """Keeps what becomes an angle or an integer through maps, back to where it was summed."""
+        wanted: set[Tensor] = set()
+        for prim in reversed(self.prims):
+            if not isinstance(prim, p.Map):
+                continue
+            if _wants_exact(prim.body) or any(self._find(t) in wanted for t in prim.outputs):
+                wanted.update(self._find(t) for t in prim.inputs)
+        self._kept |= wanted
+
+    def _small(self) -> list[Tensor]:
+        """One tensor of every class that is not worth it."""
+        largest: dict[Tensor, int] = {}
+        multiplied: dict[Tensor, bool] = {}
+        for t in [t for q in self.prims for t in q.outputs]:
+            root = self._find(t)
+            largest[root] = max(largest.get(root, 0), elements(t.shape))
+            only = all(isinstance(u, (*_ALIKE, p.Conv, p.MatMul)) for u in self._uses.get(t, []))
+            multiplied[root] = multiplied.get(root, True) and only
+        return [t for t, n in largest.items() if n < SMALL and not multiplied[t]]
+
+    # -- copies of operands -----------------------------------------------------------------------------------------
+
+    def _convert_inputs(self, prims: Sequence[Prim], inputs: Sequence[Tensor]) -> list[Prim]:
+        """A copy of every input on its way into products, ahead of the borders put around it."""
+        copies: list[Prim] = []
+        for tensor in inputs:
+            if tensor.dtype is not DType.F32 or not self._multiplied(tensor):
+                continue
+            copies.append(_copy(tensor))
+            for user in self._uses[tensor]:
+                if isinstance(user, (*VIEWS, p.Pad, p.Conv, p.MatMul)):
+                    user.inputs = [copies[-1].outputs[0] if t is tensor else t for t in user.inputs]
+        return [*copies, *prims]
+
+    def _multiplied(self, tensor: Tensor) -> bool:
+        """Whether a tensor goes into a product worth a copy, as it is, as a view or with a border."""
+        found = False
+        for user in self._uses.get(tensor, []):
+            moved = isinstance(user, (*VIEWS, p.Pad)) and self._multiplied(user.outputs[0])
+            found = found or moved or worth(user)
+        return found
+
+    def _convert_operands(self) -> list[Prim]:
+        """The program with a copy of every operand of a product that stays f32 itself."""
+        result: list[Prim] = []
+        copies: dict[Tensor, Tensor] = {}
+        for prim in self.prims:
+            if worth(prim) and not any(self._find(t) in self._exact for t in prim.inputs):
+                for t in dict.fromkeys(prim.inputs):
+                    if t.const is None and t.dtype is DType.F32 and not self._narrow(t) and t not in copies:
+                        result.append(_copy(t))
+                        copies[t] = result[-1].outputs[0]
+                prim.inputs = [copies.get(t, t) for t in prim.inputs]
+            result.append(prim)
+        return result
+
+
+def worth(prim: Prim) -> bool:
+    """Whether a product of f32 is large enough to be computed in 16 bits."""
+    if not isinstance(prim, (p.Conv, p.MatMul)) or prim.outputs[0].dtype is not DType.F32:
+        return False
+    x, y = prim.inputs
+    if isinstance(prim, p.MatMul):
+        depth = x.shape[-1]
+    elif prim.groups == x.shape[1] == y.shape[0] and prim.groups > 1:  # depthwise: sums of few products, in f32
+        return False
+    else:
+        depth = elements(y.shape[1:])
+    return elements(prim.outputs[0].shape) * depth >= SMALL_PRODUCT
+
+
+def _copy(tensor: Tensor) -> Prim:
+    """A copy of a tensor, for :meth:`Narrowing.apply` to give another type."""
+    out = Tensor(tensor.dtype, tensor.shape, name=f"{tensor.name} in 16 bits")
+    out.producer = p.Map([tensor], [out], "conversion", body=body_of([tensor.dtype], lambda b, x: x))
+    return out.producer
+
+
+def _moved(prim: Prim) -> list[Tensor]:
+    """The operands whose elements a primitive of ``_ALIKE`` moves."""
+    return prim.inputs if isinstance(prim, p.Concat) else prim.inputs[:1]
+
+
+def _gives_exact(body: Body) -> bool:
+    """Whether a map's results are made from integers, whole numbers, or near the end of the range."""
+    numbers = (i.number() for i in body.code if i.op == "const" and i.dtype.is_float)
+    return (
+        any(d.is_int for d in body.args)
+        or any(i.op in _ROUNDING for i in body.code)
+        or any(_huge(np.asarray(x)) for x in numbers)
+    )
+
+
+def _huge(numbers: np.ndarray) -> bool:
+    """Whether rounding could make an infinity of some of these few numbers."""
+    if numbers.size > SMALL or numbers.dtype.kind != "f":
+        return False
+    size = np.abs(numbers)
+    return bool(((size > _LARGE) & (size < np.inf)).any())
+
+
+def _wants_exact(body: Body) -> bool:
+    """Whether a map makes integers, whole numbers or angles of its operands."""
+    casts = (i for i in body.code if i.op == "cast" and i.dtype.is_int)
+    return any(body.code[i.args[0]].dtype.is_float for i in casts) or any(
+        i.op in _ROUNDING | _ANGLES for i in body.code
+    )
+
+
+__all__ = ["Narrowing", "own_copy", "storage", "worth"]
