@@ -34,6 +34,8 @@ def test_constants_of_every_type_keep_their_bits(dtype: DType) -> None:
     kind = dtype.numpy
     if dtype is DType.BOOL:
         data = np.array([True, False, True])
+    elif dtype.is_narrow:
+        data = np.array([0, 1, 2, 3], np.uint8).view(kind)
     elif dtype.is_float:
         data = np.array([0.1, -3.0e4, 1.0 / 3.0, np.inf], np.float64).astype(kind)
     else:
