@@ -185,7 +185,7 @@ def window_layout(w: Window, rows: int) -> Layout:
         np.array(kofs, np.int64),
         w.channels,
         pitch,
-        _plane(tiles * ROWS + max(kofs) // pitch + 1, pitch),
+        _plane(max(tiles * ROWS + max(kofs) // pitch + 1, len(combos) * pixels), pitch),
         w.strides[-1] * w.steps[-1],
         0,
         0,
