@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.emit.chain import Intermediate, by_rows, local_bytes, rows_and_batches, split, stage, virtual
 from MNN.compiler.emit.contract import emit_matmul
+from MNN.compiler.emit.packing import stand_in, with_packed
 from MNN.compiler.emit.reduce import emit_rows
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.order import natural
-from MNN.compiler.program import Command, Place, StageCall
+from MNN.compiler.program import Buffer, Command, Place, StageCall
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
-from MNN.kernels.rows import RowSpec
 
 ROWS, LEAST_ROWS = 24, 8
 """Large and small block sizes are multiples of these, so that few tiles of usual heights are cut."""
@@ -106,8 +106,10 @@ def _users(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], kept: set[int]) ->
 
 @dataclass(frozen=True)
 class Built:
-    """A chain ready to append: its stages, blocks in all and per outer step, local bytes, and what follows it."""
+    """A chain ready to append: its stages, blocks in all and per outer step, local bytes; what it needs packed before
+    and what follows it."""
 
+    packing: list[Command]
     stages: list[StageCall]
     blocks: int
     inner: int
@@ -133,6 +135,7 @@ def emit_attention(e: Emitter, found: Attention, emit_group: Callable[[Group], N
     apart = cycles + 1 + (4 * size / BYTES_PER_CYCLE if size > e.target.l2_bytes // 2 else 0)
 
     def chained() -> None:
+        e.commands += built.packing
         e.chain(built.stages, built.blocks, built.inner, built.local)
         e.commands += built.after
 
@@ -147,43 +150,75 @@ def _build(e: Emitter, found: Attention) -> Built | None:
     tensors = [found.scores, found.weights, *(t for q in products for t in (*q.inputs, *q.outputs))]
     if any(t.dtype is not DType.F32 or 0 in t.shape for t in tensors):
         return None
+    m, z = _rows_and_batches(products[0])
     place = virtual(found.scores)
-    e.assign(found.scores, place)
-    e.assign(found.weights, Place(place.buffer, 0, virtual(found.weights).strides))
-    origin = e.origin
-    with e.collect() as commands:
-        done = True
-        for group, emit in ((found.scoring, emit_matmul), (found.rows, _emit_rows), (found.mixing, emit_matmul)):
-            e.origin = group.root.origin
-            done = done and emit(e, group)
-    e.origin = origin
-    e.forget(place.buffer)
-    before, inside, after = split(commands, place.buffer)
-    stages = _stages(e, inside, place) if done else None
-    e.commands += before
-    return None if stages is None else Built(*stages, after)
-
-
-def _emit_rows(e: Emitter, group: Group) -> bool:
-    return emit_rows(e, group, natural(len(group.shape)))
-
-
-def _stages(e: Emitter, commands: Sequence[Command], place: Place) -> tuple[list[StageCall], int, int, int] | None:
-    """Stages, blocks in all and per outer step, and local bytes; None when the commands are not the usual three."""
-    if len(commands) != 3 or not isinstance(commands[1].kernel, RowSpec):
-        return None
-    first, rows, last = commands
-    extents = rows_and_batches(first)
-    if extents is None or rows_and_batches(last) != extents or rows.blocks != extents[0] * extents[1]:
-        return None
-    m, z = extents
-    row_bytes = place.strides[-2] * DType.F32.size
+    row_bytes = place.strides[-2] * found.scores.dtype.size
     mb = block_rows(e, m, z, row_bytes)
     inner = -(-m // mb)
+    e.assign(found.scores, place)
+    e.assign(found.weights, Place(place.buffer, 0, virtual(found.weights).strides))
+    packing: list[Command] = []
+    after: list[Command] = []
+    commands: list[Command] = []
+    origin = e.origin
+    for group in (found.scoring, found.rows, found.mixing):
+        e.origin = group.root.origin
+        made = _command(e, group, place.buffer, inner > 1, packing, after)
+        commands += [made] if made is not None else []
+    e.origin = origin
+    e.forget(place.buffer)
+    if len(commands) != 3:
+        return None
+    first, rows, last = commands
+    if {rows_and_batches(first), rows_and_batches(last)} != {(m, z)} or rows.blocks != m * z:
+        return None
     held = [Intermediate(place.buffer, mb * row_bytes, m * row_bytes, mb * row_bytes)]
-    products = [by_rows(e, c, mb) for c in (first, last)]
-    stages = [stage(products[0], held), stage(rows, held, mb), stage(products[1], held)]
-    return stages, z * inner, inner, local_bytes(held)
+    first, last = (by_rows(e, c, mb) for c in (first, last))
+    stages = [stage(first, held), stage(rows, held, mb), stage(last, held)]
+    return Built(packing, stages, z * inner, inner, local_bytes(held), after)
+
+
+def _rows_and_batches(product: Prim) -> tuple[int, int]:
+    """Those of the contraction that a product becomes; see ``emit_matmul``."""
+    shape = product.outputs[0].shape
+    if elements(product.inputs[1].shape[:-2]) == 1:
+        return elements(shape[:-1]), 1
+    return shape[-2], elements(shape[:-2])
+
+
+def _command(
+    e: Emitter, group: Group, held: Buffer, again: bool, packing: list[Command], after: list[Command]
+) -> Command | None:
+    """The one command of a group that touches the intermediate; None when it is not one.
+
+    The right side of a product is packed first (commands for ``packing``) where it would be copied anyway, and where it
+    is used ``again`` by other blocks of rows. Commands for after the chain are added to ``after``.
+    """
+    product = group.anchor or group.root
+    y, imagined = product.inputs[-1], None
+    old = e.place(y) if isinstance(product, p.MatMul) and y.const is None and y is not product.inputs[0] else None
+    if old is not None and (again or old.strides[-1] != 1):
+        imagined = stand_in(y)
+        e.assign(y, imagined)
+    with e.collect() as commands:
+        if isinstance(product, p.MatMul):
+            done = emit_matmul(e, group)
+        else:
+            done = emit_rows(e, group, natural(len(group.shape)))
+    if imagined is not None and old is not None:
+        e.assign(y, old)
+        e.forget(imagined.buffer)
+    before, inside, later = split(commands, held)
+    e.commands += before
+    after += later
+    if not done or len(inside) != 1:
+        return None
+    if imagined is None or old is None:
+        return inside[0]
+    with e.collect() as copies:
+        found = with_packed(e, inside[0], y, imagined, old)
+    packing += copies
+    return found
 
 
 def block_rows(e: Emitter, m: int, z: int, row_bytes: int) -> int:
