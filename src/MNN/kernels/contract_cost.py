@@ -112,6 +112,11 @@ def choose_tile(target: Target, m: int, n: int, k: int, acc: DType = DType.F32) 
     return usual[0] if usual else min(tiles, key=lambda t: costs[t])
 
 
+def contract_cycles(target: Target, m: int, n: int, k: int, acc: DType = DType.F32) -> float:
+    """Estimated cycles, on one thread, of a product of ``m`` x ``n`` with ``k`` products per sum."""
+    return _cost(target, acc, max(m, 1), max(n, 1), max(k, 1), *choose_tile(target, m, n, k, acc))
+
+
 def _usual(target: Target) -> tuple[tuple[int, int], ...]:
     """Tiles to prefer where they are as good as any, per width of the register file."""
     if target.lane_operand:

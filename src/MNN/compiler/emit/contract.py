@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from MNN.compiler import strides as st
+from MNN.compiler.algorithms import Candidate
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.emit.pairs import pack_pairs, pair_steps
+from MNN.compiler.emit.winograd import winograd_candidates
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.order import channels_last, natural
@@ -20,7 +22,7 @@ from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body
 from MNN.ir.shape import elements
 from MNN.kernels.contract import ContractSpec
-from MNN.kernels.contract_cost import choose_blocks, choose_tile
+from MNN.kernels.contract_cost import choose_blocks, choose_tile, contract_cycles
 from MNN.kernels.dot import PAIR, group_of
 
 MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, DType.I32, DType.I64)
@@ -87,7 +89,11 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
 
     operands, body = _epilogue(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
     weights = _Weights(w, (kernel, per_in, per_out, groups), group, k)
-    _emit(e, a, c, weights, operands, body, taps, k, per_out)
+    cycles = groups * contract_cycles(e.target, rows_a.size, per_out, taps.size * k, DType.F32)
+    direct = Candidate("implicit GEMM", cycles, lambda: _emit(e, a, c, weights, operands, body, taps, k, per_out))
+    others = winograd_candidates(e, prim, x, w, source, out, result, operands, body)
+    signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
+    e.choose(f"{signature} {e.options.precision}", [direct, *others])
     return _store_back(e, out, result)
 
 

@@ -1,0 +1,183 @@
+"""Convolutions by Winograd's method, as candidates beside implicit GEMM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from MNN.compiler import strides as st
+from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.program import Place, Ref
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
+from MNN.ir.scalar import Body, body_of
+from MNN.ir.shape import elements
+from MNN.kernels.winograd import WinogradSpec, WinogradWeightsSpec
+from MNN.kernels.winograd_cost import Plan, Work, plans
+
+if TYPE_CHECKING:
+    from MNN.compiler.emit.contract import Side
+
+SMALL = 400_000
+"""Operations below which a convolution is not shared between workers."""
+_STEP = 16
+"""Channels per block in which weights are transformed."""
+
+
+def winograd_candidates(
+    e: Emitter,
+    prim: p.Conv,
+    x: Tensor,
+    w: Tensor,
+    source: Place,
+    out: Tensor,
+    result: Place,
+    operands: Sequence[tuple[str, Side]],
+    body: Body | None,
+) -> list[Candidate]:
+    """Ways to compute ``prim`` by Winograd's method, none where it does not apply.
+
+    ``x`` and ``w`` are its inputs in the types that are multiplied; ``source`` and ``result`` have their channels
+    innermost; ``operands`` are those of the epilogue ``body``.
+    """
+    spatial = x.rank - 2
+    if (
+        w.const is None
+        or x.dtype is not DType.F32
+        or w.dtype is not DType.F32
+        or prim.groups != 1
+        or spatial not in (1, 2)
+        or any(d != 1 for d in (*prim.strides, *prim.dilations))
+        or any(kind == "m" for kind, _ in operands)
+    ):
+        return []
+    oh, ow = (1, *out.shape[2:])[-2:]
+    rh, rw = (1, *w.shape[2:])[-2:]
+    work = Work(out.shape[0], oh, ow, w.shape[1], w.shape[0], rh, rw)
+    conv = _Conv(e, x, source, out, result, w, operands, body, work)
+    found = []
+    for plan in plans(e.target, work, e.threads, e.options.precision):
+        found.append(Candidate(plan.name(work), plan.cycles, lambda plan=plan: conv.emit(plan)))  # type: ignore[misc]
+    return found
+
+
+class _Conv:
+    """One convolution with everything that a plan needs to be emitted."""
+
+    def __init__(
+        self,
+        e: Emitter,
+        x: Tensor,
+        source: Place,
+        out: Tensor,
+        result: Place,
+        w: Tensor,
+        operands: Sequence[tuple[str, Side]],
+        body: Body | None,
+        work: Work,
+    ) -> None:
+        self.e, self.x, self.source, self.out, self.result, self.w = e, x, source, out, result, w
+        self.operands, self.work = list(operands), work
+        if body is None and out.dtype is not DType.F32:
+            body = body_of([DType.F32], lambda b, v: b.cast(v, out.dtype))
+        self.body = body
+
+    def emit(self, plan: Plan) -> None:
+        e, work = self.e, self.work
+        lanes = e.target.lanes(DType.F32)
+        kinds = tuple(kind for kind, _ in self.operands)
+        spec = WinogradSpec(
+            plan.mh,
+            plan.mw,
+            work.rh,
+            work.rw,
+            plan.mr,
+            plan.nv,
+            plan.chunk > 0,
+            work.c % lanes != 0,
+            work.n % lanes != 0,
+            self.out.dtype,
+            self.body,
+            kinds,
+        )
+        table = self._tiles(plan)
+        row_x, col_x = _steps(self.source.strides)
+        row_y, col_y = _steps(self.result.strides)
+        args: dict[str, int | Ref] = {
+            "x": e.ref(self.source, DType.F32),
+            "u": self._weights(spec),
+            "y": e.ref(self.result, self.out.dtype),
+            "tiles": e.offsets(table),
+            "n_tiles": len(table),
+            "group": plan.group,
+            "c": work.c,
+            "n": work.n,
+            "n_block": plan.n_block,
+            "chunk": max(plan.chunk, 1),
+            "row_x": row_x,
+            "col_x": col_x,
+            "row_y": row_y,
+            "col_y": col_y,
+        }
+        for i, (kind, side) in enumerate(self.operands):
+            args[f"op{i}"] = e.ref(side.place, side.dtype)
+            if kind == "mn":
+                at = self._rows(side)[0]
+                args[f"row{i}"] = int(at[1, 0] - at[0, 0]) if work.oh > 1 else 0
+                args[f"col{i}"] = int(at[0, 1] - at[0, 0]) if work.ow > 1 else 0
+        blocks = spec.blocks(len(table), plan.group, work.n, plan.n_block)
+        flops = 2 * elements(self.out.shape) * work.c * work.rh * work.rw
+        e.command(spec, args, blocks, blocks if flops < SMALL else 1, flops)
+
+    def _rows(self, side: Side) -> np.ndarray:
+        """Offsets of an operand's elements by image, row and column."""
+        assert side.rows is not None
+        return side.rows.reshape(self.work.images, self.work.oh, self.work.ow)
+
+    def _tiles(self, plan: Plan) -> np.ndarray:
+        """See :class:`MNN.kernels.winograd.WinogradSpec`."""
+        work = self.work
+        i, j = np.arange(0, work.oh, plan.mh), np.arange(0, work.ow, plan.mw)
+        image, row, col = (g.reshape(-1) for g in np.meshgrid(np.arange(work.images), i, j, indexing="ij"))
+
+        def at(strides: st.Ints) -> np.ndarray:
+            down, right = _steps(strides)
+            return image * strides[0] + row * down + col * right
+
+        columns = [
+            at(self.source.strides),
+            np.minimum(work.oh + work.rh - 2 - row, plan.mh + work.rh - 2),
+            np.minimum(work.ow + work.rw - 2 - col, plan.mw + work.rw - 2),
+            at(self.result.strides),
+            np.minimum(work.oh - row, plan.mh),
+            np.minimum(work.ow - col, plan.mw),
+        ]
+        columns += [self._rows(s)[image, row, col] if kind == "mn" else 0 * row for kind, s in self.operands]
+        return np.stack(columns, axis=1)
+
+    def _weights(self, spec: WinogradSpec) -> Ref:
+        """U, made once."""
+        e, w, work = self.e, self.w, self.work
+        made = WinogradWeightsSpec(spec.mh, spec.mw, spec.rh, spec.rw, spec.nr(e.target))
+        key = ("winograd", id(w.const), made.key())
+        buffer, fresh = e.pool.reserve(key, made.size(work.c, work.n), DType.F32, (w.const, w.keep))
+        if fresh:
+            place = e.place(w)
+            w_n, w_c, *rest = place.strides
+            w_h, w_w = (0, *rest)[-2:]
+            step = min(_STEP, work.c)
+            args: dict[str, int | Ref] = {"w": e.ref(place, DType.F32), "u": Ref(buffer, 0), "c": work.c, "n": work.n}
+            args |= {"step": step, "w_n": w_n, "w_c": w_c, "w_h": w_h, "w_w": w_w}
+            with e.collect() as commands:
+                e.command(made, args, made.blocks(work.c, work.n, step), 1)
+            buffer.setup += commands
+        return Ref(buffer, 0)
+
+
+def _steps(strides: st.Ints) -> tuple[int, int]:
+    """From row to row and from column to column of an image ``[N, C, (H,) W]``."""
+    return (0, strides[-1]) if len(strides) == 3 else (strides[-2], strides[-1])

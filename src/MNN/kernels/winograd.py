@@ -1,0 +1,151 @@
+"""Convolutions with stride 1 by Winograd's minimal filtering, in one kernel per block of tiles.
+
+A block takes ``group`` tiles of ``mh x mw`` outputs through all three stages while their numbers are in the caches of
+one core: (1) the transform of the input into ``V[position][tile][channel]``, vectors along channels; (2) for each of
+the ``(mh + rh - 1)(mw + rw - 1)`` positions one product of a ``group x C`` matrix with the transformed weights
+``U[position]``; (3) the transform of the sums ``M[position][tile][n]`` back, with the epilogue. Nothing but the result
+leaves the worker's scratch memory. Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015); the
+points are those of :mod:`MNN.kernels.winograd_points`.
+
+The error comes mostly from the sums over channels, amplified by the transform of the outputs. These sums are 9 times
+shorter than those of a direct convolution; with ``chunk`` positive they are cut further, into partial sums of so many
+channels, which brings F(4, 3) to the error of plain fp32 sums.
+
+A tile that holds an infinity or a NaN gives NaN in all its outputs (as inf - inf does), where a direct convolution
+gives them only in the outputs whose windows touch it; and values beyond about 1e37 overflow in the transforms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+from MNN.kernels.spec import KernelSpec
+from MNN.kernels.traffic import Arguments, number
+from MNN.kernels.winograd_emit import emit_winograd
+from MNN.kernels.winograd_layout import Layout
+from MNN.kernels.winograd_points import filtering, supported
+from MNN.kernels.winograd_weights import emit_weights
+from MNN.targets.base import Target
+
+OPERAND_KINDS = ("n", "mn", "1")
+TILE_FIELDS = 6
+"""Entries of a tile in the table: offset in x, last row and column to read, offset in y, rows and columns to write."""
+
+
+@dataclass(frozen=True)
+class WinogradSpec(KernelSpec):
+    """``y = epilogue(convolution of x with rh x rw windows, operands...)`` over tiles, in f32, channels innermost.
+
+    ``tiles`` is i32[n_tiles][6 + operands]: the offset in x of the tile's first input, its last row and column that
+    exist (those beyond repeat the last), the offset in y of its first output, its rows and columns of outputs that
+    exist (the others are not stored), and per operand the offset of its first element (0 unless of kind ``"mn"``).
+    Input (i, j) of a tile and channel ch is ``x[tile + i*row_x + j*col_x + ch]``; outputs and ``"mn"`` operands alike.
+
+    ``u`` is what :class:`WinogradWeightsSpec` makes for the same ``mh mw rh rw`` and ``nr`` = nv vectors. Block
+    ``g * ceil(n / n_block) + i`` computes tiles ``[g*group, ...)`` and columns ``[i*n_block, ...)``; ``n_block`` is a
+    multiple of nr. ``chunk`` is the number of channels per partial sum (at least 1; c and more: one sum).
+    """
+
+    shaped: ClassVar[bool] = True
+
+    mh: int
+    mw: int
+    rh: int
+    rw: int
+    mr: int
+    nv: int
+    chunked: bool
+    """Whether ``chunk`` is looked at; otherwise there is one sum over all channels."""
+    c_tail: bool
+    """Whether c may be no multiple of a vector."""
+    n_tail: bool
+    out: DType = DType.F32
+    epilogue: Body | None = None
+    operands: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if not supported(self.mh, self.rh) or not supported(self.mw, self.rw) or self.mh * self.mw < 2:
+            raise ValueError(f"no F({self.mh}x{self.mw}, {self.rh}x{self.rw})")
+        if self.mr < 1 or self.nv < 1 or not set(self.operands) <= set(OPERAND_KINDS):
+            raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")
+        if self.epilogue is None:
+            if self.operands or self.out is not DType.F32:
+                raise ValueError("operands or another result type without an epilogue")
+        elif (
+            len(self.epilogue.args) != 1 + len(self.operands)
+            or self.epilogue.args[0] is not DType.F32
+            or self.epilogue.result_dtypes != (self.out,)
+        ):
+            raise ValueError(f"the epilogue must take f32 and {self.operands}, and give {self.out.value}")
+
+    @property
+    def positions(self) -> int:
+        return (self.mh + self.rh - 1) * (self.mw + self.rw - 1)
+
+    def nr(self, target: Target) -> int:
+        """Columns of a register tile."""
+        return self.nv * target.lanes(DType.F32)
+
+    def slots(self) -> tuple[str, ...]:
+        base = "x u y tiles n_tiles group c n n_block chunk row_x col_x row_y col_y".split()
+        for i, kind in enumerate(self.operands):
+            base += [f"op{i}", f"row{i}", f"col{i}"] if kind == "mn" else [f"op{i}"]
+        return tuple(base)
+
+    def scratch(self, target: Target, args: Mapping[str, int]) -> int:
+        """V and M of one block, and one tile of outputs."""
+        layout = Layout(target.lanes(DType.F32), self.positions, self.mr, self.nr(target))
+        columns = min(args["n_block"], args["n"])
+        return layout.bytes(args["group"], args["c"], columns, self.mh * self.mw)
+
+    def blocks(self, n_tiles: int, group: int, n: int, n_block: int) -> int:
+        """The size of the block index space."""
+        return -(-n_tiles // group) * -(-n // n_block)
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        """Tiles count in full, the overlap of neighbours once: an estimate at the edges."""
+        tiles, c, n = number(args, "n_tiles"), number(args, "c"), number(args, "n")
+        pixels = tiles * self.mh * self.mw
+        found = {"x": pixels * c * 4, "u": self.positions * c * n * 4, "y": pixels * n * self.out.size}
+        for i, kind in enumerate(self.operands):
+            assert self.epilogue is not None
+            found[f"op{i}"] = {"mn": pixels * n, "n": n, "1": 1}[kind] * self.epilogue.args[1 + i].size
+        return found
+
+    def emit(self, target: Target) -> str:
+        return emit_winograd(self, target)
+
+
+@dataclass(frozen=True)
+class WinogradWeightsSpec(KernelSpec):
+    """``U = (G_h x G_w) W``, computed in f64 and rounded once, packed for :class:`WinogradSpec`.
+
+    Weight (o, ch, i, j) is ``w[o*w_n + ch*w_c + i*w_h + j*w_w]`` in f32. The result is
+    ``u[((position * panels + o / nr) * c + ch) * nr + o % nr]`` with ``panels = ceil(n / nr)``; columns past n repeat
+    the last one. Block ``b`` makes channels ``[(b % parts)*step, ...)`` of panel ``b / parts``, where
+    ``parts = ceil(c / step)``.
+    """
+
+    mh: int
+    mw: int
+    rh: int
+    rw: int
+    nr: int
+
+    def slots(self) -> tuple[str, ...]:
+        return tuple("w u c n step w_n w_c w_h w_w".split())
+
+    def blocks(self, c: int, n: int, step: int) -> int:
+        return -(-n // self.nr) * -(-c // step)
+
+    def size(self, c: int, n: int) -> int:
+        """Elements of u."""
+        positions = filtering(self.mh, self.rh).positions * filtering(self.mw, self.rw).positions
+        return positions * -(-n // self.nr) * self.nr * c
+
+    def emit(self, target: Target) -> str:
+        return emit_weights(self, target)

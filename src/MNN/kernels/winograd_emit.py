@@ -1,0 +1,288 @@
+"""Code generation of :class:`MNN.kernels.winograd.WinogradSpec`: the three stages of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from MNN.ir.dtype import DType
+from MNN.kernels.element import Tail, make_tail, storage_type
+from MNN.kernels.epilogue import Epilogue, masks_work
+from MNN.kernels.lang import F32, I32, I64, Kernel, Loop, Value
+from MNN.kernels.winograd_layout import Layout
+from MNN.kernels.winograd_points import filtering
+from MNN.kernels.winograd_transform import all_rows, outputs, step_of_rows
+from MNN.targets.base import Target
+
+if TYPE_CHECKING:
+    from MNN.kernels.winograd import WinogradSpec
+
+
+def emit_winograd(spec: WinogradSpec, target: Target) -> str:
+    """The module's text."""
+    return _Winograd(spec, target).emit()
+
+
+class _Winograd:
+    """The state of one emission: the kernel, and the values that hold for the current block."""
+
+    def __init__(self, spec: WinogradSpec, target: Target) -> None:
+        self.spec, self.target = spec, target
+        self.k = Kernel.of(spec.slots(), target)
+        self.b = self.k.b
+        self.lanes = target.lanes(DType.F32)
+        self.vector = F32.vec(self.lanes)
+        self.nr = spec.nr(target)
+        self.f_h, self.f_w = filtering(spec.mh, spec.rh), filtering(spec.mw, spec.rw)
+        self.layout = Layout(self.lanes, spec.positions, spec.mr, self.nr)
+        self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
+        self.out_type = storage_type(spec.out)
+        self.fields = 6 + len(spec.operands)
+        self.vector_a = target.lane_operand and self.lanes > 1 and spec.mr > 1
+        work = spec.mr * spec.nv + spec.mr + spec.nv
+        self.unroll = self.lanes if self.vector_a else 2 if target.has_fma and work < 24 else 1
+
+    def emit(self) -> str:
+        k, b = self.k, self.b
+        n, n_block, group, c = (k.slot(s) for s in ("n", "n_block", "group", "c"))
+        columns = b.intrinsic("smin", n_block, n)
+        self.row_v, self.step_v = self.layout.row_v(c), self.layout.step_v(group, c)
+        self.row_m, self.step_m = self.layout.row_m(columns), self.layout.step_m(group, columns)
+        self.v = k.scratch
+        self.m = b.gep(self.v, F32, self.step_v * self.spec.positions)
+        self.tile_memory = b.gep(self.m, F32, self.step_m * self.spec.positions)
+        parts = b.udiv(n + n_block - 1, n_block)
+        with b.loop(k.begin, k.end) as block:
+            tiles = b.udiv(block.index, parts)
+            part = block.index - tiles * parts
+            first = tiles * group
+            self.count = b.intrinsic("smin", group, k.slot("n_tiles") - first)
+            self.table = b.gep(k.pointer("tiles"), I32, first * self.fields)
+            self.n0 = part * n_block
+            self.n1 = b.intrinsic("smin", self.n0 + n_block, n)
+            fresh = b.or_(b.icmp("eq", part, 0), b.icmp("eq", block.index, k.begin))
+            b.if_(fresh, self._inputs)  # the next part of the same tiles finds V made
+            self._products()
+            self._outputs()
+        return k.finish()
+
+    def _entry(self, tile: Value, field: int) -> Value:
+        index = tile * self.fields + field
+        return self.b.convert("sext", self.b.load(I32, self.b.gep(self.table, I32, index)), I64)
+
+    def _channels(self, lo: Value, hi: Value, tail: bool, masked: bool, body: Callable[..., None]) -> None:
+        """``body(index, lanes, tail)`` for whole vectors from ``lo`` (their multiple) on, then for what is left."""
+        b = self.b
+        if not tail or self.lanes == 1:
+            with b.loop(lo, hi, self.lanes) as vector:
+                body(vector.index, self.lanes, None)
+            return
+        whole = lo + b.and_(hi - lo, -self.lanes)
+        with b.loop(lo, whole, self.lanes) as vector:
+            body(vector.index, self.lanes, None)
+        if masked:
+            with b.loop(whole, hi, self.lanes) as rest:  # at most once
+                body(rest.index, self.lanes, make_tail(b, hi - rest.index, self.lanes))
+        else:
+            with b.loop(whole, hi) as rest:
+                body(rest.index, 1, None)
+
+    # -- stage 1: B^T d B ---------------------------------------------------------------------------------------------
+
+    def _inputs(self) -> None:
+        k, b = self.k, self.b
+        masked = masks_work(self.target, (DType.F32,))
+        with b.loop(0, self.count) as tile:
+            base = b.gep(k.pointer("x"), F32, self._entry(tile.index, 0))
+            last_row, last_column = self._entry(tile.index, 1), self._entry(tile.index, 2)
+            rows = [base]
+            for i in range(1, self.f_h.positions):
+                offset = b.intrinsic("smin", b.const(I64, i), last_row) * k.slot("row_x")
+                rows.append(b.gep(base, F32, offset))
+            steps = [b.const(I64, 0)]
+            for j in range(1, self.f_w.positions):
+                steps.append(b.intrinsic("smin", b.const(I64, j), last_column) * k.slot("col_x"))
+            to = b.gep(self.v, F32, tile.index * self.row_v)
+
+            def transform(channel: Value, lanes: int, tail: Tail | None) -> None:
+                self._input_tile(rows, [s + channel for s in steps], b.gep(to, F32, channel), lanes, tail)
+
+            self._channels(b.const(I64, 0), k.slot("c"), self.spec.c_tail, masked, transform)
+
+    def _input_tile(self, rows: list[Value], steps: list[Value], to: Value, lanes: int, tail: Tail | None) -> None:
+        b = self.b
+        type_ = F32.vec(lanes)
+
+        def element(i: int, j: int) -> Value:
+            pointer = b.gep(rows[i], F32, steps[j])
+            return b.load(type_, pointer) if tail is None else b.load_masked(type_, pointer, tail.mask)
+
+        width = range(self.f_w.positions)
+        for step in self.f_h.steps():
+            matrix = [self.f_h.bt[i] for i in step]
+            columns: list[list[Value]] = []
+            for j in width:
+                loaded: dict[int, Value] = {}
+
+                def value(i: int, j: int = j, loaded: dict[int, Value] = loaded) -> Value:
+                    if i not in loaded:
+                        loaded[i] = element(i, j)
+                    return loaded[i]
+
+                columns.append(step_of_rows(b, matrix, value))
+            for row in range(len(step)):
+                for out in all_rows(b, self.f_w.bt, self.f_w, [columns[j][row] for j in width]):
+                    b.store(out, to)
+                    to = b.gep(to, F32, self.step_v)
+
+    # -- stage 2: the products ----------------------------------------------------------------------------------------
+
+    def _products(self) -> None:
+        k, b, spec = self.k, self.b, self.spec
+        panel_size = k.slot("c") * self.nr
+        panels = b.udiv(k.slot("n") + (self.nr - 1), b.const(I64, self.nr))
+        first = b.udiv(self.n0, b.const(I64, self.nr)) * panel_size
+        with b.loop(0, spec.positions) as position:
+            v = b.gep(self.v, F32, position.index * self.step_v)
+            m = b.gep(self.m, F32, position.index * self.step_m)
+            u = b.gep(k.pointer("u"), F32, position.index * (panels * panel_size) + first)
+            with b.loop(0, self.n1 - self.n0, self.nr, carry=[u]) as column:
+                with b.loop(0, self.count, spec.mr) as row:
+                    to = b.gep(m, F32, row.index * self.row_m + column.index)
+                    self._product(v, row.index, column.carried[0], to)
+                column.next(b.gep(column.carried[0], F32, panel_size))
+
+    def _product(self, v: Value, row: Value, panel: Value, to: Value) -> None:
+        """A register tile of sums; rows past the block's tiles repeat the last one."""
+        k, b, spec = self.k, self.b, self.spec
+        rows = []
+        for r in range(spec.mr):
+            index = row if r == 0 else b.intrinsic("smin", row + r, self.count - 1)
+            rows.append(b.gep(v, F32, index * self.row_v))
+        c = k.slot("c")
+        if not spec.chunked:
+            self._write(self._sums(rows, b.const(I64, 0), c, panel)[:-1], to)
+            return
+        with b.loop(0, c, k.slot("chunk"), carry=[panel]) as part:
+            past = b.intrinsic("smin", part.index + k.slot("chunk"), c)
+            results = self._sums(rows, part.index, past, part.carried[0])
+            b.if_else(
+                b.icmp("eq", part.index, 0),
+                lambda: self._write(results[:-1], to),
+                lambda: self._write(results[:-1], to, add=True),
+            )
+            part.next(results[-1])
+
+    def _sums(self, rows: list[Value], lo: Value, hi: Value, panel: Value) -> list[Value]:
+        """Sums over channels ``lo ..``, then the address in U behind them."""
+        b, spec = self.b, self.spec
+        start = [b.const(self.vector, 0)] * (spec.mr * spec.nv) + [panel]
+        if self.unroll == 1:
+            with b.loop(lo, hi, carry=start, guard=False) as main:
+                self._steps(main, rows, 1)
+            return main.results
+        whole = lo + b.and_(hi - lo, -self.unroll)
+        with b.loop(lo, whole, self.unroll, carry=start) as main:
+            self._steps(main, rows, self.unroll, self.vector_a)
+        with b.loop(whole, hi, carry=main.results) as last:
+            self._steps(last, rows, 1)
+        return last.results
+
+    def _steps(self, loop: Loop, rows: list[Value], count: int, in_runs: bool = False) -> None:
+        b, spec = self.b, self.spec
+        sums, panel = list(loop.carried[:-1]), loop.carried[-1]
+        at = [b.gep(r, F32, loop.index) for r in rows]
+        runs = [b.load(F32.vec(count), p) for p in at] if in_runs else []
+        for u in range(count):
+            right = [b.load(self.vector, b.gep(panel, self.vector, j)) for j in range(spec.nv)]
+            for r in range(spec.mr):
+                if runs:
+                    left = b.shuffle(runs[r], None, [u] * self.lanes)
+                else:
+                    left = b.splat(b.load(F32, b.gep(at[r], F32, u)), self.lanes)
+                for j in range(spec.nv):
+                    i = r * spec.nv + j
+                    sums[i] = b.fma(left, right[j], sums[i])
+            panel = b.gep(panel, F32, self.nr)
+        loop.next(*sums, panel)
+
+    def _write(self, sums: list[Value], to: Value, add: bool = False) -> tuple[()]:
+        b, spec = self.b, self.spec
+        for r in range(spec.mr):
+            row = b.gep(to, F32, self.row_m * r)
+            for j in range(spec.nv):
+                value, pointer = sums[r * spec.nv + j], b.gep(row, self.vector, j)
+                b.store(b.add(b.load(self.vector, pointer), value) if add else value, pointer)
+        return ()
+
+    # -- stage 3: A^T M A and the epilogue ----------------------------------------------------------------------------
+
+    def _outputs(self) -> None:
+        k, b, spec = self.k, self.b, self.spec
+        epilogue = Epilogue(b, DType.F32, spec.out, spec.epilogue)
+        masked = masks_work(self.target, (spec.out, *self.op_dtypes))
+        with b.loop(0, self.count) as tile:
+            y = b.gep(k.pointer("y"), self.out_type, self._entry(tile.index, 3))
+            rows, columns = self._entry(tile.index, 4), self._entry(tile.index, 5)
+            ops = []
+            for i, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True)):
+                pointer = k.pointer(f"op{i}")
+                if kind == "mn":
+                    pointer = b.gep(pointer, storage_type(dtype), self._entry(tile.index, 6 + i))
+                ops.append(pointer)
+            source = b.gep(self.m, F32, tile.index * self.row_m)
+            whole = b.and_(b.icmp("eq", rows, spec.mh), b.icmp("eq", columns, spec.mw))
+
+            def transform(channel: Value, lanes: int, tail: Tail | None) -> None:
+                values = self._output_tile(b.gep(source, F32, channel - self.n0), lanes)
+
+                def one(value: Value, i: Value, j: Value) -> None:
+                    args = []
+                    for n, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True)):
+                        pointer = ops[n]
+                        if kind == "mn":
+                            offset = i * k.slot(f"row{n}") + j * k.slot(f"col{n}")
+                            pointer = b.gep(pointer, storage_type(dtype), offset)
+                        args.append(epilogue.load(pointer, dtype, None if kind == "1" else channel, lanes, tail))
+                    result = epilogue.apply(value, args, lanes)
+                    offset = i * k.slot("row_y") + j * k.slot("col_y") + channel
+                    epilogue.store(result, b.gep(y, self.out_type, offset), tail)
+
+                def at_once() -> tuple[()]:
+                    for i in range(spec.mh):
+                        for j in range(spec.mw):
+                            one(values[i * spec.mw + j], b.const(I64, i), b.const(I64, j))
+                    return ()
+
+                def one_by_one() -> tuple[()]:
+                    for i, value in enumerate(values):
+                        b.store(value, b.gep(self.tile_memory, F32.vec(lanes), i))
+                    with b.loop(0, rows) as row, b.loop(0, columns) as column:
+                        at = b.gep(self.tile_memory, F32.vec(lanes), row.index * spec.mw + column.index)
+                        one(b.load(F32.vec(lanes), at), row.index, column.index)
+                    return ()
+
+                if epilogue.short and lanes > 1 and tail is None:
+                    b.if_else(whole, at_once, one_by_one, likely=True)
+                else:
+                    one_by_one()
+
+            self._channels(self.n0, self.n1, spec.n_tail, masked, transform)
+
+    def _output_tile(self, source: Value, lanes: int) -> list[Value]:
+        """The outputs of a tile, row by row; rows of equal parity together where registers are few."""
+        b, spec = self.b, self.spec
+        type_, width = F32.vec(lanes), self.f_w.positions
+        enough = (spec.mh + 1) * width <= self.target.vector_registers
+        rows: list[list[Value]] = [[] for _ in range(spec.mh)]
+        for parity in [None] if enough or spec.mh == 1 else [0, 1]:
+            columns: list[list[Value]] = []
+            for j in range(width):
+                at = [i * width + j for i in range(self.f_h.positions)]
+                values = [b.load(type_, b.gep(source, F32, self.step_m * a)) for a in at]
+                columns.append(outputs(b, self.f_h, values, parity) if spec.mh > 1 else values)
+            chosen = range(spec.mh) if parity is None else range(parity, spec.mh, 2)
+            for place, i in enumerate(chosen):
+                line = [column[place] for column in columns]
+                rows[i] = outputs(b, self.f_w, line) if spec.mw > 1 else line
+        return [value for row in rows for value in row]
