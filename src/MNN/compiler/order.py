@@ -86,8 +86,8 @@ def _choose(
         return wish if wish is not None and possible is not None else natural(out.rank)
     if wish is not None:
         return wish
-    if any(isinstance(u, p.MatMul) and u.inputs[1] is out for u in uses.get(out, [])):
-        return natural(out.rank)  # rows of the right side are read as they lie
+    if not isinstance(prim, p.Map) and any(isinstance(u, p.MatMul) and u.inputs[1] is out for u in uses.get(out, [])):
+        return natural(out.rank)  # rows of the right side are read as they lie; a map that transposes costs more
     if isinstance(prim, p.Gather):
         data = prim.inputs[0]
         base = strides_of(data)

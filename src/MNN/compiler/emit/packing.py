@@ -64,7 +64,8 @@ def with_packed(e: Emitter, command: Command, tensor: Tensor, imagined: Place, p
     k, n = tensor.shape[-2:]
     nr = kernel.nr(e.target)
     buffer, size = pack_columns(e, tensor, place, nr)
-    batch = np.array(table.buffer.const.reshape(command.args["n_batch"], -1))
+    offsets = table.buffer.const
+    batch = np.array(offsets.reshape(-1, offsets.shape[-1]))
     batch[:, 1] = batch[:, 1] // (k * n) * size
     args = {**command.args, "b": Ref(buffer, 0), "ldb": nr, "panel": k * nr, "batch": e.table(batch)}
     return dataclasses.replace(command, kernel=dataclasses.replace(kernel, b_packed=True), args=args)
