@@ -23,6 +23,7 @@ from MNN.schema.files import origin, release
 from MNN.targets.base import Target
 
 _PACKERS = ("MNN.kernels", "MNN.targets", "MNN.compiler", "MNN.compiler.emit")
+_LINE = 64
 _LARGEST_NUMBER = 1 << 31
 """Numbers in a key beyond this are identities of objects, which mean nothing to another process."""
 
@@ -67,7 +68,8 @@ class ConstantPool:
             buffer = self._made[key] = Buffer(nbytes, const=found.view(dtype.numpy), source=source, stored=name)
             return buffer, False
         draft = self.store.draft(name, nbytes) if name else None
-        room = np.zeros(count, dtype.numpy) if draft is None else draft.numbers.view(dtype.numpy)
+        room = _zeros(nbytes) if draft is None else draft.numbers
+        room = room.view(dtype.numpy)
         buffer = self._made[key] = Buffer(nbytes, const=room, source=source, draft=draft)
         return buffer, True
 
@@ -102,6 +104,13 @@ class ConstantPool:
         where = "" if self._target is None else self._target.key()
         whole = "\0".join((*parts, str(count), dtype.value, where, source_digest(_PACKERS)))
         return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def _zeros(nbytes: int) -> np.ndarray:
+    """Bytes that begin at a cache line, so that vectors and tiles do not straddle two."""
+    block = np.zeros(nbytes + _LINE, np.uint8)
+    start = -block.ctypes.data % _LINE
+    return block[start : start + nbytes]
 
 
 def _arrays(source: object) -> Iterator[np.ndarray]:

@@ -10,6 +10,7 @@ import numpy as np
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
+from MNN.compiler.emit.amx import Right, amx_candidates
 from MNN.compiler.emit.pairs import pack_pairs, pair_steps
 from MNN.compiler.emit.winograd import winograd_candidates
 from MNN.compiler.emitter import Emitter
@@ -21,6 +22,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body
 from MNN.ir.shape import elements
+from MNN.kernels.amx_layout import Window
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_cost import choose_blocks, choose_tile, contract_cycles
 from MNN.kernels.dot import PAIR, group_of
@@ -92,6 +94,12 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     cycles = groups * contract_cycles(e.target, rows_a.size, per_out, taps.size * k, DType.F32)
     direct = Candidate("implicit GEMM", cycles, lambda: _emit(e, a, c, weights, operands, body, taps, k, per_out))
     others = winograd_candidates(e, prim, x, w, source, out, result, operands, body)
+    right = Right(w, (kernel, per_in, per_out, groups))
+    window = Window(
+        shape[0], shape[2:], x.shape[2:], kernel, tuple(prim.strides), tuple(prim.dilations), source.strides[0],
+        source.strides[2:], per_in,
+    )  # fmt: skip
+    others += amx_candidates(e, a, c, right, operands, body, taps, k, per_out, window)
     signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
     e.choose(f"{signature} {e.options.precision}", [direct, *others])
     return _store_back(e, out, result)
@@ -124,8 +132,15 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     a = Side(source, x.dtype, row_table(xs), batch_table(xs))
     c = Side(result, out.dtype, row_table(result.strides), batch_table(result.strides))
     operands, body = _epilogue(e, fused, prim.outputs[0], out, rank - 1, row_table, batch_table)
-    weights = _Weights(y, None, group, x.shape[-1], tuple(outer))
-    _emit(e, a, c, weights, operands, body, np.zeros(1, np.int64), x.shape[-1], shape[-1])
+    k, n, taps = x.shape[-1], shape[-1], np.zeros(1, np.int64)
+    weights = _Weights(y, None, group, k, tuple(outer))
+    assert a.rows is not None
+    m, z = a.rows.size, c.batch.size
+    cycles = z * contract_cycles(e.target, m, n, k, DType.F32)
+    direct = Candidate("GEMM", cycles, lambda: _emit(e, a, c, weights, operands, body, taps, k, n))
+    others = amx_candidates(e, a, c, Right(y, None, tuple(outer)), operands, body, taps, k, n)
+    kinds = f"{x.dtype.value} {y.dtype.value}{' constant' if y.const is not None else ''}"
+    e.choose(f"matmul {kinds} {z} x {m} x {n} x {k} {e.options.precision}", [direct, *others])
     return _store_back(e, out, result)
 
 

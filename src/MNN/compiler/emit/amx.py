@@ -1,0 +1,211 @@
+"""Convolutions and matrix products on AMX tiles, as candidates beside the vector kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from MNN.compiler import strides as st
+from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.order import natural
+from MNN.compiler.program import Buffer, Ref
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
+from MNN.ir.scalar import Body
+from MNN.ir.shape import elements
+from MNN.kernels import amx_tiles
+from MNN.kernels.amx import AmxSpec
+from MNN.kernels.amx_cost import PANEL, Plan, panel_bytes, plan_rows, plan_window
+from MNN.kernels.amx_layout import Layout, Window, rows_layout, window_layout
+from MNN.kernels.amx_pack import AmxPackSpec
+from MNN.targets.base import Target
+
+if TYPE_CHECKING:
+    from MNN.compiler.emit.contract import Side
+
+_PARTS = {"high": 3, "normal": 2, "low": 1}
+_WINDOW_CHANNELS = 16
+"""With fewer channels, pixels padded to 32 would be mostly padding."""
+_LEAST = 8
+"""With fewer columns, tiles would be mostly padding."""
+_PACK_CYCLES = 0.7
+"""Cycles to pack an element of B."""
+
+
+@dataclass(frozen=True)
+class Right:
+    """The right side: convolution weights ``[O, C, kernel...]`` with ``conv`` (kernel, channels in and out per group,
+    groups), or matrices ``[..., K, N]``, with the batch extents ``outer`` of the result."""
+
+    tensor: Tensor
+    conv: tuple[st.Ints, int, int, int] | None
+    outer: tuple[int, ...] = ()
+
+    def offsets(self) -> tuple[np.ndarray, int, int, int]:
+        """Where each row of B lies (taps, then channels), from column to column, from matrix to matrix, and how many
+        matrices there are: in elements, for dense memory."""
+        if self.conv is None:
+            k, n = self.tensor.shape[-2:]
+            return np.arange(k) * n, 1, k * n, elements(self.tensor.shape[:-2])
+        kernel, per_in, per_out, groups = self.conv
+        taps = elements(kernel)
+        j = np.arange(taps * per_in)
+        return j % per_in * taps + j // per_in, taps * per_in, per_out * taps * per_in, groups
+
+    def batches(self, size: int, n_batch: int) -> np.ndarray:
+        """Offset of the matrix of every batch, matrices being ``size`` apart."""
+        if self.conv is not None:
+            return np.arange(n_batch, dtype=np.int64) * size
+        own = tuple(self.tensor.shape[:-2])
+        steps = tuple(size * s for s in st.dense(own, natural(len(own))))
+        strides = st.broadcast_strides(own, steps, self.outer) if self.outer else ()
+        total = np.zeros(1, np.int64)
+        for extent, step in zip(self.outer, strides, strict=True):
+            total = (total[:, None] + np.arange(extent) * step).reshape(-1)
+        return np.broadcast_to(total, (n_batch,)) if total.size == 1 else total
+
+
+def available(target: Target) -> bool:
+    """Whether there are tiles to choose."""
+    return amx_tiles.has_tiles(target)
+
+
+def amx_candidates(
+    e: Emitter,
+    a: Side,
+    c: Side,
+    right: Right,
+    operands: Sequence[tuple[str, Side]],
+    body: Body | None,
+    taps: np.ndarray,
+    k: int,
+    n: int,
+    window: Window | None = None,
+) -> list[Candidate]:
+    """Ways to compute a contraction (see :mod:`MNN.compiler.emit.contract`) on tiles; none where it does not apply.
+
+    ``window``: the geometry where it is a convolution.
+    """
+    tensor = right.tensor
+    assert a.rows is not None
+    if (
+        not available(e.target)
+        or a.dtype not in (DType.F32, DType.BF16)
+        or tensor.dtype not in (DType.F32, DType.BF16)
+        or n < _LEAST
+        or a.rows.size == 0
+        or c.batch.size == 0
+    ):
+        return []
+    parts = 1 if a.dtype is DType.BF16 else _PARTS[e.options.precision]
+    job = _Job(e, a, c, right, operands, body, n, parts)
+    m, n_batch = a.rows.size, c.batch.size
+    packing = 0.0 if tensor.const is not None else elements(tensor.shape) * parts * _PACK_CYCLES
+    rows = plan_rows(e.target, m, n, k, taps.size, parts, n_batch, e.threads)
+    found = [job.candidate("rows", rows, packing, lambda: rows_layout(_table(a.rows), taps, k, rows.rows))]
+    if window is not None and elements(window.kernel) > 1 and window.channels >= _WINDOW_CHANNELS:
+        pixels = plan_window(e.target, window, n, parts, e.threads)
+        found.append(job.candidate("pixels", pixels, packing, lambda: window_layout(window, pixels.rows), n_batch))
+    return found
+
+
+def _table(rows: np.ndarray | None) -> np.ndarray:
+    assert rows is not None
+    return rows
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One contraction with everything that a plan needs to be emitted."""
+
+    e: Emitter
+    a: Side
+    c: Side
+    right: Right
+    operands: Sequence[tuple[str, Side]]
+    body: Body | None
+    n: int
+    parts: int
+
+    def candidate(
+        self, kind: str, plan: Plan, packing: float, layout: Callable[[], Layout], times: int = 1
+    ) -> Candidate:
+        name = f"AMX {kind}, {self.parts} bf16 part{'s' if self.parts > 1 else ''}"
+        return Candidate(name, plan.cycles * times + packing, lambda: self._emit(kind, plan, layout()))
+
+    def _emit(self, kind: str, plan: Plan, layout: Layout) -> None:
+        e, a, c = self.e, self.a, self.c
+        n_batch = c.batch.size
+        kinds = tuple(name for name, _ in self.operands)
+        spec = AmxSpec(a.dtype, c.dtype, self.parts, self.body, kinds)
+        packed, b_batch = self._packed(kind, layout, n_batch)
+        sides = [a.batch, b_batch, c.batch, *(s.batch for _, s in self.operands)]
+        args: dict[str, int | Ref] = {
+            "a": e.ref(a.place, a.dtype),
+            "b": packed,
+            "c": e.ref(c.place, c.dtype),
+            "rows_c": e.offsets(_table(c.rows)),
+            "panel": panel_bytes(layout.n_steps, self.parts),
+            "n": self.n,
+            "nb": plan.nb,
+            "batch": e.table(np.stack([np.broadcast_to(t, (n_batch,)) for t in sides], axis=1).astype(np.int64)),
+            "n_batch": n_batch,
+        }
+        for name in ("items", "regions", "first", "place", "kofs"):
+            args[name] = e.offsets(getattr(layout, name))
+        for name in ("n_steps", "k", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs"):
+            args[name] = int(getattr(layout, name))
+        for i, (operand, side) in enumerate(self.operands):
+            args[f"op{i}"] = e.ref(side.place, side.dtype)
+            if operand in ("m", "mn"):
+                args[f"rows{i}"] = e.offsets(_table(side.rows))
+        depth = int((layout.b_rows >= 0).sum())
+        flops = 2 * layout.place.size * self.n * depth * n_batch
+        e.command(spec, args, n_batch * layout.m_blocks * -(-self.n // plan.nb), 1, flops)
+
+    def _packed(self, kind: str, layout: Layout, n_batch: int) -> tuple[Ref, np.ndarray]:
+        """Address and batch offsets (bytes) of packed B: a constant packed once, or packed here and now."""
+        e, tensor, parts = self.e, self.right.tensor, self.parts
+        rows, column, step, matrices = self.right.offsets()
+        panels = -(-self.n // PANEL)
+        size = panels * panel_bytes(layout.n_steps, parts)
+        data = tensor.const
+        fresh = True
+        if data is None:
+            place = e.in_order(
+                tensor, natural(tensor.rank), lambda p: st.is_dense(tensor.shape, p.strides, natural(tensor.rank))
+            )
+            buffer = e.allocate(DType.U8, (matrices * size,), (0,)).buffer
+        else:
+            place = e.place(tensor)
+            key = ("amx", id(data), self.right.conv, parts, kind)
+            buffer, fresh = e.pool.reserve(key, matrices * size, DType.U8, (data, tensor.keep))
+        if fresh:
+            table = np.where(layout.b_rows >= 0, rows[layout.b_rows], -1)
+            each = np.arange(matrices)
+            args: dict[str, int | Ref] = {
+                "src": e.ref(place, tensor.dtype),
+                "dst": Ref(buffer, 0),
+                "rows": e.offsets(table),
+                "n_steps": layout.n_steps,
+                "column": column,
+                "n": self.n,
+                "panel": panel_bytes(layout.n_steps, parts),
+                "batch": e.table(np.stack([each * step, each * size], axis=1).astype(np.int64)),
+                "n_batch": matrices,
+            }
+            self._pack(buffer, args, matrices * panels, data is not None)
+        return Ref(buffer, 0), self.right.batches(size, n_batch)
+
+    def _pack(self, buffer: Buffer, args: dict[str, int | Ref], blocks: int, once: bool) -> None:
+        spec = AmxPackSpec(self.right.tensor.dtype, self.parts)
+        if not once:
+            self.e.command(spec, args, blocks, 1)
+            return
+        with self.e.collect() as commands:
+            self.e.command(spec, args, blocks, 1)
+        buffer.setup += commands

@@ -1,0 +1,125 @@
+"""How contractions on AMX tiles are cut into blocks, and what they cost.
+
+A product of two tiles (16 x 16 x 32) takes 16 cycles of the matrix unit at best. What keeps it from that are the loads
+of tiles from the second-level cache, the conversion of A to bf16 parts, the epilogue, and B's bytes from memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from MNN.kernels.amx_layout import DEPTH, Window
+from MNN.kernels.amx_split import PRODUCTS
+from MNN.kernels.amx_tiles import ROWS, TILE_BYTES
+from MNN.targets.base import Target
+
+PANEL = 32
+_PRODUCT = {1: 24.0, 2: 22.0, 3: 21.0}
+"""Cycles of a product of two tiles, with its loads, by parts."""
+_PAIR = 120.0
+"""Cycles to begin and end the sums of two by two tiles."""
+_CONVERT = {1: 6.0, 2: 12.0, 3: 18.0}
+"""Cycles to bring 32 elements of A."""
+_CUT = 2.0
+"""What elements in runs that are no multiple of 32 long cost more."""
+_EPILOGUE = 2.5
+"""Cycles for a vector of results."""
+_MEMORY_BYTES_PER_CYCLE = 10.0
+_SET_UP = 600.0
+_SHARE = 3
+"""Blocks per thread to aim at."""
+_SMALL_BLOCK = 20_000.0
+"""Cycles below which a block is not worth handing to another worker."""
+_CHUNK = 128 << 10
+"""Bytes of A in a block where B is small enough to be read again for every block."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to cut a contraction: ``rows`` of the product per block (of the image, for windows) and columns."""
+
+    rows: int
+    nb: int
+    cycles: float
+
+
+def panel_bytes(n_steps: int, parts: int) -> int:
+    """Bytes of a packed panel of B."""
+    return n_steps * parts * 2 * TILE_BYTES
+
+
+def _cycles(m: int, tiles: int, n: int, n_steps: int, brought: float, parts: int) -> float:
+    columns = -(-n // ROWS)
+    products = len(PRODUCTS[parts]) * tiles * columns * n_steps
+    pairs = -(-tiles // 2) * -(-columns // 2)
+    compute = products * _PRODUCT[parts] + pairs * _PAIR + brought * _CONVERT[parts] + m * n / 16 * _EPILOGUE
+    memory = columns * ROWS * n_steps * DEPTH * 2 * parts / _MEMORY_BYTES_PER_CYCLE
+    return max(compute, memory) + 0.1 * compute
+
+
+def _columns(target: Target, n: int, total: float, row_blocks: int, threads: int) -> int:
+    """Columns of a block: all, unless there are too few blocks for the threads."""
+    panels = -(-n // PANEL)
+    if threads == 1:
+        return panels * PANEL
+    want = min(threads * _SHARE, max(1, int(total / _SMALL_BLOCK)))
+    parts = max(1, min(panels, -(-want // row_blocks)))
+    return -(-panels // parts) * PANEL
+
+
+def _row_bytes(target: Target, n: int, n_steps: int, parts: int) -> int:
+    """Bytes of A that a block may take."""
+    b = -(-n // PANEL) * panel_bytes(n_steps, parts)
+    return _CHUNK if b <= target.l2_bytes // 4 else target.l2_bytes // 2
+
+
+def plan_rows(target: Target, m: int, n: int, k: int, n_taps: int, parts: int, batch: int, threads: int) -> Plan:
+    """For rows of ``n_taps`` joined runs of ``k`` elements."""
+    n_steps = -(-n_taps * k // DEPTH)
+    pitch = n_steps * DEPTH * 2 * parts
+    brought = m * n_taps * -(-k // DEPTH) * (_CUT if n_taps > 1 and k % DEPTH else 1.0)
+    tiles = -(-m // ROWS)
+    total = _cycles(m, tiles, n, n_steps, brought, parts) * batch
+    rows = max(PANEL, _row_bytes(target, n, n_steps, parts) // pitch // PANEL * PANEL)
+    blocks = -(-m // rows)
+    if threads > 1:
+        want = min(threads * _SHARE, max(1, int(total / _SMALL_BLOCK)))
+        if m >= n:
+            blocks = max(blocks, -(-want // batch))
+    even = -(-m // blocks)
+    rows = min(-(-even // PANEL) * PANEL, -(-m // ROWS) * ROWS)
+    nb = _columns(target, n, total, -(-m // rows) * batch, threads)
+    return Plan(rows, nb, total + _SET_UP)
+
+
+def plan_window(target: Target, w: Window, n: int, parts: int, threads: int) -> Plan:
+    """For pixels of an image."""
+    chunks = -(-w.channels // DEPTH)
+    taps, inner, outer, reach = 1, 1, 1, 0
+    for i, (o, k, s, d) in enumerate(zip(w.outputs, w.kernel, w.strides, w.dilations, strict=True)):
+        taps *= k
+        phases = min(s, k)
+        if i == 0:
+            reach, used = (k - 1) * d // s, phases
+        else:
+            inner, outer, used = inner * (o + (k - 1) * d // s), outer * o, used * phases
+    n_steps = taps * chunks
+    line = inner * chunks * DEPTH * 2 * parts * used
+    height = w.outputs[0]
+
+    def cost(rows: int) -> float:
+        blocks = -(-height // rows)
+        tiles = w.images * blocks * -(-rows * inner // ROWS)
+        brought = w.images * blocks * (rows + reach) * inner * chunks * used
+        return _cycles(w.images * height * outer, tiles, n, n_steps, brought, parts)
+
+    room = max(1, _row_bytes(target, n, n_steps, parts) // line - reach)
+    total = cost(min(room, height))
+    most = min(room, height)
+    if threads > 1:
+        want = min(threads * _SHARE, max(1, int(total / _SMALL_BLOCK)))
+        most = min(most, max(1, -(-height * w.images // want))) if height * inner >= n else most
+    choices = sorted({-(-height // parts_) for parts_ in range(-(-height // most), height + 1)}, reverse=True)
+    rows = min(choices[:8], key=cost)
+    nb = _columns(target, n, total, -(-height // rows) * w.images, threads)
+    return Plan(rows, nb, cost(rows) + _SET_UP)

@@ -1,0 +1,134 @@
+"""Contractions on tiles within programs, against the numpy meaning; with the tiles' plain form where there are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from MNN.compiler.compile import compile_stage
+from MNN.compiler.constants import ConstantPool
+from MNN.compiler.emit import amx
+from MNN.compiler.options import Options
+from MNN.compiler.program import Program
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
+from MNN.kernels.amx import AmxSpec
+from MNN.kernels.amx_cost import plan_rows, plan_window
+from MNN.kernels.amx_layout import Window
+from MNN.ops.builder import Builder
+from MNN.ops.meaning import evaluate
+from MNN.runtime.bind import BoundProgram
+from MNN.runtime.executor import shared_library
+from MNN.targets import named_target
+from tests.compiler.checks import Build
+
+TOLERANCE = {"high": 1e-6, "normal": 3e-5, "low": 2e-2}
+
+
+@pytest.fixture(autouse=True)
+def tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles everywhere, cheaper than anything else."""
+    monkeypatch.setattr(amx, "available", lambda target: True)
+    real = amx._Job.candidate
+
+    def cheap(self: amx._Job, kind: str, plan: amx.Plan, *rest: object) -> amx.Candidate:
+        found = real(self, kind, plan, *rest)  # type: ignore[arg-type]
+        return amx.Candidate(found.name, found.cycles * 1e-6, found.emit)
+
+    monkeypatch.setattr(amx._Job, "candidate", cheap)
+
+
+def run(build: Build, *arrays: np.ndarray, precision: str = "normal", threads: int = 1) -> Program:
+    """Runs ``build`` compiled and by meaning, and compares."""
+    b = Builder()
+    inputs = [Tensor(DType.of(a), a.shape, name=f"x{i}") for i, a in enumerate(arrays)]
+    made = build(b, *inputs)
+    assert isinstance(made, Tensor)
+    numbers: dict[Tensor, np.ndarray] = dict(zip(inputs, arrays, strict=True))
+    for prim in b.prims:
+        values = [t.const if t.const is not None else numbers[t] for t in prim.inputs]
+        results = evaluate(prim, values, [(t.dtype, t.shape) for t in prim.outputs])
+        numbers.update(zip(prim.outputs, results, strict=True))
+    library = shared_library(cache=True)
+    program = compile_stage(b.prims, inputs, [made], library.target, Options(threads, precision), ConstantPool())
+    bound = BoundProgram(program, library, threads)
+    for _ in range(2):
+        (found,) = bound.run(list(arrays), threads)
+        want = numbers[made].astype(np.float64)
+        error = np.abs(found.astype(np.float64) - want).max() / np.abs(want).max()
+        assert error <= TOLERANCE[precision], error
+    assert any(isinstance(c.kernel, AmxSpec) for c in program.commands), "no tiles were used"
+    return program
+
+
+def randn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("precision", ["high", "normal", "low"])
+@pytest.mark.parametrize(
+    ("c", "o", "kernel", "stride", "groups", "hw"),
+    [(3, 20, 7, 2, 1, 21), (32, 40, 3, 1, 1, 9), (48, 16, 3, 2, 1, 12), (64, 33, 1, 1, 1, 7), (32, 32, 3, 1, 2, 6)],
+)
+def test_convolution(precision: str, c: int, o: int, kernel: int, stride: int, groups: int, hw: int) -> None:
+    w, bias = randn(o, c // groups, kernel, kernel), randn(1, o, 1, 1)
+
+    def build(b: Builder, x: Tensor, other: Tensor) -> Tensor:
+        y = b.conv(x, b.const(w), (stride, stride), (1, 1), groups, (kernel // 2,) * 4)
+        y = b.op("add", b.op("add", y, b.const(bias)), other)
+        return b.op("max", y, b.like(0.0, y))
+
+    side = (hw + 2 * (kernel // 2) - kernel) // stride + 1
+    for threads in (1, 2):
+        run(build, randn(2, c, hw, hw), randn(2, o, side, side), precision=precision, threads=threads)
+
+
+@pytest.mark.parametrize("shape", [(300,), (60, 50), (6, 7, 8)], ids=["1d", "2d", "3d"])
+def test_dimensions_and_dilation(shape: tuple[int, ...]) -> None:
+    dims = len(shape)
+    w = randn(24, 20, *(3,) * dims)
+    run(lambda b, x: b.conv(x, b.const(w), (1,) * dims, (2,) * dims, 1, (2,) * 2 * dims), randn(1, 20, *shape))
+
+
+@pytest.mark.parametrize("precision", ["high", "normal", "low"])
+@pytest.mark.parametrize(("left", "right"), [((30, 70), (70, 40)), ((2, 3, 17, 33), (33, 50)), ((1, 64), (64, 100))])
+def test_matrix_product(precision: str, left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    w, bias = randn(*right), randn(right[-1])
+    run(lambda b, x: b.op("add", b.matmul(x, b.const(w)), b.const(bias)), randn(*left), precision=precision)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [((3, 20, 40), (3, 40, 30)), ((2, 3, 20, 40), (1, 3, 40, 30)), ((20, 40), (2, 40, 30))]
+)
+def test_right_side_computed_at_run_time(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    run(lambda b, x, y: b.matmul(x, y), randn(*left), randn(*right), threads=2)
+    run(lambda b, x: b.matmul(x, b.const(randn(*right))), randn(*left))
+
+
+def test_packed_weights_are_shared() -> None:
+    """Two products with the same weights, of different extents, pack them once."""
+    w = randn(64, 48)
+    b, pool = Builder(), ConstantPool()
+    x = Tensor(DType.F32, (40, 64))
+    y = Tensor(DType.F32, (10, 64))
+    right = b.const(w)
+    outputs = [b.matmul(x, right), b.matmul(y, right)]
+    library = shared_library(cache=True)
+    program = compile_stage(b.prims, [x, y], outputs, library.target, Options(), pool)
+    buffers = {id(c.args["b"].buffer) for c in program.commands}  # type: ignore[union-attr]
+    assert len(buffers) == 1
+
+
+def test_plans() -> None:
+    target = named_target("avx512")
+    for threads in (1, 2, 8):
+        for m, n, k in [(1, 8, 1), (49, 512, 2048), (128, 3072, 768), (12544, 64, 64), (3136, 64, 576)]:
+            plan = plan_rows(target, m, n, k, 1, 2, 1, threads)
+            assert plan.rows % 16 == 0
+            assert plan.nb % 32 == 0
+            blocks = -(-m // plan.rows) * -(-n // plan.nb)
+            assert m * n * k < 1e8 or blocks >= threads
+        window = Window(1, (56, 56), (58, 58), (3, 3), (1, 1), (1, 1), 0, (58 * 64, 64), 64)
+        planned = plan_window(target, window, 64, 2, threads)
+        assert 1 <= planned.rows <= 56
+        assert -(-56 // planned.rows) >= threads
