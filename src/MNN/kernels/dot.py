@@ -22,6 +22,11 @@ def group_of(target: Target, a: DType, acc: DType = DType.F32) -> int:
     return 1
 
 
+def step_ratio(target: Target) -> float:
+    """Time of such an instruction relative to an FMA: processors with AMX leave these products to it."""
+    return 4.0 if target.has("amx-bf16") else 1.0
+
+
 def load_group(b: Builder, pointer: Value, lanes: int) -> Value:
     """The pair of 16-bit values at ``pointer`` in every 32-bit lane."""
     return b.splat(b.load(I32, pointer, align=2), lanes)

@@ -38,7 +38,9 @@ TILE_FIELDS = 6
 
 @dataclass(frozen=True)
 class WinogradSpec(KernelSpec):
-    """``y = epilogue(convolution of x with rh x rw windows, operands...)`` over tiles, in f32, channels innermost.
+    """``y = epilogue(convolution of x with rh x rw windows, operands...)`` over tiles, channels innermost.
+
+    Everything is computed in f32; ``x`` and ``out`` are the types in memory.
 
     ``tiles`` is i32[n_tiles][6 + operands]: the offset in x of the tile's first input, its last row and column that
     exist (those beyond repeat the last), the offset in y of its first output, its rows and columns of outputs that
@@ -66,6 +68,7 @@ class WinogradSpec(KernelSpec):
     out: DType = DType.F32
     epilogue: Body | None = None
     operands: tuple[str, ...] = field(default=())
+    x: DType = DType.F32
 
     def __post_init__(self) -> None:
         if not supported(self.mh, self.rh) or not supported(self.mw, self.rw) or self.mh * self.mw < 2:
@@ -110,7 +113,7 @@ class WinogradSpec(KernelSpec):
         """Tiles count in full, the overlap of neighbours once: an estimate at the edges."""
         tiles, c, n = number(args, "n_tiles"), number(args, "c"), number(args, "n")
         pixels = tiles * self.mh * self.mw
-        found = {"x": pixels * c * 4, "u": self.positions * c * n * 4, "y": pixels * n * self.out.size}
+        found = {"x": pixels * c * self.x.size, "u": self.positions * c * n * 4, "y": pixels * n * self.out.size}
         for i, kind in enumerate(self.operands):
             assert self.epilogue is not None
             found[f"op{i}"] = {"mn": pixels * n, "n": n, "1": 1}[kind] * self.epilogue.args[1 + i].size

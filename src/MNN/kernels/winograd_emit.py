@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from MNN.ir.dtype import DType
-from MNN.kernels.element import Tail, make_tail, storage_type
+from MNN.kernels.element import Tail, load, make_tail, storage_type
 from MNN.kernels.epilogue import Epilogue, masks_work
 from MNN.kernels.lang import F32, I32, I64, Kernel, Loop, Value
 from MNN.kernels.winograd_layout import Layout
@@ -91,14 +91,14 @@ class _Winograd:
 
     def _inputs(self) -> None:
         k, b = self.k, self.b
-        masked = masks_work(self.target, (DType.F32,))
+        masked, x_type = masks_work(self.target, (self.spec.x,)), storage_type(self.spec.x)
         with b.loop(0, self.count) as tile:
-            base = b.gep(k.pointer("x"), F32, self._entry(tile.index, 0))
+            base = b.gep(k.pointer("x"), x_type, self._entry(tile.index, 0))
             last_row, last_column = self._entry(tile.index, 1), self._entry(tile.index, 2)
             rows = [base]
             for i in range(1, self.f_h.positions):
                 offset = b.intrinsic("smin", b.const(I64, i), last_row) * k.slot("row_x")
-                rows.append(b.gep(base, F32, offset))
+                rows.append(b.gep(base, x_type, offset))
             steps = [b.const(I64, 0)]
             for j in range(1, self.f_w.positions):
                 steps.append(b.intrinsic("smin", b.const(I64, j), last_column) * k.slot("col_x"))
@@ -111,11 +111,10 @@ class _Winograd:
 
     def _input_tile(self, rows: list[Value], steps: list[Value], to: Value, lanes: int, tail: Tail | None) -> None:
         b = self.b
-        type_ = F32.vec(lanes)
+        x_type = storage_type(self.spec.x)
 
         def element(i: int, j: int) -> Value:
-            pointer = b.gep(rows[i], F32, steps[j])
-            return b.load(type_, pointer) if tail is None else b.load_masked(type_, pointer, tail.mask)
+            return load(b, self.spec.x, b.gep(rows[i], x_type, steps[j]), lanes, None, tail)
 
         width = range(self.f_w.positions)
         for step in self.f_h.steps():

@@ -25,7 +25,7 @@ from MNN.ir.shape import elements
 from MNN.kernels.amx_layout import Window
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_cost import choose_blocks, choose_tile, contract_cycles
-from MNN.kernels.dot import PAIR, group_of
+from MNN.kernels.dot import PAIR, group_of, step_ratio
 
 MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, DType.I32, DType.I64)
 """Element types that the contraction kernel takes."""
@@ -91,7 +91,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
 
     operands, body = _epilogue(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
     weights = _Weights(w, (kernel, per_in, per_out, groups), group, k)
-    cycles = groups * contract_cycles(e.target, rows_a.size, per_out, taps.size * k, DType.F32)
+    cycles = groups * _cycles(e, rows_a.size, per_out, taps.size * -(-k // group), group)
     direct = Candidate("implicit GEMM", cycles, lambda: _emit(e, a, c, weights, operands, body, taps, k, per_out))
     others = winograd_candidates(e, prim, x, w, source, out, result, operands, body)
     right = Right(w, (kernel, per_in, per_out, groups))
@@ -157,6 +157,11 @@ def _operands(e: Emitter, x: Tensor, y: Tensor, simple: bool = True) -> tuple[Te
     if simple and group > 1 and (rounded or y.dtype is x.dtype):
         return x, y, group
     return _widened(e, x), _widened(e, y), 1
+
+
+def _cycles(e: Emitter, m: int, n: int, steps: int, group: int) -> float:
+    """Estimate for a product on vectors, with ``steps`` of ``group`` products per sum."""
+    return contract_cycles(e.target, m, n, steps, DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
 
 
 def _widened(e: Emitter, tensor: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ def winograd_candidates(
     spatial = x.rank - 2
     if (
         w.const is None
-        or x.dtype is not DType.F32
+        or x.dtype not in (DType.F32, DType.BF16)
         or w.dtype is not DType.F32
         or prim.groups != 1
         or spatial not in (1, 2)
@@ -103,12 +103,13 @@ class _Conv:
             self.out.dtype,
             self.body,
             kinds,
+            self.x.dtype,
         )
         table = self._tiles(plan)
         row_x, col_x = _steps(self.source.strides)
         row_y, col_y = _steps(self.result.strides)
         args: dict[str, int | Ref] = {
-            "x": e.ref(self.source, DType.F32),
+            "x": e.ref(self.source, self.x.dtype),
             "u": self._weights(spec),
             "y": e.ref(self.result, self.out.dtype),
             "tiles": e.offsets(table),
