@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from MNN.compiler import arena
+from MNN.compiler.emit.chain import Intermediate, local_bytes, stage
 from MNN.compiler.program import Buffer, Command, Local, Located, Patch, Place, Program, Ref, StageCall
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Instr, body_of
 from MNN.kernels.chain import ChainSpec
 from MNN.kernels.contract import ContractSpec
+from MNN.kernels.mapnest import MapSpec
 from MNN.kernels.rows import RowSpec
 from MNN.kernels.spec import KernelSpec
 from MNN.runtime.bind import BoundProgram
@@ -136,6 +138,41 @@ def test_repeated_stages_with_moving_addresses_and_extents(bind, threads: int, m
     arrays = [rng.standard_normal(t.shape).astype(np.float32) for t in plan.inputs]
     found = run(bind, plan.program(chain), arrays, threads)
     np.testing.assert_allclose(found, arrays[0].astype(np.float64) @ arrays[1] @ arrays[2], rtol=0, atol=2e-4)
+
+
+@BOUND
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("mb", [4, 16])
+def test_neighbouring_blocks_may_overlap(bind: type[BoundProgram], threads: int, mb: int) -> None:
+    """Rows ``i - 1`` to ``i + 1`` of a first product take part in row ``i``; outside of it there are zeros."""
+    z, m, k, n = 2, 19, 7, 18
+    plan = Plan()
+    x, w, v = plan.tensor(z, m, k), plan.tensor(k, n), plan.tensor(3 * n, n)
+    out = plan.tensor(z, m, n, out=True)
+    row, need = n * 4, mb + 2
+    held = Buffer(0)
+    first = contract(m, n, k, 1, z, (m * k, 0, (m + 2) * n), (k, n), a=x, b=w, c=Ref(held, row))
+    last = contract(m, n, 3 * n, mb, z, ((m + 2) * n, 0, m * n), (n, n), a=Ref(held, 0), b=v, c=out)
+    inner = -(-m // mb)
+    zero = MapSpec(body_of([], lambda b: b.const(0.0, F32)), 2, (), ("1",))
+    ends = {"extent0": z, "extent1": n, "chunk": n, "out0_s0": (m + 2) * n}
+    above = command(zero, z, **ends, out0=Ref(held, 0))
+    below = command(zero, z, **ends, out0=Ref(held, (m + 1) * row))
+    kept = [Intermediate(held, need * row, (m + 2) * row, mb * row)]
+    per, columns = last.blocks // z // inner, first.blocks // z // m
+    stages = (
+        stage(above, kept, mb, 0, need),
+        stage(first, kept, columns * mb, -columns, columns * need),
+        stage(below, kept, mb, -(m + 1), need),
+        stage(last, kept, per),
+    )
+    chain = Command(ChainSpec(), {}, z * inner, 1, stages=stages, inner=inner, local_bytes=local_bytes(kept))
+    rng = np.random.default_rng(mb)
+    arrays = [rng.standard_normal(t.shape).astype(np.float32) for t in plan.inputs]
+    found = run(bind, plan.program(chain), arrays, threads)
+    middle = np.pad(arrays[0].astype(np.float64) @ arrays[1], ((0, 0), (1, 1), (0, 0)))
+    wanted = sum(middle[:, j : j + m] @ arrays[2][j * n : (j + 1) * n] for j in range(3))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
 
 
 def test_blocks_that_cannot_be_cut_evenly_are_refused() -> None:

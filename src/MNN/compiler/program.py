@@ -77,15 +77,17 @@ class Patch:
 class StageCall:
     """A stage of a chain: an ordinary command, and which of its blocks belong to which block of the chain.
 
-    The command's arguments are those of the largest block: its scratch is planned from them. It runs blocks
-    ``o*outer + [i*per, (i+1)*per)``, where ``outer`` is its blocks per ``o``, cut off at ``(o+1)*outer``; or all of
-    its blocks every time when it is ``repeated``.
+    The command's arguments are those of the largest block: its scratch is planned from them. It runs ``count`` (``per``
+    when None) blocks from ``o*outer + i*per + shift`` on, where ``outer`` is its blocks per ``o``, as far as they lie
+    between ``o*outer`` and ``(o+1)*outer``; or all of its blocks every time when it is ``repeated``.
     """
 
     command: Command
     per: int = 1
     repeated: bool = False
     patches: tuple[Patch, ...] = ()
+    shift: int = 0
+    count: int | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from MNN.kernels.lang import I8, I64, PTR, Kernel, Value
 from MNN.kernels.spec import KernelSpec
 from MNN.targets.base import Target
 
-STAGE = ("function", "args", "outer", "per", "count", "cap", "patches", "n_patches")
+STAGE = ("function", "args", "outer", "per", "shift", "count", "cap", "patches", "n_patches")
 """Words of a stage's record; see :class:`ChainSpec`."""
 PATCH = ("to", "base", "local", "outer", "step", "limit")
 """Words of a patch's record."""
@@ -29,7 +29,8 @@ class ChainSpec(KernelSpec):
 
     ``stages`` points to ``n_stages`` records of the i64 words :data:`STAGE`: the kernel's address; where its arguments
     begin among the ``words`` i64 of ``template``, of which every worker has its own copy; the blocks to run,
-    ``o*outer + min(i*per, cap) <= s < o*outer + min(i*per + count, cap)``; and the address and number of its patches.
+    ``o*outer + clip(i*per + shift) <= s < o*outer + clip(i*per + shift + count)``, where ``clip`` takes what is outside
+    of 0 to ``cap`` to the nearer of these; and the address and number of its patches.
     A patch (words :data:`PATCH`) stores ``min(base + o*outer + i*step, limit)`` at byte ``to`` of the arguments, with
     the address of the worker's local memory added to ``base`` where ``local`` is 1.
 
@@ -60,9 +61,11 @@ class ChainSpec(KernelSpec):
                 function = b.load(PTR, record)
                 with b.loop(0, stage["n_patches"]) as at:
                     self._patch(k, b.gep(patches, I64, at.index * len(PATCH)), local, o, i)
-                base, first = o * stage["outer"], i * stage["per"]
-                begin = base + b.intrinsic("smin", first, stage["cap"])
-                end = base + b.intrinsic("smin", first + stage["count"], stage["cap"])
+                first, zero = i * stage["per"] + stage["shift"], b.const(I64, 0)
+                begin, end = (
+                    o * stage["outer"] + b.intrinsic("smax", b.intrinsic("smin", at, stage["cap"]), zero)
+                    for at in (first, first + stage["count"])
+                )
                 args = b.gep(k.scratch, I64, stage["args"])
                 b.line(f"call void {function.text}(ptr {args.text}, i64 {begin.text}, i64 {end.text}, ptr {rest.text})")
         return k.finish()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from MNN.compiler.program import Command, Local, Ref, StageCall
-from MNN.kernels.chain import NO_LIMIT
+from MNN.kernels.chain import NO_LIMIT, STAGE
 from MNN.runtime.arena import ALIGNMENT, aligned_bytes
 from MNN.targets.base import Target
 
@@ -53,7 +53,8 @@ class ChainTables:
         self.patches = _table(patches)
         row = self.patches.strides[0]
         for record, address, first in zip(records, addresses, starts, strict=True):
-            record[0], record[6] = address, self.patches.ctypes.data + first * row
+            record[STAGE.index("function")] = address
+            record[STAGE.index("patches")] = self.patches.ctypes.data + first * row
         self.stages = _table(records)
         local = _aligned(self.template.nbytes)
         rest = local + _aligned(step.local_bytes)
@@ -81,14 +82,14 @@ def _base(value: int | Ref | Local, resolve: Callable[[Ref], int]) -> int:
 
 
 def _share(stage: StageCall, outer: int) -> list[int]:
-    """The record's words ``outer``, ``per``, ``count`` and ``cap``."""
+    """The record's words ``outer``, ``per``, ``shift``, ``count`` and ``cap``."""
     total = stage.command.blocks
     if stage.repeated:
-        return [0, 0, total, total]
+        return [0, 0, 0, total, total]
     own = total // outer
     if own * outer != total:
         raise ValueError(f"{stage.command.origin}: {total} blocks cannot be cut into {outer} equal parts")
-    return [own, stage.per, stage.per, own]
+    return [own, stage.per, stage.shift, stage.per if stage.count is None else stage.count, own]
 
 
 def _table(rows: Sequence[object]) -> np.ndarray:

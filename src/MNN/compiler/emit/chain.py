@@ -46,16 +46,18 @@ def virtual(tensor: Tensor) -> Place:
     return Place(Buffer(0), 0, (*(s * step for s in outer), 1))
 
 
-def split(commands: Sequence[Command], buffer: Buffer) -> tuple[list[Command], list[Command], list[Command]]:
-    """Commands to run before the chain, those that touch the buffer and so become its stages, and what follows."""
-    inside = [i for i, c in enumerate(commands) if any(ref.buffer is buffer for ref in c.refs())]
+def split(commands: Sequence[Command], *buffers: Buffer) -> tuple[list[Command], list[Command], list[Command]]:
+    """Commands to run before the chain, those that touch the buffers and so become its stages, and what follows."""
+    inside = [i for i, c in enumerate(commands) if any(ref.buffer in buffers for ref in c.refs())]
     past = inside[-1] + 1 if inside else len(commands)
     before = [c for i, c in enumerate(commands[:past]) if i not in inside]
     return before, [commands[i] for i in inside], list(commands[past:])
 
 
-def stage(command: Command, intermediates: Sequence[Intermediate], per: int = 1) -> StageCall:
-    """The stage that runs a command on the intermediates' blocks."""
+def stage(
+    command: Command, intermediates: Sequence[Intermediate], per: int = 1, shift: int = 0, count: int | None = None
+) -> StageCall:
+    """The stage that runs a command on the intermediates' blocks; see ``StageCall`` for which of its own."""
     args, patches, at = dict(command.args), [], 0
     for held in intermediates:
         for slot, value in command.args.items():
@@ -63,7 +65,7 @@ def stage(command: Command, intermediates: Sequence[Intermediate], per: int = 1)
                 args[slot] = 0
                 patches.append(Patch(slot, Local(at + value.offset), -held.step, -held.outer))
         at += -(-held.nbytes // LINE) * LINE
-    return StageCall(dataclasses.replace(command, args=args), per, patches=tuple(patches))
+    return StageCall(dataclasses.replace(command, args=args), per, patches=tuple(patches), shift=shift, count=count)
 
 
 def local_bytes(intermediates: Sequence[Intermediate]) -> int:
