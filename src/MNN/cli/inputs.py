@@ -10,7 +10,7 @@ import numpy as np
 from MNN.cli.readers import PICTURES, read_archive, read_array, read_picture
 from MNN.errors import MNNError, ShapeError
 from MNN.ir.dtype import DType
-from MNN.runtime.session import Session, TensorInfo
+from MNN.runtime.session import UNNAMED, Session, TensorInfo
 
 SEED = 20
 
@@ -40,6 +40,21 @@ def concrete_shape(info: TensorInfo, given: Mapping[str, tuple[int, ...]]) -> tu
         example = "x".join(str(d) if isinstance(d, int) else "8" for d in sizes)
         raise ShapeError(f"input {info}: some sizes are open; give them, for example --shape {info.name}={example}")
     return tuple(int(d) for d in sizes)
+
+
+def batched_shapes(session: Session, given: Mapping[str, tuple[int, ...]], batch: int) -> dict[str, tuple[int, ...]]:
+    """The shapes of all inputs with ``batch`` as first size, where that is open or 1 and was not ``given``.
+
+    The session takes them even if the model declares a batch of 1.
+    """
+    shapes: dict[str, tuple[int, ...]] = dict(given)
+    for info in session.inputs.values():
+        shape = concrete_shape(info, given)
+        if info.name not in given and shape and shape[0] == 1:
+            shapes[info.name] = (batch, *shape[1:])
+            if info.shape is not None and info.shape[0] == 1:
+                session.inputs[info.name] = TensorInfo(info.name, info.dtype, (UNNAMED, *info.shape[1:]))
+    return shapes
 
 
 def listed(session: Session) -> str:

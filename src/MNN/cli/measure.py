@@ -11,10 +11,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from MNN.cli.inputs import random_feeds
-from MNN.cli.models import open_model
+import numpy as np
+
+from MNN.cli.inputs import batched_shapes, random_feeds
+from MNN.cli.models import Opened, open_model
 from MNN.cli.process import peak_memory_mb
+from MNN.comparison import error_of
 from MNN.errors import MNNError
+from MNN.runtime.bind import BoundProgram
+from MNN.runtime.double import run_in_double
+from MNN.runtime.session import Session
 
 WARM_UP = 3
 _REFUSED = 2
@@ -22,7 +28,10 @@ _REFUSED = 2
 
 @dataclass(frozen=True)
 class Job:
-    """What to measure: a model, settings, number of timed runs, and sizes of its open inputs."""
+    """What to measure: a model, settings, number of timed runs, sizes of its open inputs, and the batch size.
+
+    ``check``: also compute the model in float64 and compare.
+    """
 
     model: str
     threads: int
@@ -30,57 +39,115 @@ class Job:
     runs: int
     shapes: dict[str, tuple[int, ...]]
     cache: bool
+    batch: int | None = None
+    check: bool = False
+
+    def settings(self) -> str:
+        """The settings in words."""
+        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
+        batch = "" if self.batch is None else f", batch {self.batch}"
+        return f"{threads}, precision {self.precision}{batch}"
 
 
 @dataclass(frozen=True)
 class Row:
     """One line of the report; times in milliseconds, memory in MiB.
 
-    ``load_ms``: opening the model in a fresh process, with the parts of the engine that this imports. ``first_ms``: the
-    same until the first result is there. ``gflops``: billions of operations per second at the minimum latency.
-    ``peak_mb``: the largest resident size of the process, Python included.
+    Latencies are those of whole calls from Python; ``overhead_us``: microseconds that the least of them takes beyond
+    the least native call. ``load_ms``: opening the model in a fresh process, with the parts of the engine that this
+    imports. ``first_ms``: the same until the first result is there. ``gflops``: billions of operations per second at
+    the minimum latency. ``peak_mb``: the largest resident size of the process, Python included, before any reference
+    is computed. ``error``: largest difference from ``reference`` relative to the largest value of an output, None when
+    not asked for.
     """
 
     model: str
     threads: int
     precision: str
+    batch: int | None
     min_ms: float
     median_ms: float
+    p90_ms: float
+    p99_ms: float
+    overhead_us: float
     load_ms: float
     first_ms: float
     arena_mb: float
     peak_mb: float
     gflops: float
+    error: float | None
+    reference: str
+
+
+def prepare(job: Job) -> tuple[Opened, dict[str, np.ndarray]]:
+    """The model opened with the job's settings, and seeded noise for its inputs."""
+    opened = open_model(Path(job.model), job.threads, job.precision, job.cache)
+    session = opened.session
+    shapes = {n: tuple(s) for n, s in job.shapes.items() if n in session.inputs}
+    if job.batch is not None:
+        shapes = batched_shapes(session, shapes, job.batch)
+    return opened, random_feeds(session, shapes)
+
+
+def first_run(job: Job, session: Session, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The first inference; a batch size that a model does not allow is named in the error."""
+    try:
+        return session.run(feeds)
+    except MNNError as error:
+        if job.batch in (None, 1):
+            raise
+        hint = "its own batch size may be written into the model"
+        raise MNNError(f"it cannot run with --batch {job.batch}: {hint} ({error})") from error
 
 
 def measure(job: Job) -> Row:
     """Loads a model in this process, runs it on seeded noise, and reports."""
-    opened = open_model(Path(job.model), job.threads, job.precision, job.cache)
+    opened, feeds = prepare(job)
     session = opened.session
-    feeds = random_feeds(session, {n: s for n, s in job.shapes.items() if n in session.inputs})
     start = time.perf_counter()
-    session.run(feeds)
+    results = first_run(job, session, feeds)
     first = time.perf_counter() - start
     for _ in range(WARM_UP):
         session.run(feeds)
-    times: list[float] = []
+    plans = session.plans_used()
+    native = [p.bound.native for p in plans if isinstance(p.bound, BoundProgram)]
+    whole: list[float] = []
+    inner: list[float] = []
     for _ in range(job.runs):
         begin = time.perf_counter()
         session.run(feeds)
-        times.append(time.perf_counter() - begin)
-    plans = session.plans_used()
+        middle = time.perf_counter()
+        for program in native:
+            program.run(job.threads)
+        end = time.perf_counter()
+        whole.append(middle - begin)
+        inner.append(end - middle)
+    peak = peak_memory_mb()
+    error, reference = _check(session, feeds, results) if job.check else (None, "")
+    p90, p99 = (float(np.percentile(whole, q)) for q in (90, 99))
     return Row(
         model=Path(job.model).name,
         threads=job.threads,
         precision=job.precision,
-        min_ms=min(times) * 1e3,
-        median_ms=statistics.median(times) * 1e3,
+        batch=job.batch,
+        min_ms=min(whole) * 1e3,
+        median_ms=statistics.median(whole) * 1e3,
+        p90_ms=p90 * 1e3,
+        p99_ms=p99 * 1e3,
+        overhead_us=(min(whole) - min(inner)) * 1e6,
         load_ms=opened.load_s * 1e3,
         first_ms=(opened.load_s + first) * 1e3,
         arena_mb=sum(p.bound.program.arena_bytes for p in plans) / 2**20,
-        peak_mb=peak_memory_mb(),
-        gflops=sum(p.bound.program.flops for p in plans) / min(times) / 1e9,
+        peak_mb=peak,
+        gflops=sum(p.bound.program.flops for p in plans) / min(whole) / 1e9,
+        error=error,
+        reference=reference,
     )
+
+
+def _check(session: Session, feeds: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> tuple[float, str]:
+    wanted, how = run_in_double(session.graph, feeds)
+    return max((error_of(found[n], wanted[n]) for n in found), default=0.0), how
 
 
 def measure_apart(job: Job) -> Row:

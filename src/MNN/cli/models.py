@@ -52,9 +52,9 @@ def existing(path: Path) -> Path:
     return path
 
 
-def parse_threads(text: str) -> list[int]:
-    """``"1,2"`` to ``[1, 2]``."""
+def parse_numbers(option: str, text: str) -> list[int]:
+    """``"1,2"`` to ``[1, 2]``; ``option`` is what messages call it."""
     parts = [p.strip() for p in text.split(",") if p.strip()]
     if not parts or not all(p.isdecimal() and int(p) > 0 for p in parts):
-        raise MNNError(f"--threads takes numbers such as 1,2,4, not '{text}'")
+        raise MNNError(f"{option} takes numbers such as 1,2,4, not '{text}'")
     return [int(p) for p in parts]

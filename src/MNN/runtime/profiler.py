@@ -311,12 +311,13 @@ def kernel_kind(command: Command) -> str:
 
 
 def details(spec: KernelSpec) -> str:
-    """The fields of a spec that say most: numbers, names and element types; bodies and what is usual are left out."""
+    """The fields of a spec that say most: numbers, names and element types other than f32; bodies are left out."""
     parts: list[str] = []
     for f in dataclasses.fields(spec):
         value = getattr(spec, f.name)
         if isinstance(value, DType):
-            parts.append(f"{f.name}={value.value}")
+            if value is not DType.F32:
+                parts.append(f"{f.name}={value.value}")
         elif isinstance(value, (bool, int, str)) and value != f.default:
             parts.append(f"{f.name}={value}")
     return " ".join(parts)
