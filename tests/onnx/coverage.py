@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from MNN.errors import MNNError
+from MNN.frontends.onnx.registry import known_operators
 from tests.harness import RUNNERS, Runner, default_runner
 from tests.onnx.cases import node_cases, run_case
 
@@ -94,6 +95,14 @@ def page(failed: Mapping[str, str]) -> str:
         reasons.setdefault(reason.removeprefix("note: "), []).append(name)
     for reason, found in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0])):
         lines.append(f"| {_cell(reason)} ({len(found)}) | {', '.join(f'`{n}`' for n in found)} |")
+    own = sorted(op for domain, op in known_operators() if domain == "com.microsoft")
+    lines += [
+        "",
+        "## ONNX Runtime's own operators",
+        "",
+        "These of the domain `com.microsoft` are understood (`tests/onnx/test_contrib.py` compares them):",
+        f"{', '.join(own)}.",
+    ]
     lines += ["", "## By operator", "", "| operator | pass | of |", "| --- | --- | --- |"]
     for operator, members in sorted(operators.items(), key=lambda item: item[0].lower()):
         lines.append(f"| {operator} | {sum(n not in failed for n in members)} | {len(members)} |")

@@ -89,6 +89,10 @@ class Context:
         self._fresh[value] = None
         return value
 
+    def quantized(self, weight: QuantizedArray) -> Value:
+        """A constant whose numbers stay compressed."""
+        return Value(self.unique(f"{self._base}/weight"), DType.F32, weight.shape, weight)
+
     def const_like(self, number: float | int, like: Value) -> Value:
         """A scalar constant in ``like``'s element type, also when that is known only at run time."""
         if like.dtype is not None:

@@ -1,0 +1,166 @@
+"""ONNX Runtime's own quantised operators (domain com.microsoft), written with ONNX's own ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from MNN.frontends.onnx.context import Context
+from MNN.frontends.onnx.contrib_math import MICROSOFT, plus
+from MNN.frontends.onnx.expressions import binary
+from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.registry import onnx_op
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+from MNN.ir.quant import QuantizedArray
+
+
+def dequantized(ctx: Context, node: OnnxNode, first: int, axis: int = 1) -> Value:
+    """The float that inputs ``first`` (numbers), ``first + 1`` (scale) and ``first + 2`` (zero point) stand for."""
+    return restored(ctx, node.input(first), node.input(first + 1), node.optional(first + 2), axis)
+
+
+def restored(ctx: Context, x: Value, scale: Value, zero: Value | None, axis: int = 1) -> Value:
+    out = ctx.op("DequantizeLinear", x, scale, zero, axis=axis)
+    out.dtype = DType.F32
+    return out
+
+
+def _requantized(ctx: Context, node: OnnxNode, x: Value, scale: int) -> Value:
+    return ctx.op("QuantizeLinear", x, node.input(scale), node.optional(scale + 1), axis=1)
+
+
+@onnx_op("QuantizeLinear", "DequantizeLinear", domain=MICROSOFT)
+def linear(ctx: Context, node: OnnxNode) -> Value:
+    inputs = [node.input(0), node.input(1), node.optional(2)]
+    return ctx.op(node.op, *inputs, axis=node.int_attr("axis", 1), block_size=node.int_attr("block_size", 0) or None)
+
+
+@onnx_op("QLinearAdd", "QLinearMul", domain=MICROSOFT)
+def qlinear_binary(ctx: Context, node: OnnxNode) -> Value:
+    kind = "ADD" if node.op == "QLinearAdd" else "MUL"
+    return _requantized(ctx, node, binary(ctx, kind, dequantized(ctx, node, 0), dequantized(ctx, node, 3)), 6)
+
+
+@onnx_op("QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax", domain=MICROSOFT)
+def qlinear_unary(ctx: Context, node: OnnxNode) -> Value:
+    x = dequantized(ctx, node, 0)
+    if node.op == "QLinearSoftmax":
+        axis, opset = node.int_attr("axis", -1), node.int_attr("opset", 13)
+        if opset < 13 and axis not in (-1, (ctx.rank(x) or 0) - 1):
+            raise node.unsupported(f"axis {axis} with opset {opset}", "quantise a model of opset 13 or newer")
+        return _requantized(ctx, node, ctx.op("Softmax", x, axis=axis), 3)
+    makers: dict[str, Callable[[], Value]] = {
+        "QLinearSigmoid": lambda: ctx.op("Sigmoid", x),
+        "QLinearLeakyRelu": lambda: ctx.op("ReLU", x, slope=node.float_attr("alpha", 0.01)),
+    }
+    return _requantized(ctx, node, makers[node.op](), 3)
+
+
+@onnx_op("QLinearGlobalAveragePool", domain=MICROSOFT)
+def qlinear_global_average_pool(ctx: Context, node: OnnxNode) -> Value:
+    last, rank = node.int_attr("channels_last", 0), ctx.rank(node.input(0))
+    if rank is None:
+        raise node.unsupported("an input of unknown rank")
+    axes = list(range(1, rank - 1)) if last else list(range(2, rank))
+    mean = ctx.op("Reduction", dequantized(ctx, node, 0), operation="MEAN", dim=axes, keepDims=True)
+    return _requantized(ctx, node, mean, 3)
+
+
+@onnx_op("QLinearConcat", domain=MICROSOFT)
+def qlinear_concat(ctx: Context, node: OnnxNode) -> Value:
+    """Inputs: scale and zero point of the result, then number, scale and zero point of each part."""
+    parts = [dequantized(ctx, node, i) for i in range(2, len(node.inputs), 3)]
+    return _requantized(ctx, node, ctx.op("Concat", *parts, axis=node.int_attr("axis")), 0)
+
+
+@onnx_op("MatMulIntegerToFloat", domain=MICROSOFT)
+def matmul_integer_to_float(ctx: Context, node: OnnxNode) -> Value:
+    """Inputs A, B, scale of A, scale of B, zero points of both, bias; scales and zero points of B may be per column."""
+    total = ctx.op("MatMulInteger", node.input(0), node.input(1), node.optional(4), node.optional(5))
+    return _scaled(ctx, total, node.input(2), node.input(3), node.optional(6))
+
+
+@onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT)
+def dynamic_quantize_matmul(ctx: Context, node: OnnxNode) -> Value:
+    """Inputs A (float), B, scale of B, zero point of B, bias."""
+    x, scale, zero = ctx.emit("DynamicQuantizeLinear", [node.input(0)], 3)
+    total = ctx.op("MatMulInteger", x, node.input(1), zero, node.optional(3))
+    return _scaled(ctx, total, scale, node.input(2), node.optional(4))
+
+
+def _scaled(ctx: Context, total: Value, x_scale: Value, y_scale: Value, bias: Value | None) -> Value:
+    wide = ctx.op("Cast", total, dstT="DT_FLOAT")
+    wide.dtype = x_scale.dtype = y_scale.dtype = DType.F32
+    return plus(ctx, binary(ctx, "MUL", wide, binary(ctx, "MUL", x_scale, y_scale)), bias)
+
+
+@onnx_op("DynamicQuantizeLSTM", domain=MICROSOFT)
+def dynamic_quantize_lstm(ctx: Context, node: OnnxNode) -> list[Value]:
+    """An LSTM whose weights ``[directions, input, 4 * hidden]`` are stored in 8 bits; computed in float."""
+    weights = []
+    for tensor, scale in ((1, 8), (2, 10)):
+        numbers = [ctx.constant(node.optional(i)) for i in (tensor, scale, scale + 1)]
+        if any(n is None for n in numbers):
+            raise node.unsupported("weights that are not constant")
+        values, factor, zero = (np.asarray(n) for n in numbers)
+        if factor.ndim == 2:  # per direction and column
+            factor, zero = factor[:, None, :], zero.reshape(factor.shape[0], 1, -1)
+        elif factor.ndim == 1 and factor.size > 1:
+            factor, zero = factor[:, None, None], zero.reshape(-1, 1, 1)
+        wide = (values.astype(np.float32) - zero.astype(np.float32)) * factor
+        weights.append(ctx.const(np.ascontiguousarray(wide.transpose(0, 2, 1))))
+    operands = [node.input(0), *weights, *(node.optional(i) for i in range(3, 8))]
+    attrs = {
+        "direction": node.choice_attr("direction", "forward", "forward", "reverse", "bidirectional"),
+        "activations": node.strs_attr("activations", None), "clip": node.float_attr("clip", 0.0) or None,
+        "activation_alpha": node.floats_attr("activation_alpha", None),
+        "activation_beta": node.floats_attr("activation_beta", None),
+        "hidden_size": node.int_attr("hidden_size"), "input_forget": node.int_attr("input_forget", 0),
+    }  # fmt: skip
+    return ctx.emit("OnnxLSTM", operands, 3, **attrs)
+
+
+@onnx_op("MatMulNBits", domain=MICROSOFT)
+def matmul_nbits(ctx: Context, node: OnnxNode) -> Value:
+    """``A @ W.T + bias?`` with W ``[N, K]`` in blocks of a row: numbers of 2, 4 or 8 bits, one scale and zero point."""
+    node.ignore("accuracy_level", "weight_prepacked")
+    bits, block = node.int_attr("bits", 4), node.int_attr("block_size")
+    k, n = node.int_attr("K"), node.int_attr("N")
+    packed, scales, zeros, order = (ctx.constant(node.optional(i)) for i in range(1, 5))
+    if packed is None or scales is None or (zeros is None and node.optional(3) is not None):
+        raise node.unsupported("weights that are not constant")
+    if order is not None or node.optional(4) is not None:
+        raise node.unsupported("reordered groups (g_idx)", "export without act-order")
+    if bits not in (2, 4, 8) or block < 16 or block & (block - 1) or k < 1 or n < 1:
+        raise node.unsupported(f"{bits} bits in blocks of {block} for {n} x {k} weights", "use 2, 4 or 8 bits")
+    blocks = -(-k // block)
+    values = _unpacked(packed.reshape(n, blocks, -1), bits, block)
+    scale = scales.astype(np.float32).reshape(n, blocks)
+    if zeros is None:
+        zero = np.full((n, blocks), float(1 << (bits - 1)), np.float32)
+    elif zeros.dtype == np.uint8:
+        zero = _unpacked(zeros.reshape(n, -1), bits, blocks).astype(np.float32)
+    else:
+        zero = zeros.reshape(n, blocks).astype(np.float32)
+    half = 1 << (bits - 1)  # the numbers are kept signed: w = (v - half) * scale + (half - zero) * scale
+    numbers = (values.reshape(n, blocks * block).astype(np.int16) - half).astype(np.int8)
+    offset = None if bool((zero == half).all()) else ((half - zero) * scale).astype(np.float32)
+    weight = QuantizedArray(numbers, scale, offset, bits, (n, blocks * block))
+    return plus(ctx, _product(ctx, node.input(0), weight, k), node.optional(5))
+
+
+def _unpacked(data: np.ndarray, bits: int, count: int) -> np.ndarray:
+    """The last axis' bytes as ``count`` numbers of ``bits`` bits, low bits first."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    numbers = (data[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return np.asarray(numbers.reshape(*data.shape[:-1], -1)[..., :count])
+
+
+def _product(ctx: Context, x: Value, weight: QuantizedArray, k: int) -> Value:
+    dense = weight.dequantize()[:, :k] if weight.shape[1] != k else None
+    held = ctx.const(dense) if dense is not None else ctx.quantized(weight)
+    out = ctx.op("MatMul", x, held, transposeB=True)
+    out.dtype = x.dtype
+    return out
