@@ -10,7 +10,7 @@ import pytest
 from MNN.ir.dtype import DType
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_cost import choose_tile
-from MNN.kernels.window import WindowSpec, choose_pixels
+from MNN.kernels.window import WindowSpec, choose_window
 from MNN.targets import Target, named_target
 from tests.kernels import qemu, test_contract, test_window, util
 
@@ -59,8 +59,8 @@ def test_element_types(target: Target, a: DType, b: DType, acc: DType, tolerance
 @TARGETS
 def test_windows(target: Target) -> None:
     for op, kw, sx, ow, c in [("dot", 3, 1, 9, 21), ("max", 3, 2, 5, 8), ("sum", 7, 1, 1, 19)]:
-        pixels = choose_pixels(target, op, kw, sx, 1, ow, c)
-        test_window.check(WindowSpec(F32, F32, F32, op, kw, sx, 1, pixels), target, 1, kw, sx, 2, ow, c)
+        lines, pixels = choose_window(target, op, (kw, kw), sx, 1, 2, ow)
+        test_window.check(WindowSpec(F32, F32, F32, op, kw, sx, 1, pixels, lines=lines), target, 1, kw, sx, 2, ow, c)
 
 
 def test_the_emulator_sees_the_arrays() -> None:

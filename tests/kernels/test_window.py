@@ -9,7 +9,7 @@ import pytest
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
-from MNN.kernels.window import WindowSpec, choose_pixels
+from MNN.kernels.window import WindowSpec, choose_window
 from MNN.ops import meaning_scalar
 from MNN.targets import Target, named_target
 from tests.kernels import util
@@ -36,7 +36,7 @@ def run(
     lines_x = np.array([[(i * h + o * sy) * w * pixel_x for o in range(oh)] for i in range(n)], np.int32).reshape(-1)
     lines_y = (np.arange(n * oh) * ow * pixel_y).astype(np.int32)
     slots = {"n_lines": n * oh, "kh": kh, "row_x": w * pixel_x, "step_x": pixel_x, "step_y": pixel_y, "ow": ow, "c": c}
-    slots["lines_per_block"] = 2
+    slots["lines_per_block"] = 2 * spec.lines
     arrays = {"x": x, "w": weights, "y": y, "lines_x": lines_x, "lines_y": lines_y}
     operands = []
     for i, kind in enumerate(spec.operands):
@@ -51,7 +51,7 @@ def run(
     if spec.op != "dot":
         slots["w"] = 0
         del arrays["w"]
-    util.call(spec, target, slots, -(-n * oh // 2), list(arrays.values()), checked)
+    util.call(spec, target, slots, -(-n * oh // (2 * spec.lines)), list(arrays.values()), checked)
     wide = np.float64 if spec.acc.is_float else np.int64
     parts = []
     for ky in range(kh):
@@ -107,6 +107,37 @@ def test_windows(target: Target, kw: int, sx: int, dx: int, pixels: int, kh: int
 
 
 @TARGETS
+@pytest.mark.parametrize(
+    ("kw", "sx", "dx", "pixels", "kh", "sy", "ow", "lines"),
+    [(3, 1, 1, 4, 3, 1, 14, 2), (3, 2, 1, 3, 3, 2, 7, 2), (5, 1, 1, 2, 5, 1, 5, 3), (3, 1, 1, 4, 3, 1, 3, 2),
+     (3, 1, 2, 3, 3, 1, 4, 2), (13, 1, 1, 2, 2, 1, 5, 2), (1, 1, 1, 1, 4, 1, 3, 4)],
+)  # fmt: skip
+def test_lines_side_by_side(
+    target: Target, kw: int, sx: int, dx: int, pixels: int, kh: int, sy: int, ow: int, lines: int
+) -> None:
+    """Tiles over several lines, those of different images too; lines and pixels that are left over."""
+    for op in ("dot", "max"):
+        check(WindowSpec(F32, F32, F32, op, kw, sx, dx, pixels, lines=lines), target, 2, kh, sy, 5, ow, 21, 1e-4)
+    body = body_of([F32, F32, F32], lambda b, s, bias, rest: b("add", b("add", s, bias), rest))
+    spec = WindowSpec(F32, F32, F32, "dot", kw, sx, dx, pixels, body, ("c", "pc"), lines)
+    check(spec, target, 1, kh, sy, 5, ow, 18, 1e-4)
+
+
+@TARGETS
+def test_what_is_added_to_is_added_once(target: Target) -> None:
+    """The result in the memory of its operand: tiles must not reach back."""
+    body = body_of([F32, F32], lambda b, s, rest: b("add", s, rest))
+    spec = WindowSpec(F32, F32, F32, "sum", 1, 1, 1, 4, body, ("pc",), 2)
+    x, y, zero = np.arange(14, dtype=np.float32), np.ones(14, np.float32), np.array([0, 7], np.int32)
+    arrays = [x, y, zero]
+    slots = {"x": x.ctypes.data, "w": 0, "y": y.ctypes.data, "lines_x": zero.ctypes.data, "lines_y": zero.ctypes.data}
+    slots |= {"n_lines": 2, "kh": 1, "row_x": 0, "step_x": 1, "step_y": 1, "ow": 7, "c": 1, "lines_per_block": 2}
+    slots |= {"op0": y.ctypes.data, "lines0": zero.ctypes.data, "step0": 1}
+    util.call(spec, target, slots, 1, arrays, checked=True)
+    np.testing.assert_array_equal(y, np.arange(14) + 1)
+
+
+@TARGETS
 @pytest.mark.parametrize("checked", [True, False], ids=["checked", "plain"])
 def test_epilogues(target: Target, checked: bool) -> None:
     body = body_of(
@@ -158,8 +189,12 @@ def test_pixels_fit(name: str) -> None:
     for op in ("dot", "max", "sum"):
         for kw, sx, dx in [(1, 1, 1), (3, 1, 1), (3, 2, 1), (5, 1, 1), (7, 2, 2), (100, 1, 1)]:
             for ow in (1, 7, 14, 56, 113):
-                assert 1 <= choose_pixels(target, op, kw, sx, dx, ow, 32) <= ow
-    assert choose_pixels(named_target("avx512"), "dot", 3, 1, 1, 14, 96) == 7
+                for lines in (1, 2, 15):
+                    deep, pixels = choose_window(target, op, (3, kw), sx, dx, lines, ow)
+                    assert 1 <= pixels <= ow
+                    assert 1 <= deep <= lines
+                    assert deep * pixels < target.vector_registers
+    assert choose_window(named_target("avx512"), "dot", (3, 3), 1, 1, 14, 14) == (2, 7)
 
 
 @pytest.mark.parametrize(

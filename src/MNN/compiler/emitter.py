@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from MNN.compiler import strides as st
+from MNN.compiler import usage
 from MNN.compiler.algorithms import Candidate, Choice, choose
 from MNN.compiler.constants import ConstantPool as ConstantPool
 from MNN.compiler.fuse import Group
@@ -59,11 +60,12 @@ class Emitter:
     def order(self, tensor: Tensor) -> Order:
         return self._orders.get(tensor, natural(tensor.rank))
 
-    def allocate(self, dtype: DType, shape: Sequence[int], order: Order) -> Place:
-        """Fresh arena memory for a dense tensor."""
-        buffer = Buffer(max(elements(shape), 1) * dtype.size)
+    def allocate(self, dtype: DType, shape: Sequence[int], order: Order, gap: int = 0) -> Place:
+        """Fresh arena memory for a tensor that is dense but for ``gap`` elements behind each innermost run."""
+        strides, count = st.spaced(shape, order, gap)
+        buffer = Buffer(max(count, 1) * dtype.size)
         self.buffers.append(buffer)
-        return Place(buffer, 0, st.dense(shape, order))
+        return Place(buffer, 0, strides)
 
     def place(self, tensor: Tensor) -> Place:
         """Where a tensor lies; views are followed, and copied when strides cannot express them."""
@@ -114,7 +116,8 @@ class Emitter:
     def output(self, tensor: Tensor) -> Place:
         """Where to write a tensor: inside the concatenation or padding that takes it, else in memory of its own."""
         if tensor not in self._places:
-            self._places[tensor] = self._inside(tensor) or self.allocate(tensor.dtype, tensor.shape, self.order(tensor))
+            order, gap = self.order(tensor), usage.gap(tensor, self.order(tensor), self._uses)
+            self._places[tensor] = self._inside(tensor) or self.allocate(tensor.dtype, tensor.shape, order, gap)
         return self._places[tensor]
 
     def _inside(self, tensor: Tensor) -> Place | None:

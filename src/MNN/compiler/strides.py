@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 Ints = tuple[int, ...]
@@ -13,6 +14,13 @@ def dense(shape: Sequence[int], order: Sequence[int]) -> Ints:
     for axis in reversed(order):
         strides[axis], step = step, step * shape[axis]
     return tuple(strides)
+
+
+def spaced(shape: Sequence[int], order: Sequence[int], gap: int) -> tuple[Ints, int]:
+    """Strides of a tensor with ``gap`` unused elements behind every run of its innermost dimension, and the elements
+    that it takes."""
+    grown = [n + gap if a == order[-1] else n for a, n in enumerate(shape)] if gap else list(shape)
+    return dense(grown, order), math.prod(grown)
 
 
 def order_of(shape: Sequence[int], strides: Sequence[int]) -> Ints:

@@ -1,14 +1,18 @@
-"""Who uses what in a list of primitives, and dropping what nobody uses."""
+"""Who uses what in a list of primitives: dropping what nobody uses, and spacing what uses would collide in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from MNN.ir import prims as p
 from MNN.ir.prims import Prim, Tensor
 
 VIEWS = (p.Reshape, p.Permute, p.Slice, p.Expand)
 """Primitives that only look at their operand in another way (when strides allow)."""
+_PERIOD = 2048
+"""Bytes: pixels at a multiple of this distance fall into two sets of a first-level cache of 64 sets, or one."""
+_GAP = 64
+_LOOK_BACK = 6
 
 
 def live(prims: Sequence[Prim], outputs: Iterable[Tensor]) -> list[Prim]:
@@ -29,3 +33,28 @@ def consumers(prims: Sequence[Prim]) -> dict[Tensor, list[Prim]]:
         for tensor in dict.fromkeys(prim.inputs):
             uses.setdefault(tensor, []).append(prim)
     return uses
+
+
+def is_depthwise(prim: Prim | None) -> bool:
+    """Whether it is a convolution with one filter per channel."""
+    return isinstance(prim, p.Conv) and prim.groups == prim.inputs[0].shape[1] == prim.inputs[1].shape[0] > 1
+
+
+def gap(tensor: Tensor, order: Sequence[int], uses: Mapping[Tensor, list[Prim]]) -> int:
+    """Elements to leave unused behind the channels of a pixel, so that a window's pixels lie in different cache sets.
+
+    Not zero for what a depthwise convolution reads or writes, channels last, when pixels are a multiple of 2048 bytes
+    apart: a window and its neighbours would evict each other.
+    """
+    if tensor.rank < 3 or order[-1] != 1 or tensor.shape[1] * tensor.dtype.size % _PERIOD:
+        return 0
+    users = uses.get(tensor, [])
+    behind = [u for q in users if isinstance(q, p.Pad) for u in uses.get(q.outputs[0], [])]
+    if any(is_depthwise(u) for u in (*users, *behind)):
+        return _GAP // tensor.dtype.size
+    made = tensor.producer
+    for _ in range(_LOOK_BACK):
+        if not isinstance(made, p.Map):
+            break
+        made = next((t.producer for t in made.inputs if t.shape == tensor.shape), None)
+    return _GAP // tensor.dtype.size if is_depthwise(made) else 0

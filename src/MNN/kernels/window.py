@@ -2,7 +2,8 @@
 
 Vectors run along channels. A tile of ``pixels`` neighbouring outputs of a line is kept in registers, so that a column
 of the input which several windows of the tile share is loaded once per row of the window; tiles walk the channels
-inside of a pixel position, so that memory is read in order.
+inside of a pixel position, so that memory is read in order. A tile may span several ``lines``, whose windows share
+rows of the input while these are in the first-level cache: what is read from the second level shrinks.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ OPS = ("dot", "max", "sum")
 OPERAND_KINDS = ("c", "pc", "1")
 _UNROLLED_WIDTH = 11
 _MAX_PIXELS = 8
+_MAX_LINES = 2
+_ROW_CYCLES = 2.0
+_TILE_CYCLES = 20.0
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,12 @@ class WindowSpec(KernelSpec):
     pixels: int
     epilogue: Body | None = None
     operands: tuple[str, ...] = field(default=())
+    lines: int = 1
 
     def __post_init__(self) -> None:
         if self.op not in OPS or not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad window operation {self.op} or operand kinds {self.operands}")
-        if min(self.kw, self.sx, self.dx, self.pixels) < 1:
+        if min(self.kw, self.sx, self.dx, self.pixels, self.lines) < 1:
             raise ValueError("widths, strides, dilations and tiles are positive")
         if self.dtype is not self.acc and self.dtype.is_float != self.acc.is_float:
             raise ValueError(f"no windows over {self.dtype.value} combined in {self.acc.value}")
@@ -88,31 +93,41 @@ class WindowSpec(KernelSpec):
         return _Window(self, target).emit()
 
 
-def choose_pixels(target: Target, op: str, kw: int, sx: int, dx: int, ow: int, c: int) -> int:
-    """Output pixels per tile of lines of ``ow`` pixels.
+def choose_window(
+    target: Target, op: str, kernel: tuple[int, int], sx: int, dx: int, lines: int, ow: int
+) -> tuple[int, int]:
+    """Lines and pixels of a tile for ``lines`` lines of ``ow`` pixels under windows of ``kernel`` (height, width).
 
-    Wide tiles load least per window, but sums and weights must fit the vector registers, addresses that do not fit the
-    general registers are loaded again in every row of the window, and what is left of a line is done pixel by pixel.
+    Large tiles load least per window and pay least for their start and end, but sums and weights must fit the vector
+    registers and addresses the general ones, and the last tile of a line reaches back over pixels that are then computed twice.
     """
-    del c
-    best, best_cost = 1, float("inf")
+    kh, kw = kernel
+    weights = kw if op == "dot" and kw <= _UNROLLED_WIDTH else 1
+    most = max(1, min(target.vector_registers - weights - 3, target.general_registers - 1))
+    best, best_cost = (1, 1), float("inf")
     for pixels in range(1, min(_MAX_PIXELS, max(ow, 1)) + 1):
         columns = len(_columns(pixels, kw, sx, dx)) if kw <= _UNROLLED_WIDTH else pixels
-        weights = kw if op == "dot" and kw <= _UNROLLED_WIDTH else 1
-        if pixels > 1 and pixels + weights + 2 > target.vector_registers:
-            continue
-        spilled = max(0, columns + 4 - target.general_registers)
-        tile = max(
-            (columns + weights + spilled) / target.loads_per_cycle,
-            pixels * kw / target.fma_per_cycle,
-            target.fma_latency,
-        )
-        one = max((kw + weights) / target.loads_per_cycle, target.fma_latency)
-        whole, rest = divmod(ow, pixels)
-        cost = whole * (tile + 2) + rest * (one + 2)
-        if cost < best_cost * 0.999:
-            best, best_cost = pixels, cost
+        for deep in range(1, _MAX_LINES + 1):
+            if deep * pixels > 1 and (deep * pixels > most or deep > lines):
+                continue
+            groups, rest = divmod(lines, deep)
+            tiles = -(-ow // pixels)
+            cost = tiles * (groups * _tile_cycles(target, kh, kw, columns, weights, deep, pixels))
+            cost += tiles * rest * _tile_cycles(target, kh, kw, columns, weights, 1, pixels)
+            if cost < best_cost * 0.999:
+                best, best_cost = (deep, pixels), cost
     return best
+
+
+def _tile_cycles(target: Target, kh: int, kw: int, columns: int, weights: int, lines: int, pixels: int) -> float:
+    """One vector of channels in one tile: arithmetic or loads, whichever is more, and its start and end."""
+    spilled = max(0, columns + lines + 4 - target.general_registers)
+    row = max(
+        (lines * columns + weights + spilled) / target.loads_per_cycle,
+        lines * pixels * kw / target.fma_per_cycle,
+        target.fma_latency,
+    )
+    return kh * (row + _ROW_CYCLES) + 2.0 * lines * pixels + _TILE_CYCLES
 
 
 def _columns(pixels: int, kw: int, sx: int, dx: int) -> list[int]:
@@ -136,57 +151,88 @@ class _Window:
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
-        ow, per_block = k.slot("ow"), k.slot("lines_per_block")
+        per_block = k.slot("lines_per_block")
         first = k.begin * per_block
         past = b.intrinsic("smin", k.end * per_block, k.slot("n_lines"))
-        whole = ow - b.urem(ow, b.const(I64, spec.pixels))
-        with b.loop(first, past) as line:
-            self.x_line = b.gep(k.pointer("x"), self.x_type, self._entry("lines_x", line.index))
-            self.y_line = b.gep(k.pointer("y"), self.y_type, self._entry("lines_y", line.index))
-            self.op_lines = []
-            for i, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True)):
-                pointer = k.pointer(f"op{i}")
-                if kind == "pc":
-                    pointer = b.gep(pointer, storage_type(dtype), self._entry(f"lines{i}", line.index))
-                self.op_lines.append(pointer)
-            with b.loop(0, whole, spec.pixels) as pixel:
-                self._tile(pixel.index, spec.pixels)
-            if spec.pixels > 1:
-                with b.loop(whole, ow) as pixel:
-                    self._tile(pixel.index, 1)
+        whole = past if spec.lines == 1 else past - b.urem(past - first, b.const(I64, spec.lines))
+        with b.loop(first, whole, spec.lines) as line:
+            self._lines(line.index, spec.lines)
+        if spec.lines > 1:
+            with b.loop(whole, past) as line:
+                self._lines(line.index, 1)
         return k.finish()
 
-    def _entry(self, table: str, line: Value) -> Value:
-        return self.b.load(I32, self.b.gep(self.k.pointer(table), I32, line))
+    def _lines(self, line: Value, count: int) -> None:
+        """``count`` lines of the output from ``line`` on, side by side."""
+        k, b, spec = self.k, self.b, self.spec
+        numbers = [line + r for r in range(count)]
+        starts = [self._entry("lines_x", n) for n in numbers]
+        self.x_line = b.gep(k.pointer("x"), self.x_type, starts[0])
+        self.down = [b.sub(s, starts[0]) for s in starts[1:]]
+        self.y_lines = [b.gep(k.pointer("y"), self.y_type, self._entry("lines_y", n)) for n in numbers]
+        self.op_lines = []
+        for i, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True)):
+            pointers = [k.pointer(f"op{i}")] * count
+            if kind == "pc":
+                begin = [self._entry(f"lines{i}", n) for n in numbers]
+                pointers = [b.gep(k.pointer(f"op{i}"), storage_type(dtype), at) for at in begin]
+            self.op_lines.append(pointers)
+        ow, pixels = k.slot("ow"), spec.pixels
+        if pixels == 1 or "pc" in spec.operands:  # what is added to may be the result's own memory: never twice
+            whole = ow - b.urem(ow, b.const(I64, pixels))
+            with b.loop(0, whole, pixels) as pixel:
+                self._tile(pixel.index, pixels, count)
+            if pixels > 1:
+                with b.loop(whole, ow) as pixel:
+                    self._tile(pixel.index, 1, count)
+            return
 
-    def _tile(self, pixel: Value, pixels: int) -> None:
-        """All channels of ``pixels`` outputs from ``pixel`` on."""
+        def tiles() -> tuple[()]:
+            with b.loop(0, ow, pixels) as pixel:  # the last one reaches back where it would reach past the end
+                self._tile(b.intrinsic("smin", pixel.index, ow - pixels), pixels, count)
+            return ()
+
+        def singles() -> tuple[()]:
+            with b.loop(0, ow) as pixel:
+                self._tile(pixel.index, 1, count)
+            return ()
+
+        b.if_else(b.icmp("sge", ow, pixels), tiles, singles, likely=True)
+
+    def _entry(self, table: str, line: Value) -> Value:
+        """An entry of a table of lines, as an index."""
+        return self.b.convert("sext", self.b.load(I32, self.b.gep(self.k.pointer(table), I32, line)), I64)
+
+    def _tile(self, pixel: Value, pixels: int, lines: int) -> None:
+        """All channels of ``pixels`` outputs from ``pixel`` on in each line."""
         k, b, spec = self.k, self.b, self.spec
         base = b.gep(self.x_line, self.x_type, pixel * spec.sx * k.slot("step_x"))
         wide = spec.kw > _UNROLLED_WIDTH
         columns = [p * spec.sx for p in range(pixels)] if wide else _columns(pixels, spec.kw, spec.sx, spec.dx)
         at = {c: b.gep(base, self.x_type, k.slot("step_x") * c) for c in columns}
-        y = [b.gep(self.y_line, self.y_type, (pixel + p) * k.slot("step_y")) for p in range(pixels)]
-        ops: list[list[Value]] = []
-        for i, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True)):
-            line = self.op_lines[i]
-            moves = kind == "pc"
-            ops.append(
-                [
-                    b.gep(line, storage_type(dtype), (pixel + p) * k.slot(f"step{i}")) if moves else line
-                    for p in range(pixels)
-                ]
-            )
+        tile = [(r, p) for r in range(lines) for p in range(pixels)]
+        y = [b.gep(self.y_lines[r], self.y_type, (pixel + p) * k.slot("step_y")) for r, p in tile]
+        moving = {
+            i: [b.gep(self.op_lines[i][r], storage_type(dtype), (pixel + p) * k.slot(f"step{i}")) for r, p in tile]
+            for i, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True))
+            if kind == "pc"
+        }
 
         def channels(channel: Value, lanes: int, tail: Tail | None) -> None:
             values = self._combine(at, pixels, channel, lanes, tail)
-            for p, value in enumerate(values):
+            shared = [
+                None
+                if kind == "pc"
+                else self.epilogue.load(self.op_lines[i][0], dtype, None if kind == "1" else channel, lanes, tail)
+                for i, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True))
+            ]
+            for t, value in enumerate(values):
                 args = [
-                    self.epilogue.load(ops[i][p], dtype, None if kind == "1" else channel, lanes, tail)
-                    for i, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True))
+                    found or self.epilogue.load(moving[i][t], self.op_dtypes[i], channel, lanes, tail)
+                    for i, found in enumerate(shared)
                 ]
                 result = self.epilogue.apply(value, args, lanes)
-                self.epilogue.store(result, b.gep(y[p], self.y_type, channel), tail)
+                self.epilogue.store(result, b.gep(y[t], self.y_type, channel), tail)
 
         count = k.slot("c")
         whole = b.and_(count, -self.lanes)
@@ -206,34 +252,37 @@ class _Window:
         return load_as(self.b, dtype, self.spec.acc, address, lanes, tail)
 
     def _combine(self, at: dict[int, Value], pixels: int, channel: Value, lanes: int, tail: Tail | None) -> list[Value]:
-        """The combined window of every pixel of the tile for the channels from ``channel`` on."""
+        """The combined window of every pixel of the tile, line by line, for the channels from ``channel`` on."""
         k, b, spec = self.k, self.b, self.spec
         start = b.const(self.acc.vec(lanes), identity(spec.op, spec.acc))
         dot = spec.op == "dot"
-        carry = [start] * pixels + [channel, channel]
-        with b.loop(0, k.slot("kh"), carry=carry) as ky:
-            values, at_x, at_w = list(ky.carried[:pixels]), ky.carried[-2], ky.carried[-1]
+        size = pixels * (1 + len(self.down))
+        with b.loop(0, k.slot("kh"), carry=[start] * size + [channel, channel]) as ky:
+            values, at_x, at_w = list(ky.carried[:size]), ky.carried[-2], ky.carried[-1]
+            rows = [at_x, *(at_x + d for d in self.down)]
             if spec.kw > _UNROLLED_WIDTH:
-                with b.loop(0, spec.kw, carry=[*values, at_x, at_w], guard=False) as kx:
-                    values, column, w_index = list(kx.carried[:pixels]), kx.carried[-2], kx.carried[-1]
+                with b.loop(0, spec.kw, carry=[*values, b.const(I64, 0), at_w], guard=False) as kx:
+                    values, column, w_index = list(kx.carried[:size]), kx.carried[-2], kx.carried[-1]
                     w = self._load(k.pointer("w"), spec.acc, w_index, lanes, tail) if dot else None
-                    for p in range(pixels):
-                        x = self._load(at[p * spec.sx], spec.dtype, column, lanes, tail)
-                        values[p] = combine(b, spec.op, spec.acc, values[p], x, w)
+                    for t in range(size):
+                        x = self._load(at[t % pixels * spec.sx], spec.dtype, rows[t // pixels] + column, lanes, tail)
+                        values[t] = combine(b, spec.op, spec.acc, values[t], x, w)
                     kx.next(*values, column + k.slot("step_x") * spec.dx, w_index + k.slot("c"))
-                values, at_w = list(kx.results[:pixels]), kx.results[-1]
+                values, at_w = list(kx.results[:size]), kx.results[-1]
             else:
                 weights: list[Value | None] = [None] * spec.kw
                 for kx_ in range(spec.kw):
                     if dot:
                         weights[kx_] = self._load(k.pointer("w"), spec.acc, at_w, lanes, tail)
                         at_w = at_w + k.slot("c")
-                for column_, pointer in at.items():
-                    x = None
-                    for p in range(pixels):
-                        kx_, off = divmod(column_ - p * spec.sx, spec.dx)
-                        if off == 0 and 0 <= kx_ < spec.kw:
-                            x = x or self._load(pointer, spec.dtype, at_x, lanes, tail)
-                            values[p] = combine(b, spec.op, spec.acc, values[p], x, weights[kx_])
+                for r, row in enumerate(rows):
+                    for column_, pointer in at.items():
+                        x = None
+                        for p in range(pixels):
+                            kx_, off = divmod(column_ - p * spec.sx, spec.dx)
+                            if off == 0 and 0 <= kx_ < spec.kw:
+                                x = x or self._load(pointer, spec.dtype, row, lanes, tail)
+                                t = r * pixels + p
+                                values[t] = combine(b, spec.op, spec.acc, values[t], x, weights[kx_])
             ky.next(*values, at_x + k.slot("row_x"), at_w)
-        return ky.results[:pixels]
+        return ky.results[:size]

@@ -11,21 +11,18 @@ from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.order import channels_last
 from MNN.compiler.program import Place, Ref
+from MNN.compiler.usage import is_depthwise
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
-from MNN.kernels.window import WindowSpec, choose_pixels
+from MNN.kernels.window import WindowSpec, choose_window
+
+__all__ = ["emit_depthwise", "emit_pool", "is_depthwise"]
 
 LINE_WORK = 40_000
 """Multiply-adds (or comparisons) a worker takes at a time."""
-
-
-def is_depthwise(prim: p.Conv) -> bool:
-    """One filter per channel."""
-    x, w = prim.inputs
-    return prim.groups == x.shape[1] == w.shape[0] and prim.groups > 1
 
 
 def emit_depthwise(e: Emitter, group: Group) -> bool:
@@ -88,11 +85,11 @@ def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st
         if others:
             extra[f"lines{i}"] = e.offsets(lines(strides, 1))
             extra[f"step{i}"] = strides[-1]
-    pixels = choose_pixels(e.target, op, full[1], steps[1], spread[1], ow, c)
-    spec = WindowSpec(x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], pixels, body, tuple(kinds))
-    work = ow * c * elements(full)
-    per_block = max(1, LINE_WORK // max(work, 1))
     total = n * oh
+    deep, pixels = choose_window(e.target, op, (full[0], full[1]), steps[1], spread[1], total, ow)
+    spec = WindowSpec(x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], pixels, body, tuple(kinds), deep)
+    work = ow * c * elements(full)
+    per_block = max(1, LINE_WORK // max(work * deep, 1)) * deep
     args: dict[str, int | Ref] = {
         "x": e.ref(source, x.dtype),
         "w": weights,
