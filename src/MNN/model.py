@@ -13,6 +13,7 @@ from MNN.frontends import load_graph
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session, TensorInfo
+from MNN.runtime.stored import StoredPrograms
 
 Source = str | os.PathLike[str] | bytes
 
@@ -90,14 +91,13 @@ class Model(Session):
     """A model ready to answer, as :func:`load` gives it: :meth:`run` with names, or a call with arrays in order."""
 
     def __init__(self, source: Source, config: Config) -> None:
-        super().__init__(open_graph(source), config)
+        super().__init__(lambda: open_graph(source), config, StoredPrograms.of(source, config))
         self._source = source
-        self._names = {v.name for v in self.graph.values()}
         self._whole: Session | None = None
 
     def run(self, feeds: Mapping[str, np.ndarray], fetch: Sequence[str] | None = None) -> dict[str, np.ndarray]:
         """One inference: inputs by name to outputs by name, or to any tensors of the model named in ``fetch``."""
-        if fetch is None or self._names.issuperset(fetch):
+        if fetch is None or {v.name for v in self.graph.values()}.issuperset(fetch):
             return super().run(feeds, fetch)
         if self._whole is None:  # tensors that optimising has done away with
             self._whole = Session(load_graph(self._source), self.config)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import importlib
 import importlib.util
+import os
 import pkgutil
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 
 from MNN.kernels import toolchain
 from MNN.kernels.cache import Cache
 from MNN.kernels.lang import is_checked
 from MNN.kernels.spec import KernelSpec
-from MNN.targets.base import Target
+from MNN.targets.base import Target, host_target
 
 _GENERATORS = ("MNN.kernels", "MNN.targets")
 _LOADED: dict[str, int] = {}  # by key hash, shared by all libraries of the process; addresses stay valid for its life
@@ -45,6 +48,27 @@ def _source(module: str) -> bytes:
     return str(text).encode()
 
 
+@dataclasses.dataclass(frozen=True)
+class KnownKernel(KernelSpec):
+    """A kernel of an earlier process by what :meth:`Library.key` said of it; its object must still be in the cache.
+
+    ``bytes``: the scratch that it needs with the arguments it is called with.
+    """
+
+    digest: str
+    bytes: int
+
+    def slots(self) -> tuple[str, ...]:
+        raise TypeError("a kernel known by its key has its arguments in order already")
+
+    def scratch(self, target: Target, args: Mapping[str, int]) -> int:
+        return self.bytes
+
+    def emit(self, target: Target) -> str:
+        """Raises ``LookupError``: there is nothing to make it from."""
+        raise LookupError(f"kernel {self.digest} is not in the cache any more")
+
+
 class Library:
     """Loads kernels for one target. Thread safe."""
 
@@ -54,13 +78,16 @@ class Library:
         self.compiled = 0
         """How many kernels this library had to compile."""
 
-    def _key(self, spec: KernelSpec) -> str:
+    def key(self, spec: KernelSpec) -> str:
+        """What tells a kernel's object from all others: its spec, the target, and the code that generates it."""
+        if isinstance(spec, KnownKernel):
+            return spec.digest
         parts = (spec.key(), self.target.key(), generator_digest(), str(is_checked()))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def object(self, spec: KernelSpec) -> tuple[str, bytes]:
         """The symbol and the object file of a kernel, from the cache or compiled now (also for foreign targets)."""
-        key = self._key(spec)
+        key = self.key(spec)
         symbol = f"mnn_{key[:32]}"
         data = self.cache.get(key)
         if data is None:
@@ -74,9 +101,32 @@ class Library:
     def load(self, specs: Sequence[KernelSpec]) -> list[int]:
         """Addresses of the kernels, in order. Equal specs are compiled and loaded once per process."""
         with toolchain.LOCK:
-            keys = [self._key(spec) for spec in specs]
+            keys = [self.key(spec) for spec in specs]
             missing = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in _LOADED}
             objects = {key: self.object(spec) for key, spec in missing.items()}
             addresses = toolchain.link(dict(objects.values()), self.target)
             _LOADED.update({key: addresses[symbol] for key, (symbol, _) in objects.items()})
             return [_LOADED[key] for key in keys]
+
+
+_libraries: dict[tuple[str, bool], Library] = {}
+_lock = threading.Lock()
+
+
+def shared_library(cache: bool) -> Library:
+    """The process's kernels for this machine, kept on disk or not."""
+    target = host_target()
+    with _lock:
+        key = (target.key(), cache)
+        if key not in _libraries:
+            _libraries[key] = Library(target, Cache.default() if cache else None)
+        return _libraries[key]
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

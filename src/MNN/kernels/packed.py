@@ -26,6 +26,7 @@ import tempfile
 import time
 import warnings
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,7 @@ class PackedStore:
         self.folder = None if folder is None else pathlib.Path(folder) / "packed"
         self.limit = limit
         self._since_pruned = limit
+        self._mapped: WeakValueDictionary[str, mmap.mmap] = WeakValueDictionary()
         if self.folder is not None:
             problem = make_private(self.folder)
             if problem:
@@ -65,6 +67,14 @@ class PackedStore:
         """The store in the cache folder, or none after :meth:`MNN.kernels.cache.Cache.switch_off`."""
         return PackedStore(None if Cache.is_off() else default_folder())
 
+    @staticmethod
+    def shared() -> PackedStore:
+        """The default store, the same one for the whole process, so that nothing is mapped twice."""
+        folder = None if Cache.is_off() else default_folder()
+        if folder not in _SHARED:
+            _SHARED[folder] = PackedStore(folder)
+        return _SHARED[folder]
+
     def _off(self, problem: str) -> None:
         warnings.warn(f"the cache of packed weights {self.folder} is not used: {problem}", RuntimeWarning, stacklevel=3)
         self.folder = None
@@ -73,6 +83,9 @@ class PackedStore:
         """The numbers stored under ``name`` (64 hexadecimal digits), mapped read-only, or None."""
         if self.folder is None:
             return None
+        mapped = self._mapped.get(name)
+        if mapped is not None:
+            return np.frombuffer(mapped, np.uint8)[_HEAD:]
         path = self.folder / name
         file = open_trusted(path, 1 << 62)
         if file is None:
@@ -81,10 +94,12 @@ class PackedStore:
             info = os.fstat(file.fileno())
             if info.st_size <= _HEAD:
                 return None
-            whole = np.frombuffer(mmap.mmap(file.fileno(), info.st_size, access=mmap.ACCESS_READ), np.uint8)
+            mapped = mmap.mmap(file.fileno(), info.st_size, access=mmap.ACCESS_READ)
+        whole = np.frombuffer(mapped, np.uint8)
         numbers = whole[_HEAD:]
         if whole[: _FIXED.size].tobytes() != _header(name, numbers):
             return None
+        self._mapped[name] = mapped
         if info.st_mtime < time.time() - _DAY:  # marked as used, for pruning
             with contextlib.suppress(OSError):
                 os.utime(path)
@@ -139,10 +154,12 @@ class Draft:
         try:
             with open(self._path, "rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                mapped = np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
+                entry = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+            mapped = np.frombuffer(entry, np.uint8)
             self._memory = None  # before the rename: Windows moves no file that is mapped for writing
             os.replace(self._path, self._target)
             self._path = None
+            store._mapped[self.name] = entry
         except OSError as error:
             store._off(str(error))
             if self._memory is not None:
@@ -184,3 +201,6 @@ def checksum(numbers: NDArray[Any]) -> bytes:
             total.update(part[:whole].view(np.uint64).reshape(-1, _COLUMNS).sum(axis=0).data)
         total.update(part[whole:].data)
     return total.digest()
+
+
+_SHARED: dict[pathlib.Path | None, PackedStore] = {}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from MNN.compiler.constants import ConstantPool
 from MNN.compiler.program import Buffer, HostCall, Located, Program, Ref
 from MNN.compiler.program import Command as Step
 from MNN.kernels.library import Library
 from MNN.runtime.arena import Arena
-from MNN.runtime.chains import ChainTables
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 
 _TOGETHER = 8 << 20
@@ -21,8 +20,15 @@ _TOGETHER = 8 << 20
 class BoundProgram:
     """Ready to run: write the inputs, call :meth:`run`, read the outputs."""
 
-    def __init__(self, program: Program, library: Library, threads: int = 1, pool: ConstantPool | None = None) -> None:
-        self.program, self._library, self._pool = program, library, pool or ConstantPool()
+    def __init__(
+        self,
+        program: Program,
+        library: Library,
+        threads: int = 1,
+        filled: Callable[[Buffer], None] = lambda buffer: buffer.setup.clear(),
+    ) -> None:
+        """``filled`` is called with every constant that the program is the first to use, once it holds its numbers."""
+        self.program, self._library, self._filled = program, library, filled
         self._arena = Arena(program.arena_bytes)
         self._context = RunContext()
         self._fill_constants(program.commands, threads)
@@ -45,11 +51,11 @@ class BoundProgram:
                 some.append(waiting.pop())
             self._native([c for b in some for c in b.setup]).run(threads)
             for buffer in some:
-                self._pool.filled(buffer)
+                self._filled(buffer)
 
     def _native(self, steps: Sequence[Step]) -> NativeProgram:
         addresses = iter(self._library.load([kernel for c in steps for kernel in c.kernels()]))
-        tables: list[ChainTables] = []
+        tables: list[Any] = []
         commands: list[Command] = []
         scratch = 0
         for c in steps:
@@ -57,6 +63,8 @@ class BoundProgram:
                 address = next(addresses)
                 numbers = {name: self._address(v) if isinstance(v, Ref) else v for name, v in c.args.items()}
                 if c.stages:
+                    from MNN.runtime.chains import ChainTables
+
                     functions = [next(addresses) for _ in c.stages]
                     tables.append(ChainTables(c, functions, self._address, self._library.target))
                     numbers = tables[-1].args

@@ -10,7 +10,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,8 +24,7 @@ from MNN.errors import RunError, UnsupportedError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value, captured
 from MNN.ir.prims import Tensor
-from MNN.kernels.cache import Cache
-from MNN.kernels.library import Library
+from MNN.kernels.library import shared_library
 from MNN.kernels.packed import PackedStore
 from MNN.ops.base import evaluate_node
 from MNN.ops.sequence import ListTensor
@@ -34,7 +33,6 @@ from MNN.runtime.config import Config
 from MNN.runtime.limits import Clock, check_memory
 from MNN.runtime.loop import loop_functions
 from MNN.runtime.reference import MeaningProgram
-from MNN.targets.base import host_target
 
 PLANS_KEPT = 32
 """Plans kept per stage."""
@@ -43,27 +41,6 @@ PLAN_BYTES = 256 << 20
 
 Key = tuple[object, ...]
 Known = dict[str, tuple[np.ndarray, ...]]
-_libraries: dict[tuple[str, bool], Library] = {}
-_stores: dict[bool, PackedStore] = {}
-_lock = threading.Lock()
-
-
-def shared_library(cache: bool) -> Library:
-    """The process's kernels for this machine."""
-    target = host_target()
-    with _lock:
-        key = (target.key(), cache)
-        if key not in _libraries:
-            _libraries[key] = Library(target, Cache.default() if cache else None)
-        return _libraries[key]
-
-
-def shared_store(cache: bool) -> PackedStore:
-    """The process's packed weights on disk."""
-    with _lock:
-        if cache not in _stores:
-            _stores[cache] = PackedStore.default() if cache else PackedStore(None)
-        return _stores[cache]
 
 
 @dataclass(eq=False)
@@ -84,6 +61,12 @@ class Plan:
             return True
         numbers = dict(zip(self.input_tensors, arrays, strict=True))
         return all(g.holds(numbers) for g in self.guards)
+
+    def simple_program(self, fetch: Sequence[Value]) -> Program | None:
+        """The program when it gives exactly what is fetched, and for all numbers that inputs of these sizes hold."""
+        given = [self.stage.env.get(v) for v in fetch]
+        simple = self.stage.blocked is None and not self.guards and given == self.results
+        return self.bound.program if simple and isinstance(self.bound, BoundProgram) else None
 
 
 class PlanCache:
@@ -123,12 +106,19 @@ class Executor:
     """Runs one graph. Thread safe: one run at a time."""
 
     def __init__(
-        self, graph: Graph, config: Config, pool: ConstantPool | None = None, clock: Clock | None = None
+        self,
+        graph: Graph,
+        config: Config,
+        pool: ConstantPool | None = None,
+        clock: Clock | None = None,
+        made: Callable[[Plan, Sequence[Value]], None] | None = None,
     ) -> None:
+        """``made`` is called with every new plan that begins a run, and what is fetched from it."""
         self.graph, self.config = graph, config
+        self._made = made
         self._clock = clock or Clock(config.time_limit)
         self.library = shared_library(config.cache)
-        self._pool = pool or ConstantPool(shared_store(config.cache), self.library.target)
+        self._pool = pool or ConstantPool(PackedStore.shared() if config.cache else None, self.library.target)
         self._options = Options(config.threads, config.precision)
         self._plans = PlanCache()
         self._bodies: dict[Graph, Executor] = {}
@@ -224,6 +214,8 @@ class Executor:
         if plan is None:
             plan = self._make(start, values, constants, known, fetch)
             plans.add(key, plan)
+            if self._made is not None and plans is self._plans:
+                self._made(plan, fetch)
         return plan
 
     def _make(
@@ -262,7 +254,7 @@ class Executor:
             program = compile_stage(stage.prims, used, results, self.library.target, self._options, self._pool)
             check_memory(program.arena_bytes, self.config.memory, _largest(program))
             loop_functions(self.library.cache)
-            bound = BoundProgram(program, self.library, self.config.threads, self._pool)
+            bound = BoundProgram(program, self.library, self.config.threads, self._pool.filled)
         return Plan(stage, bound, list(values), used, results, stage.guards)
 
 
@@ -271,8 +263,6 @@ _EXECUTORS: weakref.WeakSet[Executor] = weakref.WeakSet()
 
 def _after_fork() -> None:
     """A thread that is gone in the child may have held a lock. A child forked within a run keeps its own."""
-    global _lock
-    _lock = threading.Lock()
     for executor in list(_EXECUTORS):
         if executor._lock.acquire(blocking=False):
             executor._lock.release()

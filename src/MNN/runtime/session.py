@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import os
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from MNN.errors import ShapeError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
-from MNN.ir.shape import Shape
 from MNN.runtime.config import Config
-from MNN.runtime.executor import Executor, Plan
+from MNN.runtime.info import TensorInfo as TensorInfo
+from MNN.runtime.ready import ReadyPrograms, shapes_of
+from MNN.runtime.stored import Card, StoredProgram, StoredPrograms
+from MNN.schema.files import watched
+
+if TYPE_CHECKING:
+    from MNN.runtime.executor import Executor, Plan
 
 UNNAMED = "?"
 """A size that is open and has no name: two of them need not agree."""
-
-
-@dataclass(frozen=True)
-class TensorInfo:
-    """What a model says of an input or output; symbolic sizes are names, ``shape`` is None when unknown."""
-
-    name: str
-    dtype: DType | None
-    shape: Shape | None
-
-    def __str__(self) -> str:
-        dims = "unknown shape" if self.shape is None else "x".join(map(str, self.shape)) or "scalar"
-        return f"{self.name}: {self.dtype.value if self.dtype else 'any'} {dims}"
 
 
 class Session:
@@ -37,13 +32,58 @@ class Session:
     >>> session.run({"x": np.zeros((1, 3, 224, 224), np.float32)})["prob"]  # doctest: +SKIP
     """
 
-    def __init__(self, graph: Graph, config: Config | None = None) -> None:
-        self.graph = graph
+    def __init__(
+        self, graph: Graph | Callable[[], Graph], config: Config | None = None, stored: StoredPrograms | None = None
+    ) -> None:
+        """``graph`` may be a function that reads it. With what is ``stored`` of its file it is only called when
+        inputs come for which there is no program."""
         self.config = config or Config()
-        self.inputs = {v.name: TensorInfo(v.name, v.dtype, v.shape) for v in graph.inputs if not v.is_const}
-        self.outputs = {v.name: TensorInfo(v.name, v.dtype, v.shape) for v in graph.outputs}
-        self._executor = Executor(graph, self.config)
+        self._open = graph if callable(graph) else lambda: graph
+        self._graph: Graph | None = None
+        self._files: dict[str, str] = {}
+        self._stored = stored
+        self._ready: ReadyPrograms | None = None
+        self._executor_made: Executor | None = None
+        self._making = threading.RLock()
         self._named: dict[str, Value] | None = None
+        self._last: dict[str, np.ndarray] | None = None  # what a stored program ran on last
+        _SESSIONS.add(self)
+        card = stored.card() if stored is not None else None
+        if card is None:
+            given = [v for v in self.graph.inputs if not v.is_const]
+            card = Card(*([TensorInfo(v.name, v.dtype, v.shape) for v in part] for part in (given, self.graph.outputs)))
+        elif stored is not None:
+            self._ready = ReadyPrograms(stored, self.config)
+        self._card = card
+        self.inputs = {info.name: info for info in card.inputs}
+        self.outputs = {info.name: info for info in card.outputs}
+
+    @property
+    def graph(self) -> Graph:
+        """The model's graph, read when it is first asked for."""
+        if self._graph is None:
+            with self._making:
+                if self._graph is None:
+                    with watched() as self._files:
+                        self._graph = self._open()
+        return self._graph
+
+    @property
+    def _executor(self) -> Executor:
+        if self._executor_made is None:
+            from MNN.runtime.executor import Executor
+
+            keep = weakref.WeakMethod(self._keep)  # a cycle would keep weights in memory until garbage is collected
+
+            def made(plan: Plan, fetch: Sequence[Value]) -> None:
+                method = keep()
+                if method is not None:
+                    method(plan, fetch)
+
+            with self._making:
+                if self._executor_made is None:
+                    self._executor_made = Executor(self.graph, self.config, made=made)
+        return self._executor_made
 
     def run(self, feeds: Mapping[str, np.ndarray], fetch: Sequence[str] | None = None) -> dict[str, np.ndarray]:
         """One inference. ``fetch`` names any tensors of the model; by default its outputs.
@@ -51,21 +91,50 @@ class Session:
         Raises :class:`ShapeError` when inputs are missing, unknown or do not fit, and :class:`RunError` when the
         computation fails.
         """
-        values = self._checked(feeds)
+        arrays = self._checked(feeds)
+        if fetch is None and self._ready is not None:
+            found = self._ready.run(arrays)
+            if found is not None:
+                self._last = arrays
+                return found
+        self._last = None
         wanted = [self._value(n) for n in fetch] if fetch is not None else self.graph.outputs
-        arrays = self._executor.run(values, wanted)
-        return dict(zip(fetch if fetch is not None else [v.name for v in wanted], arrays, strict=True))
+        results = self._executor.run(self._values(arrays), wanted)
+        return dict(zip(fetch if fetch is not None else [v.name for v in wanted], results, strict=True))
 
     def plan(self, feeds: Mapping[str, np.ndarray]) -> Plan:
         """The (first) plan for inputs like these, for reports on memory, arithmetic and kernels."""
-        return self._executor.plan(self._checked(feeds), self.graph.outputs)
+        return self._plan(self._checked(feeds))
 
     def plans_used(self) -> list[Plan]:
         """The plans of the last run, one per stage."""
-        return list(self._executor.last_plans)
+        if self._last is not None:
+            arrays, self._last = self._last, None
+            self._executor.last_plans = [self._plan(arrays)]
+        return [] if self._executor_made is None else list(self._executor_made.last_plans)
 
-    def _checked(self, feeds: Mapping[str, np.ndarray]) -> dict[Value, np.ndarray]:
-        wanted = {v.name: v for v in self.graph.inputs if not v.is_const}
+    def _plan(self, arrays: Mapping[str, np.ndarray]) -> Plan:
+        plan = self._executor.plan(self._values(arrays), self.graph.outputs)
+        if self._ready is not None:
+            self._ready.forget(shapes_of(arrays))  # one plan is enough
+        return plan
+
+    def _values(self, arrays: Mapping[str, np.ndarray]) -> dict[Value, np.ndarray]:
+        return {v: arrays[v.name] for v in self.graph.inputs if not v.is_const}
+
+    def _keep(self, plan: Plan, fetch: Sequence[Value]) -> None:
+        """Stores a new plan when nothing in it depends on more than the sizes of the inputs."""
+        program = plan.simple_program(fetch)
+        if self._stored is None or program is None or list(fetch) != self.graph.outputs:
+            return
+        names = tuple(v.name for v in plan.inputs)
+        given = zip(names, plan.input_tensors, strict=True)
+        shapes = tuple((name, str(t.dtype.numpy), t.shape) for name, t in given)
+        found = StoredProgram(program, names, tuple(v.name for v in fetch))
+        self._stored.save(shapes, found, self._card, self._files, self._executor.library)
+
+    def _checked(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        wanted = self.inputs
         missing = [name for name in wanted if name not in feeds]
         unknown = [name for name in feeds if name not in wanted]
         if missing or unknown:
@@ -73,12 +142,11 @@ class Session:
             parts += [f"unknown input(s) {', '.join(unknown)}"] if unknown else []
             listed = "\n".join(f"  {info}" for info in self.inputs.values())
             raise ShapeError(f"{'; '.join(parts)}. The model's inputs are:\n{listed}")
-        values: dict[Value, np.ndarray] = {}
+        values: dict[str, np.ndarray] = {}
         symbols: dict[str, tuple[int, str]] = {}
-        for name, value in wanted.items():
-            array = np.asarray(feeds[name])
-            self._check_one(self.inputs[name], array, symbols)
-            values[value] = array
+        for name, info in wanted.items():
+            values[name] = array = np.asarray(feeds[name])
+            self._check_one(info, array, symbols)
         return values
 
     def _check_one(self, info: TensorInfo, array: np.ndarray, symbols: dict[str, tuple[int, str]]) -> None:
@@ -114,3 +182,16 @@ class Session:
             hint = f"; did you mean one of {close}?" if close else ""
             raise ShapeError(f"the model has no tensor named '{name}'{hint}")
         return self._named[name]
+
+
+_SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """A thread that is gone in the child may have held a lock."""
+    for session in list(_SESSIONS):
+        session._making = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

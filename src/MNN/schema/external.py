@@ -32,7 +32,7 @@ class ExternalData:
         self.size = os.fstat(file.fileno()).st_size
         self._data: mmap.mmap | bytes = b""
         if self.size:
-            self._data = MappedFile.of(file)
+            self._data = MappedFile.of(file, path)
 
     def read_range(self, offset: int, length: int) -> memoryview:
         """``length`` bytes from ``offset``, as a view; FormatError when they are not all inside of the file."""

@@ -10,6 +10,7 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -51,17 +52,36 @@ def identity(info: os.stat_result) -> str:
 class MappedFile(mmap.mmap):
     """A whole open file as read-only memory. ``identity`` is that of the file when it was mapped, see above."""
 
+    path: str
     identity: str
     address: int
 
     @classmethod
-    def of(cls, file: BinaryIO) -> MappedFile:
-        """Maps a file that is not empty."""
+    def of(cls, file: BinaryIO, path: str | os.PathLike[str]) -> MappedFile:
+        """Maps a file that is not empty, opened at ``path``."""
         info = os.fstat(file.fileno())
         mapped = cls(file.fileno(), info.st_size, access=mmap.ACCESS_READ)
+        mapped.path = os.path.abspath(path)
         mapped.identity = identity(info)
         mapped.address = int(np.frombuffer(mapped, np.uint8).ctypes.data)
+        watcher = _WATCHER.get()
+        if watcher is not None:
+            watcher[mapped.path] = mapped.identity
         return mapped
+
+
+_WATCHER: ContextVar[dict[str, str] | None] = ContextVar("mapped files", default=None)
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[dict[str, str]]:
+    """Gathers the identities of all files that are mapped within the block, by their absolute paths."""
+    found: dict[str, str] = {}
+    token = _WATCHER.set(found)
+    try:
+        yield found
+    finally:
+        _WATCHER.reset(token)
 
 
 def origin(array: np.ndarray[Any, Any]) -> tuple[MappedFile, int] | None:

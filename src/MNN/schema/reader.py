@@ -48,7 +48,7 @@ def read_net(source: str | os.PathLike[str] | bytes | bytearray | memoryview) ->
         size = os.fstat(file.fileno()).st_size
         if size < 8:
             raise FormatError(f"{name}: {size} bytes is too short for a .mnn model")
-        data: Buffer = MappedFile.of(file)
+        data: Buffer = MappedFile.of(file, name)
     return _read(data, name)
 
 

@@ -1,0 +1,97 @@
+"""Running stored programs: the way to an answer that reads no model and plans nothing."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping
+
+import numpy as np
+
+from MNN.kernels.library import shared_library
+from MNN.runtime.bind import BoundProgram
+from MNN.runtime.config import Config
+from MNN.runtime.limits import check_memory
+from MNN.runtime.loop import loop_functions
+from MNN.runtime.stored import Shapes, StoredProgram, StoredPrograms
+
+KEPT = 32
+KEPT_BYTES = 256 << 20
+"""Programs held, and the arena memory that they may take together; the one in use is held in any case."""
+
+
+class ReadyPrograms:
+    """Stored programs of a model, brought in when inputs of their sizes come. Thread safe: one run at a time."""
+
+    def __init__(self, stored: StoredPrograms, config: Config) -> None:
+        self._stored, self._config = stored, config
+        self._bound: OrderedDict[Shapes, tuple[StoredProgram, BoundProgram]] = OrderedDict()
+        self._absent: set[Shapes] = set()
+        self._lock = threading.RLock()
+        _READY.add(self)
+
+    def run(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        """The outputs by name, None when no program for such inputs is stored."""
+        shapes = shapes_of(arrays)
+        with self._lock:
+            found = self._bound.get(shapes)
+            if found is None:
+                if shapes in self._absent:
+                    return None
+                found = self._bring(shapes)
+                if found is None:
+                    return None
+            self._bound.move_to_end(shapes)
+            stored, bound = found
+            results = bound.run([arrays[name] for name in stored.inputs], self._config.threads)
+        return dict(zip(stored.outputs, results, strict=True))
+
+    def forget(self, shapes: Shapes) -> None:
+        """From now on there is none for such inputs: they have been planned anew."""
+        with self._lock:
+            self._bound.pop(shapes, None)
+            self._absent.add(shapes)
+
+    def _bring(self, shapes: Shapes) -> tuple[StoredProgram, BoundProgram] | None:
+        stored = self._stored.find(shapes)
+        if stored is None:
+            self._absent.add(shapes)
+            return None
+        check_memory(stored.program.arena_bytes, self._config.memory, "its tensors")
+        library = shared_library(self._config.cache)
+        loop_functions(library.cache)
+        try:
+            bound = BoundProgram(stored.program, library, self._config.threads)
+        except LookupError:  # a kernel is not in the cache any more
+            self._absent.add(shapes)
+            return None
+        self._bound[shapes] = stored, bound
+        while len(self._bound) > 1 and (len(self._bound) > KEPT or self._bytes() > KEPT_BYTES):
+            self._bound.popitem(last=False)
+        return stored, bound
+
+    def _bytes(self) -> int:
+        return sum(stored.program.arena_bytes for stored, _ in self._bound.values())
+
+
+def shapes_of(arrays: Mapping[str, np.ndarray]) -> Shapes:
+    """What tells inputs apart for planning."""
+    return tuple((name, str(a.dtype), a.shape) for name, a in arrays.items())
+
+
+_READY: weakref.WeakSet[ReadyPrograms] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """A thread that is gone in the child may have held a lock."""
+    for ready in list(_READY):
+        if ready._lock.acquire(blocking=False):
+            ready._lock.release()
+        else:
+            ready._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

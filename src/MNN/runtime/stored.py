@@ -1,0 +1,182 @@
+"""Programs on disk: what planning a model found, so that a process which runs it again need not read and plan it.
+
+A model file is known by its place and by its identity (``MNN.schema.files.identity``): as long as nobody has written
+to it, what was planned for it holds; so for files of weights beside it. The name of an entry adds everything else that
+a plan depends on: the sizes of the inputs, the session's settings, the processor, and the engine's own files.
+
+Entries lie in the cache folder beside the compiled kernels, under the same rules: private folder, owner, hash.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from MNN.compiler.program import Buffer, Program
+from MNN.errors import MNNError
+from MNN.kernels.cache import Cache
+from MNN.kernels.library import Library
+from MNN.kernels.packed import PackedStore
+from MNN.kernels.toolchain import version
+from MNN.runtime.config import Config
+from MNN.runtime.info import TensorInfo
+from MNN.runtime.stored_form import Elsewhere, Unfit, dump, parse, portable
+from MNN.schema.files import MappedFile, identity, open_regular
+from MNN.targets.base import host_target
+
+PART = "programs"
+MOST = 16
+"""Programs that one session writes: a model fed with ever new sizes must not fill the disk."""
+
+Shapes = tuple[tuple[str, str, tuple[int, ...]], ...]
+"""Name, element type (numpy's) and sizes of every input."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a model takes and gives."""
+
+    inputs: list[TensorInfo]
+    outputs: list[TensorInfo]
+
+
+@dataclass(frozen=True)
+class StoredProgram:
+    """A program, and the names of its inputs and of its results in its order."""
+
+    program: Program
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class StoredPrograms:
+    """The programs of one model file as it is now, for one session's settings."""
+
+    def __init__(self, path: Path, mark: str, config: Config, cache: Cache) -> None:
+        self._path, self._mark, self._cache = path, mark, cache
+        self._store = PackedStore.shared()
+        self._files: dict[str, MappedFile] = {}
+        self._left = MOST
+        self._base = (os.path.abspath(path), mark, config, host_target(), package_stamp())
+
+    @staticmethod
+    def of(source: object, config: Config) -> StoredPrograms | None:
+        """Those of a model file given by its path; None where nothing can be stored or found."""
+        if not isinstance(source, (str, os.PathLike)) or not config.cache or config.reference or Cache.is_off():
+            return None
+        path = Path(source)
+        try:
+            mark = identity(path.stat())
+        except (OSError, ValueError):  # whoever opens it will say what is wrong
+            return None
+        cache = Cache.default(PART)
+        return StoredPrograms(path, mark, config, cache) if mark and cache.folder is not None else None
+
+    def card(self) -> Card | None:
+        """What the model takes and gives, when some program of it is stored."""
+        try:
+            inputs, outputs, files = self._read("card")
+            self._check(files)
+        except Unfit:
+            return None
+        return Card(inputs, outputs)
+
+    def find(self, shapes: Shapes) -> StoredProgram | None:
+        """The program for such inputs, its large constants mapped, when it is stored."""
+        try:
+            program, inputs, outputs, files = self._read("program", shapes)
+            self._check(files)
+            used = {ref.buffer for c in program.commands for ref in c.refs()}
+            used.update(t.place.buffer for t in (*program.inputs, *program.outputs))
+            for buffer in used:
+                if isinstance(buffer.source, Elsewhere):
+                    self._fetch(buffer, buffer.source)
+        except (Unfit, MNNError, OSError):
+            return None
+        return StoredProgram(program, inputs, outputs)
+
+    def save(
+        self,
+        shapes: Shapes,
+        found: StoredProgram,
+        card: Card,
+        files: Mapping[str, str],
+        library: Library,
+    ) -> bool:
+        """Stores a program that is bound, and so has its constants filled; False where that is impossible.
+
+        ``files``: the identities of all files that were mapped while the model was read, by their paths.
+        """
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        try:
+            if not all(files.values()) or identity(self._path.stat()) != self._mark:
+                return False  # written a moment ago
+            entry = (portable(found.program, library), found.inputs, found.outputs, dict(files))
+            self._cache.put(self._key("program", shapes), dump(entry, self._store))
+            self._cache.put(self._key("card"), dump((card.inputs, card.outputs, dict(files)), self._store))
+        except (Unfit, OSError):
+            return False
+        return True
+
+    def _key(self, *parts: object) -> str:
+        return hashlib.sha256(repr((self._base, parts)).encode()).hexdigest()
+
+    def _read(self, *parts: object) -> Any:
+        data = self._cache.get(self._key(*parts))
+        if data is None:
+            raise Unfit("there is no such entry")
+        return parse(data)
+
+    def _check(self, files: Mapping[str, str]) -> None:
+        if any(identity(os.stat(path)) != mark for path, mark in files.items()):
+            raise Unfit("a file of weights has changed")
+
+    def _fetch(self, buffer: Buffer, where: Elsewhere) -> None:
+        """Brings in the numbers of a large constant: an entry of the store, or a place in a mapped file."""
+        numbers: np.ndarray | None
+        if where.offset < 0:
+            numbers = self._store.find(where.name)
+            buffer.stored = where.name
+        else:
+            whole = np.frombuffer(self._mapped(where.name), np.uint8)
+            numbers = whole[where.offset : where.offset + buffer.nbytes]
+        if numbers is None or numbers.nbytes != buffer.nbytes:
+            raise Unfit("a constant is gone")
+        buffer.const = numbers.view(where.kind)
+
+    def _mapped(self, path: str) -> MappedFile:
+        if path not in self._files:
+            with open_regular(Path(path)) as file:
+                self._files[path] = MappedFile.of(file, path)
+        return self._files[path]
+
+
+@functools.cache
+def package_stamp() -> str:
+    """A text that changes with the engine's own files, and with what runs them."""
+    total = hashlib.sha256(repr((platform.python_version(), np.__version__, version())).encode())
+    root = Path(__file__).parents[1]
+    for path, info in sorted(_sources(os.fspath(root))):
+        total.update(repr((os.path.relpath(path, root), info.st_size, info.st_mtime_ns)).encode())
+    return total.hexdigest()
+
+
+def _sources(folder: str) -> Sequence[tuple[str, os.stat_result]]:
+    found: list[tuple[str, os.stat_result]] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                found += _sources(entry.path) if entry.name != "__pycache__" else ()
+            elif entry.name.endswith(".py"):
+                found.append((entry.path, entry.stat()))
+    return found

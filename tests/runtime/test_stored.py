@@ -1,0 +1,199 @@
+"""Programs on disk: a second process reads no model and plans nothing, and never answers for another model."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import pickle
+import time
+
+import numpy as np
+import pytest
+
+import MNN
+from MNN.errors import MNNError, ShapeError
+from MNN.frontends.mnn import write_mnn
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Node, Value
+from MNN.kernels import library
+from MNN.kernels.cache import Cache
+from MNN.kernels.packed import PackedStore
+from MNN.runtime import stored
+from MNN.runtime.stored_form import Unfit, parse
+
+DATA = np.random.default_rng(1).standard_normal((70, 256)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MNN_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def write(path: pathlib.Path, seed: int = 0, external: bool = False) -> np.ndarray:
+    """A model of one product and one activation; its weights. Old enough to be told from a later one."""
+    w = np.random.default_rng(seed).standard_normal((256, 300)).astype(np.float32)
+    x, a, y = Value("x", DType.F32, ("n", 256)), Value("a", DType.F32), Value("y", DType.F32)
+    weights = Value("w", DType.F32, w.shape, w)
+    nodes = [Node("MatMul", "m", [x, weights], [a]), Node("ReLU", "r", [a], [y])]
+    write_mnn(Graph("g", [x], [y], nodes), path, external=external)
+    time.sleep(0.08)
+    return w
+
+
+def refuse(*_: object, **__: object) -> Graph:
+    raise AssertionError("the model was read")
+
+
+def check(path: pathlib.Path, w: np.ndarray, rows: int = 70) -> None:
+    found = MNN.load(path).run({"x": DATA[:rows]})["y"]
+    np.testing.assert_allclose(found, np.maximum(DATA[:rows] @ w, 0), atol=1e-3)
+
+
+def shared_mappings() -> list[str]:
+    return list(PackedStore.shared()._mapped)
+
+
+def entries(tmp_path: pathlib.Path, part: str = "programs") -> list[pathlib.Path]:
+    folder = tmp_path / "cache" / part
+    return sorted(folder.iterdir(), key=lambda p: p.stat().st_size) if folder.exists() else []
+
+
+def test_what_was_planned_is_not_planned_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.mnn"
+    w = write(path)
+    check(path, w)
+    assert len(entries(tmp_path)) == 2  # what the model takes, and one program
+    check(path, w, 30)
+    assert len(entries(tmp_path)) == 3
+    monkeypatch.setattr("MNN.model.open_graph", refuse)
+    check(path, w)
+    check(path, w, 30)
+    model = MNN.load(path)
+    assert str(model.inputs["x"]) == "x: f32 nx256"
+    with pytest.raises(ShapeError, match=r"\[70, 255\]"):
+        model.run({"x": DATA[:, :255]})
+
+
+def test_everything_else_reads_the_model_when_it_is_needed(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "m.mnn"
+    w = write(path)
+    check(path, w)
+    model = MNN.load(path)
+    before = model.run({"x": DATA})["y"]
+    assert model.plans_used()[0].bound.program.arena_bytes > 0
+    np.testing.assert_array_equal(model.run({"x": DATA})["y"], before)
+    np.testing.assert_allclose(model.run({"x": DATA}, ["a"])["a"], DATA @ w, atol=1e-3)
+    np.testing.assert_allclose(model.run({"x": DATA[:9]})["y"], np.maximum(DATA[:9] @ w, 0), atol=1e-3)
+    assert [n.op for n in MNN.load(path).graph.nodes]
+
+
+def test_results_are_the_callers_own(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "m.mnn"
+    check(path, write(path))
+    model = MNN.load(path)
+    first = model.run({"x": DATA})["y"]
+    kept = first.copy()
+    model.run({"x": -DATA})
+    np.testing.assert_array_equal(first, kept)
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_another_model_of_the_same_size(tmp_path: pathlib.Path, external: bool) -> None:
+    path = tmp_path / "m.mnn"
+    for seed in range(3):
+        w = write(path, seed, external)
+        check(path, w)
+        check(path, w)
+
+
+def test_other_weights_beside_the_same_model(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "m.mnn"
+    check(path, write(path, 0, external=True))
+    weights = tmp_path / "m.mnn.weight"
+    w = np.frombuffer(weights.read_bytes(), np.float32).copy()
+    weights.write_bytes((2 * w).tobytes())
+    time.sleep(0.08)
+    old = np.random.default_rng(0).standard_normal((256, 300)).astype(np.float32)
+    check(path, 2 * old)
+    check(path, 2 * old)
+
+
+def test_a_model_written_a_moment_ago_is_not_trusted(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "m.mnn"
+    w = write(path)
+    os.utime(path, ns=(time.time_ns() + 10**9, time.time_ns() + 10**9))
+    check(path, w)
+    assert entries(tmp_path) == []
+
+
+def test_settings_have_programs_of_their_own(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "m.mnn"
+    w = write(path)
+    check(path, w)
+    MNN.load(path, precision="high").run({"x": DATA})
+    assert len(entries(tmp_path)) == 4
+    MNN.load(path, cache=False).run({"x": DATA})
+    assert len(entries(tmp_path)) == 4
+
+
+@pytest.mark.parametrize("loss", ["program", "card", "packed", "damage", "kernels", "packed damage"])
+def test_lost_and_damaged_entries_are_made_again(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, loss: str
+) -> None:
+    monkeypatch.setattr(library, "_libraries", {})
+    path = tmp_path / "m.mnn"
+    w = write(path)
+    check(path, w)
+    card, program = entries(tmp_path)
+    if loss == "program":
+        program.unlink()
+    elif loss == "card":
+        card.unlink()
+    elif loss == "damage":
+        data = bytearray(program.read_bytes())
+        data[-20] ^= 1
+        program.write_bytes(data)
+    elif loss == "packed":
+        entries(tmp_path, "packed")[0].unlink()
+    elif loss == "packed damage":
+        assert not shared_mappings()  # a model that is gone has let go of its weights
+        with entries(tmp_path, "packed")[0].open("r+b") as file:
+            file.seek(9000)
+            file.write(b"damage")
+    else:
+        monkeypatch.setattr(library, "_LOADED", {})
+        for entry in entries(tmp_path, "objects"):
+            entry.unlink()
+    check(path, w)
+    check(path, w)
+
+
+def test_entries_make_no_other_objects() -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[object, ...]:
+            return os.system, ("true",)
+
+    for data in (pickle.dumps(Evil()), b"", b"\x80\x05", pickle.dumps(Cache)):
+        with pytest.raises(Unfit):
+            parse(data)
+
+
+def test_a_session_writes_a_bounded_number(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "MOST", 2)
+    path = tmp_path / "m.mnn"
+    write(path)
+    model = MNN.load(path)
+    for rows in range(1, 6):
+        model.run({"x": DATA[:rows]})
+    assert len(entries(tmp_path)) == 3
+
+
+def test_memory_limits_hold_for_stored_programs_too(tmp_path: pathlib.Path) -> None:
+    from MNN.model import Model
+    from MNN.runtime.config import Config
+
+    path = tmp_path / "m.mnn"
+    write(path)
+    for _ in range(2):
+        with pytest.raises(MNNError, match="memory"):
+            Model(path, Config(memory_limit=1000)).run({"x": DATA})
