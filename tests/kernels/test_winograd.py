@@ -20,7 +20,7 @@ TARGETS = pytest.mark.parametrize("target", util.TARGETS, ids=lambda t: t.name)
 PLAIN = WinogradSpec(4, 4, 3, 3, 4, 2, False, True, True)
 
 
-@pytest.mark.parametrize(("m", "r"), [(1, 1), (2, 3), (4, 3), (6, 3), (2, 5), (4, 5), (2, 7), (3, 2)])
+@pytest.mark.parametrize(("m", "r"), [(1, 1), (2, 3), (4, 3), (6, 3), (2, 5), (4, 5), (2, 7), (4, 7), (3, 2)])
 def test_matrices(m: int, r: int) -> None:
     """The identity holds exactly in rational numbers."""
     f = filtering(m, r)
@@ -146,7 +146,17 @@ def test_tiles_and_edges(target: Target, m: int, oh: int, ow: int) -> None:
 @TARGETS
 @pytest.mark.parametrize(
     ("mh", "mw", "rh", "rw"),
-    [(1, 2, 1, 3), (1, 4, 1, 3), (4, 1, 3, 1), (1, 2, 1, 7), (2, 1, 7, 1), (1, 4, 1, 5), (2, 2, 5, 5), (2, 4, 3, 3)],
+    [
+        (1, 2, 1, 3),
+        (1, 4, 1, 3),
+        (4, 1, 3, 1),
+        (1, 2, 1, 7),
+        (2, 1, 7, 1),
+        (1, 4, 1, 5),
+        (4, 1, 7, 1),
+        (2, 2, 5, 5),
+        (2, 4, 3, 3),
+    ],
 )
 def test_other_windows(target: Target, mh: int, mw: int, rh: int, rw: int) -> None:
     check(dataclasses.replace(PLAIN, mh=mh, mw=mw, rh=rh, rw=rw), target, (1, 6, 7, 17), 18)

@@ -6,30 +6,36 @@ memory for the first block, and again for every further one when it is larger th
 layers with few tiles and many channels are bound by these bytes, which is why the larger tiles lose there although
 they multiply least. V and M of a block that is larger than the second-level cache travel to the third level and back.
 
-What F(m, r) may be used where is decided by its error against that of plain fp32 sums (measured for inputs behind a
-ReLU and normal weights, 16 to 512 channels): F(2x2, 3x3) 0.7 times, F(4x4, 3x3) 2.1 to 2.4 times, with partial sums
-of 32 channels 1.8 (64 channels) to 0.7 times (512); F(6x6, 3x3) about 9 times.
+Which sizes may be used is decided by their error against that of plain fp32 sums (root mean square, for normal weights
+and inputs behind a ReLU, 32 to 256 channels; in brackets with partial sums of 32 channels):
+
+====================  =====  ========================================
+positions per side    1-D    2-D
+====================  =====  ========================================
+4                     0.9    0.7
+6                     1.6    2.4 (1.9 for 48 channels, 0.9 for 256)
+8                     2.3 (3)  9 (5)
+10                    4.8 (2.3 to 3.8)
+====================  =====  ========================================
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from MNN.ir.dtype import DType
 from MNN.kernels.contract_cost import step_cycles
 from MNN.kernels.winograd_layout import Layout
-from MNN.kernels.winograd_points import filtering
+from MNN.kernels.winograd_points import filtering, supported
 from MNN.kernels.winograd_transform import operations
 from MNN.targets.base import Target
 
 CHUNK = 32
 """Channels of a partial sum where the error must be that of plain fp32 sums."""
-_FEWEST_FOR_F4 = 48
-"""Channels from which F(4, 3) with partial sums is within twice the error of plain fp32 sums."""
+_POSITIONS = (4, 6, 8, 10)
 _WORTH_THE_ERROR = 0.88
-"""F(6, 3), with 4 times the error of F(4, 3), is considered where it takes less than this share of the time."""
+"""Eight and more positions, with their larger error, are considered where they take less than this share of time."""
 _MEMORY_BYTES_PER_CYCLE = 8.0
 _L3_BYTES_PER_CYCLE = 20.0
 _NOT_HIDDEN = 0.5
@@ -76,27 +82,36 @@ class Plan:
 
 def plans(target: Target, work: Work, threads: int, precision: str) -> list[Plan]:
     """The best plan for every size of tile that the precision (``high`` or another) allows; none where none fits."""
-    if work.c < _CHANNELS or work.n < _CHANNELS:
+    if work.c < _CHANNELS or work.n < _CHANNELS or work.rh * work.rw == 1:
         return []
-    found = []
-    for m in _sizes(work, precision == "high"):
-        mh, mw = m if work.rh > 1 else 1, m if work.rw > 1 else 1
-        chunk = CHUNK if precision == "high" and m > 2 and work.c >= _FEWEST_FOR_F4 and mh * mw > m else 0
+    found: list[Plan] = []
+    for positions in _POSITIONS:
+        mh, mw = (positions - r + 1 if r > 1 else 1 for r in (work.rh, work.rw))
+        if not (supported(mh, work.rh) and supported(mw, work.rw)):
+            continue
+        chunk = partial_sums(work, positions, precision == "high")
+        if chunk is None:
+            continue
         plan = _best(target, work, threads, mh, mw, chunk)
-        if m < 6 or plan.cycles < _WORTH_THE_ERROR * min(f.cycles for f in found):
+        if positions < 8 or not found or plan.cycles < _WORTH_THE_ERROR * min(f.cycles for f in found):
             found.append(plan)
     return found
 
 
-def _sizes(work: Work, high: bool) -> Iterator[int]:
-    window = max(work.rh, work.rw)
-    if window != 3 or min(work.rh, work.rw) not in (1, 3):
-        return
-    yield 2
-    if not high or work.c >= _FEWEST_FOR_F4:
-        yield 4
+def partial_sums(work: Work, positions: int, high: bool) -> int | None:
+    """Channels per partial sum with so many positions per side (0: all); None when the error were too large."""
+    plane, taps = work.rh > 1 and work.rw > 1, max(work.rh, work.rw)
+    if positions <= (4 if plane else 6):
+        return 0
+    if positions == 10 and (plane or taps < 5):
+        return None
     if not high:
-        yield 6
+        return 0 if positions == 6 else CHUNK
+    if plane:
+        fewest = {6: 48}.get(positions)
+    else:
+        fewest = {8: 64 if taps >= 5 else 128}.get(positions)
+    return CHUNK if fewest is not None and work.c >= fewest else None
 
 
 @functools.lru_cache(maxsize=4096)

@@ -23,6 +23,7 @@ _PAIRS: dict[int, tuple[Fraction, ...]] = {
     4: (Fraction(1),),
     6: (Fraction(3, 4), Fraction(3, 2)),
     8: (Fraction(1, 2), Fraction(1), Fraction(2)),
+    10: (Fraction(3, 8), Fraction(3, 4), Fraction(5, 4), Fraction(9, 4)),
 }
 """The positive points of the pairs, by the number of positions (which counts 0 and infinity too)."""
 
