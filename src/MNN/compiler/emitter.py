@@ -203,11 +203,15 @@ class Emitter:
 
     def choose(self, signature: str, candidates: Sequence[Candidate]) -> None:
         """Emits the best of the candidates (see :mod:`MNN.compiler.algorithms`); its commands remember the choice."""
+        outer, start = self._choice, len(self.commands)
         best, self._choice = choose(signature, candidates, self.options.tuned)
+        choice = self._choice
         try:
             best.emit()
         finally:
-            self._choice = None
+            self._choice = outer
+        for command in self.commands[start:]:
+            command.choices = (*command.choices, choice)
 
     def copy(self, src: Place, dst: Place, shape: Sequence[int], dtype: DType) -> None:
         """Copies a tensor from one place to another."""

@@ -125,6 +125,8 @@ class Command:
     host: HostCall | None = None
     choice: Choice | None = None
     """The algorithm this command belongs to, where there was one to choose."""
+    choices: tuple[Choice, ...] = ()
+    """All choices that led to this command, from the innermost on."""
     stages: tuple[StageCall, ...] = ()
     """What a chain runs per block; its ``kernel`` is a :class:`MNN.kernels.chain.ChainSpec`, its ``args`` are empty."""
     inner: int = 1
