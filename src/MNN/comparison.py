@@ -58,7 +58,7 @@ def compare(
         raise MNNError(f"{reference} and {model} share no tensor name, so that nothing can be compared")
     wanted, who, note = None, NUMPY, ""
     if use_onnxruntime and reference.suffix.lower() == ".onnx":
-        wanted, note = _onnxruntime(reference, feeds, shared)
+        wanted, note = onnxruntime_tensors(reference, feeds, shared)
         who = NUMPY if wanted is None else "onnxruntime"
     if wanted is None:
         wanted = Session(other, Config(reference=True)).run(_suited(other, feeds), shared)
@@ -69,7 +69,7 @@ def compare(
         Difference(n, makers[n].name, makers[n].op, error_of(found[n], wanted[n]), tuple(np.shape(found[n])))
         for n in shared
     ]
-    return Comparison(who, differences, tolerance, _begin(graph, differences, tolerance), note)
+    return Comparison(who, differences, tolerance, where_it_begins(graph, differences, tolerance), note)
 
 
 def error_of(found: np.ndarray, wanted: np.ndarray) -> float:
@@ -99,7 +99,8 @@ def _suited(graph: Graph, feeds: Arrays) -> dict[str, np.ndarray]:
     return result
 
 
-def _begin(graph: Graph, differences: list[Difference], tolerance: float) -> Difference | None:
+def where_it_begins(graph: Graph, differences: list[Difference], tolerance: float) -> Difference | None:
+    """The first tensor above the tolerance whose node's compared inputs are all below it."""
     errors = {d.tensor: d for d in differences}
     wrong = {d.tensor for d in differences if not d.error <= tolerance}
     for node in graph.nodes:
@@ -110,7 +111,7 @@ def _begin(graph: Graph, differences: list[Difference], tolerance: float) -> Dif
     return None
 
 
-def _onnxruntime(path: Path, feeds: Arrays, names: list[str]) -> tuple[dict[str, np.ndarray] | None, str]:
+def onnxruntime_tensors(path: Path, feeds: Arrays, names: list[str]) -> tuple[dict[str, np.ndarray] | None, str]:
     """Intermediate tensors by onnxruntime; None when it is not installed or cannot run the model, and then why."""
     try:
         import onnxruntime

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from MNN.bisection import bisect
 from MNN.cli.inputs import floats, load_inputs, parse_shapes, random_feeds
 from MNN.cli.models import existing, read
 from MNN.cli.output import console, dims, progress_console
@@ -33,6 +34,14 @@ def command(
     show: Annotated[int, typer.Option(min=1, help="How many tensors to list.")] = 20,
     mean: Annotated[str, typer.Option(help="Subtracted from pictures, per channel.")] = "0",
     norm: Annotated[str, typer.Option(help="Multiplied with pictures, per channel.")] = "1/255",
+    find: Annotated[
+        bool,
+        typer.Option(
+            "--bisect",
+            help="Find out who is wrong: the first node, kernel, pass or file after which the numbers differ.",
+        ),
+    ] = False,
+    level: Annotated[int, typer.Option("--optimizeLevel", min=0, max=2, help="Passes that --bisect tries.")] = 1,
     no_onnxruntime: Annotated[bool, typer.Option("--no-onnxruntime", help="Compare with the numpy meaning.")] = False,
 ) -> None:
     """Compare every intermediate tensor of two models, or of one with its reference meaning; exits 1 on differences."""
@@ -43,7 +52,20 @@ def command(
         given = parse_shapes(shapes or [])
         loaded = load_inputs(session, inputs or [], given, floats(mean), floats(norm))
         feeds = {**random_feeds(session, given, loaded), **loaded}
-        status.update("running both sides")
+        if find:
+            verdict = bisect(
+                reference,
+                feeds,
+                tolerance,
+                level,
+                model,
+                not no_onnxruntime,
+                lambda text: status.update(f"trying {text}"),
+            )
+    if find:
+        print(verdict.text)
+        raise typer.Exit(DIFFERENT if verdict.culprit else 0)
+    with progress_console().status("running both sides"):
         result = compare(reference, checked, feeds, tolerance, not no_onnxruntime)
     console().print(_table(result, show))
     if result.note:
