@@ -140,3 +140,14 @@ def test_mistakes(refused, digits, converted):
     assert "no kernel has this" in message
     assert "choose one by number" in message
     assert "--batch takes numbers" in refused("bench", digits, "--batch", "0")
+
+
+def test_tuning(mnn, digits):
+    result = mnn("bench", digits, "--tune", "--runs", 1, "--json", "out.json")
+    assert result.code == 0, result
+    (found,) = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    assert found["before_ns"] > 0
+    for entry in found["signatures"]:
+        assert entry["chosen"] in entry["times"]
+        assert len(entry["times"]) > 1
+    assert ("choices changed" if found["signatures"] else "only one way") in result.out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,10 +16,9 @@ from rich.table import Table
 from MNN.cli.inputs import parse_shapes
 from MNN.cli.measure import Job, Row, measure_apart
 from MNN.cli.models import existing, parse_numbers, read
-from MNN.cli.output import console, progress_console
+from MNN.cli.output import console, progress_console, write_json
 from MNN.errors import MNNError
 from MNN.runtime.config import Config
-from MNN.schema.files import replacing
 
 NAME = "bench"
 
@@ -80,11 +78,6 @@ def command(
         console().print(_table(rows))
         if out is not None:
             write_json(out, [asdict(r) for r in rows])
-
-
-def write_json(path: Path, content: object) -> None:
-    with replacing(path) as file:
-        file.write((json.dumps(content, indent=1) + "\n").encode())
 
 
 def _measure(jobs: Sequence[Job]) -> list[Row]:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from MNN.cli.bench_machine import machine_for_profiles
 from MNN.cli.measure import Job, first_run, prepare
-from MNN.cli.output import console, progress_console
+from MNN.cli.output import console, progress_console, write_json
 from MNN.runtime.machine import Machine
 from MNN.runtime.profiler import CommandProfile, Profile, profile
 
@@ -22,8 +22,6 @@ GROUPS = {"kernel": "by kernel", "operator": "by operator"}
 
 def show_profiles(jobs: Sequence[Job], top: int, html: Path | None, out: Path | None) -> None:
     """Profiles in this process, one after the other; prints each, and writes the page and the JSON file if asked to."""
-    from MNN.cli.bench import write_json
-
     machine = machine_for_profiles(jobs[0].cache)
     screen, found = console(), []
     for job in jobs:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from MNN.errors import MNNError
+from MNN.schema.files import replacing
 
 PLAIN_WIDTH = 160
 """Columns when the output goes to a file or a pipe."""
@@ -36,3 +38,15 @@ def make_folder(path: Path) -> None:
 def dims(shape: Sequence[int | str]) -> str:
     """``(1, 3, 8)`` as ``1x3x8``."""
     return "x".join(map(str, shape)) or "scalar"
+
+
+def write_json(path: Path, content: object) -> None:
+    """Writes a JSON file, whole or not at all."""
+    with replacing(path) as file:
+        file.write((json.dumps(content, indent=1) + "\n").encode())
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file, whole or not at all."""
+    with replacing(path) as file:
+        file.write(text.encode())

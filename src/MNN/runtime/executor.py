@@ -33,6 +33,7 @@ from MNN.runtime.config import Config
 from MNN.runtime.limits import Clock, check_memory
 from MNN.runtime.loop import loop_functions
 from MNN.runtime.reference import MeaningProgram
+from MNN.runtime.remembered import known_choices
 
 PLANS_KEPT = 32
 """Plans kept per stage."""
@@ -112,19 +113,26 @@ class Executor:
         pool: ConstantPool | None = None,
         clock: Clock | None = None,
         made: Callable[[Plan, Sequence[Value]], None] | None = None,
+        tuned: Mapping[str, str] | None = None,
     ) -> None:
-        """``made`` is called with every new plan that begins a run, and what is fetched from it."""
+        """``made`` is called with every new plan that begins a run, and what is fetched from it. ``tuned``: algorithms
+        by signature, by default those that are remembered."""
         self.graph, self.config = graph, config
         self._made = made
         self._clock = clock or Clock(config.time_limit)
         self.library = shared_library(config.cache)
         self._pool = pool or ConstantPool(PackedStore.shared() if config.cache else None, self.library.target)
-        self._options = Options(config.threads, config.precision)
+        self._options = Options(config.threads, config.precision, known_choices(config) if tuned is None else tuned)
         self._plans = PlanCache()
         self._bodies: dict[Graph, Executor] = {}
         self._lock = threading.RLock()
         self.last_plans: list[Plan] = []
         _EXECUTORS.add(self)
+
+    @property
+    def pool(self) -> ConstantPool:
+        """Its packed weights and tables, to share with other executors of the same graph."""
+        return self._pool
 
     def run(self, feeds: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> list[np.ndarray]:
         """The numbers of ``fetch`` (any values of the graph) for these inputs (and captured values)."""
@@ -185,7 +193,10 @@ class Executor:
             outer = {v: _numbers(env[v], at) for v in captured(node) if v in env}
 
             def run_graph(graph: Graph, feeds: Mapping[Value, np.ndarray]) -> list[np.ndarray]:
-                body = self._bodies.setdefault(graph, Executor(graph, self.config, self._pool, self._clock))
+                if graph not in self._bodies:
+                    own = Executor(graph, self.config, self._pool, self._clock, tuned=self._options.tuned)
+                    self._bodies[graph] = own
+                body = self._bodies[graph]
                 return body.run({**outer, **feeds}, graph.outputs)
 
             results = evaluate_node(node, arrays, run_graph)

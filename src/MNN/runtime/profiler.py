@@ -186,7 +186,8 @@ def _commands(
         if machine is not None and c.kernel is not None:
             limit = bound(c.flops, kind, levels[number], machine.rates(hands))
         accesses, exact = touched[number]
-        choice = c.choice
+        choice = c.choices[0] if c.choices else None
+        around = [f"{o.name}: {o.reason}" for o in c.choices[1:]]
         found.append(
             CommandProfile(
                 number=number,
@@ -209,7 +210,7 @@ def _commands(
                 bound_by="" if limit is None else limit.by,
                 signature=choice.signature if choice else "",
                 algorithm=choice.name if choice else "",
-                reason=choice.reason if choice else "",
+                reason="; in ".join([choice.reason, *around]) if choice else "",
                 rejected=choice.rejected if choice else (),
             )
         )

@@ -1,0 +1,74 @@
+"""``mnn bench --tune``: measures the candidates for every piece of work, and remembers the fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from MNN.cli.measure import Job, first_run, prepare
+from MNN.cli.output import console, progress_console, write_json
+from MNN.runtime.tuning import Tuned, Tuner, Tuning
+
+
+def tune_models(jobs: Sequence[Job], out: Path | None) -> None:
+    """Tunes one job after the other, in this process; ``--runs`` are the rounds in which candidates take turns."""
+    screen, found = console(), []
+    for job in jobs:
+        result = _tune(job)
+        name = Path(job.model).name
+        screen.print(f"[bold]{escape(name)}[/], {job.settings()}", highlight=False)
+        if result.signatures:
+            screen.print(_table(result.signatures))
+        screen.print(_summary(result, job.cache), highlight=False)
+        found.append({"model": name, "settings": asdict(job), **asdict(result)})
+    if out is not None:
+        write_json(out, found)
+
+
+def _tune(job: Job) -> Tuning:
+    with progress_console().status(f"tuning {job.model}") as status:
+        opened, feeds = prepare(job)
+        session = opened.session
+        first_run(job, session, feeds)
+        values = {v: feeds[v.name] for v in session.graph.inputs if not v.is_const}
+
+        def say(text: str) -> None:
+            status.update(f"tuning {job.model}: {text}")
+
+        return Tuner(session.graph, session.config, values, job.runs, say).run()
+
+
+def _table(signatures: Sequence[Tuned]) -> Table:
+    """Every signature with several candidates, the most to win first."""
+    table = Table(title="microseconds per use", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("work", overflow="fold", ratio=3)
+    table.add_column("uses", justify="right")
+    table.add_column("candidates", overflow="fold", ratio=3)
+    table.add_column("estimated", overflow="fold", ratio=1)
+    table.add_column("measured", overflow="fold", ratio=1)
+    for t in sorted(signatures, key=_gain, reverse=True):
+        times = ", ".join(f"{name} {ns / 1e3:.1f}" for name, ns in sorted(t.times.items(), key=lambda item: item[1]))
+        same = t.chosen == t.estimated
+        chosen = "the same" if same else f"[green]{escape(t.chosen)}[/]"
+        table.add_row(escape(t.signature), str(t.uses), escape(times), escape(t.estimated), chosen)
+    return table
+
+
+def _gain(t: Tuned) -> float:
+    return t.uses * (t.times.get(t.estimated, 0.0) - t.times.get(t.chosen, 0.0))
+
+
+def _summary(found: Tuning, cache: bool) -> str:
+    if not found.signatures:
+        return "there is only one way to compute every part of this model; nothing to tune"
+    changed = sum(t.chosen != t.estimated for t in found.signatures)
+    whole = f"{found.before_ns / 1e6:.3f} ms before, {found.after_ns / 1e6:.3f} ms after"
+    ending = "remembered for this processor" if found.kept else "not remembered"
+    if not cache:
+        ending += " (--no-cache)"
+    return f"{changed} of {len(found.signatures)} choices changed; {whole}; {ending}"

@@ -1,0 +1,141 @@
+"""Tuning: every candidate is measured, choices are remembered for the right settings, and sessions take them up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emitter import Emitter
+from MNN.kernels.cache import Cache
+from MNN.runtime import remembered, tuning
+from MNN.runtime.config import Config
+from MNN.runtime.notes import write_note
+from MNN.runtime.remembered import choices_mark, choices_note, known_choices
+from MNN.runtime.session import Session
+from MNN.runtime.tuning import Tuner, remember
+from tests.runtime.models import branching, convolutions
+
+FEEDS = {"x": np.random.default_rng(5).standard_normal((1, 3, 32, 32), np.float32)}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("MNN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(Cache, "_off_everywhere", False)
+
+
+@pytest.fixture
+def two_ways(monkeypatch):
+    """Every choice gets a second candidate that does the same but is said to be slower."""
+    original = Emitter.choose
+
+    def choose(self, signature, candidates):
+        best = min(candidates, key=lambda c: c.cycles)
+        other = Candidate("the other way", best.cycles * 2, best.emit)
+        original(self, signature, [*candidates, other])
+
+    monkeypatch.setattr(Emitter, "choose", choose)
+
+
+def tuned(graph, config, rounds=2):
+    session = Session(graph, config)
+    values = {v: FEEDS[v.name] for v in session.graph.inputs if not v.is_const}
+    return Tuner(session.graph, config, values, rounds).run()
+
+
+def choices(graph, config):
+    session = Session(graph, config)
+    session.run(FEEDS)
+    return [c for p in session.plans_used() for command in p.bound.program.commands for c in command.choices]
+
+
+def test_all_candidates_are_measured(two_ways):
+    config = Config()
+    found = tuned(convolutions(), config)
+    assert found.signatures
+    for t in found.signatures:
+        assert "the other way" in t.times
+        assert all(ns > 0 for ns in t.times.values())
+        assert t.estimated in t.times
+        assert t.chosen in t.times
+        assert t.uses >= 1
+    assert found.kept
+    assert known_choices(config) == {t.signature: t.chosen for t in found.signatures}
+    for choice in choices(convolutions(), config):
+        if choice.signature in known_choices(config):
+            assert choice.reason.startswith("measured")
+
+
+def test_the_faster_candidate_is_chosen(two_ways, monkeypatch):
+    """With the times replaced, so that the other way takes half as long as any."""
+    spent = tuning._Variant.spent
+
+    def faster(self):
+        return {k: (ns / 1000 if k[1] == "the other way" else ns, n) for k, (ns, n) in spent(self).items()}
+
+    monkeypatch.setattr(tuning._Variant, "spent", faster)
+    monkeypatch.setattr(Tuner, "_compare", lambda self, chosen: (2.0, 1.0))
+    found = tuned(convolutions(), Config())
+    assert {t.chosen for t in found.signatures} == {"the other way"}
+    assert {c.name for c in choices(convolutions(), Config())} == {"the other way"}
+
+
+def test_choices_that_make_the_whole_slower_are_given_up(two_ways, monkeypatch):
+    spent = tuning._Variant.spent
+    monkeypatch.setattr(
+        tuning._Variant,
+        "spent",
+        lambda self: {k: (ns / (1000 if k[1] == "the other way" else 1), n) for k, (ns, n) in spent(self).items()},
+    )
+    monkeypatch.setattr(Tuner, "_compare", lambda self, chosen: (1.0, 2.0))
+    found = tuned(convolutions(), Config())
+    assert all(t.chosen == t.estimated for t in found.signatures)
+    assert found.after_ns == found.before_ns == 1.0
+
+
+def test_results_stay_the_same(two_ways):
+    before = Session(convolutions(), Config()).run(FEEDS)
+    first = choices(convolutions(), Config())
+    remember(Config(), {c.signature: "the other way" for c in first})
+    after = Session(convolutions(), Config()).run(FEEDS)
+    np.testing.assert_allclose(after["y"], before["y"], rtol=1e-5, atol=1e-6)
+
+
+def test_remembered_for_these_settings_only(monkeypatch):
+    config = Config(2, "high")
+    assert known_choices(config) == {}
+    before = choices_mark(config)
+    assert remember(config, {"conv a": "way 1"})
+    assert remember(config, {"conv b": "way 2"})
+    assert known_choices(config) == {"conv a": "way 1", "conv b": "way 2"}
+    assert choices_mark(config) != before
+    for other in (Config(1, "high"), Config(2, "normal"), Config(2, "high", cache=False)):
+        assert known_choices(other) == {}
+        assert choices_mark(other) == ""
+    monkeypatch.setattr("MNN.kernels.library.generator_digest", lambda: "newer kernels")
+    assert known_choices(config) == {}
+
+
+def test_senseless_notes_are_ignored():
+    from MNN.kernels.library import generator_digest
+
+    config = Config()
+    write_note(choices_note(config), {"choices": ["a"], "digest": generator_digest()})
+    assert known_choices(config) == {}
+    write_note(choices_note(config), {"choices": {"a": 1, "b": "x"}, "digest": generator_digest()})
+    assert known_choices(config) == {"b": "x"}
+    assert remembered.known_choices(config) == {"b": "x"}
+
+
+def test_models_of_several_stages(two_ways):
+    graph = branching()
+    values = {v: np.random.default_rng(1).standard_normal((6, 4), np.float32) for v in graph.inputs if not v.is_const}
+    found = Tuner(graph, Config(), values, 1).run()
+    assert found.signatures
+
+
+def test_without_the_cache_nothing_is_kept(two_ways):
+    found = tuned(convolutions(), Config(cache=False), 1)
+    assert found.signatures
+    assert not found.kept
