@@ -52,5 +52,5 @@ def dot(b: Builder, total: Value, left: Value, right: Value) -> Value:
     """
     pairs = BF16.vec(2 * total.type.lanes)
     assert total.type is F32.vec(16)
-    sides = [b.bitcast(v, pairs) for v in (left, right)]
+    sides = [b.bitcast(v, pairs) for v in (right, left)]  # the second may come from memory, spread on the way
     return b.call(total.type, "llvm.x86.avx512bf16.dpbf16ps.512", total, *sides)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import COMPARE, Body, Instr
-from MNN.kernels import scalar_int, vecmath, vecmath_pow, vecmath_trig
+from MNN.kernels import coarse, scalar_int, vecmath, vecmath_pow, vecmath_trig
 from MNN.kernels.element import compute_type, narrow, widen
 from MNN.kernels.lang import F64, Builder, Value
 
@@ -173,6 +173,7 @@ class BodyCode:
             else:
                 self.varies.append(i not in given and any(self.varies[a] for a in instr.args))
         self.scale_rows = scale_rows and all(i.dtype.is_float for i in body.code if i.op == "div")
+        self.coarse = coarse.allowed(body)
         self._scalars: dict[int, Value] = {}
         self._vectors: dict[tuple[int, int], Value] = {}
 
@@ -272,13 +273,18 @@ class BodyCode:
                     elif instr.op == "div" and self.scale_rows and not self.varies[instr.args[1]]:
                         found = b.mul(value(instr.args[0]), self._reciprocal(b, instr.args[1], lanes))
                     else:
-                        found = apply(b, instr, [value(a) for a in instr.args], self.source(instr))
+                        found = self._apply(b, instr, [value(a) for a in instr.args])
                 values[i] = found
             return found
 
         for i in sorted(self.needed_until(roots, values)):  # in order, so that recursion stays shallow
             value(i)
         return [value(i) for i in roots]
+
+    def _apply(self, b: Builder, instr: Instr, x: Sequence[Value]) -> Value:
+        source = self.source(instr)
+        found = coarse.apply(b, instr, x, source) if self.coarse else None
+        return apply(b, instr, x, source) if found is None else found
 
     def needed_until(self, roots: Collection[int], known: Collection[int]) -> set[int]:
         """Like :meth:`needed`, but not looking behind known results and row constants."""

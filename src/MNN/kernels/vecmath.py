@@ -107,7 +107,7 @@ def _round(b: Builder, x: Value, scale: float) -> tuple[Value, Value]:
     return b.sub(t, f.magic), b.sub(bits, magic_bits)
 
 
-def _scalef(b: Builder, p: Value, n: Value) -> Value | None:
+def scalef(b: Builder, p: Value, n: Value) -> Value | None:
     """p * 2^n for a float n by AVX512's instruction, which also rounds into subnormals; None where there is none."""
     t = p.type
     if t.lanes * t.bits != 512 or "avx512f" not in b.module.features:
@@ -124,7 +124,7 @@ def _scale(b: Builder, p: Value, n: Value, ni: Value, offset: int, ranged: bool)
     """p * 2^(n + offset); ``ranged`` promises a normal power."""
     if ranged:
         return b.mul(p, _power_of_two(b, b.add(ni, offset) if offset else ni, p.type))
-    quick = _scalef(b, p, b.add(n, float(offset)) if offset else n)
+    quick = scalef(b, p, b.add(n, float(offset)) if offset else n)
     if quick is not None:
         return quick
     # Two steps reach subnormal results and the power 2^128 with a single rounding.
