@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from MNN.comparison import Comparison
+from MNN.conversion_report import Outline, Report, Step, outline
 from MNN.errors import FormatError, MNNError
 from MNN.frontends import load_graph
-from MNN.frontends.mnn.write import write_mnn
+from MNN.frontends.mnn.write import net_of
 from MNN.ir.graph import Graph
 from MNN.passes.manager import optimize
 from MNN.schema import from_json, write_net
 from MNN.schema.files import open_regular
 from MNN.schema.invariants import check_net
+from MNN.schema.offload import write_model
+from MNN.schema.record import Record
 
 
 @dataclass(frozen=True)
@@ -37,31 +44,22 @@ class Options:
     kind: str | None = None
 
 
-@dataclass(frozen=True)
-class Report:
-    """What a conversion did: node counts before and after, changes per pass, files and their bytes."""
-
-    nodes_before: int
-    nodes_after: int
-    changes: dict[str, int]
-    files: dict[Path, int]
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files written."""
-        return sum(self.files.values())
-
-
 Progress = Callable[[str], None]
+Check = Callable[[Path], Comparison]
+"""Compares a written file with what it came from. Raises :class:`MNNError` when it must not be kept."""
 
 
 def convert(
-    source: str | Path | bytes, target: str | Path, options: Options | None = None, progress: Progress | None = None
+    source: str | Path | bytes,
+    target: str | Path,
+    options: Options | None = None,
+    progress: Progress | None = None,
+    check: Check | None = None,
 ) -> Report:
     """Converts a model file to ``target``.
 
-    ``progress`` is called with a short text when a new step begins. Raises :class:`MNNError` (listing every
-    unsupported operator at once) before anything is written.
+    ``progress`` is called with a short text when a new step begins. ``check`` sees the finished file before it is put
+    in its place. Raises :class:`MNNError` (listing every unsupported operator at once) before anything is written.
     """
     chosen = options or Options()
     tell = progress or (lambda text: None)
@@ -71,22 +69,44 @@ def convert(
     graph = load_graph(source, chosen.kind)
     if chosen.batch is not None:
         _fix_batch(graph, chosen.batch)
-    before = len(graph.nodes)
+    before = outline(graph)
     changes: dict[str, int] = {}
     if chosen.level > 0:
         changes = optimize(graph, chosen.level, chosen.disabled, lambda name, _: tell(f"pass {name}"))
     elif chosen.disabled:
         raise MNNError("--optimizeLevel 0 runs no passes, so there is none to disable")
     tell("writing")
-    written = write_mnn(
-        graph,
-        Path(target),
-        external=chosen.external or None,
-        fp16=chosen.fp16,
-        biz_code=chosen.biz_code,
-        keep_input_format=chosen.keep_input_format,
-    )
-    return Report(before, len(graph.nodes), changes, {p: p.stat().st_size for p in written})
+    net = net_of(graph, fp16=chosen.fp16, biz_code=chosen.biz_code, keep_input_format=chosen.keep_input_format)
+    own, after = _own_operators(net), outline(graph)
+    del graph  # only the file's form is needed from here on
+    found = None
+    if check is None:
+        files = write_model(net, Path(target), chosen.external or None)
+    else:
+        files, found = _write_checked(net, Path(target), chosen.external or None, check, tell)
+    sizes = {p: p.stat().st_size for p in files}
+    name, size = ("", len(source)) if isinstance(source, bytes) else (str(source), Path(source).stat().st_size)
+    return Report(name, size, before, after, changes, sizes, own, found)
+
+
+def _write_checked(
+    net: Record, target: Path, external: bool | None, check: Check, tell: Progress
+) -> tuple[list[Path], Comparison]:
+    """Writes beside the target, checks, and puts the files in place."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".checking-") as folder:
+        files = write_model(net, Path(folder) / target.name, external)
+        del net
+        tell("checking")
+        found = check(files[0])
+        for file in reversed(files):  # the model itself last: without it the other file means nothing
+            os.replace(file, target.parent / file.name)
+    return [target.parent / file.name for file in files], found
+
+
+def _own_operators(net: Record) -> dict[str, int]:
+    """Operators that only this engine has, by type."""
+    lists = [net.oplists, *(sub.nodes for sub in net.get("subgraphs", ()))]
+    return dict(Counter(str(op.main.type) for ops in lists for op in ops if op.type == "Extra").most_common())
 
 
 def _named_json(source: str | Path | bytes) -> bool:
@@ -103,8 +123,12 @@ def _from_json(source: Path, target: Path) -> Report:
         raise FormatError(f"{source}: {error}") from error
     check_net(net, str(source))
     write_net(net, target)
-    count = len(net.oplists)
-    return Report(count, count, {}, {target: target.stat().st_size})
+    steps = tuple(Step(op.type, op.name or "", (), ()) for op in net.oplists)
+    counts = dict(Counter(step.op for step in steps).most_common())
+    part = Outline({}, {}, steps, counts, 0, 0)
+    return Report(
+        str(source), source.stat().st_size, part, part, {}, {target: target.stat().st_size}, _own_operators(net)
+    )
 
 
 def _fix_batch(graph: Graph, batch: int) -> None:

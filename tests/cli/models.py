@@ -68,3 +68,20 @@ def two_inputs(path: Path) -> Path:
         "k": (TensorProto.INT64, ["N", 1, 1, 1]),
     }
     return save(path, nodes, inputs, {"y": (TensorProto.FLOAT, ["N", 3, "H", "W"])})
+
+
+def strings(path: Path) -> Path:
+    """Two strings put together: an operator that the official engine does not have."""
+    value = (TensorProto.STRING, [2])
+    nodes = [helper.make_node("StringConcat", ["a", "b"], ["y"])]
+    save(path, nodes, {"a": value, "b": value}, {"y": value})
+    model = onnx.load(str(path))
+    model.opset_import[0].version = 20
+    onnx.save(model, str(path))
+    return path
+
+
+def pictures(path: Path) -> Path:
+    """A ReLU over pictures of any size."""
+    value = (TensorProto.FLOAT, ["N", 3, "height", "width"])
+    return save(path, [helper.make_node("Relu", ["x"], ["y"])], {"x": value}, {"y": value})

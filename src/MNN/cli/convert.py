@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from MNN.cli.models import existing
-from MNN.cli.output import progress_console
-from MNN.converter import Options, Report, convert, parse_names
+from MNN.cli.convert_page import page
+from MNN.cli.drawing import draw
+from MNN.cli.inputs import load_inputs, parse_shapes, random_feeds
+from MNN.cli.models import existing, read
+from MNN.cli.output import progress_console, write_text
+from MNN.comparison import Comparison, compare
+from MNN.conversion_report import Report
+from MNN.converter import Check, Options, convert, parse_names
+from MNN.errors import MNNError, ShapeError
+from MNN.runtime.session import Session
 
 NAME = "convert"
+USUAL = 5e-4
+"""Errors above this are marked in reports."""
 
 
 def command(
@@ -37,12 +47,81 @@ def command(
     ] = True,
     disabled: Annotated[list[str] | None, typer.Option("--disable-pass", help="Leave out a pass, by name.")] = None,
     biz_code: Annotated[str, typer.Option("--bizCode", help="A label stored in the file.")] = "",
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            "--check",
+            min=0,
+            help="Run the result and the source (onnxruntime where installed) and write nothing when an output is off "
+            "by more than this, relative to its largest value.",
+        ),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", "-i", help="NAME=FILE for --check; others get seeded noise.")
+    ] = None,
+    shapes: Annotated[list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224 for --check.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="What was done, as .html or .json.")] = None,
+    drawing: Annotated[
+        Path | None, typer.Option("--optimize-report", help="The graph before and after, as .html or .svg.")
+    ] = None,
 ) -> None:
     """Convert a model to .mnn. Lists everything that is not supported before it writes anything."""
-    show(source, target, Options(level, parse_names(disabled or []), fp16, external, batch, biz_code, keep_format))
+    for path, kinds in ((report, (".html", ".json")), (drawing, (".html", ".svg"))):
+        if path is not None and path.suffix.lower() not in kinds:
+            raise MNNError(f"{path}: a report is a {' or '.join(kinds)} file")
+    options = Options(level, parse_names(disabled or []), fp16, external, batch, biz_code, keep_format)
+    check = None
+    if tolerance is not None or report is not None:
+        check = checker(source, tolerance, inputs or [], parse_shapes(shapes or []))
+    done = show(source, target, options, check)
+    if report is not None:
+        text = page(done, drawings=False) if report.suffix.lower() == ".html" else json.dumps(done.data(), indent=1)
+        write_text(report, text)
+        print(f"report: {report}")
+    if drawing is not None:
+        _write_drawings(drawing, done)
 
 
-def show(source: Path, target: Path, options: Options) -> Report:
+def checker(source: Path, tolerance: float | None, inputs: list[str], shapes: dict[str, tuple[int, ...]]) -> Check:
+    """Compares a written file with its source; without a tolerance it only tells, and open sizes end it in a note."""
+
+    def check(written: Path) -> Comparison:
+        limit = USUAL if tolerance is None else tolerance
+        try:
+            session = Session(read(written))
+            loaded = load_inputs(session, inputs, shapes, [0.0], [1.0])
+            feeds = {**random_feeds(session, shapes, loaded), **loaded}
+        except ShapeError as error:
+            if tolerance is not None or inputs or shapes:
+                raise
+            return Comparison("nothing", [], limit, None, f"not checked: {error}")
+        found = compare(source, written, feeds, limit)
+        outputs = {d.tensor: d.error for d in found.differences if d.tensor in session.outputs}
+        wrong = {name: error for name, error in outputs.items() if not error <= limit}
+        if tolerance is not None and wrong:
+            listed = ", ".join(f"'{name}' is off by {error:.2e}" for name, error in wrong.items())
+            begins = f"; it begins at '{found.first.tensor}' of node '{found.first.node}'" if found.first else ""
+            raise MNNError(
+                f"{source}: the converted model differs from {found.reference} by more than {tolerance:g}: {listed}"
+                f"{begins}. Nothing was written; mnn compare --bisect {source} finds the cause"
+            )
+        return found
+
+    return check
+
+
+def _write_drawings(path: Path, report: Report) -> None:
+    if path.suffix.lower() == ".html":
+        write_text(path, page(report, drawings=True))
+        print(f"report: {path}")
+        return
+    for title, part in (("before", report.before), ("after", report.after)):
+        file = path.with_name(f"{path.stem}-{title}.svg")
+        write_text(file, draw(part))
+        print(f"drawing: {file}")
+
+
+def show(source: Path, target: Path, options: Options, check: Check | None = None) -> Report:
     """Converts with a progress line and prints what was done."""
     existing(source)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
@@ -50,13 +129,21 @@ def show(source: Path, target: Path, options: Options) -> Report:
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
         task = progress.add_task(f"{source.name}: reading", total=None)
         report = convert(
-            source, target, options, lambda text: progress.update(task, description=f"{source.name}: {text}")
+            source, target, options, lambda text: progress.update(task, description=f"{source.name}: {text}"), check
         )
     files = " + ".join(f"{path} ({_size(count)})" for path, count in report.files.items())
     print(f"{source} -> {files}: {report.nodes_before} operators became {report.nodes_after}")
     done = ", ".join(f"{name} {count}" for name, count in report.changes.items() if count)
     if done:
         print(f"passes: {done}")
+    if report.own:
+        listed = ", ".join(f"{op} ({count})" for op, count in report.own.items())
+        print(f"this file needs this engine; the official one does not have {listed}")
+    if report.check is not None and report.check.differences:
+        worst = max(d.error for d in report.check.differences)
+        print(f"checked against {report.check.reference}: {len(report.check.differences)} tensors, worst {worst:.1e}")
+    elif report.check is not None:
+        print(report.check.note)
     return report
 
 

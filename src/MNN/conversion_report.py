@@ -1,0 +1,140 @@
+"""What a conversion did, as data: the model before and after, the passes, the files, and how exact the result is."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from MNN.comparison import Comparison
+from MNN.ir.graph import Graph
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator of an outline, with the names of its tensors (constants left out)."""
+
+    op: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A graph without its numbers. ``operators`` also counts those inside of branches and loops."""
+
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    steps: tuple[Step, ...]
+    operators: dict[str, int]
+    constants: int
+    parameters: int
+
+
+def outline(graph: Graph) -> Outline:
+    """The outline of a graph as it is now."""
+    counts: Counter[str] = Counter()
+    held = _count(graph, counts)
+    steps = tuple(
+        Step(
+            n.op,
+            n.name,
+            tuple(v.name for v in n.inputs if v is not None and not v.is_const),
+            tuple(v.name for v in n.outputs),
+        )
+        for n in graph.nodes
+    )
+    inputs = {v.name: _kind(v) for v in graph.inputs if not v.is_const}
+    outputs = {v.name: _kind(v) for v in graph.outputs}
+    return Outline(inputs, outputs, steps, dict(counts.most_common()), len(held), sum(held))
+
+
+def _count(graph: Graph, counts: Counter[str]) -> list[int]:
+    """Counts operators; gives the number of elements of every constant."""
+    held = []
+    for value in graph.values():
+        if value.data is not None:
+            held.append(math.prod(value.data.shape))
+    for node in graph.nodes:
+        counts[node.op] += 1
+        for _, sub in node.subgraphs():
+            held += _count(sub, counts)
+    return held
+
+
+def _kind(value: Any) -> str:
+    shape = "?" if value.shape is None else "x".join(map(str, value.shape)) or "scalar"
+    return f"{value.dtype.value if value.dtype else 'any'} {shape}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """``changes``: how much each pass did. ``files``: those written, and their bytes. ``own``: operators of the file
+    that the official engine does not have, and how often each occurs. ``check``: the comparison with the source, where
+    one was asked for."""
+
+    source: str
+    source_bytes: int
+    before: Outline
+    after: Outline
+    changes: dict[str, int]
+    files: dict[Path, int]
+    own: dict[str, int] = field(default_factory=dict)
+    check: Comparison | None = None
+
+    @property
+    def nodes_before(self) -> int:
+        return len(self.before.steps)
+
+    @property
+    def nodes_after(self) -> int:
+        return len(self.after.steps)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files written."""
+        return sum(self.files.values())
+
+    def data(self) -> dict[str, Any]:
+        """The report as plain data, for JSON."""
+        return {
+            "source": {"file": self.source, "bytes": self.source_bytes},
+            "files": {str(path): count for path, count in self.files.items()},
+            "before": _plain(self.before),
+            "after": _plain(self.after),
+            "passes": self.changes,
+            "needs_this_engine": self.own,
+            "check": None if self.check is None else check_data(self.check),
+        }
+
+
+def _plain(part: Outline) -> dict[str, Any]:
+    return {
+        "inputs": part.inputs,
+        "outputs": part.outputs,
+        "operators": part.operators,
+        "constants": part.constants,
+        "parameters": part.parameters,
+    }
+
+
+def check_data(check: Comparison) -> dict[str, Any]:
+    """A comparison as plain data; errors that are no numbers are texts."""
+
+    def number(error: float) -> float | str:
+        return error if math.isfinite(error) else str(error)
+
+    return {
+        "reference": check.reference,
+        "tolerance": check.tolerance,
+        "note": check.note,
+        "first_wrong": None if check.first is None else check.first.tensor,
+        "largest_error": number(max((d.error for d in check.differences), default=0.0)),
+        "tensors": [
+            {"tensor": d.tensor, "node": d.node, "operator": d.op, "shape": list(d.shape), "error": number(d.error)}
+            for d in check.differences
+        ],
+    }
