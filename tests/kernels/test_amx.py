@@ -15,6 +15,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
 from MNN.kernels import toolchain
 from MNN.kernels.amx import PANEL, AmxSpec
+from MNN.kernels.amx_cost import grouping
 from MNN.kernels.amx_layout import Layout, Window, rows_layout, window_layout
 from MNN.kernels.amx_pack import AmxPackSpec
 from MNN.kernels.amx_tiles import TILE_BYTES
@@ -71,8 +72,10 @@ def contract(
         if kind in ("m", "mn"):
             arrays[f"rows{i}"] = (np.arange(m) * (n if kind == "mn" else 1)).astype(np.int32)
     slots = {name: x.ctypes.data for name, x in arrays.items()}
-    numbers = ("n_steps", "k", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs")
+    numbers = ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs")
     slots |= {name: getattr(layout, name) for name in numbers}
+    groups = grouping(target, n, nb, layout, spec.parts)
+    slots |= {"group": groups.group, "line": groups.line, "held": groups.held}
     slots |= {"panel": panel_bytes(layout, spec.parts), "n": n, "nb": nb, "n_batch": z}
     util.call(spec, target, slots, z * layout.m_blocks * -(-n // nb), list(arrays.values()), checked)
     assert (c[:, :, n:] == 7).all(), "wrote past the columns"
@@ -90,6 +93,7 @@ def check_rows(
     z: int = 1,
     checked: bool = False,
     nb: int = PANEL,
+    chunk: int = 0,
 ) -> None:
     rng = np.random.default_rng(m * n + k)
     length = taps * k + 3
@@ -99,7 +103,7 @@ def check_rows(
     rows = np.arange(m) * length
     if m > 40:  # a break, as at the end of an image's row
         rows[40:] = rows[40:][::-1]
-    layout = rows_layout(rows, tap_order * k, k, mb)
+    layout = rows_layout(rows, tap_order * k, k, mb, chunk)
     found = contract(AmxSpec(F32, F32, parts), target, layout, a, b, m, nb, checked=checked)
     columns = np.concatenate([np.arange(k) + t * k for t in tap_order])
     left = a[:, rows // length][:, :, columns].astype(np.float64)
@@ -120,6 +124,13 @@ def assert_close(found: np.ndarray, left: np.ndarray, right: np.ndarray, parts: 
 def test_matrix_product(target: Target, parts: int, m: int, n: int, k: int) -> None:
     check_rows(target, parts, m, n, k)
     check_rows(target, parts, m, n, k, mb=32, z=2, nb=64, checked=True)
+
+
+@TARGETS
+@pytest.mark.parametrize(("m", "n", "k", "chunk"), [(70, 100, 130, 64), (20, 40, 96, 32), (100, 33, 1000, 320)])
+def test_sums_in_chunks(target: Target, m: int, n: int, k: int, chunk: int) -> None:
+    for mb, nb in ((64, 64), (32, 128)):
+        check_rows(target, 2, m, n, k, mb=mb, nb=nb, z=2, chunk=chunk, checked=mb == 32)
 
 
 @TARGETS
@@ -168,7 +179,7 @@ def test_windows(target: Target, case: tuple[tuple[int, ...], ...]) -> None:
         parts.append(a[(slice(None), *index, slice(channels))].reshape(m, channels))
     left = np.concatenate(parts, axis=1)[None].astype(np.float64)
     for count in (1, 2, 3):
-        found = contract(AmxSpec(F32, F32, count), target, layout, a[None], b, m, 64, checked=count == 2)
+        found = contract(AmxSpec(F32, F32, count, ahead=count), target, layout, a[None], b, m, 64, checked=count == 2)
         assert_close(found, left, b.astype(np.float64), count)
 
 

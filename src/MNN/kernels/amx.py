@@ -21,7 +21,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels.amx_emit import emit_amx
 from MNN.kernels.amx_split import PRODUCTS
-from MNN.kernels.amx_tiles import TILE_BYTES, state_bytes
+from MNN.kernels.amx_tiles import state_bytes
 from MNN.kernels.contract import OPERAND_KINDS
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number
@@ -36,12 +36,18 @@ class AmxSpec(KernelSpec):
     """``C[i, n] = epilogue(sum over steps s, j < 32 of A[place[i], kofs[s], j] * B[s, j, n], operands...)``, batched.
 
     Block ``(z * m_blocks + im) * ceil(n / nb) + in`` computes the results of block ``im``'s rows in columns
-    ``[in * nb, ...)``, nb a multiple of 32. ``regions`` is i32[m_blocks][3]: the first and past item of the block, and
-    how many 16-row tiles it has. Item ``(src, dst, count)`` of ``items`` (i32) brings ``count`` runs of ``k`` elements
-    of A, from ``src`` on ``step`` elements apart, to byte ``dst`` and on, ``pitch`` bytes apart, of every part's plane
-    (``plane`` bytes), followed by zeros up to a multiple of 64 bytes, in this order. Before that, ``clear_rows`` times
-    64 bytes ``pitch`` apart from byte ``clear`` on are zeroed. Step ``s`` of tile ``t`` takes rows
-    ``t * 16 * pitch + r * pitch + kofs[s]`` of a plane.
+    ``[in * nb, ...)``, nb a multiple of 32. It sums its steps in ``chunks`` parts; ``regions`` (i32) has a record
+    ``(first, past, tiles, k, from, to)`` for each: the items to bring, the number of 16-row tiles, and the steps.
+
+    Item ``(src, dst, count)`` of ``items`` (i32) brings ``count`` runs of ``k`` elements of A, from ``src`` on ``step``
+    elements apart, to byte ``dst`` and on, ``pitch`` bytes apart, of every part's plane (``plane`` bytes), followed by
+    zeros up to a multiple of 64 bytes, in this order. Before that, ``clear_rows`` times 64 bytes ``pitch`` apart from
+    byte ``clear`` on are zeroed. Step ``s`` of tile ``t`` takes rows ``t * 16 * pitch + r * pitch + kofs[s]`` of a
+    plane.
+
+    Panels are taken in groups of ``group`` columns, for each pair of tiles all panels of the group. Their sums are held
+    in ``held`` bytes of scratch, in rows ``line`` bytes apart: those of a pair and group, or with several chunks those
+    of the whole block. While a step is summed, ``ahead`` lines of the group behind are fetched.
 
     Rows of a block are counted from 0; result ``i`` is row ``place[i]`` of block ``im``, where ``first`` gives for
     block ``im`` and pair of tiles ``j`` at ``[im * pairs + j]`` the first result at or behind its rows (one entry more
@@ -58,6 +64,7 @@ class AmxSpec(KernelSpec):
     parts: int
     epilogue: Body | None = None
     operands: tuple[str, ...] = field(default=())
+    ahead: int = 0
 
     def __post_init__(self) -> None:
         if self.parts not in PRODUCTS or not (self.a is DType.F32 or (self.a is DType.BF16 and self.parts == 1)):
@@ -76,7 +83,7 @@ class AmxSpec(KernelSpec):
 
     def slots(self) -> tuple[str, ...]:
         base = (
-            "a b c items regions first place rows_c kofs n_steps k pitch plane step clear clear_rows panel "
+            "a b c items regions first place rows_c kofs chunks pitch plane step clear clear_rows panel group line held "
             "m_blocks pairs n nb batch n_batch"
         ).split()
         for i, kind in enumerate(self.operands):
@@ -86,8 +93,8 @@ class AmxSpec(KernelSpec):
         return tuple(base)
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        """The finished tiles, A's parts (and the tile registers where the processor has none)."""
-        return 4 * TILE_BYTES + self.parts * args["plane"] + state_bytes(target)
+        """The sums, A's parts (and the tile registers where the processor has none)."""
+        return args["held"] + self.parts * args["plane"] + state_bytes(target)
 
     def traffic(self, args: Arguments) -> dict[str, int]:
         n, n_batch = number(args, "n"), number(args, "n_batch")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from MNN.kernels.amx_layout import DEPTH, Window
+from MNN.kernels.amx_layout import DEPTH, Layout, Window
 from MNN.kernels.amx_split import PRODUCTS
-from MNN.kernels.amx_tiles import ROWS, TILE_BYTES
+from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
 from MNN.targets.base import Target
 
 PANEL = 32
@@ -34,18 +34,57 @@ _CHUNK = 128 << 10
 """Bytes of A in a block where B is small enough to be read again for every block."""
 
 
+_GROUP = 8
+"""Panels of a group at most: rows of results are then written in runs of some length, which memory likes."""
+_CHUNKED_COLUMNS = 1024
+_LEAST_CHUNK = 256
+_MOST_AHEAD = 16
+"""More lines fetched in a step than this wait for each other and for the tiles."""
+
+
 @dataclass(frozen=True)
 class Plan:
-    """How to cut a contraction: ``rows`` of the product per block (of the image, for windows) and columns."""
+    """How to cut a contraction: ``rows`` of the product per block (of the image, for windows), ``nb`` columns, and
+    ``chunk`` products of a sum at a time (0: all)."""
 
     rows: int
     nb: int
     cycles: float
+    chunk: int = 0
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Slots ``group``, ``line`` and ``held`` of a kernel call, and its spec's ``ahead``."""
+
+    group: int
+    line: int
+    held: int
+    ahead: int
 
 
 def panel_bytes(n_steps: int, parts: int) -> int:
     """Bytes of a packed panel of B."""
     return n_steps * parts * 2 * TILE_BYTES
+
+
+def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int) -> Grouping:
+    """For ``n`` columns in blocks of ``nb``."""
+    size = panel_bytes(layout.n_steps, parts)
+    panels = -(-min(n, nb) // PANEL)
+    pairs = layout.pairs
+    if layout.chunks > 1:
+        group, columns, rows = 1, panels, pairs * PANEL
+    else:
+        most = max(1, min(_GROUP, panels, target.l2_bytes // 4 // size))
+        group = columns = -(-panels // -(-panels // most))
+        rows = PANEL
+    line = columns * PANEL * 4
+    line += ROW_BYTES if line % 256 == 0 else 0
+    in_cache = panels * size <= target.l2_bytes // 4 and layout.m_blocks > 2
+    each = min(parts * PANEL / pairs, _MOST_AHEAD)
+    ahead = 0 if in_cache else next(lines for lines in (1, 2, 4, 8, 16) if lines >= each)
+    return Grouping(group * PANEL, line, rows * line, ahead)
 
 
 def _cycles(m: int, tiles: int, n: int, n_steps: int, brought: float, parts: int) -> float:
@@ -81,6 +120,15 @@ def plan_rows(target: Target, m: int, n: int, k: int, n_taps: int, parts: int, b
     tiles = -(-m // ROWS)
     total = _cycles(m, tiles, n, n_steps, brought, parts) * batch
     rows = max(PANEL, _row_bytes(target, n, n_steps, parts) // pitch // PANEL * PANEL)
+    chunk, columns = 0, n
+    if n_taps == 1 and rows < m and k >= 2 * _LEAST_CHUNK and n * k * 2 * parts > target.l2_bytes // 4:
+        # Rows that do not stay in the cache as a whole: a part of their length at a time, for all of them.
+        room = target.l2_bytes * 3 // 8
+        columns = -(-n // -(-n // _CHUNKED_COLUMNS))
+        rows = max(PANEL, room // (columns * 4) // PANEL * PANEL)
+        even = -(-m // -(-m // rows))
+        chunk = max(_LEAST_CHUNK, room // (even * 2 * parts))
+        chunk = -(-k // -(-k // chunk) // DEPTH) * DEPTH
     blocks = -(-m // rows)
     if threads > 1:
         want = min(threads * _SHARE, max(1, int(total / _SMALL_BLOCK)))
@@ -88,8 +136,8 @@ def plan_rows(target: Target, m: int, n: int, k: int, n_taps: int, parts: int, b
             blocks = max(blocks, -(-want // batch))
     even = -(-m // blocks)
     rows = min(-(-even // PANEL) * PANEL, -(-m // ROWS) * ROWS)
-    nb = _columns(target, n, total, -(-m // rows) * batch, threads)
-    return Plan(rows, nb, total + _SET_UP)
+    nb = min(_columns(target, n, total, -(-m // rows) * batch, threads), -(-columns // PANEL) * PANEL)
+    return Plan(rows, nb, total + _SET_UP, chunk)
 
 
 def plan_window(target: Target, w: Window, n: int, parts: int, threads: int) -> Plan:

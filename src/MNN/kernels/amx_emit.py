@@ -10,15 +10,15 @@ from MNN.kernels.amx_split import PRODUCTS, parts_of, to_bf16
 from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES, Tiles
 from MNN.kernels.element import Tail, make_tail, storage_type
 from MNN.kernels.epilogue import Epilogue, masks_work
-from MNN.kernels.lang import F32, I8, I16, I32, I64, Kernel, Value
+from MNN.kernels.lang import F32, I8, I16, I32, I64, VOID, Kernel, Value
 from MNN.targets.base import Target
 
 if TYPE_CHECKING:
     from MNN.kernels.amx import AmxSpec
 
 _LANES = 16
-_PAIR_BYTES = 2 * ROWS * ROW_BYTES
-"""Distance of the two row tiles in the scratch for finished sums, whose rows hold 32 columns."""
+REGION = ("first", "past", "tiles", "k", "from", "to")
+"""Words of a region's record; see :class:`MNN.kernels.amx.AmxSpec`."""
 
 
 def emit_amx(spec: AmxSpec, target: Target) -> str:
@@ -36,44 +36,76 @@ class _Amx:
         b = self.b
         self.out_type = storage_type(spec.out)
         self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
-        self.sums = self.k.scratch
-        self.rows = b.gep(self.k.scratch, I8, 4 * TILE_BYTES)
+        self.sums, self.line = self.k.scratch, self.k.slot("line")
+        self.rows = b.gep(self.k.scratch, I8, self.k.slot("held"))
         self.plane, self.pitch = self.k.slot("plane"), self.k.slot("pitch")
         self.tiles = Tiles(self.k, target, b.gep(self.rows, I8, self.plane * spec.parts))
         self.masks = masks_work(target, (spec.out, *self.op_dtypes))
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
-        n, nb, m_blocks = (k.slot(s) for s in ("n", "nb", "m_blocks"))
+        n, nb, m_blocks, chunks = (k.slot(s) for s in ("n", "nb", "m_blocks", "chunks"))
         n_blocks = b.udiv(n + nb - 1, nb)
+        parted = b.icmp("sgt", chunks, 1)
         with self.tiles.configured(), b.loop(k.begin, k.end, carry=[b.const(I64, -1)]) as block:
             filled = b.udiv(block.index, n_blocks)
             z = b.udiv(filled, m_blocks)
             im = filled - z * m_blocks
             n0 = (block.index - filled * n_blocks) * nb
             n1 = b.intrinsic("smin", n0 + nb, n)
-            batch = b.gep(k.pointer("batch"), I64, z * (3 + len(spec.operands)))
-            types = [storage_type(spec.a), I8, self.out_type, *map(storage_type, self.op_dtypes)]
-            names = ["a", "b", "c", *(f"op{i}" for i in range(len(spec.operands)))]
-            bases = [
-                b.gep(k.pointer(name), type_, b.load(I64, b.gep(batch, I64, i)))
-                for i, (name, type_) in enumerate(zip(names, types, strict=True))
-            ]
-            self.a, b_base, self.c = bases[:3]
-            self.ops = bases[3:]
-            region = b.gep(k.pointer("regions"), I32, im * 3)
-            tiles = self._index(region, 2)
+            self._bases(z)
             # Blocks that differ in their columns only share the rows.
-            b.if_(b.icmp("ne", filled, block.carried[0]), lambda: self._fill(region))
-            with b.loop(n0, n1, 2 * _LANES) as column:
-                self.column, self.columns = column.index, n1 - column.index
-                panel = b.gep(b_base, I8, b.udiv(self.column, 2 * _LANES) * k.slot("panel"))
-                with b.loop(0, tiles, 2) as tile:
-                    rows = b.gep(self.rows, I8, tile.index * (self.pitch * ROWS))
-                    self._pair(rows, panel, tiles - tile.index)
-                    self._finish(im * k.slot("pairs") + b.lshr(tile.index, 1), tile.index * ROWS)
+            stale = b.or_(b.icmp("ne", filled, block.carried[0]), parted)
+            with b.loop(0, chunks) as chunk:
+                region = b.gep(k.pointer("regions"), I32, (im * chunks + chunk.index) * len(REGION))
+                self.region = {name: self._index(region, i) for i, name in enumerate(REGION)}
+                b.if_(stale, self._fill)
+                self.fresh = b.icmp("eq", chunk.index, 0)
+                self.last = b.icmp("eq", chunk.index, chunks - 1)
+                with b.loop(n0, n1, k.slot("group")) as group:
+                    origin = b.select(parted, n0, group.index)
+                    self._group(im, group.index, b.intrinsic("smin", group.index + k.slot("group"), n1), origin)
             block.next(filled)
         return k.finish()
+
+    def _bases(self, z: Value) -> None:
+        """The operands' addresses for batch ``z``."""
+        k, b, spec = self.k, self.b, self.spec
+        batch = b.gep(k.pointer("batch"), I64, z * (3 + len(spec.operands)))
+        types = [storage_type(spec.a), I8, self.out_type, *map(storage_type, self.op_dtypes)]
+        names = ["a", "b", "c", *(f"op{i}" for i in range(len(spec.operands)))]
+        bases = [
+            b.gep(k.pointer(name), type_, b.load(I64, b.gep(batch, I64, i)))
+            for i, (name, type_) in enumerate(zip(names, types, strict=True))
+        ]
+        self.a, self.right, self.c = bases[:3]
+        self.ops = bases[3:]
+
+    def _group(self, im: Value, first: Value, past: Value, origin: Value) -> None:
+        """Columns ``first ..`` of a block, whose sums are held from column ``origin`` on."""
+        k, b, spec, region = self.k, self.b, self.spec, self.region
+        panel = k.slot("panel")
+        parted = b.icmp("sgt", k.slot("chunks"), 1)
+        skip = region["from"] * (spec.parts * TILE_BYTES)
+        start = b.gep(self.right, I8, b.udiv(first, 2 * _LANES) * panel)
+        # What comes behind this group: fetched line by line while the group is summed.
+        behind = b.gep(b.gep(start, I8, b.udiv(k.slot("group"), 2 * _LANES) * panel), I8, skip * 2)
+        steps = region["to"] - region["from"]
+        with b.loop(0, region["tiles"], 2, carry=[behind]) as tile:
+            rows = b.gep(self.rows, I8, tile.index * (self.pitch * ROWS))
+            row = b.select(parted, tile.index * ROWS, b.const(I64, 0))
+            sums = b.gep(b.gep(self.sums, I8, row * self.line), F32, first - origin)
+            with b.loop(first, past, 2 * _LANES, carry=[start, tile.carried[0], sums]) as column:
+                base, self.ahead, to = column.carried
+                left = past - column.index
+                wide = b.icmp("sgt", left, _LANES)
+                at = b.gep(base, I8, b.select(wide, skip * 2, skip))
+                self._pair(rows, at, to, region["tiles"] - tile.index, wide)
+                ahead = b.gep(self.ahead, I8, steps * (spec.ahead * ROW_BYTES))
+                column.next(b.gep(base, I8, panel), ahead, b.gep(to, F32, 2 * _LANES))
+            pair = im * k.slot("pairs") + b.lshr(tile.index, 1)
+            b.if_(self.last, lambda: self._finish(pair, tile.index * ROWS, sums, first, past - first))
+            tile.next(column.results[1])
 
     def _index(self, table: Value, index: Value | int) -> Value:
         """An entry of an i32 table."""
@@ -81,18 +113,18 @@ class _Amx:
 
     # -- A into scratch ---------------------------------------------------------------------------------------------
 
-    def _fill(self, region: Value) -> None:
-        k, b, spec = self.k, self.b, self.spec
+    def _fill(self) -> None:
+        k, b, spec, region = self.k, self.b, self.spec, self.region
         with b.loop(0, k.slot("clear_rows")) as row:
             at = b.gep(self.rows, I8, k.slot("clear") + row.index * self.pitch)
             for part in range(spec.parts):
                 b.store(b.const(I32.vec(_LANES), 0), b.gep(at, I8, self.plane * part), align=4)
-        length = k.slot("k")
+        length = region["k"]
         whole = b.and_(length, -2 * _LANES)
         rest = length - whole
         masks = [b.prefix_mask(b.intrinsic("smax", rest - low, b.const(I64, 0)), _LANES) for low in (0, _LANES)]
         self.upper = b.select(b.icmp("sgt", rest, _LANES), b.const(I64, _LANES), b.const(I64, 0))  # not past the end
-        with b.loop(self._index(region, 0), self._index(region, 1)) as item:
+        with b.loop(region["first"], region["past"]) as item:
             entry = b.gep(k.pointer("items"), I32, item.index * 3)
             source = b.gep(self.a, storage_type(spec.a), self._index(entry, 0))
             to = b.gep(self.rows, I8, self._index(entry, 1))
@@ -128,90 +160,92 @@ class _Amx:
 
     # -- sums -------------------------------------------------------------------------------------------------------
 
-    def _pair(self, rows: Value, panel: Value, left: Value) -> None:
-        """The sums of the next two row tiles (one, when ``left`` is 1) and one panel, into scratch."""
+    def _pair(self, rows: Value, panel: Value, sums: Value, left: Value, wide: Value) -> None:
+        """The sums of the next two row tiles (one, when ``left`` is 1) and one panel, of two tiles where ``wide``."""
         b = self.b
-        two_rows, two_columns = b.icmp("sgt", left, 1), b.icmp("sgt", self.columns, _LANES)
 
         def run(height: int, width: int) -> Callable[[], tuple[()]]:
             def emit() -> tuple[()]:
-                self._sums(rows, panel, height, width)
+                self._sums(rows, panel, sums, height, width)
                 return ()
 
             return emit
 
         def of_height(height: int) -> Callable[[], tuple[()]]:
             def emit() -> tuple[()]:
-                b.if_else(two_columns, run(height, 2), run(height, 1))
+                b.if_else(wide, run(height, 2), run(height, 1))
                 return ()
 
             return emit
 
-        b.if_else(two_rows, of_height(2), of_height(1))
+        b.if_else(b.icmp("sgt", left, 1), of_height(2), of_height(1))
 
-    def _sums(self, rows: Value, panel: Value, height: int, width: int) -> None:
-        k, b, tiles, spec = self.k, self.b, self.tiles, self.spec
-        for r in range(height):
-            for c in range(width):
-                tiles.zero(2 * r + c)
+    def _sums(self, rows: Value, panel: Value, sums: Value, height: int, width: int) -> None:
+        k, b, tiles, spec, region = self.k, self.b, self.tiles, self.spec, self.region
         step_bytes = spec.parts * width * TILE_BYTES
-        kofs = k.pointer("kofs")
-        with b.loop(0, k.slot("n_steps"), carry=[panel], guard=False) as step:
-            at = b.gep(rows, I8, self._index(kofs, step.index))
-            right = step.carried[0]
-            held: tuple[int, int] = (-1, -1)
+        held = [
+            (2 * r + c, b.gep(b.gep(sums, I8, self.line * (ROWS * r)), I8, c * ROW_BYTES))
+            for r in range(height)
+            for c in range(width)
+        ]
+
+        def zero() -> tuple[()]:
+            for register, _ in held:
+                tiles.zero(register)
+            return ()
+
+        def load() -> tuple[()]:
+            for register, pointer in held:
+                tiles.load(register, pointer, self.line)
+            return ()
+
+        b.if_else(self.fresh, zero, load, likely=True)
+        with b.loop(region["from"], region["to"], carry=[panel, self.ahead], guard=False) as step:
+            at = b.gep(rows, I8, self._index(k.pointer("kofs"), step.index))
+            right, ahead = step.carried
+            for line in range(spec.ahead):
+                self._prefetch(b.gep(ahead, I8, line * ROW_BYTES))
+            loaded: tuple[int, int] = (-1, -1)
             for left_part, right_part in PRODUCTS[spec.parts]:
                 for r in range(height):
-                    if left_part != held[0]:
+                    if left_part != loaded[0]:
                         plane = b.gep(at, I8, self.plane * left_part + self.pitch * (ROWS * r))
                         tiles.load(4 + r, plane, self.pitch)
                     for c in range(width):
-                        if r == 0 and right_part != held[1]:
+                        if r == 0 and right_part != loaded[1]:
                             tiles.load(6 + c, b.gep(right, I8, (right_part * width + c) * TILE_BYTES), ROW_BYTES)
                         tiles.dot(2 * r + c, 4 + r, 6 + c)
-                held = (left_part, right_part)
-            step.next(b.gep(right, I8, step_bytes))
-        for r in range(height):
-            for c in range(width):
-                tiles.store(2 * r + c, b.gep(self.sums, I8, r * _PAIR_BYTES + c * ROW_BYTES), 2 * ROW_BYTES)
+                loaded = (left_part, right_part)
+            step.next(b.gep(right, I8, step_bytes), b.gep(ahead, I8, spec.ahead * ROW_BYTES))
+        for register, pointer in held:
+            tiles.store(register, pointer, self.line)
+
+    def _prefetch(self, pointer: Value) -> None:
+        """Brings a line of B, which may be past its end, to the second-level cache."""
+        numbers = [self.b.const(I32, n) for n in (0, 2, 1)]  # to read, into the second level, data
+        self.b.call(VOID, "llvm.prefetch.p0", pointer, *numbers)
 
     # -- results ----------------------------------------------------------------------------------------------------
 
-    def _finish(self, pair: Value, first_row: Value) -> None:
+    def _finish(self, pair: Value, first_row: Value, sums: Value, first: Value, columns: Value) -> None:
         """Applies the epilogue to the results that lie in this pair of tiles, and stores them."""
         k, b, spec = self.k, self.b, self.spec
         epilogue = Epilogue(b, DType.F32, spec.out, spec.epilogue)
         firsts = b.gep(k.pointer("first"), I32, pair)
-        begin, end = self._index(firsts, 0), self._index(firsts, 1)
-
-        def line(result: Value) -> Value:
-            """Loads the tables of one result; the address of its sums."""
-            self._row_tables(result)
-            row = self._index(k.pointer("place"), result) - first_row
-            return b.gep(self.sums, F32, row * (2 * _LANES))
-
-        def whole() -> tuple[()]:
-            with b.loop(begin, end) as result:
-                sums = line(result.index)
-                if epilogue.short:
-                    for c in (0, _LANES):
-                        self._store(epilogue, sums, b.const(I64, c), _LANES, None)
-                else:
-                    with b.loop(0, 2 * _LANES, _LANES) as column:
-                        self._store(epilogue, sums, column.index, _LANES, None)
-            return ()
-
-        def cut() -> tuple[()]:
-            lanes = _LANES if self.masks else 1
-            with b.loop(begin, end) as result:
-                sums = line(result.index)
-                with b.loop(0, self.columns, lanes) as column:
-                    left = b.intrinsic("smin", self.columns - column.index, b.const(I64, lanes))
-                    tail = make_tail(b, left, lanes) if self.masks else None
-                    self._store(epilogue, sums, column.index, lanes, tail)
-            return ()
-
-        b.if_else(b.icmp("sge", self.columns, 2 * _LANES), whole, cut, likely=True)
+        self.column = first
+        whole = b.and_(columns, -2 * _LANES if epilogue.short else -_LANES)
+        lanes = _LANES if self.masks else 1
+        with b.loop(self._index(firsts, 0), self._index(firsts, 1)) as result:
+            self._row_tables(result.index)
+            row = self._index(k.pointer("place"), result.index) - first_row
+            line = b.gep(sums, I8, row * self.line)
+            with b.loop(0, whole, 2 * _LANES if epilogue.short else _LANES) as column:
+                for c in (0, _LANES) if epilogue.short else (0,):
+                    self._store(epilogue, line, column.index + c, _LANES, None)
+            with b.loop(whole, columns, lanes) as column:
+                left = b.intrinsic("smin", columns - column.index, b.const(I64, lanes))
+                tail = make_tail(b, left, lanes) if self.masks else None
+                self._store(epilogue, line, column.index, lanes, tail)
 
     def _row_tables(self, result: Value) -> None:
         b, k = self.b, self.k

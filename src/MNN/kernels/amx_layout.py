@@ -29,7 +29,7 @@ class Layout:
     first: Table
     place: Table
     kofs: Table
-    k: int
+    chunks: int
     pitch: int
     plane: int
     step: int
@@ -45,17 +45,12 @@ class Layout:
 
     @property
     def m_blocks(self) -> int:
-        return len(self.regions)
+        return len(self.regions) // self.chunks
 
     @property
     def tiles(self) -> int:
-        """Row tiles of all blocks."""
-        return int(self.regions[:, 2].sum())
-
-    @property
-    def brought(self) -> int:
-        """Vectors of 32 elements that are converted."""
-        return int(self.items[:, 2].sum()) * -(-self.k // DEPTH)
+        """Row tiles of the largest block."""
+        return int(self.regions[:, 2].max())
 
 
 def _pitch(size: int) -> int:
@@ -77,12 +72,19 @@ def _firsts(place: Table, starts: Sequence[int], pairs: int) -> Table:
     return np.concatenate([*table, [place.size]]).astype(np.int64)
 
 
-def rows_layout(rows: Table, taps: Table, k: int, mb: int) -> Layout:
-    """Rows at ``rows[i] + taps[t]``, ``k`` elements for each tap, joined; ``mb`` rows per block."""
+def rows_layout(rows: Table, taps: Table, k: int, mb: int, chunk: int = 0) -> Layout:
+    """Rows at ``rows[i] + taps[t]``, ``k`` elements for each tap, joined; ``mb`` rows per block.
+
+    ``chunk``: so many elements of a row at a time (a multiple of 32, one tap only); 0 brings whole rows.
+    """
     m, n_taps = rows.size, taps.size
     n_steps = -(-n_taps * k // DEPTH)
+    if not chunk or n_taps > 1:
+        chunk = n_steps * DEPTH
+    chunks = -(-n_steps * DEPTH // chunk)
+    per = chunk // DEPTH
     reach = (n_taps - 1) * k * 2 + -(-k // DEPTH) * ROW_BYTES
-    pitch = _pitch(max(reach, n_steps * ROW_BYTES))
+    pitch = _pitch(max(reach, n_steps * ROW_BYTES) if chunks == 1 else per * ROW_BYTES)
     step = int(rows[1] - rows[0]) if m > 1 else 0
     starts = np.arange(0, m, mb)
     new = np.ones(m, bool)
@@ -91,24 +93,34 @@ def rows_layout(rows: Table, taps: Table, k: int, mb: int) -> Layout:
     begin = np.flatnonzero(new)
     count = np.diff([*begin, m])
     local = begin - begin // mb * mb
-    items = np.empty((begin.size, n_taps, 3), np.int64)
-    items[:, :, 0] = rows[begin][:, None] + taps
-    items[:, :, 1] = local[:, None] * pitch + np.arange(n_taps) * k * 2
-    items[:, :, 2] = count[:, None]
+    runs = np.empty((begin.size, n_taps, 3), np.int64)
+    runs[:, :, 0] = rows[begin][:, None] + taps
+    runs[:, :, 1] = local[:, None] * pitch + np.arange(n_taps) * k * 2
+    runs[:, :, 2] = count[:, None]
+    part = np.arange(chunks)
+    items = np.repeat(runs.reshape(1, -1, 3), chunks, axis=0)
+    items[:, :, 0] += (part * chunk)[:, None]
     low = np.searchsorted(begin, starts) * n_taps
-    past = [*low[1:], begin.size * n_taps]
+    past = np.array([*low[1:], begin.size * n_taps])
     tiles = -(-np.minimum(m - starts, mb) // ROWS)
+    regions = np.empty((starts.size, chunks, 6), np.int64)
+    regions[:, :, 0] = low[:, None] + part * (begin.size * n_taps)
+    regions[:, :, 1] = past[:, None] + part * (begin.size * n_taps)
+    regions[:, :, 2] = tiles[:, None]
+    regions[:, :, 3] = k if chunks == 1 else np.minimum(k - part * chunk, chunk)
+    regions[:, :, 4] = part * per
+    regions[:, :, 5] = np.minimum((part + 1) * per, n_steps)
     pairs = int(-(-tiles.max() // 2))
     place = np.arange(m) - np.arange(m) // mb * mb
     b_rows = np.full(n_steps * DEPTH, -1)
     b_rows[: n_taps * k] = np.arange(n_taps * k)
     return Layout(
         items.reshape(-1, 3),
-        np.stack([low, past, tiles], axis=1),
+        regions.reshape(-1, 6),
         _firsts(place, starts.tolist(), pairs),
         place,
-        np.arange(n_steps) * ROW_BYTES,
-        k,
+        np.arange(n_steps) % per * ROW_BYTES,
+        chunks,
         pitch,
         _plane(int(tiles.max()) * ROWS, pitch),
         step,
@@ -144,6 +156,7 @@ def window_layout(w: Window, rows: int) -> Layout:
     sides = [rows + reach[0], *(o + q for o, q in zip(w.outputs[1:], reach[1:], strict=True))]
     weights = [int(np.prod(sides[i + 1 :])) for i in range(len(sides))]
     pixels = int(np.prod(sides))
+    n_steps = int(np.prod(w.kernel)) * -(-w.channels // DEPTH)
     pitch = _pitch(-(-w.channels // DEPTH) * ROW_BYTES)
     combos = list(itertools.product(*phases))
     items: list[tuple[int, int, int]] = []
@@ -159,7 +172,7 @@ def window_layout(w: Window, rows: int) -> Layout:
             for index, combo in enumerate(combos):
                 items += _runs(w, combo, r0, sides, weights, pitch, index * pixels, image)
             place = (grid[0][: min(rows, w.outputs[0] - r0), None] + inner).reshape(-1)
-            regions.append((low, len(items), -(-(int(place[-1]) + 1) // ROWS)))
+            regions.append((low, len(items), -(-(int(place[-1]) + 1) // ROWS), w.channels, 0, n_steps))
             starts.append(results)
             places.append(place)
             results += place.size
@@ -183,7 +196,7 @@ def window_layout(w: Window, rows: int) -> Layout:
         _firsts(place, starts, pairs),
         place,
         np.array(kofs, np.int64),
-        w.channels,
+        1,
         pitch,
         _plane(max(tiles * ROWS + max(kofs) // pitch + 1, len(combos) * pixels), pitch),
         w.strides[-1] * w.steps[-1],

@@ -19,7 +19,7 @@ from MNN.ir.scalar import Body
 from MNN.ir.shape import elements
 from MNN.kernels import amx_tiles
 from MNN.kernels.amx import AmxSpec
-from MNN.kernels.amx_cost import PANEL, Plan, panel_bytes, plan_rows, plan_window
+from MNN.kernels.amx_cost import PANEL, Plan, grouping, panel_bytes, plan_rows, plan_window
 from MNN.kernels.amx_layout import Layout, Window, rows_layout, window_layout
 from MNN.kernels.amx_pack import AmxPackSpec
 from MNN.targets.base import Target
@@ -92,8 +92,15 @@ def amx_candidates(
     """
     tensor = right.tensor
     assert a.rows is not None
+    places = [
+        a.place,
+        c.place,
+        *(s.place for _, s in operands),
+        *([] if tensor.const is not None else [e.place(tensor)]),
+    ]
     if (
         not available(e.target)
+        or any(p.buffer.nbytes == 0 for p in places)  # memory within a chain, whose stages are vector kernels
         or a.dtype not in (DType.F32, DType.BF16)
         or tensor.dtype not in (DType.F32, DType.BF16)
         or n < _LEAST
@@ -106,7 +113,7 @@ def amx_candidates(
     m, n_batch = a.rows.size, c.batch.size
     packing = 0.0 if tensor.const is not None else elements(tensor.shape) * parts * _PACK_CYCLES
     rows = plan_rows(e.target, m, n, k, taps.size, parts, n_batch, e.threads)
-    found = [job.candidate("rows", rows, packing, lambda: rows_layout(_table(a.rows), taps, k, rows.rows))]
+    found = [job.candidate("rows", rows, packing, lambda: rows_layout(_table(a.rows), taps, k, rows.rows, rows.chunk))]
     if window is not None and elements(window.kernel) > 1 and window.channels >= _WINDOW_CHANNELS:
         pixels = plan_window(e.target, window, n, parts, e.threads)
         found.append(job.candidate("pixels", pixels, packing, lambda: window_layout(window, pixels.rows), n_batch))
@@ -141,7 +148,8 @@ class _Job:
         e, a, c = self.e, self.a, self.c
         n_batch = c.batch.size
         kinds = tuple(name for name, _ in self.operands)
-        spec = AmxSpec(a.dtype, c.dtype, self.parts, self.body, kinds)
+        groups = grouping(e.target, self.n, plan.nb, layout, self.parts)
+        spec = AmxSpec(a.dtype, c.dtype, self.parts, self.body, kinds, groups.ahead)
         packed, b_batch = self._packed(kind, layout, n_batch)
         sides = [a.batch, b_batch, c.batch, *(s.batch for _, s in self.operands)]
         args: dict[str, int | Ref] = {
@@ -150,6 +158,9 @@ class _Job:
             "c": e.ref(c.place, c.dtype),
             "rows_c": e.offsets(_table(c.rows)),
             "panel": panel_bytes(layout.n_steps, self.parts),
+            "group": groups.group,
+            "line": groups.line,
+            "held": groups.held,
             "n": self.n,
             "nb": plan.nb,
             "batch": e.table(np.stack([np.broadcast_to(t, (n_batch,)) for t in sides], axis=1).astype(np.int64)),
@@ -157,7 +168,7 @@ class _Job:
         }
         for name in ("items", "regions", "first", "place", "kofs"):
             args[name] = e.offsets(getattr(layout, name))
-        for name in ("n_steps", "k", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs"):
+        for name in ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs"):
             args[name] = int(getattr(layout, name))
         for i, (operand, side) in enumerate(self.operands):
             args[f"op{i}"] = e.ref(side.place, side.dtype)
