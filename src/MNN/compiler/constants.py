@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Callable, Iterator
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -43,6 +44,8 @@ class ConstantPool:
         self._tables: WeakValueDictionary[bytes, Buffer] = WeakValueDictionary()
         self.store = store or PackedStore(None)
         self._target = target
+        self.habits: dict[Key, Any] = {}
+        """What was chosen for nodes when they first came, so that other sizes can keep to it."""
 
     def get(self, key: Key, make: Callable[[], np.ndarray], source: object = None) -> Buffer:
         """The buffer for ``key``, made when no plan holds it. ``source`` (whose id may be in the key) lives as long."""

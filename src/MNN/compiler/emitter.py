@@ -204,7 +204,10 @@ class Emitter:
     def choose(self, signature: str, candidates: Sequence[Candidate]) -> None:
         """Emits the best of the candidates (see :mod:`MNN.compiler.algorithms`); its commands remember the choice."""
         outer, start = self._choice, len(self.commands)
-        best, self._choice = choose(signature, candidates, self.options.tuned)
+        habit = (self.origin, signature.split()[0])
+        earlier = self.pool.habits.get(habit)
+        best, self._choice = choose(signature, candidates, self.options.tuned, str(earlier))
+        self.pool.habits.setdefault(habit, best.name)
         choice = self._choice
         try:
             best.emit()

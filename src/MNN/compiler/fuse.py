@@ -47,6 +47,9 @@ class Group:
     axes: tuple[int, ...] = ()
     anchor: Prim | None = None
     members: set[int] = field(default_factory=set)
+    _inputs: list[Tensor] = field(default_factory=list)
+    _inputs_of: list[Prim] | None = None
+    """The primitives that ``_inputs`` was found for; a group that grows gets another list."""
 
     @property
     def root(self) -> Prim:
@@ -54,8 +57,11 @@ class Group:
 
     def inputs(self) -> list[Tensor]:
         """Tensors used from outside, in order of first use."""
-        made = {id(t) for prim in self.prims for t in prim.outputs}
-        return list(dict.fromkeys(t for prim in self.prims for t in prim.inputs if id(t) not in made))
+        if self._inputs_of is not self.prims:
+            made = {id(t) for prim in self.prims for t in prim.outputs}
+            found = {id(t): t for prim in self.prims for t in prim.inputs if id(t) not in made}
+            self._inputs_of, self._inputs = self.prims, list(found.values())
+        return list(self._inputs)
 
     def weight(self) -> int:
         return sum(len(q.body.code) if isinstance(q, p.Map) else 1 for q in self.prims)
@@ -136,8 +142,9 @@ class Fuser:
 
     def _fits(self, group: Group, prim: Prim) -> bool:
         out = prim.outputs[0].shape
-        fresh = [t for t in prim.inputs if t not in group.inputs()]
-        if len(group.inputs()) + len(fresh) - 1 > MAX_OPERANDS:
+        used = group.inputs()
+        known = {id(t) for t in used}
+        if len(used) + sum(id(t) not in known for t in prim.inputs) - 1 > MAX_OPERANDS:
             return False
         if isinstance(prim, p.Map):
             if group.weight() + len(prim.body.code) > MAX_CODE:

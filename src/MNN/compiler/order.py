@@ -34,6 +34,7 @@ def assign_orders(
     prims: Sequence[Prim], inputs: Sequence[Tensor], uses: Mapping[Tensor, list[Prim]]
 ) -> dict[Tensor, Order]:
     """The order of every tensor, as if all were dense; that of a view follows from what it looks at."""
+    wishes: _Wishes = {}
     strides: dict[Tensor, st.Ints] = {t: st.dense(t.shape, natural(t.rank)) for t in inputs}
     orders: dict[Tensor, Order] = {t: natural(t.rank) for t in inputs}
 
@@ -49,7 +50,7 @@ def assign_orders(
                 strides[out] = view[1]
                 orders[out] = st.order_of(out.shape, view[1])
             else:
-                orders[out] = _choose(prim, out, strides_of, uses)
+                orders[out] = _choose(prim, out, strides_of, uses, wishes)
                 strides[out] = st.dense(out.shape, orders[out])
     return orders
 
@@ -71,11 +72,15 @@ def view_strides(prim: Prim, base: st.Ints, out: Tensor) -> tuple[int, st.Ints] 
 
 
 def _choose(
-    prim: Prim, out: Tensor, strides_of: Callable[[Tensor], st.Ints], uses: Mapping[Tensor, list[Prim]]
+    prim: Prim,
+    out: Tensor,
+    strides_of: Callable[[Tensor], st.Ints],
+    uses: Mapping[Tensor, list[Prim]],
+    wishes: _Wishes,
 ) -> Order:
     if isinstance(prim, (p.Conv, p.Window)):
         return channels_last(out.rank)
-    wish = _wish(out, uses, LOOK_AHEAD)
+    wish = _wish(out, uses, LOOK_AHEAD, wishes)
     if isinstance(prim, p.MatMul):
         ends_right = wish is not None and st.order_of(out.shape, st.dense(out.shape, wish))[-1] == out.rank - 1
         return wish if wish is not None and ends_right else natural(out.rank)
@@ -116,19 +121,30 @@ def _follows(prim: Prim, tensor: Tensor) -> bool:
     return isinstance(prim, (p.Pad, p.Concat, p.Slice))
 
 
-def _wish(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int) -> Order | None:
+_Wishes = dict[tuple[int, int], Order | None]
+"""Answers of :func:`_wish` so far, by the tensor's identity and the depth."""
+
+
+def _wish(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int, known: _Wishes) -> Order | None:
     """The order that the users of a tensor would like, None when they do not care."""
     if depth == 0 or tensor.rank < 2:
         return None
+    key = (id(tensor), depth)
+    if key not in known:
+        known[key] = _asked(tensor, uses, depth, known)
+    return known[key]
+
+
+def _asked(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int, known: _Wishes) -> Order | None:
     for prim in uses.get(tensor, []):
         if isinstance(prim, (p.Conv, p.Window)) and prim.inputs[0] is tensor and tensor.shape[1] > 1:
             return channels_last(tensor.rank)
         if _follows(prim, tensor):
-            wish = _wish(prim.outputs[0], uses, depth - 1)
+            wish = _wish(prim.outputs[0], uses, depth - 1, known)
             if wish is not None:
                 return wish
         if isinstance(prim, p.Permute):
-            wish = _wish(prim.outputs[0], uses, depth - 1)
+            wish = _wish(prim.outputs[0], uses, depth - 1, known)
             if wish is None and _only_reshaped(prim.outputs[0], uses):
                 wish = natural(tensor.rank)
             if wish is not None:

@@ -36,6 +36,8 @@ class DType(enum.Enum):
     I2 = "i2"
     U2 = "u2"
 
+    __hash__ = object.__hash__  # members are the only ones of their kind; Enum's own way is slow
+
     @property
     def numpy(self) -> np.dtype[np.generic]:
         """The numpy dtype that holds this type (``object`` for strings)."""

@@ -60,6 +60,16 @@ class Body:
     code: tuple[Instr, ...]
     outputs: tuple[int, ...]
 
+    def __hash__(self) -> int:
+        found: int | None = self.__dict__.get("_hash")  # bodies are long, and keys of many tables
+        if found is None:
+            found = hash((self.args, self.code, self.outputs))
+            object.__setattr__(self, "_hash", found)
+        return found
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
     @property
     def result_dtypes(self) -> tuple[DType, ...]:
         return tuple(self.code[i].dtype for i in self.outputs)

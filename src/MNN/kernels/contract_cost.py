@@ -33,6 +33,8 @@ _L1_PERIOD = 4096
 _MAX_ROWS, _MAX_VECTORS = 14, 8
 _TOLERANCE = 1.03
 """A usual tile that is this close to the best is taken instead, so that a network needs fewer different kernels."""
+_KEPT = 1.1
+"""The same for a tile whose kernel is compiled and for which the weights are packed."""
 _FAR_BYTES = 4 << 20
 """Bytes of A that a block may read from beyond the second-level cache."""
 _BLOCKS_PER_THREAD = 4
@@ -100,13 +102,20 @@ def _cost(target: Target, acc: DType, m: int, n: int, k: int, mr: int, nv: int) 
 
 
 @functools.lru_cache(maxsize=4096)
-def choose_tile(target: Target, m: int, n: int, k: int, acc: DType = DType.F32) -> tuple[int, int]:
-    """The register tile (mr, nv) for a product of ``m`` x ``n`` with ``k`` (all taps) products per sum."""
+def choose_tile(
+    target: Target, m: int, n: int, k: int, acc: DType = DType.F32, earlier: tuple[int, int] | None = None
+) -> tuple[int, int]:
+    """The register tile (mr, nv) for a product of ``m`` x ``n`` with ``k`` (all taps) products per sum.
+
+    The one taken ``earlier``, for another ``m``, is kept while it is close to the best.
+    """
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
     tiles = [
         (mr, nv) for nv in range(1, _MAX_VECTORS + 1) for mr in range(1, min(m, _MAX_ROWS) + 1) if _fits(target, mr, nv)
     ]
     costs = {tile: _cost(target, acc, m, n, k, *tile) for tile in tiles}
+    if earlier in costs and costs[earlier] <= min(costs.values()) * _KEPT:
+        return earlier
     limit = min(costs.values()) * _TOLERANCE
     usual = [t for t in _usual(target) if t in costs and costs[t] <= limit]
     return usual[0] if usual else min(tiles, key=lambda t: costs[t])

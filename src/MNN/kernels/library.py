@@ -75,6 +75,7 @@ class Library:
     def __init__(self, target: Target, cache: Cache | None = None) -> None:
         self.target = target
         self.cache = cache or Cache(None)
+        self._keys: dict[tuple[KernelSpec, bool], str] = {}
         self.compiled = 0
         """How many kernels this library had to compile."""
 
@@ -82,8 +83,12 @@ class Library:
         """What tells a kernel's object from all others: its spec, the target, and the code that generates it."""
         if isinstance(spec, KnownKernel):
             return spec.digest
-        parts = (spec.key(), self.target.key(), generator_digest(), str(is_checked()))
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        checked = is_checked()
+        found = self._keys.get((spec, checked))
+        if found is None:
+            parts = (spec.key(), self.target.key(), generator_digest(), str(checked))
+            found = self._keys[spec, checked] = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return found
 
     def object(self, spec: KernelSpec) -> tuple[str, bytes]:
         """The symbol and the object file of a kernel, from the cache or compiled now (also for foreign targets)."""

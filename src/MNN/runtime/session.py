@@ -82,7 +82,7 @@ class Session:
 
             with self._making:
                 if self._executor_made is None:
-                    self._executor_made = Executor(self.graph, self.config, made=made)
+                    self._executor_made = Executor(self.graph, self.config, made=None if self._stored is None else made)
         return self._executor_made
 
     def run(self, feeds: Mapping[str, np.ndarray], fetch: Sequence[str] | None = None) -> dict[str, np.ndarray]:

@@ -337,7 +337,8 @@ def _emit(
     acc = DType.I32 if a.dtype in (DType.I8, DType.U8) else WIDE.get(a.dtype, a.dtype)
     depth = taps.size * k
     steps = taps.size * -(-k // weights.group)
-    mr, nv = choose_tile(e.target, m, n, steps, acc)
+    mr, nv = e.pool.habits.setdefault((e.origin, n, steps, acc), choose_tile(e.target, m, n, steps, acc))
+    mr, nv = choose_tile(e.target, m, n, steps, acc, (mr, nv))
     constant = weights.tensor.const is not None
     kinds = tuple(kind for kind, _ in operands)
     if body is None and acc is not c.dtype:
