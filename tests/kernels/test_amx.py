@@ -184,30 +184,31 @@ def test_windows(target: Target, case: tuple[tuple[int, ...], ...]) -> None:
 
 
 @TARGETS
+@pytest.mark.parametrize("overlap", [False, True], ids=["after", "between"])
 @pytest.mark.parametrize("checked", [False, True], ids=["plain", "checked"])
-def test_epilogue_with_all_kinds_of_operands(target: Target, checked: bool) -> None:
+def test_epilogue_with_all_kinds_of_operands(target: Target, checked: bool, overlap: bool) -> None:
     rng = np.random.default_rng(1)
-    z, m, n, k = 2, 37, 83, 40
+    z, m, n, k = 2, 175, 183, 200
     short = body_of([F32] * 5, lambda b, s, x, mn, y, one: b("sub", b("add", b("mul", b("add", s, x), y), mn), one))
     long = body_of(
         [F32] * 5, lambda b, s, x, mn, y, one: b("erf", b("mul", b("add", s, x), b("mul", y, b("add", mn, one))))
     )
     a, b = (rng.uniform(-1, 1, s).astype(np.float32) for s in ((z, m, k), (z, k, n)))
     x, mn, y, one = ops = tuple(rng.uniform(-1, 1, s).astype(np.float32) for s in ((z, n), (z, m, n), (z, m), (z, 1)))
-    layout = rows_layout(np.arange(m) * k, np.zeros(1, np.int64), k, 32)
+    layout = rows_layout(np.arange(m) * k, np.zeros(1, np.int64), k, 128, 64 if checked else 0)
     sums = a.astype(np.float64) @ b
     expected = {
         short: (sums + x[:, None]) * y[:, :, None] + mn - one[:, None],
         long: (sums + x[:, None]) * y[:, :, None] * (mn + one[:, None]),
     }
     for body, want in expected.items():
-        spec = AmxSpec(F32, F32, 3, body, ("n", "mn", "m", "1"))
-        found = contract(spec, target, layout, a, b, m, 64, ops, checked)
+        spec = AmxSpec(F32, F32, 3, body, ("n", "mn", "m", "1"), overlap=overlap)
+        found = contract(spec, target, layout, a, b, m, 96, ops, checked)
         if body is long:
             import math
 
             want = np.vectorize(math.erf)(want)
-        np.testing.assert_allclose(found, want, rtol=0, atol=2e-5)
+        np.testing.assert_allclose(found, want, rtol=0, atol=3e-5)
 
 
 @TARGETS

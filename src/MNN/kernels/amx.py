@@ -47,7 +47,8 @@ class AmxSpec(KernelSpec):
 
     Panels are taken in groups of ``group`` columns, for each pair of tiles all panels of the group. Their sums are held
     in ``held`` bytes of scratch, in rows ``line`` bytes apart: those of a pair and group, or with several chunks those
-    of the whole block. While a step is summed, ``ahead`` lines of the group behind are fetched.
+    of the whole block. While a step is summed, ``ahead`` lines of the group behind are fetched; with ``overlap``,
+    results of the pair before are finished in between.
 
     Rows of a block are counted from 0; result ``i`` is row ``place[i]`` of block ``im``, where ``first`` gives for
     block ``im`` and pair of tiles ``j`` at ``[im * pairs + j]`` the first result at or behind its rows (one entry more
@@ -65,6 +66,7 @@ class AmxSpec(KernelSpec):
     epilogue: Body | None = None
     operands: tuple[str, ...] = field(default=())
     ahead: int = 0
+    overlap: bool = False
 
     def __post_init__(self) -> None:
         if self.parts not in PRODUCTS or not (self.a is DType.F32 or (self.a is DType.BF16 and self.parts == 1)):
@@ -83,8 +85,8 @@ class AmxSpec(KernelSpec):
 
     def slots(self) -> tuple[str, ...]:
         base = (
-            "a b c items regions first place rows_c kofs chunks pitch plane step clear clear_rows panel group line held "
-            "m_blocks pairs n nb batch n_batch"
+            "a b c items regions first place rows_c kofs chunks pitch plane step clear clear_rows panel group line "
+            "held m_blocks pairs n nb batch n_batch"
         ).split()
         for i, kind in enumerate(self.operands):
             base.append(f"op{i}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from MNN.ir.dtype import DType
@@ -26,6 +28,18 @@ def emit_amx(spec: AmxSpec, target: Target) -> str:
     return _Amx(spec, target).emit()
 
 
+@dataclass(frozen=True)
+class _Results:
+    """Results ``begin <= i < end`` whose sums are done: they lie from ``row`` on in ``sums``, from ``column`` on."""
+
+    begin: Value
+    end: Value
+    row: Value
+    sums: Value
+    column: Value
+    columns: Value
+
+
 class _Amx:
     """The state of one emission: the kernel, and the values that hold for the current block and panel."""
 
@@ -43,7 +57,7 @@ class _Amx:
         self.masks = masks_work(target, (spec.out, *self.op_dtypes))
 
     def emit(self) -> str:
-        k, b, spec = self.k, self.b, self.spec
+        k, b = self.k, self.b
         n, nb, m_blocks, chunks = (k.slot(s) for s in ("n", "nb", "m_blocks", "chunks"))
         n_blocks = b.udiv(n + nb - 1, nb)
         parted = b.icmp("sgt", chunks, 1)
@@ -91,21 +105,33 @@ class _Amx:
         # What comes behind this group: fetched line by line while the group is summed.
         behind = b.gep(b.gep(start, I8, b.udiv(k.slot("group"), 2 * _LANES) * panel), I8, skip * 2)
         steps = region["to"] - region["from"]
-        with b.loop(0, region["tiles"], 2, carry=[behind]) as tile:
+        nothing = b.const(I64, 0)
+        with b.loop(0, region["tiles"], 2, carry=[behind, nothing, nothing, nothing, self.sums]) as tile:
             rows = b.gep(self.rows, I8, tile.index * (self.pitch * ROWS))
             row = b.select(parted, tile.index * ROWS, b.const(I64, 0))
             sums = b.gep(b.gep(self.sums, I8, row * self.line), F32, first - origin)
-            with b.loop(first, past, 2 * _LANES, carry=[start, tile.carried[0], sums]) as column:
-                base, self.ahead, to = column.carried
+            waiting = tile.carried[1:]
+            with b.loop(first, past, 2 * _LANES, carry=[start, tile.carried[0], sums, waiting[3]]) as column:
+                base, self.ahead, to, before = column.carried
                 left = past - column.index
                 wide = b.icmp("sgt", left, _LANES)
                 at = b.gep(base, I8, b.select(wide, skip * 2, skip))
+                self.waiting = _Results(*waiting[:3], before, column.index, b.intrinsic("smin", left, b.const(I64, 32)))
                 self._pair(rows, at, to, region["tiles"] - tile.index, wide)
                 ahead = b.gep(self.ahead, I8, steps * (spec.ahead * ROW_BYTES))
-                column.next(b.gep(base, I8, panel), ahead, b.gep(to, F32, 2 * _LANES))
-            pair = im * k.slot("pairs") + b.lshr(tile.index, 1)
-            b.if_(self.last, lambda: self._finish(pair, tile.index * ROWS, sums, first, past - first))
-            tile.next(column.results[1])
+                column.next(b.gep(base, I8, panel), ahead, b.gep(to, F32, 2 * _LANES), b.gep(before, F32, 2 * _LANES))
+            firsts = b.gep(k.pointer("first"), I32, im * k.slot("pairs") + b.lshr(tile.index, 1))
+            done = _Results(
+                self._index(firsts, 0), self._index(firsts, 1), tile.index * ROWS, sums, first, past - first
+            )
+            if spec.overlap:
+                end = b.select(self.last, done.end, done.begin)
+                tile.next(column.results[1], done.begin, end, done.row, sums)
+            else:
+                b.if_(self.last, lambda: self._finish(done))
+                tile.next(column.results[1], nothing, nothing, nothing, sums)
+        if spec.overlap:
+            self._finish(_Results(*tile.results[1:], first, past - first))
 
     def _index(self, table: Value, index: Value | int) -> Value:
         """An entry of an i32 table."""
@@ -178,7 +204,14 @@ class _Amx:
 
             return emit
 
-        b.if_else(b.icmp("sgt", left, 1), of_height(2), of_height(1))
+        two = b.icmp("sgt", left, 1)
+        if self.spec.overlap:
+            # The pair before is finished in between the products of this one, where both are whole.
+            whole = b.and_(two, b.icmp("eq", self.waiting.columns, 2 * _LANES))
+            now = self.waiting
+            b.if_else(whole, tuple, lambda: self._finish(now) or ())
+            self.waiting = dataclasses.replace(now, end=b.select(whole, now.end, now.begin))
+        b.if_else(two, of_height(2), of_height(1))
 
     def _sums(self, rows: Value, panel: Value, sums: Value, height: int, width: int) -> None:
         k, b, tiles, spec, region = self.k, self.b, self.tiles, self.spec, self.region
@@ -200,9 +233,11 @@ class _Amx:
             return ()
 
         b.if_else(self.fresh, zero, load, likely=True)
-        with b.loop(region["from"], region["to"], carry=[panel, self.ahead], guard=False) as step:
+        both = spec.overlap and height == width == 2
+        carry = [panel, self.ahead, *([self.waiting.begin] if both else [])]
+        with b.loop(region["from"], region["to"], carry=carry, guard=False) as step:
             at = b.gep(rows, I8, self._index(k.pointer("kofs"), step.index))
-            right, ahead = step.carried
+            right, ahead, *result = step.carried
             for line in range(spec.ahead):
                 self._prefetch(b.gep(ahead, I8, line * ROW_BYTES))
             loaded: tuple[int, int] = (-1, -1)
@@ -216,7 +251,11 @@ class _Amx:
                             tiles.load(6 + c, b.gep(right, I8, (right_part * width + c) * TILE_BYTES), ROW_BYTES)
                         tiles.dot(2 * r + c, 4 + r, 6 + c)
                 loaded = (left_part, right_part)
-            step.next(b.gep(right, I8, step_bytes), b.gep(ahead, I8, spec.ahead * ROW_BYTES))
+            if both:
+                result = self._finish_one(result[0])
+            step.next(b.gep(right, I8, step_bytes), b.gep(ahead, I8, spec.ahead * ROW_BYTES), *result)
+        if both:
+            self._finish(dataclasses.replace(self.waiting, begin=step.results[2]))
         for register, pointer in held:
             tiles.store(register, pointer, self.line)
 
@@ -227,18 +266,15 @@ class _Amx:
 
     # -- results ----------------------------------------------------------------------------------------------------
 
-    def _finish(self, pair: Value, first_row: Value, sums: Value, first: Value, columns: Value) -> None:
-        """Applies the epilogue to the results that lie in this pair of tiles, and stores them."""
-        k, b, spec = self.k, self.b, self.spec
+    def _finish(self, results: _Results) -> None:
+        """Applies the epilogue to the results that lie in a pair of tiles, and stores them."""
+        b, spec = self.b, self.spec
         epilogue = Epilogue(b, DType.F32, spec.out, spec.epilogue)
-        firsts = b.gep(k.pointer("first"), I32, pair)
-        self.column = first
+        columns = results.columns
         whole = b.and_(columns, -2 * _LANES if epilogue.short else -_LANES)
         lanes = _LANES if self.masks else 1
-        with b.loop(self._index(firsts, 0), self._index(firsts, 1)) as result:
-            self._row_tables(result.index)
-            row = self._index(k.pointer("place"), result.index) - first_row
-            line = b.gep(sums, I8, row * self.line)
+        with b.loop(results.begin, results.end) as result:
+            line = self._line(results, result.index)
             with b.loop(0, whole, 2 * _LANES if epilogue.short else _LANES) as column:
                 for c in (0, _LANES) if epilogue.short else (0,):
                     self._store(epilogue, line, column.index + c, _LANES, None)
@@ -246,6 +282,26 @@ class _Amx:
                 left = b.intrinsic("smin", columns - column.index, b.const(I64, lanes))
                 tail = make_tail(b, left, lanes) if self.masks else None
                 self._store(epilogue, line, column.index, lanes, tail)
+
+    def _finish_one(self, result: Value) -> list[Value]:
+        """Finishes one result that waits, of 32 columns, if there is one; the number of the next."""
+        b, spec = self.b, self.spec
+        epilogue = Epilogue(b, DType.F32, spec.out, spec.epilogue)
+
+        def one() -> list[Value]:
+            line = self._line(self.waiting, result)
+            for c in (0, _LANES):
+                self._store(epilogue, line, b.const(I64, c), _LANES, None)
+            return [result + 1]
+
+        return b.if_else(b.icmp("slt", result, self.waiting.end), one, lambda: [result], likely=True)
+
+    def _line(self, results: _Results, result: Value) -> Value:
+        """Loads the tables of one result; the address of its sums."""
+        self.column = results.column
+        self._row_tables(result)
+        row = self._index(self.k.pointer("place"), result) - results.row
+        return self.b.gep(results.sums, I8, row * self.line)
 
     def _row_tables(self, result: Value) -> None:
         b, k = self.b, self.k

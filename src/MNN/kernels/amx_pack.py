@@ -79,5 +79,13 @@ class AmxPackSpec(KernelSpec):
         real = b.icmp("sge", offset, 0)
         on = b.and_(mask, b.splat(real, _LANES))
         base = b.gep(start, kind, b.intrinsic("smax", offset, b.const(I64, 0)))
-        pointers = b.emit(PTR.vec(_LANES), f"getelementptr {kind.text}, ptr {base.text}, {lanes!r}")
-        return widen(b, self.b, b.load_gather(kind.vec(_LANES), pointers, on))
+
+        def row() -> list[Value]:
+            return [b.load_masked(kind.vec(_LANES), base, on)]
+
+        def strided() -> list[Value]:
+            pointers = b.emit(PTR.vec(_LANES), f"getelementptr {kind.text}, ptr {base.text}, {lanes!r}")
+            return [b.load_gather(kind.vec(_LANES), pointers, on)]
+
+        (values,) = b.if_else(b.icmp("eq", k.slot("column"), 1), row, strided)
+        return widen(b, self.b, values)

@@ -22,6 +22,7 @@ from MNN.kernels.amx import AmxSpec
 from MNN.kernels.amx_cost import PANEL, Plan, grouping, panel_bytes, plan_rows, plan_window
 from MNN.kernels.amx_layout import Layout, Window, rows_layout, window_layout
 from MNN.kernels.amx_pack import AmxPackSpec
+from MNN.kernels.scalar_code import body_cost
 from MNN.targets.base import Target
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ _LEAST = 8
 """With fewer columns, tiles would be mostly padding."""
 _PACK_CYCLES = 0.7
 """Cycles to pack an element of B."""
+
+_COSTLY = 12
+"""Instructions of an epilogue from which on it is worth hiding behind products."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,8 @@ class _Job:
         n_batch = c.batch.size
         kinds = tuple(name for name, _ in self.operands)
         groups = grouping(e.target, self.n, plan.nb, layout, self.parts)
-        spec = AmxSpec(a.dtype, c.dtype, self.parts, self.body, kinds, groups.ahead)
+        overlap = self.body is not None and body_cost(self.body) >= _COSTLY
+        spec = AmxSpec(a.dtype, c.dtype, self.parts, self.body, kinds, groups.ahead, overlap)
         packed, b_batch = self._packed(kind, layout, n_batch)
         sides = [a.batch, b_batch, c.batch, *(s.batch for _, s in self.operands)]
         args: dict[str, int | Ref] = {
