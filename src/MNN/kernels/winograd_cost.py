@@ -34,10 +34,13 @@ from MNN.targets.base import Target
 CHUNK = 32
 """Channels of a partial sum where the error must be that of plain fp32 sums."""
 _POSITIONS = (4, 6, 8, 10)
-_WORTH_THE_ERROR = 0.88
+_WORTH_THE_ERROR = 0.8
 """Eight and more positions, with their larger error, are considered where they take less than this share of time."""
 _MEMORY_BYTES_PER_CYCLE = 8.0
 _L3_BYTES_PER_CYCLE = 20.0
+_OPERATIONS_PER_CYCLE = 1.5
+_FAR_BYTES_PER_CYCLE = 10.0
+"""Images larger than the second-level cache, read and written once."""
 _NOT_HIDDEN = 0.5
 """Share of the lesser of arithmetic and memory that does not overlap with the other."""
 _PER_TILE = 40.0
@@ -157,9 +160,9 @@ def _cycles(target: Target, work: Work, threads: int, tiles: int, plan: Plan) ->
     blocks, parts = -(-tiles // plan.group), -(-work.n // plan.n_block)
     columns = min(plan.n_block, -(-work.n // nr) * nr)
     into, out = (float(x) for x in operations(f_h, f_w))
-    moved_in = max(into / 1.5, 1.5 * positions * (1 / target.loads_per_cycle + 1))
     outputs = plan.mh * plan.mw
-    moved_out = max(out / 1.5, positions / target.loads_per_cycle * 2) + 3.0 * outputs
+    moved_in = into / _OPERATIONS_PER_CYCLE + 2.5 * positions
+    moved_out = out / _OPERATIONS_PER_CYCLE + positions + 3.0 * outputs
     registers = plan.mr * plan.nv
     sums = -(-work.c // plan.chunk) if plan.chunk else 1
     per_register_tile = (
@@ -172,13 +175,16 @@ def _cycles(target: Target, work: Work, threads: int, tiles: int, plan: Plan) ->
     block = positions * -(-plan.group // plan.mr) * (columns // nr) * per_register_tile
     block += plan.group * (-(-work.c // lanes) * moved_in + -(-columns // lanes) * moved_out + _PER_TILE)
     scratch = Layout(lanes, positions, plan.mr, nr).bytes(plan.group, work.c, columns, outputs)
-    if scratch > 0.8 * target.l2_bytes:
-        block += 2 * scratch / (2 * _L3_BYTES_PER_CYCLE)
     u = 4.0 * positions * work.c * -(-work.n // nr) * nr
+    if scratch + u > 0.8 * target.l2_bytes:
+        block += (2 if scratch > 0.8 * target.l2_bytes else 1) * scratch / _L3_BYTES_PER_CYCLE
     memory = u / _MEMORY_BYTES_PER_CYCLE
     if u > target.l2_bytes / 2:
-        memory += (blocks - 1) * u / _L3_BYTES_PER_CYCLE
+        memory += (blocks - 1) * u / (2 * _L3_BYTES_PER_CYCLE)  # U is read in order, which hides best
     rounds = -(-blocks * parts // threads) * threads
     cut = (tiles - (blocks - 1) * plan.group) / plan.group  # the last block may be smaller
     arithmetic = block * (rounds - (1 - cut if rounds == blocks * parts else 0))
+    images = 4.0 * work.images * work.oh * work.ow * (work.c + 2 * work.n)  # what is written is read first
+    if images > target.l2_bytes:
+        arithmetic += images / _FAR_BYTES_PER_CYCLE
     return max(arithmetic, memory) + _NOT_HIDDEN * min(arithmetic, memory)
