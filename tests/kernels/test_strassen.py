@@ -49,6 +49,7 @@ def run(
     pairs = -(-panels // 2)
     numbers = {
         "n_products": own, "n_plain": plain, "n_flags": flags.size, "lda": lda, "lds": lds, "panel": depth * nr,
+        "b_flags": 0, "n_b_flags": 0,
         "panels": panels, "pairs": pairs, "m": m, "half": half, "n": n, "mb": mb, "nb": 1,
     }  # fmt: skip
     slots_c = {name: v.ctypes.data for name, v in arrays.items()} | numbers

@@ -51,6 +51,8 @@ class Emitter:
         self._copies: dict[tuple[Tensor, Order], Place] = {}
         self.origin = ""
         self._choice: Choice | None = None
+        self.collecting = False
+        """Whether commands are wanted one per node, as stages of a chain."""
         self.error_word = Buffer(0)
         self.narrowed: Collection[Tensor] = ()
         """Tensors that primitives give and take as f32, stored in fewer bits (see :mod:`MNN.compiler.precision`)."""
@@ -184,10 +186,11 @@ class Emitter:
     def collect(self) -> Iterator[list[Command]]:
         """Within this context commands go into the list it gives, to become stages of a chain."""
         running, self.commands = self.commands, []
+        before, self.collecting = self.collecting, True
         try:
             yield self.commands
         finally:
-            self.commands = running
+            self.commands, self.collecting = running, before
 
     def chain(
         self, stages: Sequence[StageCall], blocks: int, inner: int, local_bytes: int, origin: str | None = None

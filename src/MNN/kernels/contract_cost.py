@@ -5,8 +5,8 @@ The model counts cycles of one step of the sum (one k) for a tile of ``mr`` rows
 - arithmetic: ``mr * nv`` FMAs over the target's FMA units, and no less than the latency of one FMA (each sum waits for
   its own previous step);
 - loads: ``nv`` vectors of B and ``mr`` scalars of A over the load units. More than 8 rows whose distance is a
-  multiple of 4096 bytes fall into one set of an 8-way first-level cache and come from the second level, at two cycles
-  a line;
+  multiple of 4096 bytes fall into one set of an 8-way first-level cache and come from the second level, at three
+  cycles a line;
 - issue: all of these and the loop's own instructions over the processor's width;
 - B's stream: a panel larger than half the first-level cache comes from the second level.
 
@@ -18,6 +18,7 @@ B's bytes come from memory, which is all that counts for a matrix times few vect
 from __future__ import annotations
 
 import functools
+import itertools
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ from MNN.targets.base import Target
 
 _ISSUE_WIDTH = 5.0
 _L2_BYTES_PER_CYCLE = 24.0
-_MEMORY_BYTES_PER_CYCLE = 10.0
+MEMORY_BYTES_PER_CYCLE = 10.0
 _L1_WAYS = 8
 _L1_PERIOD = 4096
 _MAX_ROWS, _MAX_VECTORS = 14, 8
@@ -83,7 +84,7 @@ def step_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
     spilled = max(0, mr + 3 - target.general_registers)
     loads = (rows + nv + spilled) / target.loads_per_cycle
     if mr > _L1_WAYS and k * acc.size % _L1_PERIOD == 0:
-        loads = max(loads, 2.0 * mr)
+        loads = max(loads, 3.0 * mr)
     separate = 0 if target.has_fma else products + mr
     issue = (products + separate + rows + nv + spilled + 3) / _ISSUE_WIDTH
     width = nv * target.vector_bytes
@@ -93,11 +94,11 @@ def step_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
 
 def _cost(target: Target, acc: DType, m: int, n: int, k: int, mr: int, nv: int) -> float:
     nr = nv * target.lanes(acc)
-    tiles, panels = -(-m // mr), -(-n // nr)
+    rows, panels = -(-m // mr), -(-n // nr)
     ends = 24.0 + 2 * mr + 2 * mr * nv
-    cut = (panels if m % mr else 0) + (tiles if n % nr else 0)
-    compute = tiles * panels * (k * step_cycles(target, acc, k, mr, nv) + ends) + cut * 6.0 * mr * nv
-    memory = panels * nr * k * acc.size / _MEMORY_BYTES_PER_CYCLE
+    cut = (panels if m % mr else 0) + (rows if n % nr else 0)
+    compute = rows * panels * (k * step_cycles(target, acc, k, mr, nv) + ends) + cut * 6.0 * mr * nv
+    memory = panels * nr * k * acc.size / MEMORY_BYTES_PER_CYCLE
     return max(compute, memory) + 0.1 * compute  # among tiles that wait for memory alike, the one with least work
 
 
@@ -110,15 +111,18 @@ def choose_tile(
     The one taken ``earlier``, for another ``m``, is kept while it is close to the best.
     """
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
-    tiles = [
-        (mr, nv) for nv in range(1, _MAX_VECTORS + 1) for mr in range(1, min(m, _MAX_ROWS) + 1) if _fits(target, mr, nv)
-    ]
-    costs = {tile: _cost(target, acc, m, n, k, *tile) for tile in tiles}
+    costs = {tile: _cost(target, acc, m, n, k, *tile) for tile in tiles(target, m)}
     if earlier in costs and costs[earlier] <= min(costs.values()) * _KEPT:
         return earlier
     limit = min(costs.values()) * _TOLERANCE
     usual = [t for t in _usual(target) if t in costs and costs[t] <= limit]
-    return usual[0] if usual else min(tiles, key=lambda t: costs[t])
+    return usual[0] if usual else min(costs, key=lambda t: costs[t])
+
+
+def tiles(target: Target, m: int) -> list[tuple[int, int]]:
+    """Register tiles (mr, nv) that fit the target, of at most ``m`` rows."""
+    sizes = itertools.product(range(1, _MAX_VECTORS + 1), range(1, min(m, _MAX_ROWS) + 1))
+    return [(mr, nv) for nv, mr in sizes if _fits(target, mr, nv)]
 
 
 def contract_cycles(target: Target, m: int, n: int, k: int, acc: DType = DType.F32) -> float:
@@ -160,11 +164,11 @@ def choose_blocks(
             n_parts = min(more, -(-n // nr))
             more = -(-more // n_parts)
         m_parts *= more
-    mb = _even(m, m_parts, mr)
-    return mb, _even(n, n_parts, nr)
+    mb = split_evenly(m, m_parts, mr)
+    return mb, split_evenly(n, n_parts, nr)
 
 
-def _even(extent: int, parts: int, unit: int) -> int:
+def split_evenly(extent: int, parts: int, unit: int) -> int:
     """The size, in whole units, of ``parts`` nearly equal pieces of an extent."""
     units = -(-extent // unit)
     return -(-units // min(parts, units)) * unit

@@ -15,6 +15,7 @@ the kernel of the sums looks for them and the product then takes the plain way, 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +26,8 @@ import numpy.typing as npt
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
-from MNN.kernels.lang import F32, I1, I32, Kernel, Value
+from MNN.kernels.contract_cost import MEMORY_BYTES_PER_CYCLE, step_cycles, tiles
+from MNN.kernels.lang import F32, I1, I32, Builder, Kernel, Value
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.strassen_emit import ROW, emit_strassen
 from MNN.targets.base import Target
@@ -50,6 +52,11 @@ _PRODUCTS = (
     ("21-11", "11+12", "+22"),
     ("12-22", "21+22", "+11"),
 )
+_USUAL = ((8, 3), (9, 3), (6, 4), (7, 3), (5, 4), (14, 2), (6, 2), (5, 2), (4, 2))
+"""Tiles with few addresses and few loads; another one must be better by ``_TOLERANCE``."""
+_TOLERANCE = 1.03
+_USES = 12
+_SUM_CYCLES = 30.0
 _PLAIN = tuple((f"{i}{k}", f"{k}{j}", f"+{i}{j}") for i in "12" for j in "12" for k in "12")
 
 
@@ -88,9 +95,7 @@ class StrassenSumsSpec(KernelSpec):
                     for name in _QUARTERS:
                         pointer = pointers[name[0]]
                         x = b.load(vector, pointer if name[1] == "1" else b.gep(pointer, F32, width))
-                        # Sizes of floats are ordered like their bits, with infinity and NaN above the rest.
-                        size_bits = b.and_(b.bitcast(x, bits), 0x7FFFFFFF)
-                        largest = b.intrinsic("umax", largest, size_bits)
+                        largest = b.intrinsic("umax", largest, _size(b, x))
                         quarters[name] = x
                     out = b.gep(to, F32, at.index)
                     for i, name in enumerate(_SUMS):
@@ -100,10 +105,46 @@ class StrassenSumsSpec(KernelSpec):
                             out = b.gep(out, F32, size)
                     at.next(largest)
                 row.next(*at.results)
-            large = b.icmp("uge", row.results[0], int(np.float32(LARGEST).view(np.int32)))
-            found = large if lanes == 1 else b.call(I1, f"llvm.vector.reduce.or.v{lanes}i1", large)
-            b.store(b.convert("zext", found, I32), b.gep(k.pointer("flags"), I32, block.index))
+            b.store(_any_large(b, row.results[0]), b.gep(k.pointer("flags"), I32, block.index))
         return k.finish()
+
+
+@dataclass(frozen=True)
+class LargeSpec(KernelSpec):
+    """Looks for numbers that are not below ``LARGEST`` in size among ``count`` f32 numbers ``x``.
+
+    Block ``b`` looks at ``[b * chunk, (b + 1) * chunk)`` and sets ``flags[b]`` (i32) to 1 or 0. ``count`` and ``chunk``
+    are multiples of the vector's lanes.
+    """
+
+    shaped: ClassVar[bool] = True
+
+    def slots(self) -> tuple[str, ...]:
+        return tuple("x flags count chunk".split())
+
+    def emit(self, target: Target) -> str:
+        k = Kernel.of(self.slots(), target)
+        b, lanes = k.b, target.lanes(DType.F32)
+        with b.loop(k.begin, k.end) as block:
+            first = block.index * k.slot("chunk")
+            last = b.intrinsic("smin", first + k.slot("chunk"), k.slot("count"))
+            with b.loop(first, last, lanes, carry=[b.const(I32.vec(lanes), 0)]) as at:
+                x = b.load(F32.vec(lanes), b.gep(k.pointer("x"), F32, at.index))
+                at.next(b.intrinsic("umax", at.carried[0], _size(b, x)))
+            b.store(_any_large(b, at.results[0]), b.gep(k.pointer("flags"), I32, block.index))
+        return k.finish()
+
+
+def _size(b: Builder, x: Value) -> Value:
+    """Bits that are ordered like the sizes of floats, with infinity and NaN above the rest."""
+    return b.and_(b.bitcast(x, I32.vec(x.type.lanes)), 0x7FFFFFFF)
+
+
+def _any_large(b: Builder, sizes: Value) -> Value:
+    lanes = sizes.type.lanes
+    large = b.icmp("uge", sizes, int(np.float32(LARGEST).view(np.int32)))
+    found = large if lanes == 1 else b.call(I1, f"llvm.vector.reduce.or.v{lanes}i1", large)
+    return b.convert("zext", found, I32)
 
 
 @dataclass(frozen=True)
@@ -111,10 +152,10 @@ class StrassenSpec(KernelSpec):
     """``C[m, n] = epilogue(A @ B)`` in f32 for packed B (``pack_b``) and evenly spaced rows of A.
 
     ``products`` is a table made by :func:`product_table`, of ``n_products`` entries of Strassen's way and ``n_plain``
-    of the plain one, which is taken when any of the ``n_flags`` i32 ``flags`` is set. ``s`` are A's sums. The columns
-    are ``panels`` panels in ``pairs`` = ceil(panels / 2) pairs. C and operands are addressed as in ``ContractSpec``
-    without batches. Block ``im * ceil(pairs / nb) + in`` computes rows ``[im*mb, ...)`` of both halves in the pairs
-    ``[in*nb, ...)``.
+    of the plain one, which is taken when any of the ``n_flags`` i32 ``flags`` (of A) or ``n_b_flags`` ``b_flags`` is
+    set. ``s`` are A's sums. The columns are ``panels`` panels in ``pairs`` = ceil(panels / 2) pairs. C and operands
+    are addressed as in ``ContractSpec`` without batches. Block ``im * ceil(pairs / nb) + in`` computes rows
+    ``[im*mb, ...)`` of both halves in the pairs ``[in*nb, ...)``.
     """
 
     shaped: ClassVar[bool] = True
@@ -133,7 +174,7 @@ class StrassenSpec(KernelSpec):
         return self.nv * target.lanes(self.acc)
 
     def slots(self) -> tuple[str, ...]:
-        base = "a s b c rows_c products n_products n_plain flags n_flags lda lds".split()
+        base = "a s b c rows_c products n_products n_plain flags n_flags b_flags n_b_flags lda lds".split()
         base += "panel panels pairs m half n mb nb".split()
         for i, kind in enumerate(self.operands):
             base.append(f"op{i}")
@@ -180,3 +221,30 @@ def product_table(
     table = np.array(strassen + plain, np.int64)
     assert table.shape[1] == ROW
     return table, len(strassen), len(plain)
+
+
+@functools.lru_cache(maxsize=1024)
+def choose_strassen(target: Target, m: int, n: int, k: int) -> tuple[tuple[int, int], float]:
+    """The best register tile for a product of ``m`` x ``n`` with ``k`` products per sum, and its cycles (one thread).
+
+    The tiles are those of the plain product. On top of seven eighths of its FMAs come: B's additions where the FMA
+    units do them, the quarters of C that every product is added to, and A's sums.
+    """
+    lanes = target.lanes(DType.F32)
+    half, depth = -(-m // 2), k // 2
+    best, best_cycles = (1, 1), float("inf")
+    for mr, nv in tiles(target, half):
+        registers, panels = mr * nv, -(-n // (nv * lanes))
+        count = -(-half // mr) * -(-panels // 2)
+        adds = 0.0 if target.separate_adders else 5 / 7 * nv / target.fma_per_cycle
+        steps = [step_cycles(target, DType.F32, of, mr, nv) for of in (depth, k)]  # sums of A, and A itself
+        step = (5 * steps[0] + 2 * steps[1]) / 7 + adds
+        parts = -(-depth // DEPTH)
+        work = 7 * depth * step + parts * (7 * 60 + _USES * registers * 4.0) + 4 * registers * 10.0 + 60
+        memory = panels * nv * lanes * k * 4 / MEMORY_BYTES_PER_CYCLE
+        cycles = max(count * work, memory) + 0.1 * count * work + half * depth / lanes * _SUM_CYCLES
+        if (mr, nv) not in _USUAL:
+            cycles *= _TOLERANCE
+        if cycles < best_cycles:
+            best, best_cycles = (mr, nv), cycles
+    return best, best_cycles

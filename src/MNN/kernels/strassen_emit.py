@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from MNN.kernels.epilogue import Epilogue, masks_work
-from MNN.kernels.lang import F32, I32, I64, Value
+from MNN.kernels.lang import F32, I8, I32, I64, Value
 from MNN.kernels.tile_store import TileStore
 from MNN.targets.base import Target
 
@@ -38,9 +38,12 @@ class _Strassen(TileStore):
         self.a, self.c = k.pointer("a"), k.pointer("c")
         self.ops = [k.pointer(f"op{i}") for i in range(len(spec.operands))]
         n_blocks = b.udiv(pairs + nb - 1, nb)
-        with b.loop(0, k.slot("n_flags"), carry=[b.const(I32, 0)]) as each:
-            each.next(b.or_(each.carried[0], b.load(I32, b.gep(k.pointer("flags"), I32, each.index))))
-        spoiled = b.icmp("ne", each.results[0], 0)
+        found = b.const(I32, 0)
+        for flags in ("flags", "b_flags"):
+            with b.loop(0, k.slot(f"n_{flags}"), carry=[found]) as each:
+                each.next(b.or_(each.carried[0], b.load(I32, b.gep(k.pointer(flags), I32, each.index))))
+            found = each.results[0]
+        spoiled = b.icmp("ne", found, 0)
         products = k.slot("n_products")
         self.first = b.select(spoiled, products, b.const(I64, 0))
         self.last = b.select(spoiled, products + k.slot("n_plain"), products)
@@ -52,8 +55,17 @@ class _Strassen(TileStore):
             self.m1 = b.intrinsic("smin", m0 + mb, half)
             with b.loop(pair0, pair1) as pair:
                 self.left = b.gep(k.pointer("b"), F32, pair.index * k.slot("panel"))
+                # The next pair's panels are asked for all along, a share in every tile: left ones first.
+                bytes_ = k.slot("panel") * (2 * spec.acc.size)
+                share = b.udiv(bytes_, b.udiv(self.m1 - m0 + (spec.mr - 1), b.const(I64, spec.mr)))
+                self.stride = b.udiv(share, b.udiv(k.slot("panel") * 7, b.const(I64, 2 * self.nr))) + 1
+                ahead = b.gep(self.left, F32, k.slot("panel"))
+                jump = b.udiv(k.slot("panels"), b.const(I64, 2)) * k.slot("panel") - k.slot("panel")
+                far = b.gep(ahead, F32, jump)
                 with b.loop(m0, self.m1, spec.mr) as row:
-                    self._tile(row.index)
+                    done = b.udiv(row.index - m0, b.const(I64, spec.mr)) * share
+                    near = b.icmp("slt", done, b.lshr(bytes_, 1))
+                    self._tile(row.index, b.gep(b.select(near, ahead, far), I8, done))
                     self._store_quarters(row.index, pair.index)
         return k.finish()
 
@@ -61,13 +73,13 @@ class _Strassen(TileStore):
         """Where a quarter's tile of sums lies."""
         return self.b.gep(self.k.scratch, self.acc.element, number * (self.spec.mr * self.nr))
 
-    def _tile(self, row: Value) -> None:
-        """The sums of one tile in each quarter of C."""
+    def _tile(self, row: Value, ahead: Value) -> None:
+        """The sums of one tile in each quarter of C; what is at ``ahead`` will be needed in a later tile."""
         k, b, spec = self.k, self.b, self.spec
         for i in range(4 * spec.mr * spec.nv):
             b.store(b.const(self.acc, 0), b.gep(k.scratch, self.acc, i))
         rows = [row if r == 0 else b.intrinsic("smin", row + r, self.m1 - 1) for r in range(spec.mr)]
-        with b.loop(self.first, self.last) as product:
+        with b.loop(self.first, self.last, carry=[ahead]) as product:
             entry = b.gep(k.pointer("products"), I64, product.index * ROW)
             value = {name: b.load(I64, b.gep(entry, I64, i)) for i, name in enumerate(ENTRY[:7])}
             summed = b.icmp("ne", value["summed"], 0)
@@ -78,12 +90,13 @@ class _Strassen(TileStore):
             second = value["b_second"]
 
             def run(mode: int) -> list[Value]:
-                return self._product(lines, panel, second, value["k"], mode)
+                return self._product(lines, panel, second, value["k"], mode, product.carried[0])
 
             def sum_or_difference() -> list[Value]:
                 return b.if_else(b.icmp("eq", value["mode"], 1), lambda: run(1), lambda: run(2))
 
-            sums = b.if_else(b.icmp("eq", value["mode"], 0), lambda: run(0), sum_or_difference)
+            *sums, after = b.if_else(b.icmp("eq", value["mode"], 0), lambda: run(0), sum_or_difference)
+            product.next(after)
             with b.loop(0, value["uses"], guard=False) as use:
                 place = b.gep(entry, I64, 7 + use.index * 2)
                 tile = self._quarter(b.load(I64, place))
@@ -92,10 +105,12 @@ class _Strassen(TileStore):
                     at = b.gep(tile, self.acc, i)
                     b.store(b.fma(value_, sign, b.load(self.acc, at)), at)
 
-    def _product(self, lines: Sequence[Value], panel: Value, second: Value, depth: Value, mode: int) -> list[Value]:
+    def _product(
+        self, lines: Sequence[Value], panel: Value, second: Value, depth: Value, mode: int, ahead: Value
+    ) -> list[Value]:
         """A register tile of one product; ``mode`` says how B's second quarter joins: not, added, subtracted."""
         b, spec = self.b, self.spec
-        carry = [*[b.const(self.acc, 0)] * (spec.mr * spec.nv), panel]
+        carry = [*[b.const(self.acc, 0)] * (spec.mr * spec.nv), ahead, panel]
         unroll = 2 if spec.mr * spec.nv < 16 else 1
         whole = depth if unroll == 1 else b.and_(depth, -unroll)
         results = carry
@@ -103,7 +118,9 @@ class _Strassen(TileStore):
             if lo is hi:
                 continue
             with b.loop(lo, hi, count, carry=results) as loop:
-                sums, at = list(loop.carried[:-1]), loop.carried[-1]
+                sums, far, at = list(loop.carried[:-2]), loop.carried[-2], loop.carried[-1]
+                b.prefetch(far, 2)
+                far = b.gep(far, I8, self.stride if count == 1 else self.stride * count)
                 for u in range(count):
                     right = []
                     for j in range(spec.nv):
@@ -123,7 +140,7 @@ class _Strassen(TileStore):
                             i = r * spec.nv + j
                             sums[i] = b.fma(left, right[j], sums[i])
                     at = b.gep(at, F32, self.nr)
-                loop.next(*sums, at)
+                loop.next(*sums, far, at)
             results = loop.results
         return results[:-1]
 

@@ -99,7 +99,7 @@ def choose_window(
     """Lines and pixels of a tile for ``lines`` lines of ``ow`` pixels under windows of ``kernel`` (height, width).
 
     Large tiles load least per window and pay least for their start and end, but sums and weights must fit the vector
-    registers and addresses the general ones, and the last tile of a line reaches back over pixels that are then computed twice.
+    registers and addresses the general ones, and the last tile of a line reaches back over pixels that it does twice.
     """
     kh, kw = kernel
     weights = kw if op == "dot" and kw <= _UNROLLED_WIDTH else 1

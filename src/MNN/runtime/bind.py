@@ -43,7 +43,9 @@ class BoundProgram:
 
     def _fill_constants(self, commands: Sequence[Step], threads: int) -> None:
         """Runs what fills constants that no program has used before (packing of weights)."""
-        waiting = [b for b in _constants(commands) if b.setup]
+        waiting = [b for b in _constants(commands) if b.setup][
+            ::-1
+        ]  # first come, first filled: some are made of others
         while waiting:  # some at a time: what they are made from need not all be in memory at once
             some, size = [waiting.pop()], 0
             while waiting and size < _TOGETHER:

@@ -12,6 +12,7 @@ from MNN.compiler.algorithms import Candidate
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.emit.amx import Right, amx_candidates
 from MNN.compiler.emit.pairs import pack_pairs, pair_steps
+from MNN.compiler.emit.strassen import strassen_candidates
 from MNN.compiler.emit.winograd import winograd_candidates
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
@@ -90,7 +91,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
         return batch * (per_out * place_strides[1])
 
     operands, body = _epilogue(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
-    weights = _Weights(w, (kernel, per_in, per_out, groups), group, k)
+    weights = Weights(w, (kernel, per_in, per_out, groups), group, k)
     cycles = groups * _cycles(e, rows_a.size, per_out, taps.size * -(-k // group), group)
     direct = Candidate("implicit GEMM", cycles, lambda: _emit(e, a, c, weights, operands, body, taps, k, per_out))
     others = winograd_candidates(e, prim, x, w, source, out, result, operands, body)
@@ -100,6 +101,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
         source.strides[2:], per_in,
     )  # fmt: skip
     others += amx_candidates(e, a, c, right, operands, body, taps, k, per_out, window)
+    others += strassen_candidates(e, a, c, weights, operands, body, taps, k, per_out)
     signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
     e.choose(f"{signature} {e.options.precision}", [direct, *others])
     return _store_back(e, out, result)
@@ -111,7 +113,7 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     assert isinstance(prim, p.MatMul)
     if not _possible(prim):
         return False
-    x, y, group = _operands(e, *prim.inputs)
+    x, y, group = _operands(e, prim.inputs[0], prim.inputs[1])
     out = fused.root.outputs[0]
     shape, rank = out.shape, out.rank
     source = e.in_order(x, natural(rank), lambda pl: pl.strides[-1] == 1 or x.shape[-1] == 1)
@@ -133,12 +135,13 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     c = Side(result, out.dtype, row_table(result.strides), batch_table(result.strides))
     operands, body = _epilogue(e, fused, prim.outputs[0], out, rank - 1, row_table, batch_table)
     k, n, taps = x.shape[-1], shape[-1], np.zeros(1, np.int64)
-    weights = _Weights(y, None, group, k, tuple(outer))
+    weights = Weights(y, None, group, k, tuple(outer))
     assert a.rows is not None
     m, z = a.rows.size, c.batch.size
-    cycles = z * contract_cycles(e.target, m, n, k, DType.F32)
+    cycles = z * _cycles(e, m, n, -(-k // group), group)
     direct = Candidate("GEMM", cycles, lambda: _emit(e, a, c, weights, operands, body, taps, k, n))
     others = amx_candidates(e, a, c, Right(y, None, tuple(outer)), operands, body, taps, k, n)
+    others += strassen_candidates(e, a, c, weights, operands, body, taps, k, n)
     kinds = f"{x.dtype.value} {y.dtype.value}{' constant' if y.const is not None else ''}"
     e.choose(f"matmul {kinds} {z} x {m} x {n} x {k} {e.options.precision}", [direct, *others])
     return _store_back(e, out, result)
@@ -198,7 +201,7 @@ def _store_back(e: Emitter, out: Tensor, result: Place) -> bool:
     return True
 
 
-class _Weights:
+class Weights:
     """The right side: packed once when constant, else read in place or from a transposed copy.
 
     ``conv`` is (kernel, channels in and out per group, groups) for convolution weights ``[O, C, kernel...]``; a matrix
@@ -322,7 +325,7 @@ def _emit(
     e: Emitter,
     a: Side,
     c: Side,
-    weights: _Weights,
+    weights: Weights,
     operands: list[tuple[str, Side]],
     body: Body | None,
     taps: np.ndarray,

@@ -1,0 +1,166 @@
+"""Matrix products by one level of Strassen's algorithm, as a candidate beside the plain way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.program import Place, Ref
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+from MNN.kernels.contract_cost import split_evenly
+from MNN.kernels.strassen import (
+    SUM_ROWS,
+    LargeSpec,
+    StrassenSpec,
+    StrassenSumsSpec,
+    choose_strassen,
+    product_table,
+)
+
+if TYPE_CHECKING:
+    from MNN.compiler.emit.contract import Side, Weights
+
+_LEAST = 4_000_000
+"""Multiply-adds below which the second kernel's start costs too much of the gain."""
+_GAP = 16
+"""Elements between rows of sums, so that rows do not collide in the cache."""
+_CHUNK = 1 << 18
+
+
+def strassen_candidates(
+    e: Emitter,
+    a: Side,
+    c: Side,
+    weights: Weights,
+    operands: Sequence[tuple[str, Side]],
+    body: Body | None,
+    taps: np.ndarray,
+    k: int,
+    n: int,
+) -> list[Candidate]:
+    """The product by Strassen's algorithm; nothing where it does not apply.
+
+    It needs constant f32 weights, one batch, evenly spaced rows of A and a depth whose half is whole vectors.
+    """
+    assert a.rows is not None
+    m, lanes = a.rows.size, e.target.lanes(DType.F32)
+    sides = [a, c, *(side for _, side in operands)]
+    if (
+        e.collecting
+        or e.target.lane_operand
+        or weights.tensor.const is None
+        or weights.group != 1
+        or any(d is not DType.F32 for d in (a.dtype, c.dtype, weights.dtype))
+        or any(side.batch.size != 1 or side.batch.any() for side in sides)
+        or taps.size != 1
+        or k % (2 * lanes)
+        or n < 2 * lanes
+        or m * n * k < _LEAST
+    ):
+        return []
+    steps = np.diff(a.rows)
+    if taps[0] != 0 or a.rows[0] != 0 or (steps != steps[0]).any() or steps[0] < k:
+        return []
+    tile, cycles = choose_strassen(e.target, m, n, k)
+    lda = int(steps[0])
+    return [Candidate("Strassen", cycles, lambda: _emit(e, a, c, weights, operands, body, tile, (m, n, k), lda))]
+
+
+def _emit(
+    e: Emitter,
+    a: Side,
+    c: Side,
+    weights: Weights,
+    operands: Sequence[tuple[str, Side]],
+    body: Body | None,
+    tile: tuple[int, int],
+    extents: tuple[int, int, int],
+    lda: int,
+) -> None:
+    assert c.rows is not None
+    m, n, k = extents
+    half, depth = -(-m // 2), k // 2
+    lds = depth + _GAP
+    spec = StrassenSpec(*tile, c.dtype, body, tuple(kind for kind, _ in operands))
+    nr = spec.nr(e.target)
+    panels = -(-n // nr)
+    pairs = -(-panels // 2)
+    b_ref, _, panel, _ = weights.packed(e, nr, 1)
+    sums = e.allocate(DType.F32, (5, half, lds), (0, 1, 2))
+    flags = e.allocate(DType.I32, (-(-half // SUM_ROWS),), (0,))
+    source = e.ref(a.place, DType.F32)
+    first: dict[str, int | Ref] = {
+        "a": source,
+        "s": e.ref(sums, DType.F32),
+        "flags": e.ref(flags, DType.I32),
+        "lda": lda,
+        "lds": lds,
+        "k": depth,
+        "m": m,
+        "half": half,
+    }
+    n_flags = -(-half // SUM_ROWS)
+    e.command(StrassenSumsSpec(), first, n_flags, max(1, _CHUNK // (SUM_ROWS * k)))
+    table, own, plain = product_table(m, half, lda, lds, depth, nr, panels)
+    b_flags, n_b_flags = _weight_flags(e, b_ref, panels * panel, (id(weights.tensor.const), nr, weights.conv))
+    rows_each, pairs_each = _blocks(e, half, pairs, tile[0])
+    args: dict[str, int | Ref] = {
+        "a": source,
+        "s": e.ref(sums, DType.F32),
+        "b": b_ref,
+        "c": e.ref(c.place, c.dtype),
+        "rows_c": e.offsets(c.rows),
+        "products": e.table(table),
+        "n_products": own,
+        "n_plain": plain,
+        "flags": e.ref(flags, DType.I32),
+        "n_flags": n_flags,
+        "b_flags": b_flags,
+        "n_b_flags": n_b_flags,
+        "lda": lda,
+        "lds": lds,
+        "panel": panel,
+        "panels": panels,
+        "pairs": pairs,
+        "m": m,
+        "half": half,
+        "n": n,
+        "mb": rows_each,
+        "nb": pairs_each,
+    }
+    for i, (kind, side) in enumerate(operands):
+        args[f"op{i}"] = e.ref(side.place, side.dtype)
+        if kind in ("m", "mn"):
+            assert side.rows is not None
+            args[f"rows{i}"] = e.offsets(side.rows)
+    blocks = -(-half // rows_each) * -(-pairs // pairs_each)
+    e.command(spec, args, blocks, 1, 2 * m * n * k)
+
+
+def _blocks(e: Emitter, half: int, pairs: int, mr: int) -> tuple[int, int]:
+    """Rows (of a half) and pairs of panels in one block: all rows, unless there are too few pairs for the threads."""
+    if e.threads == 1:
+        return -(-half // mr) * mr, pairs
+    want = 4 * e.threads
+    parts = min(pairs, want)
+    return split_evenly(half, -(-want // parts), mr), split_evenly(pairs, parts, 1)
+
+
+def _weight_flags(e: Emitter, packed: Ref, count: int, key: tuple[object, ...]) -> tuple[Ref, int]:
+    """Flags that say whether packed weights hold numbers too large for sums; found before the first run."""
+    chunks = -(-count // _CHUNK)
+    buffer, fresh = e.pool.reserve(("large", *key), chunks, DType.I32, packed.buffer)
+    if fresh:
+        place = Place(buffer, 0, (1,))
+        args: dict[str, int | Ref] = {
+            "x": packed, "flags": e.ref(place, DType.I32), "count": count, "chunk": _CHUNK,
+        }  # fmt: skip
+        with e.collect() as commands:
+            e.command(LargeSpec(), args, chunks, 1)
+        buffer.setup += commands
+    return Ref(buffer, 0), chunks

@@ -1,0 +1,60 @@
+"""Strassen's products chosen by the compiler: where, how exact, and what infinities do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from MNN.kernels.strassen import StrassenSpec
+from MNN.ops.builder import Builder
+from tests.compiler.checks import check
+
+rng = np.random.default_rng(5)
+
+
+def randn(*shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def uses(program: object) -> int:
+    return sum(isinstance(c.kernel, StrassenSpec) for c in program.commands)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("m", "n", "k"), [(197, 768, 768), (128, 640, 2048), (99, 1000, 512)])
+def test_large_products_are_strassens(m: int, n: int, k: int, threads: int) -> None:
+    w, bias = randn(k, n) / np.float32(np.sqrt(k)), randn(n)
+
+    def build(b: Builder, x, rest):
+        y = b.op("add", b.matmul(x, b.const(w)), b.const(bias))
+        return b.op("add", y, rest)
+
+    program = check(build, randn(m, k), randn(m, n), threads=threads, precision="high", tol=2e-6)
+    assert uses(program) == 1
+
+
+def test_pointwise_convolutions_are_strassens() -> None:
+    w = randn(512, 512, 1, 1) / np.float32(20)
+
+    def build(b: Builder, x):
+        return b.op("max", b.conv(x, b.const(w), (1, 1), (1, 1), 1, (0, 0, 0, 0)), b.like(0.0, x))
+
+    program = check(build, randn(2, 512, 14, 14), precision="high", tol=3e-6)
+    assert uses(program) == 1
+
+
+@pytest.mark.parametrize("where", ["rows", "weights"])
+def test_infinities_stay_where_they_are(where: str) -> None:
+    x, w = randn(200, 768), randn(768, 768)
+    (x if where == "rows" else w)[150, 40] = np.inf
+
+    def build(b: Builder, x):
+        y = b.matmul(x, b.const(w))
+        return b.op("min", b.op("max", y, b.like(-100.0, y)), b.like(100.0, y))
+
+    program = check(build, x, precision="high", tol=1e-5)
+    assert uses(program) == 1
+
+
+def test_small_products_are_not() -> None:
+    assert uses(check(lambda b, x: b.matmul(x, b.const(randn(64, 64))), randn(40, 64), precision="high")) == 0
