@@ -1,0 +1,249 @@
+"""What comes before and beside speed: start-up, memory, and changes of the input's size, beside ONNX Runtime.
+
+    python -m benchmarks.start                      # MobileNetV2, ResNet-50 and BERT-base
+    python -m benchmarks.start --models resnet50 --threads 2 --json start.json
+
+Every figure comes from a fresh process, which this file is as well (``start.py --child ...``). "First result" counts from the start of the process to the numbers of the first inference, less what a process takes that runs
+nothing; cold is with an empty cache folder, warm is the best of several starts after that. Memory is the most that was
+ever resident. A change of size is the first run at a new size less a usual run at it: over 20 sizes that are new, then
+over as many changes among them as asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+SIZES = {"bert_base": [*range(128, 168, 8), 200, *range(32, 128, 8), 224, 256]}
+IMAGES = [224, 320, *range(128, 224, 32), *range(232, 320, 8), 192, 352, 384, 416]
+MODELS = ("mobilenet_v2", "resnet50", "bert_base")
+
+
+def sizes(model: str) -> list[int]:
+    """20 sizes; the first two are those that models are usually measured at."""
+    return list(dict.fromkeys(SIZES.get(model, IMAGES)))[:20]
+
+
+def resident(peak: bool) -> float:
+    """MB (10^6 bytes) resident now, or the most ever."""
+    wanted = "VmHWM" if peak else "VmRSS"
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(wanted):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise SystemExit(f"no {wanted} in /proc/self/status; this benchmark needs Linux")
+
+
+# -- the child: one engine, one model, one process ------------------------------------------------------------------
+
+
+def child(engine: str, model: str, path: str, threads: int, changes: int) -> dict[str, Any]:
+    """Runs in a process of its own; imports nothing before it needs it."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+
+    def feeds(size: int) -> dict[str, Any]:
+        if model in SIZES:
+            ids = rng.integers(0, 1000, (1, size))
+            names = ("input_ids", "attention_mask", "token_type_ids")
+            return dict(zip(names, (ids, np.ones((1, size), np.int64), np.zeros((1, size), np.int64)), strict=True))
+        return {"input": rng.standard_normal((1, 3, size, size)).astype(np.float32)}
+
+    begin = time.perf_counter()
+    run, note = _ours(path, threads) if engine == "ours" else _peer(path, threads)
+    first = feeds(sizes(model)[0])
+    run(first)
+    found: dict[str, Any] = {"at": time.time(), "peak": resident(True), "engine_s": time.perf_counter() - begin}
+    if changes < 0:
+        return found
+    usual: dict[int, float] = {}
+    fresh: dict[int, float] = {}
+    compiled: dict[int, int] = {}
+    data = {size: feeds(size) for size in sizes(model)}
+    for size, arrays in data.items():
+        before = note()
+        fresh[size] = _timed(run, arrays)
+        compiled[size] = note() - before
+        usual[size] = min(_timed(run, arrays) for _ in range(2))
+    found["new_ms"] = {size: 1e3 * (fresh[size] - usual[size]) for size in list(data)[1:]}
+    found["compiled"] = compiled
+    start, before = resident(False), note()
+    order = rng.permutation(np.resize(sizes(model), changes))
+    for size in order:
+        run(data[int(size)])
+    found.update(grown=resident(False) - start, changes=int(changes), compiled_again=note() - before)
+    return found
+
+
+def _timed(run: Any, arrays: dict[str, Any]) -> float:
+    start = time.perf_counter()
+    run(arrays)
+    return time.perf_counter() - start
+
+
+def _ours(path: str, threads: int) -> tuple[Any, Any]:
+    import MNN
+
+    model = MNN.load(path, threads=threads)
+
+    def compiled() -> int:
+        from MNN.kernels.library import shared_library
+
+        return shared_library(True).compiled
+
+    return model.run, compiled
+
+
+def _peer(path: str, threads: int) -> tuple[Any, Any]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda arrays: session.run(None, arrays), lambda: 0
+
+
+# -- the parent -----------------------------------------------------------------------------------------------------
+
+
+def prepare(name: str, work: Path, onnx_path: Path) -> dict[str, Path]:
+    """The model with open sizes as .onnx and .mnn in the work folder."""
+    import onnx
+
+    from MNN.converter import Options, convert
+
+    paths = {"onnxruntime": work / f"{name}_open.onnx", "ours": work / f"{name}_open.mnn"}
+    if not paths["onnxruntime"].exists():
+        model = onnx.load(onnx_path)
+        for value in model.graph.input:
+            dims = value.type.tensor_type.shape.dim
+            if len(dims) == 4:
+                dims[2].dim_param, dims[3].dim_param = "height", "width"
+        onnx.save(model, paths["onnxruntime"])
+    convert(paths["onnxruntime"], paths["ours"], Options())
+    return paths
+
+
+def spawn(python: str, arguments: list[str], cache: Path) -> tuple[float, dict[str, Any]]:
+    """Seconds since before the process was started until the time that it says, and what it says."""
+    root = Path(__file__).parents[1]
+    environment = {**os.environ, "MNN_CACHE_DIR": str(cache), "PYTHONPATH": str(root / "src")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment.setdefault("PYTHONPYCACHEPREFIX", str(cache.parent / "pycache"))
+    start = time.time()
+    done = subprocess.run([python, *arguments], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
+    said = json.loads(done.stdout.splitlines()[-1])
+    return said["at"] - start, said
+
+
+def bare(python: str, cache: Path, statement: str = "pass") -> float:
+    """Seconds of a process that does next to nothing, at the least."""
+    code = f"{statement}\nimport time; print('{{\"at\": %r}}' % time.time())"
+    return min(spawn(python, ["-c", code], cache)[0] for _ in range(7))
+
+
+def measure(
+    name: str, paths: dict[str, Path], pythons: dict[str, str], args: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """One row per engine."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        starts = {engine: bare(python, Path(folder) / "none") for engine, python in pythons.items()}
+        warm: dict[str, list[tuple[float, dict[str, Any]]]] = {engine: [] for engine in pythons}
+        cold: dict[str, tuple[float, dict[str, Any]]] = {}
+        for turn in range(args.repeats + 1):
+            for engine, python in pythons.items():
+                words = [__file__, "--child", engine, "--models", name, "--file", str(paths[engine])]
+                words += ["--threads", str(args.threads)]
+                found = spawn(python, [*words, "--changes", "-1"], Path(folder) / "cache")
+                if turn == 0:
+                    cold[engine] = found
+                else:
+                    warm[engine].append(found)
+        for engine, python in pythons.items():
+            words = [__file__, "--child", engine, "--models", name, "--file", str(paths[engine])]
+            words += ["--threads", str(args.threads), "--changes", str(args.changes)]
+            many = spawn(python, words, Path(folder) / "other")[1]
+            new = sorted(many["new_ms"].values())
+            rows.append(
+                {
+                    "model": name, "engine": engine, "weights_mb": paths[engine].stat().st_size / 1e6,
+                    "cold_s": cold[engine][0] - starts[engine],
+                    "warm_s": min(t for t, _ in warm[engine]) - starts[engine],
+                    "cold_mb": cold[engine][1]["peak"], "warm_mb": max(said["peak"] for _, said in warm[engine]),
+                    "second_size_ms": next(iter(many["new_ms"].values())), "new_size_ms": new[len(new) // 2],
+                    "compiled": sum(many["compiled"].values()), "compiled_again": many["compiled_again"],
+                    "grown_mb": many["grown"], "changes": many["changes"],
+                }
+            )  # fmt: skip
+    return rows
+
+
+HEADS = {
+    "model": "model", "engine": "engine", "cold_s": "cold s", "warm_s": "warm s", "cold_mb": "peak MB cold",
+    "warm_mb": "peak MB warm", "second_size_ms": "2nd size ms", "new_size_ms": "new size ms (median)",
+    "compiled_again": "compiled again", "grown_mb": "MB grown",
+}  # fmt: skip
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows in Markdown."""
+    lines = ["| " + " | ".join(HEADS.values()) + " |", "|" + " --- |" * len(HEADS)]
+    for row in rows:
+        cells = [f"{row[k]:.3g}" if isinstance(row[k], float) and row[k] < 100 else f"{row[k]:.0f}"
+                 if isinstance(row[k], float) else str(row[k]) for k in HEADS]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    from benchmarks.models import find
+    from benchmarks.setup_peers import interpreter, work_folder
+
+    args = arguments()
+    work = work_folder(args.work)
+    peer = interpreter(work, "peers")
+    pythons = {"ours": sys.executable, **({"onnxruntime": str(peer)} if peer.is_file() else {})}
+    with tempfile.TemporaryDirectory() as folder:
+        empty = bare(sys.executable, Path(folder))
+        print(f"import MNN: {1e3 * (bare(sys.executable, Path(folder), 'import MNN') - empty):.0f} ms", flush=True)
+        everything = "import MNN.runtime.executor"
+        print(f"the whole engine: {1e3 * (bare(sys.executable, Path(folder), everything) - empty):.0f} ms", flush=True)
+    rows: list[dict[str, Any]] = []
+    (work / "start").mkdir(parents=True, exist_ok=True)
+    for name in args.models:
+        paths = prepare(name, work / "start", find(name, work).path)
+        rows += measure(name, paths, pythons, args)
+        print(table(rows[-len(pythons) :]), flush=True)
+    if args.json:
+        Path(args.json).write_text(json.dumps(rows, indent=1))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", default=list(MODELS), help="architectures of the benchmarks' catalog")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=5, help="warm starts")
+    parser.add_argument("--changes", type=int, default=100, help="changes of size after every size was seen")
+    parser.add_argument("--work", type=Path, help="as for benchmarks.setup_peers")
+    parser.add_argument("--json", help="write the figures to this file too")
+    parser.add_argument("--child", choices=("ours", "onnxruntime"), help=argparse.SUPPRESS)
+    parser.add_argument("--file", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    given = arguments() if "--child" in sys.argv else None
+    if given is None:
+        main()
+    else:
+        print(json.dumps(child(given.child, given.models[0], given.file, given.threads, given.changes)))
