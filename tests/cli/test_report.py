@@ -1,4 +1,4 @@
-"""The page of ``mnn bench --html``: whole, safe with any names, alike for equal profiles, and without anything loaded."""
+"""The page of ``mnn bench --html``: whole, safe with any names, alike for equal profiles; nothing is loaded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ PROFILE = Profile(
     commands=[command(0), command(1, kernel="map", flops=0, bound_ns=None, signature="", algorithm=""), command(2)],
     sum_ns=6000.0, native_ns=6100.0, api_ns=7000.0, api_median_ns=7500.0, arena_bytes=(4096,),
     blocks=[Block(0, 0, 2048, 0, 1, EVIL), Block(0, 2048, 2048, 1, 2, "")],
-    spans=[Span(0, 0, 0, 500), Span(0, 0, 510, 900), Span(0, 1, 100, 950), Span(1, 0, 1000, 3000), Span(2, 1, 3000, 6000)],
+    spans=[
+        Span(0, 0, 0, 500), Span(0, 0, 510, 900), Span(0, 1, 100, 950), Span(1, 0, 1000, 3000), Span(2, 1, 3000, 6000),
+    ],
 )  # fmt: skip
 
 
