@@ -116,7 +116,8 @@ class _Amx:
                 left = past - column.index
                 wide = b.icmp("sgt", left, _LANES)
                 at = b.gep(base, I8, b.select(wide, skip * 2, skip))
-                self.waiting = _Results(*waiting[:3], before, column.index, b.intrinsic("smin", left, b.const(I64, 32)))
+                whole = b.intrinsic("smin", left, b.const(I64, 2 * _LANES))
+                self.waiting = _Results(waiting[0], waiting[1], waiting[2], before, column.index, whole)
                 self._pair(rows, at, to, region["tiles"] - tile.index, wide)
                 ahead = b.gep(self.ahead, I8, steps * (spec.ahead * ROW_BYTES))
                 column.next(b.gep(base, I8, panel), ahead, b.gep(to, F32, 2 * _LANES), b.gep(before, F32, 2 * _LANES))
@@ -131,7 +132,8 @@ class _Amx:
                 b.if_(self.last, lambda: self._finish(done))
                 tile.next(column.results[1], nothing, nothing, nothing, sums)
         if spec.overlap:
-            self._finish(_Results(*tile.results[1:], first, past - first))
+            begin, end, row, sums = tile.results[1:]
+            self._finish(_Results(begin, end, row, sums, first, past - first))
 
     def _index(self, table: Value, index: Value | int) -> Value:
         """An entry of an i32 table."""
@@ -209,7 +211,12 @@ class _Amx:
             # The pair before is finished in between the products of this one, where both are whole.
             whole = b.and_(two, b.icmp("eq", self.waiting.columns, 2 * _LANES))
             now = self.waiting
-            b.if_else(whole, tuple, lambda: self._finish(now) or ())
+
+            def at_once() -> tuple[()]:
+                self._finish(now)
+                return ()
+
+            b.if_else(whole, tuple, at_once)
             self.waiting = dataclasses.replace(now, end=b.select(whole, now.end, now.begin))
         b.if_else(two, of_height(2), of_height(1))
 
