@@ -56,10 +56,12 @@ def write_mnn(
 
 
 def net_of(graph: Graph, *, fp16: bool = False, biz_code: str = "", keep_input_format: bool = True) -> Record:
-    """The Net record of a graph."""
+    """The Net record of a graph. Raises :class:`~MNN.errors.UnsupportedError` for an empty one."""
     writer = _NetWriter(fp16, keep_input_format)
     legal = legalized(graph)
     ops, names, _, outputs = writer.graph(legal, "", legal.inputs, legal.outputs, {})
+    if not ops:
+        raise UnsupportedError(f"graph '{graph.name}' has neither inputs nor operators: nothing can be written")
     meta = {k: v for k, v in graph.meta.items() if k not in ("metadata", "version", "bizCode", "uuid") and _plain(v)}
     metadata = graph.meta.get("metadata")
     texts = {str(k): str(v) for k, v in metadata.items()} if isinstance(metadata, dict) else {}
