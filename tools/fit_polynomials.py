@@ -1,6 +1,7 @@
 """Fits the polynomials of MNN.kernels.vecmath_tables: minimax in relative error of the function they serve.
 
-Run `python tools/fit_polynomials.py > src/MNN/kernels/vecmath_tables.py` (needs mpmath). The method is the
+Run `python tools/fit_polynomials.py > src/MNN/kernels/vecmath_tables.py` (needs mpmath), with the argument `pieces`
+for `vecmath_pieces.py`. The method is the
 discrete Remez exchange (Cheney, Introduction to Approximation Theory, 1966) on a Chebyshev grid in 40-digit arithmetic.
 """
 
@@ -143,6 +144,32 @@ FITS: dict[str, tuple[Real, Real, float, float, int, int]] = {
 TAILS = {"f32": (0.95, 3.95, 6), "f64": (0.95, 6.0, 18)}
 
 
+PIECE = mp.mpf(1) / 4
+
+
+def erf_piece(i: int) -> tuple[list[mp.mpf], float]:
+    """erf on the i-th quarter, in the distance d from its left end; on the first one erf(d) - d."""
+    if i == 0:
+        series = _series(lambda d: mp.erf(d) / d - 1, 2 / float(mp.sqrt(mp.pi)) - 1)
+        c, error = remez(series, _series(lambda d: d / mp.erf(d), 1.0), 1e-20, float(PIECE), 4)
+        return [mp.mpf(0), *c], error
+    low = i * PIECE
+    return remez(lambda d: mp.erf(low + d), lambda d: 1 / mp.erf(low + d), 0, float(PIECE), 5)
+
+
+def pieces() -> None:
+    """The table of MNN.kernels.vecmath_pieces."""
+    print(PIECES_HEADER)
+    fits = [erf_piece(i) for i in range(16)]
+    print(f"# largest relative error {max(error for _, error in fits):.1e}\nERF: tuple[tuple[float, ...], ...] = (")
+    for d in range(6):
+        print("    (")
+        for i in range(0, 16, 4):
+            print("        " + ", ".join(number(c[d], "f32") for c, _ in fits[i : i + 4]) + ",")
+        print("    ),")
+    print(")")
+
+
 def number(c: mp.mpf, kind: str) -> str:
     return repr(float(np.float32(float(c)))) if kind == "f32" else repr(float(c))
 
@@ -156,6 +183,17 @@ Made by tools/fit_polynomials.py, which says what each one approximates.
 from __future__ import annotations
 
 Table = dict[str, tuple[float, ...]]
+'''
+
+
+PIECES_HEADER = '''"""erf on [0, 4) in 16 pieces of a quarter, one polynomial each: for every power, all coefficients.
+
+Made by tools/fit_polynomials.py. They multiply powers of the distance from a piece's left end and give erf, on the
+first piece erf less that distance.
+"""
+
+# fmt: off
+from __future__ import annotations
 '''
 
 
@@ -189,4 +227,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    pieces() if sys.argv[1:] == ["pieces"] else main()

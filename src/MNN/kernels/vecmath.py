@@ -5,7 +5,8 @@ measured against float64 (f32) and long double (f64) are listed in ``tests/kerne
 2 ulp, results in the subnormal range included. NaN gives NaN; infinities and signed zeros follow C's Annex F.
 
 Methods: Cody and Waite's range reduction (Software Manual for the Elementary Functions, 1980) followed by minimax
-polynomials; expm1-based tanh and sinh (Kahan); erf as ``1 - exp(-a P(a))`` beyond 1.
+polynomials; expm1-based tanh and sinh (Kahan); erf as ``1 - exp(-a P(a))`` beyond 1, or by table (P. Tang,
+"Table-Driven Implementation of the Exponential Function", 1989, has the idea) where a register can be the table.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from MNN.kernels import vecmath_pieces
 from MNN.kernels.lang import F32, Builder, Type, Value, int_type
 from MNN.kernels.vecmath_tables import F32 as TABLE32
 from MNN.kernels.vecmath_tables import F64 as TABLE64
@@ -285,10 +287,28 @@ def atanh(b: Builder, x: Value) -> Value:
 def erf(b: Builder, x: Value) -> Value:
     f = format_of(x.type)
     a = clamp(b, fabs(b, x), None, f.erf_one)
+    if x.type is F32.vec(16) and "avx512f" in b.module.features:
+        return copysign(b, _erf_pieces(b, a), x)
     z = b.mul(a, a)
     small = b.fma(a, horner(b, z, f.table["erf"]), a)
     large = b.sub(1.0, exp(b, b.mul(b.fneg(a), horner(b, a, f.table["erf_tail"])), ranged=True))
     return copysign(b, b.select(b.fcmp("olt", a, 1.0), small, large), x)
+
+
+def _erf_pieces(b: Builder, a: Value) -> Value:
+    """erf of 0 <= a < 4 with coefficients picked from registers: half the instructions of the general way."""
+    t = b.add(b.fma(a, 4.0, -0.5), _F32.magic)
+    piece = b.bitcast(t, int_like(a.type))  # the low four bits count
+    left = b.sub(t, _F32.magic)
+    d = b.fma(left, -0.25, a)
+    picked = [
+        b.call(a.type, "llvm.x86.avx512.permvar.sf.512", b.const_vector(F32, row), piece) for row in vecmath_pieces.ERF
+    ]
+    acc = picked[-1]
+    for c in picked[-2:0:-1]:
+        acc = b.fma(acc, d, c)
+    start = b.select(b.fcmp("oeq", left, 0.0), d, picked[0])
+    return clamp(b, b.fma(acc, d, start), None, 1.0)
 
 
 FUNCTIONS: dict[str, Callable[[Builder, Value], Value]] = {
