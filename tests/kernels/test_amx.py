@@ -16,7 +16,7 @@ from MNN.ir.scalar import body_of
 from MNN.kernels import toolchain
 from MNN.kernels.amx import PANEL, AmxSpec
 from MNN.kernels.amx_cost import grouping
-from MNN.kernels.amx_layout import Layout, Window, rows_layout, window_layout
+from MNN.kernels.amx_layout import Layout, Window, joined_layout, rows_layout, window_layout
 from MNN.kernels.amx_pack import AmxPackSpec
 from MNN.kernels.amx_tiles import TILE_BYTES
 from MNN.targets import Target, named_target
@@ -77,6 +77,10 @@ def contract(
     groups = grouping(target, n, nb, layout, spec.parts)
     slots |= {"group": groups.group, "line": groups.line, "held": groups.held}
     slots |= {"panel": panel_bytes(layout, spec.parts), "n": n, "nb": nb, "n_batch": z}
+    if layout.moves is not None:
+        arrays["moves"] = layout.moves.astype(np.int32)
+        slots |= {"moves": arrays["moves"].ctypes.data, "width": layout.width}
+        slots["move_step"] = layout.move_step
     util.call(spec, target, slots, z * layout.m_blocks * -(-n // nb), list(arrays.values()), checked)
     assert (c[:, :, n:] == 7).all(), "wrote past the columns"
     return c[:, rows, :n]
@@ -138,6 +142,27 @@ def test_sums_in_chunks(target: Target, m: int, n: int, k: int, chunk: int) -> N
 def test_joined_taps(target: Target, k: int, taps: int) -> None:
     check_rows(target, 2, 45, 20, k, taps, checked=True)
     check_rows(target, 1, 45, 20, k, taps, mb=32)
+
+
+@TARGETS
+@pytest.mark.parametrize("parts", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("c", "kernel", "stride", "width"), [(3, 7, 2, 40), (1, 3, 1, 20), (5, 9, 3, 50), (16, 3, 1, 9)]
+)
+def test_rows_joined_from_lines(target: Target, parts: int, c: int, kernel: int, stride: int, width: int) -> None:
+    rng, n = np.random.default_rng(9), 33
+    a = rng.uniform(-1, 1, (1, width, width, c)).astype(np.float32)
+    side = (width - kernel) // stride + 1
+    rows = (np.arange(side)[:, None] * stride * width * c + np.arange(side) * stride * c).reshape(-1)
+    taps = np.arange(kernel) * width * c
+    b = rng.uniform(-1, 1, (1, kernel * kernel * c, n)).astype(np.float32)
+    found_at = np.lib.stride_tricks.sliding_window_view(a[0], (kernel, kernel), (0, 1))[::stride, ::stride]
+    left = found_at.transpose(0, 1, 3, 4, 2).reshape(1, side * side, -1).astype(np.float64)
+    for mb in (64, 96):
+        layout = joined_layout(rows, taps, kernel * c, mb)
+        assert layout is not None
+        found = contract(AmxSpec(F32, F32, parts, joined=True), target, layout, a, b, side * side, 64, checked=mb == 96)
+        assert_close(found, left, b.astype(np.float64), parts)
 
 
 WINDOWS = [

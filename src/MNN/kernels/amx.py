@@ -37,13 +37,18 @@ class AmxSpec(KernelSpec):
 
     Block ``(z * m_blocks + im) * ceil(n / nb) + in`` computes the results of block ``im``'s rows in columns
     ``[in * nb, ...)``, nb a multiple of 32. It sums its steps in ``chunks`` parts; ``regions`` (i32) has a record
-    ``(first, past, tiles, k, from, to)`` for each: the items to bring, the number of 16-row tiles, and the steps.
+    ``(first, past, tiles, k, from, to, first move, past move)`` for each: the items to bring, the number of 16-row
+    tiles, the steps, and the moves.
 
     Item ``(src, dst, count)`` of ``items`` (i32) brings ``count`` runs of ``k`` elements of A, from ``src`` on ``step``
     elements apart, to byte ``dst`` and on, ``pitch`` bytes apart, of every part's plane (``plane`` bytes), followed by
     zeros up to a multiple of 64 bytes, in this order. Before that, ``clear_rows`` times 64 bytes ``pitch`` apart from
     byte ``clear`` on are zeroed. Step ``s`` of tile ``t`` takes rows ``t * 16 * pitch + r * pitch + kofs[s]`` of a
     plane.
+
+    With ``joined``, items bring lines of pixels, and ``moves`` (i32) join rows of them: each
+    ``(src, dst, count)`` copies ``count`` runs of ``width`` elements within every plane, from byte ``src`` on
+    ``move_step`` bytes apart, to byte ``dst`` and on, ``pitch`` bytes apart, with zeros up to a multiple of 64 bytes.
 
     Panels are taken in groups of ``group`` columns, for each pair of tiles all panels of the group. Their sums are held
     in ``held`` bytes of scratch, in rows ``line`` bytes apart: those of a pair and group, or with several chunks those
@@ -67,6 +72,7 @@ class AmxSpec(KernelSpec):
     operands: tuple[str, ...] = field(default=())
     ahead: int = 0
     overlap: bool = False
+    joined: bool = False
 
     def __post_init__(self) -> None:
         if self.parts not in PRODUCTS or not (self.a is DType.F32 or (self.a is DType.BF16 and self.parts == 1)):
@@ -88,6 +94,8 @@ class AmxSpec(KernelSpec):
             "a b c items regions first place rows_c kofs chunks pitch plane step clear clear_rows panel group line "
             "held m_blocks pairs n nb batch n_batch"
         ).split()
+        if self.joined:
+            base += ["moves", "width", "move_step"]
         for i, kind in enumerate(self.operands):
             base.append(f"op{i}")
             if kind in ("m", "mn"):

@@ -20,8 +20,8 @@ _PAIR = 120.0
 """Cycles to begin and end the sums of two by two tiles."""
 _CONVERT = {1: 6.0, 2: 12.0, 3: 18.0}
 """Cycles to bring 32 elements of A."""
-_CUT = 2.0
-"""What elements in runs that are no multiple of 32 long cost more."""
+_CUT = 0.6
+"""What elements of joined rows cost, compared with others: most are only copied."""
 _EPILOGUE = 2.5
 """Cycles for a vector of results."""
 _MEMORY_BYTES_PER_CYCLE = 10.0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from MNN.kernels.amx import AmxSpec
 
 _LANES = 16
-REGION = ("first", "past", "tiles", "k", "from", "to")
+REGION = ("first", "past", "tiles", "k", "from", "to", "first move", "past move")
 """Words of a region's record; see :class:`MNN.kernels.amx.AmxSpec`."""
 
 
@@ -166,6 +166,29 @@ class _Amx:
                     self._bring(source, to, whole, masks)
 
                 b.if_(b.icmp("sgt", rest, 0), last)
+
+        if spec.joined:
+            self._join(region["first move"], region["past move"])
+
+    def _join(self, first: Value, past: Value) -> None:
+        """Copies runs of pixels, which lie behind the rows, to where they are parts of rows."""
+        k, b, spec = self.k, self.b, self.spec
+        width = k.slot("width")
+        lanes = 2 * _LANES
+        with b.loop(first, past) as move:
+            entry = b.gep(k.pointer("moves"), I32, move.index * 3)
+            source = b.gep(self.rows, I8, self._index(entry, 0))
+            to = b.gep(self.rows, I8, self._index(entry, 1))
+            count = self._index(entry, 2)
+            with b.loop(0, width, lanes) as at:
+                mask = b.prefix_mask(b.intrinsic("smin", width - at.index, b.const(I64, lanes)), lanes)
+                shift = at.index * 2
+                with b.loop(0, count) as run:
+                    for part in range(spec.parts):
+                        offset = self.plane * part + shift
+                        here = b.gep(source, I8, run.index * k.slot("move_step") + offset)
+                        value = b.load_masked(I16.vec(lanes), here, mask)
+                        b.store(value, b.gep(to, I8, run.index * self.pitch + offset))
 
     def _bring(self, source: Value, to: Value, at: Value, masks: list[Value] | None) -> None:
         """32 elements of A (with masks, the last ones and zeros) to their places in every part's plane."""

@@ -6,6 +6,7 @@ joined to one dense row), or the pixels of a region of the input, each once, for
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +39,10 @@ class Layout:
     pairs: int
     b_rows: Table
     """For every product of every step, which row of B it takes (tap by tap, channel by channel); -1: none."""
+    moves: Table | None = None
+    """How rows are joined from lines of pixels, where they are; with the next two."""
+    width: int = 0
+    move_step: int = 0
 
     @property
     def n_steps(self) -> int:
@@ -103,7 +108,7 @@ def rows_layout(rows: Table, taps: Table, k: int, mb: int, chunk: int = 0) -> La
     low = np.searchsorted(begin, starts) * n_taps
     past = np.array([*low[1:], begin.size * n_taps])
     tiles = -(-np.minimum(m - starts, mb) // ROWS)
-    regions = np.empty((starts.size, chunks, 6), np.int64)
+    regions = np.zeros((starts.size, chunks, 8), np.int64)
     regions[:, :, 0] = low[:, None] + part * (begin.size * n_taps)
     regions[:, :, 1] = past[:, None] + part * (begin.size * n_taps)
     regions[:, :, 2] = tiles[:, None]
@@ -116,7 +121,7 @@ def rows_layout(rows: Table, taps: Table, k: int, mb: int, chunk: int = 0) -> La
     b_rows[: n_taps * k] = np.arange(n_taps * k)
     return Layout(
         items.reshape(-1, 3),
-        regions.reshape(-1, 6),
+        regions.reshape(-1, 8),
         _firsts(place, starts.tolist(), pairs),
         place,
         np.arange(n_steps) % per * ROW_BYTES,
@@ -128,6 +133,43 @@ def rows_layout(rows: Table, taps: Table, k: int, mb: int, chunk: int = 0) -> La
         int(min(mb, m)) if reach < n_steps * ROW_BYTES else 0,
         pairs,
         b_rows,
+    )
+
+
+def joined_layout(rows: Table, taps: Table, k: int, mb: int) -> Layout | None:
+    """As :func:`rows_layout` without chunks, for runs that overlap along lines of pixels: every line is converted once.
+
+    None where rows do not come in lines of equal length, or lines have little in common.
+    """
+    line = int(np.argmax(np.diff(rows, append=rows[-1]) != rows[min(1, rows.size - 1)] - rows[0])) + 1
+    plain = rows_layout(rows, taps, k, max(1, mb // line) * line)  # no block cuts a line
+    counts = plain.items[:, 2]
+    step, count = plain.step, int(counts[0])
+    if not 0 < step < k or (counts != count).any():
+        return None
+    length = (count - 1) * step + k
+    line_pitch = -(-length // DEPTH) * ROW_BYTES
+    base = plain.tiles * ROWS * plain.pitch
+    regions, items, moves, most = plain.regions.copy(), [], plain.items.copy(), 0
+    brought = 0
+    for region in regions:
+        low, past = int(region[0]), int(region[1])
+        lines, which = np.unique(plain.items[low:past, 0], return_inverse=True)
+        most = max(most, lines.size)
+        at = base + np.arange(lines.size) * line_pitch
+        items.append(np.stack([lines, at, np.ones(lines.size, np.int64)], axis=1))
+        moves[low:past, 0] = at[which]
+        region[0], region[1], region[3] = brought, brought + lines.size, length
+        region[6], region[7] = low, past
+        brought += lines.size
+    return dataclasses.replace(
+        plain,
+        items=np.concatenate(items),
+        regions=regions,
+        plane=_plane(1, base + most * line_pitch + ROW_BYTES),
+        moves=moves,
+        width=k,
+        move_step=step * 2,
     )
 
 
@@ -172,7 +214,7 @@ def window_layout(w: Window, rows: int) -> Layout:
             for index, combo in enumerate(combos):
                 items += _runs(w, combo, r0, sides, weights, pitch, index * pixels, image)
             place = (grid[0][: min(rows, w.outputs[0] - r0), None] + inner).reshape(-1)
-            regions.append((low, len(items), -(-(int(place[-1]) + 1) // ROWS), w.channels, 0, n_steps))
+            regions.append((low, len(items), -(-(int(place[-1]) + 1) // ROWS), w.channels, 0, n_steps, 0, 0))
             starts.append(results)
             places.append(place)
             results += place.size

@@ -20,7 +20,7 @@ from MNN.ir.shape import elements
 from MNN.kernels import amx_tiles
 from MNN.kernels.amx import AmxSpec
 from MNN.kernels.amx_cost import PANEL, Plan, grouping, panel_bytes, plan_rows, plan_window
-from MNN.kernels.amx_layout import Layout, Window, rows_layout, window_layout
+from MNN.kernels.amx_layout import Layout, Window, joined_layout, rows_layout, window_layout
 from MNN.kernels.amx_pack import AmxPackSpec
 from MNN.kernels.scalar_code import body_cost
 from MNN.targets.base import Target
@@ -117,11 +117,16 @@ def amx_candidates(
     m, n_batch = a.rows.size, c.batch.size
     packing = 0.0 if tensor.const is not None else elements(tensor.shape) * parts * _PACK_CYCLES
     rows = plan_rows(e.target, m, n, k, taps.size, parts, n_batch, e.threads)
-    found = [job.candidate("rows", rows, packing, lambda: rows_layout(_table(a.rows), taps, k, rows.rows, rows.chunk))]
+    found = [job.candidate("rows", rows, packing, lambda: _rows(_table(a.rows), taps, k, rows))]
     if window is not None and elements(window.kernel) > 1 and window.channels >= _WINDOW_CHANNELS:
         pixels = plan_window(e.target, window, n, parts, e.threads)
         found.append(job.candidate("pixels", pixels, packing, lambda: window_layout(window, pixels.rows), n_batch))
     return found
+
+
+def _rows(rows: np.ndarray, taps: np.ndarray, k: int, plan: Plan) -> Layout:
+    joined = joined_layout(rows, taps, k, plan.rows) if taps.size > 1 and not plan.chunk else None
+    return joined or rows_layout(rows, taps, k, plan.rows, plan.chunk)
 
 
 def _table(rows: np.ndarray | None) -> np.ndarray:
@@ -154,7 +159,7 @@ class _Job:
         kinds = tuple(name for name, _ in self.operands)
         groups = grouping(e.target, self.n, plan.nb, layout, self.parts)
         overlap = self.body is not None and body_cost(self.body) >= _COSTLY
-        spec = AmxSpec(a.dtype, c.dtype, self.parts, self.body, kinds, groups.ahead, overlap)
+        spec = AmxSpec(a.dtype, c.dtype, self.parts, self.body, kinds, groups.ahead, overlap, layout.moves is not None)
         packed, b_batch = self._packed(kind, layout, n_batch)
         sides = [a.batch, b_batch, c.batch, *(s.batch for _, s in self.operands)]
         args: dict[str, int | Ref] = {
@@ -175,6 +180,9 @@ class _Job:
             args[name] = e.offsets(getattr(layout, name))
         for name in ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs"):
             args[name] = int(getattr(layout, name))
+        if layout.moves is not None:
+            args["moves"] = e.offsets(layout.moves)
+            args |= {"width": layout.width, "move_step": layout.move_step}
         for i, (operand, side) in enumerate(self.operands):
             args[f"op{i}"] = e.ref(side.place, side.dtype)
             if operand in ("m", "mn"):
