@@ -156,6 +156,8 @@ for kind, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
 case("lstm_activations", "LSTM", [feed(floats(T, B, N)), floats(1, 4 * H, N), floats(1, 4 * H, H), floats(1, 8 * H)], 3,
      hidden_size=H, activations=["HardSigmoid", "Softsign", "LeakyRelu"], activation_alpha=[0.3, 0.1],
      activation_beta=[0.4])  # fmt: skip
+case("rnn_two_activations", "RNN", [feed(floats(T, B, N)), floats(2, H, N), floats(2, H, H)], 2,
+     hidden_size=H, direction="bidirectional", activations=["Tanh", "Sigmoid"])  # fmt: skip
 case("gru_before_reset", "GRU", [feed(floats(T, B, N)), floats(1, 3 * H, N), floats(1, 3 * H, H), floats(1, 6 * H)], 2,
      hidden_size=H)  # fmt: skip
 

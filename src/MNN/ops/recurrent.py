@@ -1,4 +1,5 @@
-"""Recurrent layers. The input's share of all gates of all steps is one matrix product; the steps are unrolled."""
+"""Recurrent layers. The input's share of all gates of all steps is one matrix product; the steps are unrolled, those of
+both directions side by side, so that two threads have one each."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from MNN.ir.prims import Tensor
 from MNN.ops.base import Operator, register
 from MNN.ops.builder import Builder
 from MNN.ops.operands import operand, optional, require_rank, wide
-from MNN.ops.recurrent_cells import Activation, Cell, GruCell, LstmCell, RnnCell, activation
+from MNN.ops.recurrent_cells import Activation, Cell, GruCell, LstmCell, RnnCell, activation, columns
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -50,60 +51,74 @@ class Layer:
         if (self.w.shape, self.r.shape) != expected:
             found = f"W {list(self.w.shape)} and R {list(self.r.shape)}"
             raise ShapeError(f"{b.where}: {found} do not fit, expected {list(expected[0])} and {list(expected[1])}")
-        parts = [self._direction(b, d, hidden) for d in range(directions)]
+        alike = self.activations[:3] == self.activations[3:]
+        groups = [list(range(directions))] if alike or directions == 1 else [[d] for d in range(directions)]
+        parts = [self._together(b, group, hidden) for group in groups]
         return [b.concat([p[0] for p in parts], 1), *(b.concat(list(s), 0) for s in zip(*(p[1:] for p in parts)))]  # noqa: B905
 
-    def _direction(self, b: Builder, d: int, hidden: int) -> list[Tensor]:
-        steps, batch, width = self.x.shape
+    def _together(self, b: Builder, group: Sequence[int], hidden: int) -> list[Tensor]:
+        """The steps of some directions side by side, one batched product a step: ``Y[T, n, B, H]`` and the last states
+        ``[n, B, H]``. What runs backward reads its input, and leaves its result, turned round in time."""
+        steps, batch, _ = self.x.shape
+        count = len(group)
         b.expect(steps * 4 * _GATES[self.kind])
-        dtype = wide(b, self.x).dtype
-        w, r = (wide(b, b.permute(self._one(b, t, d), (1, 0))) for t in (self.w, self.r))
-        rows = b.reshape(wide(b, self.x), (steps * batch, width))
-        given = b.matmul(rows, w)
-        bias, inner = self._biases(b, d, hidden)
-        if bias is not None:
-            given = b.op("add", given, b.cast(bias, dtype))
-        given = b.reshape(given, (steps, batch, given.shape[1]))
-        cell = self._cell(b, d, hidden, r, inner)
-        state = [self._start(b, i, d, (batch, hidden), dtype) for i in range(2 if self.kind == "LSTM" else 1)]
+        given = b.concat([self._input_share(b, d) for d in group], 1)
+        cell = self._cell(b, group, hidden)
+        state = [self._start(b, i, group, hidden, given.dtype) for i in range(2 if self.kind == "LSTM" else 1)]
         outputs: list[Tensor] = []
-        order = range(steps - 1, -1, -1) if self.reverse[d] else range(steps)
-        for t in order:
-            now = b.reshape(b.slice(given, (t, 0, 0), (1, batch, given.shape[2])), (batch, given.shape[2]))
+        for k in range(steps):
+            now = b.reshape(b.slice(given, (k, 0, 0, 0), (1, *given.shape[1:])), given.shape[1:])
             after = cell.step(b, now, state)
             if self.lengths is None:
                 state = after
                 outputs.append(after[0])
                 continue
-            valid = b.map(lambda s, n, t=t: s("lt", s.const(t, s.dtype(n)), n), b.reshape(self.lengths, (batch, 1)))
+            time = np.array([steps - 1 - k if self.reverse[d] else k for d in group]).reshape(count, 1, 1)
+            lengths = b.reshape(self.lengths, (1, batch, 1))
+            valid = b.op("lt", b.const(time, lengths.dtype), lengths)
             state = [b.op("select", valid, new, old) for new, old in zip(after, state, strict=True)]
             outputs.append(b.op("select", valid, after[0], b.like(0, after[0])))
-        if self.reverse[d]:
+        if not outputs:
+            return [b.const(np.zeros((0, count, batch, hidden)), given.dtype), *state]
+        if count == 1 and self.reverse[group[0]]:
             outputs.reverse()
-        shape = (1, 1, batch, hidden)
-        if outputs:
-            y = b.concat([b.reshape(t, shape) for t in outputs], 0)
-        else:
-            y = b.const(np.zeros((0, 1, batch, hidden)), dtype)
-        return [y, *(b.reshape(t, (1, batch, hidden)) for t in state)]
+        y = b.concat([b.reshape(t, (1, *t.shape)) for t in outputs], 0)
+        if count > 1:
+            y = b.concat([self._in_time(b, y, k, d) for k, d in enumerate(group)], 1)
+        return [y, *state]
+
+    def _input_share(self, b: Builder, d: int) -> Tensor:
+        """The input's share of the gates of direction ``d``, ``[T, 1, B, G*H]`` in the order in which it is read."""
+        steps, batch, width = self.x.shape
+        rows = b.reshape(wide(b, self.x), (steps * batch, width))
+        given = b.matmul(rows, wide(b, b.permute(self._one(b, self.w, d), (1, 0))))
+        bias = self._biases(b, d)[0]
+        if bias is not None:
+            given = b.op("add", given, b.cast(bias, given.dtype))
+        return self._in_time(b, b.reshape(given, (steps, 1, batch, given.shape[1])), 0, d)
+
+    def _in_time(self, b: Builder, x: Tensor, k: int, d: int) -> Tensor:
+        """Entry ``k`` of axis 1, turned round along axis 0 when direction ``d`` runs backward."""
+        last, step = (max(x.shape[0] - 1, 0), -1) if self.reverse[d] else (0, 1)
+        return b.slice(x, (last, k, 0, 0), (x.shape[0], 1, *x.shape[2:]), (step, 1, 1, 1))
 
     def _one(self, b: Builder, x: Tensor, d: int) -> Tensor:
         """Direction ``d`` of a stacked operand."""
         return b.reshape(b.slice(x, (d,) + (0,) * (x.rank - 1), (1, *x.shape[1:])), x.shape[1:])
 
-    def _start(self, b: Builder, i: int, d: int, shape: tuple[int, int], dtype: DType) -> Tensor:
+    def _start(self, b: Builder, i: int, group: Sequence[int], hidden: int, dtype: DType) -> Tensor:
         given = self.states[i] if i < len(self.states) else None
+        shape = (len(group), self.x.shape[1], hidden)
         if given is None:
             return b.expand(b.const(0, dtype), shape)
-        if given.rank != 3 or given.shape[1:] != shape:
-            raise ShapeError(
-                f"{b.where}: initial state {list(given.shape)}, expected [directions, {shape[0]}, {shape[1]}]"
-            )
-        return b.cast(self._one(b, given, d), dtype)
+        expected = (len(self.reverse), *shape[1:])
+        if given.shape != expected:
+            raise ShapeError(f"{b.where}: initial state {list(given.shape)}, expected {list(expected)}")
+        return b.cast(b.slice(given, (group[0], 0, 0), shape), dtype)
 
-    def _biases(self, b: Builder, d: int, hidden: int) -> tuple[Tensor | None, Tensor | None]:
-        """The bias added to the input's share, and the one inside a GRU's reset gate ``[1, H]``."""
-        size = _GATES[self.kind] * hidden
+    def _biases(self, b: Builder, d: int) -> tuple[Tensor | None, Tensor | None]:
+        """The bias added to the input's share, and the one inside a GRU's reset gate ``[1, 1, H]``."""
+        size, hidden = _GATES[self.kind] * self.r.shape[2], self.r.shape[2]
         for t in (self.input_bias, self.state_bias):
             if t is not None and t.shape != (len(self.reverse), size):
                 raise ShapeError(f"{b.where}: bias {list(t.shape)}, expected [{len(self.reverse)}, {size}]")
@@ -113,21 +128,25 @@ class Layer:
             return first, None
         inner = None
         if self.after_reset:
-            inner = b.reshape(b.slice(second, (2 * hidden,), (hidden,)), (1, hidden))
+            inner = b.reshape(b.slice(second, (2 * hidden,), (hidden,)), (1, 1, hidden))
             second = b.pad(b.slice(second, (0,), (2 * hidden,)), (0,), (hidden,))
         return (second if first is None else b.op("add", first, second)), inner
 
-    def _cell(self, b: Builder, d: int, hidden: int, r: Tensor, inner: Tensor | None) -> RnnCell | LstmCell | GruCell:
-        f, g, h = self.activations[3 * d : 3 * d + 3]
+    def _cell(self, b: Builder, group: Sequence[int], hidden: int) -> RnnCell | LstmCell | GruCell:
+        f, g, h = self.activations[3 * group[0] : 3 * group[0] + 3]
+        count, first = len(group), group[0]
+        r = wide(b, b.permute(b.slice(self.r, (first, 0, 0), (count, *self.r.shape[1:])), (0, 2, 1)))
         base = Cell(hidden, r, f, g, h)
         if self.kind == "RNN":
             return RnnCell(**vars(base))
         if self.kind == "GRU":
-            return GruCell(**vars(base), after=self.after_reset, bias=None if inner is None else b.cast(inner, r.dtype))
+            inner = [t for t in (self._biases(b, d)[1] for d in group) if t is not None]
+            bias = b.cast(b.concat(inner, 0), r.dtype) if inner else None
+            return GruCell(**vars(base), after=self.after_reset, bias=bias)
         peeps = None
         if self.peepholes is not None:
-            one = b.reshape(self._one(b, self.peepholes, d), (1, 3 * hidden))
-            i, o, f_ = (b.cast(b.slice(one, (0, k * hidden), (1, hidden)), r.dtype) for k in range(3))
+            some = b.slice(b.reshape(self.peepholes, (-1, 1, 3 * hidden)), (first, 0, 0), (count, 1, 3 * hidden))
+            i, o, f_ = (b.cast(columns(b, some, k, hidden), r.dtype) for k in range(3))
             peeps = (i, o, f_)
         return LstmCell(**vars(base), peepholes=peeps, coupled=self.coupled)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -23,8 +24,9 @@ _DEFAULTS: dict[str, tuple[float, float]] = {
 NAMES = ("sigmoid", "tanh", "relu", "softsign", "softplus", *_DEFAULTS)
 
 
+@functools.cache
 def activation(name: str, alpha: float | None, beta: float | None, clip: float) -> Activation:
-    """A named activation; ``clip`` > 0 limits its argument to ``[-clip, clip]``."""
+    """A named activation, one object for the same arguments; ``clip`` > 0 limits its argument to ``[-clip, clip]``."""
     kind = name.lower()
     if kind not in NAMES:
         raise ShapeError(f"recurrent activation '{name}' is none of {', '.join(NAMES)}")
@@ -64,15 +66,16 @@ def activation(name: str, alpha: float | None, beta: float | None, clip: float) 
 
 
 def columns(b: Builder, x: Tensor, index: int, size: int) -> Tensor:
-    """Gate number ``index`` of ``[B, gates * size]``."""
-    return b.slice(x, (0, index * size), (x.shape[0], size))
+    """Gate number ``index`` of ``[..., gates * size]``."""
+    return b.slice(x, (*(0,) * (x.rank - 1), index * size), (*x.shape[:-1], size))
 
 
 @dataclass
 class Cell:
     """What a step needs besides the input's share of the gates.
 
-    ``r``: ``[H, gates * H]``, the recurrence weights transposed. ``f, g, h``: activations as ONNX names them.
+    Everything has the directions in front: gates ``[D, B, gates * H]``, states ``[D, B, H]``. ``r``: ``[D, H, gates *
+    H]``, the recurrence weights transposed. ``f, g, h``: activations as ONNX names them.
     """
 
     hidden: int
@@ -93,7 +96,7 @@ class RnnCell(Cell):
 
 @dataclass
 class LstmCell(Cell):
-    """Gates in the order input, output, forget, cell. ``peepholes``: three ``[1, H]`` for input, output and forget
+    """Gates in the order input, output, forget, cell. ``peepholes``: three ``[D, 1, H]`` for input, output and forget
     (Gers & Schmidhuber 2000); ``coupled``: the forget gate is one minus the input gate."""
 
     peepholes: tuple[Tensor, Tensor, Tensor] | None = None
@@ -154,10 +157,11 @@ class GruCell(Cell):
                 return mix(s, self.f(s, s("add", zx, zh)), candidate, old)
 
             return [b.map(whole, zx, zh, rx, rh, hx, hh, before, *shift)]
-        back = b.matmul(before, b.slice(self.r, (0, 0), (size, 2 * size)))
+        r = self.r
+        back = b.matmul(before, b.slice(r, (0, 0, 0), (*r.shape[:2], 2 * size)))
         zh, rh = (columns(b, back, k, size) for k in range(2))
         gated = b.map(lambda s, a, c, old: s("mul", self.f(s, s("add", a, c)), old), rx, rh, before)
-        hh = b.matmul(gated, b.slice(self.r, (0, 2 * size), (size, size)))
+        hh = b.matmul(gated, columns(b, r, 2, size))
 
         def final(s: BodyBuilder, zx: int, zh: int, hx: int, hh: int, old: int) -> int:
             return mix(s, self.f(s, s("add", zx, zh)), self.g(s, s("add", hx, hh)), old)
