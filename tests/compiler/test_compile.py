@@ -91,6 +91,22 @@ def test_dense_block_concatenates_in_place():
     check(build, randn(1, 3, 12, 12))
 
 
+def test_steps_write_into_their_sequence():
+    """What a step computes goes into the concatenation of all steps at once, also through a reshape."""
+    steps = 4
+
+    def build(b, x, w):
+        outputs = []
+        for _ in range(steps):
+            x = b.op("tanh", b.matmul(x, w))
+            outputs.append(b.reshape(x, (1, *x.shape)))
+        return b.concat(outputs, 0), x
+
+    program = check(build, randn(2, 3, 8), randn(2, 8, 8) / 3)
+    copied_out = 1  # the last step is an output of its own
+    assert len(program.commands) <= steps + copied_out
+
+
 def test_shuffle_units():
     def build(b, x):
         n, _, h, w = x.shape

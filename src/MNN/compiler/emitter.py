@@ -134,6 +134,20 @@ class Emitter:
                 before = user.inputs[: user.inputs.index(tensor)]
                 start[user.axis] = sum(t.shape[user.axis] for t in before)
             return self.region(self.output(outer), start)
+        return self._inside_behind_reshape(tensor)
+
+    def _inside_behind_reshape(self, tensor: Tensor) -> Place | None:
+        """As :meth:`_inside`, where a reshape that only adds or drops dimensions of 1 comes in between."""
+        for user in self._uses.get(tensor, []):
+            outer = user.outputs[0].shape
+            if not isinstance(user, p.Reshape) or [n for n in outer if n != 1] != [n for n in tensor.shape if n != 1]:
+                continue
+            place = self._inside(user.outputs[0])
+            strides = st.reshape_strides(outer, place.strides, tensor.shape) if place is not None else None
+            if place is None or strides is None:
+                continue
+            if st.same_order(tensor.shape, self.order(tensor), st.order_of(tensor.shape, strides)):
+                return Place(place.buffer, place.offset, strides)
         return None
 
     @staticmethod
