@@ -3,10 +3,11 @@
     python -m benchmarks.start                      # MobileNetV2, ResNet-50 and BERT-base
     python -m benchmarks.start --models resnet50 --threads 2 --json start.json
 
-Every figure comes from a fresh process, which this file is as well (``start.py --child ...``). "First result" counts from the start of the process to the numbers of the first inference, less what a process takes that runs
-nothing; cold is with an empty cache folder, warm is the best of several starts after that. Memory is the most that was
-ever resident. A change of size is the first run at a new size less a usual run at it: over 20 sizes that are new, then
-over as many changes among them as asked for.
+Every figure comes from a fresh process, which this file is as well (``start.py --child ...``). "First result" counts
+from the start of the process to the numbers of the first inference, less what a process takes that runs nothing; cold
+is with an empty cache folder, warm is the best of several starts after that. Memory is the most that was ever resident.
+A change of size is the first run at a new size less a usual run at it: over 20 sizes that are new, then over as many
+changes among them as asked for.
 """
 
 from __future__ import annotations

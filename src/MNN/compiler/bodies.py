@@ -58,4 +58,5 @@ def fused_body(
 
 def is_literal(tensor: Tensor) -> bool:
     """Whether a tensor is one number that a body may hold itself."""
-    return tensor.const is not None and tensor.const.size == 1 and tensor.dtype is not DType.STR
+    one = tensor.const is not None and tensor.const.size == 1
+    return one and not tensor.sized and tensor.dtype is not DType.STR

@@ -27,6 +27,8 @@ class Tensor:
     producer: Prim | None = None
     keep: object = None
     """Whatever must live as long as ``const`` does."""
+    sized: bool = False
+    """A constant that follows from sizes: an argument of kernels and no part of their code, which serves all sizes."""
 
     @property
     def rank(self) -> int:

@@ -34,7 +34,7 @@ _L1_PERIOD = 4096
 _MAX_ROWS, _MAX_VECTORS = 14, 8
 _TOLERANCE = 1.03
 """A usual tile that is this close to the best is taken instead, so that a network needs fewer different kernels."""
-_KEPT = 1.1
+KEPT = 1.1
 """The same for a tile whose kernel is compiled and for which the weights are packed."""
 _FAR_BYTES = 4 << 20
 """Bytes of A that a block may read from beyond the second-level cache."""
@@ -112,11 +112,17 @@ def choose_tile(
     """
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
     costs = {tile: _cost(target, acc, m, n, k, *tile) for tile in tiles(target, m)}
-    if earlier in costs and costs[earlier] <= min(costs.values()) * _KEPT:
+    if earlier in costs and costs[earlier] <= min(costs.values()) * KEPT:
         return earlier
     limit = min(costs.values()) * _TOLERANCE
     usual = [t for t in _usual(target) if t in costs and costs[t] <= limit]
     return usual[0] if usual else min(costs, key=lambda t: costs[t])
+
+
+def best_tiles(target: Target, m: int, n: int, k: int, acc: DType = DType.F32) -> list[tuple[int, int]]:
+    """All register tiles for a product, the cheapest first."""
+    m, n, k = max(m, 1), max(n, 1), max(k, 1)
+    return sorted(tiles(target, m), key=lambda tile: _cost(target, acc, m, n, k, *tile))
 
 
 def tiles(target: Target, m: int) -> list[tuple[int, int]]:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
-from MNN.kernels.contract_cost import MEMORY_BYTES_PER_CYCLE, step_cycles, tiles
+from MNN.kernels.contract_cost import KEPT, MEMORY_BYTES_PER_CYCLE, step_cycles, tiles
 from MNN.kernels.lang import F32, I1, I32, Builder, Kernel, Value
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.strassen_emit import ROW, emit_strassen
@@ -224,15 +224,19 @@ def product_table(
 
 
 @functools.lru_cache(maxsize=1024)
-def choose_strassen(target: Target, m: int, n: int, k: int) -> tuple[tuple[int, int], float]:
+def choose_strassen(
+    target: Target, m: int, n: int, k: int, earlier: tuple[int, int] | None = None
+) -> tuple[tuple[int, int], float]:
     """The best register tile for a product of ``m`` x ``n`` with ``k`` products per sum, and its cycles (one thread).
+
+    The one taken ``earlier``, for another ``m``, is kept while it is close to the best.
 
     The tiles are those of the plain product. On top of seven eighths of its FMAs come: B's additions where the FMA
     units do them, the quarters of C that every product is added to, and A's sums.
     """
     lanes = target.lanes(DType.F32)
     half, depth = -(-m // 2), k // 2
-    best, best_cycles = (1, 1), float("inf")
+    best, best_cycles, kept = (1, 1), float("inf"), float("inf")
     for mr, nv in tiles(target, half):
         registers, panels = mr * nv, -(-n // (nv * lanes))
         count = -(-half // mr) * -(-panels // 2)
@@ -245,6 +249,10 @@ def choose_strassen(target: Target, m: int, n: int, k: int) -> tuple[tuple[int, 
         cycles = max(count * work, memory) + 0.1 * count * work + half * depth / lanes * _SUM_CYCLES
         if (mr, nv) not in _USUAL:
             cycles *= _TOLERANCE
+        if (mr, nv) == earlier:
+            kept = cycles
         if cycles < best_cycles:
             best, best_cycles = (mr, nv), cycles
+    if earlier is not None and kept <= KEPT * best_cycles:
+        return earlier, kept
     return best, best_cycles

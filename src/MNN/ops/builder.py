@@ -274,11 +274,9 @@ class Builder:
             count = elements([x.shape[a] for a in kept])
             total = self.reduce("sum", x, kept)
             scale = 1.0 / count if count else float("nan")
-            out = (
-                self.op("mul", total, self.like(scale, x))
-                if x.dtype.is_float
-                else self.op("div", total, self.like(count, x))
-            )
+            number = self.like(scale if x.dtype.is_float else count, x)
+            number.sized = kept != (x.rank - 1,)  # the last dimension is seldom one that varies
+            out = self.op("mul" if x.dtype.is_float else "div", total, number)
         else:
             out = self.emit(p.Reduce([x], op=op, axes=kept), (x.dtype, shape))[0]
         return out if keepdims else self.squeeze(out, kept)

@@ -32,6 +32,7 @@ from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.limits import Clock, check_memory
 from MNN.runtime.loop import loop_functions
+from MNN.runtime.pool import usable_threads
 from MNN.runtime.reference import MeaningProgram
 from MNN.runtime.remembered import known_choices
 
@@ -114,15 +115,18 @@ class Executor:
         clock: Clock | None = None,
         made: Callable[[Plan, Sequence[Value]], None] | None = None,
         tuned: Mapping[str, str] | None = None,
+        tuning: bool = False,
     ) -> None:
         """``made`` is called with every new plan that begins a run, and what is fetched from it. ``tuned``: algorithms
-        by signature, by default those that are remembered."""
+        by signature, by default those that are remembered. ``tuning``: with candidates that only tuning looks at."""
         self.graph, self.config = graph, config
         self._made = made
         self._clock = clock or Clock(config.time_limit)
         self.library = shared_library(config.cache)
         self._pool = pool or ConstantPool(PackedStore.shared() if config.cache else None, self.library.target)
-        self._options = Options(config.threads, config.precision, known_choices(config) if tuned is None else tuned)
+        choices = known_choices(config) if tuned is None else tuned
+        self._threads = usable_threads(config.threads)
+        self._options = Options(self._threads, config.precision, choices, tuning)
         self._plans = PlanCache()
         self._bodies: dict[Graph, Executor] = {}
         self._lock = threading.RLock()
@@ -154,7 +158,7 @@ class Executor:
             self._clock.check(f"graph '{self.graph.name}'")
             plan = self._plan(plans, start, values, constants, known, fetch)
             self.last_plans.append(plan)
-            arrays = plan.bound.run([values[v] for v in plan.inputs], self.config.threads)
+            arrays = plan.bound.run([values[v] for v in plan.inputs], self._threads)
             at = dict(zip(plan.results, arrays, strict=True))
             at.update({t: values[v] for v, t in zip(plan.inputs, plan.input_tensors, strict=True)})
             env, blocked = plan.stage.env, plan.stage.blocked
@@ -194,7 +198,8 @@ class Executor:
 
             def run_graph(graph: Graph, feeds: Mapping[Value, np.ndarray]) -> list[np.ndarray]:
                 if graph not in self._bodies:
-                    own = Executor(graph, self.config, self._pool, self._clock, tuned=self._options.tuned)
+                    choices, tuning = self._options.tuned, self._options.tuning
+                    own = Executor(graph, self.config, self._pool, self._clock, tuned=choices, tuning=tuning)
                     self._bodies[graph] = own
                 body = self._bodies[graph]
                 return body.run({**outer, **feeds}, graph.outputs)
@@ -265,7 +270,7 @@ class Executor:
             program = compile_stage(stage.prims, used, results, self.library.target, self._options, self._pool)
             check_memory(program.arena_bytes, self.config.memory, _largest(program))
             loop_functions(self.library.cache)
-            bound = BoundProgram(program, self.library, self.config.threads, self._pool.filled)
+            bound = BoundProgram(program, self.library, self._threads, self._pool.filled)
         return Plan(stage, bound, list(values), used, results, stage.guards)
 
 

@@ -155,6 +155,11 @@ def available_threads() -> int:
     return os.cpu_count() or 1
 
 
+def usable_threads(wanted: int) -> int:
+    """``wanted``, or as many threads as there are processors for: more would only take turns."""
+    return wanted if wanted == 1 else max(1, min(wanted, available_threads()))
+
+
 def pool_for(threads: int) -> WorkerPool | None:
     """The process's pool with workers for ``threads`` threads (the caller is one); None for one thread and at exit.
 

@@ -15,6 +15,7 @@ from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.limits import check_memory
 from MNN.runtime.loop import loop_functions
+from MNN.runtime.pool import usable_threads
 from MNN.runtime.stored import Shapes, StoredProgram, StoredPrograms
 
 KEPT = 32
@@ -27,6 +28,7 @@ class ReadyPrograms:
 
     def __init__(self, stored: StoredPrograms, config: Config) -> None:
         self._stored, self._config = stored, config
+        self._threads = usable_threads(config.threads)
         self._bound: OrderedDict[Shapes, tuple[StoredProgram, BoundProgram]] = OrderedDict()
         self._absent: set[Shapes] = set()
         self._lock = threading.RLock()
@@ -45,7 +47,7 @@ class ReadyPrograms:
                     return None
             self._bound.move_to_end(shapes)
             stored, bound = found
-            results = bound.run([arrays[name] for name in stored.inputs], self._config.threads)
+            results = bound.run([arrays[name] for name in stored.inputs], self._threads)
         return dict(zip(stored.outputs, results, strict=True))
 
     def forget(self, shapes: Shapes) -> None:
@@ -63,7 +65,7 @@ class ReadyPrograms:
         library = shared_library(self._config.cache)
         loop_functions(library.cache)
         try:
-            bound = BoundProgram(stored.program, library, self._config.threads)
+            bound = BoundProgram(stored.program, library, self._threads)
         except LookupError:  # a kernel is not in the cache any more
             self._absent.add(shapes)
             return None

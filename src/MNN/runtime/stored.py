@@ -28,6 +28,7 @@ from MNN.kernels.packed import PackedStore
 from MNN.kernels.toolchain import version
 from MNN.runtime.config import Config
 from MNN.runtime.info import TensorInfo
+from MNN.runtime.pool import usable_threads
 from MNN.runtime.remembered import choices_mark
 from MNN.runtime.stored_form import Elsewhere, Unfit, dump, parse, portable
 from MNN.schema.files import MappedFile, identity, open_regular
@@ -66,7 +67,8 @@ class StoredPrograms:
         self._store = PackedStore.shared()
         self._files: dict[str, MappedFile] = {}
         self._left = MOST
-        self._base = (os.path.abspath(path), mark, config, host_target(), package_stamp(), choices_mark(config))
+        settings = (config, usable_threads(config.threads), choices_mark(config))
+        self._base = (os.path.abspath(path), mark, settings, host_target(), package_stamp())
 
     @staticmethod
     def of(source: object, config: Config) -> StoredPrograms | None:

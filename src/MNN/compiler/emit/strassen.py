@@ -13,6 +13,7 @@ from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels.contract_cost import split_evenly
+from MNN.kernels.scalar_code import body_cost
 from MNN.kernels.strassen import (
     SUM_ROWS,
     LargeSpec,
@@ -30,6 +31,9 @@ _LEAST = 4_000_000
 _GAP = 16
 """Elements between rows of sums, so that rows do not collide in the cache."""
 _CHUNK = 1 << 18
+_LONG, _LONG_CYCLES = 8, 20.0
+"""Instructions of a long epilogue, and the cycles that a vector of it costs more than behind the plain product, where
+it overlaps with the next tile."""
 
 
 def strassen_candidates(
@@ -66,7 +70,8 @@ def strassen_candidates(
     steps = np.diff(a.rows)
     if taps[0] != 0 or a.rows[0] != 0 or (steps != steps[0]).any() or steps[0] < k:
         return []
-    tile, cycles = choose_strassen(e.target, m, n, k)
+    tile, cycles = choose_strassen(e.target, m, n, k, e.pool.habits.get((e.origin, "Strassen", n, k)))
+    e.pool.habits.setdefault((e.origin, "Strassen", n, k), tile)
     lda = int(steps[0])
     return [Candidate("Strassen", cycles, lambda: _emit(e, a, c, weights, operands, body, tile, (m, n, k), lda))]
 

@@ -1,0 +1,97 @@
+"""Changing sizes: nothing is compiled or packed twice, and memory stays what it was."""
+
+from __future__ import annotations
+
+import gc
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Node, Value
+from MNN.kernels.library import shared_library
+from MNN.runtime import pool as pools
+from MNN.runtime.config import Config
+from MNN.runtime.session import Session
+
+SIZES = list(range(8, 48, 2))
+
+
+def network() -> Graph:
+    """Convolution, activation, average over the picture, product."""
+    rng = np.random.default_rng(0)
+
+    def weights(name: str, *shape: int) -> Value:
+        return Value(name, DType.F32, shape, rng.standard_normal(shape).astype(np.float32))
+
+    x = Value("x", DType.F32, ("n", 8, "h", "w"))
+    a, b, c, y = (Value(name, DType.F32) for name in "abcy")
+    conv = {"kernelX": 3, "kernelY": 3, "padX": 1, "padY": 1, "outputCount": 64, "inputCount": 8}
+    nodes = [
+        Node("Convolution", "conv", [x, weights("w", 64, 8, 3, 3)], [a], conv),
+        Node("ReLU", "relu", [a], [b]),
+        Node("Reduction", "mean", [b], [c], {"operation": "MEAN", "dim": [2, 3], "keepDims": False}),
+        Node("MatMul", "head", [c, weights("v", 64, 300)], [y]),
+    ]
+    return Graph("g", [x], [y], nodes)
+
+
+def picture(size: int, seed: int = 0) -> dict[str, np.ndarray]:
+    return {"x": np.random.default_rng(seed).standard_normal((1, 8, size, size)).astype(np.float32)}
+
+
+def test_a_size_that_was_there_compiles_nothing() -> None:
+    session = Session(network())
+    library = shared_library(True)
+    expected = {}
+    for size in SIZES:
+        expected[size] = session.run(picture(size))["y"]
+    before = library.compiled
+    again = Session(network())  # its plans are new, its kernels are not
+    for size in SIZES:
+        np.testing.assert_allclose(again.run(picture(size))["y"], expected[size], rtol=1e-4, atol=1e-4)
+    assert library.compiled == before
+
+
+def test_an_average_is_one_kernel_for_all_sizes() -> None:
+    x, y = Value("x", DType.F32, ("n", 8, "h", "w")), Value("y", DType.F32)
+    mean = Node("Reduction", "mean", [x], [y], {"operation": "MEAN", "dim": [2, 3], "keepDims": True})
+    session = Session(Graph("g", [x], [y], [mean]))
+    kernels = set()
+    for size in (24, 40, 56):
+        feeds = picture(size)
+        np.testing.assert_allclose(
+            session.run(feeds)["y"], feeds["x"].mean(axis=(2, 3), keepdims=True), rtol=1e-4, atol=1e-5
+        )
+        kernels |= {k.key() for p in session.plans_used() for c in p.bound.program.commands for k in c.kernels()}
+    assert len(kernels) == 1
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_memory_does_not_grow_with_changes() -> None:
+    session = Session(network(), Config(cache=False))
+    order = np.random.default_rng(0).permutation(np.resize(SIZES, 600))
+
+    def resident() -> int:
+        gc.collect()
+        lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+    for size in order[:200]:
+        session.run(picture(int(size)))
+    start = resident()
+    for size in order[200:]:
+        session.run(picture(int(size)))
+    assert resident() - start < 4096  # KiB
+
+
+def test_more_threads_than_processors() -> None:
+    expected = Session(network()).run(picture(40))["y"]
+    many = Session(network(), Config(threads=200))
+    for _ in range(5):
+        np.testing.assert_allclose(many.run(picture(40))["y"], expected, rtol=1e-4, atol=1e-4)
+    pool = pools.pool_for(2)
+    assert pool is None or pool.workers < 199
+    assert pools.usable_threads(200) == pools.available_threads()
