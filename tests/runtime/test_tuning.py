@@ -8,6 +8,7 @@ import pytest
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.emitter import Emitter
 from MNN.kernels.cache import Cache
+from MNN.kernels.contract import ContractSpec
 from MNN.runtime import remembered, tuning
 from MNN.runtime.config import Config
 from MNN.runtime.notes import write_note
@@ -92,6 +93,26 @@ def test_choices_that_make_the_whole_slower_are_given_up(two_ways, monkeypatch):
     found = tuned(convolutions(), Config())
     assert all(t.chosen == t.estimated for t in found.signatures)
     assert found.after_ns == found.before_ns == 1.0
+
+
+def test_tiles_are_candidates_while_tuning_and_once_measured():
+    """Otherwise planning lists only the usual tile."""
+    found = tuned(convolutions(), Config(), 1)
+    tiles = {n for t in found.signatures for n in t.times if n.startswith("implicit GEMM ")}
+    assert len(tiles) > 2
+    before = Session(convolutions(), Config(2)).run(FEEDS)
+    products = [c for c in choices(convolutions(), Config(2)) if c.name == "implicit GEMM"]
+    assert products
+    assert all("implicit GEMM " not in " ".join(c.rejected) for c in products)
+    remember(Config(2), {c.signature: "implicit GEMM 3x1" for c in products})
+    session = Session(convolutions(), Config(2))
+    after = session.run(FEEDS)
+    commands = session.plans_used()[0].bound.program.commands
+    chosen = [c.kernel for c in commands if c.choice is not None and c.choice.name == "implicit GEMM 3x1"]
+    assert [(k.mr, k.nv) for k in chosen if isinstance(k, ContractSpec)] == [(3, 1)] * len(products)
+    np.testing.assert_allclose(after["y"], before["y"], rtol=1e-5, atol=1e-6)
+    remember(Config(2), {c.signature: "implicit GEMM 99x99" for c in products})
+    assert {c.name for c in choices(convolutions(), Config(2))} >= {"implicit GEMM"}
 
 
 def test_results_stay_the_same(two_ways):

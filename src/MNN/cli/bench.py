@@ -32,7 +32,7 @@ def command(
     shapes: Annotated[list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224, for open sizes.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Also the error against float64.")] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Where the time goes, command by command.")] = False,
-    top: Annotated[int, typer.Option(min=1, help="Commands that --profile lists.")] = 20,
+    top: Annotated[int, typer.Option(min=1, help="Rows that --profile and --tune list.")] = 20,
     html: Annotated[Path | None, typer.Option("--html", help="Write the profile as a page to look at.")] = None,
     asm: Annotated[
         str,
@@ -68,7 +68,7 @@ def command(
     elif tune:
         from MNN.cli.bench_tune import tune_models
 
-        tune_models(jobs, out)
+        tune_models(jobs, top, out)
     elif profile or html is not None:
         from MNN.cli.bench_profile import show_profiles
 

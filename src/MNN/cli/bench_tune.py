@@ -14,8 +14,11 @@ from MNN.cli.measure import Job, first_run, prepare
 from MNN.cli.output import console, progress_console, write_json
 from MNN.runtime.tuning import Tuned, Tuner, Tuning
 
+_LISTED = 4
+"""Candidates that the table lists: the fastest, and the estimated one."""
 
-def tune_models(jobs: Sequence[Job], out: Path | None) -> None:
+
+def tune_models(jobs: Sequence[Job], top: int, out: Path | None) -> None:
     """Tunes one job after the other, in this process; ``--runs`` are the rounds in which candidates take turns."""
     screen, found = console(), []
     for job in jobs:
@@ -23,7 +26,7 @@ def tune_models(jobs: Sequence[Job], out: Path | None) -> None:
         name = Path(job.model).name
         screen.print(f"[bold]{escape(name)}[/], {job.settings()}", highlight=False)
         if result.signatures:
-            screen.print(_table(result.signatures))
+            screen.print(_table(result.signatures, top))
         screen.print(_summary(result, job.cache), highlight=False)
         found.append({"model": name, "settings": asdict(job), **asdict(result)})
     if out is not None:
@@ -43,16 +46,22 @@ def _tune(job: Job) -> Tuning:
         return Tuner(session.graph, session.config, values, job.runs, say).run()
 
 
-def _table(signatures: Sequence[Tuned]) -> Table:
-    """Every signature with several candidates, the most to win first."""
-    table = Table(title="microseconds per use", title_justify="left", box=box.SIMPLE_HEAD)
+def _table(signatures: Sequence[Tuned], top: int) -> Table:
+    """Signatures with several candidates, the most to win first."""
+    ordered = sorted(signatures, key=_gain, reverse=True)
+    hidden = len(ordered) - top
+    title = f"microseconds per use{f' ({hidden} more not shown: --top)' if hidden > 0 else ''}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("work", overflow="fold", ratio=3)
     table.add_column("uses", justify="right")
     table.add_column("candidates", overflow="fold", ratio=3)
     table.add_column("estimated", overflow="fold", ratio=1)
     table.add_column("measured", overflow="fold", ratio=1)
-    for t in sorted(signatures, key=_gain, reverse=True):
-        times = ", ".join(f"{name} {ns / 1e3:.1f}" for name, ns in sorted(t.times.items(), key=lambda item: item[1]))
+    for t in ordered[:top]:
+        best = sorted(t.times, key=lambda name: t.times[name])
+        listed = [n for i, n in enumerate(best) if i < _LISTED or n == t.estimated]
+        times = ", ".join(f"{name} {t.times[name] / 1e3:.1f}" for name in listed)
+        times += ", ..." if len(listed) < len(best) else ""
         same = t.chosen == t.estimated
         chosen = "the same" if same else f"[green]{escape(t.chosen)}[/]"
         table.add_row(escape(t.signature), str(t.uses), escape(times), escape(t.estimated), chosen)

@@ -94,7 +94,7 @@ class Tuner:
     ) -> None:
         self._graph, self._feeds, self._rounds, self._say = graph, dict(feeds), rounds, say
         self._config = config
-        self._pool = Executor(graph, config, tuned={}).pool
+        self._pool = Executor(graph, config, tuned={}, tuning=True).pool
         self._names: dict[str, list[str]] = {}
         self._outer: set[str] = set()
         self._times: dict[tuple[str, str], float] = {}
@@ -143,8 +143,8 @@ class Tuner:
         names = self._names
         return {s: names[s][n if n < len(names[s]) else 0] for s in signatures}
 
-    def _variant(self, tuned: Mapping[str, str]) -> _Variant:
-        executor = Executor(self._graph, self._config, self._pool, tuned=tuned)
+    def _variant(self, tuned: Mapping[str, str], tuning: bool = True) -> _Variant:
+        executor = Executor(self._graph, self._config, self._pool, tuned=tuned, tuning=tuning)
         for _ in range(_WARM_UP):
             executor.run(self._feeds, self._graph.outputs)
         return _Variant([p.bound for p in executor.last_plans if isinstance(p.bound, BoundProgram)])
@@ -175,7 +175,7 @@ class Tuner:
 
     def _compare(self, chosen: Mapping[str, str]) -> tuple[float, float]:
         """The least time of the whole, as estimated and as chosen."""
-        variants = [self._variant({}), self._variant(chosen)]
+        variants = [self._variant({}, False), self._variant(chosen, False)]
         for turn in range(self._rounds):
             self._say(f"whole model, round {turn + 1} of {self._rounds}")
             for variant in variants:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from MNN.compiler import strides as st
-from MNN.compiler.algorithms import Candidate
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.emit.amx import Right, amx_candidates
 from MNN.compiler.emit.pairs import pack_pairs, pair_steps
 from MNN.compiler.emit.strassen import strassen_candidates
+from MNN.compiler.emit.tiles import Tile, sums_of, with_tiles
 from MNN.compiler.emit.winograd import winograd_candidates
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
@@ -93,7 +93,14 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     operands, body = _epilogue(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
     weights = Weights(w, (kernel, per_in, per_out, groups), group, k)
     cycles = groups * _cycles(e, rows_a.size, per_out, taps.size * -(-k // group), group)
-    direct = Candidate("implicit GEMM", cycles, lambda: _emit(e, a, c, weights, operands, body, taps, k, per_out))
+    signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
+    signature = f"{signature} {e.options.precision}"
+    size = rows_a.size, per_out, taps.size * -(-k // group), sums_of(x.dtype)
+
+    def direct(tile: Tile | None) -> None:
+        _emit(e, a, c, weights, operands, body, taps, k, per_out, tile)
+
+    ways = with_tiles(e, signature, "implicit GEMM", size, cycles, direct)
     others = winograd_candidates(e, prim, x, w, source, out, result, operands, body)
     right = Right(w, (kernel, per_in, per_out, groups))
     window = Window(
@@ -102,8 +109,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     )  # fmt: skip
     others += amx_candidates(e, a, c, right, operands, body, taps, k, per_out, window)
     others += strassen_candidates(e, a, c, weights, operands, body, taps, k, per_out)
-    signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
-    e.choose(f"{signature} {e.options.precision}", [direct, *others])
+    e.choose(signature, [*ways, *others])
     return _store_back(e, out, result)
 
 
@@ -139,11 +145,16 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     assert a.rows is not None
     m, z = a.rows.size, c.batch.size
     cycles = z * _cycles(e, m, n, -(-k // group), group)
-    direct = Candidate("GEMM", cycles, lambda: _emit(e, a, c, weights, operands, body, taps, k, n))
+    kinds = f"{x.dtype.value} {y.dtype.value}{' constant' if y.const is not None else ''}"
+    signature = f"matmul {kinds} {z} x {m} x {n} x {k} {e.options.precision}"
+
+    def direct(tile: Tile | None) -> None:
+        _emit(e, a, c, weights, operands, body, taps, k, n, tile)
+
+    ways = with_tiles(e, signature, "GEMM", (m, n, -(-k // group), sums_of(x.dtype)), cycles, direct)
     others = amx_candidates(e, a, c, Right(y, None, tuple(outer)), operands, body, taps, k, n)
     others += strassen_candidates(e, a, c, weights, operands, body, taps, k, n)
-    kinds = f"{x.dtype.value} {y.dtype.value}{' constant' if y.const is not None else ''}"
-    e.choose(f"matmul {kinds} {z} x {m} x {n} x {k} {e.options.precision}", [direct, *others])
+    e.choose(signature, [*ways, *others])
     return _store_back(e, out, result)
 
 
@@ -331,17 +342,20 @@ def _emit(
     taps: np.ndarray,
     k: int,
     n: int,
+    tile: Tile | None = None,
 ) -> None:
     assert a.rows is not None
     assert c.rows is not None
     m, n_batch = a.rows.size, c.batch.size
     if m == 0 or n == 0 or n_batch == 0:
         return
-    acc = DType.I32 if a.dtype in (DType.I8, DType.U8) else WIDE.get(a.dtype, a.dtype)
+    acc = sums_of(a.dtype)
     depth = taps.size * k
     steps = taps.size * -(-k // weights.group)
-    mr, nv = e.pool.habits.setdefault((e.origin, n, steps, acc), choose_tile(e.target, m, n, steps, acc))
-    mr, nv = choose_tile(e.target, m, n, steps, acc, (mr, nv))
+    if tile is None:
+        habit = e.pool.habits.setdefault((e.origin, n, steps, acc), choose_tile(e.target, m, n, steps, acc))
+        tile = choose_tile(e.target, m, n, steps, acc, habit)
+    mr, nv = tile
     constant = weights.tensor.const is not None
     kinds = tuple(kind for kind, _ in operands)
     if body is None and acc is not c.dtype:
