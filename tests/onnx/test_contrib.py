@@ -128,6 +128,11 @@ CASES: dict[str, Case] = {
                      axis=-1),
     "qpool": case("QLinearGlobalAveragePool", [u8(2, 3, 4, 4), ONE, ZERO, *Y], weights="1 2 3 4"),
     "qconcat": case("QLinearConcat", [*Y, *Q, *P], axis=1),
+    "qgemm": case(
+        "QGemm", [u8(3, 8), ONE, ZERO, u8(5, 8), np.array(0.03, F), np.array(99, np.uint8),
+                  RNG.integers(-99, 99, 5).astype(np.int32), *Y], transB=1,
+    ),
+    "qgemm_float": case("QGemm", [u8(3, 8), ONE, ZERO, u8(8, 5), np.array(0.03, F), np.array(99, np.uint8)]),
     "integer_to_float": case(
         "MatMulIntegerToFloat", [u8(3, 8), u8(8, 4), np.array(0.1, F), normal(4), ZERO, u8(4), normal(4)]
     ),

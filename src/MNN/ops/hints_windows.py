@@ -68,6 +68,27 @@ def convolution(h: Hints, node: Node) -> list[Hint]:
     return [(x.dtype, (known[0], weights[0], *_windows(known[2:], kernel, strides, dilations, pads, mode)))]
 
 
+@rule("QLinearConv", "ConvInteger")
+def quantized_convolution(h: Hints, node: Node) -> list[Hint]:
+    linear = node.op == "QLinearConv"
+    x, w = operand(node, 0), operand(node, 3 if linear else 1)
+    dtype = operand(node, 7).dtype if linear else DType.I32
+    known, weights = sizes(x), sizes(w)
+    if known is None or weights is None:
+        return [(dtype, None if weights is None else (None, weights[0], *(None,) * (len(weights) - 2)))]
+    count = len(weights) - 2
+    steps = [ints(node, key) or [1] * count for key in ("strides", "dilations")]
+    kernel = [d if isinstance(d, int) else 0 for d in weights[2:]]
+    mode = str(node.attrs.get("padMode", "CAFFE"))
+    return [(dtype, (known[0], weights[0], *_windows(known[2:], kernel, *steps, ints(node, "pads"), mode)))]
+
+
+@rule("QLinearMatMul")
+def quantized_product(h: Hints, node: Node) -> list[Hint]:
+    plain = Node("MatMul", node.name, [node.inputs[0], node.inputs[3]], node.outputs)
+    return [(operand(node, 7).dtype, matmul(h, plain)[0][1])]
+
+
 @rule("Deconvolution", "DeconvolutionDepthwise", "ConvTranspose3D")
 def deconvolution(h: Hints, node: Node) -> list[Hint]:
     x, weights = operand(node, 0), sizes(operand(node, 1))

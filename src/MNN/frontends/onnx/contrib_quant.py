@@ -75,6 +75,23 @@ def qlinear_concat(ctx: Context, node: OnnxNode) -> Value:
     return _requantized(ctx, node, ctx.op("Concat", *parts, axis=node.int_attr("axis")), 0)
 
 
+@onnx_op("QGemm", domain=MICROSOFT)
+def qgemm(ctx: Context, node: OnnxNode) -> Value:
+    """``alpha * op(A) @ op(B) + C`` of quantised numbers; C is i32 in steps of both scales; without a scale of the
+    result it is a float."""
+    alpha, turned = node.float_attr("alpha", 1.0), node.bool_attr("transB", False)
+    if node.bool_attr("transA", False):
+        raise node.unsupported("a transposed A", "transpose it before")
+    y = node.input(3)
+    y = ctx.op("Permute", y, dims=[1, 0]) if turned else y
+    total = ctx.op("MatMulInteger", node.input(0), y, node.optional(2), node.optional(5))
+    total.dtype = DType.I32
+    total = plus(ctx, total, node.optional(6))
+    out = _scaled(ctx, total, node.input(1), node.input(4), None)
+    out = out if alpha == 1 else binary(ctx, "MUL", out, alpha)
+    return out if node.optional(7) is None else _requantized(ctx, node, out, 7)
+
+
 @onnx_op("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(ctx: Context, node: OnnxNode) -> Value:
     """Inputs A, B, scale of A, scale of B, zero points of both, bias; scales and zero points of B may be per column."""
