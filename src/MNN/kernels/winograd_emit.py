@@ -70,6 +70,15 @@ class _Winograd:
         index = tile * self.fields + field
         return self.b.convert("sext", self.b.load(I32, self.b.gep(self.table, I32, index)), I64)
 
+    def _hide(self, values: list[Value]) -> Callable[[], list[Value]]:
+        """Keeps values in memory; the function gives them back. LLVM then cannot spend its time (and registers) on an
+        address of its own for every access in a loop."""
+        b = self.b
+        memory = b.alloca(I64, len(values))
+        for i, value in enumerate(values):
+            b.store(value, b.gep(memory, I64, i), check=False)
+        return lambda: [b.load(I64, b.gep(memory, I64, i), check=False) for i in range(len(values))]
+
     def _channels(self, lo: Value, hi: Value, tail: bool, masked: bool, body: Callable[..., None]) -> None:
         """``body(index, lanes, tail)`` for whole vectors from ``lo`` (their multiple) on, then for what is left."""
         b = self.b
@@ -95,26 +104,32 @@ class _Winograd:
         with b.loop(0, self.count) as tile:
             base = b.gep(k.pointer("x"), x_type, self._entry(tile.index, 0))
             last_row, last_column = self._entry(tile.index, 1), self._entry(tile.index, 2)
-            rows = [base]
-            for i in range(1, self.f_h.positions):
-                offset = b.intrinsic("smin", b.const(I64, i), last_row) * k.slot("row_x")
-                rows.append(b.gep(base, x_type, offset))
-            steps = [b.const(I64, 0)]
-            for j in range(1, self.f_w.positions):
-                steps.append(b.intrinsic("smin", b.const(I64, j), last_column) * k.slot("col_x"))
+            height, width = self.f_h.positions, self.f_w.positions
+            ends = [(i, last_row, "row_x") for i in range(1, height)] + [
+                (j, last_column, "col_x") for j in range(1, width)
+            ]
+            offsets = [b.intrinsic("smin", b.const(I64, i), last) * k.slot(slot) for i, last, slot in ends]
+            hidden = self._hide([*offsets, self.step_v])
             to = b.gep(self.v, F32, tile.index * self.row_v)
 
             def transform(channel: Value, lanes: int, tail: Tail | None) -> None:
-                self._input_tile(rows, [s + channel for s in steps], b.gep(to, F32, channel), lanes, tail)
+                *found, step = hidden()
+                first = b.gep(base, x_type, channel)
+                rows = [first, *(b.gep(first, x_type, offset) for offset in found[: height - 1])]
+                columns = [b.const(I64, 0), *found[height - 1 :]]
+                self._input_tile(rows, columns, b.gep(to, F32, channel), step, lanes, tail)
 
             self._channels(b.const(I64, 0), k.slot("c"), self.spec.c_tail, masked, transform)
 
-    def _input_tile(self, rows: list[Value], steps: list[Value], to: Value, lanes: int, tail: Tail | None) -> None:
+    def _input_tile(
+        self, rows: list[Value], offsets: list[Value], to: Value, step_v: Value, lanes: int, tail: Tail | None
+    ) -> None:
+        """``rows`` are the addresses of the tile's rows at the current channels, ``offsets`` those of its columns."""
         b = self.b
         x_type = storage_type(self.spec.x)
 
         def element(i: int, j: int) -> Value:
-            return load(b, self.spec.x, b.gep(rows[i], x_type, steps[j]), lanes, None, tail)
+            return load(b, self.spec.x, b.gep(rows[i], x_type, offsets[j]), lanes, None, tail)
 
         width = range(self.f_w.positions)
         for step in self.f_h.steps():
@@ -132,7 +147,7 @@ class _Winograd:
             for row in range(len(step)):
                 for out in all_rows(b, self.f_w.bt, self.f_w, [columns[j][row] for j in width]):
                     b.store(out, to)
-                    to = b.gep(to, F32, self.step_v)
+                    to = b.gep(to, F32, step_v)
 
     # -- stage 2: the products ----------------------------------------------------------------------------------------
 
@@ -231,9 +246,12 @@ class _Winograd:
                 ops.append(pointer)
             source = b.gep(self.m, F32, tile.index * self.row_m)
             whole = b.and_(b.icmp("eq", rows, spec.mh), b.icmp("eq", columns, spec.mw))
+            hidden = self._hide([self.step_m, k.slot("row_y"), k.slot("col_y")])
 
             def transform(channel: Value, lanes: int, tail: Tail | None) -> None:
-                values = self._output_tile(b.gep(source, F32, channel - self.n0), lanes)
+                step_m, row_y, col_y = hidden()
+                values = self._output_tile(b.gep(source, F32, channel - self.n0), step_m, lanes)
+                corner = b.gep(y, self.out_type, channel)
 
                 def one(value: Value, i: Value, j: Value) -> None:
                     args = []
@@ -244,8 +262,7 @@ class _Winograd:
                             pointer = b.gep(pointer, storage_type(dtype), offset)
                         args.append(epilogue.load(pointer, dtype, None if kind == "1" else channel, lanes, tail))
                     result = epilogue.apply(value, args, lanes)
-                    offset = i * k.slot("row_y") + j * k.slot("col_y") + channel
-                    epilogue.store(result, b.gep(y, self.out_type, offset), tail)
+                    epilogue.store(result, b.gep(corner, self.out_type, i * row_y + j * col_y), tail)
 
                 def at_once() -> tuple[()]:
                     for i in range(spec.mh):
@@ -268,7 +285,7 @@ class _Winograd:
 
             self._channels(self.n0, self.n1, spec.n_tail, masked, transform)
 
-    def _output_tile(self, source: Value, lanes: int) -> list[Value]:
+    def _output_tile(self, source: Value, step_m: Value, lanes: int) -> list[Value]:
         """The outputs of a tile, row by row; rows of equal parity together where registers are few."""
         b, spec = self.b, self.spec
         type_, width = F32.vec(lanes), self.f_w.positions
@@ -276,9 +293,13 @@ class _Winograd:
         rows: list[list[Value]] = [[] for _ in range(spec.mh)]
         for parity in [None] if enough or spec.mh == 1 else [0, 1]:
             columns: list[list[Value]] = []
-            for j in range(width):
-                at = [i * width + j for i in range(self.f_h.positions)]
-                values = [b.load(type_, b.gep(source, F32, self.step_m * a)) for a in at]
+            first, down = source, step_m * width
+            for _ in range(width):
+                at, values = first, []
+                for i in range(self.f_h.positions):
+                    at = b.gep(at, F32, down) if i else at
+                    values.append(b.load(type_, at))
+                first = b.gep(first, F32, step_m)
                 columns.append(outputs(b, self.f_h, values, parity) if spec.mh > 1 else values)
             chosen = range(spec.mh) if parity is None else range(parity, spec.mh, 2)
             for place, i in enumerate(chosen):

@@ -1,0 +1,109 @@
+"""Convolutions that the compiler gives to Winograd's method: choices by precision, layouts, epilogues, threads."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from MNN.compiler.program import Program
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
+from MNN.kernels.winograd import WinogradSpec
+from MNN.kernels.winograd_cost import Work, partial_sums, plans
+from MNN.ops.builder import Builder
+from MNN.targets import named_target
+from tests.compiler.checks import check
+
+
+def randn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def specs(program: Program) -> list[WinogradSpec]:
+    return [c.kernel for c in program.commands if isinstance(c.kernel, WinogradSpec)]
+
+
+def conv(b: Builder, x: Tensor, n: int, kernel: tuple[int, ...], pads: tuple[int, ...]) -> Tensor:
+    weights = randn(n, x.shape[1], *kernel) / np.float32(np.sqrt(x.shape[1] * np.prod(kernel)))
+    ones = (1,) * len(kernel)
+    return b.conv(x, b.const(weights), ones, ones, 1, pads)
+
+
+@pytest.mark.parametrize("precision", ["high", "normal"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("shape", "n", "kernel", "pads"),
+    [
+        ((2, 64, 15, 18), 48, (3, 3), (1, 1, 1, 1)),
+        ((1, 64, 14, 14), 64, (3, 3), (0, 0, 0, 0)),
+        ((1, 50, 21, 16), 33, (3, 3), (2, 0, 1, 1)),
+        ((1, 128, 17, 17), 64, (1, 7), (0, 3, 0, 3)),
+        ((1, 128, 17, 17), 64, (7, 1), (3, 0, 3, 0)),
+        ((1, 48, 20, 20), 64, (5, 5), (2, 2, 2, 2)),
+        ((2, 64, 90), 64, (3,), (1, 1)),
+    ],
+)
+def test_residual_block(
+    shape: tuple[int, ...], n: int, kernel: tuple[int, ...], pads: tuple[int, ...], precision: str, threads: int
+) -> None:
+    """A convolution with bias, a residual and ReLU in its epilogue."""
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        y = conv(b, x, n, kernel, pads)
+        bias = b.const(randn(n, *(1,) * len(kernel)))
+        other = b.op("tanh", y)
+        y = b.op("add", b.op("add", y, bias), other)
+        return b.op("max", y, b.const(np.zeros((), np.float32)))
+
+    program = check(build, randn(*shape), threads=threads, precision=precision, tol=2e-5)
+    found = specs(program)
+    assert found, [c.choice for c in program.commands]
+    chosen = next(c.choice for c in program.commands if isinstance(c.kernel, WinogradSpec))
+    assert chosen is not None
+    assert "Winograd" in chosen.name
+    assert "implicit GEMM" in chosen.rejected
+
+
+def test_residual_is_fused() -> None:
+    def build(b: Builder, x: Tensor, other: Tensor) -> Tensor:
+        return b.op("max", b.op("add", conv(b, x, 64, (3, 3), (1, 1, 1, 1)), other), b.const(np.zeros((), np.float32)))
+
+    (spec,) = specs(check(build, randn(1, 64, 17, 13), randn(1, 64, 17, 13)))
+    assert spec.operands == ("mn",)
+
+
+@pytest.mark.parametrize(
+    ("stride", "dilation", "groups", "c"), [(2, 1, 1, 64), (1, 2, 1, 64), (1, 1, 2, 64), (1, 1, 1, 3)]
+)
+def test_where_it_does_not_apply(stride: int, dilation: int, groups: int, c: int) -> None:
+    def build(b: Builder, x: Tensor) -> Tensor:
+        w = b.const(randn(64, c // groups, 3, 3))
+        return b.conv(x, w, (stride, stride), (dilation, dilation), groups, (1, 1, 1, 1))
+
+    assert not specs(check(build, randn(1, c, 16, 16)))
+
+
+def test_precision_bounds_the_tiles() -> None:
+    """``high`` takes partial sums from six positions on and nothing with the error of eight in a plane."""
+    work = Work(1, 70, 70, 64, 64, 3, 3)
+    assert [partial_sums(work, n, True) for n in (4, 6, 8)] == [0, 32, None]
+    assert partial_sums(dataclasses.replace(work, c=32), 6, True) is None
+    assert [partial_sums(work, n, False) for n in (4, 6, 8, 10)] == [0, 0, 32, None]
+    for name in ("sse4.1", "avx2", "avx512", "neon"):
+        for precision in ("high", "normal"):
+            for threads in (1, 2):
+                for plan in plans(named_target(name), work, threads, precision):
+                    assert plan.cycles > 0
+                    assert plan.n_block % (plan.nv * named_target(name).lanes(DType.F32)) == 0
+                    assert plan.group >= 1
+
+
+def test_weights_in_few_tiles_and_many_channels_are_not_multiplied() -> None:
+    """Where the bytes of U decide, the smaller transform is taken."""
+    target = named_target("avx512")
+    best = min(plans(target, Work(1, 7, 7, 512, 512, 3, 3), 1, "normal"), key=lambda p: p.cycles)
+    assert (best.mh, best.mw) == (2, 2)
+    best = min(plans(target, Work(1, 56, 56, 64, 64, 3, 3), 1, "normal"), key=lambda p: p.cycles)
+    assert (best.mh, best.mw) == (4, 4)
