@@ -76,7 +76,7 @@ def _origin(group: Group) -> str:
 
 
 def _emit_or_host(e: Emitter, group: Group) -> None:
-    e.origin = group.root.origin
+    e.origin = _origin(group)
     if not _emit(e, group):
         for prim in group.prims if group.anchor is None else [group.anchor, *group.prims]:
             e.origin = prim.origin
