@@ -119,7 +119,8 @@ def plan_rows(target: Target, m: int, n: int, k: int, n_taps: int, parts: int, b
     brought = m * n_taps * -(-k // DEPTH) * (_CUT if n_taps > 1 and k % DEPTH else 1.0)
     tiles = -(-m // ROWS)
     total = _cycles(m, tiles, n, n_steps, brought, parts) * batch
-    rows = max(PANEL, _row_bytes(target, n, n_steps, parts) // pitch // PANEL * PANEL)
+    room = target.l2_bytes // 4 if n_taps > 1 else _row_bytes(target, n, n_steps, parts)  # joined rows share lines
+    rows = max(PANEL, room // pitch // PANEL * PANEL)
     chunk, columns = 0, n
     if n_taps == 1 and rows < m and k >= 2 * _LEAST_CHUNK and n * k * 2 * parts > target.l2_bytes // 4:
         # Rows that do not stay in the cache as a whole: a part of their length at a time, for all of them.
