@@ -161,9 +161,9 @@ def test_neighbouring_blocks_may_overlap(bind: type[BoundProgram], threads: int,
     kept = [Intermediate(held, need * row, (m + 2) * row, mb * row)]
     per, columns = last.blocks // z // inner, first.blocks // z // m
     stages = (
-        stage(above, kept, mb, 0, need),
-        stage(first, kept, columns * mb, -columns, columns * need),
-        stage(below, kept, mb, -(m + 1), need),
+        stage(above, kept, mb, count=need),
+        stage(first, kept, columns * mb, shift=-columns, count=columns * need),
+        stage(below, kept, mb, shift=-(m + 1), count=need),
         stage(last, kept, per),
     )
     chain = Command(ChainSpec(), {}, z * inner, 1, stages=stages, inner=inner, local_bytes=local_bytes(kept))

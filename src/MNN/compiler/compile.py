@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from MNN.compiler import arena, precision, usage
 from MNN.compiler import strides as st
-from MNN.compiler.emit.attention import emit_attention, find_attention
+from MNN.compiler.constants import ConstantPool
+from MNN.compiler.emit.chains import Chains
 from MNN.compiler.emit.contract import emit_conv, emit_matmul
 from MNN.compiler.emit.elementwise import emit_concat, emit_map, emit_pad
 from MNN.compiler.emit.indexed import emit_gather, emit_scan, emit_scatter
 from MNN.compiler.emit.reduce import emit_fold, emit_rows
 from MNN.compiler.emit.window import emit_depthwise, emit_pool, is_depthwise
-from MNN.compiler.emitter import ConstantPool, Emitter
+from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Fuser, Group
 from MNN.compiler.options import Options
 from MNN.compiler.order import assign_orders, natural
@@ -51,15 +52,11 @@ def compile_stage(
     if narrowing is not None:
         emitter.narrowed = narrowing.apply(groups)
     located_in = [_input(emitter, t) for t in inputs]
-    fused = {id(a.mixing): a for a in find_attention(groups, uses, outputs)}
-    inside = {id(g) for a in fused.values() for g in (a.scoring, a.rows)}
+    chains = Chains(groups, uses, outputs, target, options.threads)
     for group in groups:
         emitter.origin = _origin(group)
         try:
-            if id(group) in fused:
-                emit_attention(emitter, fused[id(group)], lambda g: _emit_or_host(emitter, g))
-            elif id(group) not in inside:
-                _emit_or_host(emitter, group)
+            chains.emit(emitter, group, lambda g: _emit_or_host(emitter, g))
         except MISFITS as error:
             what = f"{type(error).__name__}: {error}"
             raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error
@@ -68,19 +65,19 @@ def compile_stage(
     return Program(emitter.commands, located_in, located_out, total, emitter.error_word)
 
 
-def _origin(group: Group) -> str:
-    """The node that a group is about, and the operators of others that are fused with it."""
-    lead = (group.anchor or group.root).origin
-    others = dict.fromkeys(q.origin.partition(" ")[0] for q in group.prims if q.origin != lead)
-    return " + ".join([lead, *list(others)[:_NAMED]]) + (" + ..." if len(others) > _NAMED else "")
-
-
 def _emit_or_host(e: Emitter, group: Group) -> None:
     e.origin = _origin(group)
     if not _emit(e, group):
         for prim in group.prims if group.anchor is None else [group.anchor, *group.prims]:
             e.origin = prim.origin
             e.host(prim)
+
+
+def _origin(group: Group) -> str:
+    """The node that a group is about, and the operators of others that are fused with it."""
+    lead = (group.anchor or group.root).origin
+    others = dict.fromkeys(q.origin.partition(" ")[0] for q in group.prims if q.origin != lead)
+    return " + ".join([lead, *list(others)[:_NAMED]]) + (" + ..." if len(others) > _NAMED else "")
 
 
 def _input(e: Emitter, tensor: Tensor) -> Located:

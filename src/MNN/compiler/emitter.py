@@ -206,14 +206,13 @@ class Emitter:
         finally:
             self.commands, self.collecting = running, before
 
-    def chain(
-        self, stages: Sequence[StageCall], blocks: int, inner: int, local_bytes: int, origin: str | None = None
-    ) -> None:
+    def chain(self, stages: Sequence[StageCall], blocks: int, inner: int, local_bytes: int, grain: int = 1) -> None:
         """Appends a chain of ``blocks`` blocks, ``inner`` for every step of the outer index; see ``StageCall``."""
+        origin = " + ".join(dict.fromkeys(s.command.origin for s in stages))
         flops = sum(s.command.flops for s in stages)
         self.commands.append(
             Command(
-                ChainSpec(), {}, blocks, 1, origin or self.origin, flops,
+                ChainSpec(), {}, blocks, grain, origin, flops,
                 choice=self._choice, stages=tuple(stages), inner=inner, local_bytes=local_bytes,
             )
         )  # fmt: skip

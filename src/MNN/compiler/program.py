@@ -80,6 +80,9 @@ class StageCall:
     The command's arguments are those of the largest block: its scratch is planned from them. It runs ``count`` (``per``
     when None) blocks from ``o*outer + i*per + shift`` on, where ``outer`` is its blocks per ``o``, as far as they lie
     between ``o*outer`` and ``(o+1)*outer``; or all of its blocks every time when it is ``repeated``.
+
+    ``when`` is "always"; "continued": only in blocks that follow the one that the same worker has just done (same
+    ``o``), whose intermediates are still there; or "fresh": only in the others.
     """
 
     command: Command
@@ -88,6 +91,7 @@ class StageCall:
     patches: tuple[Patch, ...] = ()
     shift: int = 0
     count: int | None = None
+    when: str = "always"
 
 
 @dataclass(frozen=True)

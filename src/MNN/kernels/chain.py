@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from MNN.kernels.lang import I8, I64, PTR, Kernel, Value
 from MNN.kernels.spec import KernelSpec
 from MNN.targets.base import Target
 
-STAGE = ("function", "args", "outer", "per", "shift", "count", "cap", "patches", "n_patches")
+STAGE = ("function", "args", "outer", "per", "shift", "count", "cap", "unless", "patches", "n_patches")
 """Words of a stage's record; see :class:`ChainSpec`."""
 PATCH = ("to", "base", "local", "outer", "step", "limit")
 """Words of a patch's record."""
@@ -30,7 +31,8 @@ class ChainSpec(KernelSpec):
     ``stages`` points to ``n_stages`` records of the i64 words :data:`STAGE`: the kernel's address; where its arguments
     begin among the ``words`` i64 of ``template``, of which every worker has its own copy; the blocks to run,
     ``o*outer + clip(i*per + shift) <= s < o*outer + clip(i*per + shift + count)``, where ``clip`` takes what is outside
-    of 0 to ``cap`` to the nearer of these; and the address and number of its patches.
+    of 0 to ``cap`` to the nearer of these; when to leave it out (``unless``: 1 in blocks that continue the one before,
+    run in the same call and with the same ``o``, 2 in those that do not); and the address and number of its patches.
     A patch (words :data:`PATCH`) stores ``min(base + o*outer + i*step, limit)`` at byte ``to`` of the arguments, with
     the address of the worker's local memory added to ``base`` where ``local`` is 1.
 
@@ -54,6 +56,8 @@ class ChainSpec(KernelSpec):
         with b.loop(k.begin, k.end) as block:
             o = b.udiv(block.index, k.slot("inner"))
             i = block.index - o * k.slot("inner")
+            fresh = b.or_(b.icmp("eq", i, 0), b.icmp("eq", block.index, k.begin))
+            kind = b.select(fresh, b.const(I64, 2), b.const(I64, 1))
             with b.loop(0, k.slot("n_stages")) as number:
                 record = b.gep(k.pointer("stages"), I64, number.index * len(STAGE))
                 stage = {name: b.load(I64, b.gep(record, I64, w)) for w, name in enumerate(STAGE) if name != "patches"}
@@ -67,7 +71,9 @@ class ChainSpec(KernelSpec):
                     for at in (first, first + stage["count"])
                 )
                 args = b.gep(k.scratch, I64, stage["args"])
-                b.line(f"call void {function.text}(ptr {args.text}, i64 {begin.text}, i64 {end.text}, ptr {rest.text})")
+                call = f"call void {function.text}(ptr {args.text}, i64 {begin.text}, i64 {end.text}, ptr {rest.text})"
+                wanted = b.and_(b.icmp("ne", stage["unless"], kind), b.icmp("slt", begin, end))
+                b.if_(wanted, partial(b.line, call))
         return k.finish()
 
     @staticmethod

@@ -11,6 +11,8 @@ from MNN.kernels.chain import NO_LIMIT, STAGE
 from MNN.runtime.arena import ALIGNMENT, aligned_bytes
 from MNN.targets.base import Target
 
+_WHEN = {"always": 0, "fresh": 1, "continued": 2}
+
 
 class ChainTables:
     """What a chain's arguments point to; ``args`` are those arguments, by slot name. Keep it as long as they are used.
@@ -47,7 +49,7 @@ class ChainTables:
                 limit = NO_LIMIT if p.limit is None else p.limit
                 to = 8 * (at + slots.index(p.slot))
                 patches.append([to, base, int(isinstance(p.base, Local)), p.outer, p.step, limit])
-            records.append([0, at, *_share(stage, outer), 0, len(stage.patches)])
+            records.append([0, at, *_share(stage, outer), _WHEN[stage.when], 0, len(stage.patches)])
             words += [*values.values(), *trailing]
         self.template = _table(words)
         self.patches = _table(patches)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from MNN.compiler import strides as st
 from MNN.compiler.emitter import Emitter
@@ -54,18 +55,20 @@ def split(commands: Sequence[Command], *buffers: Buffer) -> tuple[list[Command],
     return before, [commands[i] for i in inside], list(commands[past:])
 
 
-def stage(
-    command: Command, intermediates: Sequence[Intermediate], per: int = 1, shift: int = 0, count: int | None = None
-) -> StageCall:
-    """The stage that runs a command on the intermediates' blocks; see ``StageCall`` for which of its own."""
+def stage(command: Command, intermediates: Sequence[Intermediate], per: int = 1, **more: Any) -> StageCall:
+    """The stage that runs a command on the intermediates' blocks; ``more`` are fields of ``StageCall``.
+
+    A repeated one addresses local memory itself, the same in every block.
+    """
     args, patches, at = dict(command.args), [], 0
+    moves = not more.get("repeated", False)
     for held in intermediates:
         for slot, value in command.args.items():
             if isinstance(value, Ref) and value.buffer is held.buffer:
                 args[slot] = 0
-                patches.append(Patch(slot, Local(at + value.offset), -held.step, -held.outer))
+                patches.append(Patch(slot, Local(at + value.offset), -held.step * moves, -held.outer * moves))
         at += -(-held.nbytes // LINE) * LINE
-    return StageCall(dataclasses.replace(command, args=args), per, patches=tuple(patches), shift=shift, count=count)
+    return StageCall(dataclasses.replace(command, args=args), per, patches=tuple(patches), **more)
 
 
 def local_bytes(intermediates: Sequence[Intermediate]) -> int:

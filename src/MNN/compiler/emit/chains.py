@@ -1,0 +1,47 @@
+"""Which groups of a program are emitted together, as chains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from MNN.compiler.emit.attention import emit_attention, find_attention
+from MNN.compiler.emit.separable import find_separable
+from MNN.compiler.emit.separable_chain import emit_separable
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.fuse import Group
+from MNN.ir.prims import Prim, Tensor
+from MNN.targets.base import Target
+
+EmitGroup = Callable[[Group], None]
+
+
+class Chains:
+    """Chains among ``groups``; each is emitted in the place of its last group."""
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        uses: Mapping[Tensor, list[Prim]],
+        outputs: Sequence[Tensor],
+        target: Target,
+        threads: int,
+    ) -> None:
+        self._ends: dict[int, Callable[..., None]] = {}
+        self._covered: set[int] = set()
+        for attention in find_attention(groups, uses, outputs):
+            parts = (attention.scoring, attention.rows, attention.mixing)
+            self._add(parts, partial(emit_attention, found=attention))
+        for separable in find_separable(groups, uses, outputs, target, threads):
+            self._add(separable.groups, partial(emit_separable, found=separable))
+
+    def _add(self, groups: Sequence[Group], emit: Callable[..., None]) -> None:
+        self._ends[id(groups[-1])] = emit
+        self._covered |= {id(g) for g in groups}
+
+    def emit(self, e: Emitter, group: Group, each: EmitGroup) -> None:
+        """Emits a group with ``each``, or the chain that it ends, or nothing when its chain ends later."""
+        if id(group) in self._ends:
+            self._ends[id(group)](e, emit_group=each)
+        elif id(group) not in self._covered:
+            each(group)
