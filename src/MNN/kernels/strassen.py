@@ -55,6 +55,7 @@ _PRODUCTS = (
 _USUAL = ((8, 3), (9, 3), (6, 4), (7, 3), (5, 4), (14, 2), (6, 2), (5, 2), (4, 2))
 """Tiles with few addresses and few loads; another one must be better by ``_TOLERANCE``."""
 _TOLERANCE = 1.03
+_FEW_ROWS = 2.0
 _USES = 12
 _SUM_CYCLES = 30.0
 _PLAIN = tuple((f"{i}{k}", f"{k}{j}", f"+{i}{j}") for i in "12" for j in "12" for k in "12")
@@ -246,7 +247,8 @@ def choose_strassen(
         parts = -(-depth // DEPTH)
         work = 7 * depth * step + parts * (7 * 60 + _USES * registers * 4.0) + 4 * registers * 10.0 + 60
         memory = panels * nv * lanes * k * 4 / MEMORY_BYTES_PER_CYCLE
-        cycles = max(count * work, memory) + 0.1 * count * work + half * depth / lanes * _SUM_CYCLES
+        late = 0.1 + _FEW_ROWS / half  # B, from far away, hides worse behind few rows
+        cycles = max(count * work, memory) + late * count * work + half * depth / lanes * _SUM_CYCLES
         if (mr, nv) not in _USUAL:
             cycles *= _TOLERANCE
         if (mr, nv) == earlier:

@@ -14,6 +14,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
+from MNN.kernels.interleave import MOST_ROWS, InterleaveSpec
 from MNN.kernels.mapnest import MapSpec
 from MNN.kernels.transpose import TransposeSpec
 
@@ -106,6 +107,9 @@ def emit_copy(e: Emitter, src: Place, dst: Place, shape: st.Ints, dtype: DType) 
     source_inner = [a for a, s in enumerate(frm) if s == 1]
     if to[-1] == 1 and source_inner and source_inner[0] != len(extents) - 1 and frm[-1] != 0:
         j = source_inner[0]
+        if extents[-1] <= MOST_ROWS and to[j] == extents[-1] > 1:
+            _emit_interleave(e, src, dst, extents, to, frm, j, dtype)
+            return
         if extents[j] >= 8 and extents[-1] >= 8 and _emit_transpose(e, src, dst, extents, to, frm, j, dtype):
             return
     raw = DType.U16 if dtype.is_float and dtype.size == 2 else dtype  # moved, not converted
@@ -130,6 +134,23 @@ def _emit_transpose(
     blocks = elements([extents[a] for a in batch]) * -(-cols // band)
     e.command(spec, args, blocks, max(1, GRAIN // (rows * band)))
     return True
+
+
+def _emit_interleave(
+    e: Emitter, src: Place, dst: Place, extents: st.Ints, to: st.Ints, frm: st.Ints, j: int, dtype: DType
+) -> None:
+    """The few elements of the last loop lie in rows of their own in the source, one behind the other in the result."""
+    last = len(extents) - 1
+    batch = [a for a in range(last) if a != j]
+    spec = InterleaveSpec(dtype.size, extents[last], len(batch))
+    cols = extents[j]
+    band = min(cols, BAND_WORK // extents[last])
+    args: dict[str, int | Ref] = {f"batch{d}": extents[a] for d, a in enumerate(batch)}
+    args |= {f"in_s{d}": frm[a] for d, a in enumerate(batch)}
+    args |= {f"out_s{d}": to[a] for d, a in enumerate(batch)}
+    args |= {"cols": cols, "band": band, "in_row": frm[last], "in": e.ref(src, dtype), "out": e.ref(dst, dtype)}
+    blocks = elements([extents[a] for a in batch]) * -(-cols // band)
+    e.command(spec, args, blocks, max(1, GRAIN // (extents[last] * band)))
 
 
 def emit_fill(e: Emitter, value: float | int, dst: Place, shape: st.Ints, dtype: DType) -> None:

@@ -72,6 +72,8 @@ def strassen_candidates(
         return []
     tile, cycles = choose_strassen(e.target, m, n, k, e.pool.habits.get((e.origin, "Strassen", n, k)))
     e.pool.habits.setdefault((e.origin, "Strassen", n, k), tile)
+    if body is not None and body_cost(body) > _LONG:
+        cycles += _LONG_CYCLES * m * n / lanes
     lda = int(steps[0])
     return [Candidate("Strassen", cycles, lambda: _emit(e, a, c, weights, operands, body, tile, (m, n, k), lda))]
 
