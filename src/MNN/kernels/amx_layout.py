@@ -162,12 +162,19 @@ def joined_layout(rows: Table, taps: Table, k: int, mb: int) -> Layout | None:
         region[0], region[1], region[3] = brought, brought + lines.size, length
         region[6], region[7] = low, past
         brought += lines.size
+    # A few rows at a time, all their taps: what is being joined then stays in the first-level cache.
+    starts = np.arange(0, count, ROWS)
+    split = np.repeat(moves.reshape(-1, 1, taps.size, 3), starts.size, axis=1)
+    split[..., 0] += starts[:, None] * step * 2
+    split[..., 1] += starts[:, None] * plain.pitch
+    split[..., 2] = np.minimum(count - starts, ROWS)[:, None]
+    regions[:, 6:] *= starts.size
     return dataclasses.replace(
         plain,
         items=np.concatenate(items),
         regions=regions,
         plane=_plane(1, base + most * line_pitch + ROW_BYTES),
-        moves=moves,
+        moves=split.reshape(-1, 3),
         width=k,
         move_step=step * 2,
     )
