@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from MNN.kernels.cache import Cache
 from MNN.runtime import machine
@@ -118,6 +121,17 @@ def test_assembly(mnn, digits):
     by_name = mnn("bench", digits, "--asm", "'/features/features.6/MaxPool")
     assert by_name.code == 0, by_name
     assert "WindowSpec(" in by_name.out
+
+
+def test_made_up_integers_fit_small_tables(mnn, tmp_path):
+    table = numpy_helper.from_array(np.arange(8, dtype=np.float32).reshape(2, 4), "table")
+    ids = helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", 6])
+    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, None)
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["rows"]), helper.make_node("Relu", ["rows"], ["out"])]
+    graph = helper.make_graph(nodes, "g", [ids], [out], [table])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), str(tmp_path / "small.onnx"))
+    result = mnn("bench", "small.onnx", "--runs", 1, "--check")
+    assert result.code == 0, result
 
 
 def test_mistakes(refused, digits, converted):

@@ -17,7 +17,7 @@ from MNN.cli.inputs import batched_shapes, random_feeds
 from MNN.cli.models import Opened, open_model
 from MNN.cli.process import peak_memory_mb
 from MNN.comparison import error_of
-from MNN.errors import MNNError
+from MNN.errors import MNNError, RunError
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.double import run_in_double
 from MNN.runtime.session import Session
@@ -89,10 +89,20 @@ def prepare(job: Job) -> tuple[Opened, dict[str, np.ndarray]]:
     return opened, random_feeds(session, shapes)
 
 
-def first_run(job: Job, session: Session, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The first inference; a batch size that a model does not allow is named in the error."""
+def first_run(job: Job, session: Session, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The first inference; a batch size that a model does not allow is named in the error.
+
+    Where made-up integers are out of range, ``feeds`` gets zeros and ones instead: no table is smaller than that.
+    """
     try:
-        return session.run(feeds)
+        try:
+            return session.run(feeds)
+        except RunError:
+            large = [n for n, a in feeds.items() if a.dtype.kind in "iu" and a.max(initial=0) > 1]
+            if not large:
+                raise
+            feeds.update({n: feeds[n] % 2 for n in large})
+            return session.run(feeds)
     except MNNError as error:
         if job.batch in (None, 1):
             raise
