@@ -87,12 +87,16 @@ def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int) -> Gro
     return Grouping(group * PANEL, line, rows * line, ahead)
 
 
-def _cycles(m: int, tiles: int, n: int, n_steps: int, brought: float, parts: int) -> float:
+def _cycles(
+    target: Target, m: int, tiles: int, n: int, n_steps: int, brought: float, parts: int, blocks: int = 1
+) -> float:
     columns = -(-n // ROWS)
     products = len(PRODUCTS[parts]) * tiles * columns * n_steps
     pairs = -(-tiles // 2) * -(-columns // 2)
     compute = products * _PRODUCT[parts] + pairs * _PAIR + brought * _CONVERT[parts] + m * n / 16 * _EPILOGUE
-    memory = columns * ROWS * n_steps * DEPTH * 2 * parts / _MEMORY_BYTES_PER_CYCLE
+    right = columns * ROWS * n_steps * DEPTH * 2 * parts
+    reads = blocks if right > target.l2_bytes // 4 else 1  # once per block, or it stays in the cache
+    memory = right * reads / _MEMORY_BYTES_PER_CYCLE
     return max(compute, memory) + 0.1 * compute
 
 
@@ -118,8 +122,10 @@ def plan_rows(target: Target, m: int, n: int, k: int, n_taps: int, parts: int, b
     pitch = n_steps * DEPTH * 2 * parts
     brought = m * n_taps * -(-k // DEPTH) * (_CUT if n_taps > 1 and k % DEPTH else 1.0)
     tiles = -(-m // ROWS)
-    total = _cycles(m, tiles, n, n_steps, brought, parts) * batch
-    room = target.l2_bytes // 4 if n_taps > 1 else _row_bytes(target, n, n_steps, parts)  # joined rows share lines
+    total = _cycles(target, m, tiles, n, n_steps, brought, parts) * batch
+    room = _row_bytes(target, n, n_steps, parts)
+    if n_taps > 1:  # joined rows share lines
+        room = max(room, target.l2_bytes // 4)
     rows = max(PANEL, room // pitch // PANEL * PANEL)
     chunk, columns = 0, n
     if n_taps == 1 and rows < m and k >= 2 * _LEAST_CHUNK and n * k * 2 * parts > target.l2_bytes // 4:
@@ -138,6 +144,7 @@ def plan_rows(target: Target, m: int, n: int, k: int, n_taps: int, parts: int, b
     even = -(-m // blocks)
     rows = min(-(-even // PANEL) * PANEL, -(-m // ROWS) * ROWS)
     nb = min(_columns(target, n, total, -(-m // rows) * batch, threads), -(-columns // PANEL) * PANEL)
+    total = _cycles(target, m, tiles, n, n_steps, brought, parts, -(-m // rows)) * batch
     return Plan(rows, nb, total + _SET_UP, chunk)
 
 
@@ -160,7 +167,7 @@ def plan_window(target: Target, w: Window, n: int, parts: int, threads: int) -> 
         blocks = -(-height // rows)
         tiles = w.images * blocks * -(-rows * inner // ROWS)
         brought = w.images * blocks * (rows + reach) * inner * chunks * used
-        return _cycles(w.images * height * outer, tiles, n, n_steps, brought, parts)
+        return _cycles(target, w.images * height * outer, tiles, n, n_steps, brought, parts, w.images * blocks)
 
     room = max(1, _row_bytes(target, n, n_steps, parts) // line - reach)
     total = cost(min(room, height))
