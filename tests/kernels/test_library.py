@@ -174,3 +174,12 @@ def test_spec_keys_tell_fields_apart() -> None:
     assert ScaleSpec(2).key() == "ScaleSpec(factor=2)"
     with pytest.raises(ValueError, match="exactly once"):
         toolchain.rename_entry("define void @other() { ret void }", "x")
+
+
+def test_llvm_comes_back_after_it_was_let_go(tmp_path: pathlib.Path) -> None:
+    lib = Library(host_target(), Cache(tmp_path))
+    first = lib.load([ScaleSpec(2)])[0]
+    toolchain.let_go()
+    call(first, 2)
+    call(lib.load([ScaleSpec(3)])[0], 3)
+    assert lib.compiled == lib.loaded == 2

@@ -48,6 +48,10 @@ def _source(module: str) -> bytes:
     return str(text).encode()
 
 
+class KernelGone(LookupError):
+    """A kernel that an earlier process compiled is not in the cache any more."""
+
+
 @dataclasses.dataclass(frozen=True)
 class KnownKernel(KernelSpec):
     """A kernel of an earlier process by what :meth:`Library.key` said of it; its object must still be in the cache.
@@ -65,8 +69,8 @@ class KnownKernel(KernelSpec):
         return self.bytes
 
     def emit(self, target: Target) -> str:
-        """Raises ``LookupError``: there is nothing to make it from."""
-        raise LookupError(f"kernel {self.digest} is not in the cache any more")
+        """Raises :class:`KernelGone`: there is nothing to make it from."""
+        raise KernelGone(f"kernel {self.digest} is not in the cache any more")
 
 
 class Library:
@@ -78,6 +82,8 @@ class Library:
         self._keys: dict[tuple[KernelSpec, bool], str] = {}
         self.compiled = 0
         """How many kernels this library had to compile."""
+        self.loaded = 0
+        """How many it brought into memory."""
 
     def key(self, spec: KernelSpec) -> str:
         """What tells a kernel's object from all others: its spec, the target, and the code that generates it."""
@@ -108,7 +114,10 @@ class Library:
         with toolchain.LOCK:
             keys = [self.key(spec) for spec in specs]
             missing = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in _LOADED}
+            if not missing:
+                return [_LOADED[key] for key in keys]
             objects = {key: self.object(spec) for key, spec in missing.items()}
+            self.loaded += len(objects)
             addresses = toolchain.link(dict(objects.values()), self.target)
             _LOADED.update({key: addresses[symbol] for key, (symbol, _) in objects.items()})
             return [_LOADED[key] for key in keys]

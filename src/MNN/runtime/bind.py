@@ -10,6 +10,7 @@ import numpy as np
 from MNN.compiler.program import Buffer, HostCall, Located, Program, Ref
 from MNN.compiler.program import Command as Step
 from MNN.kernels.library import Library
+from MNN.kernels.toolchain import let_go
 from MNN.runtime.arena import Arena
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 
@@ -31,6 +32,7 @@ class BoundProgram:
         self.program, self._library, self._filled = program, library, filled
         self._arena = Arena(program.arena_bytes)
         self._context = RunContext()
+        load_kernels(program, library)
         self._fill_constants(program.commands, threads)
         self.native = self._native(program.commands)
         self._inputs = [self.view(t) for t in program.inputs]
@@ -126,6 +128,16 @@ class BoundProgram:
     def read(self) -> list[np.ndarray]:
         """Copies of the outputs."""
         return [o.copy() for o in self._outputs]
+
+
+def load_kernels(program: Program, library: Library) -> None:
+    """Loads a program's kernels, those that fill its constants too. Done before weights come into memory, so that LLVM
+    and they are not there at the same time."""
+    setup = [c for b in _constants(program.commands) for c in b.setup]
+    before = library.loaded
+    library.load([kernel for c in (*setup, *program.commands) for kernel in c.kernels()])
+    if library.loaded > before:
+        let_go()
 
 
 def _constants(steps: Sequence[Step]) -> list[Buffer]:

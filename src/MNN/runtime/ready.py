@@ -57,18 +57,14 @@ class ReadyPrograms:
             self._absent.add(shapes)
 
     def _bring(self, shapes: Shapes) -> tuple[StoredProgram, BoundProgram] | None:
-        stored = self._stored.find(shapes)
+        library = shared_library(self._config.cache)
+        stored = self._stored.find(shapes, library)
         if stored is None:
             self._absent.add(shapes)
             return None
         check_memory(stored.program.arena_bytes, self._config.memory, "its tensors")
-        library = shared_library(self._config.cache)
         loop_functions(library.cache)
-        try:
-            bound = BoundProgram(stored.program, library, self._threads)
-        except LookupError:  # a kernel is not in the cache any more
-            self._absent.add(shapes)
-            return None
+        bound = BoundProgram(stored.program, library, self._threads)
         self._bound[shapes] = stored, bound
         while len(self._bound) > 1 and (len(self._bound) > KEPT or self._bytes() > KEPT_BYTES):
             self._bound.popitem(last=False)

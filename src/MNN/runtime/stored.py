@@ -23,9 +23,10 @@ import numpy as np
 from MNN.compiler.program import Buffer, Program
 from MNN.errors import MNNError
 from MNN.kernels.cache import Cache
-from MNN.kernels.library import Library
+from MNN.kernels.library import KernelGone, Library
 from MNN.kernels.packed import PackedStore
 from MNN.kernels.toolchain import version
+from MNN.runtime.bind import load_kernels
 from MNN.runtime.config import Config
 from MNN.runtime.info import TensorInfo
 from MNN.runtime.pool import usable_threads
@@ -92,17 +93,18 @@ class StoredPrograms:
             return None
         return Card(inputs, outputs)
 
-    def find(self, shapes: Shapes) -> StoredProgram | None:
-        """The program for such inputs, its large constants mapped, when it is stored."""
+    def find(self, shapes: Shapes, library: Library) -> StoredProgram | None:
+        """The program for such inputs, when it is stored: its kernels loaded, its large constants mapped."""
         try:
             program, inputs, outputs, files = self._read("program", shapes)
             self._check(files)
+            load_kernels(program, library)
             used = {ref.buffer for c in program.commands for ref in c.refs()}
             used.update(t.place.buffer for t in (*program.inputs, *program.outputs))
             for buffer in used:
                 if isinstance(buffer.source, Elsewhere):
                     self._fetch(buffer, buffer.source)
-        except (Unfit, MNNError, OSError):
+        except (Unfit, MNNError, OSError, KernelGone):
             return None
         return StoredProgram(program, inputs, outputs)
 
