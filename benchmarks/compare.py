@@ -19,10 +19,12 @@ import os
 import time
 from pathlib import Path
 
+import numpy as np
+
 from .architectures.catalog import ARCHITECTURES, GROUPS
-from .driver import Conditions, Measurement, measure
+from .driver import Conditions, Measurement, measure, outputs_of
 from .models import Model, find, real_names
-from .peers.catalog import PEERS, Peer
+from .peers.catalog import PEERS, PLAIN, Peer
 from .peers.convert import converted
 from .peers.interface import UnavailableError
 from .records import Record, Row, load, machine, save
@@ -55,7 +57,10 @@ def compare_model(model: Model, peers: list[Peer], conditions: Conditions, work:
     found = {m.engine: m for m in measure(model, candidates, conditions, work)}
     for name, reason in missing.items():
         found[name] = Measurement(name, note=reason)
-    expected = reference(model, work)
+    if model.in_double:
+        expected = reference(model, work)
+    else:
+        expected = {n: a.astype(np.float64) for n, a in outputs_of(model, PLAIN, work).items()}
     measured = [found[p.name] for p in peers]
     return [Row.of(m, error(m.outputs, expected, model.rows) if m.outputs else None) for m in measured]
 

@@ -150,9 +150,17 @@ def measure(
     return results
 
 
+def outputs_of(model: Model, peer: Peer, work: Path) -> dict[str, Array]:
+    """One run of a model in an engine, not timed."""
+    found = measure(model, [(peer, model.path)], Conditions(1, (), 0.0, 0), work)[0]
+    if found.note:
+        raise UnavailableError(found.note)
+    return found.outputs
+
+
 def _overhead(process: Process, result: Measurement, conditions: Conditions) -> None:
     try:
-        result.overhead_ms = process.ask("overhead", turn_ms=2 * conditions.turn_ms)["overhead_ms"]
+        result.overhead_ms = process.ask("overhead", turn_ms=conditions.turn_ms)["overhead_ms"]
     except UnavailableError as reason:
         result.details["overhead"] = str(reason)
 

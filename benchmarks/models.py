@@ -23,7 +23,9 @@ class Model:
     """An ONNX file and the data that every engine runs it on.
 
     ``architecture`` is its catalog name, if it has one, ``extents`` the sizes of its named axes. ``rows``: pictures of
-    the batch whose results are checked, all for None.
+    the batch whose results are checked, all for None. ``in_double``: errors are against a float64 run; onnx's evaluator
+    cannot run every trained model so (or gets it wrong), and those are checked against ONNX Runtime without
+    optimisations.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Model:
     architecture: str | None
     extents: dict[str, int] = field(default_factory=dict)
     rows: tuple[int, ...] | None = None
+    in_double: bool = True
 
     @property
     def batch(self) -> int:
@@ -95,7 +98,8 @@ def _real(name: str) -> Model:
         raise SystemExit(f"{name} is not known; there are {', '.join(real_names())}")
     path = zoo.path(task.models[0])
     graph = onnx.load(str(path), load_external_data=False).graph
-    return Model(name, path, task.feeds()[0], [o.name for o in graph.output], _digest(path), None)
+    feeds = task.feeds()[0]
+    return Model(name, path, feeds, [o.name for o in graph.output], _digest(path), None, in_double=False)
 
 
 def _noise(value: onnx.ValueInfoProto, rng: np.random.Generator, shape: tuple[int, ...] | None) -> Array:

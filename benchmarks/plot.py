@@ -27,7 +27,7 @@ def _pyplot() -> Any:
 def draw_summary(records: Sequence[Record], path: Path) -> None:
     """Best peer / ours for each model, one panel for each setting and number of threads; the line at 1 is a draw."""
     pyplot = _pyplot()
-    lines = [line for line in summary(records) if line.batch == 1]
+    lines = [line for line in summary(records) if line.batch == 1 and line.standings]
     panels = list(dict.fromkeys((line.setting.name, line.threads) for line in lines))
     if not panels:
         return
@@ -45,7 +45,9 @@ def draw_summary(records: Sequence[Record], path: Path) -> None:
         means = ", ".join(f"{line.kind} {line.mean:.2f}" for line in here)
         axis.set_title(f"{name}, {threads} thread{'s' * (threads > 1)}: geometric mean {means}", fontsize="small")
         axis.set_ylabel("best peer / ours", fontsize="x-small")
-        axis.margins(y=0.15)
+        ratios = [s.ratio for _, s in found]
+        axis.set_ylim(min(0.8, min(ratios) - 0.05), max(1.5, max(ratios) * 1.1))
+        axis.set_xlim(-0.8, max(len(found), 12) - 0.2)
         axis.grid(axis="y", alpha=0.25)
         axis.set_axisbelow(True)
     figure.tight_layout()

@@ -78,5 +78,6 @@ def error(
             got = got[list(rows)]
         if got.size != want.size or not np.isfinite(got).all():
             return float("inf")
-        worst = max(worst, float(np.abs(got.reshape(want.shape) - want).max() / np.abs(want).max()))
+        scale = float(np.abs(want).max(initial=0.0)) or 1.0
+        worst = max(worst, float(np.abs(got.reshape(want.shape) - want).max(initial=0.0)) / scale)
     return worst

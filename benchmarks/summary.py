@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from .architectures.catalog import FURTHER, MAIN
 from .records import Record, Row
-from .settings import SETTINGS, Setting
+from .settings import SETTINGS, WRONG, Setting
 
 KINDS = {
     "main": "the 13 networks of the benchmark",
     "further": "networks it was not tuned on",
-    "other": "trained models",
+    "other": "trained models (`real:`) and files given by name",
 }
 
 
@@ -38,6 +38,8 @@ class Line:
     batch: int
     kind: str
     standings: tuple[Standing, ...]
+    missing: tuple[str, ...]
+    """Models on which this engine, or every peer, gave no result."""
 
     @property
     def mean(self) -> float:
@@ -69,7 +71,7 @@ def newest(records: Sequence[Record]) -> dict[tuple[str, int, int, str], Record]
 
 
 def standing(record: Record, setting: Setting) -> Standing | None:
-    """None when ours or all peers are missing, or a result is wrong."""
+    """None when ours has no result, or no peer has a right one. A wrong one of ours counts, out of bounds."""
     ours = record.row(setting.ours)
     peers = [r for r in (record.row(p) for p in setting.peers) if r is not None and r.min_ms and _right(r)]
     if ours is None or not ours.min_ms or ours.error is None or not peers:
@@ -82,18 +84,27 @@ def standing(record: Record, setting: Setting) -> Standing | None:
 
 
 def _right(row: Row) -> bool:
-    return row.error is not None and math.isfinite(row.error)
+    return row.error is not None and row.error < WRONG
 
 
 def summary(records: Sequence[Record]) -> list[Line]:
     """All lines for which there are records."""
-    lines: dict[tuple[str, int, int, str], list[Standing]] = {}
+    lines: dict[tuple[str, int, int, str], list[Standing | str]] = {}
     for (name, threads, batch, model), record in newest(records).items():
-        found = standing(record, SETTINGS[name])
-        if found is not None:
-            lines.setdefault((name, threads, batch, kind_of(model)), []).append(found)
+        key = (name, threads, batch, kind_of(model))
+        lines.setdefault(key, []).append(standing(record, SETTINGS[name]) or model)
     ordered = sorted(lines.items(), key=lambda item: list(KINDS).index(item[0][3]))
-    return [Line(SETTINGS[n], t, b, kind, tuple(s)) for (n, t, b, kind), s in ordered]
+    return [
+        Line(
+            SETTINGS[n],
+            t,
+            b,
+            kind,
+            tuple(s for s in found if isinstance(s, Standing)),
+            tuple(m for m in found if isinstance(m, str)),
+        )
+        for (n, t, b, kind), found in ordered
+    ]
 
 
 def scaling(records: Sequence[Record]) -> list[tuple[str, str, float, float]]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from .peers.catalog import PEERS
 from .records import Record, Row
-from .settings import NOTES, SETTINGS
+from .settings import NOTES, SETTINGS, WRONG
 from .summary import KINDS, Line, kind_of, scaling, standing
 
 LONG_MS = 20.0  # two threads are asked to pay on models above this
@@ -34,12 +34,13 @@ def summary_table(lines: Sequence[Line]) -> str:
     """The comparison in one table: mean and lowest ratio, and the largest error."""
     head = "| setting | threads | batch | models | geometric mean | lowest | errors in bounds, largest |"
     rows = [head, "| --- | ---: | ---: | --- | ---: | --- | --- |"]
+    lines = [line for line in lines if line.standings]
     for line in lines:
         lowest, worst = line.lowest, line.worst_error
         judged = [s.in_bounds for s in line.standings if s.in_bounds is not None]
         bounds = f"{sum(judged)} of {len(judged)}, " if judged else ""
         rows.append(
-            f"| `{line.setting.name}` | {line.threads} | {line.batch} | {line.kind} ({len(line.standings)}) | "
+            f"| `{line.setting.name}` | {line.threads} | {line.batch} | {line.kind} ({_count(line)}) | "
             f"**{line.mean:.2f}** | {lowest.ratio:.2f} {lowest.record.model} "
             f"({PEERS[lowest.best.engine].label}) | {bounds}{_power(worst.ours.error)} {worst.record.model} |"
         )
@@ -57,10 +58,10 @@ def promises(lines: Sequence[Line]) -> str:
         "| --- |" + " ---: |" * 6,
     ]
     for line in lines:
-        if line.kind != "main" or line.batch != 1:
+        if line.kind != "main" or line.batch != 1 or not line.standings:
             continue
         target = line.setting.target
-        met = line.mean >= target.mean and line.lowest.ratio >= target.lowest
+        met = not line.missing and line.mean >= target.mean and line.lowest.ratio >= target.lowest
         rows.append(
             f"| `{line.setting.name}` | {line.threads} | {line.mean:.2f} | {target.mean:.2f} | "
             f"{line.lowest.ratio:.2f} | {f'{target.lowest:.2f}' if target.lowest else '-'} | "
@@ -79,8 +80,8 @@ def times(records: Sequence[Record], name: str) -> str:
     unit = "minimum ms" if first.batch == 1 else f"minimum ms of a batch of {first.batch}"
     lines = [
         f"## `{name}`, {first.threads} thread{plural}, batch {first.batch}\n",
-        f"{setting.title.capitalize()}; {unit}, in brackets the error. {NOTES.get(name, '')}\n",
-        "| model | " + " | ".join(heads) + " | ratio | error / ONNX Runtime's |",
+        f"{setting.title[:1].upper()}{setting.title[1:]}; {unit}, in brackets the error. {NOTES.get(name, '')}\n",
+        f"| model | {' | '.join(heads)} | ratio | error / {PEERS[setting.yardstick].label}'s |",
         "| --- |" + " ---: |" * (len(engines) + 2),
     ]
     notes: list[str] = []
@@ -100,7 +101,7 @@ def _times_row(record: Record, name: str, engines: Sequence[str], notes: list[st
     cells = [_cell(record.row(e), min(known, default=None), notes) for e in engines]
     found = standing(record, SETTINGS[name])
     ratio = f"{found.ratio:.2f}" if found else "-"
-    ours, reference = record.row(SETTINGS[name].ours), record.row("onnxruntime")
+    ours, reference = record.row(SETTINGS[name].ours), record.row(SETTINGS[name].yardstick)
     share = f"{ours.error / reference.error:.2g}" if ours and reference and ours.error and reference.error else "-"
     if found and found.in_bounds is False:
         share += " (out of bounds)"
@@ -193,6 +194,11 @@ def commands(records: Sequence[Record]) -> str:
     return "\n".join(["## To reproduce\n", "```", *setup, *made, "```", ""])
 
 
+def _count(line: Line) -> str:
+    missing = f", none on {', '.join(line.missing)}" if line.missing else ""
+    return f"{len(line.standings)}{missing}"
+
+
 def _labels(names: Sequence[str]) -> str:
     return ", ".join(PEERS[n].label for n in names)
 
@@ -200,4 +206,4 @@ def _labels(names: Sequence[str]) -> str:
 def _power(error: float | None) -> str:
     if error is None:
         return "?"
-    return f"{error:.0e}" if math.isfinite(error) else "wrong"
+    return f"{error:.0e}" if error < WRONG else "wrong"

@@ -46,6 +46,9 @@ PEERS: dict[str, Peer] = {
     )
 }  # fmt: skip
 
+# Not measured: node by node as the graph is written, for errors where no float64 run is possible.
+PLAIN = Peer("plain", "onnxruntime", "ONNX Runtime plain", "onnxruntime_py", "onnx", "peers", "plain", "#000000")
+
 # What each environment of ``setup_peers`` holds. torch is pinned: a looser range pulls gigabytes of CUDA packages.
 ENVIRONMENTS: dict[str, tuple[str, ...]] = {
     "peers": (

@@ -39,4 +39,4 @@ class Engine(Protocol):
         """Outputs of the last run, under the ONNX model's names."""
 
     # An engine may also have ``details() -> dict[str, str]``, facts for the report such as the precision it really
-    # uses, and ``native()``, its computation alone without the API around it.
+    # uses, and ``overhead() -> float``, the seconds that one run spends outside of native code.

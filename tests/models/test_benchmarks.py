@@ -103,6 +103,9 @@ def test_ratios_leave_out_wrong_results_and_judge_errors() -> None:
     main = lines[0]
     assert (main.lowest.record.model, main.lowest.ratio, main.lowest.best.engine) == ("bert_base", 0.5, "onnxruntime")
     assert [s.in_bounds for s in main.standings] == [True, True]
+    failed = record("resnet50", 1.0)
+    failed = dataclasses.replace(failed, rows=(Row.of(Measurement("mnn-high", note="fails"), None), *failed.rows[1:]))
+    assert summary([record("resnet18", 1.0), failed])[0].missing == ("resnet50",)
     high, low = SETTINGS["high"], SETTINGS["low"]
     assert (high.in_bounds(3e-5, 1e-5), high.in_bounds(5e-5, 1e-5), high.in_bounds(2e-5, None)) == (True, False, False)
     assert (low.in_bounds(0.1, None), low.in_bounds(float("inf"), None)) == (None, False)
