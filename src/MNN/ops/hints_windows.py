@@ -77,10 +77,10 @@ def quantized_convolution(h: Hints, node: Node) -> list[Hint]:
     if known is None or weights is None:
         return [(dtype, None if weights is None else (None, weights[0], *(None,) * (len(weights) - 2)))]
     count = len(weights) - 2
-    steps = [ints(node, key) or [1] * count for key in ("strides", "dilations")]
+    strides, dilations = (ints(node, key) or [1] * count for key in ("strides", "dilations"))
     kernel = [d if isinstance(d, int) else 0 for d in weights[2:]]
     mode = str(node.attrs.get("padMode", "CAFFE"))
-    return [(dtype, (known[0], weights[0], *_windows(known[2:], kernel, *steps, ints(node, "pads"), mode)))]
+    return [(dtype, (known[0], weights[0], *_windows(known[2:], kernel, strides, dilations, ints(node, "pads"), mode)))]
 
 
 @rule("QLinearMatMul")
