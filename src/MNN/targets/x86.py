@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes
 import dataclasses
-import sys
 import sys
 
 from MNN.targets.base import Family, Target, register
@@ -96,32 +94,6 @@ def _rates(target: Target, found: frozenset[str]) -> Target:
     split = target.name == "avx512" and "avxvnni" not in found
     rate = 1.0 if split else target.fma_per_cycle
     return dataclasses.replace(target, separate_adders=True, split_vectors=split, fma_per_cycle=rate)
-
-
-_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
-
-
-def _tiles_permitted() -> bool:
-    """Asks Linux for the right to use AMX's tile registers, which a process does not have from the start.
-
-    See "Using XSTATE features in user space applications" in the kernel's documentation. The right holds for all
-    threads and for forked children.
-    """
-    if not sys.platform.startswith("linux") or ctypes.sizeof(ctypes.c_void_p) != 8:
-        return False
-    try:
-        syscall = ctypes.CDLL(None).syscall
-    except (OSError, AttributeError):  # a C library without it
-        return False
-    syscall.restype = ctypes.c_long
-    arguments = map(ctypes.c_long, (_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA))
-    return int(syscall(*arguments)) == 0  # old kernels and sandboxes refuse
-
-
-def _granted(found: frozenset[str]) -> frozenset[str]:
-    if "amx-tile" in found and not _tiles_permitted():
-        return frozenset(f for f in found if not f.startswith("amx-"))
-    return found
 
 
 _SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
