@@ -31,6 +31,10 @@ _LEAST = 4_000_000
 _GAP = 16
 """Elements between rows of sums, so that rows do not collide in the cache."""
 _CHUNK = 1 << 18
+"""Numbers of the weights that one block looks at."""
+_SHARE = 1 << 13
+"""Numbers of A that a worker sums at a time."""
+_BLOCKS_PER_THREAD, _FEWEST_TILES = 4, 2
 _LONG, _LONG_CYCLES = 8, 20.0
 """Instructions of a long epilogue, and the cycles that a vector of it costs more than behind the plain product, where
 it overlaps with the next tile."""
@@ -112,10 +116,10 @@ def _emit(
         "half": half,
     }
     n_flags = -(-half // SUM_ROWS)
-    e.command(StrassenSumsSpec(), first, n_flags, max(1, _CHUNK // (SUM_ROWS * k)))
+    e.command(StrassenSumsSpec(), first, n_flags, max(1, _SHARE // (SUM_ROWS * k)))
     table, own, plain = product_table(m, half, lda, lds, depth, nr, panels)
     b_flags, n_b_flags = _weight_flags(e, b_ref, panels * panel, (id(weights.tensor.const), nr, weights.conv))
-    rows_each, pairs_each = _blocks(e, half, pairs, tile[0])
+    rows_each, pairs_each = _blocks(e, half, pairs, tile[0], m > n)
     args: dict[str, int | Ref] = {
         "a": source,
         "s": e.ref(sums, DType.F32),
@@ -149,13 +153,15 @@ def _emit(
     e.command(spec, args, blocks, 1, 2 * m * n * k)
 
 
-def _blocks(e: Emitter, half: int, pairs: int, mr: int) -> tuple[int, int]:
-    """Rows (of a half) and pairs of panels in one block: all rows, unless there are too few pairs for the threads."""
+def _blocks(e: Emitter, half: int, pairs: int, mr: int, tall: bool) -> tuple[int, int]:
+    """Rows (of a half) and pairs of panels in one block: equal parts of the larger side, then of the other."""
     if e.threads == 1:
         return -(-half // mr) * mr, pairs
-    want = 4 * e.threads
-    parts = min(pairs, want)
-    return split_evenly(half, -(-want // parts), mr), split_evenly(pairs, parts, 1)
+    want = _BLOCKS_PER_THREAD * e.threads
+    rows = min(want, max(1, half // (_FEWEST_TILES * mr))) if tall else 1
+    parts = min(pairs, -(-want // rows))
+    rows = max(rows, min(-(-want // parts), max(1, half // (_FEWEST_TILES * mr))))
+    return split_evenly(half, rows, mr), split_evenly(pairs, parts, 1)
 
 
 def _weight_flags(e: Emitter, packed: Ref, count: int, key: tuple[object, ...]) -> tuple[Ref, int]:
