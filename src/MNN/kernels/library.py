@@ -48,7 +48,7 @@ def _source(module: str) -> bytes:
     return str(text).encode()
 
 
-class KernelGone(LookupError):
+class KernelGoneError(LookupError):
     """A kernel that an earlier process compiled is not in the cache any more."""
 
 
@@ -69,8 +69,8 @@ class KnownKernel(KernelSpec):
         return self.bytes
 
     def emit(self, target: Target) -> str:
-        """Raises :class:`KernelGone`: there is nothing to make it from."""
-        raise KernelGone(f"kernel {self.digest} is not in the cache any more")
+        """Raises :class:`KernelGoneError`: there is nothing to make it from."""
+        raise KernelGoneError(f"kernel {self.digest} is not in the cache any more")
 
 
 class Library:

@@ -23,7 +23,7 @@ import numpy as np
 from MNN.compiler.program import Buffer, Program
 from MNN.errors import MNNError
 from MNN.kernels.cache import Cache
-from MNN.kernels.library import KernelGone, Library
+from MNN.kernels.library import KernelGoneError, Library
 from MNN.kernels.packed import PackedStore
 from MNN.kernels.toolchain import version
 from MNN.runtime.bind import load_kernels
@@ -104,7 +104,7 @@ class StoredPrograms:
             for buffer in used:
                 if isinstance(buffer.source, Elsewhere):
                     self._fetch(buffer, buffer.source)
-        except (Unfit, MNNError, OSError, KernelGone):
+        except (Unfit, MNNError, OSError, KernelGoneError):
             return None
         return StoredProgram(program, inputs, outputs)
 
