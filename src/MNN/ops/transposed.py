@@ -119,12 +119,19 @@ def _phases(
         high = [z - n for z, n in zip(last, x.shape[2:], strict=True)]
         return b.conv(x, weight, (1,) * spatial, (1,) * spatial, groups, (*low, *high))
 
+    def biased(out: Tensor, phases: int) -> Tensor:
+        """The bias is added before the outputs are interleaved, where a convolution does it in passing."""
+        if bias is None:
+            return out
+        spread = b.expand(b.reshape(bias, (groups, 1, per_out)), (groups, phases, per_out))
+        return b.op("add", out, b.reshape(spread, (1, -1, *(1,) * spatial)))
+
     waste = prod(m * s for m, s in zip(most, strides, strict=True)) / max(prod(kernel), 1)
     if waste <= _MAX_WASTE and per_out > 1:
         # channels in the order (group, phase, channel of the group): long runs of channels stay together
         parts = [b.reshape(_taps(b, w, r, strides, most), (groups, 1, per_out, *w.shape[1:2], *most)) for r in phases]
         weight = b.reshape(b.concat(parts, 1), (-1, w.shape[1], *most))
-        out = b.reshape(run(weight, most), (batch, groups, len(phases), per_out, *counts))
+        out = b.reshape(biased(run(weight, most), len(phases)), (batch, groups, len(phases), per_out, *counts))
     else:
         each = []
         for r in phases:
@@ -133,10 +140,8 @@ def _phases(
                 part = run(_taps(b, w, r, strides, taps), taps)
             else:
                 part = b.expand(b.like(0, x), (batch, channels, *counts))
-            each.append(b.reshape(part, (batch, groups, 1, per_out, *counts)))
+            each.append(b.reshape(biased(part, 1), (batch, groups, 1, per_out, *counts)))
         out = b.concat(each, 2)
-    if bias is not None:
-        out = b.op("add", out, b.reshape(bias, (1, groups, 1, per_out, *(1,) * spatial)))
     # [N, g, s..., O/g, q...] -> [N, g, O/g, q0, s0, q1, s1, ...]
     out = b.reshape(out, (batch, groups, *strides, per_out, *counts))
     places = [axis for i in range(spatial) for axis in (3 + spatial + i, 2 + i)]
