@@ -68,7 +68,7 @@ def _fits(target: Target, mr: int, nv: int) -> bool:
     One register is left over, since LLVM's allocator starts to spill when none is.
     """
     if target.lane_operand:
-        extra = nv + mr
+        extra = nv + mr + 1
     elif nv == 1 and target.broadcast_operand:
         extra = 2
     else:
@@ -79,7 +79,9 @@ def _fits(target: Target, mr: int, nv: int) -> bool:
 def step_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
     """Cycles of one step of the sum in a tile; see the module."""
     products = mr * nv
-    arithmetic = max(products / target.fma_per_cycle, target.fma_latency)
+    arithmetic = products / target.fma_per_cycle
+    if not target.lane_operand:  # else small tiles are summed in several parts
+        arithmetic = max(arithmetic, target.fma_latency)
     rows = mr / target.lanes(acc) if target.lane_operand else mr
     spilled = max(0, mr + 3 - target.general_registers)
     loads = (rows + nv + spilled) / target.loads_per_cycle
@@ -139,7 +141,7 @@ def contract_cycles(target: Target, m: int, n: int, k: int, acc: DType = DType.F
 def _usual(target: Target) -> tuple[tuple[int, int], ...]:
     """Tiles to prefer where they are as good as any, per width of the register file."""
     if target.lane_operand:
-        return ((8, 2), (5, 4), (4, 4), (1, 4))
+        return ((8, 2), (5, 4), (4, 4), (2, 4), (1, 8))
     if target.vector_registers >= 32:
         return ((8, 3), (6, 4), (8, 2), (7, 3), (10, 2), (14, 1), (1, 4), (1, 8))
     return ((6, 2), (5, 2), (4, 2), (1, 4))

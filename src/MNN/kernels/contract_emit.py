@@ -16,9 +16,18 @@ if TYPE_CHECKING:
     from MNN.kernels.contract import ContractSpec
 
 
+_IN_FLIGHT = 8
+"""Multiply-adds that a processor works on at once: two units times four cycles."""
+
+
 def emit_contract(spec: ContractSpec, target: Target) -> str:
     """The module's text."""
     return _Contract(spec, target).emit()
+
+
+def _parts(sums: int) -> int:
+    """How many parts a small tile's sums are in, each for every second or fourth step, so that enough are in flight."""
+    return 1 if sums >= _IN_FLIGHT else 2 if 2 * sums >= _IN_FLIGHT else 4
 
 
 class _Contract(TileStore):
@@ -32,11 +41,10 @@ class _Contract(TileStore):
         # Two steps at a time where the loop's own instructions weigh; without FMA, LLVM would run out of registers.
         self.unroll = 2 if target.has_fma and work < 24 else 1
         self.group = spec.group
-        self.vector_a = (
-            target.lane_operand and self.group == 1 and spec.a is spec.acc and self.lanes > 1 and spec.mr > 1
-        )
+        self.vector_a = target.lane_operand and self.group == 1 and spec.a is spec.acc and self.lanes > 1
         if self.vector_a:
             self.unroll = self.lanes
+        self.parts = _parts(spec.mr * spec.nv) if self.vector_a else 1
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
@@ -151,6 +159,7 @@ class _Contract(TileStore):
             offset = b.load(I32, b.gep(k.pointer("rows_a"), I32, index))
             rows.append(b.gep(self.a, self.a_type, offset))
         zeros = [b.const(self.acc, 0)] * (spec.mr * spec.nv)
+        zeros += [b.const(self.acc, 0)] * (len(zeros) * (self.parts - 1))
         with b.loop(0, k.slot("n_taps"), carry=[*zeros, panel]) as tap:
             offset = b.load(I32, b.gep(k.pointer("taps"), I32, tap.index))
             lo = b.convert("sext", offset, I64)
@@ -167,7 +176,15 @@ class _Contract(TileStore):
                 with b.loop(whole, hi, carry=main.results) as last:
                     self._steps(last, rows, 1, step, False)
             tap.next(*last.results)
-        return tap.results[:-1]
+        return self._joined(tap.results[:-1])
+
+    def _joined(self, sums: Sequence[Value]) -> list[Value]:
+        """The sums of a tile from their parts."""
+        found = list(sums)
+        while len(found) > self.spec.mr * self.spec.nv:
+            half = len(found) // 2
+            found = [self.b.add(x, y) for x, y in zip(found[:half], found[half:], strict=True)]
+        return found
 
     def _group_loops(self, lo: Value, hi: Value, rows: Sequence[Value], carry: list[Value], step: Value | int) -> Loop:
         """A run of A in groups: some at a time, one at a time, and what is less than a group."""
@@ -214,7 +231,7 @@ class _Contract(TileStore):
                 else:
                     left = b.splat(load_as(b, spec.a, spec.acc, b.gep(at[r], self.a_type, u), 1), self.lanes)
                 for j in range(spec.nv):
-                    i = r * spec.nv + j
+                    i = (u % self.parts * spec.mr + r) * spec.nv + j
                     sums[i] = combine(b, "dot", spec.acc, sums[i], left, right[j])
             panel = b.gep(panel, self.b_type, step)
         loop.next(*sums, panel)

@@ -29,6 +29,9 @@ _MAX_PIXELS = 8
 _MAX_LINES = 2
 _ROW_CYCLES = 2.0
 _TILE_CYCLES = 20.0
+_OTHER_REGISTERS = 14
+"""General registers for strides, counters and addresses of weights. Short vectors weigh no more than an address that is
+reloaded: then pointers to all columns must fit."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,8 @@ def choose_window(
         for deep in range(1, _MAX_LINES + 1):
             if deep * pixels > 1 and (deep * pixels > most or deep > lines):
                 continue
+            if pixels > 1 and target.lane_operand and columns + deep + _OTHER_REGISTERS > target.general_registers:
+                continue
             groups, rest = divmod(lines, deep)
             tiles = -(-ow // pixels)
             cost = tiles * (groups * _tile_cycles(target, kh, kw, columns, weights, deep, pixels))
@@ -148,6 +153,7 @@ class _Window:
         self.epilogue = Epilogue(self.b, spec.acc, spec.out, spec.epilogue)
         self.x_type, self.y_type = storage_type(spec.dtype), storage_type(spec.out)
         self.acc = compute_type(spec.acc)
+        self.hidden = target.lane_operand
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
@@ -167,8 +173,10 @@ class _Window:
         k, b, spec = self.k, self.b, self.spec
         numbers = [line + r for r in range(count)]
         starts = [self._entry("lines_x", n) for n in numbers]
-        self.x_line = b.gep(k.pointer("x"), self.x_type, starts[0])
-        self.down = [b.sub(s, starts[0]) for s in starts[1:]]
+        self.x_line, self.down = k.pointer("x"), starts
+        if not self.hidden:
+            self.x_line = b.gep(self.x_line, self.x_type, starts[0])
+            self.down = [b.sub(s, starts[0]) for s in starts[1:]]
         self.y_lines = [b.gep(k.pointer("y"), self.y_type, self._entry("lines_y", n)) for n in numbers]
         self.op_lines = []
         for i, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True)):
@@ -247,6 +255,16 @@ class _Window:
             with b.loop(whole, count) as rest:
                 channels(rest.index, 1, None)
 
+    def _rows(self, at_x: Value) -> list[Value]:
+        """Where the current row of every line's window begins, relative to ``x_line``.
+
+        With short vectors LLVM must not see where these come from: it would move a pointer per column from row to row,
+        one addition each, which weighs as much as the multiply-adds.
+        """
+        if self.hidden:
+            return [self.b.emit(I64, f"freeze i64 {(at_x + d).text}") for d in self.down]
+        return [at_x, *(at_x + d for d in self.down)]
+
     def _load(self, pointer: Value, dtype: DType, index: Value, lanes: int, tail: Tail | None) -> Value:
         address = self.b.gep(pointer, storage_type(dtype), index)
         return load_as(self.b, dtype, self.spec.acc, address, lanes, tail)
@@ -256,10 +274,10 @@ class _Window:
         k, b, spec = self.k, self.b, self.spec
         start = b.const(self.acc.vec(lanes), identity(spec.op, spec.acc))
         dot = spec.op == "dot"
-        size = pixels * (1 + len(self.down))
+        size = pixels * len(self.y_lines)
         with b.loop(0, k.slot("kh"), carry=[start] * size + [channel, channel]) as ky:
             values, at_x, at_w = list(ky.carried[:size]), ky.carried[-2], ky.carried[-1]
-            rows = [at_x, *(at_x + d for d in self.down)]
+            rows = self._rows(at_x)
             if spec.kw > _UNROLLED_WIDTH:
                 with b.loop(0, spec.kw, carry=[*values, b.const(I64, 0), at_w], guard=False) as kx:
                     values, column, w_index = list(kx.carried[:size]), kx.carried[-2], kx.carried[-1]

@@ -47,6 +47,8 @@ class Target:
     """An FMA can take one lane of a register, broadcast, as its operand (NEON)."""
     tune: str = ""
     """The processor whose pipeline LLVM orders instructions for, by LLVM's name; empty: that of ``cpu``."""
+    tune_switches: tuple[str, ...] = ()
+    """How LLVM should pick instructions, as its names of switches: nothing that a processor has or lacks."""
     fma_per_cycle: float = 2.0
     loads_per_cycle: float = 2.0
     fma_latency: int = 4
@@ -66,8 +68,8 @@ class Target:
 
     @property
     def feature_string(self) -> str:
-        """Features as LLVM takes them: ``+avx2,+fma``."""
-        return ",".join("+" + f for f in self.features)
+        """Features and switches as LLVM takes them: ``+avx2,+fma``."""
+        return ",".join("+" + f for f in (*self.features, *self.tune_switches))
 
     def key(self) -> str:
         """A text that is equal exactly for targets that get the same code."""
