@@ -28,11 +28,12 @@ def run(
 
     def numbers(dtype: DType, *shape: int) -> np.ndarray:
         if dtype.is_int:
-            return rng.integers(-100 if dtype.is_signed else 0, 100, shape).astype(dtype.numpy)
+            info = np.iinfo(dtype.numpy)
+            return rng.integers(max(info.min, -255), min(info.max, 255) + 1, shape).astype(dtype.numpy)
         return rng.uniform(-1, 1, shape).astype(dtype.numpy)
 
     x, y = numbers(spec.dtype, n, h, w, pixel_x), np.full((n, oh, ow, pixel_y), 5, spec.out.numpy)
-    weights = numbers(spec.acc, kh, spec.kw, c)
+    weights = numbers(spec.weights, kh, spec.kw, c)
     lines_x = np.array([[(i * h + o * sy) * w * pixel_x for o in range(oh)] for i in range(n)], np.int32).reshape(-1)
     lines_y = (np.arange(n * oh) * ow * pixel_y).astype(np.int32)
     slots = {"n_lines": n * oh, "kh": kh, "row_x": w * pixel_x, "step_x": pixel_x, "step_y": pixel_y, "ow": ow, "c": c}

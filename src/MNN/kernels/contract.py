@@ -23,6 +23,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels.contract_emit import emit_contract
 from MNN.kernels.dot import PAIR
+from MNN.kernels.dot8 import QUAD
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, table, union
 from MNN.targets.base import Target
@@ -54,6 +55,9 @@ class ContractSpec(KernelSpec):
     With ``group`` 2 (see :mod:`MNN.kernels.dot`) a and b are bf16 and two products are summed at once. Packed B is then
     ``B[(n / NR) * panel + (t * ceil(k / 2) + kk / 2) * ldb + (n % NR) * 2 + kk % 2]`` (ldb = 2 NR, zeros where k is
     odd); plain B is as above, with one tap, and is always packed by the kernel itself.
+
+    With ``group`` 4 a is i8 or u8 and b i8; panels of packed B begin with the sums' starts, see
+    :func:`MNN.kernels.dot8.pack_quads` (ldb = 4 NR).
     """
 
     shaped: ClassVar[bool] = True
@@ -75,7 +79,9 @@ class ContractSpec(KernelSpec):
         allowed = {**floats, **ints}.get(self.acc, ())
         if self.a not in allowed or self.b not in allowed:
             raise ValueError(f"no contraction of {self.a.value} x {self.b.value} with sums in {self.acc.value}")
-        if self.group not in (1, PAIR) or (self.group == PAIR and {self.a, self.b} != {DType.BF16}):
+        pairs = self.group == PAIR and self.a is self.b is DType.BF16
+        quads = self.group == QUAD and self.a in _INT_SOURCES and self.b is DType.I8 and self.acc is DType.I32
+        if self.group != 1 and not pairs and not quads:
             raise ValueError(f"no groups of {self.group} for {self.a.value} x {self.b.value}")
         if self.mr < 1 or self.nv < 1 or not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")
@@ -106,7 +112,8 @@ class ContractSpec(KernelSpec):
         nr = self.nr(target)
         tile = self.mr * nr * self.acc.size
         steps = -(-args["k"] // self.group) * self.group
-        panel = 0 if self.b_packed else args["n_taps"] * steps * nr * self.b.size
+        starts = nr * self.acc.size if self.group == QUAD else 0
+        panel = 0 if self.b_packed else args["n_taps"] * steps * nr * self.b.size + starts
         return tile + panel
 
     def blocks(self, m: int, n: int, n_batch: int, mb: int, nb: int) -> int:
@@ -114,7 +121,7 @@ class ContractSpec(KernelSpec):
         return n_batch * -(-m // mb) * -(-n // nb)
 
     def arithmetic(self, target: Target) -> str:
-        return "bf16" if self.group == PAIR else "f32"
+        return {PAIR: "bf16", QUAD: "i8"}.get(self.group, "f32")
 
     def traffic(self, args: Arguments) -> dict[str, int]:
         n_taps, k, m, n, n_batch = (number(args, slot) for slot in ("n_taps", "k", "m", "n", "n_batch"))

@@ -24,10 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from MNN.ir.dtype import DType
+from MNN.kernels.dot8 import in_halves
 from MNN.targets.base import Target
 
 _ISSUE_WIDTH = 5.0
-_L2_BYTES_PER_CYCLE = 24.0
+_L2_BYTES_PER_CYCLE = 11.0
 MEMORY_BYTES_PER_CYCLE = 10.0
 _L1_WAYS = 8
 _L1_PERIOD = 4096
@@ -62,7 +63,7 @@ def pack_b(matrix: npt.NDArray[np.generic], nr: int, group: int = 1) -> npt.NDAr
     return packed
 
 
-def _fits(target: Target, mr: int, nv: int) -> bool:
+def _fits(target: Target, mr: int, nv: int, acc: DType) -> bool:
     """Whether the tile's sums, B's vectors, what holds A's scalars (and products, without FMA) fit the registers.
 
     One register is left over, since LLVM's allocator starts to spill when none is.
@@ -73,6 +74,8 @@ def _fits(target: Target, mr: int, nv: int) -> bool:
         extra = 2
     else:
         extra = nv + 2 + (not target.has_fma)
+    if acc is DType.I32 and in_halves(target):
+        extra += nv + 1
     return mr * nv + extra <= target.vector_registers
 
 
@@ -113,7 +116,7 @@ def choose_tile(
     The one taken ``earlier``, for another ``m``, is kept while it is close to the best.
     """
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
-    costs = {tile: _cost(target, acc, m, n, k, *tile) for tile in tiles(target, m)}
+    costs = {tile: _cost(target, acc, m, n, k, *tile) for tile in tiles(target, m, acc)}
     if earlier in costs and costs[earlier] <= min(costs.values()) * KEPT:
         return earlier
     limit = min(costs.values()) * _TOLERANCE
@@ -124,13 +127,13 @@ def choose_tile(
 def best_tiles(target: Target, m: int, n: int, k: int, acc: DType = DType.F32) -> list[tuple[int, int]]:
     """All register tiles for a product, the cheapest first."""
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
-    return sorted(tiles(target, m), key=lambda tile: _cost(target, acc, m, n, k, *tile))
+    return sorted(tiles(target, m, acc), key=lambda tile: _cost(target, acc, m, n, k, *tile))
 
 
-def tiles(target: Target, m: int) -> list[tuple[int, int]]:
+def tiles(target: Target, m: int, acc: DType = DType.F32) -> list[tuple[int, int]]:
     """Register tiles (mr, nv) that fit the target, of at most ``m`` rows."""
     sizes = itertools.product(range(1, _MAX_VECTORS + 1), range(1, min(m, _MAX_ROWS) + 1))
-    return [(mr, nv) for nv, mr in sizes if _fits(target, mr, nv)]
+    return [(mr, nv) for nv, mr in sizes if _fits(target, mr, nv, acc)]
 
 
 def contract_cycles(target: Target, m: int, n: int, k: int, acc: DType = DType.F32) -> float:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from MNN.ir.dtype import DType
+from MNN.kernels import dot8, element
 from MNN.kernels.dot import dot, interleave, load_group, load_rest
+from MNN.kernels.dot8 import QUAD
 from MNN.kernels.element import storage_type
 from MNN.kernels.epilogue import Epilogue, combine, load_as, masks_work
-from MNN.kernels.lang import I16, I32, I64, Loop, Value
+from MNN.kernels.lang import I32, I64, Loop, Value
 from MNN.kernels.tile_store import TileStore
 from MNN.targets.base import Target
 
@@ -83,7 +86,7 @@ class _Contract(TileStore):
         # Plain B: a panel that many rows use, or one cut off by the last column, is packed first.
         packed = b.gep(k.scratch, self.acc, spec.mr * spec.nv)
         if self.group > 1:
-            self._pack_pairs(start, packed)
+            self._pack_groups(start, packed)
             return packed, self.nr * self.group
         many = b.icmp("sgt", self.m1 - m0, 4 * spec.mr)
         cut = b.icmp("slt", self.columns, self.nr)
@@ -98,36 +101,48 @@ class _Contract(TileStore):
         panel, step = b.if_else(b.or_(many, cut), pack, lambda: [start, k.slot("ldb")])
         return panel, step
 
-    def _pack_pairs(self, start: Value, packed: Value) -> None:
-        """Rows of plain B two by two, interleaved; columns and a row that there are not are zeros."""
-        k, b = self.k, self.b
-        ldb, vector = k.slot("ldb"), I16.vec(self.lanes)
+    def _pack_groups(self, start: Value, packed: Value) -> None:
+        """Rows of plain B in groups, interleaved; columns and rows that there are not are zeros."""
+        k, b, group = self.k, self.b, self.group
+        ldb, type_ = k.slot("ldb"), self.b_type
+        shift = dot8.moved(self.target, self.spec.a) if group == QUAD else 0
+        head = packed
+        if group == QUAD:
+            packed = b.gep(packed, self.acc, self.spec.nv)
+            for j in range(self.spec.nv):
+                b.store(b.const(self.acc, 0), b.gep(head, self.acc, j))
 
-        def pairs(line: Value, rows: int) -> None:
-            sources = [b.gep(start, I16, (line + r) * ldb) for r in range(rows)]
-            to = b.gep(packed, I16, line * self.nr)
+        def one(line: Value, rows: int) -> None:
+            sources = [b.gep(start, type_, (line + r) * ldb) for r in range(rows)]
+            to = b.gep(packed, type_, b.udiv(line, group) * (self.nr * group))
             for at in range(0, self.nr, self.lanes):
 
                 def whole(at: int = at) -> list[Value]:
-                    return [b.load(vector, b.gep(s, I16, at)) for s in sources]
+                    return [b.load(type_.vec(self.lanes), b.gep(s, type_, at)) for s in sources]
 
                 def cut(at: int = at) -> list[Value]:
-                    mask = self.cut_tail(self.columns - at, self.lanes).mask
-                    return [b.load_masked(vector, b.gep(s, I16, at), mask) for s in sources]
+                    tail = self.cut_tail(self.columns - at, self.lanes)
+                    raw = DType.I8 if group == QUAD else DType.I16
+                    return [element.load(b, raw, b.gep(s, type_, at), self.lanes, None, tail) for s in sources]
 
                 def some(at: int = at, cut: Callable[[], list[Value]] = cut) -> list[Value]:
-                    none = [b.const(vector, 0)] * rows
+                    none = [b.const(type_.vec(self.lanes), 0)] * rows
                     return b.if_else(b.icmp("sgt", self.columns, at), cut, lambda: none)
 
                 parts = b.if_else(b.icmp("sge", self.columns, at + self.lanes), whole, some, likely=True)
-                both = interleave(b, parts[0], parts[1] if rows > 1 else None)
-                b.store(both, b.gep(to, I32, at), align=2)
+                b.store(interleave(b, parts, group), b.gep(to, I32, at), align=type_.size)
+                if shift:
+                    place = b.gep(head, I32, at)
+                    total = b.load(self.acc, place)
+                    for part in parts:
+                        total = b.sub(total, b.mul(b.convert("sext", part, self.acc), shift))
+                    b.store(total, place)
 
-        even = b.and_(k.slot("k"), -2)
-        with b.loop(0, even, 2) as line:
-            pairs(line.index, 2)
-        with b.loop(even, k.slot("k")) as line:
-            pairs(line.index, 1)
+        whole = b.and_(k.slot("k"), -group)
+        with b.loop(0, whole, group) as line:
+            one(line.index, group)
+        for rows in range(1, group):
+            b.if_(b.icmp("eq", k.slot("k") - whole, rows), lambda rows=rows: one(whole, rows))  # type: ignore[misc]
 
     def _pack_whole(self, source: Value, to: Value) -> tuple[()]:
         b, vector = self.b, self.b_type.vec(self.lanes)
@@ -158,9 +173,12 @@ class _Contract(TileStore):
             index = row if r == 0 else b.intrinsic("smin", row + r, self.m1 - 1)
             offset = b.load(I32, b.gep(k.pointer("rows_a"), I32, index))
             rows.append(b.gep(self.a, self.a_type, offset))
-        zeros = [b.const(self.acc, 0)] * (spec.mr * spec.nv)
-        zeros += [b.const(self.acc, 0)] * (len(zeros) * (self.parts - 1))
-        with b.loop(0, k.slot("n_taps"), carry=[*zeros, panel]) as tap:
+        sums = [b.const(self.acc, 0)] * (spec.mr * spec.nv)
+        if self.group == QUAD:
+            sums = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(spec.nv)] * spec.mr
+            panel = b.gep(panel, self.acc, spec.nv)
+        sums += [b.const(self.acc, 0)] * (len(sums) * (self.parts - 1))
+        with b.loop(0, k.slot("n_taps"), carry=[*sums, panel]) as tap:
             offset = b.load(I32, b.gep(k.pointer("taps"), I32, tap.index))
             lo = b.convert("sext", offset, I64)
             hi = lo + k.slot("k")
@@ -189,7 +207,7 @@ class _Contract(TileStore):
     def _group_loops(self, lo: Value, hi: Value, rows: Sequence[Value], carry: list[Value], step: Value | int) -> Loop:
         """A run of A in groups: some at a time, one at a time, and what is less than a group."""
         b = self.b
-        at = lo
+        at, self.run_end = lo, hi
         for count in (self.unroll, 1) if self.unroll > 1 else (1,):
             width = count * self.group
             end = lo + b.and_(self.k.slot("k"), -width)
@@ -206,15 +224,27 @@ class _Contract(TileStore):
         sums, panel = list(loop.carried[:-1]), loop.carried[-1]
         at = [b.gep(r, self.a_type, loop.index) for r in rows]
         for u in range(count):
-            right = [b.load(wide, b.gep(panel, wide, j), align=2) for j in range(spec.nv)]
+            right = [b.load(wide, b.gep(panel, wide, j), align=spec.b.size) for j in range(spec.nv)]
+            rights = [dot8.prepare_b(b, self.target, y) for y in right] if self.group == QUAD else []
             for r in range(spec.mr):
-                place = b.gep(at[r], self.a_type, u * self.group)
-                left = (load_rest if rest else load_group)(b, place, self.lanes)
+                left = self._left(b.gep(at[r], self.a_type, u * self.group), loop.index if rest else None)
+                lefts = dot8.prepare_a(b, self.target, spec.a, left) if self.group == QUAD else []
                 for j in range(spec.nv):
                     i = r * spec.nv + j
-                    sums[i] = dot(b, sums[i], left, right[j])
+                    if self.group == QUAD:
+                        sums[i] = dot8.dot(b, self.target, spec.a, sums[i], lefts, rights[j])
+                    else:
+                        sums[i] = dot(b, sums[i], left, right[j])
             panel = b.gep(panel, self.b_type, step)
         loop.next(*sums, panel)
+
+    def _left(self, place: Value, rest: Value | None) -> Value:
+        """The group of A at ``place`` in every lane; the last of a run from the index ``rest`` on."""
+        if rest is None:
+            return load_group(self.b, place, self.lanes)
+        if self.group == QUAD:
+            return dot8.load_rest(self.b, place, self.run_end - rest, self.lanes)
+        return load_rest(self.b, place, self.lanes)
 
     def _steps(self, loop: Loop, rows: Sequence[Value], count: int, step: Value | int, in_runs: bool) -> None:
         """``count`` steps of the sum from ``loop.index`` on, and the loop's next values."""
@@ -269,7 +299,12 @@ class _Contract(TileStore):
             columns = b.intrinsic("smin", self.columns, b.const(I64, self.nr))
             with b.loop(0, b.intrinsic("smin", self.m1 - row, b.const(I64, spec.mr))) as r:
                 self.row_tables(row + r.index)
-                with b.loop(0, columns, lanes) as c:
+                first: Value | int = 0
+                if not masks and self.lanes > 1:
+                    first = b.and_(columns, -self.lanes)
+                    with b.loop(0, first, self.lanes) as c:
+                        self.store_vector(epilogue, self.tile_load(r.index, c.index, self.lanes), c.index, self.lanes)
+                with b.loop(first, columns, lanes) as c:
                     tail = self.cut_tail(columns - c.index, lanes)
                     value = self.tile_load(r.index, c.index, lanes)
                     self.store_vector(epilogue, value, c.index, lanes, tail if masks else None)

@@ -4,11 +4,14 @@ Such an instruction takes, for every lane of the sums, a *group* of neighbouring
 both sides: two bf16 values (AVX512-BF16's ``vdpbf16ps``) in the 32 bits of an f32 sum. A group of A is read from where
 it lies, since channels are innermost, and spread over the vector; B is packed in groups, ``[K / group, NR, group]``.
 Groups never reach over the end of A's run: its last values are read alone and B has zeros there.
+
+Four 8-bit integers are summed in an i32, see :mod:`MNN.kernels.dot8`.
 """
 
 from __future__ import annotations
 
 from MNN.ir.dtype import DType
+from MNN.kernels.dot8 import QUAD, has_quads
 from MNN.kernels.lang import BF16, F32, I16, I32, Builder, Value
 from MNN.targets.base import Target
 
@@ -19,17 +22,17 @@ def group_of(target: Target, a: DType, acc: DType = DType.F32) -> int:
     """How many neighbouring products of ``a`` values one instruction of the target sums up; 1 where there is none."""
     if a is DType.BF16 and acc is DType.F32 and target.has("avx512bf16") and target.vector_bytes == 64:
         return PAIR
-    return 1
+    return QUAD if a in (DType.I8, DType.U8) and has_quads(target) else 1
 
 
-def step_ratio(target: Target) -> float:
-    """Time of such an instruction relative to an FMA: processors with AMX leave these products to it."""
-    return 4.0 if target.has("amx-bf16") else 1.0
+def step_ratio(target: Target, group: int = PAIR) -> float:
+    """Time of such an instruction relative to an FMA: processors with AMX leave products of bf16 to it."""
+    return 4.0 if group == PAIR and target.has("amx-bf16") else 1.0
 
 
 def load_group(b: Builder, pointer: Value, lanes: int) -> Value:
-    """The pair of 16-bit values at ``pointer`` in every 32-bit lane."""
-    return b.splat(b.load(I32, pointer, align=2), lanes)
+    """The pair of 16-bit values, or the four 8-bit ones, at ``pointer`` in every 32-bit lane."""
+    return b.splat(b.load(I32, pointer, align=1), lanes)
 
 
 def load_rest(b: Builder, pointer: Value, lanes: int) -> Value:
@@ -37,11 +40,13 @@ def load_rest(b: Builder, pointer: Value, lanes: int) -> Value:
     return b.splat(b.convert("zext", b.load(I16, pointer), I32), lanes)
 
 
-def interleave(b: Builder, first: Value, second: Value | None) -> Value:
-    """Two vectors of 16-bit values as pairs, lane by lane; zeros in place of a missing second one."""
-    wide = I32.vec(first.type.lanes)
-    low = b.convert("zext", first, wide)
-    return low if second is None else b.or_(low, b.shl(b.convert("zext", second, wide), 16))
+def interleave(b: Builder, parts: list[Value], group: int) -> Value:
+    """Vectors of 16-bit (8-bit) values as groups of two (four), lane by lane; zeros in place of those missing."""
+    wide = I32.vec(parts[0].type.lanes)
+    out = b.convert("zext", parts[0], wide)
+    for i, part in enumerate(parts[1:], 1):
+        out = b.or_(out, b.shl(b.convert("zext", part, wide), i * 32 // group))
+    return out
 
 
 def dot(b: Builder, total: Value, left: Value, right: Value) -> Value:

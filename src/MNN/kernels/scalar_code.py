@@ -12,7 +12,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import COMPARE, Body, Instr
 from MNN.kernels import coarse, scalar_int, vecmath, vecmath_pow, vecmath_trig
 from MNN.kernels.element import compute_type, narrow, widen
-from MNN.kernels.lang import F64, Builder, Value
+from MNN.kernels.lang import F64, I32, Builder, Value
 
 COSTLY = {
     "exp": 12, "exp2": 12, "log": 16, "log1p": 22, "expm1": 16, "sin": 24, "cos": 24, "tan": 34, "asin": 22, "acos": 22,
@@ -81,6 +81,12 @@ def cast(b: Builder, x: Value, source: DType, to: DType) -> Value:
     else:
         y = b.convert("fpext" if t.element is F64 else "fptrunc", x, t)
     return widen(b, to, narrow(b, to, y)) if to in (DType.F16, DType.BF16) else y
+
+
+def to_nearest(b: Builder, x: Value, to: DType) -> Value:
+    """An f32 within an i32's range, rounded half to even; any number for NaN."""
+    t = I32.vec(x.type.lanes)
+    return cast(b, b.call(t, f"llvm.lrint.{t.suffix}.{x.type.suffix}", x), DType.I32, to)
 
 
 def _extreme(b: Builder, x: Value, y: Value, predicate: str) -> Value:
@@ -270,6 +276,8 @@ class BodyCode:
                     if instr.op == "arg":
                         assert isinstance(instr.value, int)
                         found = args[instr.value]
+                    elif self._rounds_to_int(instr):
+                        found = to_nearest(b, value(self.body.code[instr.args[0]].args[0]), instr.dtype)
                     elif instr.op == "div" and self.scale_rows and not self.varies[instr.args[1]]:
                         found = b.mul(value(instr.args[0]), self._reciprocal(b, instr.args[1], lanes))
                     else:
@@ -280,6 +288,22 @@ class BodyCode:
         for i in sorted(self.needed_until(roots, values)):  # in order, so that recursion stays shallow
             value(i)
         return [value(i) for i in roots]
+
+    def _rounds_to_int(self, instr: Instr) -> bool:
+        """Whether it makes an i32 (or less) of a rounded f32 that constants bound: one instruction does both."""
+        code = self.body.code
+        if instr.op != "cast" or not instr.dtype.is_int or instr.dtype.size > 4:
+            return False
+        rounded = code[instr.args[0]]
+        if rounded.op != "round" or rounded.dtype is not DType.F32:
+            return False
+        bounds, inner, limit = set(), code[rounded.args[0]], float(1 << (8 * instr.dtype.size - 1))
+        while inner.op in ("min", "max") and code[inner.args[1]].op == "const":
+            number = code[inner.args[1]].number()
+            if -limit <= number < limit:
+                bounds.add(inner.op)
+            inner = code[inner.args[0]]
+        return bounds == {"min", "max"}
 
     def _apply(self, b: Builder, instr: Instr, x: Sequence[Value]) -> Value:
         source = self.source(instr)

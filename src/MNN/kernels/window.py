@@ -15,6 +15,7 @@ import numpy as np
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
+from MNN.kernels.dot8 import multiply_add
 from MNN.kernels.element import Tail, compute_type, make_tail, storage_type
 from MNN.kernels.epilogue import Epilogue, combine, identity, load_as, masks_work
 from MNN.kernels.lang import I32, I64, Kernel, Value
@@ -42,7 +43,8 @@ class WindowSpec(KernelSpec):
             x[lines_x[l] + ky*row_x + (ox*sx + kx*dx)*step_x + ch] (* w[(ky*kw + kx)*c + ch] for op "dot"), operands...)
 
     ``combine`` is a sum for ``"dot"`` and ``"sum"``, the maximum for ``"max"`` (NaN wins). ``dtype`` is x's, ``acc``
-    that of the weights and of the sums. ``lines_x`` and ``lines_y`` are i32[n_lines] tables of element offsets.
+    that of the weights and of the sums; for 8-bit x summed in i32 the weights are i16. ``lines_x`` and ``lines_y`` are
+    i32[n_lines] tables of element offsets.
     Operands of the epilogue (arguments 1.., argument 0 is the combined value) are ``"c"`` one per channel, ``"1"`` a
     scalar, or ``"pc"`` ``op{i}[lines{i}[l] + ox*step{i} + ch]``. y may be the memory of a ``"pc"`` operand addressed
     alike, and must not overlap x or w. Block ``b`` handles lines ``[b * lines_per_block, (b + 1) * lines_per_block)``.
@@ -72,6 +74,11 @@ class WindowSpec(KernelSpec):
         if self.epilogue is not None and len(self.epilogue.args) != 1 + len(self.operands):
             raise ValueError("the epilogue's arguments are the combined value and the operands")
 
+    @property
+    def weights(self) -> DType:
+        """The type of the weights."""
+        return DType.I16 if self.dtype in (DType.I8, DType.U8) and self.acc is DType.I32 else self.acc
+
     def slots(self) -> tuple[str, ...]:
         base = "x w y lines_x lines_y n_lines kh row_x step_x step_y ow c lines_per_block".split()
         for i, kind in enumerate(self.operands):
@@ -85,7 +92,7 @@ class WindowSpec(KernelSpec):
         result = lines * ow * c
         found = {"x": np.unique(starts).size * columns * c * self.dtype.size, "y": result * self.out.size}
         if self.op == "dot":
-            found["w"] = kh * self.kw * c * self.acc.size
+            found["w"] = kh * self.kw * c * self.weights.size
         for i, kind in enumerate(self.operands):
             assert self.epilogue is not None
             count = {"pc": result, "c": c, "1": 1}[kind]
@@ -149,7 +156,8 @@ class _Window:
         self.b = self.k.b
         self.lanes = target.lanes(spec.acc)
         self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
-        self.masked = masks_work(target, (spec.dtype, spec.acc, spec.out, *self.op_dtypes))
+        self.target = target
+        self.masked = masks_work(target, (spec.dtype, spec.weights, spec.acc, spec.out, *self.op_dtypes))
         self.epilogue = Epilogue(self.b, spec.acc, spec.out, spec.epilogue)
         self.x_type, self.y_type = storage_type(spec.dtype), storage_type(spec.out)
         self.acc = compute_type(spec.acc)
@@ -269,6 +277,13 @@ class _Window:
         address = self.b.gep(pointer, storage_type(dtype), index)
         return load_as(self.b, dtype, self.spec.acc, address, lanes, tail)
 
+    def _add(self, total: Value, x: Value, weight: Value | None) -> Value:
+        """``total`` with one more element of the window."""
+        spec, lanes = self.spec, x.type.lanes
+        if weight is not None and spec.weights is DType.I16 and self.target.family == "x86" and lanes == self.lanes:
+            return multiply_add(self.b, self.target, total, x, weight)
+        return combine(self.b, spec.op, spec.acc, total, x, weight)
+
     def _combine(self, at: dict[int, Value], pixels: int, channel: Value, lanes: int, tail: Tail | None) -> list[Value]:
         """The combined window of every pixel of the tile, line by line, for the channels from ``channel`` on."""
         k, b, spec = self.k, self.b, self.spec
@@ -281,17 +296,17 @@ class _Window:
             if spec.kw > _UNROLLED_WIDTH:
                 with b.loop(0, spec.kw, carry=[*values, b.const(I64, 0), at_w], guard=False) as kx:
                     values, column, w_index = list(kx.carried[:size]), kx.carried[-2], kx.carried[-1]
-                    w = self._load(k.pointer("w"), spec.acc, w_index, lanes, tail) if dot else None
+                    w = self._load(k.pointer("w"), spec.weights, w_index, lanes, tail) if dot else None
                     for t in range(size):
                         x = self._load(at[t % pixels * spec.sx], spec.dtype, rows[t // pixels] + column, lanes, tail)
-                        values[t] = combine(b, spec.op, spec.acc, values[t], x, w)
+                        values[t] = self._add(values[t], x, w)
                     kx.next(*values, column + k.slot("step_x") * spec.dx, w_index + k.slot("c"))
                 values, at_w = list(kx.results[:size]), kx.results[-1]
             else:
                 weights: list[Value | None] = [None] * spec.kw
                 for kx_ in range(spec.kw):
                     if dot:
-                        weights[kx_] = self._load(k.pointer("w"), spec.acc, at_w, lanes, tail)
+                        weights[kx_] = self._load(k.pointer("w"), spec.weights, at_w, lanes, tail)
                         at_w = at_w + k.slot("c")
                 for r, row in enumerate(rows):
                     for column_, pointer in at.items():
@@ -301,6 +316,6 @@ class _Window:
                             if off == 0 and 0 <= kx_ < spec.kw:
                                 x = x or self._load(pointer, spec.dtype, row, lanes, tail)
                                 t = r * pixels + p
-                                values[t] = combine(b, spec.op, spec.acc, values[t], x, weights[kx_])
+                                values[t] = self._add(values[t], x, weights[kx_])
             ky.next(*values, at_x + k.slot("row_x"), at_w)
         return ky.results[:size]

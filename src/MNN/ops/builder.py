@@ -317,7 +317,7 @@ class Builder:
                 f"{self.where}: input {list(x.shape)} does not fit weights {list(w.shape)} with {groups} group(s)"
             )
         narrow = (DType.I8, DType.U8)
-        if x.dtype is not w.dtype and not (x.dtype in narrow and w.dtype in narrow):
+        if x.dtype is not w.dtype and not (x.dtype in narrow and w.dtype in (*narrow, DType.I16)):
             raise ShapeError(f"{self.where}: cannot convolve {x.dtype.value} with weights of {w.dtype.value}")
         x = self.pad(x, (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:]))
         out, strides, dilations = self._window_shape(x, w.shape[2:], strides, dilations)

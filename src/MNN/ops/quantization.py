@@ -43,6 +43,25 @@ def spread(b: Builder, t: Tensor, x: Tensor, axis: int, block: int) -> Tensor:
     )
 
 
+def _one_number(zero: Tensor | None, dtype: DType) -> int | None:
+    """The zero point, where it is known to be one number and the dtype is of 8 or 16 bits."""
+    if dtype.size > 2:
+        return None
+    if zero is None:
+        return 0
+    found = None if zero.const is None else np.unique(zero.const)
+    return int(found[0]) if found is not None and found.size == 1 else None
+
+
+def saturated(s: BodyBuilder, q: int, zero: int, dtype: DType) -> int:
+    """``saturate(round_half_even(q) + zero)`` in ``dtype``, bounded first: then rounding gives the integer at once."""
+    low, high = limits(dtype)
+    kind = s.dtype(q)
+    q = s("min", s("max", q, s.const(low - zero, kind)), s.const(high - zero, kind))
+    whole = s.cast(s("round", q), DType.I32)
+    return s.cast(s("add", whole, s.const(zero, DType.I32)) if zero else whole, dtype)
+
+
 def _quantize_narrow(b: Builder, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType, saturate: bool) -> Tensor:
     """To a type that nothing is computed with: the quotient (rounded where the type is an integer), then a cast."""
     whole = narrow_limits(dtype)
@@ -65,6 +84,10 @@ def quantize(b: Builder, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: D
     if dtype.is_narrow:
         return _quantize_narrow(b, x, scale, zero, dtype, saturate)
     low, high = limits(dtype)
+    wide_x = b.cast(x, DType.F32) if x.dtype.is_int else wide(b, x)
+    known = _one_number(zero, dtype)
+    if known is not None:
+        return b.map(lambda s, a, k: saturated(s, s("div", a, k), known, dtype), wide_x, b.cast(scale, wide_x.dtype))
 
     def body(s: BodyBuilder, a: int, k: int, *z: int) -> int:
         q = s("round", s("div", a, k))
@@ -72,7 +95,6 @@ def quantize(b: Builder, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: D
             q = s("add", q, s.cast(z[0], s.dtype(q)))
         return s.cast(s("min", s("max", q, s.const(low, s.dtype(q))), s.const(high, s.dtype(q))), dtype)
 
-    wide_x = b.cast(x, DType.F32) if x.dtype.is_int else wide(b, x)
     return b.map(body, wide_x, b.cast(scale, wide_x.dtype), *(() if zero is None else (zero,)))
 
 
@@ -147,17 +169,18 @@ class DynamicQuantizeLinear(Operator):
 
 
 def centred(b: Builder, t: Tensor, zero: Tensor | None) -> Tensor:
-    """``t - zero`` as integers; constants stay 8 bits where they fit, so that narrow products remain possible."""
+    """``t - zero`` as integers; constants stay narrow (8 bits where they fit, else 16) for products of bytes."""
     if zero is None or (zero.const is not None and not zero.const.any()):
         return t
     wide_t = b.op("sub", b.cast(t, DType.I32), b.cast(zero, DType.I32))
-    if wide_t.const is not None and wide_t.const.size and wide_t.const.min() >= -128 and wide_t.const.max() <= 127:
-        return b.const(wide_t.const, DType.I8)
-    return wide_t
+    if wide_t.const is None or not wide_t.const.size or t.dtype not in (DType.I8, DType.U8):
+        return wide_t
+    fits = wide_t.const.min() >= -128 and wide_t.const.max() <= 127
+    return b.const(wide_t.const, DType.I8 if fits else DType.I16)
 
 
 def _product_operands(b: Builder, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Both 8 bits wide, or both i32."""
+    """Both 8 bits wide (constants 16), or both i32."""
     if x.dtype is DType.I32 or y.dtype is DType.I32:
         return b.cast(x, DType.I32), b.cast(y, DType.I32)
     return x, y
@@ -167,10 +190,18 @@ def integer_matmul(b: Builder, x: Tensor, y: Tensor, x_zero: Tensor | None, y_ze
     """``(x - x_zero) @ (y - y_zero)`` in i32. ``x_zero`` may hold one number per row, ``y_zero`` one per column."""
     if y_zero is not None and y_zero.rank == 1 and y.rank > 1 and y_zero.shape[0] > 1:
         y_zero = b.reshape(y_zero, (1, y_zero.shape[0]))
-    y = centred(b, y, y_zero)
+    moved: Tensor | None = None
+    if x.rank > 1 and y.rank > 1 and y.const is None and y.dtype in (DType.I8, DType.U8):
+        y, moved = _signed(b, y, y_zero)
+    else:
+        y = centred(b, y, y_zero)
     out = b.matmul(*_product_operands(b, x, y))
+    if moved is not None:
+        rows = b.reduce("sum", b.cast(x, DType.I32), [-1])
+        out = b.map(lambda s, a, r, z: s("sub", a, s("mul", r, z)), out, rows, moved)
     if x_zero is None or (x_zero.const is not None and not x_zero.const.any()):
         return out
+    x_zero = b.cast(x_zero, DType.I32)
     if x_zero.rank == 1 and x.rank > 1 and x_zero.shape[0] > 1:
         x_zero = b.reshape(x_zero, (x_zero.shape[0], 1))
     if y.rank == 1:
@@ -178,12 +209,30 @@ def integer_matmul(b: Builder, x: Tensor, y: Tensor, x_zero: Tensor | None, y_ze
         x_zero = b.reshape(x_zero, x_zero.shape[:-1]) if x_zero.rank > 1 else x_zero
     else:
         sums = b.reduce("sum", b.cast(y, DType.I32), [-2], keepdims=x.rank > 1)
-    return b.map(lambda s, a, z, t: s("sub", a, s("mul", s.cast(z, DType.I32), t)), out, x_zero, sums)
+    if moved is not None:
+        sums = b.op("sub", sums, b.op("mul", moved, b.const(x.shape[-1], DType.I32)))
+    if x_zero.const is not None and sums.const is not None:
+        return b.op("sub", out, b.op("mul", x_zero, sums))
+    return b.map(lambda s, a, z, t: s("sub", a, s("mul", z, t)), out, x_zero, sums)
+
+
+def _signed(b: Builder, y: Tensor, zero: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Numbers that only running tells as i8, and their zero point (None for zero)."""
+    if y.dtype is DType.I8:
+        none = zero is None or (zero.const is not None and not zero.const.any())
+        return y, None if none or zero is None else b.cast(zero, DType.I32)
+    signed = b.map(lambda s, a: s.cast(s("xor", a, s.const(128, DType.U8)), DType.I8), y)
+    zero = b.const(0, DType.I32) if zero is None else b.cast(zero, DType.I32)
+    return signed, b.op("sub", zero, b.const(128, DType.I32))
 
 
 def requantize(b: Builder, total: Tensor, factor: Tensor, zero: Tensor) -> Tensor:
     """``saturate(round(total * factor) + zero)`` in ``zero``'s dtype."""
     low, high = limits(zero.dtype)
+    known = _one_number(zero, zero.dtype)
+    if known is not None:
+        dtype = zero.dtype
+        return b.map(lambda s, a, k: saturated(s, s("mul", s.cast(a, DType.F32), k), known, dtype), total, factor)
 
     def body(s: BodyBuilder, a: int, k: int, z: int) -> int:
         q = s("round", s("mul", s.cast(a, DType.F32), k))
@@ -227,8 +276,10 @@ class _QuantizedConv(Operator):
     in_mnn = False
     attributes = {"strides": None, "dilations": None, "pads": None, "padMode": "CAFFE", "group": 1}
 
-    def total(self, b: Builder, node: Node, x: Tensor, w: Tensor, xz: Tensor | None, wz: Tensor | None) -> Tensor:
-        """The convolution of ``x - xz`` with ``w - wz`` in i32; borders hold ``xz``."""
+    def total(
+        self, b: Builder, node: Node, x: Tensor, w: Tensor, xz: Tensor | None, wz: Tensor | None, bias: Tensor | None
+    ) -> Tensor:
+        """The convolution of ``x - xz`` with ``w - wz`` in i32, plus ``bias``; borders hold ``xz``."""
         spatial = x.rank - 2
         if spatial < 1 or w.rank != x.rank:
             raise ShapeError(f"{b.where}: input {list(x.shape)} does not fit weights {list(w.shape)}")
@@ -247,11 +298,12 @@ class _QuantizedConv(Operator):
             self.int_attr(node, "group"),
             (0,) * (2 * spatial),
         )
-        if not zero:
-            return out
-        sums = b.reduce("sum", b.cast(weights, DType.I32), range(1, w.rank))
-        shift = b.op("mul", b.reshape(sums, (1, -1, *(1,) * spatial)), b.const(zero, DType.I32))
-        return b.op("sub", out, shift)
+        plus = None if bias is None else along(b, b.cast(bias, DType.I32), 1, w.rank)
+        if zero:
+            sums = b.reduce("sum", b.cast(weights, DType.I32), range(1, w.rank))
+            shift = b.op("mul", b.reshape(sums, (1, -1, *(1,) * spatial)), b.const(-zero, DType.I32))
+            plus = shift if plus is None else b.op("add", plus, shift)
+        return out if plus is None else b.op("add", out, plus)
 
 
 @register("ConvInteger")
@@ -260,7 +312,7 @@ class ConvInteger(_QuantizedConv):
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, w = operand(b, inputs, 0), operand(b, inputs, 1)
-        return [self.total(b, node, x, w, optional(inputs, 2), optional(inputs, 3))]
+        return [self.total(b, node, x, w, optional(inputs, 2), optional(inputs, 3), None)]
 
 
 @register("QLinearConv")
@@ -269,8 +321,6 @@ class QLinearConv(_QuantizedConv):
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, xs, xz, w, ws, wz, os, oz = (operand(b, inputs, i) for i in range(8))
-        total, bias = self.total(b, node, x, w, xz, wz), optional(inputs, 8)
-        if bias is not None:
-            total = b.op("add", total, along(b, b.cast(bias, DType.I32), 1, total.rank))
+        total = self.total(b, node, x, w, xz, wz, optional(inputs, 8))
         factor = _factor(b, xs, along(b, ws, 1, total.rank), os)
         return [requantize(b, total, factor, b.reshape(oz, ()))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +10,10 @@ import numpy as np
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.emit.amx import Right, amx_candidates
-from MNN.compiler.emit.pairs import pack_pairs, pair_steps
 from MNN.compiler.emit.strassen import strassen_candidates
 from MNN.compiler.emit.tiles import Tile, sums_of, with_tiles
+from MNN.compiler.emit.weights import Weights as Weights
+from MNN.compiler.emit.weights import offsets
 from MNN.compiler.emit.winograd import winograd_candidates
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
@@ -26,7 +27,8 @@ from MNN.ir.shape import elements
 from MNN.kernels.amx_layout import Window
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_cost import choose_blocks, choose_tile, contract_cycles
-from MNN.kernels.dot import PAIR, group_of, step_ratio
+from MNN.kernels.dot import group_of, step_ratio
+from MNN.kernels.dot8 import QUAD
 
 MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, DType.I32, DType.I64)
 """Element types that the contraction kernel takes."""
@@ -46,14 +48,6 @@ class Side:
     dtype: DType
     rows: np.ndarray | None
     batch: np.ndarray
-
-
-def offsets(extents: Sequence[int], strides: Sequence[int]) -> np.ndarray:
-    """Element offsets of all points of a grid, in row-major order."""
-    total = np.zeros((), dtype=np.int64)
-    for n, s in zip(extents, strides, strict=True):
-        total = total[..., None] + np.arange(n, dtype=np.int64) * s
-    return total.reshape(-1)
 
 
 def emit_conv(e: Emitter, fused: Group) -> bool:
@@ -167,6 +161,12 @@ def _operands(e: Emitter, x: Tensor, y: Tensor, simple: bool = True) -> tuple[Te
     group = group_of(e.target, x.dtype)
     if y.const is not None and y.dtype is DType.F16:
         y = _widened(e, y)
+    if group == QUAD:
+        if y.dtype is DType.I8 or (simple and y.const is not None and y.dtype in (DType.U8, DType.I16)):
+            return x, y, group
+        group = 1
+    if y.const is not None and y.dtype is DType.I16:
+        y = _widened(e, y)
     rounded = y.const is not None and y.dtype is DType.F32 and x.dtype is DType.BF16
     if simple and group > 1 and (rounded or y.dtype is x.dtype):
         return x, y, group
@@ -175,17 +175,17 @@ def _operands(e: Emitter, x: Tensor, y: Tensor, simple: bool = True) -> tuple[Te
 
 def _cycles(e: Emitter, m: int, n: int, steps: int, group: int) -> float:
     """Estimate for a product on vectors, with ``steps`` of ``group`` products per sum."""
-    return contract_cycles(e.target, m, n, steps, DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
+    return contract_cycles(e.target, m, n, steps, DType.F32) * (1.0 if group == 1 else step_ratio(e.target, group))
 
 
 def _widened(e: Emitter, tensor: Tensor) -> Tensor:
     """f16 and bf16 operands are multiplied in f32: constants are converted once, others by a copy."""
-    wide = WIDE.get(tensor.dtype)
+    wide = {**WIDE, DType.I16: DType.I32}.get(tensor.dtype)
     if wide is None:
         return tensor
     if tensor.const is not None:
         data = tensor.const
-        buffer = e.pool.get(("wide", id(data)), lambda: data.astype(np.float32), (data, tensor.keep))
+        buffer = e.pool.get(("wide", id(data)), lambda: data.astype(wide.numpy), (data, tensor.keep))
         return Tensor(wide, tensor.shape, const=buffer.const, name=tensor.name, keep=buffer)
     from MNN.compiler.emit.elementwise import emit_nest
     from MNN.ir.scalar import body_of
@@ -210,89 +210,6 @@ def _store_back(e: Emitter, out: Tensor, result: Place) -> bool:
     if place is not result:
         e.copy(result, place, out.shape, out.dtype)
     return True
-
-
-class Weights:
-    """The right side: packed once when constant, else read in place or from a transposed copy.
-
-    ``conv`` is (kernel, channels in and out per group, groups) for convolution weights ``[O, C, kernel...]``; a matrix
-    ``[..., K, N]`` otherwise, with ``outer`` the batch extents of the result. ``group`` products are summed at once,
-    along runs of ``run`` values of the left side.
-    """
-
-    def __init__(
-        self,
-        tensor: Tensor,
-        conv: tuple[st.Ints, int, int, int] | None,
-        group: int,
-        run: int,
-        outer: tuple[int, ...] = (),
-    ) -> None:
-        self.tensor, self.conv, self.group, self.run, self.outer = tensor, conv, group, run, outer
-        self.dtype = DType.BF16 if group == PAIR else tensor.dtype
-
-    def packed(self, e: Emitter, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
-        """Address, ldb, panel and batch offsets of packed constant weights; see ``contract_cost.pack_b``."""
-        data = self.tensor.const
-        assert data is not None
-        if self.conv is None:
-            per_tap, n = self.tensor.shape[-2:]
-            batches, taps, channel_step, tap_step, column = elements(self.tensor.shape[:-2]), 1, n, 0, 1
-        else:
-            kernel, per_tap, n, batches = self.conv
-            taps = elements(kernel)
-            channel_step, tap_step, column = taps, 1, taps * per_tap
-        k, group = taps * per_tap, self.group
-        steps = k if group == 1 else pair_steps(self.run, k // self.run)
-        panels = -(-n // nr)
-        size = panels * steps * nr * group
-        key = ("packed", id(data), nr, self.conv, group, self.run if group > 1 else 0)
-        buffer, fresh = e.pool.reserve(key, batches * size, self.dtype, (data, self.tensor.keep))
-        if fresh:
-            base, whole = e.place(self.tensor), n // nr
-            parts = []  # whole panels and the cut one: begin in the source, begin in the result, axes
-            for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
-                axes = [(batches, n * k, size // group), (count, nr * column, steps * nr), (width, column, 1)]
-                parts.append((first * nr * column, first * steps * nr, axes))
-            channels, every_tap = (per_tap, channel_step), (taps, tap_step)
-            if group == PAIR:
-                pack_pairs(e, base, self.tensor.dtype, buffer, parts, channels, every_tap, self.run, nr)
-            else:
-                inner = [(*channels, nr), (*every_tap, per_tap * nr)]
-                for begin, into, outer_axes in parts:
-                    shape, frm, to = zip(*outer_axes, *inner, strict=True)
-                    e.copy_once(Place(base.buffer, begin, frm), Place(buffer, into, to), shape, self.dtype)
-        outer: tuple[int, ...] = (batches,)
-        strides: tuple[int, ...] = (size,)
-        if self.conv is None:
-            own = tuple(self.tensor.shape[:-2])
-            per_matrix = tuple(size * s for s in st.dense(own, natural(len(own))))
-            outer, strides = self.outer, st.broadcast_strides(own, per_matrix, self.outer) if self.outer else ()
-        return Ref(buffer, 0), nr * group, steps * nr * group, _broadcast_batch(offsets(outer, strides), n_batch)
-
-    def plain(self, e: Emitter, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
-        """Address, ldb, panel and batch offsets of weights read as rows of contiguous columns."""
-        tensor = self.tensor
-        if self.conv is not None:
-            kernel, per_in, per_out, groups = self.conv
-            place, order = e.place(tensor), (*range(2, tensor.rank), 1, 0)
-            size = elements(kernel) * per_in
-            moved = e.allocate(tensor.dtype, (groups, size, per_out), (0, 1, 2))
-            strides = st.dense((per_out, per_in, *kernel), order)
-            for g in range(groups):
-                part = Place(place.buffer, place.offset + g * per_out * place.strides[0], place.strides)
-                to = Place(moved.buffer, g * size * per_out, strides)
-                e.copy(part, to, (per_out, *tensor.shape[1:]), tensor.dtype)
-            return e.ref(moved, tensor.dtype), per_out, nr, np.arange(groups, dtype=np.int64) * size * per_out
-        n = tensor.shape[-1]
-        place = e.in_order(tensor, natural(tensor.rank), lambda pl: pl.strides[-1] == 1 or n == 1)
-        strides = st.broadcast_strides(tensor.shape[:-2], place.strides[:-2], self.outer) if self.outer else ()
-        batch = _broadcast_batch(offsets(self.outer, strides), n_batch)
-        return e.ref(place, tensor.dtype), place.strides[-2] if tensor.shape[-2] > 1 else nr, nr, batch
-
-
-def _broadcast_batch(table: np.ndarray, n_batch: int) -> np.ndarray:
-    return np.broadcast_to(table, (n_batch,)) if table.size == 1 else table
 
 
 def _epilogue(
@@ -351,6 +268,7 @@ def _emit(
         return
     acc = sums_of(a.dtype)
     depth = taps.size * k
+    taps = np.tile(taps, weights.parts)
     steps = taps.size * -(-k // weights.group)
     if tile is None:
         habit = e.pool.habits.setdefault((e.origin, n, steps, acc), choose_tile(e.target, m, n, steps, acc))
@@ -365,7 +283,7 @@ def _emit(
     spec = ContractSpec(a.dtype, weights.dtype, acc, c.dtype, mr, nv, constant, body, kinds, weights.group)
     nr = spec.nr(e.target)
     find = weights.packed if constant else weights.plain
-    b_ref, ldb, panel, b_batch = find(e, nr, n_batch)
+    b_ref, ldb, panel, b_batch = find(e, nr, n_batch, a.dtype)
     mb, nb = choose_blocks(e.target, m, n, steps, e.threads, (mr, nv), acc)
     columns = [np.broadcast_to(t, (n_batch,)) for t in (a.batch, b_batch, c.batch, *(s.batch for _, s in operands))]
     args: dict[str, int | Ref] = {

@@ -6,7 +6,9 @@ import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
-from MNN.compiler.emit.contract import _channel_result, _store_back, offsets
+from MNN.compiler.emit.contract import _channel_result, _store_back
+from MNN.compiler.emit.tiles import sums_of
+from MNN.compiler.emit.weights import offsets
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.order import channels_last
@@ -21,6 +23,7 @@ from MNN.kernels.window import WindowSpec, choose_window
 
 __all__ = ["emit_depthwise", "emit_pool", "is_depthwise"]
 
+_BYTES = (DType.I8, DType.U8)
 LINE_WORK = 40_000
 """Multiply-adds (or comparisons) a worker takes at a time."""
 
@@ -29,14 +32,16 @@ def emit_depthwise(e: Emitter, group: Group) -> bool:
     """A convolution with one filter per channel."""
     prim = group.anchor or group.root
     assert isinstance(prim, p.Conv)
-    w = prim.inputs[1]
-    if w.const is None or prim.inputs[0].dtype not in (DType.F32, *WIDE):
+    x, w = prim.inputs
+    narrow = x.dtype in _BYTES and w.dtype in (*_BYTES, DType.I16)
+    if w.const is None or not (narrow or x.dtype in (DType.F32, *WIDE)):
         return False
     taps = elements(w.shape[2:])
     data = w.const
+    kind = np.int16 if narrow else np.float32
     buffer = e.pool.get(
-        ("depthwise", id(data)),
-        lambda: np.ascontiguousarray(data.reshape(w.shape[0], taps).T.astype(np.float32)),
+        ("depthwise", id(data), narrow),
+        lambda: np.ascontiguousarray(data.reshape(w.shape[0], taps).T.astype(kind)),
         (data, w.keep),
     )
     return _emit(e, group, prim, "dot", w.shape[2:], Ref(buffer, 0))
@@ -46,14 +51,15 @@ def emit_pool(e: Emitter, group: Group) -> bool:
     """Maximum or sum of windows."""
     prim = group.anchor or group.root
     assert isinstance(prim, p.Window)
-    if prim.inputs[0].dtype not in (DType.F32, *WIDE):
+    bytes_ = prim.op == "max" and prim.inputs[0].dtype in _BYTES
+    if not bytes_ and prim.inputs[0].dtype not in (DType.F32, *WIDE):
         return False
     return _emit(e, group, prim, prim.op, prim.kernel, 0)
 
 
 def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st.Ints, weights: Ref | int) -> bool:
     out, x = group.root.outputs[0], prim.inputs[0]
-    acc = WIDE.get(x.dtype, x.dtype)
+    acc = sums_of(x.dtype) if op == "dot" else WIDE.get(x.dtype, x.dtype)
     spatial = x.rank - 2
     if spatial not in (1, 2) or 0 in out.shape:
         return False
