@@ -53,6 +53,28 @@ define void @kernel(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
 }
 """
 
+_HALVE = """
+; out[b] /= 2 (f32) for every block
+define void @kernel(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
+entry:
+  %out = load ptr, ptr %args
+  br label %head
+head:
+  %b = phi i64 [ %begin, %entry ], [ %b1, %body ]
+  %more = icmp slt i64 %b, %end
+  br i1 %more, label %body, label %leave
+body:
+  %q = getelementptr float, ptr %out, i64 %b
+  %v = load float, ptr %q
+  %v1 = fmul float %v, 5.0e-01
+  store float %v1, ptr %q
+  %b1 = add i64 %b, 1
+  br label %head
+leave:
+  ret void
+}
+"""
+
 
 @dataclasses.dataclass(frozen=True)
 class _Text(KernelSpec):
@@ -67,5 +89,5 @@ class _Text(KernelSpec):
 
 @functools.cache
 def address(name: str) -> int:
-    """The address of the kernel "count" or "fail"."""
-    return Library(host_target()).load([_Text({"count": _COUNT, "fail": _FAIL}[name])])[0]
+    """The address of the kernel "count", "fail" or "halve"."""
+    return Library(host_target()).load([_Text({"count": _COUNT, "fail": _FAIL, "halve": _HALVE}[name])])[0]

@@ -283,3 +283,20 @@ def test_latency_is_printed(workers: str, capsys: pytest.CaptureFixture[str]) ->
     parfor = min(timeit.repeat(lambda: shared.run(2), number=10, repeat=20)) / 1000
     with capsys.disabled():
         print(f"\n[{workers}] empty run {call * 1e6:.2f} us, shared command {parfor * 1e6:.2f} us")
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_subnormal_numbers_are_zero_in_kernels_only(threads: int) -> None:
+    """In every thread that runs kernels; Python, also when it is called back, keeps its own arithmetic."""
+    smallest = np.finfo(np.float32).tiny
+    numbers = np.full(4096, smallest)
+    seen = []
+
+    def host(args: NDArray[np.int64], begin: int, end: int) -> None:
+        seen.append(np.full(3, smallest) / np.float32(2))
+
+    commands = [Command(address("halve"), [numbers.ctypes.data], 4096, 1), Command(host, [7], 1, 1)]
+    NativeProgram(commands).run(threads)
+    assert not numbers.any()
+    assert (seen[0] > 0).all()
+    assert np.full(3, smallest)[0] / np.float32(2) > 0

@@ -24,19 +24,21 @@ _FRAME_ONLY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 @dataclasses.dataclass(frozen=True)
 class LoopFunctions:
-    """``run(frame)``, ``worker(pool, number, 0, None)`` and ``spin(pool, count, yielding, None)``."""
+    """``run(frame)``, ``worker(pool, number, 0, None)``, ``spin(pool, count, yielding, None)``, and the address of
+    ``plain``."""
 
     run: Callable[[int], None]
     worker: NativeFunction
     spin: NativeFunction
+    plain: int
     clock: bool
     """Whether ``run`` takes time stamps on this processor."""
 
 
 def load_loop(target: Target, cache: Cache | None) -> LoopFunctions:
     """The loop for a target that this machine can run."""
-    run, worker, spin = Library(target, cache).load([LoopSpec(part) for part in PARTS])
-    return LoopFunctions(_FRAME_ONLY(run), _KERNEL(worker), _KERNEL(spin), has_clock(target))
+    run, worker, spin, plain = Library(target, cache).load([LoopSpec(part) for part in PARTS])
+    return LoopFunctions(_FRAME_ONLY(run), _KERNEL(worker), _KERNEL(spin), plain, has_clock(target))
 
 
 _loaded: list[LoopFunctions] = []

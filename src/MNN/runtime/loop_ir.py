@@ -1,12 +1,17 @@
 """LLVM IR of the native loop: what walks a program's commands and what a worker thread runs while it is parked.
 
-Three functions share the kernels' signature, so that they are compiled and cached like kernels:
+Four functions share the kernels' signature, so that they are compiled and cached like kernels:
 
 - ``run`` (args = frame): executes commands of a table in order. A command with more blocks than its grain is shared
   with the workers; every other command is one plain call.
 - ``worker`` (args = pool, begin = worker's number): claims blocks of whatever command is open, spins a while when
   there is none, then sleeps.
 - ``spin`` (args = pool, begin = count, end = 1 to give way each time): burns time; used to calibrate the spinning.
+- ``plain`` (args = address of a Python callback, its arguments): calls it with floating point as Python knows it.
+
+Numbers too small to be normal count as zero while kernels run: processors take up to a hundred times as long for them,
+and networks make many where activations die out. The mode belongs to a thread: ``run`` sets it and puts it back, a
+worker sets it for its life.
 
 How a command is shared. One 64-bit ``claim`` word holds a generation (high half) and the number of chunks not yet
 claimed (low half). Whoever wants a chunk reads the word, reads the description of the command, and takes the chunk by
@@ -37,7 +42,7 @@ from MNN.runtime.loop_layout import FRAME, LINE, POOL, SLOT, SLOT_BYTES
 from MNN.runtime.worker_ir import CLAIM, SPIN, WORKER
 from MNN.targets.base import Target
 
-PARTS = ("run", "worker", "spin")
+PARTS = ("run", "worker", "spin", "plain")
 
 _RUN = """
 ; Wakes worker %id if it sleeps.
@@ -236,6 +241,8 @@ entry:
   %p_stopped = getelementptr i8, ptr %frame, i64 $frame_stopped
   %p_abort = getelementptr i8, ptr %frame, i64 $frame_abort
   %p_error = getelementptr i8, ptr %frame, i64 $frame_error
+  $save
+  $flush
   %timed = icmp ne ptr %times, null
   %alone = icmp eq ptr %pool, null
   br i1 %alone, label %head, label %gather
@@ -297,6 +304,7 @@ stamp_end:
   store i64 %t1, ptr %p_t1, align 8
   br label %leave
 leave:
+  $restore
   store i64 %result, ptr %p_stopped, align 8
   br i1 %alone, label %out, label %scatter
 scatter:
@@ -308,19 +316,63 @@ out:
 }
 """
 
-# Per processor: what a spinning loop executes, and a clock that user code may read (or 0: none).
-_MACHINES: dict[str, tuple[str, str, str]] = {
-    "x86": (
-        "call void @llvm.x86.sse2.pause()",
-        "call i64 @llvm.readcyclecounter()",
-        "declare void @llvm.x86.sse2.pause()\ndeclare i64 @llvm.readcyclecounter()\n",
+_PLAIN = """
+define void @kernel(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
+entry:
+  %callback = load ptr, ptr %args, align 8
+  %p_given = getelementptr i8, ptr %args, i64 8
+  %given = load ptr, ptr %p_given, align 8
+  $save
+  $usual
+  call void %callback(ptr %given, i64 %begin, i64 %end, ptr %scratch)
+  $restore
+  ret void
+}
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Machine:
+    """What the loop needs of a processor family, as LLVM IR.
+
+    ``pause`` is executed while spinning, ``clock`` reads a clock that user code may read. The mode of floating point is
+    kept by ``save`` (in %mode), put back by ``restore``; ``flush`` makes subnormal numbers zero, ``usual`` is what
+    programs start with.
+    """
+
+    pause: str
+    clock: str
+    save: str
+    flush: str
+    usual: str
+    restore: str
+    declarations: str
+
+
+_MACHINES = {
+    "x86": _Machine(
+        pause="call void @llvm.x86.sse2.pause()",
+        clock="call i64 @llvm.readcyclecounter()",
+        save="%mode = alloca [2 x i32], align 8\n  call void @llvm.x86.sse.stmxcsr(ptr %mode)\n"
+        "  %other = getelementptr i8, ptr %mode, i64 4",
+        # MXCSR: all exceptions masked, flush to zero (bit 15), denormals are zero (bit 6)
+        flush="store i32 40896, ptr %other, align 4\n  call void @llvm.x86.sse.ldmxcsr(ptr %other)",
+        usual="store i32 8064, ptr %other, align 4\n  call void @llvm.x86.sse.ldmxcsr(ptr %other)",
+        restore="call void @llvm.x86.sse.ldmxcsr(ptr %mode)",
+        declarations="declare void @llvm.x86.sse2.pause()\ndeclare i64 @llvm.readcyclecounter()\n"
+        "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)\n",
     ),
     # isb stalls for about as long as x86's pause; yield is a no-op on most cores. The cycle counter traps in user
-    # code, the steady counter (cntvct_el0) does not.
-    "aarch64": (
-        "call void @llvm.aarch64.isb(i32 15)",
-        "call i64 @llvm.readsteadycounter()",
-        "declare void @llvm.aarch64.isb(i32)\ndeclare i64 @llvm.readsteadycounter()\n",
+    # code, the steady counter (cntvct_el0) does not. FPCR: flush to zero (bit 24), also of halves (bit 19).
+    "aarch64": _Machine(
+        pause="call void @llvm.aarch64.isb(i32 15)",
+        clock="call i64 @llvm.readsteadycounter()",
+        save="%mode = call i64 @llvm.aarch64.get.fpcr()",
+        flush="call void @llvm.aarch64.set.fpcr(i64 17301504)",
+        usual="call void @llvm.aarch64.set.fpcr(i64 0)",
+        restore="call void @llvm.aarch64.set.fpcr(i64 %mode)",
+        declarations="declare void @llvm.aarch64.isb(i32)\ndeclare i64 @llvm.readsteadycounter()\n"
+        "declare i64 @llvm.aarch64.get.fpcr()\ndeclare void @llvm.aarch64.set.fpcr(i64)\n",
     ),
 }
 
@@ -332,13 +384,13 @@ def has_clock(target: Target) -> bool:
 
 def clock_ir(target: Target) -> tuple[str, str]:
     """A call that reads the clock, and the declarations it needs; only where there :func:`has_clock`."""
-    _, clock, declarations = _MACHINES[target.family]
-    return clock, declarations
+    machine = _MACHINES[target.family]
+    return machine.clock, machine.declarations
 
 
 @dataclasses.dataclass(frozen=True)
 class LoopSpec(KernelSpec):
-    """One of the functions of the native loop: ``run``, ``worker`` or ``spin``."""
+    """One of the functions of the native loop: ``run``, ``worker``, ``spin`` or ``plain``."""
 
     part: str
 
@@ -352,13 +404,13 @@ class LoopSpec(KernelSpec):
     def emit(self, target: Target) -> str:
         if target.family not in _MACHINES:
             raise UnsupportedError(f"the native loop has no code for the processor family '{target.family}'")
-        pause, clock, declarations = _MACHINES[target.family]
+        machine = dataclasses.asdict(_MACHINES[target.family])
         values: dict[str, object] = {f"pool_{name}": offset for name, offset in POOL.items()}
         values.update((f"frame_{name}", offset) for name, offset in FRAME.items())
         values.update((f"slot_{name}", offset) for name, offset in SLOT.items())
-        values.update(slot_bytes=SLOT_BYTES, pause=pause, clock=clock, line=LINE, never=1 << 32)
+        values.update(machine, slot_bytes=SLOT_BYTES, line=LINE, never=1 << 32)
         text = string.Template(CLAIM + _SOURCES[self.part]).substitute(values)
-        return declarations + re.sub(r"\n{2,}", "\n\n", text)
+        return str(machine["declarations"]) + re.sub(r"\n{2,}", "\n\n", text)
 
 
-_SOURCES = {"run": _RUN, "worker": WORKER, "spin": SPIN}
+_SOURCES = {"run": _RUN, "worker": WORKER, "spin": SPIN, "plain": _PLAIN}

@@ -91,10 +91,12 @@ class NativeProgram:
         self._args = aligned_bytes(max(8 * int(starts[-1]), 8)).view(np.int64)
         self._views = [self._args[a:b] for a, b in itertools.pairwise(starts)]
         self._table: NDArray[np.int64] = aligned_bytes(32 * max(len(rows), 1)).view(np.int64).reshape(-1, 4)
+        self._loop = loop_functions()
         for i, row in enumerate(rows):
             self._views[i][:] = row.args
-            self._table[i, 0] = row.function if isinstance(row.function, int) else self._host(i, row.function)
-            self._table[i, 1] = self._args.ctypes.data + 8 * int(starts[i])
+            self._table[i, 0] = row.function if isinstance(row.function, int) else self._loop.plain
+            args = self._args.ctypes.data + 8 * int(starts[i])
+            self._table[i, 1] = args if isinstance(row.function, int) else self._host(i, row.function, args)
             self.set_blocks(i, row.blocks, row.grain)
         self._stride = -(-scratch_bytes // 128) * 128
         self._scratch = aligned_bytes(0)
@@ -103,7 +105,6 @@ class NativeProgram:
         words[FRAME["last"] // 8] = self._count
         words[FRAME["stride"] // 8] = self._stride
         words[FRAME["threads"] // 8] = 0
-        self._loop = loop_functions()
         self._run = self._loop.run
         self._frame = self.context.address
         self._stopped = ctypes.c_int64.from_address(self._frame + FRAME["stopped"])
@@ -236,8 +237,8 @@ class NativeProgram:
         what = _ERRORS.get(code, f"a kernel reported the error {code}")
         raise RunError(f"{self.labels[index] or f'command {index}'}: {what}; check the values of the model's inputs")
 
-    def _host(self, index: int, function: HostFunction) -> int:
-        """The address of a native function that calls ``function`` and stops the run if that raises."""
+    def _host(self, index: int, function: HostFunction, address: int) -> int:
+        """The address of what ``plain`` takes to call ``function``, which stops the run if that raises."""
         context, args = self.context, self._views[index]
         abort = FRAME["abort"] // 8
 
@@ -251,8 +252,9 @@ class NativeProgram:
                 context.words[abort] = 1
 
         callback = _CALLBACK(call)
-        self._hosts.append(callback)
-        return ctypes.cast(callback, ctypes.c_void_p).value or 0
+        pair = np.array([ctypes.cast(callback, ctypes.c_void_p).value or 0, address], np.int64)
+        self._hosts.append((callback, pair))
+        return int(pair.ctypes.data)
 
     def _reset_lock(self) -> None:
         self._lock = threading.Lock()

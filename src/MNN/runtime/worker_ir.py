@@ -76,6 +76,8 @@ entry:
   %off = mul i64 %id, $slot_bytes
   %slots = getelementptr i8, ptr %pool, i64 $pool_slots
   %slot = getelementptr i8, ptr %slots, i64 %off
+  $save
+  $flush
   %p_thread = getelementptr i8, ptr %slot, i64 $slot_thread
   %p_restore = getelementptr i8, ptr %slot, i64 $slot_restore
   %mask = getelementptr i8, ptr %slot, i64 $slot_mask
@@ -163,8 +165,10 @@ futex:
   %r = call i64 (i64, ...) %sys(i64 %nr, ptr %slot, i64 128, i64 1, i64 0, i64 0, i64 0)
   br label %wake
 leave:
+  $restore
   ret void
 out:
+  $restore
   ret void
 }
 """
