@@ -10,6 +10,7 @@ import pytest
 from MNN.ir.dtype import DType
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_cost import choose_tile
+from MNN.kernels.contract_half import FLUSH
 from MNN.kernels.window import WindowSpec, choose_window
 from MNN.targets import Target, named_target
 from tests.kernels import qemu, test_contract, test_window, util
@@ -54,6 +55,24 @@ def test_element_types(target: Target, a: DType, b: DType, acc: DType, tolerance
     test_contract.check(
         test_contract.Problem(spec, 10, 37, 19, 2), target, 10, 2 * spec.nr(target), tolerance=tolerance
     )
+
+
+@pytest.mark.parametrize(("m", "n", "k", "taps"), [(1, 75, 200, 1), (2, 9, 7, 2), (9, 33, 2000, 1), (23, 50, 20, 9)])
+def test_half_precision(m: int, n: int, k: int, taps: int) -> None:
+    """Sums of f16 products: within the bound that the kernel's file states, and usually far from it."""
+    target = named_target("neon-fp16")
+    tile = choose_tile(target, m, n, k * taps, F16)
+    bias = test_contract.relu_bias()
+    spec = ContractSpec(F16, F16, F16, F32, *tile, epilogue=bias, operands=("n",))
+    for packed in (True, False):
+        problem = test_contract.Problem(dataclasses.replace(spec, b_packed=packed), m, n, k, taps, 1 + packed)
+        found, expected, bound = problem.run(target, 8, 2 * spec.nr(target))
+        off = np.abs(found - expected)
+        assert (off <= (FLUSH + 3) * 2.0**-11 * bound + 1e-6).all()
+        assert off.mean() <= 5e-4 * np.sqrt(k * taps)  # the numbers are between -1 and 1
+    plain = dataclasses.replace(spec, epilogue=None, operands=(), out=F16)
+    found, expected, bound = test_contract.Problem(plain, m, n, k, taps).run(target, m, spec.nr(target))
+    assert (np.abs(found - expected) <= (FLUSH + 3) * 2.0**-11 * bound + 1e-3 * np.abs(expected)).all()
 
 
 @TARGETS

@@ -98,7 +98,7 @@ class Problem:
         body = self.spec.epilogue
         if body is None:
             return sums.astype(self.spec.out.numpy)
-        values = [sums.astype(self.spec.acc.numpy), *operands]
+        values = [sums.astype(self.spec.sums.numpy), *operands]
         return np.broadcast_to(meaning_scalar.evaluate(body, values)[0], sums.shape)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels.contract_emit import emit_contract
+from MNN.kernels.contract_half import emit_half
 from MNN.kernels.dot import PAIR
 from MNN.kernels.dot8 import QUAD
 from MNN.kernels.spec import KernelSpec
@@ -58,6 +59,9 @@ class ContractSpec(KernelSpec):
 
     With ``group`` 4 a is i8 or u8 and b i8; panels of packed B begin with the sums' starts, see
     :func:`MNN.kernels.dot8.pack_quads` (ldb = 4 NR).
+
+    With ``acc`` f16 (a and b too) the sums are of f16 for a few steps and f32 otherwise, see
+    :mod:`MNN.kernels.contract_half`; the epilogue takes f32.
     """
 
     shaped: ClassVar[bool] = True
@@ -74,7 +78,7 @@ class ContractSpec(KernelSpec):
     group: int = 1
 
     def __post_init__(self) -> None:
-        floats = {DType.F32: (DType.F32, DType.F16, DType.BF16), DType.F64: (DType.F64,)}
+        floats = {DType.F32: (DType.F32, DType.F16, DType.BF16), DType.F64: (DType.F64,), DType.F16: (DType.F16,)}
         ints = {DType.I32: (DType.I32, *_INT_SOURCES), DType.I64: (DType.I64,)}
         allowed = {**floats, **ints}.get(self.acc, ())
         if self.a not in allowed or self.b not in allowed:
@@ -90,10 +94,15 @@ class ContractSpec(KernelSpec):
                 raise ValueError("operands without an epilogue")
         elif (
             len(self.epilogue.args) != 1 + len(self.operands)
-            or self.epilogue.args[0] is not self.acc
+            or self.epilogue.args[0] is not self.sums
             or self.epilogue.result_dtypes != (self.out,)
         ):
-            raise ValueError(f"the epilogue must take {self.acc.value} and {self.operands}, and give {self.out.value}")
+            raise ValueError(f"the epilogue must take {self.sums.value} and {self.operands}, and give {self.out.value}")
+
+    @property
+    def sums(self) -> DType:
+        """The type of finished sums."""
+        return DType.F32 if self.acc is DType.F16 else self.acc
 
     def nr(self, target: Target) -> int:
         """Columns of a tile."""
@@ -110,7 +119,7 @@ class ContractSpec(KernelSpec):
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """A tile of sums; for plain B also one packed panel."""
         nr = self.nr(target)
-        tile = self.mr * nr * self.acc.size
+        tile = self.mr * nr * self.sums.size
         steps = -(-args["k"] // self.group) * self.group
         starts = nr * self.acc.size if self.group == QUAD else 0
         panel = 0 if self.b_packed else args["n_taps"] * steps * nr * self.b.size + starts
@@ -141,4 +150,4 @@ class ContractSpec(KernelSpec):
         return found
 
     def emit(self, target: Target) -> str:
-        return emit_contract(self, target)
+        return emit_half(self, target) if self.acc is DType.F16 else emit_contract(self, target)

@@ -37,6 +37,8 @@ _TOLERANCE = 1.03
 """A usual tile that is this close to the best is taken instead, so that a network needs fewer different kernels."""
 KEPT = 1.1
 """The same for a tile whose kernel is compiled and for which the weights are packed."""
+_LANES_OF_HALF = 10
+"""Rows from which on LLVM moves vectors of A about, where lanes of f16 are taken."""
 _FAR_BYTES = 4 << 20
 """Bytes of A that a block may read from beyond the second-level cache."""
 _BLOCKS_PER_THREAD = 4
@@ -70,6 +72,8 @@ def _fits(target: Target, mr: int, nv: int, acc: DType) -> bool:
     """
     if target.lane_operand:
         extra = nv + mr + 1
+        if acc is DType.F16:  # a lane of f16 must lie in one of the first 16 registers
+            extra += 2 if mr < _LANES_OF_HALF else target.vector_registers
     elif nv == 1 and target.broadcast_operand:
         extra = 2
     else:

@@ -25,7 +25,7 @@ _IN_FLIGHT = 8
 
 def emit_contract(spec: ContractSpec, target: Target) -> str:
     """The module's text."""
-    return _Contract(spec, target).emit()
+    return Contract(spec, target).emit()
 
 
 def _parts(sums: int) -> int:
@@ -33,7 +33,7 @@ def _parts(sums: int) -> int:
     return 1 if sums >= _IN_FLIGHT else 2 if 2 * sums >= _IN_FLIGHT else 4
 
 
-class _Contract(TileStore):
+class Contract(TileStore):
     """The state of one emission: the kernel, its types, and the values that hold for the current block and panel."""
 
     def __init__(self, spec: ContractSpec, target: Target) -> None:
@@ -84,7 +84,7 @@ class _Contract(TileStore):
         if spec.b_packed:
             return start, self.nr * self.group
         # Plain B: a panel that many rows use, or one cut off by the last column, is packed first.
-        packed = b.gep(k.scratch, self.acc, spec.mr * spec.nv)
+        packed = b.gep(k.scratch, self.acc, spec.mr * self.nr // self.lanes)
         if self.group > 1:
             self._pack_groups(start, packed)
             return packed, self.nr * self.group
@@ -165,14 +165,20 @@ class _Contract(TileStore):
             b.store(part, b.gep(to, self.b_type, c.index))
         return ()
 
-    def _sums(self, row: Value, panel: Value, step: Value | int) -> list[Value]:
-        """The register tile of sums for rows ``row ..``; rows past the end repeat the last one."""
-        k, b, spec = self.k, self.b, self.spec
+    def _row_starts(self, row: Value) -> list[Value]:
+        """Where rows ``row ..`` of A begin; those past the end repeat the last one."""
+        k, b = self.k, self.b
         rows = []
-        for r in range(spec.mr):
+        for r in range(self.spec.mr):
             index = row if r == 0 else b.intrinsic("smin", row + r, self.m1 - 1)
             offset = b.load(I32, b.gep(k.pointer("rows_a"), I32, index))
             rows.append(b.gep(self.a, self.a_type, offset))
+        return rows
+
+    def _sums(self, row: Value, panel: Value, step: Value | int) -> list[Value]:
+        """The register tile of sums for rows ``row ..``."""
+        k, b, spec = self.k, self.b, self.spec
+        rows = self._row_starts(row)
         sums = [b.const(self.acc, 0)] * (spec.mr * spec.nv)
         if self.group == QUAD:
             sums = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(spec.nv)] * spec.mr
@@ -267,9 +273,10 @@ class _Contract(TileStore):
         loop.next(*sums, panel)
 
     def _finish(self, row: Value, sums: list[Value]) -> None:
-        """Applies the epilogue and stores the tile: at once when it is whole, else row by row through scratch."""
+        """Applies the epilogue and stores the tile: at once when it is whole, else row by row through scratch (where
+        it lies already when there are no ``sums``)."""
         b, spec = self.b, self.spec
-        epilogue = Epilogue(b, spec.acc, spec.out, spec.epilogue)
+        epilogue = Epilogue(b, spec.sums, spec.out, spec.epilogue)
         whole = b.and_(b.icmp("sle", row + spec.mr, self.m1), b.icmp("sge", self.columns, self.nr))
 
         def spill() -> None:
@@ -277,7 +284,7 @@ class _Contract(TileStore):
                 b.store(value, b.gep(self.k.scratch, self.acc, i))
 
         def at_once() -> tuple[()]:
-            if not epilogue.short:  # a long epilogue is emitted once, not once per register
+            if not epilogue.short or not sums:  # a long epilogue is emitted once, not once per register
                 spill()
                 with b.loop(0, spec.mr) as line:
                     self.row_tables(row + line.index)
