@@ -25,11 +25,10 @@ class Engine:
         return version("MNN")
 
     def load(self, model: Path, inputs: Mapping[str, Array], outputs: list[str]) -> None:
+        # shapes stay mutable, as by default: fixed ones are no faster and give wrong answers with recurrent layers
         manager = MNN.nn.create_runtime_manager((self.config,))
         self.names = outputs
-        self.module = MNN.nn.load_module_from_file(
-            str(model), list(inputs), outputs, runtime_manager=manager, shape_mutable=False
-        )
+        self.module = MNN.nn.load_module_from_file(str(model), list(inputs), outputs, runtime_manager=manager)
         if self.module is None:
             raise UnavailableError("the official engine does not load the model that its own converter wrote")
 
