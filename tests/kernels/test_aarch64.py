@@ -11,12 +11,18 @@ from MNN.ir.dtype import DType
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_cost import choose_tile
 from MNN.kernels.contract_half import FLUSH
+from MNN.kernels.dot import group_of
 from MNN.kernels.window import WindowSpec, choose_window
 from MNN.targets import Target, named_target
-from tests.kernels import qemu, test_contract, test_window, util
+from tests.kernels import qemu, test_contract, test_contract_int8, test_window, util
 
 F32, F16 = DType.F32, DType.F16
 TARGETS = pytest.mark.parametrize("target", [named_target("neon"), named_target("neon-fp16")], ids=lambda t: t.name)
+
+
+def _with(name: str, features: tuple[str, ...]) -> Target:
+    target = named_target(name)
+    return dataclasses.replace(target, features=tuple(sorted({*target.features, *features})))
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +79,26 @@ def test_half_precision(m: int, n: int, k: int, taps: int) -> None:
     plain = dataclasses.replace(spec, epilogue=None, operands=(), out=F16)
     found, expected, bound = test_contract.Problem(plain, m, n, k, taps).run(target, m, spec.nr(target))
     assert (np.abs(found - expected) <= (FLUSH + 3) * 2.0**-11 * bound + 1e-3 * np.abs(expected)).all()
+
+
+@pytest.mark.parametrize("extra", [(), ("i8mm",)], ids=["dotprod", "i8mm"])
+@pytest.mark.parametrize("a", [DType.U8, DType.I8], ids=["u8", "i8"])
+def test_products_of_bytes(a: DType, extra: tuple[str, ...]) -> None:
+    target = _with("neon-fp16", extra)
+    for m, n, k, taps in ((1, 40, 37, 1), (9, 33, 6, 3)):
+        spec = ContractSpec(a, DType.I8, DType.I32, DType.I32, *choose_tile(target, m, n, k, DType.I32), group=4)
+        test_contract_int8.run(spec, target, m, n, k, taps)
+        test_contract_int8.run(dataclasses.replace(spec, b_packed=False), target, m, n, k)
+
+
+@pytest.mark.parametrize("tile", [(8, 2), (1, 4), (3, 1)], ids=str)
+def test_pairs_of_bf16(tile: tuple[int, int]) -> None:
+    target = _with("neon-fp16", ("bf16",))
+    assert group_of(target, DType.BF16) == 2
+    for k, taps, packed in ((7, 3, True), (32, 1, True), (17, 1, False)):
+        spec = ContractSpec(DType.BF16, DType.BF16, F32, F32, *tile, b_packed=packed, group=2)
+        problem = test_contract.Problem(spec, 19, 37, k, taps)
+        test_contract.check(problem, target, 19, 2 * spec.nr(target), tolerance=3e-7)
 
 
 @TARGETS

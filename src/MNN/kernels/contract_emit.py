@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from MNN.ir.dtype import DType
 from MNN.kernels import dot8, element
-from MNN.kernels.dot import dot, interleave, load_group, load_rest
+from MNN.kernels.dot import dot, interleave, load_group, load_rest, load_run
 from MNN.kernels.dot8 import QUAD
 from MNN.kernels.element import storage_type
 from MNN.kernels.epilogue import Epilogue, combine, load_as, masks_work
@@ -44,7 +44,7 @@ class Contract(TileStore):
         # Two steps at a time where the loop's own instructions weigh; without FMA, LLVM would run out of registers.
         self.unroll = 2 if target.has_fma and work < 24 else 1
         self.group = spec.group
-        self.vector_a = target.lane_operand and self.group == 1 and spec.a is spec.acc and self.lanes > 1
+        self.vector_a = target.lane_operand and (self.group > 1 or (spec.a is spec.acc and self.lanes > 1))
         if self.vector_a:
             self.unroll = self.lanes
         self.parts = _parts(spec.mr * spec.nv) if self.vector_a else 1
@@ -229,14 +229,24 @@ class Contract(TileStore):
         b, spec, wide = self.b, self.spec, I32.vec(self.lanes)
         sums, panel = list(loop.carried[:-1]), loop.carried[-1]
         at = [b.gep(r, self.a_type, loop.index) for r in rows]
+        runs = []
+        if self.vector_a and count == self.lanes:
+            runs = [load_run(b, p, self.lanes, self.group) for p in at]
+        if self.group == QUAD:
+            runs = [dot8.prepare_a(b, self.target, spec.a, run)[0] for run in runs]
         for u in range(count):
             right = [b.load(wide, b.gep(panel, wide, j), align=spec.b.size) for j in range(spec.nv)]
             rights = [dot8.prepare_b(b, self.target, y) for y in right] if self.group == QUAD else []
             for r in range(spec.mr):
-                left = self._left(b.gep(at[r], self.a_type, u * self.group), loop.index if rest else None)
-                lefts = dot8.prepare_a(b, self.target, spec.a, left) if self.group == QUAD else []
+                if runs:
+                    each = runs[r].type.lanes // self.lanes
+                    left = b.shuffle(runs[r], None, [u * each + i for i in range(each)] * self.lanes)
+                    lefts = [left]
+                else:
+                    left = self._left(b.gep(at[r], self.a_type, u * self.group), loop.index if rest else None)
+                    lefts = dot8.prepare_a(b, self.target, spec.a, left) if self.group == QUAD else []
                 for j in range(spec.nv):
-                    i = r * spec.nv + j
+                    i = (u % self.parts * spec.mr + r) * spec.nv + j
                     if self.group == QUAD:
                         sums[i] = dot8.dot(b, self.target, spec.a, sums[i], lefts, rights[j])
                     else:

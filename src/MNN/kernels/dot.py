@@ -1,9 +1,10 @@
 """Instructions that sum several neighbouring products at once: what they multiply, and how B is packed for them.
 
 Such an instruction takes, for every lane of the sums, a *group* of neighbouring values along the summed dimension from
-both sides: two bf16 values (AVX512-BF16's ``vdpbf16ps``) in the 32 bits of an f32 sum. A group of A is read from where
-it lies, since channels are innermost, and spread over the vector; B is packed in groups, ``[K / group, NR, group]``.
-Groups never reach over the end of A's run: its last values are read alone and B has zeros there.
+both sides: two bf16 values (AVX512-BF16's ``vdpbf16ps``, AArch64's ``bfdot``) in the 32 bits of an f32 sum. A group of
+A is read from where it lies, since channels are innermost, and spread over the vector; B is packed in groups,
+``[K / group, NR, group]``. Groups never reach over the end of A's run: its last values are read alone and B has zeros
+there.
 
 Four 8-bit integers are summed in an i32, see :mod:`MNN.kernels.dot8`.
 """
@@ -20,7 +21,8 @@ PAIR = 2
 
 def group_of(target: Target, a: DType, acc: DType = DType.F32) -> int:
     """How many neighbouring products of ``a`` values one instruction of the target sums up; 1 where there is none."""
-    if a is DType.BF16 and acc is DType.F32 and target.has("avx512bf16") and target.vector_bytes == 64:
+    wide = target.has("avx512bf16") and target.vector_bytes == 64
+    if a is DType.BF16 and acc is DType.F32 and (wide or (target.family == "aarch64" and target.has("bf16"))):
         return PAIR
     return QUAD if a in (DType.I8, DType.U8) and has_quads(target) else 1
 
@@ -33,6 +35,15 @@ def step_ratio(target: Target, group: int = PAIR) -> float:
 def load_group(b: Builder, pointer: Value, lanes: int) -> Value:
     """The pair of 16-bit values, or the four 8-bit ones, at ``pointer`` in every 32-bit lane."""
     return b.splat(b.load(I32, pointer, align=1), lanes)
+
+
+def load_run(b: Builder, pointer: Value, lanes: int, group: int) -> Value:
+    """``lanes`` neighbouring groups, of which :func:`dot` may take one for all lanes (AArch64)."""
+    if group != PAIR:
+        return b.load(I32.vec(lanes), pointer, align=1)
+    pairs = BF16.vec(PAIR * lanes)
+    # LLVM would forget that these are bf16, and then not find the instruction that takes a lane.
+    return b.intrinsic("arithmetic.fence", b.load(pairs, pointer, align=2))
 
 
 def load_rest(b: Builder, pointer: Value, lanes: int) -> Value:
@@ -52,10 +63,15 @@ def interleave(b: Builder, parts: list[Value], group: int) -> Value:
 def dot(b: Builder, total: Value, left: Value, right: Value) -> Value:
     """``total`` and the products of the pairs of bf16 in two vectors of 32-bit lanes.
 
-    Each product and sum is rounded to nearest even; subnormal numbers count as zero (Intel, "BFLOAT16 - Hardware
-    Numerics Definition", 2018).
+    Each product and sum is rounded (x86: to nearest even; AArch64: to odd, but for processors with FEAT_EBF16, which
+    sum the two products exactly); subnormal numbers count as zero (Intel, "BFLOAT16 - Hardware Numerics Definition",
+    2018; "Arm Architecture Reference Manual", BFDOT).
     """
     pairs = BF16.vec(2 * total.type.lanes)
+    if total.type is F32.vec(4):
+        return b.call(
+            total.type, "llvm.aarch64.neon.bfdot.v4f32.v8bf16", total, *(b.bitcast(v, pairs) for v in (right, left))
+        )
     assert total.type is F32.vec(16)
     sides = [b.bitcast(v, pairs) for v in (right, left)]  # the second may come from memory, spread on the way
     return b.call(total.type, "llvm.x86.avx512bf16.dpbf16ps.512", total, *sides)

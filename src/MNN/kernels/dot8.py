@@ -122,5 +122,6 @@ def dot(b: Builder, target: Target, a: DType, total: Value, left: list[Value], r
         if a is DType.I8 and not moved(target, a):
             return b.call(total.type, f"llvm.x86.avx2.vpdpbssd.{32 * lanes}", total, x, y)
         return b.call(total.type, f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", total, x, y)
-    kind = "usdot" if a is DType.U8 and not moved(target, a) else "sdot"
-    return b.call(total.type, f"llvm.aarch64.neon.{kind}.v4i32.v16i8", total, x, y)
+    if a is DType.U8 and not moved(target, a):
+        return b.call(total.type, "llvm.aarch64.neon.usdot.v4i32.v16i8", total, x, y)
+    return b.call(total.type, "llvm.aarch64.neon.sdot.v4i32.v16i8", total, y, x)  # the second may be a lane, spread
