@@ -132,3 +132,19 @@ def test_plans() -> None:
         planned = plan_window(target, window, 64, 2, threads)
         assert 1 <= planned.rows <= 56
         assert -(-56 // planned.rows) >= threads
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize(("m", "n", "k"), [(128, 768, 3072), (49, 2048, 512), (3136, 64, 256), (1, 1000, 2048)])
+def test_threads_get_equal_shares(threads: int, m: int, n: int, k: int) -> None:
+    """Large products come in as many blocks as keep all threads busy most of the time, and not in scraps."""
+    target = named_target("avx512")
+    for parts in (1, 2, 3):
+        plan = plan_rows(target, m, n, k, 1, parts, 1, threads)
+        heights = np.diff([*range(0, m, plan.rows), m])
+        widths = np.diff([*range(0, n, plan.nb), n])
+        ends = np.zeros(threads)
+        for work in np.outer(heights, widths).reshape(-1):
+            ends[ends.argmin()] += work
+        assert ends.max() * threads <= 1.5 * m * n
+        assert threads == 1 or heights.size * widths.size <= max(8 * threads, -(-m // 32))

@@ -6,6 +6,9 @@ of tiles from the second-level cache, the conversion of A to bf16 parts, the epi
 
 from __future__ import annotations
 
+import functools
+import heapq
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from MNN.kernels.amx_layout import DEPTH, Layout, Window
@@ -25,11 +28,17 @@ _CUT = 0.6
 _EPILOGUE = 2.5
 """Cycles for a vector of results."""
 _MEMORY_BYTES_PER_CYCLE = 10.0
+_NOT_HIDDEN = 0.25
+"""Share of the lesser of arithmetic and memory that does not overlap with the other."""
 _SET_UP = 600.0
-_SHARE = 3
-"""Blocks per thread to aim at."""
-_SMALL_BLOCK = 20_000.0
-"""Cycles below which a block is not worth handing to another worker."""
+_BEGIN = 1000.0
+"""Cycles to claim a block and to begin with it."""
+_HANDED = 2500.0
+"""Cycles until other workers take part in a command, and until they are known to be done."""
+_LATE = 0.1
+"""Of a block: what workers wait for one another where they do not run at the same speed, or come late."""
+_MOST_SHARES = 4
+"""Blocks per thread, at most, that columns or rows are cut into for the threads' sake."""
 _CHUNK = 128 << 10
 """Bytes of A in a block where B is small enough to be read again for every block."""
 
@@ -87,27 +96,89 @@ def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int) -> Gro
     return Grouping(group * PANEL, line, rows * line, ahead)
 
 
+def _right_bytes(n: int, n_steps: int, parts: int) -> int:
+    return -(-n // ROWS) * ROWS * n_steps * DEPTH * 2 * parts
+
+
 def _cycles(
-    target: Target, m: int, tiles: int, n: int, n_steps: int, brought: float, parts: int, blocks: int = 1
+    target: Target, m: int, tiles: int, n: int, n_steps: int, brought: float, parts: int, reads: float = 1.0
 ) -> float:
+    """``m`` results of ``n`` columns in ``tiles`` row tiles, B being read ``reads`` times."""
     columns = -(-n // ROWS)
     products = len(PRODUCTS[parts]) * tiles * columns * n_steps
     pairs = -(-tiles // 2) * -(-columns // 2)
     compute = products * _PRODUCT[parts] + pairs * _PAIR + brought * _CONVERT[parts] + m * n / 16 * _EPILOGUE
-    right = columns * ROWS * n_steps * DEPTH * 2 * parts
-    reads = blocks if right > target.l2_bytes // 4 else 1  # once per block, or it stays in the cache
-    memory = right * reads / _MEMORY_BYTES_PER_CYCLE
-    return max(compute, memory) + 0.1 * compute
+    memory = _right_bytes(n, n_steps, parts) * reads / _MEMORY_BYTES_PER_CYCLE
+    return max(compute, memory) + 0.1 * compute + _NOT_HIDDEN * min(compute, memory)
 
 
-def _columns(target: Target, n: int, total: float, row_blocks: int, threads: int) -> int:
-    """Columns of a block: all, unless there are too few blocks for the threads."""
-    panels = -(-n // PANEL)
-    if threads == 1:
-        return panels * PANEL
-    want = min(threads * _SHARE, max(1, int(total / _SMALL_BLOCK)))
-    parts = max(1, min(panels, -(-want // row_blocks)))
-    return -(-panels // parts) * PANEL
+def _stays(target: Target, n: int, n_steps: int, parts: int) -> bool:
+    """Whether B stays in the second-level cache from block to block."""
+    return _right_bytes(n, n_steps, parts) <= target.l2_bytes // 4
+
+
+def _time(blocks: Sequence[float], threads: int) -> float:
+    """Until workers that take these blocks in turn are done with all of them."""
+    if threads == 1 or len(blocks) == 1:
+        return sum(blocks)
+    ends = [_HANDED] * threads
+    for block in blocks:
+        heapq.heapreplace(ends, ends[0] + block + _BEGIN)
+    return max(ends) + _LATE * max(blocks)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Rows and panels of a block; cycles until all threads are done, and of all blocks together."""
+
+    rows: int
+    panels: int
+    time: float
+    total: float
+
+
+def _cut(
+    rows: int,
+    unit: int,
+    counts: Sequence[int],
+    panels: int,
+    widest: int,
+    batch: int,
+    threads: int,
+    cost: Callable[[int, int, float], float],
+) -> _Cut:
+    """How threads get done first with ``batch`` times ``rows`` rows and ``panels`` panels.
+
+    Rows are cut into one of ``counts`` parts, or more for the threads' sake, of whole ``unit`` rows; columns into parts
+    of at most ``widest`` panels. Blocks that share rows bring them each. ``cost``: of a block of so many rows and
+    panels, where a thread has so many blocks of the same panels.
+    """
+    wanted = [threads * share for share in range(1, _MOST_SHARES + 1)] if threads > 1 else [1]
+    least = min(counts)
+    more = (
+        {max(least, -(-w // (batch * side))) for w in wanted for side in (1, 2, 3, 4, threads)} if threads > 1 else ()
+    )
+    found: dict[tuple[int, int], _Cut] = {}
+    for count in sorted({*counts, *more}):
+        even = -(-rows // count)
+        height = min(-(-even // unit) * unit, rows)
+        n_rows = -(-rows // height)
+        for sides in sorted({1, *(-(-w // (batch * n_rows)) for w in wanted)}):
+            width = min(-(-panels // min(sides, panels)), widest)
+            if (height, width) not in found:
+                n_columns = -(-panels // width)
+                again = max(1.0, n_rows * min(batch, threads) / threads)
+                heights = [height] * (n_rows - 1) + [rows - height * (n_rows - 1)]
+                widths = [width] * (n_columns - 1) + [panels - width * (n_columns - 1)]
+                each = {(h, w): cost(h, w, again) for h in set(heights) for w in set(widths)}
+                blocks = [each[h, w] for h in heights for w in widths]
+                total = sum(blocks) * batch
+                if len(blocks) * batch > 4 * _MOST_SHARES * threads:  # so many that they come out even
+                    time = total / threads
+                else:
+                    time = _time(blocks * batch, threads)
+                found[height, width] = _Cut(height, width, time, total)
+    return min(found.values(), key=lambda cut: cut.time)
 
 
 def _row_bytes(target: Target, n: int, n_steps: int, parts: int) -> int:
@@ -116,13 +187,12 @@ def _row_bytes(target: Target, n: int, n_steps: int, parts: int) -> int:
     return _CHUNK if b <= target.l2_bytes // 4 else target.l2_bytes // 2
 
 
+@functools.lru_cache(maxsize=1024)
 def plan_rows(target: Target, m: int, n: int, k: int, n_taps: int, parts: int, batch: int, threads: int) -> Plan:
     """For rows of ``n_taps`` joined runs of ``k`` elements."""
     n_steps = -(-n_taps * k // DEPTH)
     pitch = n_steps * DEPTH * 2 * parts
-    brought = m * n_taps * -(-k // DEPTH) * (_CUT if n_taps > 1 and k % DEPTH else 1.0)
-    tiles = -(-m // ROWS)
-    total = _cycles(target, m, tiles, n, n_steps, brought, parts) * batch
+    per_row = n_taps * -(-k // DEPTH) * (_CUT if n_taps > 1 and k % DEPTH else 1.0)
     room = _row_bytes(target, n, n_steps, parts)
     if n_taps > 1:  # joined rows share lines
         room = max(room, target.l2_bytes // 4)
@@ -136,18 +206,18 @@ def plan_rows(target: Target, m: int, n: int, k: int, n_taps: int, parts: int, b
         even = -(-m // -(-m // rows))
         chunk = max(_LEAST_CHUNK, room // (even * 2 * parts))
         chunk = -(-k // -(-k // chunk) // DEPTH) * DEPTH
-    blocks = -(-m // rows)
-    if threads > 1:
-        want = min(threads * _SHARE, max(1, int(total / _SMALL_BLOCK)))
-        if m >= n:
-            blocks = max(blocks, -(-want // batch))
-    even = -(-m // blocks)
-    rows = min(-(-even // PANEL) * PANEL, -(-m // ROWS) * ROWS)
-    nb = min(_columns(target, n, total, -(-m // rows) * batch, threads), -(-columns // PANEL) * PANEL)
-    total = _cycles(target, m, tiles, n, n_steps, brought, parts, -(-m // rows)) * batch
-    return Plan(rows, nb, total + _SET_UP, chunk)
+    stays = _stays(target, n, n_steps, parts)
+
+    def cost(height: int, panels: int, blocks: float) -> float:
+        width = min(n, panels * PANEL)
+        reads = 1 / blocks if stays else 1.0
+        return _cycles(target, height, -(-height // ROWS), width, n_steps, height * per_row, parts, reads)
+
+    cut = _cut(m, PANEL, (-(-m // rows),), -(-n // PANEL), -(-columns // PANEL), batch, threads, cost)
+    return Plan(-(-cut.rows // ROWS) * ROWS, cut.panels * PANEL, cut.total + _SET_UP, chunk)
 
 
+@functools.lru_cache(maxsize=1024)
 def plan_window(target: Target, w: Window, n: int, parts: int, threads: int) -> Plan:
     """For pixels of an image."""
     chunks = -(-w.channels // DEPTH)
@@ -162,20 +232,18 @@ def plan_window(target: Target, w: Window, n: int, parts: int, threads: int) -> 
     n_steps = taps * chunks
     line = inner * chunks * DEPTH * 2 * parts * used
     height = w.outputs[0]
+    stays = _stays(target, n, n_steps, parts)
 
-    def cost(rows: int) -> float:
-        blocks = -(-height // rows)
-        tiles = w.images * blocks * -(-rows * inner // ROWS)
-        brought = w.images * blocks * (rows + reach) * inner * chunks * used
-        return _cycles(target, w.images * height * outer, tiles, n, n_steps, brought, parts, w.images * blocks)
+    def cost(rows: int, panels: int, blocks: float) -> float:
+        width = min(n, panels * PANEL)
+        tiles = -(-rows * inner // ROWS)
+        brought = (rows + reach) * inner * chunks * used
+        reads = 1 / blocks if stays else 1.0
+        return _cycles(target, rows * outer, tiles, width, n_steps, brought, parts, reads)
 
     room = max(1, _row_bytes(target, n, n_steps, parts) // line - reach)
-    total = cost(min(room, height))
-    most = min(room, height)
-    if threads > 1:
-        want = min(threads * _SHARE, max(1, int(total / _SMALL_BLOCK)))
-        most = min(most, max(1, -(-height * w.images // want))) if height * inner >= n else most
-    choices = sorted({-(-height // parts_) for parts_ in range(-(-height // most), height + 1)}, reverse=True)
-    rows = min(choices[:8], key=cost)
-    nb = _columns(target, n, total, -(-height // rows) * w.images, threads)
-    return Plan(rows, nb, cost(rows) + _SET_UP)
+    panels = -(-n // PANEL)
+    least = -(-height // min(room, height))
+    counts = range(least, min(least + 8, height + 1))  # other cuts may leave less of the tiles to padding
+    cut = _cut(height, 1, counts, panels, panels, w.images, threads, cost)
+    return Plan(cut.rows, cut.panels * PANEL, cut.total + _SET_UP)
