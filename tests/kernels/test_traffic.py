@@ -9,6 +9,8 @@ import pytest
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
+from MNN.kernels.amx import AmxSpec
+from MNN.kernels.amx_layout import Window, joined_layout, rows_layout, window_layout
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.gather import GatherSpec
 from MNN.kernels.mapnest import MapSpec
@@ -102,3 +104,28 @@ def test_gather_and_scatter():
     )
     args = dict.fromkeys(scatter.slots(), 0) | {"extent0": 4, "extent1": 8, "idx0_s0": 1, "updates_s0": 8}
     assert scatter.traffic(args) == {"idx0": 16, "updates": 128, "data": 128}
+
+
+@pytest.mark.parametrize("kind", ["rows", "chunks", "joined", "pixels"])
+def test_products_of_tiles(kind):
+    """A 6x6 picture of 64 channels (joined: 4) under 3x3 windows; its 4x4 inner pixels as rows of a product."""
+    size, channels, n = 6, 4 if kind == "joined" else 64, 40
+    rows = np.array([(y * size + x) * channels for y in range(4) for x in range(4)])
+    taps = np.arange(3) * size * channels
+    if kind == "pixels":
+        steps = size * channels, channels
+        window = Window(1, (4, 4), (size, size), (3, 3), (1, 1), (1, 1), size * size * channels, steps, channels)
+        layout, seen = window_layout(window, 2), size * size * channels
+    elif kind == "joined":
+        found = joined_layout(rows, taps, 3 * channels, 8)
+        assert found is not None
+        layout, seen = found, size * size * channels
+    else:
+        layout, seen = rows_layout(rows, np.zeros(1, np.int64), channels, 8, 32 * (kind == "chunks")), 16 * channels
+    body = body_of([DType.F32, DType.F32], lambda b, x, y: b("add", x, y))
+    spec = AmxSpec(DType.F32, DType.F32, 2, body, ("n",))
+    args = dict.fromkeys(spec.slots(), 0) | {"n": n, "n_batch": 2, "panel": 1000}
+    args |= {name: getattr(layout, name) for name in ("chunks", "step", "m_blocks", "pairs")}
+    tables = {name: getattr(layout, name).astype(np.int32) for name in ("items", "regions", "first")}
+    tables["batch"] = np.array([[0, 0, 0, 0], [size * size * channels, 0, 640, 0]], np.int64)
+    assert spec.traffic(args | tables) == {"a": 2 * seen * 4, "b": 2000, "c": 2 * 16 * n * 4, "op0": n * 4}

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from MNN.kernels.amx_split import ARITHMETIC
 from MNN.kernels.library import Library
 from MNN.kernels.probe import ProductSpec, products
 from MNN.runtime import machine
@@ -77,3 +78,17 @@ def test_products_of_every_target_become_code(name):
         symbol, data = Library(target).object(ProductSpec(kind))
         assert symbol
         assert data
+
+
+def test_products_of_tiles_become_code():
+    target = named_target("avx512")
+    tiled = dataclasses.replace(target, features=(*target.features, "amx-tile", "amx-bf16"))
+    kinds = [kind for kind in products(tiled) if kind not in products(target)]
+    assert kinds == list(ARITHMETIC.values())
+    for kind in kinds:
+        symbol, data = Library(tiled).object(ProductSpec(kind))
+        assert symbol
+        assert data
+    one, two, three = (products(tiled)[kind].operations for kind in kinds)
+    assert one == 2 * 16 * 16 * 32
+    assert one > two > three

@@ -17,14 +17,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
-from MNN.kernels.amx_emit import emit_amx
-from MNN.kernels.amx_split import PRODUCTS
+from MNN.kernels.amx_emit import REGION, emit_amx
+from MNN.kernels.amx_split import ARITHMETIC, PRODUCTS
 from MNN.kernels.amx_tiles import state_bytes
 from MNN.kernels.contract import OPERAND_KINDS
 from MNN.kernels.spec import KernelSpec
-from MNN.kernels.traffic import Arguments, number
+from MNN.kernels.traffic import Arguments, number, table, union
 from MNN.targets.base import Target
 
 PANEL = 32
@@ -106,10 +108,36 @@ class AmxSpec(KernelSpec):
         """The sums, A's parts (and the tile registers where the processor has none)."""
         return args["held"] + self.parts * args["plane"] + state_bytes(target)
 
+    def arithmetic(self, target: Target) -> str:
+        return ARITHMETIC[self.parts]
+
     def traffic(self, args: Arguments) -> dict[str, int]:
-        n, n_batch = number(args, "n"), number(args, "n_batch")
-        panels = -(-n // PANEL)
-        return {"b": n_batch * panels * number(args, "panel")}
+        n, n_batch, chunks = (number(args, slot) for slot in ("n", "n_batch", "chunks"))
+        m_blocks, step = number(args, "m_blocks"), number(args, "step")
+        count = 3 + len(self.operands)
+        batch = table(args, "batch", n_batch * count, np.int64).reshape(n_batch, count)
+        different = [np.unique(batch[:, i]) for i in range(count)]
+        words = len(REGION)
+        regions = table(args, "regions", m_blocks * chunks * words).reshape(m_blocks, chunks, words)
+        items = table(args, "items", int(regions[..., 1].max()) * 3).reshape(-1, 3)
+        brought = 0
+        for chunk in range(chunks):
+            part = np.concatenate([items[first:past] for first, past in regions[:, chunk, :2]])
+            runs = part[:, 2]
+            nth = np.arange(runs.sum()) - np.repeat(np.cumsum(runs) - runs, runs)
+            starts = np.unique(np.repeat(part[:, 0], runs) + nth * step)
+            brought += union((starts[:, None] + different[0]).reshape(-1), int(regions[0, chunk, 3]))
+        m = int(table(args, "first", m_blocks * number(args, "pairs") + 1)[-1])
+        found = {
+            "a": brought * self.a.size,
+            "b": different[1].size * -(-n // PANEL) * number(args, "panel"),
+            "c": n_batch * m * n * self.out.size,
+        }
+        for i, kind in enumerate(self.operands):
+            assert self.epilogue is not None
+            size = {"n": n, "mn": m * n, "m": m, "1": 1}[kind]
+            found[f"op{i}"] = different[3 + i].size * size * self.epilogue.args[1 + i].size
+        return found
 
     def emit(self, target: Target) -> str:
         return emit_amx(self, target)

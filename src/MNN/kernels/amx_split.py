@@ -26,6 +26,10 @@ PRODUCTS = {
 }
 """Which parts of A and B are multiplied, by number of parts; neighbours share an operand where they can."""
 
+ARITHMETIC = {1: "tiles bf16", 2: "tiles 2xbf16", 3: "tiles 3xbf16"}
+"""What profiles call the products of so many parts, of which each takes as many products of tiles as :data:`PRODUCTS`
+has."""
+
 _LARGEST = float.fromhex("0x1.fep127")
 """The largest bf16."""
 MEND = 1.0 + 0.0029

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from MNN.kernels.amx_split import ARITHMETIC, PRODUCTS
+from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES, Tiles, has_tiles
 from MNN.kernels.lang import BF16, F16, F32, I8, I32, I64, VOID, Kernel, Type, Value
 from MNN.kernels.spec import KernelSpec
 from MNN.targets.base import Target
 
 _UNROLLED = 4
 _STREAMS = 8
+_TILE_SUMS = 4
+"""Registers of sums; as many hold factors."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +25,14 @@ class Product:
     sums: Type
     factors: Type
     name: str
+    parts: int = 0
+    """Of tiles: into how many bf16 parts their factors are split (see :mod:`MNN.kernels.amx_split`)."""
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions of one instruction."""
+        """Multiplications and additions of one instruction; with parts, of those that count."""
+        if self.parts:
+            return 2 * ROWS * ROWS * 2 * ROWS // len(PRODUCTS[self.parts])
         return 2 * self.factors.lanes
 
 
@@ -44,6 +52,9 @@ def products(target: Target) -> dict[str, Product]:
         found["int8"] = Product(I32.vec(size // 4), I8.vec(size), f"llvm.x86.avx512.vpdpbusd.{size * 8}")
     elif target.has("dotprod"):
         found["int8"] = Product(I32.vec(size // 4), I8.vec(size), "llvm.aarch64.neon.sdot.v4i32.v16i8")
+    if has_tiles(target):
+        for parts, name in ARITHMETIC.items():
+            found[name] = Product(f32, BF16.vec(size // 2), "", parts)
     return found
 
 
@@ -61,10 +72,9 @@ class ProductSpec(KernelSpec):
     def slots(self) -> tuple[str, ...]:
         return ("data", "n")
 
-    @staticmethod
-    def sums(target: Target) -> int:
+    def sums(self, target: Target) -> int:
         """How many sums there are, to hide the latency of the instruction."""
-        return min(24, target.vector_registers - 4)
+        return _TILE_SUMS if products(target)[self.product].parts else min(24, target.vector_registers - 4)
 
     def steps(self, target: Target) -> int:
         """Multiply-adds per turn of the loop."""
@@ -75,6 +85,9 @@ class ProductSpec(KernelSpec):
         b = k.b
         kind = products(target)[self.product]
         data = k.pointer("data")
+        if kind.parts:
+            self._tiles(k, target)
+            return k.finish()
         x, y = (b.load(kind.factors, b.gep(data, kind.factors, i)) for i in range(2))
         zero = b.const(kind.sums, 0)
 
@@ -98,8 +111,22 @@ class ProductSpec(KernelSpec):
             b.store(whole, b.gep(k.scratch, kind.sums, 0))
         return k.finish()
 
+    def _tiles(self, k: Kernel, target: Target) -> None:
+        b, tiles = k.b, Tiles(k, target, k.scratch)
+        with tiles.configured(), b.loop(k.begin, k.end) as block:
+            del block
+            for register in range(_TILE_SUMS):
+                tiles.zero(register)
+            for register in range(_TILE_SUMS, 2 * _TILE_SUMS):
+                tiles.load(register, k.pointer("data"), 0)  # all rows are the same
+            with b.loop(0, k.slot("n")):
+                for _ in range(_UNROLLED):
+                    for register in range(_TILE_SUMS):
+                        tiles.dot(register, _TILE_SUMS + register // 2, _TILE_SUMS + 2 + register % 2)
+            tiles.store(0, k.scratch, ROW_BYTES)
+
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        return target.vector_bytes
+        return TILE_BYTES if products(target)[self.product].parts else target.vector_bytes
 
 
 @dataclass(frozen=True)

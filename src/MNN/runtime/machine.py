@@ -23,7 +23,7 @@ from MNN.runtime.notes import note_key, read_note, write_note
 from MNN.runtime.pool import available_threads
 from MNN.targets.base import Target
 
-VERSION = 1
+VERSION = 2
 """Of what is measured and how; part of the note's name."""
 LEVELS = ("L1", "L2", "L3", "DRAM")
 _RUN_NS = 2e6
