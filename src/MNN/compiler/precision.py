@@ -1,9 +1,9 @@
 """``precision="low"``: which tensors between kernels are stored in 16 bits.
 
-Where the processor multiplies bf16 (AVX512-BF16, AMX), tensors that pass from kernel to kernel are stored as bf16: half
-the memory traffic, and products of twice the rate. Everything else stays f32: sums, epilogues, what a fused group keeps
-in registers (softmax, normalisation with its statistics), the inputs and outputs of the model, and tensors whose values
-would suffer:
+Where the processor multiplies bf16 (AVX512-BF16, AMX, AArch64's bf16), tensors that pass from kernel to kernel are
+stored as bf16: half the memory traffic, and products of twice the rate. Everything else stays f32: sums, epilogues,
+what a fused group keeps in registers (softmax, normalisation with its statistics), the inputs and outputs of the model,
+and tensors whose values would suffer:
 
 - positions and other numbers made from integers, or on their way to become integers, angles, arguments of rounding;
 - running sums, what is sorted or searched for its extreme, whatever the host computes;
@@ -15,6 +15,10 @@ would suffer:
 
 Tensors that share memory (views, concatenations, borders, gathered data) are stored alike. Where a product's operand
 must stay f32, a copy of it in bf16 is multiplied.
+
+Where it computes in f16 but not in bf16 (AArch64's fullfp16) f16 takes bf16's place, and what may leave its range
+stays f32 too: sums over many elements, squares, powers and exponentials, numbers beyond 30000. Results of products
+beyond 65504 become infinities, as in every f16 engine; ``normal`` is for networks that have them.
 
 Elsewhere ``low`` computes like ``normal``: storing 16 bits without instructions for them costs more than it saves.
 """
@@ -33,6 +37,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
+from MNN.kernels.contract_half import has_half
 from MNN.kernels.dot import group_of
 from MNN.targets.base import Target
 
@@ -40,7 +45,10 @@ SMALL = 4096
 """Elements below which a tensor stays f32, unless it only goes into products."""
 SMALL_PRODUCT = 1 << 15
 """Multiply-adds below which a contraction is not worth converting an operand for."""
-_LARGE = 1e30
+_LARGE = {DType.BF16: 1e30, DType.F16: 3e4}
+"""Where numbers come near the end of a type's range."""
+_GROWING = frozenset("exp exp2 expm1 pow sinh cosh".split())
+"""Operations whose results easily leave the range of f16."""
 _ROUNDING = frozenset("floor ceil round trunc mod rem floordiv".split())
 _ANGLES = frozenset("sin cos tan".split())
 _ALIKE = (*VIEWS, p.Pad, p.Concat, p.Gather)
@@ -50,7 +58,9 @@ _ALIKE = (*VIEWS, p.Pad, p.Concat, p.Gather)
 def storage(target: Target, precision: str) -> DType | None:
     """The 16-bit type in which tensors are stored between kernels; None: all stay as they are."""
     multiplies = group_of(target, DType.BF16) > 1 or target.has("amx-bf16")
-    return DType.BF16 if precision == "low" and multiplies else None
+    if precision != "low":
+        return None
+    return DType.BF16 if multiplies else DType.F16 if has_half(target) else None
 
 
 def own_copy(prims: Sequence[Prim], outputs: Sequence[Tensor]) -> tuple[list[Prim], list[Tensor]]:
@@ -78,6 +88,7 @@ class Narrowing:
         self, prims: Sequence[Prim], inputs: Sequence[Tensor], outputs: Sequence[Tensor], dtype: DType
     ) -> None:
         self.dtype = dtype
+        self._large = _LARGE[dtype]
         self._outputs = list(outputs)
         self._uses = consumers(prims)
         self.prims = self._convert_inputs(prims, inputs)
@@ -133,14 +144,20 @@ class Narrowing:
 
     def _forward(self, prim: Prim) -> None:
         """What a primitive says about its operands and, with what is known of these, about its results."""
+        if self.dtype is DType.F16 and _grows(prim):
+            self._keep(prim.outputs)
         if isinstance(prim, _ALIKE):
             self._keep(t for t in _moved(prim) if t.const is not None)
-            if isinstance(prim, p.Pad) and _huge(np.asarray(prim.value)):
+            if isinstance(prim, p.Pad) and _huge(np.asarray(prim.value), self._large):
                 self._exact.add(self._find(prim.outputs[0]))
         elif isinstance(prim, p.Map):
             given = [t for t in prim.inputs if t.const is None and t.dtype is DType.F32]
-            huge = any(_huge(t.const) for t in prim.inputs if t.const is not None)
-            if huge or _gives_exact(prim.body) or (given and all(self._find(t) in self._exact for t in given)):
+            huge = any(_huge(t.const, self._large) for t in prim.inputs if t.const is not None)
+            if (
+                huge
+                or _gives_exact(prim.body, self._large)
+                or (given and all(self._find(t) in self._exact for t in given))
+            ):
                 self._exact.update(self._find(t) for t in prim.outputs)
         elif isinstance(prim, (p.Conv, p.MatMul)):
             if any(self._find(t) in self._exact for t in prim.inputs):
@@ -245,22 +262,30 @@ def _summands(tensor: Tensor) -> list[Tensor]:
     return [tensor, *parts] if len(parts) > 1 else [tensor]
 
 
-def _gives_exact(body: Body) -> bool:
+def _gives_exact(body: Body, large: float) -> bool:
     """Whether a map's results are made from integers, whole numbers, or near the end of the range."""
     numbers = (i.number() for i in body.code if i.op == "const" and i.dtype.is_float)
     return (
         any(d.is_int for d in body.args)
         or any(i.op in _ROUNDING for i in body.code)
-        or any(_huge(np.asarray(x)) for x in numbers)
+        or any(_huge(np.asarray(x), large) for x in numbers)
     )
 
 
-def _huge(numbers: np.ndarray) -> bool:
+def _grows(prim: Prim) -> bool:
+    """Whether a primitive makes large numbers of ordinary ones."""
+    if isinstance(prim, p.Map):
+        last = [prim.body.code[i] for i in prim.body.outputs]
+        return any(i.op in _GROWING or (i.op == "mul" and i.args[0] == i.args[1]) for i in last)
+    return isinstance(prim, (p.Reduce, p.Window)) and prim.op in ("sum", "prod")
+
+
+def _huge(numbers: np.ndarray, large: float) -> bool:
     """Whether rounding could make an infinity of some of these few numbers."""
     if numbers.size > SMALL or numbers.dtype.kind != "f":
         return False
     size = np.abs(numbers)
-    return bool(((size > _LARGE) & (size < np.inf)).any())
+    return bool(((size > large) & (size < np.inf)).any())
 
 
 def _wants_exact(body: Body) -> bool:

@@ -27,6 +27,7 @@ from MNN.ir.shape import elements
 from MNN.kernels.amx_layout import Window
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_cost import choose_blocks, choose_tile, contract_cycles
+from MNN.kernels.contract_half import has_half
 from MNN.kernels.dot import group_of, step_ratio
 from MNN.kernels.dot8 import QUAD
 
@@ -86,10 +87,11 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
 
     operands, body = _epilogue(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
     weights = Weights(w, (kernel, per_in, per_out, groups), group, k)
-    cycles = groups * _cycles(e, rows_a.size, per_out, taps.size * -(-k // group), group)
+    acc = _sums(x.dtype)
+    cycles = groups * _cycles(e, rows_a.size, per_out, taps.size * -(-k // group), group, acc)
     signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
     signature = f"{signature} {e.options.precision}"
-    size = rows_a.size, per_out, taps.size * -(-k // group), sums_of(x.dtype)
+    size = rows_a.size, per_out, taps.size * -(-k // group), acc
 
     def direct(tile: Tile | None) -> None:
         _emit(e, a, c, weights, operands, body, taps, k, per_out, tile)
@@ -138,14 +140,15 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     weights = Weights(y, None, group, k, tuple(outer))
     assert a.rows is not None
     m, z = a.rows.size, c.batch.size
-    cycles = z * _cycles(e, m, n, -(-k // group), group)
+    acc = _sums(x.dtype)
+    cycles = z * _cycles(e, m, n, -(-k // group), group, acc)
     kinds = f"{x.dtype.value} {y.dtype.value}{' constant' if y.const is not None else ''}"
     signature = f"matmul {kinds} {z} x {m} x {n} x {k} {e.options.precision}"
 
     def direct(tile: Tile | None) -> None:
         _emit(e, a, c, weights, operands, body, taps, k, n, tile)
 
-    ways = with_tiles(e, signature, "GEMM", (m, n, -(-k // group), sums_of(x.dtype)), cycles, direct)
+    ways = with_tiles(e, signature, "GEMM", (m, n, -(-k // group), acc), cycles, direct)
     others = amx_candidates(e, a, c, Right(y, None, tuple(outer)), operands, body, taps, k, n)
     others += strassen_candidates(e, a, c, weights, operands, body, taps, k, n)
     e.choose(signature, [*ways, *others])
@@ -158,6 +161,11 @@ def _possible(prim: p.Prim) -> bool:
 
 def _operands(e: Emitter, x: Tensor, y: Tensor, simple: bool = True) -> tuple[Tensor, Tensor, int]:
     """Both sides in types that a kernel multiplies, and how many products it sums at once (1 unless ``simple``)."""
+    if x.dtype is DType.F16 and e.options.precision == "low" and has_half(e.target):
+        if y.const is not None:
+            y = _halved(e, y)
+        if y.dtype is DType.F16:
+            return x, y, 1
     group = group_of(e.target, x.dtype)
     if y.const is not None and y.dtype is DType.F16:
         y = _widened(e, y)
@@ -173,9 +181,25 @@ def _operands(e: Emitter, x: Tensor, y: Tensor, simple: bool = True) -> tuple[Te
     return _widened(e, x), _widened(e, y), 1
 
 
-def _cycles(e: Emitter, m: int, n: int, steps: int, group: int) -> float:
+def _sums(dtype: DType) -> DType:
+    """What the kernel is told to sum operands of :func:`_operands` in."""
+    return dtype if dtype is DType.F16 else sums_of(dtype)
+
+
+def _cycles(e: Emitter, m: int, n: int, steps: int, group: int, acc: DType) -> float:
     """Estimate for a product on vectors, with ``steps`` of ``group`` products per sum."""
-    return contract_cycles(e.target, m, n, steps, DType.F32) * (1.0 if group == 1 else step_ratio(e.target, group))
+    wide = acc if acc is DType.F16 else DType.F32
+    return contract_cycles(e.target, m, n, steps, wide) * (1.0 if group == 1 else step_ratio(e.target, group))
+
+
+def _halved(e: Emitter, tensor: Tensor) -> Tensor:
+    """A constant in f16, itself where its numbers do not fit."""
+    data = tensor.const
+    assert data is not None
+    if tensor.dtype is not DType.F32 or not np.abs(data).max(initial=0) < float(np.finfo(np.float16).max):
+        return tensor
+    buffer = e.pool.get(("half", id(data)), lambda: data.astype(np.float16), (data, tensor.keep))
+    return Tensor(DType.F16, tensor.shape, const=buffer.const, name=tensor.name, keep=buffer)
 
 
 def _widened(e: Emitter, tensor: Tensor) -> Tensor:
@@ -266,7 +290,7 @@ def _emit(
     m, n_batch = a.rows.size, c.batch.size
     if m == 0 or n == 0 or n_batch == 0:
         return
-    acc = sums_of(a.dtype)
+    acc = _sums(a.dtype)
     depth = taps.size * k
     taps = np.tile(taps, weights.parts)
     steps = taps.size * -(-k // weights.group)
@@ -276,10 +300,11 @@ def _emit(
     mr, nv = tile
     constant = weights.tensor.const is not None
     kinds = tuple(kind for kind, _ in operands)
-    if body is None and acc is not c.dtype:
+    finished = WIDE.get(acc, acc)
+    if body is None and finished is not c.dtype:
         from MNN.ir.scalar import body_of
 
-        body = body_of([acc], lambda b, v: b.cast(v, c.dtype))
+        body = body_of([finished], lambda b, v: b.cast(v, c.dtype))
     spec = ContractSpec(a.dtype, weights.dtype, acc, c.dtype, mr, nv, constant, body, kinds, weights.group)
     nr = spec.nr(e.target)
     find = weights.packed if constant else weights.plain
