@@ -30,9 +30,9 @@ _MAX_PIXELS = 8
 _MAX_LINES = 2
 _ROW_CYCLES = 2.0
 _TILE_CYCLES = 20.0
-_OTHER_REGISTERS = 14
+_OTHER_REGISTERS = 12
 """General registers for strides, counters and addresses of weights. Short vectors weigh no more than an address that is
-reloaded: then pointers to all columns must fit."""
+reloaded: then pointers to the columns must fit, but for one or two."""
 
 
 @dataclass(frozen=True)
