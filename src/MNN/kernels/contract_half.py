@@ -6,8 +6,8 @@ of Numerical Algorithms", 2002, section 3.1), so that whatever the depth of a pr
 
     FLUSH * 2^-11 * sum |a| |b|     (3.2 %; products of mixed signs lose 0.12 % of the result, rms)
 
-beside the rounding of both sides to f16. More steps would lose more; fewer would cost more than the 5 to 10 % of the
-time that adding takes now. A run whose sums leave f16's range (65504) gives infinities.
+beside the rounding of both sides to f16. More steps would lose more; fewer would cost more than adding takes now: up to
+16 % of the time on a Cortex-A76, 10 % on a Cortex-A55. A run whose sums leave f16's range (65504) gives infinities.
 """
 
 from __future__ import annotations
