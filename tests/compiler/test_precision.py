@@ -32,18 +32,18 @@ def pairs(program) -> list[int]:
     return [c.kernel.group for c in program.commands if c.kernel is not None and hasattr(c.kernel, "group")]
 
 
-def narrowed(build, *inputs: Tensor) -> set[str]:
-    """Names of the tensors that would be stored in bf16."""
+def narrowed(build, *inputs: Tensor, dtype: DType = DType.BF16) -> set[str]:
+    """Names of the tensors that would be stored in 16 bits."""
     b = Builder()
     made = build(b, *inputs)
     outputs = [made] if isinstance(made, Tensor) else list(made)
     kept, outputs = own_copy(live(b.prims, outputs), outputs)
-    chosen = Narrowing(kept, inputs, outputs, DType.BF16)
+    chosen = Narrowing(kept, inputs, outputs, dtype)
     uses = consumers(chosen.prims)
     groups = Fuser(chosen.prims, uses, assign_orders(chosen.prims, inputs, uses), outputs).groups()
     found = chosen.apply(groups)
-    assert all(t.dtype is DType.BF16 for t in found)
-    assert all(t.dtype is not DType.BF16 for t in (*inputs, *outputs, *(t for q in b.prims for t in q.outputs)))
+    assert all(t.dtype is dtype for t in found)
+    assert all(t.dtype is not dtype for t in (*inputs, *outputs, *(t for q in b.prims for t in q.outputs)))
     return {t.name for t in found}
 
 
@@ -99,6 +99,19 @@ def test_softmax_and_normalisation_in_rows():
         return b.matmul(b.op("div", e, b.reduce("sum", e, (2,))), b.const(randn(96, 40)))
 
     low(build, randn(2, 70, 96))
+
+
+def test_what_may_leave_the_range_of_f16_stays_wide():
+    def build(b, x):
+        y = named(b.matmul(x, b.const(randn(64, 128))), "product")
+        square = named(b.op("mul", y, y), "square")
+        shifted = named(b.op("add", y, b.like(-50000.0, y)), "shifted")
+        return [b.matmul(t, b.const(randn(128, 64))) for t in (y, square, shifted)]
+
+    x = Tensor(DType.F32, (100, 64), name="x")
+    assert {"square", "shifted"} & narrowed(build, x, dtype=DType.F16) == set()
+    assert "product" in narrowed(build, x, dtype=DType.F16)
+    assert "square" in narrowed(build, x)
 
 
 def test_tensors_between_kernels_are_narrow_and_outputs_are_not():

@@ -274,10 +274,14 @@ def _gives_exact(body: Body, large: float) -> bool:
 
 def _grows(prim: Prim) -> bool:
     """Whether a primitive makes large numbers of ordinary ones."""
-    if isinstance(prim, p.Map):
-        last = [prim.body.code[i] for i in prim.body.outputs]
-        return any(i.op in _GROWING or (i.op == "mul" and i.args[0] == i.args[1]) for i in last)
-    return isinstance(prim, (p.Reduce, p.Window)) and prim.op in ("sum", "prod")
+    if not isinstance(prim, p.Map):
+        return isinstance(prim, (p.Reduce, p.Window)) and prim.op in ("sum", "prod")
+    code = prim.body.code
+    for made in (code[i] for i in prim.body.outputs):
+        factors = {prim.inputs[int(code[i].value)] if code[i].op == "arg" else i for i in made.args}
+        if made.op in _GROWING or (made.op == "mul" and len(factors) == 1):
+            return True
+    return False
 
 
 def _huge(numbers: np.ndarray, large: float) -> bool:
