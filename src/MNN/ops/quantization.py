@@ -260,13 +260,14 @@ class MatMulInteger(Operator):
 
 @register("QLinearMatMul")
 class QLinearMatMul(Operator):
-    """Quantised matrix product; inputs ``a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero``."""
+    """Quantised matrix product; inputs ``a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero, bias?`` (i32)."""
 
     in_mnn = False
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, xs, xz, y, ys, yz, os, oz = (operand(b, inputs, i) for i in range(8))
-        total = integer_matmul(b, x, y, xz, yz)
+        total, bias = integer_matmul(b, x, y, xz, yz), optional(inputs, 8)
+        total = total if bias is None else b.op("add", total, b.cast(bias, DType.I32))
         if xs.rank == 1 and xs.shape[0] > 1:
             xs = b.reshape(xs, (xs.shape[0], 1))
         return [requantize(b, total, _factor(b, xs, ys, os), oz)]

@@ -1,0 +1,176 @@
+"""Models from ONNX Runtime's quantiser: what becomes of their graphs, and that they give its numbers."""
+
+from __future__ import annotations
+
+import pathlib
+from collections import Counter
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    QuantType,
+    quantize_dynamic,
+    quantize_static,
+)
+
+from MNN import model
+from MNN.frontends.registry import load_graph
+from MNN.passes.manager import optimize
+
+RNG = np.random.default_rng(7)
+STEPS = 1
+"""By so many steps of the result's scale two ways of rounding may differ, a sum of several by as much each."""
+
+
+class _Data(CalibrationDataReader):  # type: ignore[misc]
+    def __init__(self, feeds: list[dict[str, np.ndarray]]) -> None:
+        self._feeds = iter(feeds)
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return next(self._feeds, None)
+
+
+def _weights(name: str, *shape: int, scale: float = 0.3) -> onnx.TensorProto:
+    return numpy_helper.from_array((RNG.standard_normal(shape) * scale).astype(np.float32), name)
+
+
+def _net() -> onnx.ModelProto:
+    """Convolutions of all kinds with odd sizes, a sum, a pool, a concatenation, an average and a Gemm."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c1"], ["r1"]),
+        helper.make_node("Conv", ["r1", "w2", "b2"], ["c2"], kernel_shape=[3, 3], group=19, pads=[1, 1, 1, 1]),
+        helper.make_node("Clip", ["c2", "low", "high"], ["r2"]),
+        helper.make_node("Conv", ["r2", "w3"], ["c3"], kernel_shape=[1, 1]),
+        helper.make_node("Add", ["c3", "r1"], ["s"]),
+        helper.make_node("MaxPool", ["s"], ["p"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["p", "w4"], ["c4"], kernel_shape=[3, 1], dilations=[2, 1], pads=[2, 0, 2, 0]),
+        helper.make_node("Concat", ["p", "c4"], ["j"], axis=1),
+        helper.make_node("GlobalAveragePool", ["j"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("Gemm", ["f", "w5", "b5"], ["y"], transB=1),
+    ]
+    constants = [
+        _weights("w1", 19, 3, 3, 3), _weights("b1", 19), _weights("w2", 19, 1, 3, 3), _weights("b2", 19),
+        _weights("w3", 19, 19, 1, 1), _weights("w4", 6, 19, 3, 1), _weights("w5", 11, 25), _weights("b5", 11),
+        numpy_helper.from_array(np.array(0, np.float32), "low"),
+        numpy_helper.from_array(np.array(1.5, np.float32), "high"),
+    ]  # fmt: skip
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "net", [info("x", TensorProto.FLOAT, ["n", 3, 21, 17])], [info("y", TensorProto.FLOAT, ["n", 11])],
+        constants,
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _feeds(count: int = 4) -> list[dict[str, np.ndarray]]:
+    return [{"x": RNG.standard_normal((1, 3, 21, 17)).astype(np.float32)} for _ in range(count)]
+
+
+def _agree(path: pathlib.Path, feeds: list[dict[str, np.ndarray]], tolerance: float) -> None:
+    theirs, ours = ort.InferenceSession(path, providers=["CPUExecutionProvider"]), model.load(str(path))
+    for feed in feeds:
+        wanted = theirs.run(None, feed)
+        for found, want in zip(ours.run(feed).values(), wanted, strict=True):
+            assert np.abs(found - want).max() <= tolerance * np.abs(want).max()
+
+
+def _ops(path: pathlib.Path) -> Counter[str]:
+    graph = load_graph(str(path))
+    optimize(graph, 1)
+    return Counter(n.op for n in graph.nodes)
+
+
+@pytest.mark.parametrize("target", ["", "avx2"])
+@pytest.mark.parametrize("per_channel", [False, True], ids=["tensor", "channel"])
+@pytest.mark.parametrize("kinds", ["u8 i8", "i8 i8", "u8 u8"])
+@pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator], ids=["QDQ", "QOperator"])
+def test_static(
+    form: QuantFormat, kinds: str, per_channel: bool, target: str, tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    if target:
+        monkeypatch.setenv("MNN_TARGET", target)
+    of = {"u8": QuantType.QUInt8, "i8": QuantType.QInt8}
+    activations, weights = (of[k] for k in kinds.split())
+    plain, path = tmp_path / "plain.onnx", tmp_path / "quantised.onnx"
+    onnx.save(_net(), plain)
+    quantize_static(
+        plain, path, _Data(_feeds()), quant_format=form, activation_type=activations, weight_type=weights,
+        per_channel=per_channel,
+    )  # fmt: skip
+    found = _ops(path)
+    assert found["QLinearConv"] == 4
+    assert not any(found[op] for op in ("Convolution", "ConvolutionDepthwise", "MatMul"))
+    _agree(path, _feeds(3), 0.02)
+
+
+def test_a_quantised_clamp_is_kept_where_it_matters(tmp_path: pathlib.Path) -> None:
+    """The range of the result reaches below zero: ReLU becomes a bound on the integers."""
+    scale, zero = numpy_helper.from_array(np.float32(0.05), "s"), numpy_helper.from_array(np.uint8(100), "z")
+    weights = RNG.integers(-127, 128, (8, 5, 1, 1)).astype(np.int8)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["x"]),
+        helper.make_node("DequantizeLinear", ["w", "s"], ["wf"]),
+        helper.make_node("Conv", ["x", "wf"], ["c"]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("QuantizeLinear", ["r", "s", "z"], ["y"]),
+    ]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "clamp", [info("q", TensorProto.UINT8, [1, 5, 4, 4])], [info("y", TensorProto.UINT8, [1, 8, 4, 4])],
+        [scale, zero, numpy_helper.from_array(weights, "w")],
+    )  # fmt: skip
+    path = tmp_path / "clamp.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    found = _ops(path)
+    assert found["QLinearConv"] == 1
+    assert not any(found[op] for op in ("QuantizeLinear", "ReLU"))
+    q = RNG.integers(0, 256, (1, 5, 4, 4)).astype(np.uint8)
+    (ours,) = model.load(str(path)).run({"q": q}).values()
+    real = np.einsum("nchw,oc->nohw", (q.astype(float) - 100) * 0.05, weights[:, :, 0, 0] * 0.05)
+    wanted = np.clip(np.round(np.maximum(real, 0) / 0.05) + 100, 0, 255)
+    assert ours.min() == 100
+    assert np.abs(ours.astype(int) - wanted).max() <= STEPS
+
+
+@pytest.mark.parametrize("kind", [QuantType.QInt8, QuantType.QUInt8], ids=["i8", "u8"])
+def test_dynamic_and_float_results(kind: QuantType, tmp_path: pathlib.Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Add", ["m", "b"], ["y"])]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "dynamic", [info("x", TensorProto.FLOAT, ["n", 9, 67])], [info("y", TensorProto.FLOAT, ["n", 9, 35])],
+        [_weights("w", 67, 35), _weights("b", 35)],
+    )  # fmt: skip
+    plain, path = tmp_path / "plain.onnx", tmp_path / "dynamic.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), plain)
+    quantize_dynamic(plain, path, weight_type=kind)
+    _agree(path, [{"x": RNG.standard_normal((2, 9, 67)).astype(np.float32)}], 1e-5)
+
+
+def test_products_of_two_quantised_activations(tmp_path: pathlib.Path) -> None:
+    """As in attention: neither side is constant."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "t"], ["m"]),
+        helper.make_node("Softmax", ["m"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v"], ["y"]),
+    ]
+    info = helper.make_tensor_value_info
+    shapes = {"x": [2, 13, 70], "t": [2, 70, 21], "v": [2, 21, 34]}
+    graph = helper.make_graph(
+        nodes, "attention", [info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
+        [info("y", TensorProto.FLOAT, [2, 13, 34])],
+    )  # fmt: skip
+    plain, path = tmp_path / "plain.onnx", tmp_path / "quantised.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), plain)
+    feeds = [{n: RNG.standard_normal(s).astype(np.float32) for n, s in shapes.items()} for _ in range(3)]
+    for activations in (QuantType.QUInt8, QuantType.QInt8):
+        quantize_static(plain, path, _Data(feeds), activation_type=activations, weight_type=QuantType.QInt8)
+        assert _ops(path)["QLinearMatMul"] == 2
+        _agree(path, feeds, 0.02)
