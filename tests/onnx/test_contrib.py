@@ -208,7 +208,7 @@ def test_like_onnxruntime(name: str, tmp_path: Any) -> None:
                 assert np.abs(found[output].astype(int) - expected.astype(int)).max() <= 1
             else:
                 # ONNX Runtime also rounds this one's activations to 8 bits
-                atol = 1e-2 if name == "dynamic_lstm" else 2e-4
+                atol = 3e-2 if name == "dynamic_lstm" else 2e-4
                 np.testing.assert_allclose(found[output], expected, rtol=1e-3, atol=atol)
 
 
