@@ -8,8 +8,8 @@ loads a Cortex-A76 starts two of each per cycle, a Cortex-A55 one of each. f16 h
 dot products two (bf16) or four (bytes) products per number.
 
 - LLVM has no model of the A76; the Neoverse N1 is the same core and has one. It takes three micro-operations a cycle
-  and counts two for every load. The core's optimisation guide (section 4.1) says up to four instructions, as eight
-  micro-operations; the analyser is told the second, and a loop counts as no faster than the first.
+  and counts two for every load. Here the limit is taken to be eight micro-operations and four instructions instead (an
+  assumption); with ``dispatch=0`` below the analyser uses its own, and finds less, see docs/aarch64.md.
 - LLVM's model of the A55 starts two 128-bit multiply-adds per cycle where the guide says one, so that its cycles can be
   fewer than the bound: they show that nothing else is in the way. Its dot products start one per cycle.
 - Products of bf16 need a newer core: Neoverse N2 (Cortex-A710) and Cortex-A510 stand in for large and small.
