@@ -9,7 +9,7 @@ import pytest
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
-from MNN.kernels.window import WindowSpec, choose_window
+from MNN.kernels.window import WindowSpec, choose_window, vectors_at_once
 from MNN.ops import meaning_scalar
 from MNN.targets import Target, named_target
 from tests.kernels import util
@@ -170,6 +170,33 @@ def test_epilogues(target: Target, checked: bool) -> None:
 )  # fmt: skip
 def test_element_types(target: Target, dtype: DType, acc: DType, out: DType, op: str, tolerance: float) -> None:
     check(WindowSpec(dtype, acc, out, op, 3, 1, 1, 4), target, 1, 2, 1, 2, 6, 70, tolerance)
+
+
+@TARGETS
+@pytest.mark.parametrize("c", [31, 32, 33, 50, 64, 112])
+@pytest.mark.parametrize(("kw", "sx", "pixels", "lines"), [(3, 1, 4, 2), (5, 2, 3, 1), (13, 1, 2, 1)])
+@pytest.mark.parametrize("out", [F32, DType.BF16], ids=lambda d: d.value)
+def test_bf16_with_operands(target: Target, out: DType, kw: int, sx: int, pixels: int, lines: int, c: int) -> None:
+    """Channels in twos and what is left over; f32 and bf16 operands; every channel keeps its place."""
+    types = [F32, F32, DType.BF16, F32, F32]
+
+    def combine(b, total, bias, rest, scale, more):  # type: ignore[no-untyped-def]
+        value = b("add", b("mul", b("add", total, bias), scale), b("add", b.cast(rest, F32), more))
+        return b.cast(value, out)
+
+    operands = ("c", "pc", "1", "pc")
+    tolerance = 1e-4 if out is F32 else 2e-2
+    for op in ("dot", "max"):
+        spec = WindowSpec(DType.BF16, F32, out, op, kw, sx, 1, pixels, body_of(types, combine), operands, lines)
+        check(spec, target, 2, 3, sx, 3, 6, c, tolerance)
+
+
+@TARGETS
+def test_two_vectors_are_taken_where_bf16_is_known(target: Target) -> None:
+    several = 2 if target.has("avx512bf16") and target.lanes(F32) == 16 else 1
+    assert vectors_at_once(target, DType.BF16, F32, (DType.BF16, F32), 3) == several
+    assert vectors_at_once(target, F32, F32, (F32,), 3) == 1
+    assert vectors_at_once(target, DType.BF16, F32, (DType.I32,), 3) == 1
 
 
 @TARGETS

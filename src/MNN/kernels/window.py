@@ -8,6 +8,7 @@ rows of the input while these are in the first-level cache: what is read from th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ from MNN.ir.scalar import Body
 from MNN.kernels.dot8 import multiply_add
 from MNN.kernels.element import Tail, compute_type, make_tail, storage_type
 from MNN.kernels.epilogue import Epilogue, combine, identity, load_as, masks_work
+from MNN.kernels.halves import load_halves, store_halves
 from MNN.kernels.lang import I32, I64, Kernel, Value
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, table
@@ -104,16 +106,17 @@ class WindowSpec(KernelSpec):
 
 
 def choose_window(
-    target: Target, op: str, kernel: tuple[int, int], sx: int, dx: int, lines: int, ow: int
+    target: Target, op: str, kernel: tuple[int, int], sx: int, dx: int, lines: int, ow: int, vectors: int = 1
 ) -> tuple[int, int]:
     """Lines and pixels of a tile for ``lines`` lines of ``ow`` pixels under windows of ``kernel`` (height, width).
 
     Large tiles load least per window and pay least for their start and end, but sums and weights must fit the vector
     registers and addresses the general ones, and the last tile of a line reaches back over pixels that it does twice.
+    ``vectors`` of sums per pixel are kept at a time (see :func:`vectors_at_once`).
     """
     kh, kw = kernel
-    weights = kw if op == "dot" and kw <= _UNROLLED_WIDTH else 1
-    most = max(1, min(target.vector_registers - weights - 3, target.general_registers - 1))
+    weights = (kw if op == "dot" and kw <= _UNROLLED_WIDTH else 1) * vectors
+    most = max(1, min((target.vector_registers - weights - 3) // vectors, target.general_registers - 1))
     best, best_cost = (1, 1), float("inf")
     for pixels in range(1, min(_MAX_PIXELS, max(ow, 1)) + 1):
         columns = len(_columns(pixels, kw, sx, dx)) if kw <= _UNROLLED_WIDTH else pixels
@@ -124,22 +127,34 @@ def choose_window(
                 continue
             groups, rest = divmod(lines, deep)
             tiles = -(-ow // pixels)
-            cost = tiles * (groups * _tile_cycles(target, kh, kw, columns, weights, deep, pixels))
-            cost += tiles * rest * _tile_cycles(target, kh, kw, columns, weights, 1, pixels)
+            cost = tiles * (groups * _tile_cycles(target, kh, kw, columns, weights, deep, pixels, vectors))
+            cost += tiles * rest * _tile_cycles(target, kh, kw, columns, weights, 1, pixels, vectors)
             if cost < best_cost * 0.999:
                 best, best_cost = (deep, pixels), cost
     return best
 
 
-def _tile_cycles(target: Target, kh: int, kw: int, columns: int, weights: int, lines: int, pixels: int) -> float:
-    """One vector of channels in one tile: arithmetic or loads, whichever is more, and its start and end."""
+def vectors_at_once(target: Target, dtype: DType, acc: DType, others: Sequence[DType], kw: int) -> int:
+    """Vectors of channels that a tile takes together: two where one of bf16 is (see :mod:`MNN.kernels.halves`).
+
+    ``others`` are the types of the result and of the operands.
+    """
+    pairs = dtype is DType.BF16 and acc is DType.F32 and target.has("avx512bf16") and target.lanes(acc) == 16
+    known = all(d in (DType.F32, DType.BF16) for d in others)
+    return 2 if pairs and known and kw <= _UNROLLED_WIDTH else 1
+
+
+def _tile_cycles(
+    target: Target, kh: int, kw: int, columns: int, weights: int, lines: int, pixels: int, vectors: int
+) -> float:
+    """The vectors of channels taken together in one tile: arithmetic or loads, whichever is more, its start and end."""
     spilled = max(0, columns + lines + 4 - target.general_registers)
     row = max(
         (lines * columns + weights + spilled) / target.loads_per_cycle,
-        lines * pixels * kw / target.fma_per_cycle,
+        vectors * lines * pixels * kw / target.fma_per_cycle,
         target.fma_latency,
     )
-    return kh * (row + _ROW_CYCLES) + 2.0 * lines * pixels + _TILE_CYCLES
+    return kh * (row + _ROW_CYCLES) + 2.0 * vectors * lines * pixels + _TILE_CYCLES
 
 
 def _columns(pixels: int, kw: int, sx: int, dx: int) -> list[int]:
@@ -162,6 +177,7 @@ class _Window:
         self.x_type, self.y_type = storage_type(spec.dtype), storage_type(spec.out)
         self.acc = compute_type(spec.acc)
         self.hidden = target.lane_operand
+        self.vectors = vectors_at_once(target, spec.dtype, spec.acc, (spec.out, *self.op_dtypes), spec.kw)
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
@@ -234,25 +250,38 @@ class _Window:
             if kind == "pc"
         }
 
-        def channels(channel: Value, lanes: int, tail: Tail | None) -> None:
-            values = self._combine(at, pixels, channel, lanes, tail)
+        def channels(channel: Value, lanes: int, tail: Tail | None, vectors: int = 1) -> None:
+            def operand(pointer: Value, dtype: DType, kind: str) -> list[Value]:
+                if vectors == 1 or kind == "1":
+                    at = None if kind == "1" else channel
+                    return [self.epilogue.load(pointer, dtype, at, lanes, tail)] * vectors
+                return load_halves(b, dtype, b.gep(pointer, storage_type(dtype), channel), lanes)
+
+            values = self._combine(at, pixels, channel, lanes, tail, vectors)
             shared = [
-                None
-                if kind == "pc"
-                else self.epilogue.load(self.op_lines[i][0], dtype, None if kind == "1" else channel, lanes, tail)
+                None if kind == "pc" else operand(self.op_lines[i][0], dtype, kind)
                 for i, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True))
             ]
-            for t, value in enumerate(values):
-                args = [
-                    found or self.epilogue.load(moving[i][t], self.op_dtypes[i], channel, lanes, tail)
-                    for i, found in enumerate(shared)
+            for t, to in enumerate(y):
+                args = [found or operand(moving[i][t], self.op_dtypes[i], "pc") for i, found in enumerate(shared)]
+                results = [
+                    self.epilogue.apply(values[t * vectors + v], [arg[v] for arg in args], lanes)
+                    for v in range(vectors)
                 ]
-                result = self.epilogue.apply(value, args, lanes)
-                self.epilogue.store(result, b.gep(y[t], self.y_type, channel), tail)
+                if vectors == 1:
+                    self.epilogue.store(results[0], b.gep(to, self.y_type, channel), tail)
+                else:
+                    even, odd = results
+                    store_halves(b, spec.out, even, odd, b.gep(to, self.y_type, channel))
 
         count = k.slot("c")
+        first: Value | int = 0
+        if self.vectors > 1:
+            first = b.and_(count, -self.vectors * self.lanes)
+            with b.loop(0, first, self.vectors * self.lanes) as several:
+                channels(several.index, self.lanes, None, self.vectors)
         whole = b.and_(count, -self.lanes)
-        with b.loop(0, whole, self.lanes) as vector:
+        with b.loop(first, whole, self.lanes) as vector:
             channels(vector.index, self.lanes, None)
         if self.lanes == 1:
             return
@@ -273,9 +302,13 @@ class _Window:
             return [self.b.emit(I64, f"freeze i64 {(at_x + d).text}") for d in self.down]
         return [at_x, *(at_x + d for d in self.down)]
 
-    def _load(self, pointer: Value, dtype: DType, index: Value, lanes: int, tail: Tail | None) -> Value:
+    def _load(
+        self, pointer: Value, dtype: DType, index: Value, lanes: int, tail: Tail | None, vectors: int
+    ) -> list[Value]:
         address = self.b.gep(pointer, storage_type(dtype), index)
-        return load_as(self.b, dtype, self.spec.acc, address, lanes, tail)
+        if vectors > 1:
+            return load_halves(self.b, dtype, address, lanes)
+        return [load_as(self.b, dtype, self.spec.acc, address, lanes, tail)]
 
     def _add(self, total: Value, x: Value, weight: Value | None) -> Value:
         """``total`` with one more element of the window."""
@@ -284,38 +317,42 @@ class _Window:
             return multiply_add(self.b, self.target, total, x, weight)
         return combine(self.b, spec.op, spec.acc, total, x, weight)
 
-    def _combine(self, at: dict[int, Value], pixels: int, channel: Value, lanes: int, tail: Tail | None) -> list[Value]:
-        """The combined window of every pixel of the tile, line by line, for the channels from ``channel`` on."""
+    def _combine(
+        self, at: dict[int, Value], pixels: int, channel: Value, lanes: int, tail: Tail | None, vectors: int
+    ) -> list[Value]:
+        """The combined window of each pixel of the tile, line by line: ``vectors`` for channels from ``channel`` on."""
         k, b, spec = self.k, self.b, self.spec
         start = b.const(self.acc.vec(lanes), identity(spec.op, spec.acc))
         dot = spec.op == "dot"
-        size = pixels * len(self.y_lines)
+        size = pixels * len(self.y_lines) * vectors
         with b.loop(0, k.slot("kh"), carry=[start] * size + [channel, channel]) as ky:
             values, at_x, at_w = list(ky.carried[:size]), ky.carried[-2], ky.carried[-1]
             rows = self._rows(at_x)
             if spec.kw > _UNROLLED_WIDTH:
                 with b.loop(0, spec.kw, carry=[*values, b.const(I64, 0), at_w], guard=False) as kx:
                     values, column, w_index = list(kx.carried[:size]), kx.carried[-2], kx.carried[-1]
-                    w = self._load(k.pointer("w"), spec.weights, w_index, lanes, tail) if dot else None
+                    w = self._load(k.pointer("w"), spec.weights, w_index, lanes, tail, 1)[0] if dot else None
                     for t in range(size):
-                        x = self._load(at[t % pixels * spec.sx], spec.dtype, rows[t // pixels] + column, lanes, tail)
+                        place = rows[t // pixels] + column
+                        (x,) = self._load(at[t % pixels * spec.sx], spec.dtype, place, lanes, tail, 1)
                         values[t] = self._add(values[t], x, w)
                     kx.next(*values, column + k.slot("step_x") * spec.dx, w_index + k.slot("c"))
                 values, at_w = list(kx.results[:size]), kx.results[-1]
             else:
-                weights: list[Value | None] = [None] * spec.kw
+                weights: list[list[Value] | list[None]] = [[None] * vectors] * spec.kw
                 for kx_ in range(spec.kw):
                     if dot:
-                        weights[kx_] = self._load(k.pointer("w"), spec.weights, at_w, lanes, tail)
+                        weights[kx_] = self._load(k.pointer("w"), spec.weights, at_w, lanes, tail, vectors)
                         at_w = at_w + k.slot("c")
                 for r, row in enumerate(rows):
                     for column_, pointer in at.items():
-                        x = None
+                        found: list[Value] = []
                         for p in range(pixels):
                             kx_, off = divmod(column_ - p * spec.sx, spec.dx)
                             if off == 0 and 0 <= kx_ < spec.kw:
-                                x = x or self._load(pointer, spec.dtype, row, lanes, tail)
-                                t = r * pixels + p
-                                values[t] = self._add(values[t], x, weights[kx_])
+                                found = found or self._load(pointer, spec.dtype, row, lanes, tail, vectors)
+                                for v in range(vectors):
+                                    t = (r * pixels + p) * vectors + v
+                                    values[t] = self._add(values[t], found[v], weights[kx_][v])
             ky.next(*values, at_x + k.slot("row_x"), at_w)
         return ky.results[:size]

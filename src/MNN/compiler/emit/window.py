@@ -19,7 +19,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
-from MNN.kernels.window import WindowSpec, choose_window
+from MNN.kernels.window import WindowSpec, choose_window, vectors_at_once
 
 __all__ = ["emit_depthwise", "emit_pool", "is_depthwise"]
 
@@ -92,7 +92,9 @@ def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st
             extra[f"lines{i}"] = e.offsets(lines(strides, 1))
             extra[f"step{i}"] = strides[-1]
     total = n * oh
-    deep, pixels = choose_window(e.target, op, (full[0], full[1]), steps[1], spread[1], total, ow)
+    types = [out.dtype, *(t.dtype for t in operands)]
+    vectors = vectors_at_once(e.target, x.dtype, acc, types, full[1]) if c >= 2 * e.target.lanes(acc) else 1
+    deep, pixels = choose_window(e.target, op, (full[0], full[1]), steps[1], spread[1], total, ow, vectors)
     spec = WindowSpec(x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], pixels, body, tuple(kinds), deep)
     work = ow * c * elements(full)
     per_block = max(1, LINE_WORK // max(work * deep, 1)) * deep
