@@ -24,8 +24,9 @@ from tests.hostile.checked import CheckedProgram
 
 
 def check(
-    build, *arrays: np.ndarray, threads: int = 1, l2: int = 1 << 20, checked: bool = False, tuned=None
-) -> Program:
+    build, *arrays: np.ndarray, threads: int = 1, l2: int = 1 << 20, checked: bool = False, tuned=None,
+    precision: str = "normal", tol: float = 1e-5,
+) -> Program:  # fmt: skip
     """Compiles for a second-level cache of ``l2`` bytes, compares all outputs with their meaning."""
     b = Builder()
     inputs = [Tensor(DType.of(a), a.shape, name=f"x{i}") for i, a in enumerate(arrays)]
@@ -38,12 +39,14 @@ def check(
         )
     library = shared_library(cache=True)
     target = dataclasses.replace(library.target, l2_bytes=l2)
-    program = compile_stage(b.prims, inputs, outputs, target, Options(threads, tuned=tuned or {}), ConstantPool())
+    program = compile_stage(
+        b.prims, inputs, outputs, target, Options(threads, precision, tuned=tuned or {}), ConstantPool()
+    )
     bound = (CheckedProgram if checked else BoundProgram)(program, library)
     for _ in range(2):
         for tensor, found in zip(outputs, bound.run(list(arrays), threads), strict=True):
             want = numbers[tensor]
-            np.testing.assert_allclose(found, want, rtol=0, atol=1e-5 * np.abs(want).max())
+            np.testing.assert_allclose(found, want, rtol=0, atol=tol * np.abs(want).max())
     return program
 
 

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from MNN.compiler.emit import chains as chains_module
 from MNN.compiler.emit import separable
 from MNN.compiler.emit.separable import needed, overlap
 from MNN.compiler.program import Program
@@ -15,8 +16,10 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.kernels.chain import ChainSpec
 from MNN.kernels.contract import ContractSpec
+from MNN.kernels.dot import group_of
 from MNN.kernels.window import WindowSpec
 from MNN.ops.builder import Builder
+from MNN.targets import host_target
 from tests.compiler.test_attention import chains, check
 
 F32 = DType.F32
@@ -102,6 +105,33 @@ def test_blocks(name: str, batch: int, threads: int, checked: bool, monkeypatch:
     assert chain.blocks > batch
     assert chain.choice is not None
     assert len(chain.stages) >= 2
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["plain", "residual", "strided", "uneven border", "no projection", "no expansion"])
+def test_blocks_in_bf16(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What passes between kernels, and stays inside of chains, in 16 bits."""
+    monkeypatch.setattr(separable, "NEAR_WRITE", 1e6)
+    block = BLOCKS[name]
+
+    def build(b: Builder, x: Tensor) -> list[Tensor]:
+        first = conv(b, x, weights(8 if block.expand else 48, 16, 1, 1))
+        (y,) = block(b, first)
+        return [conv(b, y, weights(16, y.shape[1], 1, 1))]
+
+    pairs = group_of(host_target(), DType.BF16) > 1
+    x = image(2, 16, 40, 41)
+    with monkeypatch.context() as patch:
+        patch.setattr(chains_module, "find_separable", lambda *_: [])
+        apart = check(build, x, threads=threads, l2=40 << 10, precision="low", tol=0.02)
+    assert chains(apart) == 0
+    program = check(build, x, threads=threads, l2=40 << 10, precision="low", tol=0.02, checked=True)
+    found = [c for c in program.commands if isinstance(c.kernel, ChainSpec)]
+    assert len(found) == 1
+    (window,) = (k for k in found[0].kernels() if isinstance(k, WindowSpec))
+    assert window.dtype is (DType.BF16 if pairs else F32)
+    groups = {k.group for k in found[0].kernels() if isinstance(k, ContractSpec)}
+    assert groups == {2 if pairs else 1}
 
 
 def test_what_fits_the_cache_stays_apart() -> None:

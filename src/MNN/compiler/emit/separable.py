@@ -16,6 +16,7 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
+from MNN.kernels.dot import group_of
 from MNN.targets.base import Target
 
 NEAR_READ, NEAR_WRITE = 4.0, 10.0
@@ -106,7 +107,7 @@ def _options(
     threads: int,
 ) -> list[Separable]:
     conv, out = conv_of(group), group.root.outputs[0]
-    if not _plain(conv) or out.dtype is not DType.F32:
+    if not _plain(conv, target) or out.dtype is not conv.inputs[0].dtype:
         return []
     source, pad = conv.inputs[0], None
     if isinstance(source.producer, p.Pad):
@@ -121,13 +122,16 @@ def _options(
         or expand.root.outputs[0] is not source
         or not _only(source, reader, uses, kept)
         or not isinstance(expand.anchor or expand.root, p.Conv)
-        or not _pointwise(conv_of(expand))
+        or not _pointwise(conv_of(expand), target)
     ):
         expand = None
     users = uses.get(out, [])
     project = home.get(id(users[0])) if len(users) == 1 and id(out) not in kept else None
     if project is not None and not (
-        isinstance(users[0], p.Conv) and users[0].inputs[0] is out and _pointwise(users[0]) and project is not group
+        isinstance(users[0], p.Conv)
+        and users[0].inputs[0] is out
+        and _pointwise(users[0], target)
+        and project is not group
     ):
         project = None
     found = []
@@ -142,14 +146,15 @@ def _only(tensor: Tensor, reader: Prim, uses: Mapping[Tensor, list[Prim]], kept:
     return uses.get(tensor, []) == [reader] and id(tensor) not in kept
 
 
-def _plain(conv: p.Conv) -> bool:
+def _plain(conv: p.Conv, target: Target) -> bool:
     x, w = conv.inputs
-    return x.rank == 4 and w.const is not None and x.dtype is w.dtype is DType.F32 and 0 not in conv.outputs[0].shape
+    stored = x.dtype is DType.F32 or (x.dtype is DType.BF16 and group_of(target, x.dtype) > 1)
+    return x.rank == 4 and w.const is not None and w.dtype is DType.F32 and stored and 0 not in conv.outputs[0].shape
 
 
-def _pointwise(conv: p.Conv) -> bool:
+def _pointwise(conv: p.Conv, target: Target) -> bool:
     w = conv.inputs[1]
-    return _plain(conv) and conv.groups == 1 and w.shape[2:] == (1, 1) and conv.strides == (1, 1)
+    return _plain(conv, target) and conv.groups == 1 and w.shape[2:] == (1, 1) and conv.strides == (1, 1)
 
 
 def needed(conv: p.Conv, lines: int) -> int:
@@ -169,12 +174,20 @@ def _flops(group: Group | None) -> int:
     return 2 * elements(conv.outputs[0].shape) * elements(conv.inputs[1].shape[1:])
 
 
+def _products(group: Group | None, target: Target) -> float:
+    """Cycles of a 1x1 convolution: pairs of bf16 are multiplied like single f32."""
+    if group is None:
+        return 0.0
+    pairs = group_of(target, conv_of(group).inputs[0].dtype)
+    return _flops(group) / (2 * target.lanes(DType.F32) * target.fma_per_cycle * pairs)
+
+
 def _weigh(
     group: Group, expand: Group | None, pad: Group | None, project: Group | None, target: Target, threads: int
 ) -> Separable | None:
     """The chain with the best number of lines, None when there is none or it does not pay."""
     conv, out = conv_of(group), group.root.outputs[0]
-    size = DType.F32.size
+    size = out.dtype.size
     batch, channels, height, width = out.shape
     line_in = conv.inputs[0].shape[3] * channels * size if expand is not None else 0
     line_out = width * channels * size if project is not None else 0
@@ -194,9 +207,9 @@ def _weigh(
     blocks = batch * -(-height // lines)
     grain = blocks if threads == 1 else max(blocks // (BLOCKS_PER_THREAD * threads), 1)
     per_cycle = 2 * target.lanes(DType.F32) * target.fma_per_cycle
-    cycles = sum(_flops(g) for g in (group, expand, project)) / per_cycle
+    cycles = _flops(group) / per_cycle + _products(expand, target) + _products(project, target)
     begins = max(-(-blocks // grain), batch) - batch
-    again = begins * overlap(conv) / (batch * conv.inputs[0].shape[2]) * _flops(expand) / per_cycle
+    again = begins * overlap(conv) / (batch * conv.inputs[0].shape[2]) * _products(expand, target)
     again += blocks * overlap(conv) * 2 * line_in / COPY_BYTES_PER_CYCLE
     window = float(elements(conv.inputs[1].shape[1:]))
     traffic = 0.0

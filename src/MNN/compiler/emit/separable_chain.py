@@ -15,11 +15,9 @@ from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.program import Buffer, Command, Place, StageCall
 from MNN.ir import prims as p
-from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.kernels.window import WindowSpec
 
-_SIZE = DType.F32.size
 _FEWEST = 8
 """Elements of the narrowest border that is filled line by line."""
 
@@ -43,7 +41,8 @@ def emit_separable(e: Emitter, found: Separable, emit_group: Callable[[Group], N
     conv = found.conv
     kinds = "+".join(k for k, g in (("1x1", found.expand), ("depthwise", conv), ("1x1", found.project)) if g)
     sides = [g.root.outputs[0].shape[1] for g in (found.expand, found.project) if g is not None]
-    signature = f"{kinds} f32 {conv.inputs[0].shape} * {conv.inputs[1].shape} / {conv.strides} {conv.dilations} {sides}"
+    x, w = conv.inputs
+    signature = f"{kinds} {x.dtype.value} {x.shape} * {w.shape} / {conv.strides} {conv.dilations} {sides}"
     chains = Candidate(f"chain of {found.lines} lines", found.cycles, chained)
     e.choose(f"{signature} on {e.threads} threads", [chains, Candidate("separate kernels", found.apart, separately)])
 
@@ -53,6 +52,7 @@ class _Chain:
 
     def __init__(self, e: Emitter, found: Separable) -> None:
         self.e, self.found, self.conv = e, found, found.conv
+        self.size = self.conv.inputs[0].dtype.size
         self.batch, self.channels, self.height, self.width = found.depthwise.root.outputs[0].shape
         self.inner = -(-self.height // found.lines)
         self.stages: list[StageCall] = []
@@ -69,8 +69,8 @@ class _Chain:
             step = self.width * self.channels
             shape = (self.height * step, 1, step, self.channels)
             e.assign(found.depthwise.root.outputs[0], Place(narrow, 0, shape))
-            block = found.lines * step * _SIZE
-            self.held.append(Intermediate(narrow, block, self.height * step * _SIZE, block))
+            block = found.lines * step * self.size
+            self.held.append(Intermediate(narrow, block, self.height * step * self.size, block))
         origin = e.origin
         placed = self._stages()
         e.origin = origin
@@ -82,10 +82,10 @@ class _Chain:
         """The depthwise convolution's input, borders included, lines apart from one another."""
         x, lines = self.conv.inputs[0], self.found.lines
         height, width = x.shape[2:]
-        unit = LINE // _SIZE
+        unit = LINE // self.size
         self.line = (-(-width * self.channels // unit) + 1) * unit
         self.input = Place(buffer, 0, (height * self.line, 1, self.line, self.channels))
-        line = self.line * _SIZE
+        line = self.line * self.size
         need = needed(self.conv, lines)
         self.held.append(Intermediate(buffer, need * line, height * line, lines * self.conv.strides[0] * line))
         self.e.assign(x, self.input)
