@@ -6,6 +6,7 @@ buffers are placed first, each at the lowest offset that is free for its whole l
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Sequence
 
 from MNN.compiler.program import Buffer, Command
@@ -26,14 +27,14 @@ def plan(commands: Sequence[Command], buffers: Sequence[Buffer]) -> int:
     for buffer in sorted(life, key=lambda b: -b.nbytes):
         first, final = life[buffer]
         offset = 0
-        for begin, end, a, z in placed:
-            if a <= final and first <= z:
-                if begin - offset >= buffer.nbytes:
-                    break
-                offset = max(offset, end)
+        nbytes = buffer.nbytes
+        for begin, end in [(b, e) for b, e, a, z in placed if a <= final and first <= z]:
+            if begin - offset >= nbytes:
+                break
+            if end > offset:
+                offset = end
         buffer.offset = offset
         end = -(-(offset + buffer.nbytes) // ALIGNMENT) * ALIGNMENT
-        placed.append((offset, end, first, final))
-        placed.sort()
+        bisect.insort(placed, (offset, end, first, final))
         total = max(total, end)
     return total

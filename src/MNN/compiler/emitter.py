@@ -30,6 +30,8 @@ from MNN.kernels.spec import KernelSpec
 from MNN.ops.meaning import evaluate
 from MNN.targets.base import Target
 
+_I32_MAX = (1 << 31) - 1
+
 
 class Emitter:
     """Collects the commands of one stage."""
@@ -178,7 +180,7 @@ class Emitter:
 
     def offsets(self, values: np.ndarray) -> Ref:
         """The address of a table of i32 element offsets. Raises when a tensor is too large for them."""
-        if values.size and max(abs(int(values.min())), int(values.max())) > np.iinfo(np.int32).max:
+        if values.size and max(-int(values.min()), int(values.max())) > _I32_MAX:
             raise UnsupportedError(f"{self.origin}: a tensor has more than 2^31 elements; use a smaller batch or input")
         return self.table(values.astype(np.int32))
 

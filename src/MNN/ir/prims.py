@@ -48,8 +48,14 @@ class Prim:
 
     def attributes(self) -> tuple[object, ...]:
         """What besides the operands decides the result; hashable, for merging duplicates."""
-        skip = ("inputs", "outputs", "origin")
-        return tuple(getattr(self, name) for name in self.__dataclass_fields__ if name not in skip)
+        names = _ATTRIBUTES.get(type(self))
+        if names is None:
+            skip = ("inputs", "outputs", "origin")
+            names = _ATTRIBUTES[type(self)] = tuple(n for n in self.__dataclass_fields__ if n not in skip)
+        return tuple([getattr(self, name) for name in names])
+
+
+_ATTRIBUTES: dict[type, tuple[str, ...]] = {}
 
 
 @dataclass(eq=False)

@@ -101,13 +101,32 @@ def step_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
     return max(arithmetic, loads, issue, stream) + 0.04 * stream  # it never hides completely
 
 
-def _cost(target: Target, acc: DType, m: int, n: int, k: int, mr: int, nv: int) -> float:
-    nr = nv * target.lanes(acc)
-    rows, panels = -(-m // mr), -(-n // nr)
-    ends = 24.0 + 2 * mr + 2 * mr * nv
-    cut = (panels if m % mr else 0) + (rows if n % nr else 0)
-    compute = rows * panels * (k * step_cycles(target, acc, k, mr, nv) + ends) + cut * 6.0 * mr * nv
-    memory = panels * nr * k * acc.size / MEMORY_BYTES_PER_CYCLE
+def _costs(target: Target, m: int, n: int, k: int, acc: DType) -> dict[tuple[int, int], float]:
+    return {row[0]: _cost(m, *row) for row in _rows(target, acc, n, k) if row[0][0] <= m}
+
+
+_Row = tuple[tuple[int, int], int, float, float, bool, float]
+
+
+@functools.lru_cache(maxsize=1024)
+def _rows(target: Target, acc: DType, n: int, k: int) -> tuple[_Row, ...]:
+    """What every tile costs as far as it does not depend on the rows, which change with the input's size: the tile,
+    its panels, cycles of a tile and of a cut one, whether the last panel is cut, cycles to read B."""
+    found = []
+    for mr, nv in _all_tiles(target, acc):
+        nr = nv * target.lanes(acc)
+        panels = -(-n // nr)
+        work = k * step_cycles(target, acc, k, mr, nv) + (24.0 + 2 * mr + 2 * mr * nv)
+        memory = panels * nr * k * acc.size / MEMORY_BYTES_PER_CYCLE
+        found.append(((mr, nv), panels, work, 6.0 * mr * nv, n % nr != 0, memory))
+    return tuple(found)
+
+
+def _cost(m: int, tile: tuple[int, int], panels: int, work: float, stub: float, narrow: bool, memory: float) -> float:
+    mr = tile[0]
+    rows = -(-m // mr)
+    cut = (panels if m % mr else 0) + (rows if narrow else 0)
+    compute = rows * panels * work + cut * stub
     return max(compute, memory) + 0.1 * compute  # among tiles that wait for memory alike, the one with least work
 
 
@@ -120,7 +139,7 @@ def choose_tile(
     The one taken ``earlier``, for another ``m``, is kept while it is close to the best.
     """
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
-    costs = {tile: _cost(target, acc, m, n, k, *tile) for tile in tiles(target, m, acc)}
+    costs = _costs(target, m, n, k, acc)
     if earlier in costs and costs[earlier] <= min(costs.values()) * KEPT:
         return earlier
     limit = min(costs.values()) * _TOLERANCE
@@ -131,18 +150,26 @@ def choose_tile(
 def best_tiles(target: Target, m: int, n: int, k: int, acc: DType = DType.F32) -> list[tuple[int, int]]:
     """All register tiles for a product, the cheapest first."""
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
-    return sorted(tiles(target, m, acc), key=lambda tile: _cost(target, acc, m, n, k, *tile))
+    costs = _costs(target, m, n, k, acc)
+    return sorted(costs, key=lambda tile: costs[tile])
 
 
 def tiles(target: Target, m: int, acc: DType = DType.F32) -> list[tuple[int, int]]:
     """Register tiles (mr, nv) that fit the target, of at most ``m`` rows."""
-    sizes = itertools.product(range(1, _MAX_VECTORS + 1), range(1, min(m, _MAX_ROWS) + 1))
-    return [(mr, nv) for nv, mr in sizes if _fits(target, mr, nv, acc)]
+    return [tile for tile in _all_tiles(target, acc) if tile[0] <= m]
 
 
+@functools.cache
+def _all_tiles(target: Target, acc: DType) -> tuple[tuple[int, int], ...]:
+    sizes = itertools.product(range(1, _MAX_VECTORS + 1), range(1, _MAX_ROWS + 1))
+    return tuple((mr, nv) for nv, mr in sizes if _fits(target, mr, nv, acc))
+
+
+@functools.lru_cache(maxsize=4096)
 def contract_cycles(target: Target, m: int, n: int, k: int, acc: DType = DType.F32) -> float:
     """Estimated cycles, on one thread, of a product of ``m`` x ``n`` with ``k`` products per sum."""
-    return _cost(target, acc, max(m, 1), max(n, 1), max(k, 1), *choose_tile(target, m, n, k, acc))
+    tile, (m, n, k) = choose_tile(target, m, n, k, acc), (max(m, 1), max(n, 1), max(k, 1))
+    return _cost(m, *next(row for row in _rows(target, acc, n, k) if row[0] == tile))
 
 
 def _usual(target: Target) -> tuple[tuple[int, int], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -54,7 +55,7 @@ class RowSpec(KernelSpec):
         return tuple(names)
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        plan = _Plan(self, target)
+        plan = _plan(self, target)
         padded = -(-args[f"extent{self.rank - 1}"] // plan.lanes) * plan.lanes
         return len(plan.kept) * padded * plan.kept_size
 
@@ -71,6 +72,11 @@ class RowSpec(KernelSpec):
         outer = [k.slot(f"extent{d}") for d in range(self.rank - 1)]
         for_rows(k, outer, None, [*ins, *outs], lambda pointers, _: _Row(k, self, plan, pointers).emit())
         return k.finish()
+
+
+@functools.lru_cache(maxsize=1024)
+def _plan(spec: RowSpec, target: Target) -> _Plan:
+    return _Plan(spec, target)
 
 
 class _Plan:

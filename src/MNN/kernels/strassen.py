@@ -192,6 +192,7 @@ class StrassenSpec(KernelSpec):
         return emit_strassen(self, target)
 
 
+@functools.lru_cache(maxsize=256)
 def product_table(
     m: int, half: int, lda: int, lds: int, k: int, nr: int, panels: int
 ) -> tuple[npt.NDArray[np.int64], int, int]:
@@ -221,7 +222,14 @@ def product_table(
     plain = [e for p in _PLAIN for e in entries(*p)]
     table = np.array(strassen + plain, np.int64)
     assert table.shape[1] == ROW
+    table.flags.writeable = False
     return table, len(strassen), len(plain)
+
+
+@functools.lru_cache(maxsize=4096)
+def _step(target: Target, k: int, mr: int, nv: int) -> float:
+    sums, plain = (step_cycles(target, DType.F32, of, mr, nv) for of in (k // 2, k))  # sums of A, and A itself
+    return (5 * sums + 2 * plain) / 7
 
 
 @functools.lru_cache(maxsize=1024)
@@ -242,8 +250,7 @@ def choose_strassen(
         registers, panels = mr * nv, -(-n // (nv * lanes))
         count = -(-half // mr) * -(-panels // 2)
         adds = 0.0 if target.separate_adders else 5 / 7 * nv / target.fma_per_cycle
-        steps = [step_cycles(target, DType.F32, of, mr, nv) for of in (depth, k)]  # sums of A, and A itself
-        step = (5 * steps[0] + 2 * steps[1]) / 7 + adds
+        step = _step(target, k, mr, nv) + adds
         parts = -(-depth // DEPTH)
         work = 7 * depth * step + parts * (7 * 60 + _USES * registers * 4.0) + 4 * registers * 10.0 + 60
         memory = panels * nv * lanes * k * 4 / MEMORY_BYTES_PER_CYCLE

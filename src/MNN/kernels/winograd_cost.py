@@ -25,7 +25,7 @@ import functools
 from dataclasses import dataclass
 
 from MNN.ir.dtype import DType
-from MNN.kernels.contract_cost import step_cycles
+from MNN.kernels.contract_cost import KEPT, step_cycles
 from MNN.kernels.winograd_layout import Layout
 from MNN.kernels.winograd_points import filtering, supported
 from MNN.kernels.winograd_transform import operations
@@ -83,8 +83,16 @@ class Plan:
         return f"Winograd F({self.mh}x{self.mw},{work.rh}x{work.rw})"
 
 
-def plans(target: Target, work: Work, threads: int, precision: str) -> list[Plan]:
-    """The best plan for every size of tile that the precision (``high`` or another) allows; none where none fits."""
+Tiles = dict[tuple[int, int], tuple[int, int]]
+"""The register tile that was taken first, by the outputs of a tile."""
+
+
+def plans(target: Target, work: Work, threads: int, precision: str, earlier: Tiles | None = None) -> list[Plan]:
+    """The best plan for every size of tile that the precision (``high`` or another) allows; none where none fits.
+
+    Register tiles taken ``earlier``, for images of another size, are kept while they are close to the best.
+    """
+    earlier = {} if earlier is None else earlier
     if work.c < _CHANNELS or work.n < _CHANNELS or work.rh * work.rw == 1:
         return []
     found: list[Plan] = []
@@ -95,7 +103,7 @@ def plans(target: Target, work: Work, threads: int, precision: str) -> list[Plan
         chunk = partial_sums(work, positions, precision == "high")
         if chunk is None:
             continue
-        plan = _best(target, work, threads, mh, mw, chunk)
+        plan = _best(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)))
         if positions < 8 or not found or plan.cycles < _WORTH_THE_ERROR * min(f.cycles for f in found):
             found.append(plan)
     return found
@@ -118,10 +126,16 @@ def partial_sums(work: Work, positions: int, high: bool) -> int | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _best(target: Target, work: Work, threads: int, mh: int, mw: int, chunk: int) -> Plan:
+def _best(
+    target: Target, work: Work, threads: int, mh: int, mw: int, chunk: int, earlier: tuple[int, int] | None = None
+) -> Plan:
     tiles = work.images * -(-work.oh // mh) * -(-work.ow // mw)
     best: Plan | None = None
-    for mr, nv in register_tiles(target):
+    kept: Plan | None = None
+    options = register_tiles(target)
+    if earlier in options and -(-tiles // earlier[0]) * earlier[0] <= KEPT * tiles:
+        options = (earlier,)  # only padding makes a tile better for one size than for another
+    for mr, nv in options:
         nr = nv * target.lanes(DType.F32)
         panels = -(-work.n // nr)
         for group in _groups(tiles, mr):
@@ -131,8 +145,10 @@ def _best(target: Target, work: Work, threads: int, mh: int, mw: int, chunk: int
                 cycles = _cycles(target, work, threads, tiles, Plan(mh, mw, mr, nv, group, n_block, chunk, 0))
                 if best is None or cycles < best.cycles * 0.995:
                     best = Plan(mh, mw, mr, nv, group, n_block, chunk, cycles)
+                if (mr, nv) == earlier and (kept is None or cycles < kept.cycles * 0.995):
+                    kept = Plan(mh, mw, mr, nv, group, n_block, chunk, cycles)
     assert best is not None
-    return best
+    return kept if kept is not None and kept.cycles <= KEPT * best.cycles else best
 
 
 def register_tiles(target: Target) -> tuple[tuple[int, int], ...]:

@@ -15,11 +15,11 @@ from MNN.errors import ShapeError, UnsupportedError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
-from MNN.ir.scalar import BodyBuilder, body_of
+from MNN.ir.scalar import Body, BodyBuilder, body_of
 from MNN.ir.shape import broadcast, elements, normalize_axis
 from MNN.ops import narrow
+from MNN.ops.checked import checked, operation
 from MNN.ops.folding import FoldCache
-from MNN.ops.meaning_scalar import undefined
 
 
 class NeedValue(Exception):  # noqa: N818 - a request to the planner, not an error
@@ -230,8 +230,10 @@ class Builder:
 
     def map(self, fn: Callable[..., int], *operands: Tensor) -> Tensor:
         """Elementwise ``fn(b, *scalars)``, where ``b`` is a :class:`BodyBuilder`; operands broadcast."""
-        body = body_of([t.dtype for t in operands], fn)
-        wrong = undefined(body)
+        return self._mapped(checked(body_of([t.dtype for t in operands], fn)), operands)
+
+    def _mapped(self, known: tuple[Body, str], operands: Sequence[Tensor]) -> Tensor:
+        body, wrong = known
         if wrong:
             raise ShapeError(f"{self.where}: {wrong}")
         shape = broadcast(*(t.shape for t in operands), where=self.where)
@@ -239,7 +241,7 @@ class Builder:
 
     def op(self, name: str, *operands: Tensor) -> Tensor:
         """One scalar operation of ``MNN.ir.scalar`` applied elementwise."""
-        return self.map(lambda b, *args: b(name, *args), *operands)
+        return self._mapped(operation(name, tuple([t.dtype for t in operands])), operands)
 
     def cast(self, x: Tensor, dtype: DType) -> Tensor:
         if x.dtype is dtype:

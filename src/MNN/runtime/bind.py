@@ -32,8 +32,9 @@ class BoundProgram:
         self.program, self._library, self._filled = program, library, filled
         self._arena = Arena(program.arena_bytes)
         self._context = RunContext()
-        load_kernels(program, library)
-        self._fill_constants(program.commands, threads)
+        constants = _constants(program.commands)
+        load_kernels(program, library, constants)
+        self._fill_constants(constants, threads)
         self.native = self._native(program.commands)
         self._inputs = [self.view(t) for t in program.inputs]
         self._outputs = [self.view(t) for t in program.outputs]
@@ -43,11 +44,9 @@ class BoundProgram:
         """Where its kernels come from."""
         return self._library
 
-    def _fill_constants(self, commands: Sequence[Step], threads: int) -> None:
+    def _fill_constants(self, constants: Sequence[Buffer], threads: int) -> None:
         """Runs what fills constants that no program has used before (packing of weights)."""
-        waiting = [b for b in _constants(commands) if b.setup][
-            ::-1
-        ]  # first come, first filled: some are made of others
+        waiting = [b for b in constants if b.setup][::-1]  # first come, first filled: some are made of others
         while waiting:  # some at a time: what they are made from need not all be in memory at once
             some, size = [waiting.pop()], 0
             while waiting and size < _TOGETHER:
@@ -130,10 +129,11 @@ class BoundProgram:
         return [o.copy() for o in self._outputs]
 
 
-def load_kernels(program: Program, library: Library) -> None:
+def load_kernels(program: Program, library: Library, constants: Sequence[Buffer] | None = None) -> None:
     """Loads a program's kernels, those that fill its constants too. Done before weights come into memory, so that LLVM
     and they are not there at the same time."""
-    setup = [c for b in _constants(program.commands) for c in b.setup]
+    constants = _constants(program.commands) if constants is None else constants
+    setup = [c for b in constants for c in b.setup]
     before = library.loaded
     library.load([kernel for c in (*setup, *program.commands) for kernel in c.kernels()])
     if library.loaded > before:

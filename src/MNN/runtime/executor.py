@@ -35,6 +35,7 @@ from MNN.runtime.loop import loop_functions
 from MNN.runtime.pool import usable_threads
 from MNN.runtime.reference import MeaningProgram
 from MNN.runtime.remembered import known_choices
+from MNN.runtime.uncollected import uninterrupted
 
 PLANS_KEPT = 32
 """Plans kept per stage."""
@@ -228,7 +229,8 @@ class Executor:
         key = (start, shapes, answers, fetch)
         plan = plans.find(key, arrays)
         if plan is None:
-            plan = self._make(start, values, constants, known, fetch)
+            with uninterrupted():
+                plan = self._make(start, values, constants, known, fetch)
             plans.add(key, plan)
             if self._made is not None and plans is self._plans:
                 self._made(plan, fetch)

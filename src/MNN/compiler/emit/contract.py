@@ -310,7 +310,9 @@ def _emit(
     find = weights.packed if constant else weights.plain
     b_ref, ldb, panel, b_batch = find(e, nr, n_batch, a.dtype)
     mb, nb = choose_blocks(e.target, m, n, steps, e.threads, (mr, nv), acc)
-    columns = [np.broadcast_to(t, (n_batch,)) for t in (a.batch, b_batch, c.batch, *(s.batch for _, s in operands))]
+    batch = np.empty((n_batch, 3 + len(operands)), np.int64)
+    for i, column in enumerate((a.batch, b_batch, c.batch, *(s.batch for _, s in operands))):
+        batch[:, i] = column
     args: dict[str, int | Ref] = {
         "a": e.ref(a.place, a.dtype),
         "b": b_ref,
@@ -324,7 +326,7 @@ def _emit(
         "panel": panel,
         "m": m,
         "n": n,
-        "batch": e.table(np.stack(columns, axis=1).astype(np.int64)),
+        "batch": e.table(batch),
         "n_batch": n_batch,
         "mb": mb,
         "nb": nb,

@@ -60,7 +60,9 @@ def winograd_candidates(
     work = Work(out.shape[0], oh, ow, w.shape[1], w.shape[0], rh, rw)
     conv = _Conv(e, x, source, out, result, w, operands, body, work)
     found = []
-    for plan in plans(e.target, work, e.threads, e.options.precision):
+    earlier = e.pool.habits.setdefault((e.origin, "Winograd", work.c, work.n, rh, rw), {})
+    for plan in plans(e.target, work, e.threads, e.options.precision, earlier):
+        earlier.setdefault((plan.mh, plan.mw), (plan.mr, plan.nv))
         found.append(Candidate(plan.name(work), plan.cycles, lambda plan=plan: conv.emit(plan)))  # type: ignore[misc]
     return found
 
