@@ -148,3 +148,14 @@ def test_threads_get_equal_shares(threads: int, m: int, n: int, k: int) -> None:
             ends[ends.argmin()] += work
         assert ends.max() * threads <= 1.5 * m * n
         assert threads == 1 or heights.size * widths.size <= max(8 * threads, -(-m // 32))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("m", "k"), [(16, 32), (33, 64), (100, 96)])
+def test_rows_of_bf16_are_not_copied(threads: int, m: int, k: int) -> None:
+    left = randn(m, k).astype(DType.BF16.numpy)
+    w = randn(k, 40).astype(DType.BF16.numpy)
+    program = run(lambda b, x: b.matmul(x, b.const(w)), left, precision="low", threads=threads)
+    kernels = [c.kernel for c in program.commands if isinstance(c.kernel, AmxSpec)]
+    assert kernels
+    assert all(kernel.direct for kernel in kernels)

@@ -16,7 +16,7 @@ from MNN.ir.scalar import body_of
 from MNN.kernels import toolchain
 from MNN.kernels.amx import PANEL, AmxSpec
 from MNN.kernels.amx_cost import grouping
-from MNN.kernels.amx_layout import Layout, Window, joined_layout, rows_layout, window_layout
+from MNN.kernels.amx_layout import Layout, Window, direct_layout, joined_layout, rows_layout, window_layout
 from MNN.kernels.amx_pack import AmxPackSpec
 from MNN.kernels.amx_tiles import TILE_BYTES
 from MNN.targets import Target, named_target
@@ -312,3 +312,27 @@ def test_inner_loop_in_registers(parts: int) -> None:
 def test_bad_specs_are_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"parts|operands"):
         dataclasses.replace(AmxSpec(F32, F32, 2), **bad)  # type: ignore[arg-type]
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    ("m", "n", "k", "mb", "chunk"),
+    [(16, 20, 32, 32, 0), (17, 33, 64, 32, 0), (33, 16, 96, 32, 0), (70, 100, 128, 32, 64), (45, 40, 32, 64, 0)],
+)
+def test_tiles_from_rows_themselves(target: Target, m: int, n: int, k: int, mb: int, chunk: int) -> None:
+    rng = np.random.default_rng(m * n + k)
+    length = k + 8
+    a, b = (rng.uniform(-1, 1, s).astype(np.float32).astype(BF16.numpy) for s in ((2, m, length), (2, k, n)))
+    layout = direct_layout(np.arange(m) * length + 3, k, mb, chunk)
+    assert layout is not None
+    left = a.reshape(2, -1)
+    spec = AmxSpec(BF16, F32, 1, direct=True)
+    found = contract(spec, target, layout, left, b, m, 64, checked=True)
+    assert_close(found, a[:, :, 3 : 3 + k].astype(np.float64), b.astype(np.float64), 1)
+
+
+def test_rows_that_tiles_cannot_be_loaded_from() -> None:
+    assert direct_layout(np.arange(15) * 32, 32, 32) is None  # too few for a tile
+    assert direct_layout(np.arange(20) * 40, 40, 32) is None  # the last step would read the next row
+    assert direct_layout(np.arange(20) * 2048, 64, 32) is None  # all in one set of the cache
+    assert direct_layout(np.arange(20) ** 2 * 32, 32, 32) is None  # not evenly spaced

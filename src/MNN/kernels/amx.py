@@ -52,6 +52,10 @@ class AmxSpec(KernelSpec):
     ``(src, dst, count)`` copies ``count`` runs of ``width`` elements within every plane, from byte ``src`` on
     ``move_step`` bytes apart, to byte ``dst`` and on, ``pitch`` bytes apart, with zeros up to a multiple of 64 bytes.
 
+    With ``direct``, nothing is brought: tiles are loaded from A itself, whose rows are ``pitch`` bytes apart. The first
+    row of a block begins at element ``first move``; its last tile begins at row ``past move``, which overlaps the tile
+    before where 16 does not divide the rows.
+
     Panels are taken in groups of ``group`` columns, for each pair of tiles all panels of the group. Their sums are held
     in ``held`` bytes of scratch, in rows ``line`` bytes apart: those of a pair and group, or with several chunks those
     of the whole block. While a step is summed, ``ahead`` lines of the group behind are fetched; with ``overlap``,
@@ -75,10 +79,13 @@ class AmxSpec(KernelSpec):
     ahead: int = 0
     overlap: bool = False
     joined: bool = False
+    direct: bool = False
 
     def __post_init__(self) -> None:
         if self.parts not in PRODUCTS or not (self.a is DType.F32 or (self.a is DType.BF16 and self.parts == 1)):
             raise ValueError(f"no contraction of {self.a.value} in {self.parts} bf16 parts")
+        if self.direct and (self.a is not DType.BF16 or self.joined):
+            raise ValueError("tiles are loaded from rows of bf16 only")
         if not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad operand kinds {self.operands}")
         if self.epilogue is None:
@@ -120,14 +127,14 @@ class AmxSpec(KernelSpec):
         words = len(REGION)
         regions = table(args, "regions", m_blocks * chunks * words).reshape(m_blocks, chunks, words)
         items = table(args, "items", int(regions[..., 1].max()) * 3).reshape(-1, 3)
-        brought = 0
-        for chunk in range(chunks):
+        m = int(table(args, "first", m_blocks * number(args, "pairs") + 1)[-1])
+        brought = different[0].size * m * int(regions[0, :, 3].sum()) if self.direct else 0
+        for chunk in range(0 if self.direct else chunks):
             part = np.concatenate([items[first:past] for first, past in regions[:, chunk, :2]])
             runs = part[:, 2]
             nth = np.arange(runs.sum()) - np.repeat(np.cumsum(runs) - runs, runs)
             starts = np.unique(np.repeat(part[:, 0], runs) + nth * step)
             brought += union((starts[:, None] + different[0]).reshape(-1), int(regions[0, chunk, 3]))
-        m = int(table(args, "first", m_blocks * number(args, "pairs") + 1)[-1])
         found = {
             "a": brought * self.a.size,
             "b": different[1].size * -(-n // PANEL) * number(args, "panel"),

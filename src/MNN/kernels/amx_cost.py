@@ -188,11 +188,15 @@ def _row_bytes(target: Target, n: int, n_steps: int, parts: int) -> int:
 
 
 @functools.lru_cache(maxsize=1024)
-def plan_rows(target: Target, m: int, n: int, k: int, n_taps: int, parts: int, batch: int, threads: int) -> Plan:
-    """For rows of ``n_taps`` joined runs of ``k`` elements."""
+def plan_rows(
+    target: Target, m: int, n: int, k: int, n_taps: int, parts: int, batch: int, threads: int, direct: bool = False
+) -> Plan:
+    """For rows of ``n_taps`` joined runs of ``k`` elements; ``direct``: which need not be brought."""
     n_steps = -(-n_taps * k // DEPTH)
     pitch = n_steps * DEPTH * 2 * parts
     per_row = n_taps * -(-k // DEPTH) * (_CUT if n_taps > 1 and k % DEPTH else 1.0)
+    if direct:
+        per_row = 0.0
     room = _row_bytes(target, n, n_steps, parts)
     if n_taps > 1:  # joined rows share lines
         room = max(room, target.l2_bytes // 4)

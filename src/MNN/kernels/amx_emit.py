@@ -57,7 +57,7 @@ class _Amx:
         self.masks = masks_work(target, (spec.out, *self.op_dtypes))
 
     def emit(self) -> str:
-        k, b = self.k, self.b
+        k, b, spec = self.k, self.b, self.spec
         n, nb, m_blocks, chunks = (k.slot(s) for s in ("n", "nb", "m_blocks", "chunks"))
         n_blocks = b.udiv(n + nb - 1, nb)
         parted = b.icmp("sgt", chunks, 1)
@@ -73,7 +73,8 @@ class _Amx:
             with b.loop(0, chunks) as chunk:
                 region = b.gep(k.pointer("regions"), I32, (im * chunks + chunk.index) * len(REGION))
                 self.region = {name: self._index(region, i) for i, name in enumerate(REGION)}
-                b.if_(stale, self._fill)
+                if not spec.direct:
+                    b.if_(stale, self._fill)
                 self.fresh = b.icmp("eq", chunk.index, 0)
                 self.last = b.icmp("eq", chunk.index, chunks - 1)
                 with b.loop(n0, n1, k.slot("group")) as group:
@@ -107,7 +108,7 @@ class _Amx:
         steps = region["to"] - region["from"]
         nothing = b.const(I64, 0)
         with b.loop(0, region["tiles"], 2, carry=[behind, nothing, nothing, nothing, self.sums]) as tile:
-            rows = b.gep(self.rows, I8, tile.index * (self.pitch * ROWS))
+            rows = self._tile_rows(tile.index)
             row = b.select(parted, tile.index * ROWS, b.const(I64, 0))
             sums = b.gep(b.gep(self.sums, I8, row * self.line), F32, first - origin)
             waiting = tile.carried[1:]
@@ -134,6 +135,17 @@ class _Amx:
         if spec.overlap:
             begin, end, row, sums = tile.results[1:]
             self._finish(_Results(begin, end, row, sums, first, past - first))
+
+    def _tile_rows(self, tile: Value) -> Value:
+        """The address of a tile's rows; sets how far from it those of the next one are."""
+        b = self.b
+        if not self.spec.direct:
+            self.next_rows = self.pitch * ROWS
+            return b.gep(self.rows, I8, tile * self.next_rows)
+        begin = b.gep(self.a, storage_type(self.spec.a), self.region["first move"])
+        row, after = (b.intrinsic("smin", (tile + i) * ROWS, self.region["past move"]) for i in range(2))
+        self.next_rows = (after - row) * self.pitch
+        return b.gep(begin, I8, row * self.pitch)
 
     def _index(self, table: Value, index: Value | int) -> Value:
         """An entry of an i32 table."""
@@ -274,7 +286,7 @@ class _Amx:
             for left_part, right_part in PRODUCTS[spec.parts]:
                 for r in range(height):
                     if left_part != loaded[0]:
-                        plane = b.gep(at, I8, self.plane * left_part + self.pitch * (ROWS * r))
+                        plane = b.gep(at, I8, self.plane * left_part + self.next_rows * r)
                         tiles.load(4 + r, plane, self.pitch)
                     for c in range(width):
                         if r == 0 and right_part != loaded[1]:

@@ -18,6 +18,8 @@ from MNN.kernels.amx_tiles import ROW_BYTES, ROWS
 
 DEPTH = 32
 """Products of one step of the sum."""
+_PERIOD = 512
+"""Rows so many bytes apart share few sets of the first-level cache: they are better copied."""
 Table = npt.NDArray[np.int64]
 
 
@@ -43,6 +45,8 @@ class Layout:
     """How rows are joined from lines of pixels, where they are; with the next two."""
     width: int = 0
     move_step: int = 0
+    direct: bool = False
+    """Tiles are loaded from A itself."""
 
     @property
     def n_steps(self) -> int:
@@ -134,6 +138,45 @@ def rows_layout(rows: Table, taps: Table, k: int, mb: int, chunk: int = 0) -> La
         pairs,
         b_rows,
     )
+
+
+def direct_layout(rows: Table, k: int, mb: int, chunk: int = 0) -> Layout | None:
+    """As :func:`rows_layout` for one tap, tiles being loaded from the rows themselves, which are bf16.
+
+    None where that cannot be: rows must be evenly spaced, 16 at least, and of whole steps of the sum.
+    """
+    if not can_be_direct(rows, k):
+        return None
+    plain = rows_layout(rows, np.zeros(1, np.int64), k, mb, chunk)
+    starts = np.arange(0, rows.size, mb)
+    heights = np.minimum(rows.size - starts, mb)
+    regions = plain.regions.reshape(starts.size, plain.chunks, -1).copy()
+    regions[:, :, :2] = 0
+    regions[:, :, 6] = rows[starts][:, None]
+    regions[:, :, 7] = (heights - ROWS)[:, None]
+    height = heights[np.arange(rows.size) // mb]
+    last = plain.place >= (height - 1) // ROWS * ROWS  # in the last tile, which ends with the block
+    place = plain.place + last * (-height % ROWS)
+    return dataclasses.replace(
+        plain,
+        items=np.zeros((1, 3), np.int64),
+        regions=regions.reshape(-1, regions.shape[-1]),
+        first=_firsts(place, starts.tolist(), plain.pairs),
+        place=place,
+        kofs=np.arange(plain.n_steps) * ROW_BYTES,
+        pitch=plain.step * 2,
+        plane=0,
+        clear_rows=0,
+        direct=True,
+    )
+
+
+def can_be_direct(rows: Table, k: int) -> bool:
+    """Whether :func:`direct_layout` gives something for these rows."""
+    if rows.size < ROWS or k % DEPTH:
+        return False
+    step = int(rows[1] - rows[0])
+    return step >= k and step * 2 % _PERIOD != 0 and bool((np.diff(rows) == step).all())
 
 
 def joined_layout(rows: Table, taps: Table, k: int, mb: int) -> Layout | None:

@@ -20,7 +20,15 @@ from MNN.ir.shape import elements
 from MNN.kernels import amx_tiles
 from MNN.kernels.amx import AmxSpec
 from MNN.kernels.amx_cost import PANEL, Plan, grouping, panel_bytes, plan_rows, plan_window
-from MNN.kernels.amx_layout import Layout, Window, joined_layout, rows_layout, window_layout
+from MNN.kernels.amx_layout import (
+    Layout,
+    Window,
+    can_be_direct,
+    direct_layout,
+    joined_layout,
+    rows_layout,
+    window_layout,
+)
 from MNN.kernels.amx_pack import AmxPackSpec
 from MNN.kernels.scalar_code import body_cost
 from MNN.targets.base import Target
@@ -116,15 +124,20 @@ def amx_candidates(
     job = _Job(e, a, c, right, operands, body, n, parts)
     m, n_batch = a.rows.size, c.batch.size
     packing = 0.0 if tensor.const is not None else elements(tensor.shape) * parts * _PACK_CYCLES
-    rows = plan_rows(e.target, m, n, k, taps.size, parts, n_batch, e.threads)
-    found = [job.candidate("rows", rows, packing, lambda: _rows(_table(a.rows), taps, k, rows))]
+    direct = a.dtype is DType.BF16 and taps.size == 1 and can_be_direct(a.rows + int(taps[0]), k)
+    rows = plan_rows(e.target, m, n, k, taps.size, parts, n_batch, e.threads, direct)
+    found = [job.candidate("rows", rows, packing, lambda: _rows(_table(a.rows), taps, k, rows, direct))]
     if window is not None and elements(window.kernel) > 1 and window.channels >= _WINDOW_CHANNELS:
         pixels = plan_window(e.target, window, n, parts, e.threads)
         found.append(job.candidate("pixels", pixels, packing, lambda: window_layout(window, pixels.rows), n_batch))
     return found
 
 
-def _rows(rows: np.ndarray, taps: np.ndarray, k: int, plan: Plan) -> Layout:
+def _rows(rows: np.ndarray, taps: np.ndarray, k: int, plan: Plan, direct: bool) -> Layout:
+    if direct:
+        found = direct_layout(rows + int(taps[0]), k, plan.rows, plan.chunk)
+        assert found is not None
+        return found
     joined = joined_layout(rows, taps, k, plan.rows) if taps.size > 1 and not plan.chunk else None
     return joined or rows_layout(rows, taps, k, plan.rows, plan.chunk)
 
@@ -159,7 +172,10 @@ class _Job:
         kinds = tuple(name for name, _ in self.operands)
         groups = grouping(e.target, self.n, plan.nb, layout, self.parts)
         overlap = self.body is not None and body_cost(self.body) >= _COSTLY
-        spec = AmxSpec(a.dtype, c.dtype, self.parts, self.body, kinds, groups.ahead, overlap, layout.moves is not None)
+        spec = AmxSpec(
+            a.dtype, c.dtype, self.parts, self.body, kinds, groups.ahead, overlap, layout.moves is not None,
+            layout.direct,
+        )  # fmt: skip
         packed, b_batch = self._packed(kind, layout, n_batch)
         sides = [a.batch, b_batch, c.batch, *(s.batch for _, s in self.operands)]
         args: dict[str, int | Ref] = {
