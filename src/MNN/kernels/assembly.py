@@ -9,8 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _LABEL = re.compile(r"^([.\w$]+):")
-_STACK = {"x86": re.compile(r"\(%rsp"), "aarch64": re.compile(r"\[(sp|x29)\b")}
-_FRAME = {"x86": ("movq\t%rsp, %rbp", re.compile(r"\(%r[sb]p"))}
+_STACK = {"x86": re.compile(r"\(%rsp"), "aarch64": re.compile(r"\[sp\b")}
+_FRAME = {
+    "x86": (re.compile(r"movq\t%rsp, %rbp"), re.compile(r"\(%r[sb]p")),
+    "aarch64": (re.compile(r"(mov|add)\tx29, sp"), re.compile(r"\[(sp|x29)\b")),
+}
 """What says that another register stands for the stack pointer, and how the stack is used then."""
 _REGISTER = {"x86": re.compile(r"%[xyz]mm\d+"), "aarch64": re.compile(r"\b[vqds]\d+\b")}
 _MEMORY = {"x86": re.compile(r"\("), "aarch64": re.compile(r"\[")}
@@ -75,8 +78,8 @@ def examine(text: str, family: str) -> Listing:
     with most vector instructions.
     """
     blocks = _blocks(text, family)
-    sign, both = _FRAME.get(family, ("", None))
-    stack = both if both is not None and sign in text else _STACK.get(family)
+    sign, both = _FRAME.get(family, (None, None))
+    stack = both if sign is not None and sign.search(text) else _STACK.get(family)
     everything = _stretch([x for block in blocks for x in block.lines], family, stack)
     loops = [[x for i in sorted(loop) for x in blocks[i].lines] for loop in _innermost(blocks)]
 
