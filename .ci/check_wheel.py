@@ -7,7 +7,14 @@ import zipfile
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
-DATA = {"MNN/py.typed", "MNN/schema/tables.json", "MNN/data/digits.onnx", "MNN/data/digits_samples.npz"}
+DATA = {
+    "MNN/py.typed",
+    "MNN/schema/tables.json",
+    "MNN/data/digits.onnx",
+    "MNN/data/digits_samples.npz",
+    "MNN/data/report.css",
+    "MNN/data/report.js",
+}
 MOST_BYTES = 3_000_000
 
 
