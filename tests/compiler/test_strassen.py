@@ -58,3 +58,9 @@ def test_infinities_stay_where_they_are(where: str) -> None:
 
 def test_small_products_are_not() -> None:
     assert uses(check(lambda b, x: b.matmul(x, b.const(randn(64, 64))), randn(40, 64), precision="high")) == 0
+
+
+def test_one_row_of_a_large_product_is_not() -> None:
+    w = randn(4096, 4096) / np.float32(64)
+    program = check(lambda b, x: b.matmul(x, b.const(w)), randn(1, 4096), precision="high", tol=1e-5)
+    assert uses(program) == 0

@@ -59,7 +59,8 @@ def strassen_candidates(
     m, lanes = a.rows.size, e.target.lanes(DType.F32)
     sides = [a, c, *(side for _, side in operands)]
     if (
-        e.collecting
+        m < 2
+        or e.collecting
         or e.target.lane_operand
         or weights.tensor.const is None
         or weights.group != 1
