@@ -69,7 +69,11 @@ def _prepare(folder: Path, only: str) -> tuple[dict[str, official.Job], dict[str
 
 def _write(case: object, path: Path, feeds: dict[str, object]) -> tuple[Graph, list[np.ndarray]] | None:
     """Writes a case's model; None when it needs what only this engine has, or numbers that are not comparable."""
-    plain = [a for a in feeds.values() if isinstance(a, np.ndarray) and a.dtype.kind in "fiub" and a.dtype.itemsize < 9]
+    plain = [
+        a
+        for a in feeds.values()
+        if isinstance(a, np.ndarray) and a.dtype.isbuiltin == 1 and a.dtype.kind in "fiub" and a.dtype.itemsize < 9
+    ]
     if not feeds or len(plain) != len(feeds) or "bernoulli" in path.stem:
         return None
     try:
@@ -80,7 +84,7 @@ def _write(case: object, path: Path, feeds: dict[str, object]) -> tuple[Graph, l
     except MNNError:
         return None
     net = net_of(graph)
-    arrays = [a for a in answers if isinstance(a, np.ndarray) and a.dtype.kind in "fiub"]
+    arrays = [a for a in answers if isinstance(a, np.ndarray) and a.dtype.isbuiltin == 1 and a.dtype.kind in "fiub"]
     if any(op.type == "Extra" for op in all_ops(net)) or len(arrays) != len(answers):
         return None
     write_net(net, path)
