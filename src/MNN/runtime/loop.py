@@ -12,8 +12,9 @@ import numpy as np
 
 from MNN.kernels.cache import Cache
 from MNN.kernels.library import Library
-from MNN.runtime.loop_ir import PARTS, LoopSpec, has_clock
+from MNN.runtime.loop_ir import PARTS, LoopSpec
 from MNN.runtime.loop_layout import FRAME, FRAME_BYTES
+from MNN.runtime.loop_machines import has_clock
 from MNN.targets.base import Target, host_target
 
 NativeFunction = Callable[[int, int, int, "int | None"], None]

@@ -39,6 +39,7 @@ import string
 from MNN.errors import UnsupportedError
 from MNN.kernels.spec import KernelSpec
 from MNN.runtime.loop_layout import FRAME, LINE, POOL, SLOT, SLOT_BYTES
+from MNN.runtime.loop_machines import MACHINES
 from MNN.runtime.worker_ir import CLAIM, SPIN, WORKER
 from MNN.targets.base import Target
 
@@ -332,63 +333,6 @@ entry:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Machine:
-    """What the loop needs of a processor family, as LLVM IR.
-
-    ``pause`` is executed while spinning, ``clock`` reads a clock that user code may read. The mode of floating point is
-    kept by ``save`` (in %mode), put back by ``restore``; ``flush`` makes subnormal numbers zero, ``usual`` is what
-    programs start with.
-    """
-
-    pause: str
-    clock: str
-    save: str
-    flush: str
-    usual: str
-    restore: str
-    declarations: str
-
-
-_MACHINES = {
-    "x86": _Machine(
-        pause="call void @llvm.x86.sse2.pause()",
-        clock="call i64 @llvm.readcyclecounter()",
-        save="%mode = alloca [2 x i32], align 8\n  call void @llvm.x86.sse.stmxcsr(ptr %mode)\n"
-        "  %other = getelementptr i8, ptr %mode, i64 4",
-        # MXCSR: all exceptions masked, flush to zero (bit 15), denormals are zero (bit 6)
-        flush="store i32 40896, ptr %other, align 4\n  call void @llvm.x86.sse.ldmxcsr(ptr %other)",
-        usual="store i32 8064, ptr %other, align 4\n  call void @llvm.x86.sse.ldmxcsr(ptr %other)",
-        restore="call void @llvm.x86.sse.ldmxcsr(ptr %mode)",
-        declarations="declare void @llvm.x86.sse2.pause()\ndeclare i64 @llvm.readcyclecounter()\n"
-        "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)\n",
-    ),
-    # isb stalls for about as long as x86's pause; yield is a no-op on most cores. The cycle counter traps in user
-    # code, the steady counter (cntvct_el0) does not. FPCR: flush to zero (bit 24), also of halves (bit 19).
-    "aarch64": _Machine(
-        pause="call void @llvm.aarch64.isb(i32 15)",
-        clock="call i64 @llvm.readsteadycounter()",
-        save="%mode = call i64 @llvm.aarch64.get.fpcr()",
-        flush="call void @llvm.aarch64.set.fpcr(i64 17301504)",
-        usual="call void @llvm.aarch64.set.fpcr(i64 0)",
-        restore="call void @llvm.aarch64.set.fpcr(i64 %mode)",
-        declarations="declare void @llvm.aarch64.isb(i32)\ndeclare i64 @llvm.readsteadycounter()\n"
-        "declare i64 @llvm.aarch64.get.fpcr()\ndeclare void @llvm.aarch64.set.fpcr(i64)\n",
-    ),
-}
-
-
-def has_clock(target: Target) -> bool:
-    """Whether the loop can take time stamps on this processor."""
-    return target.family in _MACHINES
-
-
-def clock_ir(target: Target) -> tuple[str, str]:
-    """A call that reads the clock, and the declarations it needs; only where there :func:`has_clock`."""
-    machine = _MACHINES[target.family]
-    return machine.clock, machine.declarations
-
-
-@dataclasses.dataclass(frozen=True)
 class LoopSpec(KernelSpec):
     """One of the functions of the native loop: ``run``, ``worker``, ``spin`` or ``plain``."""
 
@@ -398,13 +342,13 @@ class LoopSpec(KernelSpec):
         return ()
 
     def key(self) -> str:
-        text = repr((self.part, _SOURCES, _MACHINES, POOL, SLOT, SLOT_BYTES, FRAME, LINE))
+        text = repr((self.part, _SOURCES, MACHINES, POOL, SLOT, SLOT_BYTES, FRAME, LINE))
         return f"LoopSpec({self.part},{hashlib.sha256(text.encode()).hexdigest()})"
 
     def emit(self, target: Target) -> str:
-        if target.family not in _MACHINES:
+        if target.family not in MACHINES:
             raise UnsupportedError(f"the native loop has no code for the processor family '{target.family}'")
-        machine = dataclasses.asdict(_MACHINES[target.family])
+        machine = dataclasses.asdict(MACHINES[target.family])
         values: dict[str, object] = {f"pool_{name}": offset for name, offset in POOL.items()}
         values.update((f"frame_{name}", offset) for name, offset in FRAME.items())
         values.update((f"slot_{name}", offset) for name, offset in SLOT.items())

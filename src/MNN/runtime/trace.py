@@ -13,7 +13,7 @@ from MNN.kernels.library import Library
 from MNN.kernels.spec import KernelSpec
 from MNN.runtime.arena import aligned_bytes
 from MNN.runtime.loop import clock_tick_ns
-from MNN.runtime.loop_ir import clock_ir, has_clock
+from MNN.runtime.loop_machines import clock_ir, has_clock
 from MNN.runtime.native import Command, NativeProgram
 from MNN.targets.base import Target
 
