@@ -6,7 +6,11 @@ import dataclasses
 
 import pytest
 
+from MNN.ir.dtype import DType
 from MNN.kernels.amx_split import ARITHMETIC
+from MNN.kernels.contract import ContractSpec
+from MNN.kernels.dot import PAIR
+from MNN.kernels.dot8 import QUAD
 from MNN.kernels.library import Library
 from MNN.kernels.probe import ProductSpec, products
 from MNN.runtime import machine
@@ -92,3 +96,18 @@ def test_products_of_tiles_become_code():
     one, two, three = (products(tiled)[kind].operations for kind in kinds)
     assert one == 2 * 16 * 16 * 32
     assert one > two > three
+
+
+@pytest.mark.parametrize(
+    ("spec", "feature"),
+    [
+        (ContractSpec(DType.F32, DType.F32, DType.F32, DType.F32, 4, 2), ""),
+        (ContractSpec(DType.BF16, DType.BF16, DType.F32, DType.F32, 4, 2, group=PAIR), "avx512bf16"),
+        (ContractSpec(DType.U8, DType.I8, DType.I32, DType.I32, 4, 2, group=QUAD), "avx512vnni"),
+    ],
+)
+def test_products_are_measured_under_the_names_kernels_give(spec: ContractSpec, feature: str) -> None:
+    base = named_target("avx512")
+    target = dataclasses.replace(base, features=(*base.features, feature)) if feature else base
+    assert spec.arithmetic(target) in products(target)
+    assert not feature or spec.arithmetic(base) not in products(base)

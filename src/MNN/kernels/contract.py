@@ -130,7 +130,8 @@ class ContractSpec(KernelSpec):
         return n_batch * -(-m // mb) * -(-n // nb)
 
     def arithmetic(self, target: Target) -> str:
-        return {PAIR: "bf16", QUAD: "i8"}.get(self.group, "f32")
+        grouped = {PAIR: "bf16", QUAD: "int8"}.get(self.group)
+        return grouped or ("f16" if self.acc is DType.F16 else "f32")
 
     def traffic(self, args: Arguments) -> dict[str, int]:
         n_taps, k, m, n, n_batch = (number(args, slot) for slot in ("n_taps", "k", "m", "n", "n_batch"))
