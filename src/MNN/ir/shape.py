@@ -11,11 +11,6 @@ Dim = int | str
 Shape = tuple[Dim, ...]
 
 
-def is_static(shape: Shape | None) -> bool:
-    """True when every size is a number."""
-    return shape is not None and all(isinstance(d, int) for d in shape)
-
-
 def static(shape: Shape | None) -> tuple[int, ...] | None:
     """The shape as integers, or None when any size is unknown."""
     if shape is None or any(not isinstance(d, int) for d in shape):
@@ -50,11 +45,3 @@ def normalize_axis(axis: int, rank: int, where: str = "") -> int:
     if not -rank <= axis < max(rank, 1):
         raise ShapeError(f"{where or 'axis'}: axis {axis} is outside a tensor of rank {rank}")
     return axis + rank if axis < 0 else axis
-
-
-def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides in elements of a dense row-major tensor."""
-    strides, step = [0] * len(shape), 1
-    for i in range(len(shape) - 1, -1, -1):
-        strides[i], step = step, step * shape[i]
-    return tuple(strides)

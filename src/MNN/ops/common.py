@@ -11,7 +11,6 @@ from MNN.errors import ShapeError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.ir.prims import Tensor
-from MNN.ir.shape import broadcast
 from MNN.ops.builder import Builder
 
 RunGraph = Callable[[Graph, Mapping[Value, np.ndarray]], list[np.ndarray]]
@@ -28,11 +27,6 @@ class GraphBuilder(Protocol):
     def lookup(self, value: Value) -> Tensor:
         """The tensor of a value of the graph."""
         ...
-
-
-def common_shape(b: Builder, *tensors: Tensor) -> tuple[int, ...]:
-    """The shape that the operands broadcast to."""
-    return broadcast(*(t.shape for t in tensors), where=b.where)
 
 
 def agree(b: Builder, *tensors: Tensor) -> list[Tensor]:

@@ -20,15 +20,6 @@ def per_channel(b: Builder, vector: Tensor, x: Tensor, name: str) -> Tensor:
     return wide(b, along(b, vector, 1, max(x.rank, 2)) if x.rank > 1 else b.reshape(vector, (1,)))
 
 
-def _scale_and_shift(b: Builder, inputs: Sequence[Tensor | None], x: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """The optional second and third operand, per channel."""
-    scale, shift = optional(inputs, 1), optional(inputs, 2)
-    return (
-        None if scale is None else per_channel(b, scale, x, "the scale"),
-        None if shift is None else per_channel(b, shift, x, "the shift"),
-    )
-
-
 def standardize(b: Builder, x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
     """``(x - mean) * inv`` with ``inv = 1 / sqrt(variance + epsilon)`` over ``axes``; also mean and inv."""
     mean = b.reduce("mean", x, axes)

@@ -110,11 +110,6 @@ def enum_names() -> list[str]:
     return list(_schema()["enums"])
 
 
-def is_table(name: str) -> bool:
-    """Whether the schema has a table of this name."""
-    return name in _schema()["tables"]
-
-
 @cache
 def enum(name: str) -> EnumType:
     """The enum called ``name`` (KeyError if there is none)."""

@@ -153,11 +153,6 @@ class Context:
         """All sizes when known."""
         return static(value.shape)
 
-    def output_rank(self, name: str) -> int | None:
-        """The rank that the model declares for a named tensor (such as an output of the node being converted)."""
-        shape = self.hint(name)[1]
-        return None if shape is None else len(shape)
-
     def hint(self, name: str) -> tuple[DType | None, Shape | None]:
         """Element type and shape that the model declares for a name; None where unknown."""
         return self._hints.get(name, (None, None))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from MNN.frontends.onnx.context import Context
-from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
 
@@ -28,15 +25,6 @@ def binary(ctx: Context, kind: str, x: Value, y: Value | float | int) -> Value:
 def clamp(ctx: Context, x: Value, low: float, high: float) -> Value:
     out = ctx.op("ReLU6", x, minValue=low, maxValue=high)
     out.dtype, out.shape = x.dtype, x.shape
-    return out
-
-
-def reshape_const(ctx: Context, x: Value, shape: Sequence[int]) -> Value:
-    """A constant (or any value) in another shape; constants are views, others get a Reshape."""
-    if x.is_const and isinstance(x.data, np.ndarray):
-        return ctx.const(x.data.reshape(shape))
-    out = ctx.op("Reshape", x, ctx.const(list(shape), DType.I64))
-    out.dtype = x.dtype
     return out
 
 
