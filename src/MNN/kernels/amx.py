@@ -25,6 +25,7 @@ from MNN.kernels.amx_emit import REGION, emit_amx
 from MNN.kernels.amx_split import ARITHMETIC, PRODUCTS
 from MNN.kernels.amx_tiles import state_bytes
 from MNN.kernels.contract import OPERAND_KINDS
+from MNN.kernels.epilogue import check_epilogue, operand_slots
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, table, union
 from MNN.targets.base import Target
@@ -88,15 +89,7 @@ class AmxSpec(KernelSpec):
             raise ValueError("tiles are loaded from rows of bf16 only")
         if not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad operand kinds {self.operands}")
-        if self.epilogue is None:
-            if self.operands:
-                raise ValueError("operands without an epilogue")
-        elif (
-            len(self.epilogue.args) != 1 + len(self.operands)
-            or self.epilogue.args[0] is not DType.F32
-            or self.epilogue.result_dtypes != (self.out,)
-        ):
-            raise ValueError(f"the epilogue must take f32 and {self.operands}, and give {self.out.value}")
+        check_epilogue(self.epilogue, self.operands, DType.F32, self.out)
 
     def slots(self) -> tuple[str, ...]:
         base = (
@@ -105,11 +98,7 @@ class AmxSpec(KernelSpec):
         ).split()
         if self.joined:
             base += ["moves", "width", "move_step"]
-        for i, kind in enumerate(self.operands):
-            base.append(f"op{i}")
-            if kind in ("m", "mn"):
-                base.append(f"rows{i}")
-        return tuple(base)
+        return (*base, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """The sums, A's parts (and the tile registers where the processor has none)."""

@@ -25,6 +25,7 @@ from MNN.kernels.contract_emit import emit_contract
 from MNN.kernels.contract_half import emit_half
 from MNN.kernels.dot import PAIR
 from MNN.kernels.dot8 import QUAD
+from MNN.kernels.epilogue import check_epilogue, operand_slots
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, table, union
 from MNN.targets.base import Target
@@ -89,15 +90,7 @@ class ContractSpec(KernelSpec):
             raise ValueError(f"no groups of {self.group} for {self.a.value} x {self.b.value}")
         if self.mr < 1 or self.nv < 1 or not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")
-        if self.epilogue is None:
-            if self.operands:
-                raise ValueError("operands without an epilogue")
-        elif (
-            len(self.epilogue.args) != 1 + len(self.operands)
-            or self.epilogue.args[0] is not self.sums
-            or self.epilogue.result_dtypes != (self.out,)
-        ):
-            raise ValueError(f"the epilogue must take {self.sums.value} and {self.operands}, and give {self.out.value}")
+        check_epilogue(self.epilogue, self.operands, self.sums, self.out)
 
     @property
     def sums(self) -> DType:
@@ -110,11 +103,7 @@ class ContractSpec(KernelSpec):
 
     def slots(self) -> tuple[str, ...]:
         base = "a b c rows_a rows_c taps n_taps k ldb panel m n batch n_batch mb nb".split()
-        for i, kind in enumerate(self.operands):
-            base.append(f"op{i}")
-            if kind in ("m", "mn"):
-                base.append(f"rows{i}")
-        return tuple(base)
+        return (*base, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """A tile of sums; for plain B also one packed panel."""

@@ -42,6 +42,20 @@ def combine(b: Builder, op: str, dtype: DType, total: Value, x: Value, weight: V
     return apply(b, Instr("max" if op == "max" else "add", (0, 1), dtype), [total, x], dtype)
 
 
+def check_epilogue(body: Body | None, operands: Sequence[str], sums: DType, out: DType) -> None:
+    """Raises ``ValueError`` unless ``body`` takes a sum and the operands, and gives ``out``."""
+    if body is None:
+        if operands:
+            raise ValueError("operands without an epilogue")
+    elif len(body.args) != 1 + len(operands) or body.args[0] is not sums or body.result_dtypes != (out,):
+        raise ValueError(f"the epilogue must take {sums.value} and {tuple(operands)}, and give {out.value}")
+
+
+def operand_slots(operands: Sequence[str]) -> list[str]:
+    """The slots of an epilogue's operands: each one's address, and a table of rows where it has rows."""
+    return [s for i, kind in enumerate(operands) for s in (f"op{i}", *([f"rows{i}"] if kind in ("m", "mn") else []))]
+
+
 class Epilogue:
     """The body behind an accumulation in ``acc``, giving ``out``; None only converts."""
 

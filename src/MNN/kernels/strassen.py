@@ -27,6 +27,7 @@ import numpy.typing as npt
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels.contract_cost import KEPT, MEMORY_BYTES_PER_CYCLE, step_cycles, tiles
+from MNN.kernels.epilogue import operand_slots
 from MNN.kernels.lang import F32, I1, I32, Builder, Kernel, Value
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.strassen_emit import ROW, emit_strassen
@@ -177,11 +178,7 @@ class StrassenSpec(KernelSpec):
     def slots(self) -> tuple[str, ...]:
         base = "a s b c rows_c products n_products n_plain flags n_flags b_flags n_b_flags lda lds".split()
         base += "panel panels pairs m half n mb nb".split()
-        for i, kind in enumerate(self.operands):
-            base.append(f"op{i}")
-            if kind in ("m", "mn"):
-                base.append(f"rows{i}")
-        return tuple(base)
+        return (*base, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """A tile of every quarter of C."""
