@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emit.side import Side, operand_args
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.order import natural
 from MNN.compiler.program import Buffer, Ref
@@ -32,9 +32,6 @@ from MNN.kernels.amx_layout import (
 from MNN.kernels.amx_pack import AmxPackSpec
 from MNN.kernels.scalar_code import body_cost
 from MNN.targets.base import Target
-
-if TYPE_CHECKING:
-    from MNN.compiler.emit.contract import Side
 
 _PARTS = {"high": 3, "normal": 2, "low": 1}
 _WINDOW_CHANNELS = 16
@@ -199,10 +196,7 @@ class _Job:
         if layout.moves is not None:
             args["moves"] = e.offsets(layout.moves)
             args |= {"width": layout.width, "move_step": layout.move_step}
-        for i, (operand, side) in enumerate(self.operands):
-            args[f"op{i}"] = e.ref(side.place, side.dtype)
-            if operand in ("m", "mn"):
-                args[f"rows{i}"] = e.offsets(_table(side.rows))
+        args |= operand_args(e, self.operands)
         depth = int((layout.b_rows >= 0).sum())
         flops = 2 * layout.place.size * self.n * depth * n_batch
         e.command(spec, args, n_batch * layout.m_blocks * -(-self.n // plan.nb), 1, flops)

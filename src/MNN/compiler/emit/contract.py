@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.emit.amx import Right, amx_candidates
+from MNN.compiler.emit.side import Side, operand_args
 from MNN.compiler.emit.strassen import strassen_candidates
 from MNN.compiler.emit.tiles import Tile, sums_of, with_tiles
 from MNN.compiler.emit.weights import Weights as Weights
@@ -39,16 +39,6 @@ SMALL = 400_000
 
 Table = Callable[[st.Ints], np.ndarray]
 """Offsets of rows or batches of a tensor with these strides over the result's shape."""
-
-
-@dataclass
-class Side:
-    """How one operand is walked: offsets of the rows, and its step from batch to batch."""
-
-    place: Place
-    dtype: DType
-    rows: np.ndarray | None
-    batch: np.ndarray
 
 
 def emit_conv(e: Emitter, fused: Group) -> bool:
@@ -331,11 +321,7 @@ def _emit(
         "mb": mb,
         "nb": nb,
     }
-    for i, (kind, side) in enumerate(operands):
-        args[f"op{i}"] = e.ref(side.place, side.dtype)
-        if kind in ("m", "mn"):
-            assert side.rows is not None
-            args[f"rows{i}"] = e.offsets(side.rows)
+    args |= operand_args(e, operands)
     flops = 2 * m * n * depth * n_batch
     blocks = spec.blocks(m, n, n_batch, mb, nb)
     e.command(spec, args, blocks, blocks if flops < SMALL else 1, flops)

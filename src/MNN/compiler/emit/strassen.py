@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emit.side import Side, operand_args
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
@@ -24,7 +25,7 @@ from MNN.kernels.strassen import (
 )
 
 if TYPE_CHECKING:
-    from MNN.compiler.emit.contract import Side, Weights
+    from MNN.compiler.emit.weights import Weights
 
 _LEAST = 4_000_000
 """Multiply-adds below which the second kernel's start costs too much of the gain."""
@@ -145,11 +146,7 @@ def _emit(
         "mb": rows_each,
         "nb": pairs_each,
     }
-    for i, (kind, side) in enumerate(operands):
-        args[f"op{i}"] = e.ref(side.place, side.dtype)
-        if kind in ("m", "mn"):
-            assert side.rows is not None
-            args[f"rows{i}"] = e.offsets(side.rows)
+    args |= operand_args(e, operands)
     blocks = -(-half // rows_each) * -(-pairs // pairs_each)
     e.command(spec, args, blocks, 1, 2 * m * n * k)
 

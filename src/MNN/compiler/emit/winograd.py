@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emit.side import Side
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Place, Ref
 from MNN.ir import prims as p
@@ -18,9 +18,6 @@ from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
 from MNN.kernels.winograd import WinogradSpec, WinogradWeightsSpec
 from MNN.kernels.winograd_cost import Plan, Work, plans
-
-if TYPE_CHECKING:
-    from MNN.compiler.emit.contract import Side
 
 SMALL = 400_000
 """Operations below which a convolution is not shared between workers."""
