@@ -12,8 +12,7 @@ from MNN.compiler.emit.amx import Right, amx_candidates
 from MNN.compiler.emit.side import Side, operand_args
 from MNN.compiler.emit.strassen import strassen_candidates
 from MNN.compiler.emit.tiles import Tile, sums_of, with_tiles
-from MNN.compiler.emit.weights import Weights as Weights
-from MNN.compiler.emit.weights import offsets
+from MNN.compiler.emit.weights import Weights, offsets
 from MNN.compiler.emit.winograd import winograd_candidates
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.emit.side import Side, operand_args
+from MNN.compiler.emit.weights import Weights
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
@@ -23,9 +23,6 @@ from MNN.kernels.strassen import (
     choose_strassen,
     product_table,
 )
-
-if TYPE_CHECKING:
-    from MNN.compiler.emit.weights import Weights
 
 _LEAST = 4_000_000
 """Multiply-adds below which the second kernel's start costs too much of the gain."""
