@@ -53,7 +53,14 @@ def test_infinities_stay_where_they_are(where: str) -> None:
         return b.op("min", b.op("max", y, b.like(-100.0, y)), b.like(100.0, y))
 
     program = check(build, x, precision="high", tol=1e-5)
-    assert uses(program) == 1
+    assert uses(program) == (where == "rows")
+
+
+def test_weights_with_an_outlier_are_multiplied_plainly() -> None:
+    """One huge weight whose factors are zero must not drown what the others give."""
+    x, w = randn(200, 768), randn(768, 768)
+    x[:, 40], w[40, 150] = 0, 1e20
+    assert uses(check(lambda b, x: b.matmul(x, b.const(w)), x, precision="high", tol=1e-5)) == 0
 
 
 def test_small_products_are_not() -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from MNN.compiler.constants import ConstantPool
 from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
@@ -83,6 +84,26 @@ def test_where_it_does_not_apply(stride: int, dilation: int, groups: int, c: int
         return b.conv(x, w, (stride, stride), (dilation, dilation), groups, (1, 1, 1, 1))
 
     assert not specs(check(build, randn(1, c, 16, 16)))
+
+
+def test_weights_with_an_outlier_are_multiplied_plainly() -> None:
+    """One huge weight must not drown what the others give in its tile: its rounding error would."""
+    x, w = randn(1, 64, 16, 16), randn(64, 64, 3, 3)
+    x[0, 5], w[7, 5, 1, 2] = 0, 1e20
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        return b.conv(x, b.const(w), (1, 1), (1, 1), 1, (1, 1, 1, 1))
+
+    assert not specs(check(build, x))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -1e6])
+def test_what_counts_as_an_outlier(value: float) -> None:
+    w = randn(64, 64)
+    assert ConstantPool().even(("normal",), w)
+    assert ConstantPool().even(("nothing",), 0 * w)
+    w[3, 4] = value
+    assert not ConstantPool().even(("one",), w)
 
 
 def test_precision_bounds_the_tiles() -> None:

@@ -51,7 +51,8 @@ def strassen_candidates(
 ) -> list[Candidate]:
     """The product by Strassen's algorithm; nothing where it does not apply.
 
-    It needs constant f32 weights, one batch, evenly spaced rows of A and a depth whose half is whole vectors.
+    It needs constant f32 weights none of which drowns the others, one batch, evenly spaced rows of A and a depth whose
+    half is whole vectors.
     """
     assert a.rows is not None
     m, lanes = a.rows.size, e.target.lanes(DType.F32)
@@ -72,6 +73,8 @@ def strassen_candidates(
         return []
     steps = np.diff(a.rows)
     if taps[0] != 0 or a.rows[0] != 0 or (steps != steps[0]).any() or steps[0] < k:
+        return []
+    if not e.pool.even((e.origin, "even", id(weights.tensor.const)), weights.tensor.const):
         return []
     tile, cycles = choose_strassen(e.target, m, n, k, e.pool.habits.get((e.origin, "Strassen", n, k)))
     e.pool.habits.setdefault((e.origin, "Strassen", n, k), tile)

@@ -50,6 +50,7 @@ def winograd_candidates(
         or spatial not in (1, 2)
         or any(d != 1 for d in (*prim.strides, *prim.dilations))
         or any(kind == "m" for kind, _ in operands)
+        or not e.pool.even((e.origin, "even", id(w.const)), w.const)
     ):
         return []
     oh, ow = (1, *out.shape[2:])[-2:]
