@@ -8,13 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from MNN.errors import MNNError
+from MNN.frontends.mnn import load as load_mnn
+from MNN.frontends.mnn import net_of
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.prims import Prim, Tensor
+from MNN.ops import nested
 from MNN.ops.base import EagerOperator, evaluate_node, lower_node, operator
 from MNN.ops.builder import Builder, NeedValue
 from MNN.ops.meaning import evaluate
+from MNN.ops.sequence import ListTensor
+from MNN.passes.manager import optimize
 from MNN.runtime.session import Session
+from MNN.schema import write_net
 
 Runner = Callable[[Graph, Mapping[str, object]], list[object]]
 """A way of running a graph: inputs by name to outputs in order."""
@@ -133,23 +139,16 @@ def run_reference(graph: Graph, feeds: Mapping[str, object], fetch: Sequence[str
 
 
 def _bind(b: ReferenceBuilder, feed: object) -> Tensor:
-    if feed is None or isinstance(feed, list):
-        from MNN.ops.sequence import ListTensor
-
-        return ListTensor.of([_bind(b, f) for f in feed] if feed is not None else None)
-    return b.feed(feed)
+    return nested.tensor_of("input", nested.checked("input", feed), lambda _, array: b.feed(array))
 
 
 def _result(b: ReferenceBuilder, tensor: Tensor) -> object:
-    items = getattr(tensor, "items", None)
-    if items is not None:
-        return [_result(b, t) for t in items]
-    return None if getattr(tensor, "absent", False) else b.number(tensor)
+    return nested.assemble(tensor, b.number)
 
 
 def check_hint(value: Value, tensor: Tensor) -> None:
     """What the graph says about a value must agree with what comes out."""
-    if getattr(tensor, "items", None) is not None or getattr(tensor, "absent", False):
+    if isinstance(tensor, ListTensor):
         return
     assert value.dtype in (None, tensor.dtype), f"{value} is {tensor}"
     if value.shape is not None:
@@ -159,17 +158,20 @@ def check_hint(value: Value, tensor: Tensor) -> None:
 
 
 def run_session(graph: Graph, feeds: Mapping[str, object]) -> list[object]:
-    """Outputs of a compiled session. Sessions take tensors of numbers only: other models run by their meaning."""
-    if graph.meta.get("kinds") or any(v.dtype is DType.STR for v in graph.inputs):
-        return run_reference(graph, feeds)
-    arrays = {name: np.asarray(array) for name, array in feeds.items()}
-    return list(Session(graph).run(arrays).values())
+    """Outputs of a compiled session."""
+    return list(Session(graph).run(feeds).values())
 
 
-RUNNERS: dict[str, Runner] = {"reference": run_reference, "session": run_session}
+def run_file(graph: Graph, feeds: Mapping[str, object]) -> list[object]:
+    """What a user of a converted model gets: optimised, written to a .mnn file (in memory), read and compiled."""
+    optimize(graph)
+    return run_session(load_mnn(write_net(net_of(graph))), feeds)
+
+
+RUNNERS: dict[str, Runner] = {"reference": run_reference, "session": run_session, "file": run_file}
 """Ways of running a graph that tests can choose from with ``MNN_TEST_RUNNER``."""
 
 
 def default_runner() -> str:
     """The runner tests use unless told otherwise."""
-    return os.environ.get("MNN_TEST_RUNNER", "session")
+    return os.environ.get("MNN_TEST_RUNNER", "file")

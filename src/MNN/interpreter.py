@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from MNN.errors import MNNError, ShapeError
+from MNN.errors import MNNError, ShapeError, UnsupportedError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph
 from MNN.model import Source, formats, open_graph, relax
@@ -16,6 +16,7 @@ from MNN.nn.runtime_config import config_of
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Plan
 from MNN.runtime.session import Session as EngineSession
+from MNN.runtime.session import kinds
 from MNN.steps import OpInfo, Stepper
 from MNN.tensor import Tensor
 
@@ -28,6 +29,13 @@ class Session:
     """A model with memory of its own: input tensors to fill, output tensors to read."""
 
     def __init__(self, graph: Graph, config: Config) -> None:
+        noted = kinds(graph)
+        for name in (v.name for v in (*graph.inputs, *graph.outputs)):
+            if noted.get(name) in ("sequence", "map"):
+                raise UnsupportedError(
+                    f"'{name}' is a {noted[name]}, which no Tensor can hold; use MNN.load() for this model: it takes "
+                    "and gives lists of arrays and dicts"
+                )
         self.engine = EngineSession(graph, config)
         self.config = config
         orders = {name: _ORDERS[layout] for name, layout in formats(graph).items()}
@@ -65,6 +73,8 @@ class Session:
 
     def run(self) -> None:
         for name, array in self.engine.run(self.feeds()).items():
+            if not isinstance(array, np.ndarray):
+                raise UnsupportedError(f"output '{name}' is no tensor but {array!r:.40}; use MNN.load() for this model")
             self.outputs[name]._array = array
 
     def step(self, before: Callback | None, after: Callback | None, names: bool) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from MNN.errors import MNNError
 from MNN.frontends import load_graph
@@ -95,21 +94,23 @@ class Model(Session):
         self._source = source
         self._whole: Session | None = None
 
-    def run(self, feeds: Mapping[str, np.ndarray], fetch: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-        """One inference: inputs by name to outputs by name, or to any tensors of the model named in ``fetch``."""
+    def run(self, feeds: Mapping[str, Any], fetch: Sequence[str] | None = None) -> dict[str, Any]:
+        """One inference: inputs by name to outputs by name, or to any tensors of the model named in ``fetch``.
+
+        A sequence is a list of arrays, a map a dict, an optional without a value None."""
         if fetch is None or {v.name for v in self.graph.values()}.issuperset(fetch):
             return super().run(feeds, fetch)
         if self._whole is None:  # tensors that optimising has done away with
             self._whole = Session(load_graph(self._source), self.config)
         return self._whole.run(feeds, fetch)
 
-    def __call__(self, *arrays: object, **named: object) -> np.ndarray | list[np.ndarray]:
+    def __call__(self, *arrays: object, **named: object) -> Any:
         """One inference: inputs in the model's order or by name. One output comes alone, several as a list."""
         names = [n for n in self.inputs if n not in named]
         if len(arrays) > len(names):
             raise MNNError(f"{len(arrays) + len(named)} inputs for a model that takes {list(self.inputs)}")
         feeds = {**dict(zip(names, arrays, strict=False)), **named}
-        results = list(self.run({n: np.asarray(a) for n, a in feeds.items()}).values())
+        results = list(self.run(feeds).values())
         return results[0] if len(results) == 1 else results
 
 

@@ -1,4 +1,4 @@
-"""The table of onnx's operator cases: which do not pass, and why.
+"""The table of onnx's operator and model cases: which do not pass, and why.
 
 ``python -m tests.onnx.coverage`` runs all cases and rewrites the list of expected failures and the page in the docs.
 The tests compare both with what they find.
@@ -10,12 +10,14 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from MNN.errors import MNNError
 from MNN.frontends.onnx.registry import known_operators
 from tests.harness import RUNNERS, Runner, default_runner
 from tests.onnx.cases import node_cases, run_case
+from tests.onnx.model_cases import KINDS, model_cases
 
 LIST = Path(__file__).with_name("expected_failures.json")
 PAGE = Path(__file__).parents[2] / "docs" / "onnx-coverage.md"
@@ -49,9 +51,11 @@ def reason_of(error: BaseException) -> str:
 def run_all(runner: Runner) -> dict[str, str]:
     """Runs every case; the reasons of those that fail."""
     known, failed = expected() if LIST.exists() else {}, {}
-    for name, case in sorted(node_cases().items()):
+    runs = {name: partial(run_case, case, runner) for name, case in node_cases().items()}
+    runs |= {name: partial(case.run, runner) for name, case in model_cases().items()}
+    for name, run in sorted(runs.items()):
         try:
-            run_case(case, runner)
+            run()
         except (MNNError, AssertionError) as error:
             found = reason_of(error)
             kept = known.get(name, "")
@@ -72,18 +76,22 @@ def operator_of(name: str) -> str:
 
 def page(failed: Mapping[str, str]) -> str:
     """The page in the docs."""
-    names = sorted(node_cases())
+    names, models = sorted(node_cases()), sorted(model_cases())
     operators: dict[str, list[str]] = {}
     for name in names:
         operators.setdefault(operator_of(name), []).append(name)
-    passed = len(names) - len(failed)
+    passed = len(names) - sum(n in failed for n in names)
     lines = [
         "# ONNX operator coverage",
         "",
         "<!-- written by python -m tests.onnx.coverage; do not edit -->",
         "",
         f"Of the {len(names)} operator cases that the onnx package generates, **{passed} pass**. Cases that ONNX",
-        "expands from function bodies (`_expanded`) are counted with their operator.",
+        "expands from function bodies (`_expanded`) are counted with their operator. Of its "
+        f"{len(models)} model cases on",
+        f"disk that need no download ({', '.join(KINDS)}), **{len(models) - sum(n in failed for n in models)} pass**.",
+        "All go the whole way: converted to a `.mnn` file in memory, read again, compiled, compared within onnx's own",
+        "tolerances.",
         "",
         "## What does not pass, and why",
         "",
@@ -95,6 +103,7 @@ def page(failed: Mapping[str, str]) -> str:
         reasons.setdefault(reason.removeprefix("note: "), []).append(name)
     for reason, found in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0])):
         lines.append(f"| {_cell(reason)} ({len(found)}) | {', '.join(f'`{n}`' for n in found)} |")
+    classical = sorted(op for domain, op in known_operators() if domain == "ai.onnx.ml")
     own = sorted(op for domain, op in known_operators() if domain == "com.microsoft")
     lines += [
         "",
@@ -102,6 +111,15 @@ def page(failed: Mapping[str, str]) -> str:
         "",
         "These of the domain `com.microsoft` are understood (`tests/onnx/test_contrib.py` compares them):",
         f"{', '.join(own)}.",
+    ]
+    lines += [
+        "",
+        "## Classical models",
+        "",
+        "These of the domain `ai.onnx.ml` are understood (`tests/onnx/test_classical.py` compares them):",
+        f"{', '.join(classical)}.",
+        "",
+        "Sequences come in and go out as lists of arrays, maps as dicts, an empty optional as `None`.",
     ]
     lines += ["", "## By operator", "", "| operator | pass | of |", "| --- | --- | --- |"]
     for operator, members in sorted(operators.items(), key=lambda item: item[0].lower()):
@@ -118,7 +136,8 @@ def main() -> None:
     failed = run_all(runner)
     LIST.write_text(json.dumps(failed, indent=1, sort_keys=True) + "\n")
     PAGE.write_text(page(failed))
-    print(f"{len(node_cases()) - len(failed)} of {len(node_cases())} pass")
+    total = len(node_cases()) + len(model_cases())
+    print(f"{total - len(failed)} of {total} pass")
 
 
 if __name__ == "__main__":

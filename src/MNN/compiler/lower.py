@@ -18,10 +18,12 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.ir.prims import Host, Prim, Tensor
 from MNN.ir.quant import QuantizedArray
+from MNN.ops import nested
 from MNN.ops.base import EagerOperator, evaluate_node, lower_node, operator
 from MNN.ops.builder import Builder, NeedValue
 from MNN.ops.folding import FoldCache
 from MNN.ops.meaning import evaluate
+from MNN.ops.nested import Nested
 
 GUARD_PRIMS = 200
 GUARD_ELEMENTS = 1 << 14
@@ -87,7 +89,7 @@ class Lowering(Builder):
     def __init__(
         self,
         numbers: Mapping[Tensor, np.ndarray],
-        known: Mapping[str, Sequence[np.ndarray]],
+        known: Mapping[str, Sequence[Nested]],
         room: int,
         folds: FoldCache | None,
     ) -> None:
@@ -130,7 +132,7 @@ class Lowering(Builder):
     def _lower_eager(self, op: EagerOperator, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor]:
         key = self._next_key(node.name)
         if key in self._known:
-            return [self.const(a) for a in self._known[key]]
+            return [nested.tensor_of(node.name, a, lambda _, array: self.const(array)) for a in self._known[key]]
         outside = [self.lookup(v) for v in captured(node)]
         ready = all(t is None or t.const is not None for t in (*inputs, *outside))
         if ready and not getattr(op, "needs_runner", False):
@@ -152,7 +154,7 @@ class Lowering(Builder):
             return super().value(tensor, why)
         key = self._next_key(why)
         if key in self._known:
-            return self._known[key][0]
+            return np.asarray(self._known[key][0])
         cone = _cone(tensor, self._numbers)
         if cone is None:
             raise _NeedKeyedValue(tensor, why, key)
@@ -179,7 +181,7 @@ def lower_stage(
     start: int,
     bound: Mapping[Value, Tensor],
     numbers: Mapping[Tensor, np.ndarray],
-    known: Mapping[str, Sequence[np.ndarray]],
+    known: Mapping[str, Sequence[Nested]],
     room: int = 1 << 62,
     folds: FoldCache | None = None,
 ) -> Stage:

@@ -17,7 +17,7 @@ from MNN.model import Source, formats, open_graph, relax
 from MNN.nn.module import Module
 from MNN.nn.runtime_config import RuntimeManager, check_backend, precision_name
 from MNN.runtime.config import Config
-from MNN.runtime.session import Session, TensorInfo
+from MNN.runtime.session import Session, TensorInfo, kinds
 
 
 def load_module_from_file(
@@ -56,10 +56,12 @@ class LoadedModule(Module):
         self._session = session
         self._declared = dict(session.inputs)
         relax(session)
+        self._nested = kinds(session.graph)
         self._formats = {name: data_format[layout] for name, layout in formats(session.graph).items()}
 
     def forward(self, x: Any) -> Any:
-        """One Var in gives one Var out (the first output), a sequence gives the list of all outputs.
+        """One Var in gives one Var out (the first output), a sequence gives the list of all outputs. Outputs of ONNX
+        models that are sequences are lists of Vars, maps dicts, empty optionals None, strings arrays.
 
         A three-dimensional picture given to an input of four dimensions is a batch of one in the layout it had before
         any conversion. Raises :class:`ShapeError` when shapes or element types cannot match.
@@ -76,26 +78,34 @@ class LoadedModule(Module):
         inputs = self._declared
         if len(given) != len(inputs):
             raise ShapeError(f"{len(given)} input(s) for a module that takes {len(inputs)}: {', '.join(inputs)}")
-        feeds = {
-            info.name: _operand(build.to_var(v), info, self._formats[info.name])
-            for v, info in zip(given, inputs.values(), strict=True)
-        }
+        feeds = {info.name: self._feed(v, info) for v, info in zip(given, inputs.values(), strict=True)}
         try:
             results = self._session.run(feeds)
         except ShapeError as error:
             raise ShapeError(f"{error}{self._differences(feeds)}") from error
         return [self._result(name, array) for name, array in results.items()]
 
-    def _differences(self, feeds: dict[str, np.ndarray]) -> str:
+    def _feed(self, value: Any, info: TensorInfo) -> Any:
+        if info.name in self._nested:
+            return _plain(value)
+        return _operand(build.to_var(value), info, self._formats[info.name])
+
+    def _differences(self, feeds: dict[str, Any]) -> str:
         """What to add to a message about shapes: inputs whose sizes are not those that the model declares."""
         found = [
             f"input '{n}' is {list(a.shape)} where the model declares {list(shape)}"
             for n, a in feeds.items()
-            if (shape := self._declared[n].shape) is not None and not _fits(a.shape, shape)
+            if isinstance(a, np.ndarray)
+            and (shape := self._declared[n].shape) is not None
+            and not _fits(a.shape, shape)
         ]
         return f" ({'; '.join(found)}; is the Var's data_format right?)" if found else ""
 
-    def _result(self, name: str, array: np.ndarray) -> Var:
+    def _result(self, name: str, array: Any) -> Any:
+        if isinstance(array, list):
+            return [self._result(name, a) for a in array]
+        if not isinstance(array, np.ndarray) or array.dtype == object:  # a map, nothing, or strings
+            return array
         kind = DType.of(array)
         return build.leaf(array.astype(storable(kind).numpy, copy=False), self._formats[name])
 
@@ -122,6 +132,13 @@ class LoadedModule(Module):
     def clone(self, share: bool = False) -> LoadedModule:
         """A module of its own on the same weights."""
         return LoadedModule(Session(self._session.graph, self._session.config))
+
+
+def _plain(value: Any) -> Any:
+    """A sequence, map or optional given by a user, with arrays in place of Vars."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value._array() if isinstance(value, Var) else value
 
 
 def _operand(v: Var, info: TensorInfo, layout: data_format) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -137,12 +137,15 @@ def lower_node(b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> list[
     return outputs
 
 
-def evaluate_node(node: Node, inputs: Sequence[np.ndarray | None], *runner: object) -> list[np.ndarray]:
-    """The outputs of an eager operator's node; errors as in :func:`lower_node`."""
+def evaluate_node(node: Node, inputs: Sequence[Any], *runner: object) -> list[Any]:
+    """The outputs of an eager operator's node; errors as in :func:`lower_node`.
+
+    They are arrays; those of an operator that runs subgraphs may also be nested, as in :mod:`MNN.ops.nested`."""
     op = operator(node)
     assert isinstance(op, EagerOperator)
     try:
-        outputs = [np.asarray(a) for a in op.evaluate(node, inputs, *runner)]
+        found = op.evaluate(node, inputs, *runner)
+        outputs = [a if runner and (a is None or isinstance(a, (list, dict))) else np.asarray(a) for a in found]
     except MISFITS as error:
         raise _misfit(node, inputs, error) from error
     if len(outputs) < len(node.outputs):

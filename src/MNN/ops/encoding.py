@@ -34,16 +34,21 @@ class LabelEncoder(Operator):
                 f"{b.where}: {keys.size} keys of {types[0].value} to {values.size} values of {types[1].value} "
                 f"do not fit an input of {x.dtype.value}"
             )
-        table = {_key(k): v for k, v in zip(keys.tolist(), values.tolist(), strict=True)}
-        fallback, dtype = default.tolist()[0], types[1]
+        return lookup(b, x, keys, values, default)
 
-        def run(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-            found = [table.get(_key(v), fallback) for v in arrays[0].reshape(-1).tolist()]
-            out = np.empty(len(found), dtype.numpy)
-            out[:] = found
-            return [out.reshape(x.shape)]
 
-        return b.host("labels", run, [x], (dtype, x.shape))
+def lookup(b: Builder, x: Tensor, keys: np.ndarray, values: np.ndarray, default: np.ndarray) -> list[Tensor]:
+    """``values`` where ``keys`` has the elements of ``x``, ``default`` (one element) where it has not."""
+    table = {_key(k): v for k, v in zip(keys.tolist(), values.tolist(), strict=True)}
+    fallback, dtype = default.tolist()[0], DType.of(values)
+
+    def run(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        found = [table.get(_key(v), fallback) for v in arrays[0].reshape(-1).tolist()]
+        out = np.empty(len(found), dtype.numpy)
+        out[:] = found
+        return [out.reshape(x.shape)]
+
+    return b.host("labels", run, [x], (dtype, x.shape))
 
 
 def _key(value: object) -> object:

@@ -32,6 +32,10 @@ class ListTensor(Tensor):
     def absent(self) -> bool:
         return self.items is None
 
+    def assemble(self, parts: Sequence[object]) -> object:
+        """What a user gets for this value, from what they get for its items: a list, or None for an empty optional."""
+        return None if self.items is None else list(parts)
+
     @staticmethod
     def of(items: Sequence[Tensor] | None, dtype: DType = DType.F32) -> ListTensor:
         """A sequence of these tensors; ``dtype`` counts when there are none."""
@@ -42,8 +46,9 @@ class ListTensor(Tensor):
 def items(b: Builder, inputs: Sequence[Tensor | None], index: int) -> tuple[Tensor, ...]:
     """The tensors of a sequence operand."""
     found = operand(b, inputs, index)
-    if not isinstance(found, ListTensor) or found.items is None:
-        raise ShapeError(f"{b.where}: input {index} must be a sequence, found {found}")
+    if type(found) is not ListTensor or found.items is None:
+        what = "maps" if isinstance(found, ListTensor) and found.items is not None else str(found)
+        raise ShapeError(f"{b.where}: input {index} must be a sequence of tensors, found {what}")
     return found.items
 
 
@@ -99,9 +104,9 @@ class SequenceErase(Operator):
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         kept = list(items(b, inputs, 0))
-        at = _position(b, optional(inputs, 1), len(kept), 0)
         if not kept:
             raise ShapeError(f"{b.where}: nothing to take out of an empty sequence")
+        at = _position(b, optional(inputs, 1), len(kept), 0)
         kept.pop(-1 if at is None else at)
         return [ListTensor.of(kept, operand(b, inputs, 0).dtype)]
 

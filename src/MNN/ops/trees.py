@@ -1,4 +1,4 @@
-"""Ensembles of decision trees, walked by the host: all rows and all trees at once, one level at a time."""
+"""Ensembles of decision trees: all rows and all trees at once, one level at a time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,20 @@ from MNN.errors import ShapeError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
+from MNN.ir.scalar import BodyBuilder
 from MNN.ops.base import Operator, register
 from MNN.ops.builder import Builder
 from MNN.ops.operands import operand, require_rank
+from MNN.ops.trees_lowered import MAX_DEPTH, MAX_WEIGHTS, Walk, depth_of, gathered, walk
 
 MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+_ROWS = 256
+"""Rows that the host looks at together."""
+
+
+_TESTS = {1: np.less, 2: np.greater_equal, 3: np.greater, 4: np.equal, 5: np.not_equal}
+"""By the number of the mode; the first of :data:`MODES` is the rule."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,11 @@ class Forest:
 
     def _answers(self, values: np.ndarray, node: np.ndarray) -> np.ndarray:
         split, mode = self.splits[node], self.modes[node]
-        tests = (values <= split, values < split, values >= split, values > split, values == split, values != split)
-        answer = np.choose(np.minimum(mode, len(tests) - 1), tests)
+        answer = values <= split
+        for number, test in _TESTS.items():
+            chosen = mode == number
+            if chosen.any():
+                answer = np.where(chosen, test(values, split), answer)
         for number, members in self.sets.items():
             answer = np.where(node == number, np.isin(values, members), answer)
         return np.asarray(answer | (np.isnan(values) & self.missing[node]))
@@ -63,7 +74,8 @@ class TreeEnsemble(Operator):
     Attributes are arrays: ``modes`` (numbers of :data:`MODES`), ``features``, ``splits``, ``yes``, ``no`` and
     ``missing`` per node as in :class:`Forest`, ``roots`` per tree, ``members`` (numbers of the sets, each ended by NaN,
     in the order of the nodes of mode MEMBER); ``leaf``, ``target`` and ``weight`` of each contribution; ``targets``;
-    ``base`` values; ``aggregate`` (AVERAGE, SUM, MIN, MAX).
+    ``base`` values; ``aggregate`` (AVERAGE, SUM, MIN, MAX). Very deep trees, and those that look for members of
+    sets, are walked by the host.
     """
 
     in_mnn = False
@@ -83,28 +95,69 @@ class TreeEnsemble(Operator):
         if forest.features.size and not 0 <= forest.features.min() <= forest.features.max() < x.shape[-1]:
             raise ShapeError(f"{b.where}: it asks for features beyond the {x.shape[-1]} of its input")
         base, how = self._array(b, node, "base"), self.str_attr(node, "aggregate")
-        dtype = DType.F64 if x.dtype is DType.F64 else DType.F32
-        given: dict[int, list[int]] = {}
-        for entry, number in enumerate(leaf.tolist()):
-            given.setdefault(int(number), []).append(entry)
+        if base.size not in (0, 1, targets):
+            raise ShapeError(f"{b.where}: {base.size} base values for {targets} targets")
+        rows = x if x.rank == 2 else b.reshape(x, (1, x.shape[0]))
+        rows = rows if x.dtype is DType.F64 else b.cast(rows, DType.F32)
+        table, join = self._table(b, forest, leaf, target, weight, targets, how)
+        depth = depth_of(forest.yes, forest.no, forest.roots)
+        if depth < 0:
+            raise ShapeError(f"{b.where}: a tree never ends: its nodes lead in a circle")
+        total = self._total(b, rows, forest, table, join, depth)
+        if join != "sum":  # nothing said anything of a target: zero
+
+            def finite(m: BodyBuilder, a: int) -> int:
+                zero, end = m.const(0.0, rows.dtype), m.const(np.inf, rows.dtype)
+                return m("select", m("lt", m("abs", a), end), a, zero)
+
+            total = b.map(finite, total)
+        if how == "AVERAGE":
+            total = b.op("div", total, b.like(float(max(len(forest.roots), 1)), total))
+        return [b.op("add", total, b.const(base[None], rows.dtype)) if base.size else total]
+
+    def _table(
+        self,
+        b: Builder,
+        forest: Forest,
+        leaf: np.ndarray,
+        target: np.ndarray,
+        weight: np.ndarray,
+        targets: int,
+        how: str,
+    ) -> tuple[np.ndarray, str]:
+        """The weights ``[leaves, targets]``, and how they are joined over trees."""
+        ends = np.concatenate([forest.yes, forest.no, forest.roots])
+        reached = int(-1 - ends.min()) + 1 if ends.size and ends.min() < 0 else 0
+        count = max(reached, int(leaf.max()) + 1 if leaf.size else 0)
+        if (leaf.size and leaf.min() < 0) or not count or count * targets > MAX_WEIGHTS:
+            raise ShapeError(f"{b.where}: {count} leaves with weights for {targets} targets")
+        join, neutral, combine = {
+            "MIN": ("min", np.inf, np.minimum),
+            "MAX": ("max", -np.inf, np.maximum),
+        }.get(how, ("sum", 0.0, np.add))
+        table = np.full((count, targets), neutral)
+        combine.at(table, (leaf.astype(np.int64), target.astype(np.int64)), weight)
+        return table, join
+
+    def _total(self, b: Builder, x: Tensor, forest: Forest, table: np.ndarray, join: str, depth: int) -> Tensor:
+        """The leaves' weights over all trees ``[n, targets]``: by primitives, or by the host where steps do not pay."""
+        if not forest.sets and depth <= MAX_DEPTH and x.shape[0]:
+            inner = len(forest.modes)
+            ends = np.stack([forest.no, forest.yes], 1).reshape(-1, 2)
+            child = np.where(ends < 0, inner - 1 - ends, ends)
+            roots = np.where(forest.roots < 0, inner - 1 - forest.roots, forest.roots)
+            steps = Walk(forest.modes, forest.features, forest.splits, child, forest.missing, roots, len(table), depth)
+            return gathered(b, walk(b, x, steps), table, join, x.dtype)
+        reduce = {"min": np.min, "max": np.max}.get(join, np.sum)
 
         def run(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-            rows = arrays[0].reshape(-1, x.shape[-1]).astype(dtype.numpy)
-            found = forest.leaves(rows)
-            start = {"MIN": np.inf, "MAX": -np.inf}.get(how, 0.0)
-            total = np.full((len(rows), targets), start, np.float64)
-            combine = {"MIN": np.minimum, "MAX": np.maximum}.get(how, np.add)
-            for tree in found.T:
-                for reached in np.unique(tree):
-                    for entry in given.get(int(reached), ()):
-                        cells = (tree == reached, target[entry])
-                        total[cells] = combine(total[cells], weight[entry])
-            total[~np.isfinite(total)] = 0.0
-            if how == "AVERAGE":
-                total /= max(len(forest.roots), 1)
-            return [(total + base if base.size else total).astype(dtype.numpy)]
+            total = np.empty((len(arrays[0]), table.shape[1]))
+            for start in range(0, len(total), _ROWS):
+                found = table[forest.leaves(arrays[0][start : start + _ROWS])]
+                total[start : start + _ROWS] = reduce(found, axis=1)
+            return [total.astype(x.dtype.numpy)]
 
-        return b.host("trees", run, [x], (dtype, (x.shape[0] if x.rank == 2 else 1, targets)))
+        return b.host("trees", run, [x], (x.dtype, (x.shape[0], table.shape[1])))[0]
 
     def _array(self, b: Builder, node: Node, key: str) -> np.ndarray:
         found = self.attr(node, key)

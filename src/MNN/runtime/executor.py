@@ -20,14 +20,15 @@ from MNN.compiler.constants import ConstantPool
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
 from MNN.compiler.options import Options
 from MNN.compiler.program import Program
-from MNN.errors import RunError, UnsupportedError
+from MNN.errors import RunError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value, captured
 from MNN.ir.prims import Tensor
 from MNN.kernels.library import shared_library
 from MNN.kernels.packed import PackedStore
+from MNN.ops import nested
 from MNN.ops.base import evaluate_node
-from MNN.ops.sequence import ListTensor
+from MNN.ops.nested import Nested
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.limits import Clock, check_memory
@@ -43,7 +44,8 @@ PLAN_BYTES = 256 << 20
 """Arena memory that the plans kept per stage may take together; the plan in use is kept in any case."""
 
 Key = tuple[object, ...]
-Known = dict[str, tuple[np.ndarray, ...]]
+_Numbers = Mapping[Tensor, np.ndarray]
+Known = dict[str, tuple[Nested, ...]]
 
 
 @dataclass(eq=False)
@@ -54,6 +56,7 @@ class Plan:
     bound: BoundProgram | MeaningProgram
     inputs: list[Value]
     input_tensors: list[Tensor]
+    """Those of the inputs' arrays: one for each input that is a plain tensor."""
     results: list[Tensor]
     """Tensors that leave the stage, in the order of the program's outputs."""
     guards: list[Guard]
@@ -68,7 +71,9 @@ class Plan:
     def simple_program(self, fetch: Sequence[Value]) -> Program | None:
         """The program when it gives exactly what is fetched, and for all numbers that inputs of these sizes hold."""
         given = [self.stage.env.get(v) for v in fetch]
-        simple = self.stage.blocked is None and not self.guards and given == self.results
+        plain = all(self.stage.env[v] is t for v, t in zip(self.inputs, self.input_tensors, strict=False))
+        plain = plain and len(self.inputs) == len(self.input_tensors)
+        simple = plain and self.stage.blocked is None and not self.guards and given == self.results
         return self.bound.program if simple and isinstance(self.bound, BoundProgram) else None
 
 
@@ -139,40 +144,43 @@ class Executor:
         """Its packed weights and tables, to share with other executors of the same graph."""
         return self._pool
 
-    def run(self, feeds: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> list[np.ndarray]:
-        """The numbers of ``fetch`` (any values of the graph) for these inputs (and captured values)."""
+    def run(self, feeds: Mapping[Value, Nested], fetch: Sequence[Value]) -> list[Nested]:
+        """The numbers of ``fetch`` (any values of the graph) for these inputs (and captured values).
+
+        Values may be lists (sequences), dicts (maps) and None (empty optionals) of arrays."""
         with self._lock, self._clock:
             return self._run(dict(feeds), tuple(fetch))
 
-    def plan(self, feeds: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> Plan:
+    def plan(self, feeds: Mapping[Value, Nested], fetch: Sequence[Value]) -> Plan:
         """The first stage's plan for these inputs, made when there is none yet."""
         with self._lock:
             return self._plan(self._plans, 0, dict(feeds), {}, {}, tuple(fetch))
 
-    def _run(self, values: dict[Value, np.ndarray], fetch: tuple[Value, ...]) -> list[np.ndarray]:
+    def _run(self, values: dict[Value, Nested], fetch: tuple[Value, ...]) -> list[Nested]:
         plans, start = self._plans, 0
         known: Known = {}
         constants: dict[Value, Tensor] = {}
-        found: dict[Value, np.ndarray] = {}
+        found: dict[Value, Nested] = {}
         self.last_plans = []
         while True:
             self._clock.check(f"graph '{self.graph.name}'")
             plan = self._plan(plans, start, values, constants, known, fetch)
             self.last_plans.append(plan)
-            arrays = plan.bound.run([values[v] for v in plan.inputs], self._threads)
-            at = dict(zip(plan.results, arrays, strict=True))
-            at.update({t: values[v] for v, t in zip(plan.inputs, plan.input_tensors, strict=True)})
+            given = [a for v in plan.inputs for a in nested.arrays(values[v])]
+            arrays = plan.bound.run(given, self._threads)
+            own = dict(zip(plan.results, arrays, strict=True))
+            at = {**own, **dict(zip(plan.input_tensors, given, strict=True))}
             env, blocked = plan.stage.env, plan.stage.blocked
-            for v in fetch:
-                if v in env and v not in found:
-                    array = _numbers(env[v], at)
-                    own = env[v] in plan.results  # else it is the model's constant or the caller's input
-                    found[v] = array if own else array.copy()
+
+            def result(t: Tensor, own: _Numbers = own, at: _Numbers = at) -> np.ndarray:
+                return own[t] if t in own else _numbers(t, at).copy()  # the model's constant, or the caller's input
+
+            found.update({v: nested.assemble(env[v], result) for v in fetch if v in env and v not in found})
             if blocked is None:
                 return [found[v] for v in fetch]
             live = live_after(self.graph, plan.stage)
-            constants = {v: env[v] for v in live if env[v].const is not None}
-            values = {v: at[env[v]] for v in live if env[v].const is None}
+            constants = {v: env[v] for v in live if nested.is_constant(env[v])}
+            values = {v: _value(env[v], at) for v in live if v not in constants}
             plans, start, known = plan.following, plan.stage.next_node, dict(known)
             self._answer(blocked, at, values, constants, known, env)
             if blocked.eager is not None and blocked.top_level:
@@ -181,23 +189,22 @@ class Executor:
     def _answer(
         self,
         blocked: Blocked,
-        at: Mapping[Tensor, np.ndarray],
-        values: dict[Value, np.ndarray],
+        at: _Numbers,
+        values: dict[Value, Nested],
         constants: Mapping[Value, Tensor],
         known: Known,
         env: Mapping[Value, Tensor],
     ) -> None:
         """Finds what blocked a stage: the numbers asked for, or the result of an eager operator."""
-        arrays = [None if t is None else _numbers(t, at) for t in blocked.tensors]
+        arrays = [None if t is None else _value(t, at) for t in blocked.tensors]
         if blocked.eager is None:
-            assert arrays[0] is not None
             known[blocked.key] = (arrays[0],)
             return
         op, node = blocked.eager
         if getattr(op, "needs_runner", False):
-            outer = {v: _numbers(env[v], at) for v in captured(node) if v in env}
+            outer = {v: _value(env[v], at) for v in captured(node) if v in env}
 
-            def run_graph(graph: Graph, feeds: Mapping[Value, np.ndarray]) -> list[np.ndarray]:
+            def run_graph(graph: Graph, feeds: Mapping[Value, Nested]) -> list[Nested]:
                 if graph not in self._bodies:
                     choices, tuning = self._options.tuned, self._options.tuning
                     own = Executor(graph, self.config, self._pool, self._clock, tuned=choices, tuning=tuning)
@@ -209,23 +216,23 @@ class Executor:
         else:
             results = evaluate_node(node, arrays)
         if blocked.top_level:
-            values.update({v: np.asarray(r) for v, r in zip(node.outputs, results, strict=False)})
+            values.update(zip(node.outputs, results, strict=False))
         else:
-            known[blocked.key] = tuple(np.asarray(r) for r in results)
+            known[blocked.key] = tuple(results)
 
     def _plan(
         self,
         plans: PlanCache,
         start: int,
-        values: dict[Value, np.ndarray],
+        values: dict[Value, Nested],
         constants: Mapping[Value, Tensor],
         known: Known,
         fetch: tuple[Value, ...],
     ) -> Plan:
         inputs = list(values)
-        arrays = [values[v] for v in inputs]
-        shapes = tuple((v, a.dtype, a.shape) for v, a in values.items())
-        answers = tuple((k, tuple(a.tobytes() for a in v)) for k, v in known.items())
+        arrays = [a for v in inputs for a in nested.arrays(values[v])]
+        shapes = tuple((v, nested.signature(a)) for v, a in values.items())
+        answers = tuple((k, tuple(nested.signature(a, True) for a in v)) for k, v in known.items())
         key = (start, shapes, answers, fetch)
         plan = plans.find(key, arrays)
         if plan is None:
@@ -239,31 +246,25 @@ class Executor:
     def _make(
         self,
         start: int,
-        values: Mapping[Value, np.ndarray],
+        values: Mapping[Value, Nested],
         constants: Mapping[Value, Tensor],
         known: Known,
         fetch: tuple[Value, ...],
     ) -> Plan:
-        tensors = {v: input_tensor(v.name, a) for v, a in values.items()}
-        numbers = {tensors[v]: a for v, a in values.items()}
+        tensors = {v: nested.tensor_of(v.name, a, input_tensor) for v, a in values.items()}
+        used = [t for tensor in tensors.values() for t in nested.leaves(tensor)]
+        numbers = dict(zip(used, (a for value in values.values() for a in nested.arrays(value)), strict=True))
         stage = lower_stage(
             self.graph, start, {**tensors, **constants}, numbers, known, self.config.memory, self._pool.folds
         )
         wanted = [stage.env[v] for v in fetch if v in stage.env]
-        if any(isinstance(t, ListTensor) for t in wanted):
-            names = ", ".join(v.name for v in fetch if isinstance(stage.env.get(v), ListTensor))
-            raise UnsupportedError(
-                f"{names}: a sequence of tensors cannot be fetched; take its elements (SequenceAt) or join them "
-                "(ConcatFromSequence) in the model"
-            )
         if stage.blocked is not None:
             wanted += [t for t in stage.blocked.tensors if t is not None]
             wanted += [stage.env[v] for v in live_after(self.graph, stage)]
             if stage.blocked.eager is not None:
                 wanted += [stage.env[v] for v in captured(stage.blocked.eager[1]) if v in stage.env]
-        own = set(tensors.values())
-        results = [t for t in dict.fromkeys(wanted) if t.const is None and t not in own]
-        used = list(tensors.values())
+        own, plain = set(used), dict.fromkeys(t for tensor in wanted for t in nested.leaves(tensor))
+        results = [t for t in plain if t.const is None and t not in own]
         bound: BoundProgram | MeaningProgram
         tensors_used = [*used, *results, *(t for q in stage.prims for t in (*q.inputs, *q.outputs))]
         if self.config.reference or any(t.dtype is DType.STR for t in tensors_used):  # strings have no place in memory
@@ -299,7 +300,11 @@ def _largest(program: Program) -> str:
     return max(sizes, default=(0, "the inputs"), key=lambda item: item[0])[1]
 
 
-def _numbers(tensor: Tensor, at: Mapping[Tensor, np.ndarray]) -> np.ndarray:
+def _value(tensor: Tensor, at: _Numbers) -> Nested:
+    return nested.assemble(tensor, lambda t: _numbers(t, at))
+
+
+def _numbers(tensor: Tensor, at: _Numbers) -> np.ndarray:
     if tensor.const is not None:
         return tensor.const
     if tensor not in at:

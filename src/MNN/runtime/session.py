@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,7 +49,9 @@ class Session:
         self._last: dict[str, np.ndarray] | None = None  # what a stored program ran on last
         _SESSIONS.add(self)
         card = stored.card() if stored is not None else None
+        self._kinds: Mapping[str, str] = {}  # nothing is stored of models whose inputs or outputs are not plain tensors
         if card is None:
+            self._kinds = kinds(self.graph)
             given = [v for v in self.graph.inputs if not v.is_const]
             card = Card(*([TensorInfo(v.name, v.dtype, v.shape) for v in part] for part in (given, self.graph.outputs)))
         elif stored is not None:
@@ -85,8 +87,11 @@ class Session:
                     self._executor_made = Executor(self.graph, self.config, made=None if self._stored is None else made)
         return self._executor_made
 
-    def run(self, feeds: Mapping[str, np.ndarray], fetch: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    def run(self, feeds: Mapping[str, Any], fetch: Sequence[str] | None = None) -> dict[str, Any]:
         """One inference. ``fetch`` names any tensors of the model; by default its outputs.
+
+        What comes in and goes out are arrays; of ONNX models also lists of them (sequences), dicts (maps) and None (an
+        optional without a value).
 
         Raises :class:`ShapeError` when inputs are missing, unknown or do not fit, and :class:`RunError` when the
         computation fails.
@@ -102,7 +107,7 @@ class Session:
         results = self._executor.run(self._values(arrays), wanted)
         return dict(zip(fetch if fetch is not None else [v.name for v in wanted], results, strict=True))
 
-    def plan(self, feeds: Mapping[str, np.ndarray]) -> Plan:
+    def plan(self, feeds: Mapping[str, Any]) -> Plan:
         """The (first) plan for inputs like these, for reports on memory, arithmetic and kernels."""
         return self._plan(self._checked(feeds))
 
@@ -119,13 +124,13 @@ class Session:
             self._ready.forget(shapes_of(arrays))  # one plan is enough
         return plan
 
-    def _values(self, arrays: Mapping[str, np.ndarray]) -> dict[Value, np.ndarray]:
+    def _values(self, arrays: Mapping[str, Any]) -> dict[Value, Any]:
         return {v: arrays[v.name] for v in self.graph.inputs if not v.is_const}
 
     def _keep(self, plan: Plan, fetch: Sequence[Value]) -> None:
         """Stores a new plan when nothing in it depends on more than the sizes of the inputs."""
         program = plan.simple_program(fetch)
-        if self._stored is None or program is None or list(fetch) != self.graph.outputs:
+        if self._stored is None or program is None or self._kinds or list(fetch) != self.graph.outputs:
             return
         names = tuple(v.name for v in plan.inputs)
         given = zip(names, plan.input_tensors, strict=True)
@@ -133,7 +138,7 @@ class Session:
         found = StoredProgram(program, names, tuple(v.name for v in fetch))
         self._stored.save(shapes, found, self._card, self._files, self._executor.library)
 
-    def _checked(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         wanted = self.inputs
         missing = [name for name in wanted if name not in feeds]
         unknown = [name for name in feeds if name not in wanted]
@@ -142,9 +147,12 @@ class Session:
             parts += [f"unknown input(s) {', '.join(unknown)}"] if unknown else []
             listed = "\n".join(f"  {info}" for info in self.inputs.values())
             raise ShapeError(f"{'; '.join(parts)}. The model's inputs are:\n{listed}")
-        values: dict[str, np.ndarray] = {}
+        values: dict[str, Any] = {}
         symbols: dict[str, tuple[int, str]] = {}
         for name, info in wanted.items():
+            if name in self._kinds:
+                values[name] = _nested(name, self._kinds[name], feeds[name])
+                continue
             values[name] = array = np.asarray(feeds[name])
             self._check_one(info, array, symbols)
         return values
@@ -182,6 +190,23 @@ class Session:
             hint = f"; did you mean one of {close}?" if close else ""
             raise ShapeError(f"the model has no tensor named '{name}'{hint}")
         return self._named[name]
+
+
+def kinds(graph: Graph) -> dict[str, str]:
+    """Which of a graph's inputs and outputs are a ``sequence``, a ``map`` or an ``optional``."""
+    noted = graph.meta.get("kinds")
+    return {str(k): str(v) for k, v in noted.items()} if isinstance(noted, dict) else {}
+
+
+def _nested(name: str, kind: str, value: object) -> object:
+    """A value for an input that is no plain tensor."""
+    from MNN.ops import nested
+
+    fits = {"sequence": (list, tuple), "map": (Mapping,)}.get(kind)
+    if fits is not None and not isinstance(value, fits):
+        wanted = "a sequence: give a list of arrays" if kind == "sequence" else "a map: give a dict"
+        raise ShapeError(f"input '{name}' is {wanted}, not {type(value).__name__}")
+    return nested.checked(name, value)
 
 
 _SESSIONS: weakref.WeakSet[Session] = weakref.WeakSet()

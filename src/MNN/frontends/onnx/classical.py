@@ -1,14 +1,16 @@
-"""ONNX-ML: decision trees and the operators around them."""
+"""ONNX-ML: features, labels and maps; trees of the newest kind."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from MNN.errors import FormatError
+from MNN.frontends.onnx.classical_models import one_list
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.graph import Value
+from MNN.ops.scores import TRANSFORMS
 from MNN.ops.trees import AGGREGATES
 
 _ML = "ai.onnx.ml"
@@ -63,8 +65,8 @@ def _default(node: OnnxNode, form: str, dtype: np.dtype[np.generic]) -> np.ndarr
 def tree_ensemble(ctx: Context, node: OnnxNode) -> Value:
     node.ignore("nodes_hitrates")
     transform = node.int_attr("post_transform", 0)
-    if transform:
-        raise node.unsupported(f"post_transform {transform}", "apply it behind the ensemble")
+    if not 0 <= transform < len(TRANSFORMS):
+        raise node.unsupported(f"post_transform {transform}")
     how = node.int_attr("aggregate_function", 1)
     if not 0 <= how < len(AGGREGATES):
         raise node.unsupported(f"aggregate_function {how}")
@@ -76,7 +78,7 @@ def tree_ensemble(ctx: Context, node: OnnxNode) -> Value:
             raise FormatError(f"{node.where}: nodes_{side}nodeids and nodes_{side}leafs do not fit each other")
         return np.where(leaf != 0, -1 - ids, ids)
 
-    return ctx.op(
+    scores = ctx.op(
         "TreeEnsemble", node.input(0), modes=node.tensor_attr("nodes_modes"),
         features=np.array(node.ints_or("nodes_featureids", ()), np.int64), splits=node.tensor_attr("nodes_splits"),
         yes=ends("true"), no=ends("false"),
@@ -86,3 +88,83 @@ def tree_ensemble(ctx: Context, node: OnnxNode) -> Value:
         target=np.array(targets, np.int64), weight=weight, targets=node.int_attr("n_targets"),
         aggregate=AGGREGATES[how],
     )  # fmt: skip
+    return ctx.op("PostTransform", scores, transform=TRANSFORMS[transform]) if transform else scores
+
+
+@onnx_op("ZipMap", domain=_ML)
+def zip_map(ctx: Context, node: OnnxNode) -> Value:
+    return ctx.op("ZipMap", node.input(0), labels=one_list(node, "classlabels_strings", "classlabels_int64s"))
+
+
+@onnx_op("DictVectorizer", domain=_ML)
+def dict_vectorizer(ctx: Context, node: OnnxNode) -> Value:
+    known = one_list(node, "string_vocabulary", "int64_vocabulary")
+    return ctx.op("DictVectorizer", node.input(0), vocabulary=known)
+
+
+@onnx_op("CastMap", domain=_ML)
+def cast_map(ctx: Context, node: OnnxNode) -> Value:
+    kinds = {"TO_FLOAT": "DT_FLOAT", "TO_STRING": "DT_STRING", "TO_INT64": "DT_INT64"}
+    dtype, form = (
+        node.choice_attr("cast_to", "TO_FLOAT", *kinds),
+        node.choice_attr("map_form", "DENSE", "DENSE", "SPARSE"),
+    )
+    width = node.int_attr("max_map", 1)
+    if form == "SPARSE" and width < 1:
+        raise FormatError(f"{node.where}: a sparse map of {width} columns")
+    return ctx.op("CastMap", node.input(0), outputDataType=kinds[dtype], width=width if form == "SPARSE" else 0)
+
+
+# -- features ---------------------------------------------------------------------------------------------------------
+
+
+@onnx_op("Scaler", domain=_ML)
+def scaler(ctx: Context, node: OnnxNode) -> Value:
+    offset = np.array(node.floats_attr("offset", None) or [0.0], np.float32)
+    scale = np.array(node.floats_attr("scale", None) or [1.0], np.float32)
+    return ctx.op("Scaler", node.input(0), offset=offset, scale=scale)
+
+
+@onnx_op("Normalizer", domain=_ML)
+def normalizer(ctx: Context, node: OnnxNode) -> Value:
+    return ctx.op("Normalizer", node.input(0), norm=node.choice_attr("norm", "MAX", "MAX", "L1", "L2"))
+
+
+@onnx_op("Imputer", domain=_ML)
+def imputer(ctx: Context, node: OnnxNode) -> Value:
+    floats, integers = node.floats_attr("imputed_value_floats", None), node.ints_attr("imputed_value_int64s", None)
+    missing, number = node.float_attr("replaced_value_float", 0.0), node.int_attr("replaced_value_int64", 0)
+    if bool(floats) == bool(integers):
+        raise FormatError(f"{node.where}: needs either imputed_value_floats or imputed_value_int64s")
+    values = np.array(floats, np.float32) if floats else np.array(integers, np.int64)
+    return ctx.op("Imputer", node.input(0), values=values, replaced=missing if floats else float(number))
+
+
+@onnx_op("OneHotEncoder", domain=_ML)
+def one_hot_encoder(ctx: Context, node: OnnxNode) -> Value:
+    zeros = node.bool_attr("zeros", True)
+    return ctx.op("OneHotEncoder", node.input(0), categories=one_list(node, "cats_strings", "cats_int64s"), zeros=zeros)
+
+
+@onnx_op("CategoryMapper", domain=_ML)
+def category_mapper(ctx: Context, node: OnnxNode) -> Value:
+    strings, integers = node.strs_attr("cats_strings", None), node.ints_attr("cats_int64s", None)
+    return _mapper(ctx, node, strings or [], integers or [])
+
+
+@onnx_op("LabelEncoder", domain=_ML)
+def label_encoder_1(ctx: Context, node: OnnxNode) -> Value:
+    strings = node.strs_attr("classes_strings", None) or []
+    return _mapper(ctx, node, strings, list(range(len(strings))))
+
+
+def _mapper(ctx: Context, node: OnnxNode, strings: list[str], integers: list[int]) -> Value:
+    return ctx.op(
+        "CategoryMapper", node.input(0), strings=np.array(strings, object), integers=np.array(integers, np.int64),
+        defaultInt=node.int_attr("default_int64", -1), defaultString=node.str_attr("default_string", "_Unused"),
+    )  # fmt: skip
+
+
+@onnx_op("FeatureVectorizer", domain=_ML)
+def feature_vectorizer(ctx: Context, node: OnnxNode) -> Value:
+    return ctx.op("FeatureVectorizer", *node.inputs, sizes=node.ints_attr("inputdimensions", None))

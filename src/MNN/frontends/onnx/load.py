@@ -34,7 +34,7 @@ def load(source: str | os.PathLike[str] | bytes | ModelProto) -> Graph:
     """The graph of an ONNX model given as a path, as the file's bytes or as a ``ModelProto`` (which is not changed).
 
     Tensors keep their ONNX names. ``Graph.meta`` holds ``source``, ``opsets``, ``producer``, ``metadata`` and, for
-    inputs and outputs that are not plain tensors, ``kinds`` (name to "sequence" or "optional").
+    inputs and outputs that are not plain tensors, ``kinds`` (name to "sequence", "map" or "optional").
 
     Raises :class:`~MNN.errors.FormatError` for malformed models, and
     :class:`~MNN.frontends.onnx.support.UnsupportedModelError`, which lists everything the engine cannot do.
@@ -258,7 +258,7 @@ class _Loader:
                 ctx.scope[name] = Value(name, *ctx.hint(name))
 
 
-_KINDS = ("sequence_type", "optional_type")
+_KINDS = ("sequence_type", "optional_type", "map_type")
 
 
 def _base(node: NodeProto) -> str:
