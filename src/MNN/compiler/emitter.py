@@ -56,6 +56,8 @@ class Emitter:
         self.collecting = False
         """Whether commands are wanted one per node, as stages of a chain."""
         self.error_word = Buffer(0)
+        self._kernels: dict[KernelSpec, tuple[KernelSpec, tuple[str, ...]]] = {}
+        """One object for equal kernels, and its slots."""
         self.narrowed: Collection[Tensor] = ()
         """Tensors that primitives give and take as f32, stored in fewer bits (see :mod:`MNN.compiler.precision`)."""
 
@@ -192,7 +194,11 @@ class Emitter:
         self, kernel: KernelSpec, args: Mapping[str, int | Ref], blocks: int, grain: int, flops: int = 0
     ) -> None:
         """Appends a kernel call; argument names must be the kernel's slots."""
-        ordered = {name: args[name] for name in kernel.slots()}
+        known = self._kernels.get(kernel)
+        if known is None:
+            known = self._kernels[kernel] = kernel, kernel.slots()
+        kernel, slots = known
+        ordered = {name: args[name] for name in slots}
         assert len(ordered) == len(args), f"{sorted(set(args) - set(ordered))} are not slots of {kernel.key()}"
         if blocks > 0:
             command = Command(kernel, ordered, blocks, max(1, grain), self.origin, flops, choice=self._choice)

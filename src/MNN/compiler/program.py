@@ -145,12 +145,13 @@ class Command:
         for stage in self.stages:
             yield from stage.command.kernels()
 
-    def refs(self) -> Iterator[Ref]:
+    def refs(self) -> list[Ref]:
         """Every address among the arguments."""
-        yield from (v for v in self.args.values() if isinstance(v, Ref))
+        found = [v for v in self.args.values() if isinstance(v, Ref)]
         for stage in self.stages:
-            yield from stage.command.refs()
-            yield from (patch.base for patch in stage.patches if isinstance(patch.base, Ref))
+            found += stage.command.refs()
+            found += [patch.base for patch in stage.patches if isinstance(patch.base, Ref)]
+        return found
 
     def buffers(self) -> list[Buffer]:
         """Arena buffers that this command touches."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 
 import ml_dtypes
 import numpy as np
@@ -38,17 +39,17 @@ class DType(enum.Enum):
 
     __hash__ = object.__hash__  # members are the only ones of their kind; Enum's own way is slow
 
-    @property
+    @functools.cached_property
     def numpy(self) -> np.dtype[np.generic]:
         """The numpy dtype that holds this type (``object`` for strings)."""
         return _NUMPY[self]
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         """Bytes per element in memory; booleans take one byte."""
         return self.numpy.itemsize
 
-    @property
+    @functools.cached_property
     def is_float(self) -> bool:
         return self in (DType.F32, DType.F16, DType.BF16, DType.F64)
 

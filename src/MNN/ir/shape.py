@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from MNN.errors import ShapeError
@@ -20,14 +21,17 @@ def static(shape: Shape | None) -> tuple[int, ...] | None:
 
 def elements(shape: Sequence[int]) -> int:
     """Number of elements of a static shape (1 for a scalar)."""
-    total = 1
-    for d in shape:
-        total *= d
-    return total
+    return math.prod(shape)
 
 
 def broadcast(*shapes: Sequence[int], where: str = "") -> tuple[int, ...]:
     """The common shape by numpy's rule. Raises :class:`ShapeError` naming ``where`` when there is none."""
+    first = shapes[0] if shapes else ()
+    for shape in shapes:
+        if shape != first:
+            break
+    else:
+        return tuple(first)
     rank = max((len(s) for s in shapes), default=0)
     out = [1] * rank
     for shape in shapes:

@@ -112,7 +112,9 @@ class Library:
     def load(self, specs: Sequence[KernelSpec]) -> list[int]:
         """Addresses of the kernels, in order. Equal specs are compiled and loaded once per process."""
         with toolchain.LOCK:
-            keys = [self.key(spec) for spec in specs]
+            different = {id(spec): spec for spec in specs}
+            known = {number: self.key(spec) for number, spec in different.items()}
+            keys = [known[id(spec)] for spec in specs]
             missing = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in _LOADED}
             if not missing:
                 return [_LOADED[key] for key in keys]

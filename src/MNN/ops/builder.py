@@ -15,10 +15,10 @@ from MNN.errors import ShapeError, UnsupportedError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
-from MNN.ir.scalar import Body, BodyBuilder, body_of
+from MNN.ir.scalar import Body, BodyBuilder
 from MNN.ir.shape import broadcast, elements, normalize_axis
 from MNN.ops import narrow
-from MNN.ops.checked import checked, operation
+from MNN.ops.checked import operation, program
 from MNN.ops.folding import FoldCache
 
 
@@ -94,9 +94,10 @@ class Builder:
         prim.origin = self.where
         pure = not isinstance(prim, p.Host) or prim.pure
         self._check(types)
-        if self._fold and pure and all(t.const is not None for t in prim.inputs) and _worth_folding(prim, types):
+        varies = next((t for t in prim.inputs if t.const is None), None)
+        if varies is None and self._fold and pure and _worth_folding(prim, types):
             return self.folds.fold(prim, types)
-        key = (type(prim), tuple(id(t) for t in prim.inputs), prim.attributes(), types)
+        key = (type(prim), *map(id, prim.inputs), prim.attributes(), types)
         if pure and key in self._merged:
             return self._merged[key]
         prim.outputs = [Tensor(d, s, producer=prim) for d, s in types]
@@ -119,11 +120,12 @@ class Builder:
 
     def _check(self, types: Sequence[tuple[DType, tuple[int, ...]]]) -> None:
         """Raises before anything is made that nobody can hold."""
-        self.expect(1)
+        if self._steps >= MAX_STEPS:
+            self.expect(1)
         self._steps += 1
         for dtype, shape in types:
             count = elements(shape)
-            if len(shape) > MAX_RANK or count > MAX_ELEMENTS or any(d < 0 for d in shape):
+            if len(shape) > MAX_RANK or count > MAX_ELEMENTS or (shape and min(shape) < 0):
                 raise ShapeError(f"{self.where}: {str(list(shape))[:200]} is no shape of a tensor")
             if count * dtype.size > self.room:
                 size, room = count * dtype.size / 2**20, self.room / 2**20
@@ -230,7 +232,7 @@ class Builder:
 
     def map(self, fn: Callable[..., int], *operands: Tensor) -> Tensor:
         """Elementwise ``fn(b, *scalars)``, where ``b`` is a :class:`BodyBuilder`; operands broadcast."""
-        return self._mapped(checked(body_of([t.dtype for t in operands], fn)), operands)
+        return self._mapped(program(fn, tuple([t.dtype for t in operands])), operands)
 
     def _mapped(self, known: tuple[Body, str], operands: Sequence[Tensor]) -> Tensor:
         body, wrong = known
@@ -259,8 +261,8 @@ class Builder:
 
         def body(b: BodyBuilder, a: int) -> int:
             if low is not None:
-                a = b("max", a, b.const(low, x.dtype))
-            return a if high is None else b("min", a, b.const(high, x.dtype))
+                a = b("max", a, b.const(low, b.dtype(a)))
+            return a if high is None else b("min", a, b.const(high, b.dtype(a)))
 
         return x if low is None and high is None else self.map(body, x)
 

@@ -30,7 +30,7 @@ def standardize(b: Builder, x: Tensor, axes: Sequence[int], epsilon: float) -> t
 
 def _inverse_root(b: Builder, x: Tensor, epsilon: float) -> Tensor:
     def body(s: BodyBuilder, a: int) -> int:
-        return s("recip", s("sqrt", s("add", a, s.const(epsilon, x.dtype))))
+        return s("recip", s("sqrt", s("add", a, s.const(epsilon, s.dtype(a)))))
 
     return b.map(body, x)
 

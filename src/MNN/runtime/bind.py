@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -57,6 +58,14 @@ class BoundProgram:
                 self._filled(buffer)
 
     def _native(self, steps: Sequence[Step]) -> NativeProgram:
+        bases: dict[Buffer, int] = {}
+
+        def address_of(ref: Ref) -> int:
+            base = bases.get(ref.buffer)
+            if base is None:
+                base = bases[ref.buffer] = self._address(Ref(ref.buffer, 0))
+            return base + ref.offset
+
         addresses = iter(self._library.load([kernel for c in steps for kernel in c.kernels()]))
         tables: list[Any] = []
         commands: list[Command] = []
@@ -64,12 +73,12 @@ class BoundProgram:
         for c in steps:
             if c.kernel is not None:
                 address = next(addresses)
-                numbers = {name: self._address(v) if isinstance(v, Ref) else v for name, v in c.args.items()}
+                numbers = {name: address_of(v) if isinstance(v, Ref) else v for name, v in c.args.items()}
                 if c.stages:
                     from MNN.runtime.chains import ChainTables
 
                     functions = [next(addresses) for _ in c.stages]
-                    tables.append(ChainTables(c, functions, self._address, self._library.target))
+                    tables.append(ChainTables(c, functions, address_of, self._library.target))
                     numbers = tables[-1].args
                 scratch = max(scratch, c.kernel.scratch(self._library.target, numbers))
                 commands.append(Command(address, list(numbers.values()), c.blocks, c.grain, c.origin))
@@ -137,6 +146,7 @@ def load_kernels(program: Program, library: Library, constants: Sequence[Buffer]
     before = library.loaded
     library.load([kernel for c in (*setup, *program.commands) for kernel in c.kernels()])
     if library.loaded > before:
+        gc.collect(0)  # what planning left behind; it would be collected a little later in any case
         let_go()
 
 

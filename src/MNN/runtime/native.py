@@ -87,17 +87,21 @@ class NativeProgram:
         self._parallel: bool | None = None  # some command may be shared; None: not known
         self._lock = threading.Lock()
         self._owner = 0
-        starts = np.cumsum([0] + [len(row.args) for row in rows])
-        self._args = aligned_bytes(max(8 * int(starts[-1]), 8)).view(np.int64)
-        self._views = [self._args[a:b] for a, b in itertools.pairwise(starts)]
+        self._starts = list(itertools.accumulate((len(row.args) for row in rows), initial=0))
+        self._args = aligned_bytes(max(8 * self._starts[-1], 8)).view(np.int64)
+        self._args[: self._starts[-1]] = list(itertools.chain.from_iterable(row.args for row in rows))
         self._table: NDArray[np.int64] = aligned_bytes(32 * max(len(rows), 1)).view(np.int64).reshape(-1, 4)
         self._loop = loop_functions()
+        base = self._args.ctypes.data
+        table = []
         for i, row in enumerate(rows):
-            self._views[i][:] = row.args
-            self._table[i, 0] = row.function if isinstance(row.function, int) else self._loop.plain
-            args = self._args.ctypes.data + 8 * int(starts[i])
-            self._table[i, 1] = args if isinstance(row.function, int) else self._host(i, row.function, args)
-            self.set_blocks(i, row.blocks, row.grain)
+            args, shares = base + 8 * self._starts[i], _shares(i, row.blocks, row.grain)
+            if isinstance(row.function, int):
+                table.append((row.function, args, *shares))
+            else:
+                table.append((self._loop.plain, self._host(i, row.function, args), *shares))
+        if table:
+            self._table[:] = table
         self._stride = -(-scratch_bytes // 128) * 128
         self._scratch = aligned_bytes(0)
         words = self.context.words
@@ -117,7 +121,7 @@ class NativeProgram:
 
     def args(self, index: int) -> NDArray[np.int64]:
         """The arguments of a command, writable: for inputs that move, or extents of a new input size."""
-        return self._views[index]
+        return self._args[self._starts[index] : self._starts[index + 1]]
 
     def rows(self) -> list[tuple[int, int, int, int]]:
         """Per command: the address of its function, that of its arguments, blocks and grain."""
@@ -130,10 +134,7 @@ class NativeProgram:
 
     def set_blocks(self, index: int, blocks: int, grain: int) -> None:
         """Changes how many blocks a command has, and how many are handed out at a time."""
-        if blocks < 0:
-            raise ValueError(f"command {index} cannot have {blocks} blocks")
-        self._table[index, 2] = blocks
-        self._table[index, 3] = max(grain, 1, -(-blocks // _MOST_CHUNKS))
+        self._table[index, 2:] = _shares(index, blocks, grain)
         self._parallel = None
 
     def run(self, threads: int = 1) -> None:
@@ -239,7 +240,7 @@ class NativeProgram:
 
     def _host(self, index: int, function: HostFunction, address: int) -> int:
         """The address of what ``plain`` takes to call ``function``, which stops the run if that raises."""
-        context, args = self.context, self._views[index]
+        context, args = self.context, self.args(index)
         abort = FRAME["abort"] // 8
 
         def call(_args: int, begin: int, end: int, _scratch: int) -> None:
@@ -259,6 +260,13 @@ class NativeProgram:
     def _reset_lock(self) -> None:
         self._lock = threading.Lock()
         self._owner = 0
+
+
+def _shares(index: int, blocks: int, grain: int) -> tuple[int, int]:
+    """Blocks of a command, and how many are handed out at a time. Raises ``ValueError`` for numbers below 0."""
+    if blocks < 0:
+        raise ValueError(f"command {index} cannot have {blocks} blocks")
+    return blocks, max(grain, 1, -(-blocks // _MOST_CHUNKS))
 
 
 _PROGRAMS: weakref.WeakSet[NativeProgram] = weakref.WeakSet()
