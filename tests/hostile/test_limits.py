@@ -79,12 +79,27 @@ def test_a_loop_ends_with_the_time(reference: bool) -> None:
 
 
 def test_what_never_ends_unrolling_is_refused_at_once() -> None:
-    case = Case("LSTM", ("f20000x1x4", "f1x20x4", "f1x20x5"), {"hidden_size": 5})
-    feeds = {"x0": np.zeros((20000, 1, 4)), "x1": np.zeros((1, 20, 4)), "x2": np.zeros((1, 20, 5))}
+    case = Case("ConvTranspose", ("f1x1x2x2", "f1x1x3x3"), {"strides": [200, 200]})
+    feeds = {"x0": np.zeros((1, 1, 2, 2), np.float32), "x1": np.zeros((1, 1, 3, 3), np.float32)}
     start = time.perf_counter()
     with pytest.raises(UnsupportedError, match="unrolls into more than"):
-        Session(load(case.model())).run({k: v.astype(np.float32) for k, v in feeds.items()})
+        Session(load(case.model())).run(feeds)
     assert time.perf_counter() - start < 5
+
+
+def lstm(steps: int) -> tuple[Graph, dict[str, np.ndarray]]:
+    case = Case("LSTM", (f"f{steps}x1x4", "f1x20x4", "f1x20x5"), {"hidden_size": 5})
+    feeds = {"x0": np.zeros((steps, 1, 4)), "x1": np.zeros((1, 20, 4)), "x2": np.ones((1, 20, 5))}
+    return load(case.model()), {k: v.astype(np.float32) for k, v in feeds.items()}
+
+
+def test_recurrent_layers_take_any_length_that_memory_allows() -> None:
+    graph, feeds = lstm(20000)
+    start = time.perf_counter()
+    assert Session(graph).run(feeds)["y0"].shape == (20000, 1, 1, 5)
+    assert time.perf_counter() - start < 5
+    with pytest.raises(MNNError, match=r"limit of 1 MiB.*Config.memory_limit"):
+        Session(graph, Config(memory_limit=1 << 20, cache=False)).run(feeds)
 
 
 @pytest.mark.parametrize(

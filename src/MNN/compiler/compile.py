@@ -11,6 +11,7 @@ from MNN.compiler.emit.chains import Chains
 from MNN.compiler.emit.contract import emit_conv, emit_matmul
 from MNN.compiler.emit.elementwise import emit_concat, emit_map, emit_pad
 from MNN.compiler.emit.indexed import emit_gather, emit_scan, emit_scatter
+from MNN.compiler.emit.recurrence import emit_recurrence
 from MNN.compiler.emit.reduce import emit_fold, emit_rows
 from MNN.compiler.emit.window import emit_depthwise, emit_pool, is_depthwise
 from MNN.compiler.emitter import Emitter
@@ -125,6 +126,7 @@ def _emit(e: Emitter, group: Group) -> bool:
         p.Gather: emit_gather,
         p.Scatter: emit_scatter,
         p.Scan: emit_scan,
+        p.Recurrence: emit_recurrence,
     }
     handler = handlers.get(type(lead))
     return handler is not None and handler(e, group)

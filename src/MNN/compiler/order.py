@@ -86,6 +86,8 @@ def _choose(
         return wish if wish is not None and ends_right else natural(out.rank)
     if isinstance(prim, (p.Host, p.Scatter)):
         return natural(out.rank)
+    if isinstance(prim, p.Recurrence):  # units are innermost
+        return wish if wish is not None and wish[-1] == out.rank - 1 else natural(out.rank)
     if isinstance(prim, p.Reshape):  # a copy: it can bring any order that is a view of the operand's shape
         possible = wish and st.reshape_strides(out.shape, st.dense(out.shape, wish), prim.inputs[0].shape)
         return wish if wish is not None and possible is not None else natural(out.rank)

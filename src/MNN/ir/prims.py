@@ -185,6 +185,36 @@ class Scan(Prim):
     reverse: bool = False
 
 
+@dataclass(eq=False)
+class Recurrence(Prim):
+    """A recurrent layer over ``T`` steps, ``D`` directions side by side, with ``G`` gates of ``H`` units.
+
+    Inputs: ``given[T, B, D, G*H]``, the input's share of the gates; ``r[D, G*H, H]``, what the state is multiplied by;
+    the states at the start ``[D, B, H]``, one per result of ``body``, the first being the one that is multiplied;
+    ``parameters`` tensors ``[D, H]``; and, with ``limited``, lengths ``[B]`` (i32 or i64).
+
+    In step ``k`` direction ``d`` reads ``given[t, :, d]`` and gives ``y[t, :, d]``, the new first state, with ``t`` =
+    ``T - 1 - k`` where ``reverse[d]``, else ``k``. The products of the state with the gates' rows of ``r`` are
+    ``p_0 .. p_{G-1}``, and ``body`` gives the new states from ``given`` (gate by gate), ``p``, the old states and the
+    parameters. With ``first``, a body that takes the same but for the last product, its result is multiplied with the
+    last gate's rows instead of the state. Where ``t`` is not below the sequence's length, states stay and ``y`` is 0.
+
+    Outputs: ``y[T, D, B, H]``, and the states after the last step. All floats have one dtype.
+    """
+
+    body: Body = field(default_factory=lambda: Body((), (), ()))
+    first: Body | None = None
+    gates: int = 1
+    reverse: tuple[bool, ...] = (False,)
+    parameters: int = 0
+    limited: bool = False
+
+    @property
+    def states(self) -> int:
+        """How many states a step hands to the next."""
+        return len(self.body.outputs)
+
+
 HostFunction = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 

@@ -10,6 +10,7 @@ from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ops import meaning_scalar
+from MNN.ops.meaning_recurrent import recurrence
 
 Types = Sequence[tuple[DType, tuple[int, ...]]]
 Arrays = Sequence[np.ndarray]
@@ -232,5 +233,6 @@ _MEANING: dict[type[p.Prim], Callable[..., Arrays]] = {
     p.Gather: _gather,
     p.Scatter: _scatter,
     p.Scan: _scan,
+    p.Recurrence: recurrence,
     p.Host: _host,
 }

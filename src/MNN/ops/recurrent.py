@@ -1,21 +1,19 @@
-"""Recurrent layers. The input's share of all gates of all steps is one matrix product; the steps are unrolled, those of
-both directions side by side, so that two threads have one each."""
+"""Recurrent layers. The input's share of all gates of all steps and directions is one matrix product; what each step
+adds to it is one primitive for all steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from MNN.errors import ShapeError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
-from MNN.ir.prims import Tensor
+from MNN.ir.prims import Recurrence, Tensor
 from MNN.ops.base import Operator, register
 from MNN.ops.builder import Builder
 from MNN.ops.operands import operand, optional, require_rank, wide
-from MNN.ops.recurrent_cells import Activation, Cell, GruCell, LstmCell, RnnCell, activation, columns
+from MNN.ops.recurrent_cells import Activation, Cell, activation
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -53,102 +51,69 @@ class Layer:
             raise ShapeError(f"{b.where}: {found} do not fit, expected {list(expected[0])} and {list(expected[1])}")
         alike = self.activations[:3] == self.activations[3:]
         groups = [list(range(directions))] if alike or directions == 1 else [[d] for d in range(directions)]
-        parts = [self._together(b, group, hidden) for group in groups]
+        parts = [self._together(b, group) for group in groups]
         return [b.concat([p[0] for p in parts], 1), *(b.concat(list(s), 0) for s in zip(*(p[1:] for p in parts)))]  # noqa: B905
 
-    def _together(self, b: Builder, group: Sequence[int], hidden: int) -> list[Tensor]:
-        """The steps of some directions side by side, one batched product a step: ``Y[T, n, B, H]`` and the last states
-        ``[n, B, H]``. What runs backward reads its input, and leaves its result, turned round in time."""
-        steps, batch, _ = self.x.shape
-        count = len(group)
-        b.expect(steps * 4 * _GATES[self.kind])
-        given = b.concat([self._input_share(b, d) for d in group], 1)
-        cell = self._cell(b, group, hidden)
-        state = [self._start(b, i, group, hidden, given.dtype) for i in range(2 if self.kind == "LSTM" else 1)]
-        outputs: list[Tensor] = []
-        for k in range(steps):
-            now = b.reshape(b.slice(given, (k, 0, 0, 0), (1, *given.shape[1:])), given.shape[1:])
-            after = cell.step(b, now, state)
-            if self.lengths is None:
-                state = after
-                outputs.append(after[0])
-                continue
-            time = np.array([steps - 1 - k if self.reverse[d] else k for d in group]).reshape(count, 1, 1)
-            lengths = b.reshape(self.lengths, (1, batch, 1))
-            valid = b.op("lt", b.const(time, lengths.dtype), lengths)
-            state = [b.op("select", valid, new, old) for new, old in zip(after, state, strict=True)]
-            outputs.append(b.op("select", valid, after[0], b.like(0, after[0])))
-        if not outputs:
-            return [b.const(np.zeros((0, count, batch, hidden)), given.dtype), *state]
-        if count == 1 and self.reverse[group[0]]:
-            outputs.reverse()
-        y = b.concat([b.reshape(t, (1, *t.shape)) for t in outputs], 0)
-        if count > 1:
-            y = b.concat([self._in_time(b, y, k, d) for k, d in enumerate(group)], 1)
-        return [y, *state]
-
-    def _input_share(self, b: Builder, d: int) -> Tensor:
-        """The input's share of the gates of direction ``d``, ``[T, 1, B, G*H]`` in the order in which it is read."""
-        steps, batch, width = self.x.shape
-        rows = b.reshape(wide(b, self.x), (steps * batch, width))
-        given = b.matmul(rows, wide(b, b.permute(self._one(b, self.w, d), (1, 0))))
-        bias = self._biases(b, d)[0]
+    def _together(self, b: Builder, group: Sequence[int]) -> list[Tensor]:
+        """Directions with the same cell: ``Y[T, n, B, H]`` and the last states ``[n, B, H]``."""
+        (steps, batch, width), count, hidden = self.x.shape, len(group), self.r.shape[2]
+        gates = _GATES[self.kind]
+        bias, parameters = self._biases(b, group)
+        w = b.reshape(self._some(b, self.w, group), (count * gates * hidden, width))
+        given = b.matmul(b.reshape(wide(b, self.x), (steps * batch, width)), wide(b, b.permute(w, (1, 0))))
         if bias is not None:
-            given = b.op("add", given, b.cast(bias, given.dtype))
-        return self._in_time(b, b.reshape(given, (steps, 1, batch, given.shape[1])), 0, d)
+            given = b.op("add", given, b.cast(b.reshape(bias, (-1,)), given.dtype))
+        dtype = given.dtype
+        given = b.reshape(given, (steps, batch, count, gates * hidden))
+        states = [self._start(b, i, group, dtype) for i in range(2 if self.kind == "LSTM" else 1)]
+        if self.peepholes is not None and self.kind == "LSTM":
+            if self.peepholes.shape != (len(self.reverse), 3 * hidden):
+                expected = [len(self.reverse), 3 * hidden]
+                raise ShapeError(f"{b.where}: peepholes {list(self.peepholes.shape)}, expected {expected}")
+            some = self._some(b, self.peepholes, group)
+            parameters = [b.slice(some, (0, k * hidden), (count, hidden)) for k in range(3)]
+        f, g, h = self.activations[3 * group[0] : 3 * group[0] + 3]
+        step = Cell(self.kind, f, g, h, len(parameters), self.coupled, self.after_reset).step(dtype)
+        r = wide(b, self._some(b, self.r, group))
+        operands = [given, r, *states, *(b.cast(t, dtype) for t in parameters)]
+        if self.lengths is not None:
+            if self.lengths.shape != (batch,):
+                raise ShapeError(f"{b.where}: sequence lengths {list(self.lengths.shape)}, expected [{batch}]")
+            operands.append(b.cast(self.lengths, DType.I64))
+        prim = Recurrence(
+            operands, body=step.body, first=step.first, gates=gates, reverse=tuple(self.reverse[d] for d in group),
+            parameters=len(parameters), limited=self.lengths is not None,
+        )  # fmt: skip
+        return b.emit(prim, (dtype, (steps, count, batch, hidden)), *((dtype, t.shape) for t in states))
 
-    def _in_time(self, b: Builder, x: Tensor, k: int, d: int) -> Tensor:
-        """Entry ``k`` of axis 1, turned round along axis 0 when direction ``d`` runs backward."""
-        last, step = (max(x.shape[0] - 1, 0), -1) if self.reverse[d] else (0, 1)
-        return b.slice(x, (last, k, 0, 0), (x.shape[0], 1, *x.shape[2:]), (step, 1, 1, 1))
+    def _some(self, b: Builder, x: Tensor, group: Sequence[int]) -> Tensor:
+        """Some neighbouring directions of a stacked operand."""
+        return b.slice(x, (group[0],) + (0,) * (x.rank - 1), (len(group), *x.shape[1:]))
 
-    def _one(self, b: Builder, x: Tensor, d: int) -> Tensor:
-        """Direction ``d`` of a stacked operand."""
-        return b.reshape(b.slice(x, (d,) + (0,) * (x.rank - 1), (1, *x.shape[1:])), x.shape[1:])
-
-    def _start(self, b: Builder, i: int, group: Sequence[int], hidden: int, dtype: DType) -> Tensor:
+    def _start(self, b: Builder, i: int, group: Sequence[int], dtype: DType) -> Tensor:
         given = self.states[i] if i < len(self.states) else None
-        shape = (len(group), self.x.shape[1], hidden)
+        shape = (len(group), self.x.shape[1], self.r.shape[2])
         if given is None:
             return b.expand(b.const(0, dtype), shape)
         expected = (len(self.reverse), *shape[1:])
         if given.shape != expected:
             raise ShapeError(f"{b.where}: initial state {list(given.shape)}, expected {list(expected)}")
-        return b.cast(b.slice(given, (group[0], 0, 0), shape), dtype)
+        return b.cast(self._some(b, given, group), dtype)
 
-    def _biases(self, b: Builder, d: int) -> tuple[Tensor | None, Tensor | None]:
-        """The bias added to the input's share, and the one inside a GRU's reset gate ``[1, 1, H]``."""
+    def _biases(self, b: Builder, group: Sequence[int]) -> tuple[Tensor | None, list[Tensor]]:
+        """The bias added to the input's share ``[n, G*H]``, and the one inside a GRU's reset gate ``[n, H]``."""
         size, hidden = _GATES[self.kind] * self.r.shape[2], self.r.shape[2]
         for t in (self.input_bias, self.state_bias):
             if t is not None and t.shape != (len(self.reverse), size):
                 raise ShapeError(f"{b.where}: bias {list(t.shape)}, expected [{len(self.reverse)}, {size}]")
-        first = None if self.input_bias is None else self._one(b, self.input_bias, d)
-        second = None if self.state_bias is None else self._one(b, self.state_bias, d)
+        first, second = (None if t is None else self._some(b, t, group) for t in (self.input_bias, self.state_bias))
         if second is None:
-            return first, None
-        inner = None
+            return first, []
+        inner = []
         if self.after_reset:
-            inner = b.reshape(b.slice(second, (2 * hidden,), (hidden,)), (1, 1, hidden))
-            second = b.pad(b.slice(second, (0,), (2 * hidden,)), (0,), (hidden,))
+            inner = [b.slice(second, (0, 2 * hidden), (len(group), hidden))]
+            second = b.pad(b.slice(second, (0, 0), (len(group), 2 * hidden)), (0, 0), (0, hidden))
         return (second if first is None else b.op("add", first, second)), inner
-
-    def _cell(self, b: Builder, group: Sequence[int], hidden: int) -> RnnCell | LstmCell | GruCell:
-        f, g, h = self.activations[3 * group[0] : 3 * group[0] + 3]
-        count, first = len(group), group[0]
-        r = wide(b, b.permute(b.slice(self.r, (first, 0, 0), (count, *self.r.shape[1:])), (0, 2, 1)))
-        base = Cell(hidden, r, f, g, h)
-        if self.kind == "RNN":
-            return RnnCell(**vars(base))
-        if self.kind == "GRU":
-            inner = [t for t in (self._biases(b, d)[1] for d in group) if t is not None]
-            bias = b.cast(b.concat(inner, 0), r.dtype) if inner else None
-            return GruCell(**vars(base), after=self.after_reset, bias=bias)
-        peeps = None
-        if self.peepholes is not None:
-            some = b.slice(b.reshape(self.peepholes, (-1, 1, 3 * hidden)), (first, 0, 0), (count, 1, 3 * hidden))
-            i, o, f_ = (b.cast(columns(b, some, k, hidden), r.dtype) for k in range(3))
-            peeps = (i, o, f_)
-        return LstmCell(**vars(base), peepholes=peeps, coupled=self.coupled)
 
 
 _SIGMOID, _TANH = activation("sigmoid", None, None, 0), activation("tanh", None, None, 0)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from MNN.errors import ShapeError
-from MNN.ir.prims import Tensor
-from MNN.ir.scalar import BodyBuilder
-from MNN.ops.builder import Builder
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body, BodyBuilder
 
 Activation = Callable[[BodyBuilder, int], int]
 
@@ -65,105 +64,68 @@ def activation(name: str, alpha: float | None, beta: float | None, clip: float) 
     return body
 
 
-def columns(b: Builder, x: Tensor, index: int, size: int) -> Tensor:
-    """Gate number ``index`` of ``[..., gates * size]``."""
-    return b.slice(x, (*(0,) * (x.rank - 1), index * size), (*x.shape[:-1], size))
+@dataclass(frozen=True)
+class Step:
+    """What a step of a layer computes besides its products, as scalar programs of ``MNN.ir.prims.Recurrence``."""
+
+    body: Body
+    first: Body | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Cell:
-    """What a step needs besides the input's share of the gates.
+    """What decides a step: ``f, g, h`` are activations as ONNX names them, ``parameters`` how many tensors ``[D, H]``
+    there are besides the gates (an LSTM's peepholes for input, output and forget gate; a GRU's inner bias).
 
-    Everything has the directions in front: gates ``[D, B, gates * H]``, states ``[D, B, H]``. ``r``: ``[D, H, gates *
-    H]``, the recurrence weights transposed. ``f, g, h``: activations as ONNX names them.
+    ``coupled``: an LSTM's forget gate is one minus its input gate. ``after``: a GRU's reset gate is applied to the
+    product with R plus the bias (``linear_before_reset``), not to the state before it.
     """
 
-    hidden: int
-    r: Tensor
+    kind: str
     f: Activation
     g: Activation
     h: Activation
-
-
-@dataclass
-class RnnCell(Cell):
-    """``H' = f(x + H R)``."""
-
-    def step(self, b: Builder, gates: Tensor, state: Sequence[Tensor]) -> list[Tensor]:
-        back = b.matmul(state[0], self.r)
-        return [b.map(lambda s, a, c: self.f(s, s("add", a, c)), gates, back)]
-
-
-@dataclass
-class LstmCell(Cell):
-    """Gates in the order input, output, forget, cell. ``peepholes``: three ``[D, 1, H]`` for input, output and forget
-    (Gers & Schmidhuber 2000); ``coupled``: the forget gate is one minus the input gate."""
-
-    peepholes: tuple[Tensor, Tensor, Tensor] | None = None
+    parameters: int = 0
     coupled: bool = False
-
-    def step(self, b: Builder, gates: Tensor, state: Sequence[Tensor]) -> list[Tensor]:
-        before, cell = state
-        back = b.matmul(before, self.r)
-        i, o, f, c = ((columns(b, gates, k, self.hidden), columns(b, back, k, self.hidden)) for k in range(4))
-        peeps = self.peepholes
-
-        def next_cell(s: BodyBuilder, *v: int) -> int:
-            ix, ih, fx, fh, cx, ch, old = v[:7]
-            to_i, to_f = s("add", ix, ih), s("add", fx, fh)
-            if peeps:
-                to_i, to_f = s("add", to_i, s("mul", v[7], old)), s("add", to_f, s("mul", v[8], old))
-            enter = self.f(s, to_i)
-            keep = s("sub", s.const(1, s.dtype(old)), enter) if self.coupled else self.f(s, to_f)
-            return s("add", s("mul", keep, old), s("mul", enter, self.g(s, s("add", cx, ch))))
-
-        def output(s: BodyBuilder, ox: int, oh: int, new: int, *peep: int) -> int:
-            to_o = s("add", ox, oh)
-            if peep:
-                to_o = s("add", to_o, s("mul", peep[0], new))
-            return s("mul", self.f(s, to_o), self.h(s, new))
-
-        new = b.map(next_cell, *i, *f, *c, cell, *((peeps[0], peeps[2]) if peeps else ()))
-        return [b.map(output, *o, new, *((peeps[1],) if peeps else ())), new]
-
-
-@dataclass
-class GruCell(Cell):
-    """Gates in the order update, reset, hidden (Cho et al. 2014). ``after``: the reset gate is applied to the product
-    with R plus ``bias`` (``linear_before_reset``), not to the state before it."""
-
     after: bool = False
-    bias: Tensor | None = None
 
-    def step(self, b: Builder, gates: Tensor, state: Sequence[Tensor]) -> list[Tensor]:
-        (before,) = state
-        size = self.hidden
-        zx, rx, hx = (columns(b, gates, k, size) for k in range(3))
+    def step(self, dtype: DType) -> Step:
+        """The layer's step on numbers of this type."""
+        if self.kind == "RNN":
+            return Step(self._body(dtype, 1, 1, 1, lambda s, x, p, old, more: [self.f(s, s("add", x[0], p[0]))]))
+        if self.kind == "LSTM":
+            return Step(self._body(dtype, 4, 4, 2, self._lstm))
+        body = self._body(dtype, 3, 3, 1, self._gru)
+        return Step(body) if self.after else Step(body, self._body(dtype, 3, 2, 1, self._reset))
 
-        def mix(s: BodyBuilder, z: int, candidate: int, old: int) -> int:
-            rest = s("sub", s.const(1, s.dtype(z)), z)
-            return s("add", s("mul", rest, candidate), s("mul", z, old))
+    def _body(self, dtype: DType, gates: int, products: int, states: int, make: Callable[..., list[int]]) -> Body:
+        """A body from ``make(builder, given, products, states, parameters)``."""
+        s = BodyBuilder()
+        x, p, old, more = ([s.arg(dtype) for _ in range(n)] for n in (gates, products, states, self.parameters))
+        return s.build(*make(s, x, p, old, more))
 
+    def _lstm(self, s: BodyBuilder, x: list[int], p: list[int], old: list[int], peep: list[int]) -> list[int]:
+        """Gates in the order input, output, forget, cell (Gers & Schmidhuber 2000 for the peepholes)."""
+        to_i, to_o, to_f, to_c = (s("add", a, b) for a, b in zip(x, p, strict=True))
+        cell = old[1]
+        if peep:
+            to_i, to_f = s("add", to_i, s("mul", peep[0], cell)), s("add", to_f, s("mul", peep[2], cell))
+        enter = self.f(s, to_i)
+        keep = s("sub", s.const(1, s.dtype(cell)), enter) if self.coupled else self.f(s, to_f)
+        new = s("add", s("mul", keep, cell), s("mul", enter, self.g(s, to_c)))
+        if peep:
+            to_o = s("add", to_o, s("mul", peep[1], new))
+        return [s("mul", self.f(s, to_o), self.h(s, new)), new]
+
+    def _gru(self, s: BodyBuilder, x: list[int], p: list[int], old: list[int], bias: list[int]) -> list[int]:
+        """Gates in the order update, reset, hidden (Cho et al. 2014)."""
+        z, inner = self.f(s, s("add", x[0], p[0])), p[2]
         if self.after:
-            back = b.matmul(before, self.r)
-            zh, rh, hh = (columns(b, back, k, size) for k in range(3))
-            shift = [] if self.bias is None else [self.bias]
+            inner = s("add", inner, bias[0]) if bias else inner
+            inner = s("mul", self.f(s, s("add", x[1], p[1])), inner)
+        candidate = self.g(s, s("add", x[2], inner))
+        rest = s("sub", s.const(1, s.dtype(z)), z)
+        return [s("add", s("mul", rest, candidate), s("mul", z, old[0]))]
 
-            def whole(s: BodyBuilder, *v: int) -> int:
-                zx, zh, rx, rh, hx, hh, old = v[:7]
-                inner = s("add", hh, v[7]) if len(v) > 7 else hh
-                reset = self.f(s, s("add", rx, rh))
-                candidate = self.g(s, s("add", hx, s("mul", reset, inner)))
-                return mix(s, self.f(s, s("add", zx, zh)), candidate, old)
-
-            return [b.map(whole, zx, zh, rx, rh, hx, hh, before, *shift)]
-        r = self.r
-        back = b.matmul(before, b.slice(r, (0, 0, 0), (*r.shape[:2], 2 * size)))
-        zh, rh = (columns(b, back, k, size) for k in range(2))
-        gated = b.map(lambda s, a, c, old: s("mul", self.f(s, s("add", a, c)), old), rx, rh, before)
-        hh = b.matmul(gated, columns(b, r, 2, size))
-
-        def final(s: BodyBuilder, zx: int, zh: int, hx: int, hh: int, old: int) -> int:
-            return mix(s, self.f(s, s("add", zx, zh)), self.g(s, s("add", hx, hh)), old)
-
-        return [b.map(final, zx, zh, hx, hh, before)]
+    def _reset(self, s: BodyBuilder, x: list[int], p: list[int], old: list[int], more: list[int]) -> list[int]:
+        return [s("mul", self.f(s, s("add", x[1], p[1])), old[0])]

@@ -64,11 +64,11 @@ def pack_pairs(
                     (Tensor(raw, shape), Place(source.buffer, source.offset + from_ + start, steps_in))
                     for start in starts
                 ]
-                emit_nest(e, _joined(raw, len(starts)), shape, operands, Place(to, into + result, steps_out), DType.U32)
+                emit_nest(e, pair_of(raw, len(starts)), shape, operands, Place(to, into + result, steps_out), DType.U32)
     to.setup += commands
 
 
-def _joined(raw: DType, count: int) -> Body:
+def pair_of(raw: DType, count: int) -> Body:
     """One or two values (their bits) as the 32 bits of a pair."""
     b = BodyBuilder()
     low, *high = [_rounded(b, b.arg(raw)) for _ in range(count)]
