@@ -60,8 +60,9 @@ class ConstantPool:
         if found is None:
             largest = max(float(numbers.max(initial=0)), -float(numbers.min(initial=0)))
             sample = np.abs(numbers.reshape(-1)[:: max(numbers.size // _SAMPLE, 1)])
-            sample = sample[sample > 0]
-            found = largest == 0 or (sample.size > 0 and largest <= _MOST_SPREAD * float(np.median(sample)))
+            sample = np.sort(sample[sample > 0])  # np.median would import modules that nothing else needs
+            found = largest == 0 or (sample.size > 0 and largest <= _MOST_SPREAD * float(sample[sample.size // 2]))
+            release(numbers)  # packing reads it again, when its turn comes
             self.habits[key] = found
         return bool(found)
 

@@ -14,6 +14,7 @@ import mmap
 import os
 import pathlib
 import re
+import struct
 import sys
 import threading
 from collections.abc import Mapping
@@ -29,6 +30,8 @@ LOCK = threading.RLock()
 """Held around everything that touches LLVM's shared state. Re-made in a forked child."""
 _ENTRY = re.compile(rf"^(define\b[^@\n]*@){ENTRY}\(", re.MULTILINE)
 _COUNTER = itertools.count()
+_ELF = b"\x7fELF\2\1"  # of 64 bits, the lower byte first
+_LOADED_SEGMENT, _WRITABLE = 1, 2  # in ELF program headers
 
 
 def _after_fork() -> None:
@@ -144,19 +147,54 @@ def link(objects: Mapping[str, bytes], target: Target) -> dict[str, int]:
 
 
 def let_go() -> None:
-    """Gives back the memory that LLVM takes while it is not at work: its code, and what it has freed (Linux only).
+    """Gives back the memory that LLVM takes while it is not at work: its code and tables, and what it has freed (Linux
+    only).
 
-    The code is unchanged pages of a file, which are read again when they are needed.
+    They are unchanged pages of a file, which are read again when they are needed.
     """
     if not sys.platform.startswith("linux"):
         return
     libc = ctypes.CDLL(None)
     for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
         words = line.split(maxsplit=5)
-        # code only: read-only data may hold addresses that the loader has filled in
-        if len(words) == 6 and words[1] == "r-xp" and "llvmlite" in words[5]:
-            begin, end = (int(word, 16) for word in words[0].split("-"))
+        if len(words) != 6 or words[1] not in ("r-xp", "r--p") or "llvmlite" not in words[5]:
+            continue
+        begin, end = (int(word, 16) for word in words[0].split("-"))
+        place = int(words[2], 16)
+        filled = words[1] == "r--p" and any(a < place + end - begin and place < b for a, b in _filled_in(words[5]))
+        if not filled:
             libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_DONTNEED)
-    trim = getattr(libc, "malloc_trim", None)
-    if trim is not None:
-        trim(ctypes.c_size_t(0))
+    trim()
+
+
+def trim() -> None:
+    """Gives back memory that was freed but kept for later by the C library, where that has a way to (glibc)."""
+    function = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
+    if function is not None:
+        function(ctypes.c_size_t(0))
+
+
+@functools.cache
+def _filled_in(path: str) -> list[tuple[int, int]]:
+    """From where to where in a shared library's file (in whole pages) its writable segments lie: memory that the loader
+    has filled addresses in, part of which it makes read-only afterwards. All of it where that cannot be told."""
+    everything = [(0, sys.maxsize)]
+    try:
+        with open(path, "rb") as file:
+            head = file.read(64)
+            if len(head) < 64 or head[:6] != _ELF:
+                return everything
+            (table,), (size, count) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<HH", head, 54)
+            file.seek(table)
+            rows = file.read(size * count)
+    except OSError:
+        return everything
+    if size < 56 or len(rows) < size * count:
+        return everything
+    headers = [struct.unpack_from("<IIQQQQ", rows, at) for at in range(0, size * count, size)]
+    page = mmap.PAGESIZE
+    return [
+        (offset // page * page, -(-(offset + length) // page) * page)
+        for kind, flags, offset, _, _, length in headers
+        if kind == _LOADED_SEGMENT and flags & _WRITABLE
+    ]

@@ -11,7 +11,7 @@ import numpy as np
 from MNN.compiler.program import Buffer, HostCall, Located, Program, Ref
 from MNN.compiler.program import Command as Step
 from MNN.kernels.library import Library
-from MNN.kernels.toolchain import let_go
+from MNN.kernels.toolchain import let_go, trim
 from MNN.runtime.arena import Arena
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 
@@ -56,6 +56,8 @@ class BoundProgram:
             self._native([c for b in some for c in b.setup]).run(threads)
             for buffer in some:
                 self._filled(buffer)
+            if not waiting:
+                trim()
 
     def _native(self, steps: Sequence[Step]) -> NativeProgram:
         bases: dict[Buffer, int] = {}

@@ -58,12 +58,12 @@ class ReadyPrograms:
 
     def _bring(self, shapes: Shapes) -> tuple[StoredProgram, BoundProgram] | None:
         library = shared_library(self._config.cache)
+        loop_functions(library.cache)  # before the kernels, after which LLVM's memory is given back
         stored = self._stored.find(shapes, library)
         if stored is None:
             self._absent.add(shapes)
             return None
         check_memory(stored.program.arena_bytes, self._config.memory, "its tensors")
-        loop_functions(library.cache)
         bound = BoundProgram(stored.program, library, self._threads)
         self._bound[shapes] = stored, bound
         while len(self._bound) > 1 and (len(self._bound) > KEPT or self._bytes() > KEPT_BYTES):

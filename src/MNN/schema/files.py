@@ -86,24 +86,33 @@ def watched() -> Iterator[dict[str, str]]:
 
 def origin(array: np.ndarray[Any, Any]) -> tuple[MappedFile, int] | None:
     """The mapped file in which a contiguous array lies, and at which byte; None when its memory is no file's."""
+    mapped = _mapped(array)
+    if mapped is None or not array.flags.c_contiguous:
+        return None
+    return mapped, int(array.ctypes.data) - mapped.address
+
+
+def _mapped(array: np.ndarray[Any, Any]) -> MappedFile | None:
     base: object = array
     while isinstance(base, (np.ndarray, memoryview)):
         base = base.base if isinstance(base, np.ndarray) else base.obj
-    if not isinstance(base, MappedFile) or not array.flags.c_contiguous:
-        return None
-    return base, int(array.ctypes.data) - base.address
+    return base if isinstance(base, MappedFile) else None
 
 
 def release(array: np.ndarray[Any, Any]) -> None:
-    """Lets the system take back the memory of an array that lies in a mapped file; reading it again reads the file."""
-    found = origin(array)
-    if found is None or not hasattr(mmap, "MADV_DONTNEED"):
+    """Lets the system take back the memory of an array, or of a view with other strides, that lies in a mapped file;
+    reading it again reads the file."""
+    mapped = _mapped(array)
+    if mapped is None or not hasattr(mmap, "MADV_DONTNEED"):
         return
-    mapped, start = found
-    first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
-    count = (start + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE - first
-    if count > 0:
-        mapped.madvise(mmap.MADV_DONTNEED, first, count)
+    begin = int(array.ctypes.data) - mapped.address
+    end = begin + array.itemsize
+    for count, stride in zip(array.shape, array.strides, strict=True):
+        begin, end = begin + min((count - 1) * stride, 0), end + max((count - 1) * stride, 0)
+    first = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
+    last = end // mmap.PAGESIZE * mmap.PAGESIZE
+    if array.size and first < last:
+        mapped.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
 @contextlib.contextmanager
