@@ -16,16 +16,6 @@ from tests.interop.models import models
 COMPRESSED = ("squeezenet1_1", "mobilenet_v2", "resnet18", "shufflenet_v2", "vit_tiny", "silero_vad_half", "ppocr_rec")
 
 
-#: Comparisons that the official engine cannot pass, and why. One that passes all the same is reported as a failure.
-LACKING = {
-    (
-        "written",
-        "arch/gru_tagger",
-    ): "it has no GRU whose reset gate comes after the product; its converter makes a loop",
-    ("written", "arch/wav2vec_encoder"): "its CPU backend has no InstanceNorm; its converter writes LayerNorm",
-}
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.interop", description=__doc__)
     parser.add_argument("--check", choices=("written", "converted", "compressed", "cases"), action="append")
@@ -39,17 +29,9 @@ def main() -> int:
         for name in wanted:
             if name == "cases" or (name == "compressed" and model.name.split("/")[1] not in COMPRESSED):
                 continue
-            results = list(getattr(checks, name)(model))
-            reason = LACKING.get((name, model.name))
-            if reason and not all(r.passed for r in results):
-                print(f"known {name} {model.name}: {reason}", flush=True)
-                continue
-            for result in results:
+            for result in getattr(checks, name)(model):
                 print(result, flush=True)
                 total, failed = total + 1, failed + (not result.passed)
-            if reason:
-                print(f"FAIL {name} {model.name} passes now: take it off the list of what the official engine lacks")
-                failed += 1
     if "cases" in wanted:
         summary = cases.run(options.only)
         print(summary.text, flush=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.frontends.mnn.compose import Steps
 from MNN.frontends.mnn.legal_math import Rule
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
+from MNN.ops.base import operators
 
 
 def _numbers(value: Value | None) -> np.ndarray | None:
@@ -14,11 +16,13 @@ def _numbers(value: Value | None) -> np.ndarray | None:
 
 
 def _batch_norm(node: Node) -> list[Node] | None:
-    """With constants, a scale and a shift per channel."""
+    """A scale and a shift per channel, with constants computed here."""
     found = [_numbers(v) for v in node.inputs[1:5]]
     epsilon = node.attrs.get("epsilon", 0.001)
-    if len(found) != 4 or any(v is None for v in found) or not isinstance(epsilon, (int, float)):
+    if len(found) != 4 or not isinstance(epsilon, (int, float)):
         return None
+    if any(v is None for v in found):
+        return _computed_batch_norm(node, float(epsilon))
     slope, bias, mean, var = (v for v in found if v is not None)
     scale = slope / np.sqrt(var + epsilon)
     shift = bias - mean * scale
@@ -28,6 +32,17 @@ def _batch_norm(node: Node) -> list[Node] | None:
         data = numbers.astype(np.float32)
         operands.append(Value(f"{stem}/{role}", DType.F32, tuple(data.shape), data))
     return [Node("Scale", node.name, operands, node.outputs, {})]
+
+
+def _computed_batch_norm(node: Node, epsilon: float) -> list[Node] | None:
+    given = [v for v in node.inputs if v is not None]
+    x, rank = given[0], 0 if given[0].shape is None else len(given[0].shape)
+    if len(given) != 5 or rank < 2 or any(v.dtype is not DType.F32 for v in given):
+        return None
+    s = Steps(node)
+    slope, bias, mean, var = (s.unsqueeze(v, *range(1, rank - 1)) if rank > 2 else v for v in given[1:])
+    scale = s.binary("MUL", slope, s.unary("RSQRT", s.binary("ADD", var, epsilon)))
+    return s.finish([s.binary("ADD", s.binary("MUL", s.binary("SUB", x, mean), scale), bias)])
 
 
 def _layer_norm(node: Node) -> list[Node] | None:
@@ -58,32 +73,47 @@ def _chain(node: Node, x: Value, steps: list[tuple[str, list[Value], dict[str, o
     return nodes
 
 
-def _group_norm(node: Node) -> list[Node] | None:
-    """A LayerNorm of groups, then scale and shift per channel."""
-    x, group, out = node.inputs[0], node.attrs.get("group", 1), node.outputs[0]
-    if x is None or x.shape is None or len(x.shape) < 3 or not isinstance(group, int) or x.dtype is not DType.F32:
+def _grouped(node: Node, group: int) -> list[Node] | None:
+    """A LayerNorm of ``group`` groups of channels, then scale and shift per channel, constant or computed."""
+    x, out = node.inputs[0], node.outputs[0]
+    if x is None or x.shape is None or len(x.shape) < 3 or x.dtype is not DType.F32:
         return None
-    rank, stem = len(x.shape), out.name
+    if any(v is not None and v.data is None and v.dtype is not DType.F32 for v in node.inputs[1:3]):
+        return None
+    rank, s = len(x.shape), Steps(node)
     axes = [-1] if group > 1 else list(range(1 - rank, 0))
-    attrs: dict[str, object] = {"axis": axes, "group": group, "epsilon": node.attrs.get("epsilon", 0.0)}
-    steps: list[tuple[str, list[Value], dict[str, object]]] = [("LayerNorm", [], attrs)]
-    for role, kind, value in zip(("scaled", "shifted"), ("MUL", "ADD"), node.inputs[1:3], strict=False):
+    epsilon = node.attrs.get("epsilon", operators()[node.op].attributes["epsilon"])
+    current = s.op("LayerNorm", [x], DType.F32, x.shape, axis=axes, group=group, epsilon=epsilon)
+    for kind, value in zip(("MUL", "ADD"), node.inputs[1:3], strict=False):
         numbers = _numbers(value)
-        if value is not None and numbers is None:
-            return None
         if numbers is not None:
-            data = numbers.astype(np.float32).reshape(-1, *(1,) * (rank - 2))
-            operand = Value(f"{stem}/{role}/operand", DType.F32, tuple(data.shape), data)
-            steps.append(("BinaryOp", [operand], {"opType": kind}))
+            value = s.const(numbers.reshape(-1, *(1,) * (rank - 2)), DType.F32)
+        elif value is not None:
+            value = s.unsqueeze(value, *range(1, rank - 1))
+        if value is not None:
+            current = s.binary(kind, current, value)
     if node.attrs.get("bSwish"):
-        steps.append(("UnaryOp", [], {"opType": "SILU"}))
-    return _chain(node, x, steps)
+        current = s.unary("SILU", current)
+    current.shape = out.shape
+    return s.finish([current])
+
+
+def _group_norm(node: Node) -> list[Node] | None:
+    group = node.attrs.get("group", 1)
+    return _grouped(node, group) if isinstance(group, int) else None
+
+
+def _instance_norm(node: Node) -> list[Node] | None:
+    """Every channel is a group: the official engine has an operator of that name, and no code for it."""
+    x = node.inputs[0]
+    channels = x.shape[1] if x is not None and x.shape is not None and len(x.shape) > 2 else None
+    return _grouped(node, channels) if isinstance(channels, int) else None
 
 
 _USUAL = {"OnnxLSTM": ["sigmoid", "tanh", "tanh"], "OnnxRNN": ["tanh"]}
 
 
-def _recurrent(node: Node) -> list[Node] | None:
+def recurrent(node: Node) -> list[Node] | None:
     """ONNX's LSTM and RNN in their usual forms; the two biases are added."""
     kind, attrs = node.op.removeprefix("Onnx"), node.attrs
     directions = {"forward": 1, "bidirectional": 2}.get(str(attrs.get("direction") or "forward"), 0)
@@ -115,7 +145,6 @@ def _recurrent(node: Node) -> list[Node] | None:
 RULES: dict[str, Rule] = {
     "BatchNorm": _batch_norm,
     "GroupNorm": _group_norm,
+    "InstanceNorm": _instance_norm,
     "LayerNorm": _layer_norm,
-    "OnnxLSTM": _recurrent,
-    "OnnxRNN": _recurrent,
 }

@@ -21,6 +21,7 @@ from MNN.frontends.mnn.foreign import after_node
 from MNN.frontends.mnn.operands import skipped_fields, stored
 from MNN.frontends.mnn.order import indexes, ordered
 from MNN.frontends.mnn.tables import SCATTERS
+from MNN.frontends.mnn.wholes import ABSENT_INPUTS, ENGINE, put_together
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.shape import Dim
@@ -32,10 +33,6 @@ from MNN.schema.external import ExternalSource
 from MNN.schema.reader import read_net
 from MNN.schema.record import Record
 
-ENGINE = "MNN-py"
-"""``Extra.engine`` of operators that only this engine has."""
-ABSENT_INPUTS = "mnn-py/absent"
-"""Attribute of such operators: positions of operands left out (the official engine stumbles over gaps)."""
 _MAX_OPERANDS = 1 << 16
 _NESTING = 32
 _SHARED = 64
@@ -139,13 +136,13 @@ class Scope:
         self.reader = reader
         self.where = f"subgraph '{name}'" if name else "the model"
         self.names = names
-        self.ops = ops
         self.graph = Graph(name=name)
         self.values: dict[int, Value] = {}
         self.packed: set[int] = set()
         self.hints = Hints()
         self.taken: set[str] = set()
         self.notes = reader.notes.graph(name) if reader.notes else side.GraphNotes()
+        self.ops = put_together(ops, names, self.notes.wholes)
         reader.left -= len(ops)
         if reader.left < 0:
             raise FormatError(f"{self.where}: subgraphs are used too often")

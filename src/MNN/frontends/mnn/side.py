@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError
+from MNN.frontends.mnn import wholes
 from MNN.ir.dtype import DType
 from MNN.ir.shape import Shape
 from MNN.schema.reader import read_table
@@ -33,6 +34,8 @@ class GraphNotes:
     dtypes: dict[str, DType] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    wholes: list[dict[str, Any]] = field(default_factory=list)
+    """Operators that others stand for, see :mod:`MNN.frontends.mnn.wholes`."""
 
     def copy(self, old: str, new: str) -> None:
         """What is noted of a tensor is noted of another too."""
@@ -49,6 +52,7 @@ class GraphNotes:
             "dtypes": {name: dtype.value for name, dtype in self.dtypes.items()},
             "shapes": {name: list(shape) for name, shape in self.shapes.items()},
             "nodes": self.nodes,
+            **({"wholes": self.wholes} if self.wholes else {}),
         }
 
 
@@ -104,6 +108,7 @@ def _parse(text: str) -> Notes:
             {n: _dtype(n, d) for n, d in _object(graph.get("dtypes", {}), "dtypes").items()},
             {n: _shape(n, s) for n, s in _object(graph.get("shapes", {}), "shapes").items()},
             {n: _object(a, "node") for n, a in _object(graph.get("nodes", {}), "nodes").items()},
+            wholes.checked(graph.get("wholes", [])),
         )
     return notes
 

@@ -20,9 +20,9 @@ from MNN.frontends.mnn import side
 from MNN.frontends.mnn.attributes import pack
 from MNN.frontends.mnn.constants import blob_of
 from MNN.frontends.mnn.formats import PACKED_OPERATORS, Formats
-from MNN.frontends.mnn.legal import legalized, misfit
+from MNN.frontends.mnn.legal import Whole, legalized, misfit
 from MNN.frontends.mnn.native import native
-from MNN.frontends.mnn.read import ABSENT_INPUTS, ENGINE
+from MNN.frontends.mnn.wholes import ABSENT_INPUTS, ENGINE, can_be_kept, named, note_of
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.schema.offload import write_model
@@ -57,8 +57,8 @@ def write_mnn(
 
 def net_of(graph: Graph, *, fp16: bool = False, biz_code: str = "", keep_input_format: bool = True) -> Record:
     """The Net record of a graph. Raises :class:`~MNN.errors.UnsupportedError` for an empty one."""
-    writer = _NetWriter(fp16, keep_input_format)
-    legal = legalized(graph)
+    found = legalized(graph)
+    writer, legal = _NetWriter(fp16, keep_input_format, found.wholes), found.graph
     ops, names, _, outputs = writer.graph(legal, "", legal.inputs, legal.outputs, {})
     if not ops:
         raise UnsupportedError(f"graph '{graph.name}' has neither inputs nor operators: nothing can be written")
@@ -92,7 +92,8 @@ def _plain(value: object) -> bool:
 
 
 class _NetWriter:
-    def __init__(self, fp16: bool, keep_input_format: bool) -> None:
+    def __init__(self, fp16: bool, keep_input_format: bool, wholes: list[Whole]) -> None:
+        self.first = {id(w.parts[0]): w for w in wholes if can_be_kept(w.node, w.parts)}
         self.fp16 = fp16
         self.keep_input_format = keep_input_format
         self.notes = side.Notes()
@@ -192,11 +193,20 @@ class _GraphWriter:
     ) -> tuple[list[Record], list[str], list[int], list[int]]:
         for value in inputs:
             self.input(value)
-        for node in graph.nodes:
-            try:
-                self.node(node)
-            except MISFITS as error:
-                raise misfit(node, error) from error
+        wholes = []
+        left = iter(graph.nodes)
+        for node in left:
+            whole = self.net.first.get(id(node))
+            if whole is None:
+                self.guarded(node)
+                continue
+            for taken in whole.node.inputs:
+                self.use(taken)
+            start = len(self.ops)
+            self.guarded(node)
+            for _ in whole.parts[1:]:
+                self.guarded(next(left))
+            wholes.append(note_of(whole.node, self.ops[start:], self.use))
         wanted = [self.output(v) for v in outputs]
         formats = Formats(self.names, self.constants)
         first = {self.index[v] for v in inputs}
@@ -205,6 +215,7 @@ class _GraphWriter:
         ops, made = formats.insert(self.ops, wanted)
         for new, old in formats.renamed.items():
             self.notes.copy(old, new)
+        self.notes.wholes = [named(note, self.names) for note in wholes]
         return ops, self.names, [self.index[v] for v in inputs], made
 
     def pack_inputs(self, inputs: set[int], formats: Formats) -> None:
@@ -245,6 +256,12 @@ class _GraphWriter:
         return copy
 
     # -- nodes ------------------------------------------------------------------------------------------------------
+
+    def guarded(self, node: Node) -> None:
+        try:
+            self.node(node)
+        except MISFITS as error:
+            raise misfit(node, error) from error
 
     def node(self, node: Node) -> None:
         if node.op == "If" and self.branch(node):
