@@ -43,6 +43,21 @@ def test_pointwise_convolutions_are_strassens() -> None:
     assert uses(program) == 1
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_many_rows_are_multiplied_in_parts(threads: int) -> None:
+    """Sums of a part of A have to stay near; the last part is the smaller one, of an odd number of rows."""
+    w, bias = randn(256, 512, 1, 1) / np.float32(20), randn(1, 256, 1, 1)
+
+    def build(b: Builder, x, rest):
+        y = b.conv(x, b.const(w), (1, 1), (1, 1), 1, (0, 0, 0, 0))
+        y = b.op("add", b.op("add", y, b.const(bias)), rest)
+        return b.op("max", y, b.like(0.0, y))
+
+    x, rest = randn(3, 512, 29, 29), randn(3, 256, 29, 29)
+    program = check(build, x, rest, threads=threads, precision="high", tol=3e-6)
+    assert uses(program) > 1
+
+
 @pytest.mark.parametrize("where", ["rows", "weights"])
 def test_infinities_stay_where_they_are(where: str) -> None:
     x, w = randn(200, 768), randn(768, 768)

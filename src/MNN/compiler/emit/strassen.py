@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,6 +33,8 @@ _CHUNK = 1 << 18
 """Numbers of the weights that one block looks at."""
 _SHARE = 1 << 13
 """Numbers of A that a worker sums at a time."""
+_A_PARTS = 2
+"""Second-level caches that a part of A may fill: it and its sums are read from the third level then."""
 _BLOCKS_PER_THREAD, _FEWEST_TILES = 4, 2
 _LONG, _LONG_CYCLES = 8, 20.0
 """Instructions of a long epilogue, and the cycles that a vector of it costs more than behind the plain product, where
@@ -95,17 +98,46 @@ def _emit(
     extents: tuple[int, int, int],
     lda: int,
 ) -> None:
+    """Rows in parts, one after the other, so that A and its sums are near when they are read once per panel of B."""
+    m, _, k = extents
+    rows = split_evenly(m, -(-m * k * 4 // (_A_PARTS * e.target.l2_bytes)), 2 * tile[0])
+    half = -(-min(m, rows) // 2)
+    sums = e.allocate(DType.F32, (5, half, k // 2 + _GAP), (0, 1, 2))
+    flags = e.allocate(DType.I32, (-(-half // SUM_ROWS),), (0,))
+    spec = StrassenSpec(*tile, c.dtype, body, tuple(kind for kind, _ in operands))
+    for first in range(0, m, rows):
+        past = min(first + rows, m)
+        place = Place(a.place.buffer, a.place.offset + first * lda, a.place.strides)
+        part = Side(place, a.dtype, None, a.batch)
+        sides = [(kind, _part(side, first, past)) for kind, side in operands]
+        _emit_rows(e, part, _part(c, first, past), weights, sides, spec, (past - first, *extents[1:]), lda, sums, flags)
+
+
+def _part(side: Side, first: int, past: int) -> Side:
+    """The rows ``[first, past)`` of an operand that has rows."""
+    return side if side.rows is None else replace(side, rows=side.rows[first:past])
+
+
+def _emit_rows(
+    e: Emitter,
+    a: Side,
+    c: Side,
+    weights: Weights,
+    operands: Sequence[tuple[str, Side]],
+    spec: StrassenSpec,
+    extents: tuple[int, int, int],
+    lda: int,
+    sums: Place,
+    flags: Place,
+) -> None:
     assert c.rows is not None
     m, n, k = extents
     half, depth = -(-m // 2), k // 2
     lds = depth + _GAP
-    spec = StrassenSpec(*tile, c.dtype, body, tuple(kind for kind, _ in operands))
     nr = spec.nr(e.target)
     panels = -(-n // nr)
     pairs = -(-panels // 2)
     b_ref, _, panel, _ = weights.packed(e, nr, 1)
-    sums = e.allocate(DType.F32, (5, half, lds), (0, 1, 2))
-    flags = e.allocate(DType.I32, (-(-half // SUM_ROWS),), (0,))
     source = e.ref(a.place, DType.F32)
     first: dict[str, int | Ref] = {
         "a": source,
@@ -121,7 +153,7 @@ def _emit(
     e.command(StrassenSumsSpec(), first, n_flags, max(1, _SHARE // (SUM_ROWS * k)))
     table, own, plain = product_table(m, half, lda, lds, depth, nr, panels)
     b_flags, n_b_flags = _weight_flags(e, b_ref, panels * panel, (id(weights.tensor.const), nr, weights.conv))
-    rows_each, pairs_each = _blocks(e, half, pairs, tile[0], m > n)
+    rows_each, pairs_each = _blocks(e, half, pairs, spec.mr, m > n)
     args: dict[str, int | Ref] = {
         "a": source,
         "s": e.ref(sums, DType.F32),
