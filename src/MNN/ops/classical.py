@@ -39,7 +39,8 @@ class Scaler(Operator):
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x = operand(b, inputs, 0)
-        require_rank(b, x, 1, 9)
+        if not x.rank or x.dtype is DType.STR:
+            raise ShapeError(f"{b.where}: needs rows of numbers, found {x}")
         x = b.cast(x, DType.F32)
         offset = _per_column(b, x, _array(self, node, "offset"), "offsets")
         scale = _per_column(b, x, _array(self, node, "scale"), "factors")

@@ -152,6 +152,8 @@ class SVMClassifier(Operator):
             return transform(b, joined, how)
         if classes > 2:
             return transform(b, scores, how)
+        if how == "LOGISTIC":
+            return b.concat([logistic(b, b.op("neg", scores)), logistic(b, scores)], 1)
         first = b.op("neg", scores) if how == "NONE" else b.op("sub", b.like(1.0, scores), scores)
         return b.concat([first, scores], 1)
 

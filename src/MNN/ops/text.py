@@ -14,6 +14,7 @@ from MNN.ir.shape import broadcast
 from MNN.ops.base import EagerOperator, Operator, register
 from MNN.ops.builder import Builder
 from MNN.ops.operands import operand
+from MNN.ops.regex import Pattern
 from MNN.ops.selecting import array
 
 
@@ -29,6 +30,25 @@ class StringConcat(Operator):
             raise ShapeError(f"{b.where}: needs strings, found {x.dtype.value} and {y.dtype.value}")
         shape = broadcast(x.shape, y.shape, where=b.where)
         return b.host("string concat", lambda a: [np.asarray(a[0] + a[1], object)], [x, y], (DType.STR, shape))
+
+
+@register("RegexFullMatch")
+class RegexFullMatch(Operator):
+    """Whether each element fits ``pattern`` as a whole; see :mod:`MNN.ops.regex`."""
+
+    in_mnn = False
+    attributes = {"pattern": ""}
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x, pattern = operand(b, inputs, 0), Pattern(self.str_attr(node, "pattern"))
+        if x.dtype is not DType.STR:
+            raise ShapeError(f"{b.where}: needs strings, found {x.dtype.value}")
+
+        def run(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+            found = [pattern.matches(str(text)) for text in arrays[0].reshape(-1)]
+            return [np.array(found, np.bool_).reshape(x.shape)]
+
+        return b.host("regex", run, [x], (DType.BOOL, x.shape))
 
 
 @register("StringSplit")

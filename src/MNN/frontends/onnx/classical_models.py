@@ -58,7 +58,9 @@ def _forest(node: OnnxNode) -> tuple[dict[str, object], dict[tuple[int, int], in
     wrong = [m for m in modes if m not in known and m != _LEAF]
     if wrong:
         raise node.unsupported(f"a node of mode '{wrong[0][:40]}'", f"use one of {', '.join(known)}, {_LEAF}")
-    inner, leaves, position = 0, {}, {}
+    inner = 0
+    leaves: dict[tuple[int, int], int] = {}
+    position: dict[tuple[int, int], int] = {}
     for tree, number, mode in zip(trees.tolist(), ids.tolist(), modes, strict=True):
         if (tree, number) in position:
             raise FormatError(f"{node.where}: tree {tree} has two nodes with the number {number}")
@@ -82,9 +84,12 @@ def _forest(node: OnnxNode) -> tuple[dict[str, object], dict[tuple[int, int], in
     led = set(to_yes.tolist()) | set(to_no.tolist())
     roots: dict[int, int] = {}
     for (tree, _), place in position.items():
-        if place not in led and tree not in roots:
+        if place not in led:
+            if tree in roots:
+                raise FormatError(f"{node.where}: tree {tree} has two roots: no node leads to them")
             roots[tree] = place
-    if len(roots) != len(set(trees.tolist())):
+    asking = set(trees[kept].tolist())
+    if len(roots) != len(set(trees.tolist())) or any(roots[tree] < 0 for tree in asking):
         raise FormatError(f"{node.where}: a tree has no root: its nodes lead in a circle")
     attrs: dict[str, object] = {
         "modes": np.array([known[m] for m in modes if m != _LEAF], np.int64),
@@ -130,8 +135,8 @@ def tree_classifier(ctx: Context, node: OnnxNode) -> list[Value]:
         positive = bool((weights >= 0).all())
         decision = {"threshold": 0.5 if positive else 0.0, "decide": int(said[0])}
         if said[0] == 0 and base.size < 2:
-            mixed = "logistic" if how == "LOGISTIC" else "negative"
-            classes, decision["complement"] = 1, "one" if positive else mixed
+            plain = "one" if positive else "negative"
+            classes, decision["complement"] = 1, "logistic" if how == "LOGISTIC" else plain
             decision["decide"] = 0
     elif classes == 1:
         raise node.unsupported("a classifier of one class", "give it two labels")

@@ -1,11 +1,14 @@
-"""Operators on strings. (RegexFullMatch is left out: Python's matcher can take for ever on a pattern from a file.)"""
+"""Operators on strings, and pictures in files."""
 
 from __future__ import annotations
 
+from MNN.errors import UnsupportedError
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.graph import Value
+from MNN.ops.images import FORMATS
+from MNN.ops.regex import Pattern
 from MNN.ops.tfidf import MODES
 
 
@@ -46,3 +49,19 @@ def tfidf(ctx: Context, node: OnnxNode) -> Value:
         weights=node.floats_attr("weights", None),
         pool=node.strs_attr("pool_strings", None) or node.ints_attr("pool_int64s", None) or [],
     )
+
+
+@onnx_op("RegexFullMatch")
+def full_match(ctx: Context, node: OnnxNode) -> Value:
+    pattern = node.str_attr("pattern", "")
+    try:
+        Pattern(pattern)
+    except UnsupportedError as error:
+        raise node.unsupported(str(error), "write it without that") from error
+    return ctx.op("RegexFullMatch", node.input(0), pattern=pattern)
+
+
+@onnx_op("ImageDecoder")
+def image_decoder(ctx: Context, node: OnnxNode) -> Value:
+    form = node.choice_attr("pixel_format", "RGB", *FORMATS)
+    return ctx.op("ImageDecoder", node.input(0), pixelFormat=form)
