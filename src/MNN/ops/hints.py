@@ -9,14 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
+from MNN.ir.symbolic import Function, Size, multiply
+from MNN.ops.sizes import COMPARISONS, combine
 
 _log = logging.getLogger(__name__)
-Size = int | str | None
-"""A size, its name, or None for unknown."""
 Sizes = tuple[Size, ...]
 Hint = tuple[DType | None, "Sizes | None"]
 Rule = Callable[["Hints", Node], "list[Hint]"]
@@ -51,9 +49,9 @@ class Hints:
 
     def infer(self, node: Node) -> list[Hint]:
         """What follows for the node's outputs from its inputs; nodes must be put in order."""
-        from MNN.ops import hints_control, hints_shapes, hints_windows  # they enter their rules
+        from MNN.ops import hints_control, hints_shapes, hints_wholes, hints_windows  # they enter their rules
 
-        del hints_control, hints_shapes, hints_windows
+        del hints_control, hints_shapes, hints_wholes, hints_windows
         if node.op not in RULES:
             return []
         try:
@@ -131,17 +129,23 @@ def broadcast(shapes: Sequence[Sizes | None]) -> Sizes | None:
         column = [s[i - rank] for s in known if i - rank >= -len(s)]
         others = [d for d in dict.fromkeys(column) if d != 1]
         fixed = [d for d in others if isinstance(d, int)]
-        out.append(fixed[0] if fixed else 1 if not others else others[0] if len(others) == 1 else None)
+        out.append(fixed[0] if fixed else 1 if not others else _common(others))
     return tuple(out)
 
 
+def _common(names: list[Size]) -> Size:
+    """The size that different names have in common: ``seq`` with ``min(seq, 64)`` is ``seq``, or does not fit."""
+    if len(names) == 1 or len(names) > 2 or None in names:
+        return names[0] if len(names) == 1 else None
+    for whole, part in (names, names[::-1]):
+        if isinstance(part, Function) and part.kind == "min" and whole in part.operands:
+            return whole if all(isinstance(v, str) or v > 0 for v in part.operands if v != whole) else None
+    return None
+
+
 def product(values: Sequence[Size]) -> Size:
-    """The product of sizes: a single name times ones keeps its name."""
-    named = [v for v in values if not isinstance(v, int)]
-    total = int(np.prod([v for v in values if isinstance(v, int)], dtype=object))
-    if total == 0 or not named:
-        return total
-    return named[0] if len(named) == 1 and total == 1 else None
+    """The product of sizes; those of names are written out."""
+    return multiply(*values)
 
 
 # -- elementwise and others that keep their input's shape -------------------------------------------------------------
@@ -166,21 +170,11 @@ def predicate(h: Hints, node: Node) -> list[Hint]:
     return [(DType.BOOL, sizes(operand(node, 0)))]
 
 
-_COMPARE = {"GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "EQUAL", "NOTEQUAL"}
-_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
-    "ADD": lambda x, y: x + y,
-    "SUB": lambda x, y: x - y,
-    "MUL": lambda x, y: x * y,
-    "MAXIMUM": max,
-    "MINIMUM": min,
-}
-
-
 @rule("BinaryOp", "Remainder")
 def binary(h: Hints, node: Node) -> list[Hint]:
     x, y = operand(node, 0), operand(node, 1)
     kind = str(node.attrs.get("opType", "ADD"))
-    dtype = DType.BOOL if kind in _COMPARE else x.dtype if kind == "POW" else x.dtype or y.dtype
+    dtype = DType.BOOL if kind in COMPARISONS else x.dtype if kind == "POW" else x.dtype or y.dtype
     _follow_arithmetic(h, node, kind)
     return [(dtype, broadcast([sizes(x), sizes(y)]))]
 
@@ -190,27 +184,20 @@ def _follow_arithmetic(h: Hints, node: Node, kind: str) -> None:
     if a is None or b is None or (1 not in (len(a), len(b)) and len(a) != len(b)):
         return
     count = max(len(a), len(b)) if a and b else 0
-    pairs = [(a[i % len(a)], b[i % len(b)]) for i in range(count)]
-    out: list[Size] = []
-    for x, y in pairs:
-        if isinstance(x, int) and isinstance(y, int):
-            if kind in ("DIV", "REALDIV", "FLOORDIV") and y:
-                quotient = abs(x) // abs(y)
-                out.append(quotient if (x < 0) == (y < 0) else -quotient if kind != "FLOORDIV" else x // y)
-            else:
-                out.append(_ARITHMETIC[kind](x, y) if kind in _ARITHMETIC else None)
-        elif kind == "MUL" and 1 in (x, y):
-            out.append(x if y == 1 else y)
-        elif (kind in ("ADD", "SUB") and y == 0) or (kind in ("DIV", "REALDIV", "FLOORDIV") and y == 1):
-            out.append(x)
-        else:
-            out.append(None)
-    h.numbers[node.outputs[0]] = out
+    h.numbers[node.outputs[0]] = [combine(kind, a[i % len(a)], b[i % len(b)]) for i in range(count)]
 
 
 @rule("Select")
 def select(h: Hints, node: Node) -> list[Hint]:
     values = [operand(node, i) for i in range(3)]
+    which, yes, no = (h.ints(v) for v in values)
+    if which and yes and no and all(isinstance(c, int) for c in which):
+        count = max(len(which), len(yes), len(no))
+        if all(len(part) in (1, count) for part in (which, yes, no)):
+            h.numbers[node.outputs[0]] = [
+                (yes if which[i % len(which)] else no)[i % len(yes if which[i % len(which)] else no)]
+                for i in range(count)
+            ]
     return [(values[1].dtype or values[2].dtype, broadcast([sizes(v) for v in values]))]
 
 

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
+from MNN.ir.symbolic import (
+    Size,
+    add,
+    ceil_divide,
+    exact_quotient,
+    lower_bound,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+)
 from MNN.ops.datatypes import from_data_type
-from MNN.ops.hints import Hint, Hints, Size, Sizes, axis_of, broadcast, ints, number, operand, product, rule, sizes
+from MNN.ops.hints import SMALL, Hint, Hints, Sizes, axis_of, broadcast, ints, number, operand, product, rule, sizes
+
+WHOLE = (1 << 31) - 1
+"""Ends of slices from here on mean "to the end"."""
 
 
 def _index_type(node: Node, default: str = "DT_INT32") -> DType:
@@ -58,19 +72,7 @@ def reshape(h: Hints, node: Node) -> list[Hint]:
 
 def _rest(total: Sizes | None, parts: list[Size]) -> Size:
     """What ``total`` leaves beside ``parts``: names that occur in both cancel."""
-    if total is None:
-        return None
-    left = list(total)
-    for part in list(parts):
-        if not isinstance(part, int):
-            if part is None or part not in left:
-                return None
-            left.remove(part)
-            parts.remove(part)
-    above, below = product(left), product(parts)
-    if isinstance(above, int) and isinstance(below, int):
-        return above // below if below and above % below == 0 else None
-    return above if below == 1 else None
+    return None if total is None else exact_quotient(product(total), product(parts))
 
 
 @rule("Flatten")
@@ -153,13 +155,15 @@ def fill(h: Hints, node: Node) -> list[Hint]:
 
 @rule("Range", "LinSpace")
 def arange(h: Hints, node: Node) -> list[Hint]:
-    bounds = [h.known_ints(v) for v in node.inputs]
+    bounds = [h.ints(v) for v in node.inputs]
     length: Size = None
     if node.op == "Range" and all(b is not None and len(b) == 1 for b in bounds):
         start, limit, delta = (b[0] for b in bounds if b is not None)
-        length = max(-(-(limit - start) // delta), 0) if delta else None
-        if length is not None and length <= 64:
-            h.numbers[node.outputs[0]] = list(range(start, limit, delta))
+        if isinstance(delta, int) and delta:
+            way = subtract(limit, start) if delta > 0 else subtract(start, limit)
+            length = maximum(ceil_divide(way, abs(delta)), 0)
+        if isinstance(start, int) and isinstance(limit, int) and isinstance(delta, int) and isinstance(length, int):
+            h.numbers.update({node.outputs[0]: list(range(start, limit, delta))} if length <= SMALL else {})
     return [(operand(node, 0).dtype, (length,))]
 
 
@@ -216,11 +220,9 @@ def concat(h: Hints, node: Node) -> list[Hint]:
         column = [s[i] for s in known]
         if i != axis:
             fixed = [d for d in column if isinstance(d, int)]
-            out.append(fixed[0] if fixed else column[0])
-        elif len(known) == len(shapes) and all(isinstance(d, int) for d in column):
-            out.append(sum(d for d in column if isinstance(d, int)))
+            out.append(fixed[0] if fixed else next((d for d in column if d is not None), None))
         else:
-            out.append(None)
+            out.append(add(*column) if len(known) == len(shapes) else None)
     return [(parts[0].dtype, tuple(out))]
 
 
@@ -245,9 +247,11 @@ def split(h: Hints, node: Node) -> list[Hint]:
     size, pieces = known[axis], [None] * count  # type: tuple[Size, list[Size]]
     if given is not None and len(given) == count and node.attrs.get("sourceType") != "CAFFE":
         pieces = [None if d == -1 else d for d in given]
-    elif given == [] and isinstance(size, int):
-        step = -(-size // count)
-        pieces = [max(min(step, size - i * step), 0) for i in range(count)]
+        if pieces.count(None) == 1:
+            pieces[pieces.index(None)] = subtract(size, add(*(d for d in pieces if d is not None)))
+    elif given == []:
+        step = ceil_divide(size, count)
+        pieces = [maximum(minimum(step, subtract(size, multiply(step, i))), 0) for i in range(count)]
     return [(x.dtype, (*known[:axis], p, *known[axis + 1 :])) for p in pieces]
 
 
@@ -257,10 +261,9 @@ def strided_slice(h: Hints, node: Node) -> list[Hint]:
     known = sizes(x)
     if known is None or number(node, "fromType") != 1:
         return [(x.dtype, None)]
-    begins, ends = h.known_ints(node.inputs[1]), h.known_ints(node.inputs[2])
-    axes = (
-        h.known_ints(node.inputs[3]) if len(node.inputs) > 3 else None if begins is None else list(range(len(begins)))
-    )
+    begins, ends = h.ints(node.inputs[1]), h.ints(node.inputs[2])
+    given = node.inputs[3] if len(node.inputs) > 3 else None
+    axes = h.known_ints(given) if given is not None else None if begins is None else list(range(len(begins)))
     if axes is None:
         return [(x.dtype, (None,) * len(known))]
     steps = h.known_ints(node.inputs[4]) if len(node.inputs) > 4 else [1] * len(axes)
@@ -269,29 +272,43 @@ def strided_slice(h: Hints, node: Node) -> list[Hint]:
         return [(x.dtype, tuple(None if i in at else d for i, d in enumerate(known)))]
     out = list(known)
     for axis, begin, end, step in zip(at, begins, ends, steps, strict=True):
-        size = out[axis]
-        if isinstance(size, int):
-            out[axis] = len(range(*slice(begin, end, step).indices(size)))
-        elif not (begin == 0 and step == 1 and end >= 1 << 31):
-            out[axis] = None
+        out[axis] = _cut(out[axis], begin, end, step)
     numbers = h.ints(x)
     if numbers is not None and len(known) == 1 and len(begins) == 1:
-        h.numbers[node.outputs[0]] = numbers[slice(begins[0], ends[0], steps[0])]
+        begin, end = begins[0], ends[0]
+        if isinstance(begin, int) and isinstance(end, int):
+            h.numbers[node.outputs[0]] = numbers[slice(begin, end, steps[0])]
     return [(x.dtype, tuple(out))]
+
+
+def _cut(size: Size, begin: Size, end: Size, step: int) -> Size:
+    """How many elements a slice of an axis has."""
+    if isinstance(size, int) and isinstance(begin, int) and isinstance(end, int):
+        return len(range(*slice(begin, end, step).indices(size)))
+    if step < 1:
+        whole = step == -1 and begin in (-1, WHOLE) and isinstance(end, int) and end <= -WHOLE
+        return size if whole else None
+    first, last = _place(begin, size), _place(end, size)
+    return maximum(ceil_divide(subtract(last, first), step), 0)
+
+
+def _place(at: Size, size: Size) -> Size:
+    """Where a bound of a slice that goes forward lies within an axis."""
+    if isinstance(at, int) and at >= WHOLE:
+        return size
+    lowest, past = lower_bound(at), lower_bound(subtract(at, size))
+    if lowest is not None and lowest >= 0:
+        return size if past is not None and past >= 0 else minimum(at, size)
+    return maximum(add(at, size), 0) if isinstance(at, int) else None
 
 
 @rule("Padding", "PadWrap")
 def padding(h: Hints, node: Node) -> list[Hint]:
-    x, pads = operand(node, 0), h.known_ints(node.inputs[1])
+    x, pads = operand(node, 0), h.ints(node.inputs[1])
     known = sizes(x)
     if known is None or pads is None:
         return [(x.dtype, None if known is None else (None,) * len(known))]
-    grown = [a + b for a, b in zip(pads[0::2], pads[1::2], strict=True)]
-    return [(x.dtype, tuple(_plus(d, g) for d, g in zip(known, grown, strict=True)))]
-
-
-def _plus(size: Size, amount: int) -> Size:
-    return size + amount if isinstance(size, int) else size if amount == 0 else None
+    return [(x.dtype, tuple(add(d, a, b) for d, a, b in zip(known, pads[0::2], pads[1::2], strict=True)))]
 
 
 @rule("PadAxes")

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
+from MNN.ir.symbolic import Size, add, ceil_divide, floor_divide
 from MNN.ops.datatypes import from_data_type
-from MNN.ops.hints import Hint, Hints, Size, Sizes, broadcast, ints, number, operand, product, rule, sizes
+from MNN.ops.hints import Hint, Hints, Sizes, broadcast, ints, number, operand, rule, sizes
 
 
 @rule("MatMul", "BatchMatMul", "MatMulInteger")
@@ -28,12 +29,13 @@ def matmul(h: Hints, node: Node) -> list[Hint]:
 
 
 def _window(size: Size, kernel: int, stride: int, dilation: int, pads: int, mode: str, ceil: bool) -> Size:
-    if not isinstance(size, int) or stride < 1 or kernel < 1:
+    if size is None or stride < 1 or kernel < 1:
         return None
     if mode.startswith("SAME"):
-        return -(-size // stride)
-    room = size + (0 if mode == "VALID" else pads) - dilation * (kernel - 1) - 1
-    return max((-(-room // stride) if ceil else room // stride) + 1, 0)
+        return ceil_divide(size, stride)
+    room = add(size, (0 if mode == "VALID" else pads) - dilation * (kernel - 1) - 1)
+    count = add(ceil_divide(room, stride) if ceil else floor_divide(room, stride), 1)
+    return max(count, 0) if isinstance(count, int) else count
 
 
 def _windows(
@@ -89,15 +91,6 @@ def quantized_product(h: Hints, node: Node) -> list[Hint]:
     return [(operand(node, 7).dtype, matmul(h, plain)[0][1])]
 
 
-@rule("Deconvolution", "DeconvolutionDepthwise", "ConvTranspose3D")
-def deconvolution(h: Hints, node: Node) -> list[Hint]:
-    x, weights = operand(node, 0), sizes(operand(node, 1))
-    rank = 5 if node.op == "ConvTranspose3D" else 4
-    known = sizes(x) or (None,) * rank
-    channels = product([weights[1], number(node, "group", 1)]) if weights and len(weights) > 1 else None
-    return [(x.dtype, (known[0], channels, *(None,) * (rank - 2)))]
-
-
 @rule("Pooling", "Pooling3D")
 def pooling(h: Hints, node: Node) -> list[Hint]:
     x = operand(node, 0)
@@ -120,30 +113,19 @@ def pooling(h: Hints, node: Node) -> list[Hint]:
     return [(x.dtype, (*known[:2], *_windows(known[2:], kernel, strides, [1] * len(kernel), pads, mode)))]
 
 
-@rule(
-    "MaxPool",
-    "AveragePool",
-    "LpPool",
-    "GlobalLpPool",
-    "Interp",
-    "Interp3D",
-    "OnnxResize",
-    "OnnxGridSample",
-    "GridSample",
-)
-def same_rank(h: Hints, node: Node) -> list[Hint]:
+@rule("MaxPool", "AveragePool", "LpPool", "GlobalLpPool")
+def onnx_pooling(h: Hints, node: Node) -> list[Hint]:
     x = operand(node, 0)
     known = sizes(x)
-    out = None if known is None else (*known[:2], *(None,) * (len(known) - 2))
-    if node.op == "OnnxResize" and known is not None:
-        out = (None,) * len(known)
+    out: Sizes | None = None if known is None else (*known[:2], *(None,) * (len(known) - 2))
+    kernel, mode = ints(node, "kernel_shape"), str(node.attrs.get("padMode", "CAFFE"))
+    if known is not None and node.op == "GlobalLpPool":
+        out = (*known[:2], *(1,) * (len(known) - 2))
+    elif known is not None and len(known) == len(kernel) + 2 and not node.attrs.get("ceil_mode"):
+        ones = [1] * len(kernel)
+        strides, dilations = ints(node, "strides") or ones, ints(node, "dilations") or ones
+        out = (*known[:2], *_windows(known[2:], kernel, strides, dilations, ints(node, "pads"), mode))
     return [(x.dtype, out), (DType.I64, out)]
-
-
-@rule("LSTM", "RNN", "OnnxLSTM", "OnnxGRU", "OnnxRNN")
-def recurrent(h: Hints, node: Node) -> list[Hint]:
-    x = operand(node, 0)
-    return [(x.dtype, (None,) * 4), (x.dtype, (None,) * 3), (x.dtype, (None,) * 3)]
 
 
 @rule("QuantizeLinear")

@@ -11,8 +11,15 @@ from MNN.ops.hints import Hints
 from MNN.passes.manager import Pass
 from MNN.passes.symbols import Dims, Symbols, dims_of, known_dim
 
-_BY_SHAPE = frozenset({"Reshape", "ReshapeExact", "BroadcastTo", "StridedSlice", "Fill"})
+_BY_SHAPE = frozenset(
+    (
+        "Reshape ReshapeExact BroadcastTo StridedSlice Fill Interp OnnxResize Tile Padding Range TopKV2 OnnxCol2Im "
+        "Slice DFT RandomUniform RandomNormal"
+    ).split()
+)
 """Operators with operands that say sizes; exporters compute those in roundabout ways."""
+_ON_DATA = _BY_SHAPE - {"Fill", "Range", "RandomUniform", "RandomNormal"}
+"""Those whose first operand says no size."""
 
 
 def run(graph: Graph) -> int:
@@ -21,7 +28,7 @@ def run(graph: Graph) -> int:
     changes = 0
     for node in graph.nodes:
         if node.op in _BY_SHAPE:
-            for value in node.inputs[1:]:
+            for value in node.inputs[node.op in _ON_DATA :]:
                 found = symbols.elements(value) if value is not None and hints.ints(value) is None else None
                 if value is not None and found is not None:
                     hints.numbers[value] = found

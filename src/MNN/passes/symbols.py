@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from MNN.ir.graph import Node, Value
+from MNN.ir.symbolic import Size
+from MNN.ops.sizes import combine
 from MNN.passes.patterns import attribute, ints, plain
 
 MAX_ELEMENTS = 64
-Element = int | str | None
+Element = Size
 
 
 def known_dim(dim: int | str | None) -> Element:
@@ -181,58 +183,14 @@ def _each(fn: Callable[..., Element], *arrays: np.ndarray) -> np.ndarray:
     return out
 
 
-def _truncated(a: int, b: int) -> int:
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-_INTEGER: dict[str, Callable[[int, int], int]] = {
-    "ADD": lambda a, b: a + b,
-    "SUB": lambda a, b: a - b,
-    "MUL": lambda a, b: a * b,
-    "DIV": _truncated,
-    "REALDIV": _truncated,
-    "FLOORDIV": lambda a, b: a // b,
-    "MAXIMUM": max,
-    "MINIMUM": min,
-    "EQUAL": lambda a, b: int(a == b),
-    "NOTEQUAL": lambda a, b: int(a != b),
-}
-
-
-def _combine(kind: str, a: Element, b: Element) -> Element:
-    if isinstance(a, int) and isinstance(b, int):
-        return _INTEGER[kind](a, b)
-    if kind == "MUL" and 0 in (a, b):
-        return 0
-    if kind in ("ADD", "SUB") and b == 0:
-        return a
-    if kind == "ADD" and a == 0:
-        return b
-    if kind in ("MUL", "DIV", "REALDIV", "FLOORDIV") and b == 1:
-        return a
-    if kind == "MUL" and a == 1:
-        return b
-    if kind in ("EQUAL", "NOTEQUAL"):
-        if isinstance(a, str) and a == b:
-            return int(kind == "EQUAL")
-        # a size is never negative
-        if (isinstance(a, str) and isinstance(b, int) and b < 0) or (
-            isinstance(b, str) and isinstance(a, int) and a < 0
-        ):
-            return int(kind == "NOTEQUAL")
-    if kind == "SUB" and isinstance(a, str) and a == b:
-        return 0
-    return None
-
-
 def _binary(s: Symbols, node: Node) -> np.ndarray | None:
     kind = str(attribute(node, "opType"))
     x, y = s.array(node.inputs[0]), s.array(node.inputs[1])
-    if kind not in _INTEGER or x is None or y is None:
+    if x is None or y is None:
         return None
     if any(v is not None and v.dtype is not None and not v.dtype.is_int for v in node.inputs):
         return None
-    return _each(lambda a, b: _combine(kind, a, b), x, y)
+    return _each(lambda a, b: combine(kind, a, b), x, y)
 
 
 def axes_of(node: Node) -> list[int] | None:
