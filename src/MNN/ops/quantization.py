@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,11 @@ from MNN.ops.convolution import resolve_pads
 from MNN.ops.datatypes import from_data_type
 from MNN.ops.narrow import limits as narrow_limits
 from MNN.ops.operands import along, operand, optional, wide
+
+_BYTE_RANGE = 255
+_SMALL_FILTER = 25
+_EXACT_SUMS = 1 << 16
+"""Sums of so many bytes are exact in f32."""
 
 
 def limits(dtype: DType) -> tuple[int, int]:
@@ -179,6 +185,24 @@ def centred(b: Builder, t: Tensor, zero: Tensor | None) -> Tensor:
     return b.const(wide_t.const, DType.I8 if fits else DType.I16)
 
 
+def _in_bytes(b: Builder, w: Tensor, zero: Tensor | None, x: Tensor, others: Sequence[int]) -> tuple[Tensor, int]:
+    """Constant weights minus their zero points, and what was taken off each besides so that they fit in i8.
+
+    Weights of unsigned bytes leave i8's range without their zero points; the number taken off comes back as its product
+    with the sums of what the weights are multiplied by. Not worth it for the few weights (``others`` are the extents of
+    a sum) of small filters.
+    """
+    w = centred(b, w, zero)
+    if w.const is None or w.dtype is not DType.I16 or x.dtype not in (DType.I8, DType.U8):
+        return w, 0
+    low, high = int(w.const.min()), int(w.const.max())
+    depth = math.prod(others)
+    if high - low > _BYTE_RANGE or not _SMALL_FILTER < depth < _EXACT_SUMS:
+        return w, 0
+    middle = (low + high + 1) // 2
+    return b.const((w.const.astype(np.int32) - middle).astype(np.int8), DType.I8), middle
+
+
 def _product_operands(b: Builder, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Both 8 bits wide (constants 16), or both i32."""
     if x.dtype is DType.I32 or y.dtype is DType.I32:
@@ -191,11 +215,17 @@ def integer_matmul(b: Builder, x: Tensor, y: Tensor, x_zero: Tensor | None, y_ze
     if y_zero is not None and y_zero.rank == 1 and y.rank > 1 and y_zero.shape[0] > 1:
         y_zero = b.reshape(y_zero, (1, y_zero.shape[0]))
     moved: Tensor | None = None
+    taken = 0
     if x.rank > 1 and y.rank > 1 and y.const is None and y.dtype in (DType.I8, DType.U8):
         y, moved = _signed(b, y, y_zero)
     else:
-        y = centred(b, y, y_zero)
+        whole = centred(b, y, y_zero)
+        y, taken = _in_bytes(b, y, y_zero, x, x.shape[-1:]) if y.rank > 1 and x.rank > 1 else (whole, 0)
     out = b.matmul(*_product_operands(b, x, y))
+    if taken:
+        rows = b.reduce("sum", b.cast(x, DType.I32), [-1])
+        out = b.map(lambda s, a, r: s("add", a, s("mul", r, s.const(taken, DType.I32))), out, rows)
+        y = whole
     if moved is not None:
         rows = b.reduce("sum", b.cast(x, DType.I32), [-1])
         out = b.map(lambda s, a, r, z: s("sub", a, s("mul", r, z)), out, rows, moved)
@@ -289,22 +319,49 @@ class _QuantizedConv(Operator):
         spans = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
         explicit = self.ints_attr(node, "pads") or (0,) * (2 * spatial)
         pads = resolve_pads(b, self.str_attr(node, "padMode"), explicit, x.shape[2:], spans, strides)
-        zero = 0 if xz is None else int(b.value(xz, "the input's zero point").reshape(-1)[0])
-        padded = b.pad(x, (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:]), zero)
-        weights = centred(b, w, None if wz is None else along(b, wz, 0, w.rank))
-        out = b.conv(
-            *_product_operands(b, padded, weights),
-            strides,
-            dilations,
-            self.int_attr(node, "group"),
-            (0,) * (2 * spatial),
-        )
+        padded, zero = _bordered(b, x, xz, (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:]))
+        group, w_zero = self.int_attr(node, "group"), None if wz is None else along(b, wz, 0, w.rank)
+        whole = centred(b, w, w_zero)
+        weights, taken = _in_bytes(b, w, w_zero, x, w.shape[1:]) if group == 1 else (whole, 0)
+        out = b.conv(*_product_operands(b, padded, weights), strides, dilations, group, (0,) * (2 * spatial))
+        if taken:
+            sums = b.window("sum", b.cast(_channel_sums(b, padded), DType.F32), w.shape[2:], strides, dilations)
+            out = b.map(
+                lambda s, a, r: s("add", a, s("mul", s.cast(r, DType.I32), s.const(taken, DType.I32))), out, sums
+            )
         plus = None if bias is None else along(b, b.cast(bias, DType.I32), 1, w.rank)
-        if zero:
-            sums = b.reduce("sum", b.cast(weights, DType.I32), range(1, w.rank))
-            shift = b.op("mul", b.reshape(sums, (1, -1, *(1,) * spatial)), b.const(-zero, DType.I32))
-            plus = shift if plus is None else b.op("add", plus, shift)
+        if zero is not None:
+            sums = b.reduce("sum", b.cast(whole, DType.I32), range(1, w.rank))
+            sums = b.reshape(sums, (1, -1, *(1,) * spatial))
+            if zero.const is not None:
+                shift = b.op("mul", sums, b.op("neg", zero))
+                plus = shift if plus is None else b.op("add", plus, shift)
+            else:
+                out = b.map(lambda s, a, t, z: s("sub", a, s("mul", t, z)), out, sums, zero)
         return out if plus is None else b.op("add", out, plus)
+
+
+def _bordered(
+    b: Builder, x: Tensor, zero: Tensor | None, low: Sequence[int], high: Sequence[int]
+) -> tuple[Tensor, Tensor | None]:
+    """``x`` with borders that hold its zero point, and this number in i32 (None when it is 0)."""
+    if zero is None or (zero.const is not None and not zero.const.any()):
+        return b.pad(x, low, high), None
+    if zero.const is not None:
+        number = int(zero.const.reshape(-1)[0])
+        return b.pad(x, low, high, number), b.const(number, DType.I32)
+    zero = b.reshape(zero, (1,) * x.rank)
+    padded = b.pad(x, low, high)
+    if padded is not x:
+        inside = np.zeros((1, 1, *padded.shape[2:]), np.uint8)
+        inside[(..., *(slice(p, p + n) for p, n in zip(low[2:], x.shape[2:], strict=True)))] = 1
+        within = b.const(inside, DType.U8)
+        padded = b.map(lambda s, a, i, z: s("select", s("ne", i, s.const(0, DType.U8)), a, z), padded, within, zero)
+    return padded, b.cast(zero, DType.I32)
+
+
+def _channel_sums(b: Builder, x: Tensor) -> Tensor:
+    return b.reduce("sum", b.cast(x, DType.I32), [1])
 
 
 @register("ConvInteger")

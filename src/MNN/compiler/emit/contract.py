@@ -30,7 +30,7 @@ from MNN.kernels.contract_half import has_half
 from MNN.kernels.dot import group_of, step_ratio
 from MNN.kernels.dot8 import QUAD
 
-MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, DType.I32, DType.I64)
+MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, DType.I16, DType.I32, DType.I64)
 """Element types that the contraction kernel takes."""
 SMALL = 400_000
 """Operations below which a contraction is not shared between workers."""

@@ -1,0 +1,91 @@
+"""Integer products: exactly the integers of numpy, computed by kernels alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from MNN import model
+from MNN.runtime.bind import BoundProgram
+from MNN.runtime.session import Session
+
+RNG = np.random.default_rng(3)
+_TYPES = {"u8": TensorProto.UINT8, "i8": TensorProto.INT8, "f32": TensorProto.FLOAT, "i32": TensorProto.INT32}
+_NUMPY = {"u8": np.uint8, "i8": np.int8}
+
+
+def session(
+    nodes: list[onnx.NodeProto], inputs: dict[str, tuple[str, list[int]]], outputs: dict[str, str],
+    constants: dict[str, np.ndarray],
+) -> Session:  # fmt: skip
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "test", [info(n, _TYPES[t], s) for n, (t, s) in inputs.items()],
+        [info(n, _TYPES[t], None) for n, t in outputs.items()],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return model.load(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+
+def by_kernels(found: Session) -> bool:
+    """Whether nothing of the last run was computed by numpy."""
+    stages = [p.bound for p in found.plans_used() if isinstance(p.bound, BoundProgram)]
+    return bool(stages) and all(c.host is None for s in stages for c in s.program.commands)
+
+
+def numbers(kind: str, *shape: int) -> np.ndarray:
+    info = np.iinfo(_NUMPY[kind])
+    return RNG.integers(info.min, info.max + 1, shape).astype(_NUMPY[kind])
+
+
+def convolved(x: np.ndarray, w: np.ndarray, stride: int, group: int) -> np.ndarray:
+    """The convolution of an already padded ``x``, in int64."""
+    kh, kw = w.shape[2:]
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.int64), (kh, kw), (2, 3))[:, :, ::stride, ::stride]
+    n, _, oh, ow = windows.shape[:4]
+    apart = windows.reshape(n, group, -1, oh, ow, kh, kw)
+    filters = w.astype(np.int64).reshape(group, w.shape[0] // group, -1, kh, kw)
+    return np.einsum("ngchwij,gocij->ngohw", apart, filters).reshape(n, w.shape[0], oh, ow)
+
+
+@pytest.mark.parametrize("target", ["", "avx2", "sse4.1"])
+@pytest.mark.parametrize("zeros", [(0, 0), (3, 120), (255, 128), (77, 200)], ids=str)
+@pytest.mark.parametrize("constant", [True, False], ids=["constant zero", "zero as input"])
+@pytest.mark.parametrize("group", [1, 4, 20], ids=["dense", "grouped", "depthwise"])
+def test_convolutions_of_unsigned_weights(
+    group: int, constant: bool, zeros: tuple[int, int], target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if target:
+        monkeypatch.setenv("MNN_TARGET", target)
+    x, w = numbers("u8", 2, 20, 7, 9), numbers("u8", 40, 20 // group, 3, 3)
+    node = helper.make_node(
+        "ConvInteger", ["x", "w", "xz", "wz"], ["y"], pads=[1, 1, 0, 2], strides=[2, 2], group=group
+    )
+    xz, wz = np.uint8(zeros[0]), np.uint8(zeros[1])
+    inputs = {"x": ("u8", [2, 20, 7, 9])} | ({} if constant else {"xz": ("u8", [])})
+    made = session([node], inputs, {"y": "i32"}, {"w": w, "wz": wz} | ({"xz": xz} if constant else {}))
+    (found,) = made.run({"x": x} | ({} if constant else {"xz": np.asarray(xz)})).values()
+    centred = np.pad(x.astype(int) - int(xz), ((0, 0), (0, 0), (1, 0), (1, 2)))
+    np.testing.assert_array_equal(found, convolved(centred, w.astype(int) - int(wz), 2, group))
+    assert by_kernels(made)
+
+
+@pytest.mark.parametrize("target", ["", "avx2", "sse4.1"])
+@pytest.mark.parametrize("kinds", ["u8 u8", "i8 u8", "u8 i8", "i8 i8"])
+@pytest.mark.parametrize("extents", [(1, 70, 33), (5, 259, 20), (40, 64, 100)], ids=str)
+def test_products_with_constant_weights(
+    extents: tuple[int, int, int], kinds: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if target:
+        monkeypatch.setenv("MNN_TARGET", target)
+    (m, k, n), (a, b) = extents, kinds.split()
+    x, w = numbers(a, m, k), numbers(b, k, n)
+    xz, wz = numbers(a, 1)[0], numbers(b, n)
+    node = helper.make_node("MatMulInteger", ["x", "w", "xz", "wz"], ["y"])
+    made = session([node], {"x": (a, [m, k])}, {"y": "i32"}, {"w": w, "xz": xz, "wz": wz})
+    (found,) = made.run({"x": x}).values()
+    np.testing.assert_array_equal(found, (x.astype(int) - int(xz)) @ (w.astype(int) - wz.astype(int)))
+    assert by_kernels(made)
