@@ -13,6 +13,7 @@ from MNN.compiler.program import Command as Step
 from MNN.kernels.library import Library
 from MNN.kernels.toolchain import let_go, trim
 from MNN.runtime.arena import Arena
+from MNN.runtime.direct import DirectInput, direct_inputs
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 
 _TOGETHER = 8 << 20
@@ -39,6 +40,8 @@ class BoundProgram:
         self.native = self._native(program.commands)
         self._inputs = [self.view(t) for t in program.inputs]
         self._outputs = [self.view(t) for t in program.outputs]
+        self._direct = direct_inputs(program, self.native.args, self._base)
+        self._known = False  # whether the arena holds numbers for all inputs
 
     @property
     def library(self) -> Library:
@@ -125,9 +128,23 @@ class BoundProgram:
         return run
 
     def run(self, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
-        """One inference; the results are copies."""
-        self.write(arrays)
-        self.native.run(threads)
+        """One inference; the results are copies.
+
+        Large inputs are read in place where they can be, but not the first time: profiles, which run the native
+        program alone, find numbers of the usual kind in the arena.
+        """
+        lent: list[DirectInput] = []
+        known, self._known = self._known, True
+        try:
+            for direct, to, array in zip(self._direct, self._inputs, arrays, strict=True):
+                if direct is not None and known and direct.lend(array):
+                    lent.append(direct)
+                else:
+                    to[...] = array
+            self.native.run(threads)
+        finally:
+            for direct in lent:
+                direct.give_back()
         return [o.copy() for o in self._outputs]
 
     def write(self, arrays: Sequence[np.ndarray]) -> None:

@@ -31,6 +31,7 @@ from MNN.ops.base import evaluate_node
 from MNN.ops.nested import Nested
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
+from MNN.runtime.latest import Latest
 from MNN.runtime.limits import Clock, check_memory
 from MNN.runtime.loop import loop_functions
 from MNN.runtime.pool import usable_threads
@@ -155,6 +156,18 @@ class Executor:
         """The first stage's plan for these inputs, made when there is none yet."""
         with self._lock:
             return self._plan(self._plans, 0, dict(feeds), {}, {}, tuple(fetch))
+
+    def latest(self, values: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> Latest | None:
+        """How to run again on inputs like these, when one program gave all that was fetched in the last run."""
+        with self._lock:
+            plan = self.last_plans[0] if len(self.last_plans) == 1 else None
+            if plan is None or plan.simple_program(fetch) is None or not isinstance(plan.bound, BoundProgram):
+                return None
+            arrays = [values[v] for v in plan.inputs]
+            if any(a.shape != t.shape for a, t in zip(arrays, plan.input_tensors, strict=True)):
+                return None  # another thread has run since
+            given = [(v.name, a) for v, a in zip(plan.inputs, arrays, strict=True)]
+            return Latest(given, [v.name for v in fetch], plan.bound, self._lock, self._threads)
 
     def _run(self, values: dict[Value, Nested], fetch: tuple[Value, ...]) -> list[Nested]:
         plans, start = self._plans, 0

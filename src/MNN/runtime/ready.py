@@ -13,6 +13,7 @@ import numpy as np
 from MNN.kernels.library import shared_library
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
+from MNN.runtime.latest import Latest
 from MNN.runtime.limits import check_memory
 from MNN.runtime.loop import loop_functions
 from MNN.runtime.pool import usable_threads
@@ -49,6 +50,16 @@ class ReadyPrograms:
             stored, bound = found
             results = bound.run([arrays[name] for name in stored.inputs], self._threads)
         return dict(zip(stored.outputs, results, strict=True))
+
+    def latest(self, arrays: Mapping[str, np.ndarray]) -> Latest | None:
+        """How to run again on inputs like these, when there is a program for them."""
+        with self._lock:
+            found = self._bound.get(shapes_of(arrays))
+            if found is None:
+                return None
+            stored, bound = found
+            given = [(name, arrays[name]) for name in stored.inputs]
+            return Latest(given, stored.outputs, bound, self._lock, self._threads)
 
     def forget(self, shapes: Shapes) -> None:
         """From now on there is none for such inputs: they have been planned anew."""

@@ -21,6 +21,7 @@ from MNN.schema.files import watched
 
 if TYPE_CHECKING:
     from MNN.runtime.executor import Executor, Plan
+    from MNN.runtime.latest import Latest
 
 UNNAMED = "?"
 """A size that is open and has no name: two of them need not agree."""
@@ -47,6 +48,7 @@ class Session:
         self._making = threading.RLock()
         self._named: dict[str, Value] | None = None
         self._last: dict[str, np.ndarray] | None = None  # what a stored program ran on last
+        self._latest: Latest | None = None  # when the last run was of one program, for its outputs
         _SESSIONS.add(self)
         card = stored.card() if stored is not None else None
         self._kinds: Mapping[str, str] = {}  # nothing is stored of models whose inputs or outputs are not plain tensors
@@ -96,15 +98,25 @@ class Session:
         Raises :class:`ShapeError` when inputs are missing, unknown or do not fit, and :class:`RunError` when the
         computation fails.
         """
+        latest = self._latest
+        if fetch is None and latest is not None:
+            found = latest.run(feeds)
+            if found is not None:
+                return found
+        self._latest = None
         arrays = self._checked(feeds)
         if fetch is None and self._ready is not None:
             found = self._ready.run(arrays)
             if found is not None:
                 self._last = arrays
+                self._latest = self._ready.latest(arrays)
                 return found
         self._last = None
         wanted = [self._value(n) for n in fetch] if fetch is not None else self.graph.outputs
-        results = self._executor.run(self._values(arrays), wanted)
+        values = self._values(arrays)
+        results = self._executor.run(values, wanted)
+        if fetch is None and not self._kinds:
+            self._latest = self._executor.latest(values, wanted)
         return dict(zip(fetch if fetch is not None else [v.name for v in wanted], results, strict=True))
 
     def plan(self, feeds: Mapping[str, Any]) -> Plan:
@@ -119,6 +131,7 @@ class Session:
         return [] if self._executor_made is None else list(self._executor_made.last_plans)
 
     def _plan(self, arrays: Mapping[str, np.ndarray]) -> Plan:
+        self._latest = None
         plan = self._executor.plan(self._values(arrays), self.graph.outputs)
         if self._ready is not None:
             self._ready.forget(shapes_of(arrays))  # one plan is enough
@@ -216,6 +229,7 @@ def _after_fork() -> None:
     """A thread that is gone in the child may have held a lock."""
     for session in list(_SESSIONS):
         session._making = threading.RLock()
+        session._latest = None
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,0 +1,235 @@
+"""Inputs that are read where the caller has them, or copied: the same numbers whatever the array's memory is like."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import pathlib
+import sys
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import MNN
+from MNN.errors import ShapeError
+from MNN.runtime.bind import BoundProgram
+from MNN.runtime.session import Session
+
+SHAPE = (2, 3, 41, 43)
+RNG = np.random.default_rng(5)
+IMAGE = RNG.standard_normal(SHAPE).astype(np.float32)
+WEIGHTS = {
+    "w": RNG.standard_normal((5, 3, 3, 3)).astype(np.float32),
+    "m": RNG.standard_normal((43, 7)).astype(np.float32),
+    "d": RNG.standard_normal((3, 1, 3, 3)).astype(np.float32),
+}
+GRAPHS: dict[str, list[onnx.NodeProto]] = {
+    "convolution": [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
+    "depthwise": [helper.make_node("Conv", ["x", "d"], ["y"], group=3, pads=[1, 1, 1, 1])],
+    "product": [helper.make_node("MatMul", ["x", "m"], ["y"])],
+    "elementwise": [helper.make_node("Sigmoid", ["x"], ["y"])],
+    "sum": [helper.make_node("ReduceSum", ["x"], ["y"], keepdims=0)],
+    "pooling": [helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3])],
+    "transposed": [helper.make_node("Transpose", ["x"], ["y"], perm=[3, 0, 2, 1])],
+    "itself": [helper.make_node("Identity", ["x"], ["y"])],
+    "reshaped": [helper.make_node("Flatten", ["x"], ["y"])],
+    "twice": [helper.make_node("Softmax", ["x"], ["a"]), helper.make_node("Mul", ["a", "x"], ["y"])],
+    "joined": [helper.make_node("Concat", ["x", "x"], ["y"], axis=1)],
+}
+
+
+def load(folder: pathlib.Path, nodes: list[onnx.NodeProto], inputs: tuple[str, ...] = ("x",)) -> MNN.Model:
+    used = {n for node in nodes for n in node.input}
+    given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, SHAPE) for n in inputs]
+    graph = helper.make_graph(
+        nodes, "g", given, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(a, n) for n, a in WEIGHTS.items() if n in used],
+    )  # fmt: skip
+    path = folder / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), path)
+    return MNN.load(path)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MNN_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def strided(a: np.ndarray) -> np.ndarray:
+    wide = np.full((*a.shape[:-1], 2 * a.shape[-1]), np.nan, a.dtype)
+    wide[..., ::2] = a
+    return wide[..., ::2]
+
+
+def read_only(a: np.ndarray) -> np.ndarray:
+    a = a.copy()
+    a.flags.writeable = False
+    return a
+
+
+def unaligned(a: np.ndarray) -> np.ndarray:
+    room = np.empty(a.nbytes + 1, np.uint8)
+    found = np.ndarray(a.shape, a.dtype, room, 1)
+    found[...] = a
+    assert not found.flags.aligned
+    return found
+
+
+def barely_aligned(a: np.ndarray) -> np.ndarray:
+    room = np.empty(a.nbytes + 128, np.uint8)
+    found = np.ndarray(a.shape, a.dtype, room, -room.ctypes.data % 64 + 4)
+    found[...] = a
+    return found
+
+
+FORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "as it is": lambda a: a,
+    "strided": strided,
+    "backwards": lambda a: a[..., ::-1].copy()[..., ::-1],
+    "columns first": np.asfortranarray,
+    "read-only": read_only,
+    "unaligned": unaligned,
+    "barely aligned": barely_aligned,
+    "other byte order": lambda a: a.astype(a.dtype.newbyteorder()),
+    "expanded": lambda a: np.broadcast_to(a[:1], a.shape),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_form_of_memory_gives_the_same(name: str, tmp_path: pathlib.Path) -> None:
+    model = load(tmp_path, GRAPHS[name])
+    for form, make in FORMS.items():
+        given = make(IMAGE)
+        plain = np.array(given, np.float32, order="C")
+        want = load(tmp_path, GRAPHS[name]).run({"x": plain})["y"]
+        before = plain.copy()
+        for _ in range(3):
+            np.testing.assert_array_equal(model.run({"x": given})["y"], want, err_msg=form)
+        np.testing.assert_array_equal(given, before, err_msg=f"{form}: the input was written to")
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_results_are_the_callers_own(name: str, tmp_path: pathlib.Path) -> None:
+    model = load(tmp_path, GRAPHS[name])
+    given = IMAGE.copy()
+    want = model.run({"x": given})["y"].copy()
+    results = [model.run({"x": given})["y"] for _ in range(3)]
+    given[...] = 9
+    model.run({"x": given})
+    for result in results:
+        assert not np.shares_memory(result, given)
+        np.testing.assert_array_equal(result, want)
+        result[...] = 7
+    np.testing.assert_array_equal(model.run({"x": IMAGE})["y"], want)
+
+
+def test_an_input_may_be_an_earlier_output_and_two_inputs_one_array(tmp_path: pathlib.Path) -> None:
+    nodes = [helper.make_node("Mul", ["x", "z"], ["a"]), helper.make_node("Sub", ["a", "x"], ["y"])]
+    model = load(tmp_path, nodes, ("x", "z"))
+    value = want = IMAGE.copy()
+    for _ in range(4):
+        value = model.run({"x": value, "z": value})["y"]
+        want = want * want - want
+        np.testing.assert_allclose(value, want, rtol=1e-5, atol=1e-6)
+    parts = np.stack([IMAGE, 2 * IMAGE])
+    for _ in range(3):
+        np.testing.assert_allclose(model.run({"x": parts[0], "z": parts[1]})["y"], 2 * IMAGE**2 - IMAGE, atol=1e-5)
+
+
+def test_files_mapped_read_only_are_inputs(tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "x.npy", IMAGE)
+    model = load(tmp_path, GRAPHS["convolution"])
+    want = model.run({"x": IMAGE})["y"]
+    for mode in ("r", "c"):
+        mapped = np.load(tmp_path / "x.npy", mmap_mode=mode)  # type: ignore[arg-type]
+        for _ in range(3):
+            np.testing.assert_array_equal(model.run({"x": mapped})["y"], want)
+            np.testing.assert_array_equal(model.run({"x": np.asarray(mapped)})["y"], want)
+
+
+def test_after_a_run_the_next_ones_are_still_checked(tmp_path: pathlib.Path) -> None:
+    model = load(tmp_path, GRAPHS["convolution"])
+    want = model.run({"x": IMAGE})["y"]
+    for wrong in (IMAGE.astype(np.float64), IMAGE.astype(np.float16), IMAGE[:1], IMAGE[0], IMAGE.view(np.int32)):
+        model.run({"x": IMAGE})
+        with pytest.raises(ShapeError):
+            model.run({"x": wrong})
+    for feeds in ({}, {"y": IMAGE}, {"x": IMAGE, "y": IMAGE}):
+        model.run({"x": IMAGE})
+        with pytest.raises(ShapeError):
+            model.run(feeds)
+    np.testing.assert_array_equal(model.run({"x": IMAGE})["y"], want)
+
+
+def bound_of(model: Session) -> BoundProgram:
+    assert model._latest is not None
+    return model._latest._bound
+
+
+def test_large_inputs_are_read_in_place_and_not_looked_at_afterwards(tmp_path: pathlib.Path) -> None:
+    model = load(tmp_path, GRAPHS["convolution"])
+    given = IMAGE.copy()
+    want = model.run({"x": given})["y"]
+    bound = bound_of(model)
+    assert bound._direct[0] is not None
+    model.run({"x": given + 1})
+    np.testing.assert_array_equal(bound._inputs[0], given)  # the arena still holds what came first
+    del given
+    bound.native.run(1)  # as profiles do
+    np.testing.assert_array_equal(bound.read()[0], want)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protects memory as Linux does")
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("end", [True, False])
+def test_nothing_beside_an_input_is_touched(name: str, end: bool, tmp_path: pathlib.Path) -> None:
+    """The array ends where memory ends that may be read, or begins where it begins."""
+    page = mmap.PAGESIZE
+    room = -(-IMAGE.nbytes // page) * page
+    block = mmap.mmap(-1, room + 2 * page)
+    base = np.frombuffer(block, np.uint8).ctypes.data
+    given = np.ndarray(SHAPE, np.float32, block, page + (room - IMAGE.nbytes if end else 0))
+    given[...] = IMAGE
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    model = load(tmp_path, GRAPHS[name])
+    want = model.run({"x": IMAGE})["y"]
+    sides = (base, base + page + room)
+    assert [protect(side, page, 0) for side in sides] == [0, 0]
+    assert protect(base + page, room, mmap.PROT_READ) == 0
+    try:
+        for _ in range(2):
+            np.testing.assert_array_equal(model.run({"x": given})["y"], want)
+    finally:
+        for side in sides:
+            protect(side, page, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+def test_threads_with_arrays_of_several_sizes_get_their_own_answers(tmp_path: pathlib.Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "m"], ["y"])]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 43])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(WEIGHTS["m"], "m")],
+    )  # fmt: skip
+    path = tmp_path / "n.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), path)
+    model, wrong = MNN.load(path), []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(40):
+            x = rng.standard_normal((int(rng.choice([100, 150, 200])), 43)).astype(np.float32)
+            y = model.run({"x": x})["y"]
+            if y.shape != (len(x), 7) or not np.allclose(y, x @ WEIGHTS["m"], atol=1e-4):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
