@@ -74,6 +74,12 @@ def _kernel(op: Operator, b: Builder, node: Node, x: Tensor) -> Tensor:
     raise ShapeError(f"{b.where}: kernel '{kind}' is not one of {', '.join(KERNELS)}")
 
 
+def _weighed(b: Builder, x: Tensor, weights: np.ndarray, bias: np.ndarray) -> Tensor:
+    """``x @ weights + bias``, summed in double precision: the weights of support vectors cancel each other."""
+    wide = b.matmul(b.cast(x, DType.F64), b.const(weights, DType.F64))
+    return b.cast(b.op("add", wide, b.const(bias, DType.F64)), DType.F32)
+
+
 @register("SVMRegressor")
 class SVMRegressor(Operator):
     """``[n, f]`` to ``[n, 1]``: ``kernel @ coefficients + rho``; the sign of it with ``oneClass``."""
@@ -86,7 +92,7 @@ class SVMRegressor(Operator):
         k = _kernel(self, b, node, x) if self.attr(node, "vectors") is not None else x
         if weights.size != k.shape[1] or not rho.size:
             raise ShapeError(f"{b.where}: {weights.size} coefficients and {rho.size} offsets for {k.shape[1]} numbers")
-        y = b.op("add", b.matmul(k, b.const(weights[:, None])), b.const(rho[:1]))
+        y = _weighed(b, k, weights[:, None], rho[:1])
         if not self.bool_attr(node, "oneClass"):
             return [y]
         above = b.op("gt", y, b.like(0.0, y))
@@ -116,7 +122,7 @@ class SVMClassifier(Operator):
         if k < 2 or rho.size < len(pairs):
             raise ShapeError(f"{b.where}: {rho.size} offsets for the pairs of {k} classes")
         weights = self._pairs(b, node, values.shape[1], pairs, k)
-        scores = b.op("add", b.matmul(values, b.const(weights)), b.const(rho[: len(pairs)]))
+        scores = _weighed(b, values, weights, rho[: len(pairs)])
         turn, always = np.zeros((len(pairs), k), np.float32), np.zeros(k, np.float32)
         for p, (i, j) in enumerate(pairs):
             turn[p, i], turn[p, j] = 1, -1

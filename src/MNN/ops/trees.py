@@ -15,7 +15,7 @@ from MNN.ir.scalar import BodyBuilder
 from MNN.ops.base import Operator, register
 from MNN.ops.builder import Builder
 from MNN.ops.operands import operand, require_rank
-from MNN.ops.trees_lowered import MAX_DEPTH, MAX_WEIGHTS, Walk, depth_of, gathered, walk
+from MNN.ops.trees_lowered import MAX_DEPTH, MAX_WEIGHTS, Walk, depths_of, gathered, walk
 
 MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -100,10 +100,10 @@ class TreeEnsemble(Operator):
         rows = x if x.rank == 2 else b.reshape(x, (1, x.shape[0]))
         rows = rows if x.dtype is DType.F64 else b.cast(rows, DType.F32)
         table, join = self._table(b, forest, leaf, target, weight, targets, how)
-        depth = depth_of(forest.yes, forest.no, forest.roots)
-        if depth < 0:
+        depths = depths_of(forest.yes, forest.no, forest.roots)
+        if depths is None:
             raise ShapeError(f"{b.where}: a tree never ends: its nodes lead in a circle")
-        total = self._total(b, rows, forest, table, join, depth)
+        total = self._total(b, rows, forest, table, join, depths)
         if join != "sum":  # nothing said anything of a target: zero
 
             def finite(m: BodyBuilder, a: int) -> int:
@@ -139,14 +139,16 @@ class TreeEnsemble(Operator):
         combine.at(table, (leaf.astype(np.int64), target.astype(np.int64)), weight)
         return table, join
 
-    def _total(self, b: Builder, x: Tensor, forest: Forest, table: np.ndarray, join: str, depth: int) -> Tensor:
+    def _total(self, b: Builder, x: Tensor, forest: Forest, table: np.ndarray, join: str, depths: np.ndarray) -> Tensor:
         """The leaves' weights over all trees ``[n, targets]``: by primitives, or by the host where steps do not pay."""
-        if not forest.sets and depth <= MAX_DEPTH and x.shape[0]:
+        if not forest.sets and depths.max(initial=0) <= MAX_DEPTH and x.shape[0]:
             inner = len(forest.modes)
             ends = np.stack([forest.no, forest.yes], 1).reshape(-1, 2)
             child = np.where(ends < 0, inner - 1 - ends, ends)
-            roots = np.where(forest.roots < 0, inner - 1 - forest.roots, forest.roots)
-            steps = Walk(forest.modes, forest.features, forest.splits, child, forest.missing, roots, len(table), depth)
+            order = np.argsort(-depths, kind="stable")
+            roots = np.where(forest.roots < 0, inner - 1 - forest.roots, forest.roots)[order]
+            nodes = (forest.modes, forest.features, forest.splits, child, forest.missing)
+            steps = Walk(*nodes, roots, len(table), depths[order])
             return gathered(b, walk(b, x, steps), table, join, x.dtype)
         reduce = {"min": np.min, "max": np.max}.get(join, np.sum)
 

@@ -20,13 +20,15 @@ MAX_DEPTH = 40
 """Levels up to which steps are worth their price: rows that are done wait for the deepest tree."""
 MAX_WEIGHTS = 1 << 24
 """Entries up to which weights are kept as a table of leaves and targets."""
+_WORTH = 0.9
+"""Shallow trees are left behind when no more than this share of those that walk has to go on."""
 _TESTS = ("le", "lt", "ge", "gt", "eq", "ne")
 
 
 @dataclass(frozen=True)
 class Walk:
     """Nodes as tables, leaves behind the inner nodes. ``child`` is ``[nodes, 2]``: where to go when the test fails, and
-    when it holds; ``depth`` counts the steps that it takes."""
+    when it holds; ``depths`` counts the steps that each tree takes, the deepest comes first."""
 
     modes: np.ndarray
     features: np.ndarray
@@ -35,18 +37,26 @@ class Walk:
     missing: np.ndarray
     roots: np.ndarray
     leaves: int
-    depth: int
+    depths: np.ndarray
 
 
-def depth_of(yes: np.ndarray, no: np.ndarray, roots: np.ndarray) -> int:
-    """Steps from the roots to the farthest leaf (negative numbers are leaves); -1 for trees that never end."""
-    at, steps = np.unique(roots[roots >= 0]), 0
+def depths_of(yes: np.ndarray, no: np.ndarray, roots: np.ndarray) -> np.ndarray | None:
+    """Steps from each root to its farthest leaf (negative numbers are leaves), not counted beyond :data:`MAX_DEPTH`;
+    None for trees that never end."""
+    depths = np.zeros(len(roots), np.int64)
+    owner, steps = np.flatnonzero(roots >= 0), 0
+    at = roots[owner]
     while at.size:
+        steps += 1
         if steps > yes.size:
-            return -1
-        following = np.concatenate([yes[at], no[at]])
-        at, steps = np.unique(following[following >= 0]), steps + 1
-    return steps
+            return None
+        depths[owner] = steps
+        if steps > MAX_DEPTH:  # too deep, or without end, which the walk will tell
+            break
+        following, owners = np.concatenate([yes[at], no[at]]), np.concatenate([owner, owner])
+        pairs = np.unique(owners[following >= 0] * np.int64(max(yes.size, 1)) + following[following >= 0])
+        owner, at = np.divmod(pairs, max(yes.size, 1))
+    return depths
 
 
 def walk(b: Builder, x: Tensor, w: Walk) -> Tensor:
@@ -65,7 +75,7 @@ def walk(b: Builder, x: Tensor, w: Walk) -> Tensor:
     row = b.const(np.arange(x.shape[0], dtype=np.int32)[:, None])
     one = _TESTS[int(w.modes[0])] if inner else "le"
 
-    def test(m: BodyBuilder, value: int, split: int, *more: int) -> int:
+    def step(m: BodyBuilder, at: int, value: int, split: int, *more: int) -> int:
         rest = list(more)
         holds = m(one, value, split)
         if modes is not None:
@@ -76,15 +86,19 @@ def walk(b: Builder, x: Tensor, w: Walk) -> Tensor:
         if missing is not None:
             tracked = m("ne", rest.pop(0), m.const(0, DType.I32))
             holds = m("or", holds, m("and", m("isnan", value), tracked))
-        return m.cast(holds, DType.I32)
+        return m("add", m("add", at, at), m.cast(holds, DType.I32))
 
-    shape = (x.shape[0], len(w.roots))
-    at = b.expand(b.const(w.roots.astype(np.int32)[None]), shape)
-    for _ in range(w.depth):
-        value = b.gather(x, [row, b.take(features, at, 0)], [0, 1], [-1, -1], shape)
+    at = b.expand(b.const(w.roots.astype(np.int32)[None]), (x.shape[0], len(w.roots)))
+    done: list[Tensor] = []
+    for level in range(int(w.depths.max(initial=0))):
+        going, trees = int((w.depths > level).sum()), at.shape[1]
+        if going < trees * _WORTH:
+            done.insert(0, b.slice(at, [0, going], [x.shape[0], trees - going]))
+            at = b.slice(at, [0, 0], [x.shape[0], going])
+        value = b.gather(x, [row, b.take(features, at, 0)], [0, 1], [-1, -1], at.shape)
         given = [value, b.take(splits, at, 0), *(b.take(t, at, 0) for t in (modes, missing) if t is not None)]
-        to = b.map(test, *given)
-        at = b.take(child, b.map(lambda m, a, t: m("add", m("add", a, a), t), at, to), 0)
+        at = b.take(child, b.map(step, at, *given), 0)
+    at = b.concat([at, *done], 1) if done else at
     return b.op("sub", at, b.const(np.int32(inner)))
 
 
