@@ -18,6 +18,8 @@ from MNN.kernels.traffic import Arguments, number
 from MNN.targets.base import Target
 
 _MOST_VECTORS = 8
+_IN_FLIGHT = 8
+"""Multiply-adds that a processor works on at once."""
 _LOAD_COST = 2.0
 """Of a vector of weights, which come from the second-level cache, in cycles."""
 
@@ -110,9 +112,14 @@ def steps_of(weights: DType, hidden: int) -> int:
     return -(-hidden // PAIR) if weights is DType.BF16 else hidden
 
 
-def choose_tile(target: Target, dtype: DType, batch: int, hidden: int, gates: int) -> tuple[int, int]:
-    """Rows and vectors of a tile: the fewest estimated cycles for a step."""
-    lanes, best = target.lanes(dtype), (float("inf"), 1, 1)
+def parts_of(sums: int) -> int:
+    """In how many parts the sums of a tile are, each for every second or fourth step, so that enough are in flight."""
+    return 1 if sums >= _IN_FLIGHT else 2 if 2 * sums >= _IN_FLIGHT else 4
+
+
+def choose_tile(target: Target, dtype: DType, batch: int, hidden: int, gates: int, parts: int = 1) -> tuple[int, int]:
+    """Rows and vectors of a tile: the fewest estimated cycles for a step of the largest of ``parts`` parts."""
+    lanes, best = target.lanes(dtype), (float("inf"), 1, -1)
     vectors = -(-hidden // lanes)
     spare = target.vector_registers - 2
     for nv in range(1, min(vectors, _MOST_VECTORS) + 1):
@@ -120,8 +127,9 @@ def choose_tile(target: Target, dtype: DType, batch: int, hidden: int, gates: in
             sums = mr * nv * gates
             if sums + (nv * gates if mr > 1 and not target.broadcast_operand else 0) > spare and mr * nv > 1:
                 continue
-            fma = max(sums / target.fma_per_cycle, min(target.fma_latency, target.fma_latency * 8 / max(sums, 8)))
-            loads = nv * gates * _LOAD_COST + mr / target.loads_per_cycle
-            tiles = -(-vectors // nv) * -(-batch // mr)
-            best = min(best, (tiles * max(fma, loads), -nv, mr))
-    return best[2], -best[1]
+            fma = max(sums / target.fma_per_cycle, target.fma_latency / parts_of(sums))
+            loads = max(nv * gates * _LOAD_COST, (nv * gates + mr) / target.loads_per_cycle)
+            columns = -(-vectors // nv)
+            tiles = -(-columns // parts) * -(-batch // mr)
+            best = min(best, (tiles * max(fma, loads), nv, -mr))
+    return -best[2], best[1]

@@ -10,6 +10,7 @@ from MNN.ir.scalar import Body
 from MNN.kernels.dot import PAIR, dot, load_group
 from MNN.kernels.element import Tail, compute_type, load, make_tail, narrow, storage_type, store
 from MNN.kernels.lang import I32, I64, Kernel, Loop, Value
+from MNN.kernels.recurrence import parts_of
 from MNN.kernels.rounds import in_rounds, words
 from MNN.kernels.scalar_code import emit_body
 from MNN.targets.base import Target
@@ -17,8 +18,8 @@ from MNN.targets.base import Target
 if TYPE_CHECKING:
     from MNN.kernels.recurrence import RecurrenceSpec
 
-_IN_FLIGHT = 8
-"""Multiply-adds that a processor works on at once."""
+_SMALL = 16
+"""Sums of a tile up to which four steps are written out, not two."""
 
 
 class Recurrent:
@@ -151,9 +152,12 @@ class Recurrent:
         matrix = b.gep(k.pointer(name), self.source, self.d * k.slot(f"{name}_d"))
         depth = b.udiv(k.slot("hidden") + 1, PAIR) if self.pairs else k.slot("hidden")
         panel = depth * (self.width * gates * (PAIR if self.pairs else 1))
-        with b.loop(first, past) as tile:
-            column = tile.index * self.width
-            weights = b.gep(matrix, self.source, tile.index * panel)
+        # Every second step goes backward: what it begins with is still in the first-level cache.
+        turned = b.icmp("ne", b.and_(self.now, 1), 0)
+        with b.loop(first, past) as each:
+            tile = b.select(turned, first + past - 1 - each.index, each.index)
+            column = tile * self.width
+            weights = b.gep(matrix, self.source, tile * panel)
             with b.loop(self.row0, self.row1, spec.rows) as row:
                 rows = []
                 for r in range(spec.rows):
@@ -173,9 +177,9 @@ class Recurrent:
         """The products of the rows with one tile of weights, row by row, vector by vector, gate by gate."""
         b, vectors = self.b, self.spec.vectors * gates
         size = len(rows) * vectors
-        parts = 1 if size >= _IN_FLIGHT else 2 if 2 * size >= _IN_FLIGHT else 4
+        parts = parts_of(size)
         run = self.target.lane_operand and not self.pairs and self.lanes > 1
-        unroll = self.lanes if run else max(parts, 4 if size <= 2 * _IN_FLIGHT else 2)
+        unroll = self.lanes if run else max(parts, 4 if size <= _SMALL else 2)
         carry = [*[b.const(self.vector, 0)] * (size * parts), weights]
         whole = b.and_(depth, -unroll)
         with b.loop(0, whole, unroll, carry=carry) as main:

@@ -37,11 +37,13 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
         return False
     pairs = dtype is DType.F32 and e.options.precision == "low" and group_of(e.target, DType.BF16) == PAIR
     weights = DType.BF16 if pairs else dtype
-    rows, vectors = choose_tile(e.target, dtype, batch, hidden, gates)
+    parts, span = _split(e, prim, batch, weights)
+    rows, vectors = choose_tile(e.target, dtype, span, hidden, gates, parts)
     tiles = -(-hidden // (vectors * e.target.lanes(dtype)))
-    parts, share, span = _split(e, prim, batch, tiles, weights)
+    share = -(-tiles // parts)
+    parts = -(-tiles // share)
     spec = RecurrenceSpec(
-        dtype, weights, gates, prim.body, prim.first, prim.parameters, prim.limited, min(rows, span), vectors, parts > 1
+        dtype, weights, gates, prim.body, prim.first, prim.parameters, prim.limited, rows, vectors, parts > 1
     )
     pitch = tiles * spec.width(e.target)
     if batch > 1 and pitch * dtype.size % 512 == 0:
@@ -88,21 +90,17 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
     return True
 
 
-def _split(e: Emitter, prim: p.Recurrence, batch: int, tiles: int, weights: DType) -> tuple[int, int, int]:
-    """How a direction is divided: parts that meet after every step and the tiles of each, or (1 part) the sequences of
-    each block."""
+def _split(e: Emitter, prim: p.Recurrence, batch: int, weights: DType) -> tuple[int, int]:
+    """How a direction is divided: into parts of the units, which meet after every step, or (1 part) into blocks of so
+    many sequences."""
     directions, rows, hidden = prim.inputs[1].shape
-    workers = e.threads // directions
+    workers, target = e.threads // directions, e.target
     if workers < 2:
-        return 1, tiles, batch
-    target = e.target
+        return 1, batch
     products = batch * rows * hidden / target.lanes(DType.F32) / target.fma_per_cycle
     cycles = max(rows * hidden * weights.size / BYTES_PER_CYCLE, products)
-    parts = min(workers, tiles, int(cycles / MEETING))
-    if parts > 1:
-        share = -(-tiles // parts)
-        return -(-tiles // share), share, batch
-    return 1, tiles, -(-batch // workers)
+    parts = min(workers, -(-hidden // target.lanes(prim.inputs[0].dtype)), int(cycles / MEETING))
+    return (parts, batch) if parts > 1 else (1, -(-batch // workers))
 
 
 def _steps(name: str, axes: str, strides: Sequence[int]) -> dict[str, int]:
