@@ -69,6 +69,27 @@ class Pattern:
                 return False
         return self._end in states
 
+    def longest(self, text: str, start: int) -> int:
+        """The end of the longest piece from ``start`` on that fits, -1 when none does."""
+        states, end = self._closure([self._start], text, start), -1
+        for at in range(start, len(text) + 1):
+            end = at if self._end in states else end
+            if at == len(text) or not states:
+                break
+            following = [step[1] for s in states if (step := self._step[s]) is not None and step[0](text[at])]
+            states = self._closure(following, text, at + 1)
+        return end
+
+    def pieces(self, text: str) -> list[tuple[int, int]]:
+        """Begin and end of the longest pieces that fit, from left to right; empty ones do not count."""
+        found, at = [], 0
+        while at < len(text):
+            end = self.longest(text, at)
+            if end > at:
+                found.append((at, end))
+            at = max(end, at + 1)
+        return found
+
     def _closure(self, states: Sequence[int], text: str, at: int) -> set[int]:
         found, stack = set(states), list(states)
         while stack:

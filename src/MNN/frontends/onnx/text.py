@@ -65,3 +65,20 @@ def full_match(ctx: Context, node: OnnxNode) -> Value:
 def image_decoder(ctx: Context, node: OnnxNode) -> Value:
     form = node.choice_attr("pixel_format", "RGB", *FORMATS)
     return ctx.op("ImageDecoder", node.input(0), pixelFormat=form)
+
+
+@onnx_op("Tokenizer", domain="com.microsoft")
+def tokenizer(ctx: Context, node: OnnxNode) -> Value:
+    expression, separators = node.str_attr("tokenexp", ""), node.strs_attr("separators", None) or []
+    if bool(expression) == bool(separators):
+        raise node.unsupported("Tokenizer without either tokenexp or separators", "give one of them")
+    for pattern in [expression] if expression else [s for s in separators if s]:
+        try:
+            Pattern(pattern)
+        except UnsupportedError as error:
+            raise node.unsupported(str(error), "write it without that") from error
+    return ctx.op(
+        "Tokenizer", node.input(0), expression=expression, separators=separators or None,
+        padValue=node.str_attr("pad_value", ""), least=node.int_attr("mincharnum", 1),
+        mark=node.bool_attr("mark", False),
+    )  # fmt: skip
