@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -66,14 +67,22 @@ def compare(
     found = Session(graph, Config()).run(feeds, shared)
     makers = {v.name: n for n in graph.nodes for v in n.outputs}
     differences = [
-        Difference(n, makers[n].name, makers[n].op, error_of(found[n], wanted[n]), tuple(np.shape(found[n])))
-        for n in shared
+        Difference(n, makers[n].name, makers[n].op, error_of(found[n], wanted[n]), _shape(found[n])) for n in shared
     ]
     return Comparison(who, differences, tolerance, where_it_begins(graph, differences, tolerance), note)
 
 
-def error_of(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Largest difference relative to the largest magnitude of ``wanted``; infinite for other shapes or stray NaNs."""
+def error_of(found: Any, wanted: Any) -> float:
+    """Largest difference relative to the largest magnitude of ``wanted``; infinite for other shapes or stray NaNs.
+
+    Of sequences and maps, the largest of their items'."""
+    if isinstance(wanted, (list, dict)) or wanted is None or found is None:
+        if type(found) is not type(wanted) or found is None:
+            return 0.0 if found is wanted else float("inf")
+        if len(found) != len(wanted) or (isinstance(wanted, dict) and set(found) != set(wanted)):
+            return float("inf")
+        keys = wanted if isinstance(wanted, dict) else range(len(wanted))
+        return max((error_of(found[k], wanted[k]) for k in keys), default=0.0)
     found, wanted = np.asarray(found), np.asarray(wanted)
     if found.shape != wanted.shape:
         return float("inf")
@@ -86,6 +95,10 @@ def error_of(found: np.ndarray, wanted: np.ndarray) -> float:
     a, b = np.where(odd, 0.0, a), np.where(odd, 0.0, b)
     difference, scale = np.abs(a - b), float(np.abs(b).max())
     return float(difference.max()) / scale if scale else float(difference.max())
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(np.shape(value)) if isinstance(value, np.ndarray) else (len(value),) if value is not None else ()
 
 
 def _suited(graph: Graph, feeds: Arrays) -> dict[str, np.ndarray]:

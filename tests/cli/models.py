@@ -85,3 +85,23 @@ def pictures(path: Path) -> Path:
     """A ReLU over pictures of any size."""
     value = (TensorProto.FLOAT, ["N", 3, "height", "width"])
     return save(path, [helper.make_node("Relu", ["x"], ["y"])], {"x": value}, {"y": value})
+
+
+def maps_and_sequences(path: Path) -> Path:
+    """Outputs that are no tensors of numbers: a map for each row, the rows as a sequence, and strings."""
+    nodes = [
+        helper.make_node("ZipMap", ["x"], ["maps"], domain="ai.onnx.ml", classlabels_strings=["cat", "dog"]),
+        helper.make_node("SplitToSequence", ["x"], ["parts"]),
+        helper.make_node("Cast", ["x"], ["whole"], to=TensorProto.INT64),
+        helper.make_node("Cast", ["whole"], ["words"], to=TensorProto.STRING),
+    ]
+    inner = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    outputs = [
+        helper.make_value_info("maps", helper.make_sequence_type_proto(inner)),
+        helper.make_tensor_sequence_value_info("parts", TensorProto.FLOAT, None),
+        helper.make_tensor_value_info("words", TensorProto.STRING, [3, 2]),
+    ]
+    graph = helper.make_graph(nodes, "graph", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 2])], outputs)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(path))
+    return path

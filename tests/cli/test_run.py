@@ -186,3 +186,16 @@ def test_settings_that_are_none(refused, converted):
 
 def test_too_large_for_memory(refused, converted):
     assert "memory" in refused("run", converted, "--random", "--shape", f"image={10**12}x1x8x8")
+
+
+def test_maps_and_sequences(mnn):
+    path = models.maps_and_sequences(Path("m.onnx"))
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    np.save("x.npy", x)
+    assert mnn("convert", path, "m.mnn", "--check", "1e-5").code == 0
+    for model in (path, "m.mnn"):
+        result = mnn("run", model, "-i", "x.npy", "-o", "out")
+        assert result.code == 0, result
+        np.testing.assert_array_equal(_saved(name="maps.cat"), x[:, 0])
+        np.testing.assert_array_equal(_saved(name="parts_1_"), x[1:2])
+        assert _saved(name="words").tolist() == [["0", "1"], ["2", "3"], ["4", "5"]]

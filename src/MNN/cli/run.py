@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import itertools
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -47,7 +48,7 @@ def command(
     if output is not None:
         make_folder(output)
     with progress_console().status("compiling and running"):
-        results = session.run(feeds, fetch or None)
+        results = plain(session.run(feeds, fetch or None))
     table = Table(title=str(model), title_justify="left")
     for column in ("output", "dtype", "shape", "min", "mean", "max", "largest at"):
         table.add_column(column)
@@ -57,6 +58,31 @@ def command(
     if output is not None:
         for file, array in zip(_file_names(list(results)), results.values(), strict=True):
             _save(output / file, array)
+
+
+def plain(results: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Outputs as arrays by name: of sequences ``name[0]``..., of maps ``name.key``, of a sequence of maps one array for
+    each key; an optional without a value is left out."""
+    found: dict[str, np.ndarray] = {}
+    for name, value in results.items():
+        if isinstance(value, dict):
+            found |= plain({f"{name}.{key}": number for key, number in value.items()})
+        elif (
+            isinstance(value, list)
+            and value
+            and all(isinstance(v, dict) and v.keys() == value[0].keys() for v in value)
+        ):
+            found |= {f"{name}.{key}": _texts(np.array([v[key] for v in value])) for key in value[0]}
+        elif isinstance(value, list):
+            found |= plain({f"{name}[{i}]": item for i, item in enumerate(value)})
+        elif value is not None:
+            found[name] = _texts(np.asarray(value))
+    return found
+
+
+def _texts(array: np.ndarray) -> np.ndarray:
+    """Strings of numpy's own kind, which a file of arrays can hold."""
+    return array.astype(str) if array.dtype == object else array
 
 
 def _file_names(names: list[str]) -> list[str]:
