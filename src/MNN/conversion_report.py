@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from MNN.comparison import Comparison
+from MNN.frontends.mnn.support import REFUSED, Support
 from MNN.ir.graph import Graph
 
 
@@ -72,9 +73,9 @@ def _kind(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """``changes``: how much each pass did. ``files``: those written, and their bytes. ``own``: operators of the file
-    that the official engine does not have, and how often each occurs. ``check``: the comparison with the source, where
-    one was asked for."""
+    """``changes``: how much each pass did. ``files``: those written, and their bytes. ``support``: how each kind of
+    operator runs in this engine and in the official one. ``check``: the comparison with the source, where one was asked
+    for."""
 
     source: str
     source_bytes: int
@@ -82,7 +83,7 @@ class Report:
     after: Outline
     changes: dict[str, int]
     files: dict[Path, int]
-    own: dict[str, int] = field(default_factory=dict)
+    support: list[Support] = field(default_factory=list)
     check: Comparison | None = None
 
     @property
@@ -92,6 +93,11 @@ class Report:
     @property
     def nodes_after(self) -> int:
         return len(self.after.steps)
+
+    @property
+    def own(self) -> dict[str, int]:
+        """Operators that the official engine does not have, and how often each occurs."""
+        return {s.operator: s.count for s in self.support if s.official == REFUSED}
 
     @property
     def size(self) -> int:
@@ -106,9 +112,24 @@ class Report:
             "before": _plain(self.before),
             "after": _plain(self.after),
             "passes": self.changes,
+            "operators": [_support_data(s) for s in self.support],
             "needs_this_engine": self.own,
             "check": None if self.check is None else check_data(self.check),
         }
+
+
+def _support_data(s: Support) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "operator": s.operator,
+        "count": s.count,
+        "this_engine": s.here,
+        "official_engine": s.official,
+    }
+    if s.parts:
+        found["composed_of"] = dict(s.parts.most_common())
+    if s.official == REFUSED:
+        found |= {"advice": s.advice, "nodes": s.nodes}
+    return found
 
 
 def _plain(part: Outline) -> dict[str, Any]:

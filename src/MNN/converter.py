@@ -13,6 +13,7 @@ from MNN.comparison import Comparison
 from MNN.conversion_report import Outline, Report, Step, outline
 from MNN.errors import FormatError, MNNError
 from MNN.frontends import load_graph
+from MNN.frontends.mnn.support import support
 from MNN.frontends.mnn.write import net_of
 from MNN.ir.graph import Graph
 from MNN.passes.manager import optimize
@@ -77,7 +78,7 @@ def convert(
         raise MNNError("--optimizeLevel 0 runs no passes, so there is none to disable")
     tell("writing")
     net = net_of(graph, fp16=chosen.fp16, biz_code=chosen.biz_code, keep_input_format=chosen.keep_input_format)
-    own, after = _own_operators(net), outline(graph)
+    runs, after = support(net), outline(graph)
     del graph  # only the file's form is needed from here on
     found = None
     if check is None:
@@ -86,7 +87,7 @@ def convert(
         files, found = _write_checked(net, Path(target), chosen.external or None, check, tell)
     sizes = {p: p.stat().st_size for p in files}
     name, size = ("", len(source)) if isinstance(source, bytes) else (str(source), Path(source).stat().st_size)
-    return Report(name, size, before, after, changes, sizes, own, found)
+    return Report(name, size, before, after, changes, sizes, runs, found)
 
 
 def _write_checked(
@@ -101,12 +102,6 @@ def _write_checked(
         for file in reversed(files):  # the model itself last: without it the other file means nothing
             os.replace(file, target.parent / file.name)
     return [target.parent / file.name for file in files], found
-
-
-def _own_operators(net: Record) -> dict[str, int]:
-    """Operators that only this engine has, by type."""
-    lists = [net.oplists, *(sub.nodes for sub in net.get("subgraphs", ()))]
-    return dict(Counter(str(op.main.type) for ops in lists for op in ops if op.type == "Extra").most_common())
 
 
 def _named_json(source: str | Path | bytes) -> bool:
@@ -126,9 +121,7 @@ def _from_json(source: Path, target: Path) -> Report:
     steps = tuple(Step(op.type, op.name or "", (), ()) for op in net.oplists)
     counts = dict(Counter(step.op for step in steps).most_common())
     part = Outline({}, {}, steps, counts, 0, 0)
-    return Report(
-        str(source), source.stat().st_size, part, part, {}, {target: target.stat().st_size}, _own_operators(net)
-    )
+    return Report(str(source), source.stat().st_size, part, part, {}, {target: target.stat().st_size}, support(net))
 
 
 def _fix_batch(graph: Graph, batch: int) -> None:

@@ -62,14 +62,29 @@ def test_the_report_as_data(mnn, digits):
     assert data["check"]["reference"] == "onnxruntime"
     assert data["check"]["largest_error"] < 1e-5
     assert any(count for count in data["passes"].values())
+    runs = {entry["operator"]: entry for entry in data["operators"]}
+    assert runs["Convolution"] == {
+        "operator": "Convolution", "count": data["after"]["operators"]["Convolution"], "this_engine": "kernel",
+        "official_engine": "native",
+    }  # fmt: skip
 
 
 def test_the_report_as_a_page(mnn, digits):
     assert mnn("convert", digits, "a.mnn", "--report", "r.html").code == 0
     page = Path("r.html").read_text()
-    for words in ("Check against onnxruntime", "Inputs and outputs", "Operators", "Passes", "probability"):
+    for words in (
+        "Check against onnxruntime",
+        "Where it runs",
+        "both run every operator",
+        "Inputs and outputs",
+        "Operators",
+        "Passes",
+        "probability",
+    ):
         assert words in page
-    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    left = page.replace("http://www.w3.org/2000/svg", "")
+    assert "http:" not in left
+    assert "https:" not in left
 
 
 def test_the_drawings(mnn, digits):
@@ -86,7 +101,21 @@ def test_files_that_need_this_engine_say_so(mnn, tmp_path):
     model = models.strings(tmp_path / "s.onnx")
     result = mnn("convert", model, "s.mnn")
     assert result.code == 0, result
-    assert "this file needs this engine; the official one does not have StringConcat (1)" in result.out
+    assert "this file needs this engine; the official one does not have StringConcat (1: " in result.out
+
+
+def test_the_report_says_what_the_official_engine_lacks_and_what_to_do(mnn, tmp_path):
+    model = models.strings(tmp_path / "s.onnx")
+    assert mnn("convert", model, "s.mnn", "--report", "r.json").code == 0
+    (entry,) = [e for e in json.loads(Path("r.json").read_text())["operators"] if e["operator"] == "StringConcat"]
+    assert entry["official_engine"] == "needs this engine"
+    assert entry["this_engine"] == "host call"
+    assert "in front of the model" in entry["advice"]
+    assert len(entry["nodes"]) == entry["count"] == 1
+    assert mnn("convert", model, "s.mnn", "--report", "r.html").code == 0
+    page = Path("r.html").read_text()
+    assert "cannot run it" in page
+    assert "in front of the model" in page
 
 
 def test_open_sizes_are_told_not_guessed(mnn, refused, tmp_path):

@@ -194,3 +194,23 @@ def test_batch_and_levels(refused, digits):
     arguments = ["convert", "--optimizeLevel", 0, "--disable-pass", "silu", digits, "a.mnn"]
     assert "runs no passes" in refused(*arguments)
     assert not os.listdir()
+
+
+def test_a_model_is_not_written_over_itself(refused, digits, tmp_path):
+    copy = tmp_path / "copy.onnx"
+    copy.write_bytes(digits.read_bytes())
+    assert "would be lost" in refused("convert", copy, copy)
+    assert copy.read_bytes() == digits.read_bytes()
+
+
+@pytest.mark.parametrize("more", [("no/such/a.mnn",), ("a.mnn", "--report", "no/such/r.html")])
+def test_folders_that_are_not_there_are_named_before_anything_is_done(refused, digits, more):
+    assert "there is no folder no/such" in refused("convert", digits, *more)
+    assert not Path("a.mnn").exists()
+
+
+def test_a_folder_with_models_inside_names_them(refused, tmp_path, digits):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "m.onnx").write_bytes(digits.read_bytes())
+    assert "m.onnx" in refused("convert", folder, "a.mnn")

@@ -113,7 +113,7 @@ def test_sources_follow_the_inference_before():
 def test_bounds():
     assert bound(1000, "f32", {"L1": 200}, RATES) == dataclasses.replace(bound(0, "f32", {}, RATES), ns=10, by="f32")
     assert bound(1000, "bf16", {}, RATES).ns == 5
-    assert bound(1000, "int8", {}, RATES).by == "f32"
+    assert bound(1000, "int8", {}, RATES).by == "f32 for int8"
     slow = bound(1000, "f32", {"L1": 200, "DRAM": 400}, RATES)
     assert (slow.ns, slow.by) == (21, "DRAM")
 

@@ -2,101 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from html import escape
+import sys
+from collections.abc import Sequence
 
 from MNN.cli.drawing import draw
+from MNN.cli.report.markup import nbytes, section, table, tag, text, tile
+from MNN.cli.report.skeleton import document
 from MNN.comparison import Comparison
 from MNN.conversion_report import Outline, Report
+from MNN.frontends.mnn.support import COMPOSED, NATIVE, REFUSED, Support, needs_this_engine
+from MNN.passes.manager import passes
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #2e7d32; --bad: #c62828; --accent: #3f6fd8 }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.5rem; margin: 0 }
-h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
-p.sub { opacity: .75; margin: .2rem 0 }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
-th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top }
-th { font-weight: 600; background: var(--soft) } td.n, th.n { text-align: right }
-.cards { display: flex; gap: .8rem; flex-wrap: wrap; margin: 1rem 0 }
-.card { border: 1px solid var(--line); border-radius: 8px; padding: .6rem 1rem; min-width: 8rem }
-.card b { display: block; font-size: 1.3rem } .good { color: var(--good) } .bad { color: var(--bad) }
-.bar { display: inline-block; height: .7em; background: var(--accent); border-radius: 2px; vertical-align: baseline }
-.pan { overflow: auto; max-height: 40rem; border: 1px solid var(--line); border-radius: 8px; background: #fff }
-details summary { cursor: pointer; font-weight: 600; margin: .8rem 0 .4rem }
-code { font-size: .9em; word-break: break-all }
-"""
 _LISTED = 40
+_NAMED = 8
+_GRADES = {NATIVE: "good", COMPOSED: "fair", REFUSED: "poor"}
 
 
 def page(report: Report, drawings: bool) -> str:
     """The page; ``drawings`` adds the graph before and after."""
-    files = "".join(f"<p class=sub>→ <code>{escape(str(p))}</code></p>" for p in report.files)
-    parts = [
-        f"<h1>{escape(report.source or 'a model from memory')}</h1>{files}",
-        _cards(report),
-        _own(report),
+    files = "".join(tag("p", "→ " + _code(p), class_="note") for p in report.files)
+    body = [
+        tag("header", tag("div", tag("h1", text(report.source or "a model from memory")) + files)),
+        _tiles(report),
+        section("Where it runs", _verdict(report), _support(report.support), "support"),
         _check(report.check),
-        "<h2>Inputs and outputs</h2>" + _interface(report.after),
-        "<h2>Operators</h2>" + _operators(report),
-        "<h2>Passes</h2>" + _passes(report),
+        section("Inputs and outputs", "", _interface(report.after), "interface"),
+        section("Operators", "Before and after the passes.", _operators(report), "operators"),
+        section("Passes", "What each rewriting did, in the order in which they run.", _passes(report), "passes"),
+        *(_drawings(report) if drawings else ()),
     ]
-    if drawings:
-        kept = frozenset(name for step in report.before.steps for name in step.outputs)
-        made = frozenset(name for step in report.after.steps for name in step.outputs) - kept
-        for title, part, marked in (("before", report.before, frozenset[str]()), ("after", report.after, made)):
-            parts.append(
-                f"<details><summary>The graph {title}</summary><div class=pan>{draw(part, marked)}</div></details>"
-            )
-    title = f"Conversion of {escape(report.source)}"
-    return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{title}</title><style>{_STYLE}</style><body>{''.join(parts)}</body></html>\n"
-    )
+    return document(f"Conversion of {report.source}", "".join(body))
 
 
-def _cards(report: Report) -> str:
+def _code(value: object) -> str:
+    return tag("code", text(value))
+
+
+def _tiles(report: Report) -> str:
     change = report.size / report.source_bytes - 1 if report.source_bytes else 0.0
-    cards = [
-        ("operators", f"{report.nodes_before} → {report.nodes_after}"),
-        ("size", f"{_size(report.source_bytes)} → {_size(report.size)}"),
-        ("change", f"{change:+.0%}"),
-        ("parameters", f"{report.after.parameters:,}"),
+    tiles = [
+        tile("Operators", f"{report.nodes_before} → {report.nodes_after}", "of the graph, before and after"),
+        tile("Size", f"{nbytes(report.source_bytes)} → {nbytes(report.size)}", f"{change:+.0%}"),
+        tile("Parameters", f"{report.after.parameters:,}", f"in {report.after.constants:,} constants"),
     ]
-    if report.check is not None:
-        worst = max((d.error for d in report.check.differences), default=0.0)
-        colour = "bad" if report.check.first else "good"
-        cards.append(("largest error", f"<span class={colour}>{worst:.1e}</span>"))
-    return f"<div class=cards>{''.join(f'<div class=card>{name}<b>{text}</b></div>' for name, text in cards)}</div>"
+    own = sum(report.own.values())
+    tiles.append(tile("Official MNN", "runs it" if not own else "cannot run it", *_officially(report.support)))
+    if report.check is not None and report.check.differences:
+        worst = max(d.error for d in report.check.differences)
+        grade = "poor" if report.check.first else "good"
+        tiles.append(tile("Largest error", f"{worst:.1e}", f"against {report.check.reference}", grade))
+    return tag("div", "".join(tiles), class_="tiles")
 
 
-def _own(report: Report) -> str:
-    if not report.own:
-        return "<p class=good>Every operator of the file is one that the official MNN engine has.</p>"
-    listed = ", ".join(f"{escape(op)} ({count})" for op, count in report.own.items())
-    return f"<p class=bad>The file needs this engine: the official one does not have {listed}.</p>"
+def _officially(found: Sequence[Support]) -> tuple[str, str]:
+    counts = {kind: sum(s.count for s in found if s.official == kind) for kind in _GRADES}
+    said = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    return said, "poor" if counts[REFUSED] else "good"
+
+
+def _verdict(report: Report) -> str:
+    lacking = needs_this_engine(report.support)
+    if lacking:
+        return lacking[0].upper() + lacking[1:] + ". It refuses the file with a message; nothing is computed wrongly."
+    return "This engine and the official MNN 3.6 both run every operator of the file."
+
+
+def _support(found: Sequence[Support]) -> str:
+    rows = []
+    for s in found:
+        official = tag("span", text(s.official), class_=_GRADES[s.official])
+        note = ""
+        if s.parts:
+            note = "written as " + ", ".join(f"{op} ({count})" for op, count in s.parts.most_common())
+        elif s.official == REFUSED:
+            named = [n for n in s.nodes if n]
+            more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+            note = s.advice + (f"; in {', '.join(named[:_NAMED])}{more}" if named else "")
+        rows.append((text(s.operator), str(s.count), text(s.here), official, text(note)))
+    return table(("operator", "count", "this engine", "official MNN", "what that means"), rows, (1,))
 
 
 def _check(check: Comparison | None) -> str:
     if check is None:
         return ""
-    rows = [
-        (escape(d.tensor), escape(d.op), "x".join(map(str, d.shape)), f"{d.error:.2e}")
-        for d in sorted(check.differences, key=lambda d: -d.error)[:_LISTED]
-    ]
-    first = f"<p class=bad>It begins at <code>{escape(check.first.tensor)}</code>.</p>" if check.first else ""
-    note = f"<p class=sub>{escape(check.note)}</p>" if check.note else ""
-    head = f"<h2>Check against {escape(check.reference)}, tensor by tensor</h2>"
-    return head + first + note + _table(("tensor", "operator", "shape", "error"), rows, numbers=(3,))
+    worst = sorted(check.differences, key=lambda d: -d.error)[:_LISTED]
+    rows = [(text(d.tensor), text(d.op), "x".join(map(str, d.shape)), f"{d.error:.2e}") for d in worst]
+    first = tag("p", "It begins at " + _code(check.first.tensor) + ".", class_="poor") if check.first else ""
+    body = first + (table(("tensor", "operator", "shape", "error"), rows, (3,)) if rows else "")
+    return section(f"Check against {check.reference}, tensor by tensor", check.note, body, "check")
 
 
 def _interface(part: Outline) -> str:
     rows = [
-        (role, f"<code>{escape(name)}</code>", escape(kind))
+        (role, _code(name), text(kind))
         for role, values in (("input", part.inputs), ("output", part.outputs))
         for name, kind in values.items()
     ]
-    return _table(("", "name", "type and shape"), rows)
+    return table(("", "name", "type and shape"), rows)
 
 
 def _operators(report: Report) -> str:
@@ -105,25 +107,35 @@ def _operators(report: Report) -> str:
     rows = []
     for name in names:
         before, after = report.before.operators.get(name, 0), report.after.operators.get(name, 0)
-        bar = f"<span class=bar style='width:{12 * after / most:.2f}em'></span>"
-        rows.append((escape(name), str(before), str(after), bar))
-    return _table(("operator", "before", "after", ""), rows, numbers=(1, 2))
+        bar = tag("i", class_="bar c0", style=f"width:{12 * after / most:.2f}em")
+        rows.append((text(name), str(before), str(after), bar))
+    return table(("operator", "before", "after", ""), rows, (1, 2))
 
 
 def _passes(report: Report) -> str:
-    rows = [(escape(name), str(count)) for name, count in report.changes.items() if count]
-    idle = [escape(name) for name, count in report.changes.items() if not count]
-    rest = f"<p class=sub>Without anything to do: {', '.join(idle)}.</p>" if idle else ""
-    return (_table(("pass", "changes"), rows, numbers=(1,)) if rows else "") + rest
+    known = passes()
+    rows = [
+        (text(name), str(count), text(_purpose(known[name].run) if name in known else ""))
+        for name, count in report.changes.items()
+        if count
+    ]
+    idle = [name for name, count in report.changes.items() if not count]
+    rest = tag("p", text(f"Without anything to do: {', '.join(idle)}."), class_="note") if idle else ""
+    return (table(("pass", "changes", "what it does"), rows, (1,)) if rows else "") + rest
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    def cells(tag: str, row: Sequence[str]) -> str:
-        return "".join(f"<{tag}{' class=n' if i in numbers else ''}>{c}</{tag}>" for i, c in enumerate(row))
+def _purpose(run: object) -> str:
+    """The first sentence of what the pass's file says about it."""
+    module = sys.modules.get(getattr(run, "__module__", ""))
+    words = " ".join((module.__doc__ or "").split()) if module is not None else ""
+    return words.split(". ")[0].rstrip(".") + "." if words else ""
 
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f"<table><tr>{cells('th', head)}</tr>{body}</table>"
 
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
+def _drawings(report: Report) -> list[str]:
+    kept = frozenset(name for step in report.before.steps for name in step.outputs)
+    made = frozenset(name for step in report.after.steps for name in step.outputs) - kept
+    parts = []
+    for title, part, marked in (("before", report.before, frozenset[str]()), ("after", report.after, made)):
+        inner = tag("summary", f"The graph {title}") + tag("div", draw(part, marked), class_="pan")
+        parts.append(tag("details", inner, class_="card"))
+    return parts

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from MNN.cli.readers import PICTURES, read_archive, read_array, read_picture
-from MNN.errors import MNNError, ShapeError
+from MNN.errors import MNNError, ShapeError, UnsupportedError
 from MNN.ir.dtype import DType
 from MNN.runtime.session import UNNAMED, Session, TensorInfo
 
@@ -91,7 +91,7 @@ def random_feeds(
             continue
         shape, dtype = concrete_shape(info, given), info.dtype or DType.F32
         if dtype is DType.STR:
-            raise MNNError(f"input '{info.name}' takes strings, which cannot be made up; give a .npy file")
+            raise UnsupportedError(f"input '{info.name}' takes strings, which cannot be made up; give a .npy file")
         if dtype.is_float:
             feeds[info.name] = rng.standard_normal(shape, np.float32).astype(dtype.numpy)
         else:

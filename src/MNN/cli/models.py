@@ -44,11 +44,15 @@ def read(path: Path) -> Graph:
 def existing(path: Path) -> Path:
     """``path``, if a file with something in it is there."""
     if path.is_dir():
-        raise MNNError(f"{path} is a folder; a model file is expected")
+        inside = sorted(p for p in path.iterdir() if p.suffix.lower() in (".onnx", ".mnn"))[:3]
+        advice = f"; inside are {', '.join(map(str, inside))}" if inside else ""
+        if (path / "saved_model.pb").exists():
+            advice = "; a SavedModel becomes ONNX with python -m tf2onnx.convert --saved-model, convert that"
+        raise MNNError(f"{path} is a folder; a model file is expected{advice}")
     if not path.exists():
         raise MNNError(f"no such file: {path}")
     if path.is_file() and not path.stat().st_size:
-        raise MNNError(f"{path} is empty")
+        raise MNNError(f"{path} is empty: nothing was downloaded or exported into it")
     return path
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from MNN.errors import FormatError, MNNError
+from MNN.frontends.elsewhere import elsewhere
 from MNN.ir.graph import Graph
 from MNN.schema.files import open_regular
 
@@ -76,10 +77,14 @@ def _recognised(source: Source) -> Kind:
     fitting = [k for k in _KINDS.values() if k.looks_like(head, size)]
     if len(fitting) > 1:
         fitting = [k for k in fitting if suffix in k.suffixes] or fitting
+    known = "" if fitting else elsewhere(head, suffix)
+    if known:
+        raise FormatError(f"{name} is {known}")
     if not fitting:  # damaged at the start: the front end for its name can say best what is wrong
         fitting = [k for k in _KINDS.values() if suffix in k.suffixes]
     if not fitting:
-        raise FormatError(f"{name} is no model file of a known kind ({', '.join(_KINDS)}), or is damaged at its start")
+        said = f"({', '.join(_KINDS)}), or is damaged at its start; export the model to ONNX, and convert that"
+        raise FormatError(f"{name} is no model file of a known kind {said}")
     return fitting[0]
 
 

@@ -27,7 +27,8 @@ class Access:
 
 @dataclass(frozen=True)
 class Bound:
-    """The least time of a command in nanoseconds, and what sets it: ``f32`` or another arithmetic, or a level."""
+    """The least time of a command in nanoseconds, and what sets it: ``f32`` or another arithmetic, or a level. Where an
+    arithmetic was never measured here it is held against f32's peak, and says so: ``f32 for int8``."""
 
     ns: float
     by: str
@@ -84,5 +85,5 @@ def bound(flops: int, arithmetic: str, levels: Mapping[str, int], rates: Rates) 
     memory = {name: count / rates.read.get(name, slowest) for name, count in levels.items()}
     total = sum(memory.values())
     if compute >= total:
-        return Bound(compute, arithmetic if arithmetic in rates.compute else "f32")
+        return Bound(compute, arithmetic if arithmetic in rates.compute else f"f32 for {arithmetic}")
     return Bound(total, max(memory, key=lambda name: memory[name]))

@@ -102,6 +102,8 @@ def _open_beneath(folder: Path, parts: list[str], path: Path) -> BinaryIO:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         hint = " (symbolic links are refused)" if _is_link(folder, parts) else ""
+        if isinstance(error, FileNotFoundError):
+            hint = "; the model keeps weights in that file: put it beside the model"
         raise MNNError(f"cannot open external data {path}: {reason}{hint}") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

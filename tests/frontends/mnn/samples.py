@@ -90,4 +90,63 @@ NORMS = [
     Sample("LogSoftmax", "LogSoftmax", (_noise(2, 5),), {"axis": 1}),
 ]
 
-SAMPLES = [*RECURRENT, *NORMS]
+_BYTES = np.random.default_rng(6).integers(0, 255, (2, 3, 8), np.uint8)
+_SIGNED = np.random.default_rng(7).integers(-128, 127, (8, 4), np.int8)
+_FILTER = np.random.default_rng(8).integers(-128, 127, (4, 3, 3, 3), np.int8)
+_PIXELS = np.random.default_rng(9).integers(0, 255, (1, 3, 6, 6), np.uint8)
+_STEP, _ZERO = np.float32(0.05), np.uint8(120)
+_I32, _U8 = ((DType.I32, None),), ((DType.U8, None),)
+
+QUANTIZED = [
+    Sample("QuantizeLinear", "QuantizeLinear", (_noise(2, 3, 4) * 3, _STEP, _ZERO), {}, _U8, (1, 2)),
+    Sample("DequantizeLinear", "DequantizeLinear", (_BYTES, _STEP, _ZERO), {}, constant=(1, 2)),
+    Sample("DequantizeLinear-axis", "DequantizeLinear", (_SIGNED, abs(_noise(8)), None), {"axis": 0}, constant=(1,)),
+    Sample(
+        "DynamicQuantizeLinear", "DynamicQuantizeLinear", (_noise(3, 5),), {},
+        ((DType.U8, None), (DType.F32, ()), (DType.U8, ())),
+    ),
+    Sample("MatMulInteger", "MatMulInteger", (_BYTES, _SIGNED, _ZERO, np.int8(3)), {}, _I32, (1, 2, 3)),
+    Sample(
+        "QLinearMatMul", "QLinearMatMul",
+        (_BYTES, _STEP, _ZERO, _SIGNED, abs(_noise(4)), np.zeros(4, np.int8), np.float32(2), _ZERO), {}, _U8,
+        (1, 2, 3, 4, 5, 6, 7),
+    ),
+    Sample("ConvInteger", "ConvInteger", (_PIXELS, _FILTER, _ZERO), {"pads": [0, 0, 0, 0]}, _I32, (1, 2)),
+    Sample(
+        "QLinearConv", "QLinearConv",
+        (_PIXELS, _STEP, _ZERO, _FILTER, abs(_noise(4)), np.zeros(4, np.int8), np.float32(9), _ZERO,
+         np.array([5, -5, 100, 0], np.int32)),
+        {"pads": [1, 1, 1, 1], "strides": [2, 2], "dilations": [1, 1]}, _U8, (1, 2, 3, 4, 5, 6, 7, 8),
+    ),
+]  # fmt: skip
+
+OTHERS = [
+    Sample("Trilu", "Trilu", (_noise(2, 4, 5), np.array(1)), {"upper": True}, constant=(1,)),
+    Sample("Trilu-lower", "Trilu", (_noise(4, 4),), {"upper": False}, open=(0,)),
+    Sample("PadAxes", "PadAxes", (_noise(2, 3, 4), np.array([1, 2]), None, np.array([-2])), {}, constant=(1, 3)),
+    Sample("PadAxes-computed", "PadAxes", (_noise(2, 3), np.array([1, 2]), None, np.array([1])), {}, constant=(3,)),
+    Sample("LpNormalization", "LpNormalization", (_noise(2, 5),), {"axis": 1, "p": 2}),
+    Sample("LpNormalization-1", "LpNormalization", (np.zeros((2, 5), np.float32),), {"axis": 0, "p": 1}),
+    Sample("Hardmax", "Hardmax", (_noise(2, 5, 3),), {"axis": 1}),
+    Sample("IsInf", "IsInf", (np.array([1, -np.inf, np.inf], np.float32),), {}, ((DType.BOOL, None),)),
+    Sample("BitwiseNot", "BitwiseNot", (np.array([1, -5, 7], np.int32),), {}, _I32),
+    Sample(
+        "LayerNormalization", "LayerNormalization", (_noise(2, 3, 4), _noise(4), _noise(4)),
+        {"axis": [-1], "epsilon": 1e-5}, ((DType.F32, None),) * 3, (1, 2),
+    ),
+    Sample("OnnxAttention", "OnnxAttention", (_noise(2, 3, 4, 8), _noise(2, 3, 5, 8), _noise(2, 3, 5, 6))),
+    Sample(
+        "OnnxAttention-flat", "OnnxAttention", (_noise(2, 4, 24), _noise(2, 5, 24), _noise(2, 5, 12)),
+        {"q_num_heads": 3, "kv_num_heads": 3, "softcap": 2.0}, open=(),
+    ),
+    Sample(
+        "OnnxAttention-causal", "OnnxAttention", (_noise(1, 2, 4, 8), _noise(1, 2, 4, 8), _noise(1, 2, 4, 8)),
+        {"is_causal": True},
+    ),
+    Sample(
+        "OnnxAttention-mask", "OnnxAttention",
+        (_noise(1, 2, 2, 8), _noise(1, 2, 3, 8), _noise(1, 2, 3, 8), np.array([[True, False, True], [False] * 3])),
+    ),
+]  # fmt: skip
+
+SAMPLES = [*RECURRENT, *NORMS, *QUANTIZED, *OTHERS]

@@ -53,6 +53,16 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], numeric: Itera
     return tag("div", whole, class_="scroll")
 
 
+def tile(name: str, value: str, note: str = "", grade: str | None = None) -> str:
+    """A number with its name above it; ``grade`` (good, fair, poor) colours it."""
+    parts = (
+        tag("span", text(name), class_="soft"),
+        tag("b", text(value), class_=grade),
+        tag("span", text(note), class_="soft"),
+    )
+    return tag("div", "".join(parts), class_="tile")
+
+
 def palette(names: Iterable[str]) -> dict[str, int]:
     """A colour's number for every name, in the order given."""
     return {name: min(i, COLOURS - 1) for i, name in enumerate(dict.fromkeys(names))}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 
-import MNN
 from MNN.cli.measure import Job
 from MNN.cli.report.charts import bars, memory, roofline, timeline
-from MNN.cli.report.markup import legend, nbytes, palette, section, si, table, tag, text
+from MNN.cli.report.markup import legend, nbytes, palette, section, si, table, tag, text, tile
+from MNN.cli.report.skeleton import document
 from MNN.runtime.machine import LEVELS, Machine
 from MNN.runtime.profiler import CommandProfile, Profile
 from MNN.schema.files import replacing
@@ -61,25 +60,9 @@ def render(job: Job, found: Profile, machine: Machine) -> str:
         ),
         section("Algorithms", "What was chosen for equal pieces of work, and why.", _choices(found), "algorithms"),
         section("Machine", "Measured with generated kernels: the best rates seen.", _machine(machine), "machine"),
-        tag("footer", text(f"MNN in Python {MNN.__version__}")),
     ]  # fmt: skip
     data = json.dumps({str(c.number): _tip(c) for c in found.commands}).replace("<", "\\u003c")
-    style, script = (_asset(f) for f in ("report.css", "report.js"))
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        + '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-        + "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">"
-        + tag("title", text(f"{name}: profile"))
-        + f"<style>{style}</style>"
-    )
-    tip = '<div id="tip" hidden></div>'
-    scripts = f'<script type="application/json" id="data">{data}</script><script>{script}</script>'
-    main = tag("main", "".join(body))
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{main}{tip}{scripts}</body></html>\n'
-
-
-def _asset(name: str) -> str:
-    return (resources.files("MNN") / "data" / name).read_text(encoding="utf-8")
+    return document(f"{name}: profile", "".join(body), data)
 
 
 def _header(name: str, job: Job, machine: Machine) -> str:
@@ -103,12 +86,7 @@ def _tiles(found: Profile, machine: Machine) -> str:
         ("Of the roofline", f"{bounds / spent:.0%}" if spent else "-", "least possible time over time taken"),
         ("Working memory", nbytes(sum(found.arena_bytes)), f"{len(found.commands)} commands"),
     ]
-    return tag("div", "".join(_tile(*t) for t in tiles), class_="tiles")
-
-
-def _tile(name: str, value: str, note: str) -> str:
-    parts = tag("span", text(name), class_="soft"), tag("b", text(value)), tag("span", text(note), class_="soft")
-    return tag("div", "".join(parts), class_="tile")
+    return tag("div", "".join(tile(*t) for t in tiles), class_="tiles")
 
 
 def _timeline_note(found: Profile) -> str:

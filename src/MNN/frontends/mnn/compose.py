@@ -80,7 +80,8 @@ class Steps:
         return self.op("MatMul", [x, y], x.dtype, transposeB=transposed)
 
     def cast(self, x: Value, dtype: DType) -> Value:
-        kinds = {DType.F32: "DT_FLOAT", DType.I32: "DT_INT32", DType.I64: "DT_INT64"}
+        kinds = {DType.F32: "DT_FLOAT", DType.I32: "DT_INT32", DType.I64: "DT_INT64", DType.U8: "DT_UINT8",
+                 DType.I8: "DT_INT8", DType.I16: "DT_INT16", DType.U16: "DT_UINT16"}  # fmt: skip
         return self.op("Cast", [x], dtype, x.shape, dstT=kinds[dtype])
 
     def shape(self, x: Value) -> Value:
@@ -92,6 +93,10 @@ class Steps:
         if isinstance(known, int):
             return self.const(known, DType.I64)
         return self.op("GatherV2", [self.shape(x), self.const(axis, DType.I64), self.const(0, DType.I64)], DType.I64)
+
+    def range(self, count: Value) -> Value:
+        """0, 1, 2, ... below a scalar."""
+        return self.op("Range", [self.const(0, DType.I64), count, self.const(1, DType.I64)], DType.I64)
 
     def pick(self, x: Value, index: Value, axis: int = 0) -> Value:
         """Elements of ``x`` along an axis; indices from 0 on."""

@@ -8,12 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from MNN.errors import MISFITS, FormatError
-from MNN.frontends.mnn import legal_index, legal_layers, legal_math, legal_recurrent
+from MNN.frontends.mnn import (
+    legal_attention,
+    legal_index,
+    legal_layers,
+    legal_math,
+    legal_more,
+    legal_quant,
+    legal_recurrent,
+)
 from MNN.frontends.mnn.legal_math import Rule
 from MNN.frontends.mnn.native import native
+from MNN.frontends.mnn.wholes import plain
 from MNN.ir.graph import Graph, Node
+from MNN.ops.base import operators
 
-_RULES: dict[str, Rule] = {**legal_math.RULES, **legal_layers.RULES, **legal_index.RULES, **legal_recurrent.RULES}
+_FILES = (legal_attention, legal_index, legal_layers, legal_math, legal_more, legal_quant, legal_recurrent)
+_RULES: dict[str, Rule] = {op: rule for file in _FILES for op, rule in file.RULES.items()}
 
 #: Rules that only tidy: what they make is as good here as what it stands for, and is read back as it is.
 _TIDY = frozenset({"AbsVal", "BatchNorm", "BinaryOp", "Bnll", "Gather", "GatherV2", "MatMul", "OneHot", "Reduction",
@@ -67,6 +78,8 @@ def expanded(node: Node, above: tuple[str, ...] = ()) -> list[Node] | None:
     rule = _RULES.get(node.op)
     if rule is None or node.op in above or len(above) >= _DEPTH or (above and node.op in _KNOWN_INDICES):
         return None
+    if node.op not in _TIDY and not _only_known(node):
+        return None
     try:
         made = rule(node)
     except MISFITS as error:
@@ -75,6 +88,12 @@ def expanded(node: Node, above: tuple[str, ...] = ()) -> list[Node] | None:
         return None
     parts = [deeper for part in made for deeper in (expanded(part, (*above, node.op)) or [part])]
     return parts if above or node.op in _TIDY or all(_official(part) for part in parts) else None
+
+
+def _only_known(node: Node) -> bool:
+    """Whether all attributes are the operator's own, and plain: others would be lost."""
+    known = operators()[node.op].attributes
+    return plain(node.attrs) and all(key in known for key, value in node.attrs.items() if value is not None)
 
 
 def _official(node: Node) -> bool:

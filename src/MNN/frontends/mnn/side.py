@@ -17,6 +17,7 @@ from MNN.errors import FormatError
 from MNN.frontends.mnn import wholes
 from MNN.ir.dtype import DType
 from MNN.ir.shape import Shape
+from MNN.ir.symbolic import parse
 from MNN.schema.reader import read_table
 from MNN.schema.record import Record
 from MNN.schema.writer import write_table
@@ -132,7 +133,12 @@ def _shape(name: str, value: Any) -> Shape:
     for size in value:
         if not (isinstance(size, str) or (type(size) is int and 0 <= size <= _MAX_EXTENT)):
             raise FormatError(f"extraInfo: the shape of '{name}' has the size {str(size)[:40]!r}")
-    return tuple(value)
+    return tuple(_size(size) if isinstance(size, str) else size for size in value)
+
+
+def _size(text: str) -> str:
+    size = parse(text)
+    return size if isinstance(size, str) else text
 
 
 def operand_notes(value: Any, count: int) -> list[tuple[str, DType, tuple[int, ...]]]:

@@ -25,11 +25,18 @@ _KEPT = 4096
 _MOST = 1 << 16
 
 
+def plain(attrs: dict[str, object]) -> bool:
+    """Whether a note can hold these attributes."""
+    try:
+        json.dumps(attrs)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def can_be_kept(node: Node, parts: list[Node]) -> bool:
     """Whether a note can bring ``node`` back: its attributes are plain, its large constants in the file anyway."""
-    try:
-        json.dumps(node.attrs)
-    except (TypeError, ValueError):
+    if not plain(node.attrs):
         return False
     taken = {v for part in parts for v in part.inputs if v is not None}
     return all(v is None or v.data is None or v in taken or v.array().size <= _KEPT for v in node.inputs)

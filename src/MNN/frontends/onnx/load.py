@@ -71,7 +71,8 @@ def _read(source: str | os.PathLike[str] | bytes | ModelProto) -> tuple[ModelPro
     try:
         model.ParseFromString(data)
     except (DecodeError, ValueError, RecursionError) as error:
-        raise FormatError(f"'{name}' is not an ONNX model: {error}") from error
+        said = f"is not an ONNX model, or one of which a part ({len(data)} bytes) is missing or damaged"
+        raise FormatError(f"'{name}' {said}: download or export it again ({error})") from error
     return model, external
 
 

@@ -1,0 +1,57 @@
+"""Files that this engine does not read, by their first bytes: what they are, and how a model comes out of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_TORCH = 'export it with torch.onnx.export(model, inputs, "model.onnx"), and convert that'
+_KERAS = "export it with tf2onnx (python -m tf2onnx.convert --keras MODEL --output model.onnx), and convert that"
+_TENSORFLOW = "export it with tf2onnx (python -m tf2onnx.convert --graphdef or --saved-model), and convert that"
+_TFLITE = "export it with tf2onnx (python -m tf2onnx.convert --tflite MODEL --output model.onnx), and convert that"
+_WEIGHTS = "it holds weights without a graph: load them into the network in its framework, and export that to ONNX"
+_AGAIN = "download the model itself"
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A kind of file: what it is called, how it is known, and what to do with it."""
+
+    what: str
+    advice: str
+    start: bytes = b""
+    at: int = 0
+    suffixes: tuple[str, ...] = ()
+
+    def fits(self, head: bytes, suffix: str) -> bool:
+        """Whether a file with these first bytes and this suffix is one."""
+        begins = head[self.at : self.at + len(self.start)].lower() == self.start.lower()
+        return begins and (not self.suffixes or suffix in self.suffixes)
+
+
+_FILES = (
+    Elsewhere("a Git LFS pointer and not the file it points to", "fetch the file with git lfs pull", b"version https://git-lfs"),
+    Elsewhere("a web page", _AGAIN, b"<!doctype html"),
+    Elsewhere("a web page", _AGAIN, b"<html"),
+    Elsewhere("a TensorFlow Lite model", _TFLITE, b"TFL3", 4),
+    Elsewhere("a Keras model", _KERAS, b"\x89HDF"),
+    Elsewhere("a Keras model", _KERAS, b"PK\x03\x04", 0, (".keras",)),
+    Elsewhere("a PyTorch file", _TORCH, b"PK\x03\x04", 0, (".pt", ".pth", ".bin", ".ckpt", ".pt2", ".ptl")),
+    Elsewhere("a PyTorch file", _TORCH, b"\x80", 0, (".pt", ".pth", ".bin", ".ckpt")),
+    Elsewhere("a zip archive", "unpack it, and convert the model inside", b"PK\x03\x04"),
+    Elsewhere("a compressed file", "unpack it, and convert the model inside", b"\x1f\x8b"),
+    Elsewhere("a pickled Python object", "export what is in it to ONNX", b"\x80", 0, (".pkl", ".joblib")),
+    Elsewhere("a GGUF file", _WEIGHTS, b"GGUF"),
+    Elsewhere("a safetensors file", _WEIGHTS, b"{", 8, (".safetensors",)),
+    Elsewhere("an ncnn model", "convert the model that it was made from", b"7767517"),
+    Elsewhere("an OpenVINO model", "convert the model that it was made from", b"<?xml"),
+    Elsewhere("a Core ML model", "convert the model that it was made from", b"", 0, (".mlmodel", ".mlpackage")),
+    Elsewhere("a TensorFlow graph", _TENSORFLOW, b"\x0a", 0, (".pb",)),
+    Elsewhere("a Caffe model", "convert it to ONNX first", b"", 0, (".prototxt", ".caffemodel")),
+    Elsewhere("a Paddle model", "export it with paddle2onnx, and convert that", b"", 0, (".pdmodel", ".pdiparams")),
+)  # fmt: skip
+
+
+def elsewhere(head: bytes, suffix: str) -> str:
+    """What a file that starts with ``head`` is, and what to do; empty when nothing is known of it."""
+    found = next((f for f in _FILES if f.fits(head, suffix)), None)
+    return "" if found is None else f"{found.what}: {found.advice}"

@@ -1,0 +1,50 @@
+"""Files of other frameworks are called what they are, with the way from there to a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from MNN.errors import MNNError
+from MNN.frontends import load_graph
+
+FILES = {
+    "a.pt": (b"PK\x03\x04" + bytes(100), "a PyTorch file", "torch.onnx.export"),
+    "a.pth": (b"\x80\x02}q" + bytes(100), "a PyTorch file", "torch.onnx.export"),
+    "a.tflite": (b"\x1c\0\0\0TFL3" + bytes(100), "TensorFlow Lite", "--tflite"),
+    "a.h5": (b"\x89HDF\r\n\x1a\n" + bytes(100), "Keras", "tf2onnx"),
+    "a.keras": (b"PK\x03\x04" + bytes(100), "Keras", "tf2onnx"),
+    "a.pb": (b"\x0a\x10" + bytes(100), "TensorFlow graph", "tf2onnx"),
+    "a.onnx": (b"<!DOCTYPE html><html>", "a web page", "download"),
+    "b.onnx": (b"version https://git-lfs.github.com/spec/v1\noid", "Git LFS", "git lfs pull"),
+    "a.safetensors": (b"\x40\0\0\0\0\0\0\0{}" + bytes(100), "safetensors", "without a graph"),
+    "a.prototxt": (b'name: "net"', "Caffe", "ONNX"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_other_files_are_recognised(tmp_path: Path, name: str) -> None:
+    content, what, advice = FILES[name]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(MNNError) as caught:
+        load_graph(path)
+    assert name in str(caught.value)
+    assert what in str(caught.value)
+    assert advice in str(caught.value)
+
+
+def test_half_a_model_is_called_that(tmp_path: Path) -> None:
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    weight = numpy_helper.from_array(np.zeros((4, 1000), np.float32), "w")
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, s]) for n, s in (("x", 4), ("y", 1000))]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", info[:1], info[1:], [weight])
+    data = helper.make_model(graph).SerializeToString()
+    (tmp_path / "half.onnx").write_bytes(data[: len(data) // 2])
+    assert onnx.load_from_string(data).graph.name == "g"
+    with pytest.raises(MNNError, match="missing or damaged: download or export it again"):
+        load_graph(tmp_path / "half.onnx")
