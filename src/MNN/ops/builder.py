@@ -36,7 +36,7 @@ MAX_RANK = 32
 MAX_TABLE = 1 << 27
 """Numbers of the longest table that is made while planning."""
 MAX_STEPS = 1 << 16
-"""Primitives after which lowering is given up: recurrent layers and short loops are written out step by step."""
+"""Primitives after which lowering is given up: short loops are written out step by step."""
 FOLDED = 1 << 24
 """Constants of up to this many elements are computed while planning even when their operands are much smaller."""
 
