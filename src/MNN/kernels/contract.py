@@ -58,6 +58,8 @@ class ContractSpec(KernelSpec):
     ``B[(n / NR) * panel + (t * ceil(k / 2) + kk / 2) * ldb + (n % NR) * 2 + kk % 2]`` (ldb = 2 NR, zeros where k is
     odd); plain B is as above, with one tap, and is always packed by the kernel itself.
 
+    The same with a and b i16 and sums in i32, with packed B only (:func:`MNN.kernels.dot8.pack_words`, x86).
+
     With ``group`` 4 a is i8 or u8 and b i8; panels of packed B begin with the sums' starts, see
     :func:`MNN.kernels.dot8.pack_quads` (ldb = 4 NR).
 
@@ -80,11 +82,12 @@ class ContractSpec(KernelSpec):
 
     def __post_init__(self) -> None:
         floats = {DType.F32: (DType.F32, DType.F16, DType.BF16), DType.F64: (DType.F64,), DType.F16: (DType.F16,)}
-        ints = {DType.I32: (DType.I32, *_INT_SOURCES), DType.I64: (DType.I64,)}
+        words = (DType.I16,) if self.group == PAIR and self.b_packed else ()
+        ints = {DType.I32: (DType.I32, *_INT_SOURCES, *words), DType.I64: (DType.I64,)}
         allowed = {**floats, **ints}.get(self.acc, ())
         if self.a not in allowed or self.b not in allowed:
             raise ValueError(f"no contraction of {self.a.value} x {self.b.value} with sums in {self.acc.value}")
-        pairs = self.group == PAIR and self.a is self.b is DType.BF16
+        pairs = self.group == PAIR and self.a is self.b and self.a in (DType.BF16, *words)
         quads = self.group == QUAD and self.a in _INT_SOURCES and self.b is DType.I8 and self.acc is DType.I32
         if self.group != 1 and not pairs and not quads:
             raise ValueError(f"no groups of {self.group} for {self.a.value} x {self.b.value}")
@@ -119,7 +122,7 @@ class ContractSpec(KernelSpec):
         return n_batch * -(-m // mb) * -(-n // nb)
 
     def arithmetic(self, target: Target) -> str:
-        grouped = {PAIR: "bf16", QUAD: "int8"}.get(self.group)
+        grouped = {PAIR: "int16" if self.a is DType.I16 else "bf16", QUAD: "int8"}.get(self.group)
         return grouped or ("f16" if self.acc is DType.F16 else "f32")
 
     def traffic(self, args: Arguments) -> dict[str, int]:

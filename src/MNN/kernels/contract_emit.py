@@ -249,6 +249,8 @@ class Contract(TileStore):
                     i = (u % self.parts * spec.mr + r) * spec.nv + j
                     if self.group == QUAD:
                         sums[i] = dot8.dot(b, self.target, spec.a, sums[i], lefts, rights[j])
+                    elif spec.acc is DType.I32:
+                        sums[i] = dot8.dot_words(b, sums[i], left, right[j])
                     else:
                         sums[i] = dot(b, sums[i], left, right[j])
             panel = b.gep(panel, self.b_type, step)

@@ -5,7 +5,8 @@
   is the other one its values are *moved* by 128 (the top bit flips), and the sums start from B's column sums times
   -128 or 128 to make up for it.
 - SSE and AVX2: the bytes at even and at odd places are widened to 16 bits, and ``pmaddwd`` sums pairs of these.
-  (``pmaddubsw`` would saturate.)
+  (``pmaddubsw`` would saturate.) Where B is constant and A has more than a few rows both are widened beforehand, and
+  pairs of 16-bit values are multiplied (:func:`in_words`): twice the rate of f32.
 
 B is always signed. Panels of B in groups of four begin with ``nr`` i32 numbers: what the sums start from.
 """
@@ -37,6 +38,15 @@ def in_halves(target: Target) -> bool:
     return target.family == "x86" and not _vnni(target)
 
 
+FEW_ROWS = 4
+"""Rows of A up to which the bytes that B takes weigh more than taking them apart."""
+
+
+def in_words(target: Target, rows: int) -> bool:
+    """Whether bytes of A and constant ones of B are better widened to 16 bits once, and multiplied in pairs."""
+    return in_halves(target) and rows > FEW_ROWS
+
+
 def moved(target: Target, a: DType) -> int:
     """What is added to the values of A (0, 128 or -128) so that the instruction takes them."""
     if target.family == "x86":
@@ -63,6 +73,25 @@ def pack_quads(matrix: npt.NDArray[np.int8], nr: int, run: int, shift: int) -> n
     starts[..., :n] = -shift * matrix.sum(-2, dtype=np.int32)
     head = starts.reshape(*lead, panels, nr).view(np.int8)
     return np.concatenate([head, body], axis=-1)
+
+
+def pack_words(matrix: npt.NDArray[np.int16], nr: int, run: int) -> npt.NDArray[np.int16]:
+    """B ``[..., K, N]`` in panels of pairs ``[..., ceil(N / nr), K' / 2, nr, 2]``, where K' is K with every run of
+    ``run`` values filled up to an even number with a zero."""
+    *lead, k, n = matrix.shape
+    panels, steps = -(-n // nr), -(-run // 2)
+    wide = np.zeros((*lead, k // run, steps * 2, panels * nr), np.int16)
+    wide[..., :run, :n] = matrix.reshape(*lead, k // run, run, n)
+    pairs = wide.reshape(*lead, k // run * steps, 2, panels, nr)
+    axes = len(lead)
+    packed: npt.NDArray[np.int16] = pairs.transpose(*range(axes), axes + 2, axes, axes + 3, axes + 1)
+    return packed
+
+
+def dot_words(b: Builder, total: Value, left: Value, right: Value) -> Value:
+    """``total`` and the products of the pairs of 16-bit integers in two vectors of 32-bit lanes (x86)."""
+    pairs = I16.vec(2 * total.type.lanes)
+    return b.add(total, multiply_pairs(b, b.bitcast(left, pairs), b.bitcast(right, pairs)))
 
 
 def load_rest(b: Builder, pointer: Value, left: Value, lanes: int) -> Value:

@@ -353,8 +353,10 @@ def _bordered(
     zero = b.reshape(zero, (1,) * x.rank)
     padded = b.pad(x, low, high)
     if padded is not x:
-        inside = np.zeros((1, 1, *padded.shape[2:]), np.uint8)
-        inside[(..., *(slice(p, p + n) for p, n in zip(low[2:], x.shape[2:], strict=True)))] = 1
+        spatial = tuple(slice(p, p + n) for p, n in zip(low[2:], x.shape[2:], strict=True))
+        inside = np.zeros(padded.shape[2:], np.uint8)
+        inside[spatial] = 1
+        inside = inside[None, None]
         within = b.const(inside, DType.U8)
         padded = b.map(lambda s, a, i, z: s("select", s("ne", i, s.const(0, DType.U8)), a, z), padded, within, zero)
     return padded, b.cast(zero, DType.I32)

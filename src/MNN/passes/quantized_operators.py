@@ -27,6 +27,7 @@ _BYTES = (DType.I8, DType.U8)
 _CONVOLUTIONS = ("Convolution", "ConvolutionDepthwise")
 _MOVES = ("Reshape", "Flatten", "Permute", "Squeeze", "Unsqueeze", "Slice", "StridedSlice")
 _LARGEST_BIAS = 1 << 30
+_WIDER = {DType.I4: DType.I8, DType.U4: DType.U8, DType.I2: DType.I8, DType.U2: DType.U8}
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,25 @@ class Numbers:
 def run(graph: Graph) -> int:
     rw = Rewriter(graph)
     for node in list(rw.nodes()):
+        if node.op == "DequantizeLinear":
+            _in_bytes(rw, node)
+    for node in list(rw.nodes()):
         if node.op == "QuantizeLinear":
             _quantised(rw, node)
     for node in list(rw.nodes()):
         if node.op in (*_CONVOLUTIONS, "MatMul"):
             _float_result(rw, node)
     return rw.finish()
+
+
+def _in_bytes(rw: Rewriter, node: Node) -> None:
+    """Constants of 4 and 2 bits, which nothing multiplies, as bytes of the same numbers."""
+    for i in (0, 2):
+        value = node.inputs[i] if i < len(node.inputs) else None
+        data = plain(value)
+        wide = None if data is None else _WIDER.get(DType.of(data))
+        if value is not None and data is not None and wide is not None and not node.attrs.get("block_size"):
+            node.inputs[i] = rw.constant(f"{value.name}/bytes", data.astype(wide.numpy))
 
 
 def numbers(rw: Rewriter, value: Value | None) -> Numbers | None:

@@ -27,11 +27,13 @@ from MNN.kernels.amx_layout import Window
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_cost import choose_blocks, choose_tile, contract_cycles
 from MNN.kernels.contract_half import has_half
-from MNN.kernels.dot import group_of, step_ratio
-from MNN.kernels.dot8 import QUAD
+from MNN.kernels.dot import PAIR, group_of, step_ratio
+from MNN.kernels.dot8 import QUAD, in_words
 
 MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, DType.I16, DType.I32, DType.I64)
 """Element types that the contraction kernel takes."""
+_BYTES = (DType.I8, DType.U8, DType.I16)
+"""Element types of constant weights that bytes are multiplied by."""
 SMALL = 400_000
 """Operations below which a contraction is not shared between workers."""
 
@@ -50,7 +52,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     out = fused.root.outputs[0]
     shape, groups = out.shape, prim.groups
     per_in, per_out, kernel = w.shape[1], w.shape[0] // groups, w.shape[2:]
-    x, w, group = _operands(e, x, w, w.const is not None)
+    x, w, group = _operands(e, x, w, w.const is not None, elements(shape) // shape[1])
     last = channels_last(x.rank)
     source = e.in_order(x, last, lambda pl: pl.strides[1] == 1 or x.shape[1] == 1)
     result = _channel_result(e, out)
@@ -76,7 +78,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
 
     operands, body = _epilogue(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
     weights = Weights(w, (kernel, per_in, per_out, groups), group, k)
-    acc = _sums(x.dtype)
+    acc = _tiled(x.dtype)
     cycles = groups * _cycles(e, rows_a.size, per_out, taps.size * -(-k // group), group, acc)
     signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
     signature = f"{signature} {e.options.precision}"
@@ -104,8 +106,8 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     assert isinstance(prim, p.MatMul)
     if not _possible(prim):
         return False
-    x, y, group = _operands(e, prim.inputs[0], prim.inputs[1])
     out = fused.root.outputs[0]
+    x, y, group = _operands(e, prim.inputs[0], prim.inputs[1], rows=elements(out.shape) // out.shape[-1])
     shape, rank = out.shape, out.rank
     source = e.in_order(x, natural(rank), lambda pl: pl.strides[-1] == 1 or x.shape[-1] == 1)
     result = e.output(out)
@@ -129,7 +131,7 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     weights = Weights(y, None, group, k, tuple(outer))
     assert a.rows is not None
     m, z = a.rows.size, c.batch.size
-    acc = _sums(x.dtype)
+    acc = _tiled(x.dtype)
     cycles = z * _cycles(e, m, n, -(-k // group), group, acc)
     kinds = f"{x.dtype.value} {y.dtype.value}{' constant' if y.const is not None else ''}"
     signature = f"matmul {kinds} {z} x {m} x {n} x {k} {e.options.precision}"
@@ -148,8 +150,10 @@ def _possible(prim: p.Prim) -> bool:
     return all(t.dtype in MULTIPLIED and 0 not in t.shape for t in prim.inputs)
 
 
-def _operands(e: Emitter, x: Tensor, y: Tensor, simple: bool = True) -> tuple[Tensor, Tensor, int]:
-    """Both sides in types that a kernel multiplies, and how many products it sums at once (1 unless ``simple``)."""
+def _operands(e: Emitter, x: Tensor, y: Tensor, simple: bool = True, rows: int = 0) -> tuple[Tensor, Tensor, int]:
+    """Both sides in types that a kernel multiplies, and how many products it sums at once (1 unless ``simple``).
+
+    ``rows`` of the left side make it worth preparing constant weights for them."""
     if x.dtype is DType.F16 and e.options.precision == "low" and has_half(e.target):
         if y.const is not None:
             y = _halved(e, y)
@@ -159,6 +163,8 @@ def _operands(e: Emitter, x: Tensor, y: Tensor, simple: bool = True) -> tuple[Te
     if y.const is not None and y.dtype is DType.F16:
         y = _widened(e, y)
     if group == QUAD:
+        if simple and y.const is not None and y.dtype in _BYTES and in_words(e.target, rows):
+            return _converted(e, x, DType.I16), y, PAIR
         if y.dtype is DType.I8 or (simple and y.const is not None and y.dtype in (DType.U8, DType.I16)):
             return x, y, group
         group = 1
@@ -173,6 +179,11 @@ def _operands(e: Emitter, x: Tensor, y: Tensor, simple: bool = True) -> tuple[Te
 def _sums(dtype: DType) -> DType:
     """What the kernel is told to sum operands of :func:`_operands` in."""
     return dtype if dtype is DType.F16 else sums_of(dtype)
+
+
+def _tiled(dtype: DType) -> DType:
+    """The type of sums that tiles are chosen for: those of 16-bit integers take no more registers than those of f32."""
+    return DType.F32 if dtype is DType.I16 else _sums(dtype)
 
 
 def _cycles(e: Emitter, m: int, n: int, steps: int, group: int, acc: DType) -> float:
@@ -200,6 +211,11 @@ def _widened(e: Emitter, tensor: Tensor) -> Tensor:
         data = tensor.const
         buffer = e.pool.get(("wide", id(data)), lambda: data.astype(wide.numpy), (data, tensor.keep))
         return Tensor(wide, tensor.shape, const=buffer.const, name=tensor.name, keep=buffer)
+    return _converted(e, tensor, wide)
+
+
+def _converted(e: Emitter, tensor: Tensor, wide: DType) -> Tensor:
+    """A copy in another type."""
     from MNN.compiler.emit.elementwise import emit_nest
     from MNN.ir.scalar import body_of
 
@@ -284,8 +300,9 @@ def _emit(
     taps = np.tile(taps, weights.parts)
     steps = taps.size * -(-k // weights.group)
     if tile is None:
-        habit = e.pool.habits.setdefault((e.origin, n, steps, acc), choose_tile(e.target, m, n, steps, acc))
-        tile = choose_tile(e.target, m, n, steps, acc, habit)
+        as_ = _tiled(a.dtype)
+        habit = e.pool.habits.setdefault((e.origin, n, steps, as_), choose_tile(e.target, m, n, steps, as_))
+        tile = choose_tile(e.target, m, n, steps, as_, habit)
     mr, nv = tile
     constant = weights.tensor.const is not None
     kinds = tuple(kind for kind, _ in operands)

@@ -20,7 +20,7 @@ _BEHIND = 1e-6
 
 def sums_of(dtype: DType) -> DType:
     """What products of ``dtype`` are summed in."""
-    return DType.I32 if dtype in (DType.I8, DType.U8) else WIDE.get(dtype, dtype)
+    return DType.I32 if dtype in (DType.I8, DType.U8, DType.I16) else WIDE.get(dtype, dtype)
 
 
 def with_tiles(

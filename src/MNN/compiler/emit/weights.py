@@ -8,7 +8,7 @@ import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.emit.pairs import pack_pairs, pair_steps
-from MNN.compiler.emit.quads import packed_quads, signed_parts
+from MNN.compiler.emit.quads import packed_quads, packed_words, signed_parts
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.order import natural
 from MNN.compiler.program import Place, Ref
@@ -44,7 +44,8 @@ class Weights:
         outer: tuple[int, ...] = (),
     ) -> None:
         self.tensor, self.conv, self.group, self.run, self.outer = tensor, conv, group, run, outer
-        self.dtype = {PAIR: DType.BF16, QUAD: DType.I8}.get(group, tensor.dtype)
+        self.words = group == PAIR and tensor.dtype.is_int
+        self.dtype = DType.I16 if self.words else {PAIR: DType.BF16, QUAD: DType.I8}.get(group, tensor.dtype)
         self.parts = signed_parts(tensor) if group == QUAD else 1
 
     def packed(self, e: Emitter, nr: int, n_batch: int, a: DType = DType.F32) -> tuple[Ref, int, int, np.ndarray]:
@@ -55,6 +56,9 @@ class Weights:
         if self.group == QUAD:
             buffer, size, panel = packed_quads(e, self.tensor, self.conv, self.run, self.parts, nr, a)
             return Ref(buffer, 0), nr * QUAD, panel, self._batches(size, n_batch)
+        if self.words:
+            buffer, size, panel = packed_words(e, self.tensor, self.conv, self.run, nr)
+            return Ref(buffer, 0), nr * PAIR, panel, self._batches(size, n_batch)
         if self.conv is None:
             per_tap, n = self.tensor.shape[-2:]
             batches, taps, channel_step, tap_step, column = elements(self.tensor.shape[:-2]), 1, n, 0, 1
