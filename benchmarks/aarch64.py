@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 from MNN.ir.dtype import DType
 from MNN.kernels import toolchain
+from MNN.kernels.assembly import MATRIX, MULTIPLY_ADD, examine
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_half import FLUSH
 from MNN.kernels.spec import KernelSpec
@@ -33,7 +34,6 @@ from MNN.kernels.window import WindowSpec, choose_window
 from MNN.targets.base import Target, named_target
 
 ITERATIONS = 200
-_ARITHMETIC = re.compile(r"\b(fmla|bfdot|[su]+dot)\b")
 
 
 @dataclass(frozen=True)
@@ -95,22 +95,6 @@ def cases() -> Iterator[Case]:
         yield Case(f"bf16, tile {mr} x {nv}", spec, BF16, (N2, A510))
 
 
-def inner_loops(assembly: str) -> list[list[str]]:
-    """The loops of an assembly text that hold no other block: from a label to the branch back to it."""
-    lines = assembly.splitlines()
-    labels: dict[str, int] = {}
-    loops = []
-    for number, line in enumerate(lines):
-        if match := re.match(r"(\.LBB\w+):", line):
-            labels[match[1]] = number
-        match = re.match(r"\s+(?:b\.?\w*|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+(\.LBB\w+)", line)
-        if match and match[1] in labels:
-            body = lines[labels[match[1]] : number + 1]
-            if sum(text.startswith(".LBB") for text in body) == 1:
-                loops.append(body)
-    return loops
-
-
 def cycles(code: list[str], core: Core, mca: str) -> float:
     """Cycles of one turn of a loop."""
     command = [mca, "-mtriple=aarch64", f"-mcpu={core.model}", "-mattr=+fullfp16,+dotprod,+bf16"]
@@ -140,10 +124,13 @@ class Loop:
 def inner_loop(case: Case) -> Loop:
     """The loop with the most multiply-adds."""
     assembly = toolchain.assembly(case.spec.emit(case.target), case.target, shaped=case.spec.shaped)
-    loop = max(inner_loops(assembly), key=lambda body: sum(bool(_ARITHMETIC.search(line)) for line in body))
-    products = sum(bool(_ARITHMETIC.search(line)) for line in loop)
+    hot = examine(assembly, "aarch64").hot
+    if hot is None:
+        raise RuntimeError(f"{case.name}: its code has no loop")
+    loop = assembly.splitlines()[hot.lines[0] - 1 : hot.lines[-1] + 1]  # from its label to the branch back
+    products = sum(hot.kinds.get(kind, 0) for kind in (MULTIPLY_ADD, MATRIX))
     loaded = sum(2 if re.search(r"\bldp\s+q", line) else 1 for line in loop if re.search(r"\bld[pr1]", line))
-    return Loop(loop, products, loaded, sum("[sp" in line for line in loop))
+    return Loop(loop, products, loaded, hot.vector_spills + hot.general_spills)
 
 
 def row(case: Case, mca: str) -> str:
