@@ -19,7 +19,7 @@ from MNN.ops.creating import checked_shape
 from MNN.ops.datatypes import from_data_type
 from MNN.ops.operands import operand, wide
 
-Draw = Callable[[np.random.Generator, Sequence[np.ndarray]], np.ndarray]
+Draw = Callable[["np.random.Generator", Sequence[np.ndarray]], np.ndarray]  # named only: to import it takes 10 ms
 
 
 class _Random(Operator):

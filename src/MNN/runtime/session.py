@@ -142,6 +142,8 @@ class Session:
 
     def _keep(self, plan: Plan, fetch: Sequence[Value]) -> None:
         """Stores a new plan when nothing in it depends on more than the sizes of the inputs."""
+        from MNN.kernels.toolchain import trim
+
         program = plan.simple_program(fetch)
         if self._stored is None or program is None or self._kinds or list(fetch) != self.graph.outputs:
             return
@@ -150,6 +152,7 @@ class Session:
         shapes = tuple((name, str(t.dtype.numpy), t.shape) for name, t in given)
         found = StoredProgram(program, names, tuple(v.name for v in fetch))
         self._stored.save(shapes, found, self._card, self._files, self._executor.library)
+        trim()
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         wanted = self.inputs
