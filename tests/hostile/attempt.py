@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -116,7 +117,12 @@ def _convert(graph: Graph) -> str:
     return "converted"
 
 
-def _compare(name: str, wanted: np.ndarray, found: np.ndarray) -> None:
+def _compare(name: str, wanted: Any, found: Any) -> None:
+    if not isinstance(wanted, np.ndarray):  # a sequence, or nothing
+        assert type(found) is type(wanted), f"{name}: {found} for {wanted}"
+        for i, (a, b) in enumerate(zip(wanted or (), found or (), strict=True)):
+            _compare(f"{name}[{i}]", a, b)
+        return
     assert (wanted.shape, wanted.dtype) == (found.shape, found.dtype), f"{name}: {found.dtype}{list(found.shape)}"
     if wanted.dtype == object:
         assert np.array_equal(wanted, found), name
