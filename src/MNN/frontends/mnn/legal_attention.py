@@ -27,14 +27,15 @@ def attention(node: Node) -> list[Node] | None:
         return None
     if mask is not None and (mask.dtype not in (DType.F32, DType.BOOL) or past_key is not None or mask.shape is None):
         return None
-    flat, size = len(q.shape) == 3, q.shape[-1]
-    heads = attrs.get("q_num_heads") if flat else q.shape[1]
+    around = q.shape
+    flat, size = len(around) == 3, around[-1]
+    heads = attrs.get("q_num_heads") if flat else around[1]
     groups = attrs.get("kv_num_heads") if flat else (k.shape[1] if k.shape is not None else None)
     if not isinstance(heads, int) or heads < 1 or heads != groups or not isinstance(size, int):
         return None
     if any(int(str(attrs.get(key, -1))) >= 0 for key in ("left_window_size", "right_window_size")):
         return None
-    if mask is not None and (k.shape is None or mask.shape[-1] != k.shape[-2]):
+    if mask is not None and (k.shape is None or mask.shape is None or mask.shape[-1] != k.shape[-2]):
         return None  # a mask that does not reach all keys
     s = Steps(node)
     if flat:

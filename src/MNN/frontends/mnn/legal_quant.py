@@ -37,7 +37,7 @@ def _along(s: Steps, t: Value, rank: int | None, axis: int | None) -> Value:
 
 def _rounded(s: Steps, x: Value, zero: Value | None, dtype: DType, rank: int | None, axis: int | None) -> Value:
     """``saturate(round(x) + zero)``."""
-    info = np.iinfo(dtype.numpy)
+    info = np.iinfo(dtype.numpy.name)
     whole = s.unary("ROUND", x)
     if zero is not None and not (zero.data is not None and not zero.array().any()):
         whole = s.binary("ADD", whole, _along(s, s.cast(zero, DType.F32), rank, axis))
