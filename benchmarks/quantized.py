@@ -1,0 +1,83 @@
+"""Quantised models beside their float forms and ONNX Runtime: ``python -m benchmarks.quantized --models DIR``.
+
+``DIR`` holds what ``benchmarks.quantize`` made. Both engines run in this process and take turns; the least time counts.
+Prints a Markdown table, and writes it to ``docs/quantized-speed.md`` with ``--publish``. With ``MNN_TARGET=avx2`` this
+engine's part is what a processor without VNNI gives; ONNX Runtime still uses what the processor has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from MNN import model
+from MNN.targets.base import host_target
+
+from .quantize import MATRIX, feeds, float_model
+from .setup_peers import REPOSITORY, work_folder
+
+_HEAD = """| model | quantiser | ms | float ms | ONNX Runtime ms | largest difference |
+| --- | --- | ---: | ---: | ---: | ---: |"""
+
+
+def _turns(runs: list[Callable[[], object]], seconds: float) -> list[float]:
+    """The least milliseconds of each."""
+    best, end = [float("inf")] * len(runs), time.perf_counter() + seconds * len(runs)
+    while time.perf_counter() < end:
+        for i, run in enumerate(runs):
+            start = time.perf_counter()
+            run()
+            best[i] = min(best[i], time.perf_counter() - start)
+    return [1e3 * t for t in best]
+
+
+def line(folder: Path, name: str, quantiser: str, threads: int, seconds: float, work: Path) -> str | None:
+    """The table's row of one model; None where its file is not there."""
+    path, data = folder / f"{name}-{quantiser}.onnx", feeds(name)
+    if not path.is_file():
+        return None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
+    theirs = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    ours = model.load(str(path), threads=threads)
+    plain = model.load(str(float_model(name, work, folder)), threads=threads)
+    wanted = dict(zip([o.name for o in theirs.get_outputs()], theirs.run(None, data), strict=True))
+    found = ours.run(data)
+    plain.run(data)  # plans, outside of what is timed
+    away = max(float(np.abs(found[n] - w).max() / max(np.abs(w).max(), 1e-30)) for n, w in wanted.items())
+    times = _turns([lambda: ours.run(data), lambda: plain.run(data), lambda: theirs.run(None, data)], seconds)
+    return f"| {name} | {quantiser} | {times[0]:.2f} | {times[1]:.2f} | {times[2]:.2f} | {away:.0e} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=Path, required=True, help="folder that benchmarks.quantize filled")
+    parser.add_argument("--only", help=f"of {', '.join(MATRIX)}")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.5, help="per engine and model")
+    parser.add_argument("--publish", action="store_true")
+    parser.add_argument("--work", type=Path, help="folder of setup_peers")
+    options = parser.parse_args()
+    rows = [
+        "# Quantised models", "",
+        f"Target {host_target().name}, {options.threads} thread(s), batch 1, ONNX Runtime {onnxruntime.__version__}. "
+        "Differences are from ONNX Runtime on the quantised model, relative to the largest output. "
+        "Written by `python -m benchmarks.quantized`.", "", _HEAD,
+    ]  # fmt: skip
+    for name in options.only.split(",") if options.only else MATRIX:
+        for quantiser in MATRIX[name]:
+            row = line(options.models, name, quantiser, options.threads, options.seconds, work_folder(options.work))
+            rows += [row] if row else []
+    text = "\n".join(rows) + "\n"
+    print(text)
+    if options.publish:
+        (REPOSITORY / "docs" / "quantized-speed.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
