@@ -9,7 +9,7 @@ import numpy as np
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.emit.amx import Right, amx_candidates
-from MNN.compiler.emit.side import Side, operand_args
+from MNN.compiler.emit.side import Side, channel_result, operand_args, store_back
 from MNN.compiler.emit.strassen import strassen_candidates
 from MNN.compiler.emit.tiles import Tile, sums_of, with_tiles
 from MNN.compiler.emit.weights import Weights, offsets
@@ -17,7 +17,7 @@ from MNN.compiler.emit.winograd import winograd_candidates
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.order import channels_last, natural
-from MNN.compiler.program import Place, Ref
+from MNN.compiler.program import Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
@@ -55,7 +55,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     x, w, group = _operands(e, x, w, w.const is not None, elements(shape) // shape[1])
     last = channels_last(x.rank)
     source = e.in_order(x, last, lambda pl: pl.strides[1] == 1 or x.shape[1] == 1)
-    result = _channel_result(e, out)
+    result = channel_result(e, out)
     steps = [d * s for d, s in zip(prim.dilations, source.strides[2:], strict=True)]
     k = per_in
     tap_dims, tap_steps = list(kernel), list(steps)
@@ -97,7 +97,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     others += amx_candidates(e, a, c, right, operands, body, taps, k, per_out, window)
     others += strassen_candidates(e, a, c, weights, operands, body, taps, k, per_out)
     e.choose(signature, [*ways, *others])
-    return _store_back(e, out, result)
+    return store_back(e, out, result)
 
 
 def emit_matmul(e: Emitter, fused: Group) -> bool:
@@ -143,7 +143,7 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     others = amx_candidates(e, a, c, Right(y, None, tuple(outer)), operands, body, taps, k, n)
     others += strassen_candidates(e, a, c, weights, operands, body, taps, k, n)
     e.choose(signature, [*ways, *others])
-    return _store_back(e, out, result)
+    return store_back(e, out, result)
 
 
 def _possible(prim: p.Prim) -> bool:
@@ -225,20 +225,6 @@ def _converted(e: Emitter, tensor: Tensor, wide: DType) -> Tensor:
     body = body_of([tensor.dtype], lambda b, v: b.cast(v, wide))
     emit_nest(e, body, tensor.shape, [(tensor, e.place(tensor))], e.place(copy), wide)
     return copy
-
-
-def _channel_result(e: Emitter, out: Tensor) -> Place:
-    place = e.output(out)
-    if place.strides[1] == 1 or out.shape[1] == 1:
-        return place
-    return e.allocate(out.dtype, out.shape, channels_last(out.rank))
-
-
-def _store_back(e: Emitter, out: Tensor, result: Place) -> bool:
-    place = e.output(out)
-    if place is not result:
-        e.copy(result, place, out.shape, out.dtype)
-    return True
 
 
 def _epilogue(

@@ -1,4 +1,5 @@
-"""How contraction kernels walk an operand, and what they are told of the operands of their epilogue."""
+"""How contraction kernels walk an operand, what they are told of the operands of their epilogue, and where kernels with
+channels innermost write."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from MNN.compiler.emitter import Emitter
+from MNN.compiler.order import channels_last
 from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
 
 
 @dataclass
@@ -31,3 +34,19 @@ def operand_args(e: Emitter, operands: Sequence[tuple[str, Side]]) -> dict[str, 
             assert side.rows is not None
             args[f"rows{i}"] = e.offsets(side.rows)
     return args
+
+
+def channel_result(e: Emitter, out: Tensor) -> Place:
+    """Where a kernel writes whose channels are innermost: the tensor's own place, or one to copy from."""
+    place = e.output(out)
+    if place.strides[1] == 1 or out.shape[1] == 1:
+        return place
+    return e.allocate(out.dtype, out.shape, channels_last(out.rank))
+
+
+def store_back(e: Emitter, out: Tensor, result: Place) -> bool:
+    """Copies a result that was written elsewhere to the tensor's own place; True, as emission is done."""
+    place = e.output(out)
+    if place is not result:
+        e.copy(result, place, out.shape, out.dtype)
+    return True

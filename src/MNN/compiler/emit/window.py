@@ -6,7 +6,7 @@ import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
-from MNN.compiler.emit.contract import _channel_result, _store_back
+from MNN.compiler.emit.side import channel_result, store_back
 from MNN.compiler.emit.tiles import sums_of
 from MNN.compiler.emit.weights import offsets
 from MNN.compiler.emitter import Emitter
@@ -64,7 +64,7 @@ def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st
     if spatial not in (1, 2) or 0 in out.shape:
         return False
     source = e.in_order(x, channels_last(x.rank), lambda pl: pl.strides[1] == 1 or x.shape[1] == 1)
-    result = _channel_result(e, out)
+    result = channel_result(e, out)
     full = (1, 1)[spatial:] + tuple(kernel)
     steps = (1, 1)[spatial:] + tuple(prim.strides)
     spread = (1, 1)[spatial:] + tuple(prim.dilations)
@@ -115,7 +115,7 @@ def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st
         **extra,
     }
     e.command(spec, args, -(-total // per_block), 1, 2 * total * work if op == "dot" else 0)
-    return _store_back(e, out, result)
+    return store_back(e, out, result)
 
 
 def _operand(e: Emitter, tensor: Tensor, out: Tensor) -> tuple[Place, st.Ints]:
