@@ -11,6 +11,7 @@ whatever is computed from it, or grows past :data:`MAX_TERMS`, is None.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 
 Size = int | str | None
@@ -210,6 +211,72 @@ def names(size: Size) -> set[str]:
     return {str(size)}
 
 
+_TOKEN = re.compile(r"\s*(?:(\d+)|(max|min)(?=\()|([A-Za-z_][\w.]*)|(//|[-+*(),]))")
+
+
+def parse(text: str) -> int | str:
+    """The size that a text such as ``(height + 31)//32`` writes; text of another kind is a name as it stands."""
+    tokens: list[re.Match[str]] = []
+    at = 0
+    while at < len(text) <= MAX_TEXT:
+        match = _TOKEN.match(text, at)
+        if match is None:
+            return text
+        tokens.append(match)
+        at = match.end()
+    if len(tokens) < 2:
+        return text
+    try:
+        found = _Parser(tokens).whole()
+    except (IndexError, ValueError):
+        return text
+    return text if found is None else found
+
+
+class _Parser:
+    """Sums of products, from left to right; ``IndexError`` or ``ValueError`` where the text is none."""
+
+    def __init__(self, tokens: list[re.Match[str]]) -> None:
+        self.tokens = tokens[::-1]
+
+    def whole(self) -> Size:
+        found = self.sum()
+        if self.tokens:
+            raise ValueError
+        return found
+
+    def takes(self, *wanted: str) -> str:
+        """The next token if it is one of these, else nothing."""
+        return self.tokens.pop()[0].strip() if self.tokens and self.tokens[-1][0].strip() in wanted else ""
+
+    def sum(self) -> Size:
+        total = multiply(self.product(), -1) if self.takes("-") else self.product()
+        while sign := self.takes("+", "-"):
+            total = add(total, self.product()) if sign == "+" else subtract(total, self.product())
+        return total
+
+    def product(self) -> Size:
+        found = self.factor()
+        while kind := self.takes("*", "//"):
+            found = multiply(found, self.factor()) if kind == "*" else floor_divide(found, self.factor())
+        return found
+
+    def factor(self) -> Size:
+        number, function, name, sign = self.tokens.pop().groups()
+        if number or name:
+            return int(number) if number else str(name)
+        if sign not in ("(", None) or (function and not self.takes("(")):
+            raise ValueError
+        found = self.sum()
+        if function:
+            if not self.takes(","):
+                raise ValueError
+            found = _extreme(function, found, self.sum())
+        if not self.takes(")"):
+            raise ValueError
+        return found
+
+
 # -- canonical form -------------------------------------------------------------------------------------------------
 
 
@@ -281,5 +348,5 @@ def _extreme(kind: str, x: Size, y: Size) -> Size:
 
 __all__ = [
     "Expression", "Function", "Size", "add", "ceil_divide", "evaluate", "exact_quotient", "floor_divide", "lower_bound",
-    "maximum", "minimum", "modulo", "multiply", "names", "subtract",
+    "maximum", "minimum", "modulo", "multiply", "names", "parse", "subtract",
 ]  # fmt: skip

@@ -173,7 +173,7 @@ def predicate(h: Hints, node: Node) -> list[Hint]:
 @rule("BinaryOp", "Remainder")
 def binary(h: Hints, node: Node) -> list[Hint]:
     x, y = operand(node, 0), operand(node, 1)
-    kind = str(node.attrs.get("opType", "ADD"))
+    kind = str(node.attrs.get("opType", "ADD")) if node.op == "BinaryOp" else "REMAINDER"
     dtype = DType.BOOL if kind in COMPARISONS else x.dtype if kind == "POW" else x.dtype or y.dtype
     _follow_arithmetic(h, node, kind)
     return [(dtype, broadcast([sizes(x), sizes(y)]))]

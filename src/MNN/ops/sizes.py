@@ -12,6 +12,7 @@ _ARITHMETIC: dict[str, Callable[[Size, Size], Size]] = {
     "SUB": symbolic.subtract,
     "MUL": lambda x, y: symbolic.multiply(x, y),
     "FLOORDIV": symbolic.floor_divide,
+    "FLOORMOD": symbolic.modulo,
     "MAXIMUM": symbolic.maximum,
     "MINIMUM": symbolic.minimum,
 }
@@ -21,7 +22,8 @@ COMPARISONS = {"GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "EQUAL", "NOTEQ
 def combine(kind: str, x: Size, y: Size) -> Size:
     """The result of a BinaryOp on two elements of integer tensors; truth as 0 or 1, None when it is not known.
 
-    ``DIV`` and ``REALDIV`` of integers round toward zero, ``FLOORDIV`` rounds down.
+    ``DIV`` and ``REALDIV`` of integers round toward zero, ``FLOORDIV`` rounds down; ``MOD`` and ``REMAINDER``, which
+    differ in their signs, are followed where nothing is negative.
     """
     if kind in COMPARISONS:
         return _compare(kind, x, y)
@@ -30,6 +32,9 @@ def combine(kind: str, x: Size, y: Size) -> Size:
             return None if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
         lowest = symbolic.lower_bound(x)
         return symbolic.floor_divide(x, y) if y == 1 or (lowest is not None and lowest >= 0) else None
+    if kind in ("MOD", "REMAINDER"):
+        lows = symbolic.lower_bound(x), symbolic.lower_bound(y)
+        return symbolic.modulo(x, y) if all(v is not None and v >= 0 for v in lows) else None
     rule = _ARITHMETIC.get(kind)
     return None if rule is None else rule(x, y)
 

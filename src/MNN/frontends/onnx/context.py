@@ -185,8 +185,15 @@ class Context:
             value.dtype = value.dtype or dtype
             if value.shape is not None:  # sizes named after a helper are named after the tensor now
                 value.shape = tuple(f"{name}.{i}" if d == f"{old}.{i}" else d for i, d in enumerate(value.shape))
-            value.shape = value.shape if value.is_const else merge(value.shape, shape, name)
+            value.shape = value.shape if value.is_const else merge(value.shape, shape, name, self._axes())
             self.scope[name] = value
+
+    def _axes(self) -> set[str]:
+        """The names that sizes of the model's inputs have."""
+        context = self
+        while context.parent is not None:
+            context = context.parent
+        return {d for v in context.graph.inputs for d in v.shape or () if isinstance(d, str)}
 
     def finish(self, start: int, base: str) -> None:
         """Names the nodes that the handler appended: the last one like the ONNX node, others after it."""
