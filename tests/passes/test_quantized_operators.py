@@ -174,3 +174,15 @@ def test_products_of_two_quantised_activations(tmp_path: pathlib.Path) -> None:
         quantize_static(plain, path, _Data(feeds), activation_type=activations, weight_type=QuantType.QInt8)
         assert _ops(path)["QLinearMatMul"] == 2
         _agree(path, feeds, 0.02)
+
+
+def test_weights_of_four_bits_are_multiplied_as_bytes(tmp_path: pathlib.Path) -> None:
+    plain, path = tmp_path / "plain.onnx", tmp_path / "quantised.onnx"
+    net = _net()
+    net.opset_import[0].version, net.ir_version = 21, 10
+    onnx.save(net, plain)
+    quantize_static(plain, path, _Data(_feeds()), weight_type=QuantType.QInt4)
+    found = _ops(path)
+    assert found["QLinearConv"] == 4
+    assert not any(found[op] for op in ("Convolution", "ConvolutionDepthwise", "MatMul"))
+    _agree(path, _feeds(3), 0.02)
