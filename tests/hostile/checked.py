@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,11 @@ class OutOfBounds(BaseException):
 
 
 class CheckedProgram(BoundProgram):
-    """Stands where the runtime binds a program."""
+    """Stands where the runtime binds a program. Inputs are copied: the bounds that are checked are the arena's."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._direct = [None] * len(self._direct)
 
     def _native(self, steps: Sequence[Command]) -> NativeProgram:
         block = self._arena.view(0, (self._arena.nbytes,), np.uint8)
