@@ -19,15 +19,13 @@ from MNN.compiler.fuse import Fuser, Group
 from MNN.compiler.options import Options
 from MNN.compiler.order import assign_orders, natural
 from MNN.compiler.program import Located, Program
+from MNN.compiler.replay import Replay
 from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
 from MNN.targets.base import Target
-
-_NAMED = 3
-"""How many operators that are fused with a node are named with it."""
 
 
 def compile_stage(
@@ -54,10 +52,11 @@ def compile_stage(
         emitter.narrowed = narrowing.apply(groups)
     located_in = [_input(emitter, t) for t in inputs]
     chains = Chains(groups, uses, outputs, target, options.threads)
+    replay = Replay(emitter)
     for group in groups:
-        emitter.origin = _origin(group)
+        emitter.origin = group.origin()
         try:
-            chains.emit(emitter, group, lambda g: _emit_or_host(emitter, g))
+            chains.emit(emitter, group, lambda g: _emit_or_host(emitter, g), replay)
         except MISFITS as error:
             what = f"{type(error).__name__}: {error}"
             raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error
@@ -67,18 +66,11 @@ def compile_stage(
 
 
 def _emit_or_host(e: Emitter, group: Group) -> None:
-    e.origin = _origin(group)
+    e.origin = group.origin()
     if not _emit(e, group):
         for prim in group.prims if group.anchor is None else [group.anchor, *group.prims]:
             e.origin = prim.origin
             e.host(prim)
-
-
-def _origin(group: Group) -> str:
-    """The node that a group is about, and the operators of others that are fused with it."""
-    lead = (group.anchor or group.root).origin
-    others = dict.fromkeys(q.origin.partition(" ")[0] for q in group.prims if q.origin != lead)
-    return " + ".join([lead, *list(others)[:_NAMED]]) + (" + ..." if len(others) > _NAMED else "")
 
 
 def _input(e: Emitter, tensor: Tensor) -> Located:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from MNN.compiler.habits import Habits
 from MNN.compiler.program import Buffer
 from MNN.ir.dtype import DType
 from MNN.kernels.library import source_digest
@@ -45,8 +45,7 @@ class ConstantPool:
         self._tables: WeakValueDictionary[bytes, Buffer] = WeakValueDictionary()
         self.store = store or PackedStore(None)
         self._target = target
-        self.habits: dict[Key, Any] = {}
-        """What was chosen for nodes when they first came, so that other sizes can keep to it."""
+        self.habits = Habits()
 
     def even(self, key: Key, numbers: np.ndarray) -> bool:
         """Whether no number is so much larger than the others that a fast algorithm would drown them in its rounding.
@@ -71,8 +70,12 @@ class ConstantPool:
         buffer = self._made.get(key)
         if buffer is None:
             array = np.ascontiguousarray(make())
-            buffer = self._made[key] = Buffer(array.nbytes, const=array, source=source)
+            buffer = self._made[key] = Buffer(array.nbytes, const=array, source=source, key=key)
         return buffer
+
+    def known(self, key: Key) -> Buffer | None:
+        """The buffer for ``key`` when some plan holds it."""
+        return self._made.get(key)
 
     def reserve(self, key: Key, count: int, dtype: DType, source: object) -> tuple[Buffer, bool]:
         """Room for ``count`` elements under ``key``, and whether it is new, zeros that have to be filled.
@@ -87,12 +90,14 @@ class ConstantPool:
         name = self._name(key, count, dtype, source) if nbytes >= SMALLEST and self.store.folder is not None else ""
         found = self.store.find(name) if name else None
         if found is not None and found.nbytes == nbytes:
-            buffer = self._made[key] = Buffer(nbytes, const=found.view(dtype.numpy), source=source, stored=name)
+            buffer = self._made[key] = Buffer(
+                nbytes, const=found.view(dtype.numpy), source=source, stored=name, key=key
+            )
             return buffer, False
         draft = self.store.draft(name, nbytes) if name else None
         room = _zeros(nbytes) if draft is None else draft.numbers
         room = room.view(dtype.numpy)
-        buffer = self._made[key] = Buffer(nbytes, const=room, source=source, draft=draft)
+        buffer = self._made[key] = Buffer(nbytes, const=room, source=source, draft=draft, key=key)
         return buffer, True
 
     def filled(self, buffer: Buffer) -> None:

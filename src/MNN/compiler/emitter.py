@@ -111,6 +111,13 @@ class Emitter:
     def assign(self, tensor: Tensor, place: Place) -> None:
         self._places[tensor] = place
 
+    def is_placed(self, tensor: Tensor) -> bool:
+        return tensor in self._places
+
+    def count(self) -> tuple[int, int]:
+        """How many tensors have a place, and how many copies in another order there are."""
+        return len(self._places), len(self._copies)
+
     def forget(self, buffer: Buffer) -> None:
         """Tensors placed in this buffer, and copies of them, have no place any more."""
         gone = [t for t, place in self._places.items() if place.buffer is buffer]

@@ -28,6 +28,8 @@ MAX_OPERANDS = 12
 COSTLY = frozenset(
     "exp exp2 log log1p expm1 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf pow atan2".split()
 )
+_NAMED = 3
+"""How many operators that are fused with a node are named with it."""
 LOOK_BACK = 8
 """How many maps in a row may lie between a reduction and its use."""
 MAX_EPILOGUE = 24
@@ -62,6 +64,12 @@ class Group:
             found = {id(t): t for prim in self.prims for t in prim.inputs if id(t) not in made}
             self._inputs_of, self._inputs = self.prims, list(found.values())
         return list(self._inputs)
+
+    def origin(self) -> str:
+        """The node that it is about, and the operators of others that are fused with it."""
+        lead = (self.anchor or self.root).origin
+        others = dict.fromkeys(q.origin.partition(" ")[0] for q in self.prims if q.origin != lead)
+        return " + ".join([lead, *list(others)[:_NAMED]]) + (" + ..." if len(others) > _NAMED else "")
 
     def weight(self) -> int:
         return sum(len(q.body.code) if isinstance(q, p.Map) else 1 for q in self.prims)
@@ -133,12 +141,16 @@ class Fuser:
                     break
 
     def _joinable(self, group: Group, prim: Prim) -> bool:
-        if id(prim) in self._group_of or not isinstance(prim, (p.Map, p.Reduce)) or id(prim) not in self._position:
+        number = id(prim)
+        if number in self._group_of or not isinstance(prim, (p.Map, p.Reduce)) or number not in self._position:
             return False
-        if any(id(t) in self._kept for t in prim.outputs):
-            return False
-        users = [u for t in prim.outputs for u in self._uses.get(t, [])]
-        return all(id(u) in group.members for u in users)
+        for t in prim.outputs:
+            if id(t) in self._kept:
+                return False
+            for user in self._uses.get(t, ()):
+                if id(user) not in group.members:
+                    return False
+        return True
 
     def _fits(self, group: Group, prim: Prim) -> bool:
         out = prim.outputs[0].shape

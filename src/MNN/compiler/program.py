@@ -32,6 +32,8 @@ class Buffer:
     """The entry of the cache of packed weights that the constant becomes once it is filled."""
     stored: str = ""
     """The name of the entry that the constant is."""
+    key: tuple[object, ...] | None = None
+    """What the constant goes by while plans are made; None for tables, which go by their numbers."""
 
 
 @dataclass(frozen=True)

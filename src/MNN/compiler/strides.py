@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -10,6 +11,11 @@ Ints = tuple[int, ...]
 
 def dense(shape: Sequence[int], order: Sequence[int]) -> Ints:
     """Strides of a dense tensor whose dimensions lie in memory in ``order``, outermost first."""
+    return _dense(tuple(shape), tuple(order))
+
+
+@functools.lru_cache(maxsize=4096)
+def _dense(shape: Ints, order: Ints) -> Ints:
     strides, step = [0] * len(shape), 1
     for axis in reversed(order):
         strides[axis], step = step, step * shape[axis]
@@ -28,7 +34,12 @@ def order_of(shape: Sequence[int], strides: Sequence[int]) -> Ints:
 
     Repeated (stride 0) and size-1 dimensions say nothing about order; they stay before the next dimension that does.
     """
-    telling = [a for a in range(len(shape)) if shape[a] > 1 and strides[a] != 0]
+    return _order_of(tuple(shape), tuple(strides))
+
+
+@functools.lru_cache(maxsize=4096)
+def _order_of(shape: Ints, strides: Ints) -> Ints:
+    telling = [a for a, n in enumerate(shape) if n > 1 and strides[a] != 0]
     out = sorted(telling, key=lambda a: (-abs(strides[a]), a))
     for axis in reversed([a for a in range(len(shape)) if a not in telling]):
         later = [out.index(a) for a in range(axis + 1, len(shape)) if a in out]

@@ -20,9 +20,11 @@ def live(prims: Sequence[Prim], outputs: Iterable[Tensor]) -> list[Prim]:
     needed = {id(t) for t in outputs}
     kept: list[Prim] = []
     for prim in reversed(prims):
-        if any(id(t) in needed for t in prim.outputs):
-            kept.append(prim)
-            needed.update(id(t) for t in prim.inputs)
+        for t in prim.outputs:
+            if id(t) in needed:
+                kept.append(prim)
+                needed.update(map(id, prim.inputs))
+                break
     return kept[::-1]
 
 

@@ -284,7 +284,8 @@ class Executor:
             bound = MeaningProgram(stage.prims, used, results, self.config.memory)
         else:
             program = compile_stage(stage.prims, used, results, self.library.target, self._options, self._pool)
-            check_memory(program.arena_bytes, self.config.memory, _largest(program))
+            if program.arena_bytes > self.config.memory:
+                check_memory(program.arena_bytes, self.config.memory, _largest(program))
             loop_functions(self.library.cache)
             bound = BoundProgram(program, self.library, self._threads, self._pool.filled)
         return Plan(stage, bound, list(values), used, results, stage.guards)

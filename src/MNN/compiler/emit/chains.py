@@ -10,6 +10,7 @@ from MNN.compiler.emit.separable import find_separable
 from MNN.compiler.emit.separable_chain import emit_separable
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
+from MNN.compiler.replay import Replay
 from MNN.ir.prims import Prim, Tensor
 from MNN.targets.base import Target
 
@@ -27,7 +28,7 @@ class Chains:
         target: Target,
         threads: int,
     ) -> None:
-        self._ends: dict[int, Callable[..., None]] = {}
+        self._ends: dict[int, tuple[Sequence[Group], Callable[..., None]]] = {}
         self._covered: set[int] = set()
         for attention in find_attention(groups, uses, outputs):
             parts = (attention.scoring, attention.rows, attention.mixing)
@@ -36,12 +37,13 @@ class Chains:
             self._add(separable.groups, partial(emit_separable, found=separable))
 
     def _add(self, groups: Sequence[Group], emit: Callable[..., None]) -> None:
-        self._ends[id(groups[-1])] = emit
+        self._ends[id(groups[-1])] = groups, emit
         self._covered |= {id(g) for g in groups}
 
-    def emit(self, e: Emitter, group: Group, each: EmitGroup) -> None:
+    def emit(self, e: Emitter, group: Group, each: EmitGroup, replay: Replay) -> None:
         """Emits a group with ``each``, or the chain that it ends, or nothing when its chain ends later."""
         if id(group) in self._ends:
-            self._ends[id(group)](e, emit_group=each)
+            groups, emit = self._ends[id(group)]
+            replay.emit(groups, lambda: emit(e, emit_group=each))
         elif id(group) not in self._covered:
-            each(group)
+            replay.emit([group], lambda: each(group))

@@ -1,0 +1,248 @@
+"""Emission said again: work that a plan holds several times is emitted once and copied with other addresses.
+
+The layers of a network repeat. What emitters make of some groups follows from what is written into a key here: the
+primitives, their shapes and element types, how the operands lie in memory, and what was chosen for these nodes at
+other sizes. Where all of that is equal, the commands differ in addresses, constants and names only.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Hashable, Sequence
+
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.fuse import Group
+from MNN.compiler.program import Buffer, Command, Place, Ref, StageCall
+from MNN.compiler.usage import VIEWS
+from MNN.ir import prims as p
+from MNN.ir.prims import Tensor
+
+_SINGLE = (p.Conv, p.MatMul, p.Window, p.Pad, p.Concat)
+"""Primitives with no others around them whose emission is worth remembering."""
+_LARGEST_NUMBER = 1 << 31
+"""Numbers in keys of constants beyond this are identities of arrays."""
+
+
+class _Other(Exception):  # noqa: N818 - a reason to emit as usual
+    """Something has no counterpart in the work at hand."""
+
+
+class Work:
+    """Groups that are emitted together, their tensors, buffers and nodes numbered as they come."""
+
+    def __init__(self, e: Emitter, groups: Sequence[Group]) -> None:
+        self._e = e
+        self._numbers: dict[int, int] = {}
+        self._results: set[int] = set()
+        self.tensors: list[Tensor] = []
+        self.arrays: dict[int, int] = {}
+        """Numbers of constants by the identity of the array."""
+        self.constants: list[Tensor] = []
+        self.origins: dict[str, int] = {}
+        self.bases: dict[Buffer, int] = {}
+        """Numbers of buffers in which operands and results lie."""
+        self.starts: list[tuple[Buffer, int]] = []
+        """Those buffers, and the byte at which the first tensor in each begins."""
+        key: list[Hashable] = [self._origin(e.origin)]
+        for group in groups:
+            key += [group.kind, group.shape, group.axes, group.anchor is None, self._origin(group.origin())]
+            for prim in group.prims if group.anchor is None else [group.anchor, *group.prims]:
+                key += [type(prim).__name__, prim.attributes(), self._origin(prim.origin)]
+                key += [self._operand(t) for t in prim.inputs]
+                key += [self._result(t) for t in prim.outputs]
+        for t in groups[-1].root.outputs:
+            key += [e.order(t), self._lies(e.output(t), t)]
+        key += [e.order(t) for g in groups[:-1] for t in g.root.outputs]
+        self.habits = self.chosen()
+        self.key = (*key, self.habits)
+
+    def chosen(self) -> Hashable:
+        """What was chosen for these nodes, at this size or before."""
+        return tuple([self._e.pool.habits.of(origin) for origin in self.origins])
+
+    def _origin(self, origin: str) -> int:
+        return self.origins.setdefault(origin, len(self.origins))
+
+    def _operand(self, t: Tensor) -> Hashable:
+        number = self._numbers.get(id(t))
+        if number is not None:
+            return number
+        seen, source = [], t
+        while source.producer is not None and id(source) not in self._results and isinstance(source.producer, VIEWS):
+            seen.append((type(source.producer).__name__, source.producer.attributes(), source.shape))
+            source = source.producer.inputs[0]
+        self._add(t)
+        if id(source) in self._results:  # computed by these groups: it lies nowhere yet
+            return t.dtype, self._numbers[id(source)], tuple(seen)
+        if t.const is None:
+            return t.dtype, t.shape, self._lies(self._e.place(t), t)
+        array = self.arrays.setdefault(id(t.const), len(self.arrays))
+        if array == len(self.constants):
+            self.constants.append(t)
+        return t.dtype, t.shape, array, t.sized, t.const.tobytes() if t.const.size == 1 else b""
+
+    def _result(self, t: Tensor) -> Hashable:
+        self._results.add(id(t))
+        self._add(t)
+        return t.dtype, t.shape
+
+    def _add(self, t: Tensor) -> None:
+        self._numbers[id(t)] = len(self.tensors)
+        self.tensors.append(t)
+
+    def _lies(self, place: Place, t: Tensor) -> Hashable:
+        """How a tensor lies, relative to the first one in the same memory."""
+        at = place.offset * t.dtype.size
+        number = self.bases.setdefault(place.buffer, len(self.bases))
+        if number == len(self.starts):
+            self.starts.append((place.buffer, at))
+        return number, place.strides, at - self.starts[number][1], place.buffer.const is None
+
+
+@dataclasses.dataclass
+class _Said:
+    """What was emitted for a piece of work."""
+
+    work: Work
+    commands: list[Command]
+    fresh: set[Buffer]
+    placed: list[tuple[int, Place]]
+    """Numbers of the work's tensors that got a place with it."""
+
+
+class Replay:
+    """Emits the groups of one stage."""
+
+    def __init__(self, e: Emitter) -> None:
+        self._e = e
+        self._said: dict[Hashable, _Said | None] = {}
+
+    def emit(self, groups: Sequence[Group], emit: Callable[[], None]) -> None:
+        """What ``emit`` does for these groups."""
+        if any(g.kind == "single" and not isinstance(g.anchor or g.root, _SINGLE) for g in groups):
+            emit()
+            return
+        e = self._e
+        work = Work(e, groups)
+        if any(t.shape and not t.dtype.is_float for t in work.constants):  # kernels may depend on such numbers
+            emit()
+            return
+        said = self._said.get(work.key)
+        if said is not None:
+            try:
+                commands, placed = _Copy(said, work, e).all()
+            except _Other:
+                emit()
+                return
+            e.commands += commands
+            for tensor, place in placed:
+                e.assign(tensor, place)
+            return
+        commands_before, buffers_before = len(e.commands), len(e.buffers)
+        places, copies = e.count()
+        free = [n for n, t in enumerate(work.tensors) if not e.is_placed(t)]
+        emit()
+        placed_now = [n for n in free if e.is_placed(work.tensors[n])]
+        new = e.commands[commands_before:]
+        if (
+            work.habits == work.chosen()
+            and e.count() == (places + len(placed_now), copies)
+            and all(c.kernel is not None for c in new)
+        ):
+            given = [(n, e.place(work.tensors[n])) for n in placed_now]
+            self._said[work.key] = _Said(work, new, set(e.buffers[buffers_before:]), given)
+
+
+class _Copy:
+    """What was said of one piece of work, for another. Raises :class:`_Other` where it cannot be."""
+
+    def __init__(self, said: _Said, work: Work, e: Emitter) -> None:
+        self._said, self._work, self._e = said, work, e
+        self._buffers: dict[Buffer, tuple[Buffer, int]] = {}
+        self._arrays = dict(zip(said.work.arrays, work.arrays, strict=True))
+        self._origins = dict(zip(said.work.origins, work.origins, strict=True))
+
+    def all(self) -> tuple[list[Command], list[tuple[Tensor, Place]]]:
+        """The commands, and the places that tensors get with them."""
+        commands = [self._command(c) for c in self._said.commands]
+        placed = []
+        for number, place in self._said.placed:
+            tensor = self._work.tensors[number]
+            if tensor.const is not None:
+                self._e.place(tensor)
+                continue
+            buffer, shift = self._buffer(place.buffer)
+            placed.append((tensor, Place(buffer, place.offset + shift // tensor.dtype.size, place.strides)))
+        return commands, placed
+
+    def _command(self, c: Command) -> Command:
+        args = dict(c.args)
+        for slot, value in c.args.items():
+            if isinstance(value, Ref):
+                args[slot] = self._ref(value)
+        new = copy.copy(c)
+        new.args = args
+        if c.stages:
+            new.stages = tuple(self._stage(s) for s in c.stages)
+            new.origin = " + ".join(dict.fromkeys(s.command.origin for s in new.stages))
+        elif c.origin in self._origins:
+            new.origin = self._origins[c.origin]
+        else:
+            raise _Other
+        return new
+
+    def _stage(self, s: StageCall) -> StageCall:
+        patches = tuple(
+            dataclasses.replace(q, base=self._ref(q.base)) if isinstance(q.base, Ref) else q for q in s.patches
+        )
+        return dataclasses.replace(s, command=self._command(s.command), patches=patches)
+
+    def _ref(self, ref: Ref) -> Ref:
+        buffer, shift = self._buffer(ref.buffer)
+        return ref if buffer is ref.buffer and not shift else Ref(buffer, ref.offset + shift)
+
+    def _buffer(self, old: Buffer) -> tuple[Buffer, int]:
+        """What takes the place of a buffer, and how many bytes further on."""
+        found = self._buffers.get(old)
+        if found is None:
+            found = self._buffers[old] = self._counterpart(old)
+        return found
+
+    def _counterpart(self, old: Buffer) -> tuple[Buffer, int]:
+        number = self._said.work.bases.get(old)
+        if number is not None:
+            buffer, start = self._work.starts[number]
+            return buffer, start - self._said.work.starts[number][1]
+        if old in self._said.fresh:
+            buffer = Buffer(old.nbytes)
+            self._e.buffers.append(buffer)
+            return buffer, 0
+        if old.const is None:
+            raise _Other
+        if old.key is None:  # a table, which is the same for equal numbers
+            return old, 0
+        if old.key[0] == "const":
+            source = old.key[1]
+            array = self._said.work.arrays.get(source) if isinstance(source, int) else None
+            if array is None:
+                raise _Other
+            return self._e.place(self._work.constants[array]).buffer, 0
+        known = self._e.pool.known(self._moved(old.key))
+        if known is None:
+            raise _Other
+        return known, 0
+
+    def _moved(self, key: tuple[object, ...]) -> tuple[object, ...]:
+        """The key of a constant that is made in the same way from the array at hand."""
+        return tuple([self._part(part) for part in key])
+
+    def _part(self, part: object) -> object:
+        if isinstance(part, tuple):
+            return self._moved(part)
+        if isinstance(part, int):
+            if part in self._arrays:
+                return self._arrays[part]
+            if part >= _LARGEST_NUMBER:
+                raise _Other
+        return part
