@@ -47,11 +47,11 @@ def _meaning(fn: object) -> Hashable:
     """What decides a function's results: its code and the plain values that it closes over; None when there is more."""
     if not isinstance(fn, FunctionType) or fn.__defaults__ or fn.__kwdefaults__ or not fn.__module__.startswith(_OWN):
         return None
-    values: list[Hashable] = [fn.__module__, fn.__code__]
+    values: list[object] = [fn.__module__, fn.__code__]
     for cell in fn.__closure__ or ():
         value = cell.cell_contents
         kind = type(value)
-        if kind is float:
+        if isinstance(value, float) and kind is float:
             values += [kind, struct.pack("d", value)]
         elif kind in (int, bool, str, DType) or value is None:
             values += [kind, value]
