@@ -24,8 +24,9 @@ def _batch_norm(node: Node) -> list[Node] | None:
     if any(v is None for v in found):
         return _computed_batch_norm(node, float(epsilon))
     slope, bias, mean, var = (v for v in found if v is not None)
-    scale = slope / np.sqrt(var + epsilon)
-    shift = bias - mean * scale
+    with np.errstate(all="ignore"):  # a negative variance gives NaN, in a file as in a run
+        scale = slope / np.sqrt(var + epsilon)
+        shift = bias - mean * scale
     stem = node.outputs[0].name
     operands: list[Value | None] = [node.inputs[0]]
     for role, numbers in (("scale", scale), ("shift", shift)):
