@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
+from MNN.kernels import toolchain
+from MNN.kernels.assembly import examine
 from MNN.kernels.contract_cost import pack_b
 from MNN.kernels.strassen import LARGEST, SUM_ROWS, StrassenSpec, StrassenSumsSpec, product_table
-from MNN.targets import Target
+from MNN.targets import Target, named_target
 from tests.kernels import util
 
 F32 = DType.F32
@@ -72,6 +76,34 @@ def test_products(target: Target, m: int, n: int, k: int, checked: bool) -> None
     for tile in ((4, 2), (3, 1), (1, 3)):
         found = run(target, x, w, StrassenSpec(*tile), {}, checked)
         np.testing.assert_allclose(found, exact, rtol=0, atol=2e-6 * np.abs(exact).max())
+
+
+def gelu() -> Body:
+    return body_of(
+        [F32, F32],
+        lambda b, s, bias: b("mul", b("add", s, bias), b("erf", b("mul", b("add", s, bias), b.const(0.7071, F32)))),
+    )
+
+
+@TARGETS
+def test_long_epilogues(target: Target) -> None:
+    """Their constants lie in the scratch memory."""
+    rng = np.random.default_rng(3)
+    x, w, bias = (rng.standard_normal(s).astype(np.float32) for s in ((21, 64), (64, 75), (75,)))
+    t = x.astype(np.float64) @ w + bias
+    exact = t * np.vectorize(math.erf)(t * np.float64(np.float32(0.7071)))
+    for checked in (False, True):
+        found = run(target, x, w, StrassenSpec(3, 2, epilogue=gelu(), operands=("n",)), {"op0": bias}, checked)
+        np.testing.assert_allclose(found, exact, rtol=0, atol=4e-6 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("tile", [(9, 3), (8, 3)])
+def test_constants_of_the_epilogue_take_no_registers_from_the_sums(tile: tuple[int, int]) -> None:
+    target = named_target("avx512")
+    spec = StrassenSpec(*tile, epilogue=gelu(), operands=("n",))
+    hot = examine(toolchain.assembly(spec.emit(target), target, spec.shaped), "x86").hot
+    assert hot is not None
+    assert hot.vector_spills == 0
 
 
 def residual() -> Body:

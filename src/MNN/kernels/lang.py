@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from MNN.kernels.lang_flow import FlowMixin, Loop
 from MNN.kernels.lang_memory import CHECK_FUNCTION
+from MNN.kernels.lang_ops import NUMBERS
 from MNN.kernels.lang_types import (
     BF16,
     F16,
@@ -44,7 +45,7 @@ from MNN.kernels.lang_types import (
 from MNN.targets.base import Target
 
 __all__ = [
-    "BF16", "F16", "F32", "F64", "I1", "I8", "I16", "I32", "I64", "I128", "PTR", "VOID",
+    "BF16", "F16", "F32", "F64", "I1", "I8", "I16", "I32", "I64", "I128", "NUMBERS", "PTR", "VOID",
     "Builder", "Kernel", "Loop", "Module", "Operand", "Type", "Value",
     "checked_build", "int_type", "is_checked", "literal", "memory_type",
 ]  # fmt: skip
@@ -81,6 +82,13 @@ class Builder(FlowMixin):
 
     def ret(self, value: Value | None = None) -> None:
         self.line(f"ret {value.type.text} {value.text}" if value is not None else "ret void")
+
+    def keep_numbers(self, memory: Value, first: int) -> None:
+        """Fills what :meth:`numbers_in` reads: from the number ``first`` of ``memory``, a parameter, on."""
+        for i, number in enumerate(self._kept_numbers):
+            n = self.fresh()
+            self.entry_lines.append(f"%v{n} = getelementptr i32, ptr {memory.text}, i64 {first + i}")
+            self.entry_lines.append(f"store {number}, ptr %v{n}, align 4")
 
     def text(self) -> str:
         entry = "\n".join(self.entry_lines)

@@ -45,6 +45,8 @@ class _Strassen(TileStore):
             found = each.results[0]
         spoiled = b.icmp("ne", found, 0)
         products = k.slot("n_products")
+        kept = 4 * spec.mr * self.nr
+        self.numbers = b.gep(k.scratch, F32, kept)
         self.first = b.select(spoiled, products, b.const(I64, 0))
         self.last = b.select(spoiled, products + k.slot("n_plain"), products)
         with b.loop(k.begin, k.end) as block:
@@ -67,6 +69,7 @@ class _Strassen(TileStore):
                     near = b.icmp("slt", done, b.lshr(bytes_, 1))
                     self._tile(row.index, b.gep(b.select(near, ahead, far), I8, done))
                     self._store_quarters(row.index, pair.index)
+        b.keep_numbers(k.scratch, kept)
         return k.finish()
 
     def _quarter(self, number: Value | int) -> Value:
@@ -172,7 +175,7 @@ class _Strassen(TileStore):
                             column = b.const(I64, j * self.lanes)
                             self.store_vector(epilogue, self.tile_load(r.index, column, self.lanes), column, self.lanes)
                     else:
-                        with b.loop(0, self.nr, self.lanes, guard=False) as c:
+                        with b.loop(0, self.nr, self.lanes, guard=False) as c, b.numbers_in(self.numbers):
                             value = self.tile_load(r.index, c.index, self.lanes)
                             self.store_vector(epilogue, value, c.index, self.lanes)
                 return ()
