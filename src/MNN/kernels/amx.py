@@ -25,7 +25,7 @@ from MNN.kernels.amx_emit import REGION, emit_amx
 from MNN.kernels.amx_split import ARITHMETIC, PRODUCTS
 from MNN.kernels.amx_tiles import state_bytes
 from MNN.kernels.contract import OPERAND_KINDS
-from MNN.kernels.epilogue import check_epilogue, operand_slots
+from MNN.kernels.epilogue import check_epilogue, operand_bytes, operand_slots
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, table, union
 from MNN.targets.base import Target
@@ -129,11 +129,7 @@ class AmxSpec(KernelSpec):
             "b": different[1].size * -(-n // PANEL) * number(args, "panel"),
             "c": n_batch * m * n * self.out.size,
         }
-        for i, kind in enumerate(self.operands):
-            assert self.epilogue is not None
-            size = {"n": n, "mn": m * n, "m": m, "1": 1}[kind]
-            found[f"op{i}"] = different[3 + i].size * size * self.epilogue.args[1 + i].size
-        return found
+        return found | operand_bytes(self.operands, self.epilogue, different[3:], m, n)
 
     def emit(self, target: Target) -> str:
         return emit_amx(self, target)

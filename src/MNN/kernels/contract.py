@@ -25,7 +25,7 @@ from MNN.kernels.contract_emit import emit_contract
 from MNN.kernels.contract_half import emit_half
 from MNN.kernels.dot import PAIR
 from MNN.kernels.dot8 import QUAD
-from MNN.kernels.epilogue import check_epilogue, operand_slots
+from MNN.kernels.epilogue import check_epilogue, operand_bytes, operand_slots
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, table, union
 from MNN.targets.base import Target
@@ -136,11 +136,7 @@ class ContractSpec(KernelSpec):
             "b": different[1].size * n_taps * k * n * self.b.size,
             "c": n_batch * m * n * self.out.size,
         }
-        for i, kind in enumerate(self.operands):
-            assert self.epilogue is not None
-            size = {"n": n, "mn": m * n, "m": m, "1": 1}[kind]
-            found[f"op{i}"] = different[3 + i].size * size * self.epilogue.args[1 + i].size
-        return found
+        return found | operand_bytes(self.operands, self.epilogue, different[3:], m, n)
 
     def emit(self, target: Target) -> str:
         return emit_half(self, target) if self.acc is DType.F16 else emit_contract(self, target)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, Instr
 from MNN.kernels import element
@@ -54,6 +56,19 @@ def check_epilogue(body: Body | None, operands: Sequence[str], sums: DType, out:
 def operand_slots(operands: Sequence[str]) -> list[str]:
     """The slots of an epilogue's operands: each one's address, and a table of rows where it has rows."""
     return [s for i, kind in enumerate(operands) for s in (f"op{i}", *([f"rows{i}"] if kind in ("m", "mn") else []))]
+
+
+def operand_bytes(
+    kinds: Sequence[str], body: Body | None, starts: Sequence[np.ndarray], m: int, n: int
+) -> dict[str, int]:
+    """Bytes of memory that the operands of an ``m x n`` product's epilogue bring, by slot; ``starts`` are the different
+    places where each begins."""
+    if not kinds:
+        return {}
+    assert body is not None
+    sizes = {"n": n, "mn": m * n, "m": m, "1": 1}
+    dtypes = body.args[1:]
+    return {f"op{i}": starts[i].size * sizes[kind] * dtypes[i].size for i, kind in enumerate(kinds)}
 
 
 class Epilogue:

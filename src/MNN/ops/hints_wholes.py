@@ -8,6 +8,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 from MNN.ir.symbolic import Size, add, exact_quotient, floor_divide, multiply
 from MNN.ops.hints import Hint, Hints, Sizes, ints, number, operand, rule, sizes
+from MNN.ops.hints_windows import steps
 
 
 @rule("Deconvolution", "DeconvolutionDepthwise", "ConvTranspose3D")
@@ -21,13 +22,7 @@ def deconvolution(h: Hints, node: Node) -> list[Hint]:
     channels = known[1] if node.op == "DeconvolutionDepthwise" else multiply(weights[1], number(node, "group", 1))
     if node.attrs.get("hasOutputShape"):
         return [(x.dtype, (known[0], channels, *(None,) * spatial))]
-    if flat:
-        strides = [number(node, "strideY", 1), number(node, "strideX", 1)]
-        dilations = [number(node, "dilateY", 1), number(node, "dilateX", 1)]
-        pads = ints(node, "pads") or [number(node, "padY"), number(node, "padX")]
-    else:
-        strides, dilations = ints(node, "strides") or [1] * 3, ints(node, "dilates") or [1] * 3
-        pads = ints(node, "pads")
+    strides, dilations, pads = steps(node, flat)
     both = pads * 2 if len(pads) == spatial else pads or [0] * (2 * spatial)
     extra, mode = ints(node, "outPads") or [0] * spatial, str(node.attrs.get("padMode", "CAFFE"))
     out: list[Size] = []

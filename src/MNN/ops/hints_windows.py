@@ -50,6 +50,15 @@ def _windows(
     )
 
 
+def steps(node: Node, planar: bool) -> tuple[list[int], list[int], list[int]]:
+    """Strides, dilations and padding: MNN names those of two axes one by one, those of three in lists."""
+    if planar:
+        strides = [number(node, "strideY", 1), number(node, "strideX", 1)]
+        dilations = [number(node, "dilateY", 1), number(node, "dilateX", 1)]
+        return strides, dilations, ints(node, "pads") or [number(node, "padY"), number(node, "padX")]
+    return ints(node, "strides") or [1] * 3, ints(node, "dilates") or [1] * 3, ints(node, "pads")
+
+
 @rule("Convolution", "ConvolutionDepthwise", "Convolution3D")
 def convolution(h: Hints, node: Node) -> list[Hint]:
     x, w = operand(node, 0), operand(node, 1)
@@ -58,13 +67,7 @@ def convolution(h: Hints, node: Node) -> list[Hint]:
     rank = 4 if planar else 5
     if known is None or weights is None:
         return [(x.dtype, (known[0] if known else None, weights[0] if weights else None, *(None,) * (rank - 2)))]
-    if planar:
-        strides = [number(node, "strideY", 1), number(node, "strideX", 1)]
-        dilations = [number(node, "dilateY", 1), number(node, "dilateX", 1)]
-        pads = ints(node, "pads") or [number(node, "padY"), number(node, "padX")]
-    else:
-        strides, dilations = ints(node, "strides") or [1] * 3, ints(node, "dilates") or [1] * 3
-        pads = ints(node, "pads")
+    strides, dilations, pads = steps(node, planar)
     kernel = [d if isinstance(d, int) else 0 for d in weights[2:]]
     mode = str(node.attrs.get("padMode", "CAFFE"))
     return [(x.dtype, (known[0], weights[0], *_windows(known[2:], kernel, strides, dilations, pads, mode)))]

@@ -109,15 +109,22 @@ def _matmul_integer(node: Node) -> list[Node] | None:
     return s.finish([s.cast(_product(s, x, y, x_zero, y_zero), DType.I32)])
 
 
+def _linear(node: Node) -> list[Value] | None:
+    """The operands of a quantised product, (numbers, scale, zero point) of both factors, scale and zero point of the
+    result; None unless all are given, bytes with single precision scales."""
+    given = [v for v in (operand(node, i) for i in range(8)) if v is not None]
+    if len(given) < 8 or not _integers(*(given[i] for i in (0, 2, 3, 5, 7))):
+        return None
+    return given if all(given[i].dtype is DType.F32 for i in (1, 4, 6)) else None
+
+
 def _qlinear_matmul(node: Node) -> list[Node] | None:
-    x, xs, xz, y, ys, yz, os, oz = (operand(node, i) for i in range(8))
-    bias = operand(node, 8)
-    given = [v for v in (x, xs, xz, y, ys, yz, os, oz) if v is not None]
-    if len(given) < 8 or not _integers(x, xz, y, yz, oz):
+    given, bias = _linear(node), operand(node, 8)
+    if given is None:
         return None
     x, xs, xz, y, ys, yz, os, oz = given
     ranks = _rank(x) or 0, _rank(y) or 0
-    if min(ranks) < 2 or any(v.dtype is not DType.F32 for v in (xs, ys, os)) or oz.dtype is None:
+    if min(ranks) < 2 or oz.dtype is None:
         return None
     s, rank = Steps(node), max(ranks)
     total = _product(s, x, y, xz, yz)
@@ -160,13 +167,11 @@ def _conv_integer(node: Node) -> list[Node] | None:
 
 
 def _qlinear_conv(node: Node) -> list[Node] | None:
-    x, xs, xz, w, ws, wz, os, oz = (operand(node, i) for i in range(8))
-    bias = operand(node, 8)
-    given = [v for v in (x, xs, xz, w, ws, wz, os, oz) if v is not None]
-    if len(given) < 8 or not _integers(x, xz, w, wz, oz):
+    given, bias = _linear(node), operand(node, 8)
+    if given is None:
         return None
     x, xs, xz, w, ws, wz, os, oz = given
-    if any(v.dtype is not DType.F32 for v in (xs, ws, os)) or oz.dtype is None:
+    if oz.dtype is None:
         return None
     s = Steps(node)
     total = _window(s, node, x, w, xz, wz)
