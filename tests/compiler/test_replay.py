@@ -13,6 +13,7 @@ from MNN.compiler.replay import Replay, _Copy
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.kernels.library import shared_library
+from MNN.kernels.winograd import WinogradSpec
 from MNN.ops.builder import Builder
 from MNN.ops.normalization import affine, standardize
 from MNN.ops.softmax import softmax
@@ -83,3 +84,19 @@ def test_copied_layers_are_those_that_emission_gives(monkeypatch: pytest.MonkeyP
         np.testing.assert_array_equal(found, want)
         assert program.arena_bytes == want_program.arena_bytes
         assert list(map(described, program.commands)) == list(map(described, want_program.commands))
+
+
+def test_a_layer_with_an_outlier_is_no_copy_of_one_without() -> None:
+    """What is fast for even weights drowns the others in rounding; equal shapes do not make it right."""
+    tables = [weights(64, 64, 3, 3, seed=i) for i in range(3)]
+    tables[1][7, 5, 1, 2] = 1e20
+    pool, library = ConstantPool(), shared_library(cache=True)
+    for size in (16, 24, 32):
+        b = Builder()
+        x = out = Tensor(DType.F32, (1, 64, size, size), name="x")
+        for layer, table in enumerate(tables):
+            b.where = f"layer{layer}"
+            out = b.clamp(b.conv(out, b.const(table), (1, 1), (1, 1), 1, (1, 1, 1, 1)), 0, None)
+        program = compile_stage(b.prims, [x], [out], library.target, Options(1, "high"), pool)
+        fast = {c.origin for c in program.commands if isinstance(c.kernel, WinogradSpec)}
+        assert fast == {"layer0", "layer2"}
