@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import COMPARE, Body, Instr
-from MNN.kernels import coarse, scalar_int, vecmath, vecmath_pow, vecmath_trig
+from MNN.kernels import coarse, rounding, scalar_int, vecmath, vecmath_pow, vecmath_trig
 from MNN.kernels.element import compute_type, narrow, widen
-from MNN.kernels.lang import F64, I32, Builder, Value
+from MNN.kernels.lang import F64, Builder, Value
 
 COSTLY = {
     "exp": 12, "exp2": 12, "log": 16, "log1p": 22, "expm1": 16, "sin": 24, "cos": 24, "tan": 34, "asin": 22, "acos": 22,
@@ -20,6 +20,9 @@ COSTLY = {
     "atan2": 34, "mod": 40, "rem": 40, "sqrt": 6, "rsqrt": 8, "recip": 5, "div": 5, "floordiv": 6,
 }  # fmt: skip
 """Rough cost of an operation in vector instructions; others are 1 or 2."""
+
+_NEARLY = 1 - 2.0**-22
+"""What keeps a bound on f32 numbers in range that may itself be rounded up."""
 
 _INTRINSIC = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "roundeven", "trunc": "trunc"}
 _MATH = {**vecmath.FUNCTIONS, **vecmath_trig.FUNCTIONS}
@@ -69,8 +72,7 @@ def cast(b: Builder, x: Value, source: DType, to: DType) -> Value:
         return b.fcmp("une", x, 0.0) if source.is_float else b.icmp("ne", x, 0)
     if to.is_int:
         if source.is_float:
-            name = "fptosi" if to.is_signed else "fptoui"
-            return b.call(t, f"llvm.{name}.sat.{t.suffix}.{x.type.suffix}", x)
+            return rounding.saturating(b, x, to)
         if t.bits <= x.type.bits:
             return b.convert("trunc", x, t)  # nothing when they have the same width
         return b.convert("sext" if source.is_signed else "zext", x, t)
@@ -81,12 +83,6 @@ def cast(b: Builder, x: Value, source: DType, to: DType) -> Value:
     else:
         y = b.convert("fpext" if t.element is F64 else "fptrunc", x, t)
     return widen(b, to, narrow(b, to, y)) if to in (DType.F16, DType.BF16) else y
-
-
-def to_nearest(b: Builder, x: Value, to: DType) -> Value:
-    """An f32 within an i32's range, rounded half to even; any number for NaN."""
-    t = I32.vec(x.type.lanes)
-    return cast(b, b.call(t, f"llvm.lrint.{t.suffix}.{x.type.suffix}", x), DType.I32, to)
 
 
 def _extreme(b: Builder, x: Value, y: Value, predicate: str) -> Value:
@@ -180,6 +176,7 @@ class BodyCode:
                 self.varies.append(i not in given and any(self.varies[a] for a in instr.args))
         self.scale_rows = scale_rows and all(i.dtype.is_float for i in body.code if i.op == "div")
         self.coarse = coarse.allowed(body)
+        self._intervals: list[rounding.Interval] | None = None
         self._scalars: dict[int, Value] = {}
         self._vectors: dict[tuple[int, int], Value] = {}
 
@@ -277,7 +274,8 @@ class BodyCode:
                         assert isinstance(instr.value, int)
                         found = args[instr.value]
                     elif self._rounds_to_int(instr):
-                        found = to_nearest(b, value(self.body.code[instr.args[0]].args[0]), instr.dtype)
+                        whole = rounding.to_nearest(b, value(self.body.code[instr.args[0]].args[0]))
+                        found = cast(b, whole, DType.I32, instr.dtype)
                     elif instr.op == "div" and self.scale_rows and not self.varies[instr.args[1]]:
                         found = b.mul(value(instr.args[0]), self._reciprocal(b, instr.args[1], lanes))
                     else:
@@ -290,20 +288,17 @@ class BodyCode:
         return [value(i) for i in roots]
 
     def _rounds_to_int(self, instr: Instr) -> bool:
-        """Whether it makes an i32 (or less) of a rounded f32 that constants bound: one instruction does both."""
-        code = self.body.code
+        """Whether it makes an i32 (or less) of a rounded f32 that is known to be in range: one instruction does it."""
         if instr.op != "cast" or not instr.dtype.is_int or instr.dtype.size > 4:
             return False
-        rounded = code[instr.args[0]]
+        rounded = self.body.code[instr.args[0]]
         if rounded.op != "round" or rounded.dtype is not DType.F32:
             return False
-        bounds, inner, limit = set(), code[rounded.args[0]], float(1 << (8 * instr.dtype.size - 1))
-        while inner.op in ("min", "max") and code[inner.args[1]].op == "const":
-            number = code[inner.args[1]].number()
-            if -limit <= number < limit:
-                bounds.add(inner.op)
-            inner = code[inner.args[0]]
-        return bounds == {"min", "max"}
+        if self._intervals is None:
+            self._intervals = rounding.intervals(self.body.code)
+        low, high = self._intervals[instr.args[0]]
+        limit = 1 << (8 * instr.dtype.size - 1)
+        return -limit <= low and high < limit * _NEARLY
 
     def _apply(self, b: Builder, instr: Instr, x: Sequence[Value]) -> Value:
         source = self.source(instr)

@@ -68,6 +68,15 @@ def saturated(s: BodyBuilder, q: int, zero: int, dtype: DType) -> int:
     return s.cast(s("add", whole, s.const(zero, DType.I32)) if zero else whole, dtype)
 
 
+def saturated_around(s: BodyBuilder, q: int, zero: int, dtype: DType) -> int:
+    """As :func:`saturated` with a zero point that is an operand, for f32 and results of 8 or 16 bits."""
+    low, high = limits(dtype)
+    shift = s.cast(zero, DType.F32)
+    q = s("max", q, s("sub", s.const(low, DType.F32), shift))
+    q = s("min", q, s("sub", s.const(high, DType.F32), shift))
+    return s.cast(s("add", s.cast(s("round", q), DType.I32), s.cast(zero, DType.I32)), dtype)
+
+
 def _quantize_narrow(b: Builder, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DType, saturate: bool) -> Tensor:
     """To a type that nothing is computed with: the quotient (rounded where the type is an integer), then a cast."""
     whole = narrow_limits(dtype)
@@ -96,10 +105,14 @@ def quantize(b: Builder, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: D
         return b.map(lambda s, a, k: saturated(s, s("div", a, k), known, dtype), wide_x, b.cast(scale, wide_x.dtype))
 
     def body(s: BodyBuilder, a: int, k: int, *z: int) -> int:
-        q = s("round", s("div", a, k))
+        q = s("div", a, k)
+        kind = s.dtype(q)
+        if z and dtype.size <= 2 and kind is DType.F32:
+            return saturated_around(s, q, z[0], dtype)
+        q = s("round", q)
         if z:
-            q = s("add", q, s.cast(z[0], s.dtype(q)))
-        return s.cast(s("min", s("max", q, s.const(low, s.dtype(q))), s.const(high, s.dtype(q))), dtype)
+            q = s("add", q, s.cast(z[0], kind))
+        return s.cast(s("min", s("max", q, s.const(low, kind)), s.const(high, kind)), dtype)
 
     return b.map(body, wide_x, b.cast(scale, wide_x.dtype), *(() if zero is None else (zero,)))
 
@@ -258,16 +271,13 @@ def _signed(b: Builder, y: Tensor, zero: Tensor | None) -> tuple[Tensor, Tensor 
 
 def requantize(b: Builder, total: Tensor, factor: Tensor, zero: Tensor) -> Tensor:
     """``saturate(round(total * factor) + zero)`` in ``zero``'s dtype."""
-    low, high = limits(zero.dtype)
     known = _one_number(zero, zero.dtype)
     if known is not None:
         dtype = zero.dtype
         return b.map(lambda s, a, k: saturated(s, s("mul", s.cast(a, DType.F32), k), known, dtype), total, factor)
 
     def body(s: BodyBuilder, a: int, k: int, z: int) -> int:
-        q = s("round", s("mul", s.cast(a, DType.F32), k))
-        q = s("add", q, s.cast(z, DType.F32))
-        return s.cast(s("min", s("max", q, s.const(low, DType.F32)), s.const(high, DType.F32)), zero.dtype)
+        return saturated_around(s, s("mul", s.cast(a, DType.F32), k), z, zero.dtype)
 
     return b.map(body, total, factor, zero)
 
