@@ -11,7 +11,7 @@ from MNN.kernels.dot import dot, interleave, load_group, load_rest, load_run
 from MNN.kernels.dot8 import QUAD
 from MNN.kernels.element import storage_type
 from MNN.kernels.epilogue import Epilogue, combine, load_as, masks_work
-from MNN.kernels.lang import I32, I64, Loop, Value
+from MNN.kernels.lang import I8, I32, I64, Loop, Value
 from MNN.kernels.tile_store import TileStore
 from MNN.targets.base import Target
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _IN_FLIGHT = 8
 """Multiply-adds that a processor works on at once: two units times four cycles."""
+_MOST_ROWS_AHEAD = 8
+"""Rows of a tile up to which the next panel of B is asked for."""
 
 
 def emit_contract(spec: ContractSpec, target: Target) -> str:
@@ -48,6 +50,8 @@ class Contract(TileStore):
         if self.vector_a:
             self.unroll = self.lanes
         self.parts = _parts(spec.mr * spec.nv) if self.vector_a else 1
+        # Weights come from far away once; more rows would leave no register for where the next panel's are.
+        self.prefetches = spec.b_packed and not target.lane_operand and spec.mr <= _MOST_ROWS_AHEAD
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
@@ -72,10 +76,33 @@ class Contract(TileStore):
             with b.loop(n0, n1, self.nr) as column:
                 self.column, self.columns = column.index, n1 - column.index
                 panel, step = self._panel(b_base, m0)
-                with b.loop(m0, self.m1, spec.mr) as row:
-                    sums = self._sums(row.index, panel, step)
+                ahead, share = self._next_panel(panel, m0)
+                with b.loop(m0, self.m1, spec.mr, carry=ahead) as row:
+                    sums = self._sums(row.index, [*row.carried, panel], step)
                     self._finish(row.index, sums)
+                    row.next(*(b.gep(far, I8, share) for far in row.carried))
         return k.finish()
+
+    def _next_panel(self, panel: Value, m0: Value) -> tuple[list[Value], Value | int]:
+        """Where to ask for the next panel of B from on while this one is used, if that is done, and how many bytes in
+        every tile of rows; ``self.stride``: in every turn of the loop over the sum."""
+        k, b, spec = self.k, self.b, self.spec
+        if not self.prefetches:
+            return [], 0
+        tiles = b.udiv(self.m1 - m0 + (spec.mr - 1), spec.mr)
+        share = b.udiv(k.slot("panel") * spec.b.size, tiles)
+        width = self.unroll * self.group
+        turns = k.slot("n_taps") * b.udiv(k.slot("k") + (width - 1), width)
+        self.stride = b.udiv(share, b.intrinsic("smax", turns, b.const(I64, 1))) + 1
+        return [b.gep(panel, self.b_type, k.slot("panel"))], share
+
+    def _ask(self, sums: list[Value]) -> list[Value]:
+        """Asks for a part of the next panel of B where that is done; takes its place from ``sums``, gives the next."""
+        if not self.prefetches:
+            return []
+        far = sums.pop()
+        self.b.prefetch(far, 2)
+        return [self.b.gep(far, I8, self.stride)]
 
     def _panel(self, base: Value, m0: Value) -> tuple[Value, Value | int]:
         """The address of this panel of B and the distance of its rows."""
@@ -175,16 +202,18 @@ class Contract(TileStore):
             rows.append(b.gep(self.a, self.a_type, offset))
         return rows
 
-    def _sums(self, row: Value, panel: Value, step: Value | int) -> list[Value]:
-        """The register tile of sums for rows ``row ..``."""
+    def _sums(self, row: Value, right: Sequence[Value], step: Value | int) -> list[Value]:
+        """The register tile of sums for rows ``row ..``; ``right``: what to ask for ahead, if anything, and the panel
+        of B."""
         k, b, spec = self.k, self.b, self.spec
+        *ahead, panel = right
         rows = self._row_starts(row)
         sums = [b.const(self.acc, 0)] * (spec.mr * spec.nv)
         if self.group == QUAD:
             sums = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(spec.nv)] * spec.mr
             panel = b.gep(panel, self.acc, spec.nv)
         sums += [b.const(self.acc, 0)] * (len(sums) * (self.parts - 1))
-        with b.loop(0, k.slot("n_taps"), carry=[*sums, panel]) as tap:
+        with b.loop(0, k.slot("n_taps"), carry=[*sums, *ahead, panel]) as tap:
             offset = b.load(I32, b.gep(k.pointer("taps"), I32, tap.index))
             lo = b.convert("sext", offset, I64)
             hi = lo + k.slot("k")
@@ -200,7 +229,7 @@ class Contract(TileStore):
                 with b.loop(whole, hi, carry=main.results) as last:
                     self._steps(last, rows, 1, step, False)
             tap.next(*last.results)
-        return self._joined(tap.results[:-1])
+        return self._joined(tap.results[: -len(right)])
 
     def _joined(self, sums: Sequence[Value]) -> list[Value]:
         """The sums of a tile from their parts."""
@@ -227,7 +256,8 @@ class Contract(TileStore):
     def _dots(self, loop: Loop, rows: Sequence[Value], count: int, step: Value | int, rest: bool) -> None:
         """``count`` steps over groups from ``loop.index`` on; ``rest``: the last, incomplete group."""
         b, spec, wide = self.b, self.spec, I32.vec(self.lanes)
-        sums, panel = list(loop.carried[:-1]), loop.carried[-1]
+        *sums, panel = loop.carried
+        ahead = self._ask(sums)
         at = [b.gep(r, self.a_type, loop.index) for r in rows]
         runs = []
         if self.vector_a and count == self.lanes:
@@ -254,7 +284,7 @@ class Contract(TileStore):
                     else:
                         sums[i] = dot(b, sums[i], left, right[j])
             panel = b.gep(panel, self.b_type, step)
-        loop.next(*sums, panel)
+        loop.next(*sums, *ahead, panel)
 
     def _left(self, place: Value, rest: Value | None) -> Value:
         """The group of A at ``place`` in every lane; the last of a run from the index ``rest`` on."""
@@ -267,7 +297,8 @@ class Contract(TileStore):
     def _steps(self, loop: Loop, rows: Sequence[Value], count: int, step: Value | int, in_runs: bool) -> None:
         """``count`` steps of the sum from ``loop.index`` on, and the loop's next values."""
         b, spec = self.b, self.spec
-        sums, panel = list(loop.carried[:-1]), loop.carried[-1]
+        *sums, panel = loop.carried
+        ahead = self._ask(sums)
         at = [b.gep(r, self.a_type, loop.index) for r in rows]
         runs = [b.load(self.a_type.vec(count), p) for p in at] if in_runs else []
         for u in range(count):
@@ -282,7 +313,7 @@ class Contract(TileStore):
                     i = (u % self.parts * spec.mr + r) * spec.nv + j
                     sums[i] = combine(b, "dot", spec.acc, sums[i], left, right[j])
             panel = b.gep(panel, self.b_type, step)
-        loop.next(*sums, panel)
+        loop.next(*sums, *ahead, panel)
 
     def _finish(self, row: Value, sums: list[Value]) -> None:
         """Applies the epilogue and stores the tile: at once when it is whole, else row by row through scratch (where

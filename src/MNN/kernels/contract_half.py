@@ -49,9 +49,10 @@ class _Half(Contract):
         self.lanes = self.steps // 2
         self.acc = F32.vec(self.lanes)
 
-    def _sums(self, row: Value, panel: Value, step: Value | int) -> list[Value]:
+    def _sums(self, row: Value, right: Sequence[Value], step: Value | int) -> list[Value]:
         """Fills the scratch tile; no sums are left in registers."""
         k, b, spec = self.k, self.b, self.spec
+        (panel,) = right
         rows = self._row_starts(row)
         for i in range(2 * spec.mr * spec.nv):
             b.store(b.const(self.acc, 0), b.gep(k.scratch, self.acc, i))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from MNN.kernels.epilogue import Epilogue, masks_work
 from MNN.kernels.lang import F32, I8, I32, I64, Value
 from MNN.kernels.tile_store import TileStore
+from MNN.kernels.winograd_layout import LINE
 from MNN.targets.base import Target
 
 if TYPE_CHECKING:
@@ -130,10 +131,13 @@ class _Strassen(TileStore):
                         pointer = b.gep(at, F32, j * self.lanes)
                         ahead = b.gep(pointer, F32, _AHEAD * self.nr)
                         x = b.load(self.acc, pointer)
-                        b.prefetch(ahead)
+                        new_line = j * self.lanes % LINE == 0
+                        if new_line:
+                            b.prefetch(ahead)
                         if mode:
                             y = b.load(self.acc, b.gep(pointer, F32, second))
-                            b.prefetch(b.gep(ahead, F32, second))
+                            if new_line:
+                                b.prefetch(b.gep(ahead, F32, second))
                             x = b.add(x, y) if mode == 1 else b.sub(x, y)
                         right.append(x)
                     for r, line in enumerate(lines):
