@@ -10,7 +10,7 @@ from MNN.kernels.cache import Cache
 from MNN.kernels.library import Library
 from MNN.runtime import loop
 from MNN.runtime.loop_ir import PARTS, LoopSpec
-from MNN.runtime.loop_layout import FRAME, FRAME_BYTES, LINE, POOL, SLOT
+from MNN.runtime.loop_layout import FRAME, FRAME_BYTES, LINE, POOL, SLOT, SLOT_BYTES
 from MNN.targets.base import host_target, named_target, target_names
 
 
@@ -51,9 +51,12 @@ def test_words_do_not_overlap() -> None:
         assert len(set(words.values())) == len(words)
         assert all(offset % 8 == 0 for offset in words.values())
     assert max(FRAME.values()) + 8 <= FRAME_BYTES
-    # Words that workers write are alone on their lines; the description is not written while it is read.
-    for name in ("claim", "busy", "done", "active"):
+    # Words that workers write are alone on their lines; the description of a command is in one line of the cache.
+    for name in ("busy", "done", "active"):
         assert [n for n in POOL if POOL[n] // LINE == POOL[name] // LINE] == [name]
+    assert [n for n in SLOT if SLOT[n] // LINE == SLOT["share"] // LINE] == ["share"]
+    assert SLOT["share"] < SLOT_BYTES
+    assert [n for n in POOL if POOL[n] < LINE] == [n for n in POOL if POOL[n] < 64]
 
 
 def test_the_clock_agrees_with_the_systems() -> None:

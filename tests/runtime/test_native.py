@@ -239,12 +239,24 @@ def test_nonsense_thread_counts_are_refused(threads: int) -> None:
         NativeProgram([counting(5, 1)[0]], scratch_bytes=16).run(threads)
 
 
-def test_huge_block_counts_are_not_lost() -> None:
+@pytest.mark.parametrize("grain", [1, 1000, 1 << 37])
+@pytest.mark.parametrize("blocks", [(1 << 16) - 2, (1 << 16) - 1, 1 << 16, (1 << 17) - 1, 1 << 40])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_huge_block_counts_are_not_lost(workers: str, threads: int, blocks: int, grain: int) -> None:
     ranges: list[tuple[int, int]] = []
-    program = NativeProgram([Command(lambda args, b, e: ranges.append((b, e)), [], 1 << 40, 1)])
-    assert program._table[0, 3] >= 1 << 9  # else the chunks would not fit into half a word
-    program.run(1)
-    assert ranges == [(0, 1 << 40)]
+    program = NativeProgram([Command(lambda args, b, e: ranges.append((b, e)), [], blocks, grain)])
+    program.run(threads)
+    begins, ends = zip(*sorted(ranges), strict=True)
+    assert begins == (0, *ends[:-1])
+    assert ends[-1] == blocks
+
+
+def test_claims_get_smaller(workers: str) -> None:
+    sizes: list[int] = []
+    NativeProgram([Command(lambda args, b, e: sizes.append(e - b), [], 1024, 16)]).run(2)
+    assert sum(sizes) == 1024
+    assert max(sizes) <= 256  # half of a share
+    assert min(sizes) == 16
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -13,12 +13,16 @@ Numbers too small to be normal count as zero while kernels run: processors take 
 and networks make many where activations die out. The mode belongs to a thread: ``run`` sets it and puts it back, a
 worker sets it for its life.
 
-How a command is shared. One 64-bit ``claim`` word holds a generation (high half) and the number of chunks not yet
-claimed (low half). Whoever wants a chunk reads the word, reads the description of the command, and takes the chunk by
-compare-and-swap on the whole word: success proves that the description belongs to this generation, because a new
-description is only written while nothing is left to claim, and the generation changes before there is again. The
-caller takes chunks too, and afterwards waits only for chunks that workers have claimed and not finished. A worker that
-is asleep, late or dead therefore costs nothing but its help.
+How a command is shared. Every thread gets a share of the blocks, equal runs in order: so whoever wrote rows of one
+tensor mostly reads these rows in the next command, and finds them in its own caches. A thread claims from the begin of
+its own share, half of what is left each time, and when that is used up from the ends of the others' shares (guided
+self-scheduling, Polychronopoulos and Kuck 1987, with stealing). What is left of a share is one 64-bit word: a
+generation (upper half), its end and its begin, in units of blocks (one block, unless there are more than fit). Whoever
+wants blocks reads the word, reads the description of the command, and takes them by compare-and-swap on the whole
+word: success proves that the description belongs to this generation, because a new description is only written while
+nothing is left to claim, and a share's generation changes before there is again. The caller takes part like the
+others, and afterwards waits only for blocks that workers have claimed and not finished. A worker that is asleep, late
+or dead therefore costs nothing but its help. Idle workers look at one word only, the number of commands opened so far.
 
 How workers sleep. A worker sets its ``asleep`` word, looks once more for work, and sleeps (on Linux in a futex on that
 word; elsewhere it returns to Python, which waits on a semaphore). The caller opens the command first and looks at the
@@ -38,124 +42,15 @@ import string
 
 from MNN.errors import UnsupportedError
 from MNN.kernels.spec import KernelSpec
-from MNN.runtime.loop_layout import FRAME, LINE, POOL, SLOT, SLOT_BYTES
+from MNN.runtime.loop_layout import FRAME, LINE, POOL, SHARE_BITS, SHARE_MOST, SLOT, SLOT_BYTES
 from MNN.runtime.loop_machines import MACHINES
+from MNN.runtime.wake_ir import WAKE
 from MNN.runtime.worker_ir import CLAIM, SPIN, WORKER
 from MNN.targets.base import Target
 
 PARTS = ("run", "worker", "spin", "plain")
 
 _RUN = """
-; Wakes worker %id if it sleeps.
-define internal void @rouse(ptr %pool, i64 %id) {
-  %off = mul i64 %id, $slot_bytes
-  %slots = getelementptr i8, ptr %pool, i64 $pool_slots
-  %slot = getelementptr i8, ptr %slots, i64 %off
-  %seen = load atomic i32, ptr %slot seq_cst, align 4
-  %sleeps = icmp eq i32 %seen, 1
-  br i1 %sleeps, label %take, label %out
-take:
-  %was = cmpxchg ptr %slot, i32 1, i32 2 seq_cst monotonic, align 4
-  %mine = extractvalue { i32, i1 } %was, 1
-  br i1 %mine, label %wake, label %out
-wake:
-  %p_sys = getelementptr i8, ptr %pool, i64 $pool_syscall
-  %sys = load ptr, ptr %p_sys, align 8
-  %python = icmp eq ptr %sys, null
-  br i1 %python, label %call, label %futex
-futex:
-  call void @elsewhere(ptr %pool, ptr %slot)
-  store atomic i32 0, ptr %slot seq_cst, align 4
-  %p_nr = getelementptr i8, ptr %pool, i64 $pool_futex
-  %nr = load i64, ptr %p_nr, align 8
-  ; FUTEX_WAKE_PRIVATE, one waiter
-  %r = call i64 (i64, ...) %sys(i64 %nr, ptr %slot, i64 129, i64 1, i64 0, i64 0, i64 0)
-  br label %out
-call:
-  store atomic i32 0, ptr %slot seq_cst, align 4
-  %p_wake = getelementptr i8, ptr %pool, i64 $pool_wake
-  %f = load ptr, ptr %p_wake, align 8
-  call void %f(i64 %id)
-  br label %out
-out:
-  ret void
-}
-
-; Keeps a sleeping worker off this processor when it wakes, if it may run on any other.
-define internal void @elsewhere(ptr %pool, ptr %slot) {
-entry:
-  %others = alloca [16 x i64], align 8
-  %p_getcpu = getelementptr i8, ptr %pool, i64 $pool_getcpu
-  %getcpu = load ptr, ptr %p_getcpu, align 8
-  %unknown = icmp eq ptr %getcpu, null
-  br i1 %unknown, label %out, label %ask
-ask:
-  %here = call i32 %getcpu()
-  %known = icmp ult i32 %here, 1024
-  br i1 %known, label %read, label %out
-read:
-  %p_sys = getelementptr i8, ptr %pool, i64 $pool_syscall
-  %sys = load ptr, ptr %p_sys, align 8
-  %p_get = getelementptr i8, ptr %pool, i64 $pool_getaffinity
-  %get = load i64, ptr %p_get, align 8
-  %p_thread = getelementptr i8, ptr %slot, i64 $slot_thread
-  %thread = load i64, ptr %p_thread, align 8
-  %mask = getelementptr i8, ptr %slot, i64 $slot_mask
-  %bytes = call i64 (i64, ...) %sys(i64 %get, i64 %thread, i64 $line, ptr %mask)
-  %got = icmp sgt i64 %bytes, 0
-  br i1 %got, label %copy_start, label %out
-copy_start:
-  %here64 = zext i32 %here to i64
-  %word = lshr i64 %here64, 6
-  %bit = and i64 %here64, 63
-  %only = shl i64 1, %bit
-  %without = xor i64 %only, -1
-  %words = lshr i64 %bytes, 3
-  br label %copy
-copy:
-  %i = phi i64 [ 0, %copy_start ], [ %i1, %copy ]
-  %any = phi i64 [ 0, %copy_start ], [ %any1, %copy ]
-  %from = getelementptr i64, ptr %mask, i64 %i
-  %to = getelementptr i64, ptr %others, i64 %i
-  %m = load i64, ptr %from, align 8
-  %own = icmp eq i64 %i, %word
-  %m1 = and i64 %m, %without
-  %m2 = select i1 %own, i64 %m1, i64 %m
-  store i64 %m2, ptr %to, align 8
-  %any1 = or i64 %any, %m2
-  %i1 = add i64 %i, 1
-  %more = icmp ult i64 %i1, %words
-  br i1 %more, label %copy, label %copied
-copied:
-  %nowhere = icmp eq i64 %any1, 0
-  br i1 %nowhere, label %out, label %write
-write:
-  %p_set = getelementptr i8, ptr %pool, i64 $pool_setaffinity
-  %set = load i64, ptr %p_set, align 8
-  %r = call i64 (i64, ...) %sys(i64 %set, i64 %thread, i64 %bytes, ptr %others)
-  %p_restore = getelementptr i8, ptr %slot, i64 $slot_restore
-  store i64 %bytes, ptr %p_restore, align 8
-  br label %out
-out:
-  ret void
-}
-
-; Wakes the sleepers among workers 1 <= id < %limit.
-define internal void @rouse_all(ptr %pool, i64 %limit) {
-entry:
-  br label %head
-head:
-  %id = phi i64 [ 1, %entry ], [ %id1, %body ]
-  %more = icmp slt i64 %id, %limit
-  br i1 %more, label %body, label %out
-body:
-  call void @rouse(ptr %pool, i64 %id)
-  %id1 = add i64 %id, 1
-  br label %head
-out:
-  ret void
-}
-
 ; One command shared with the workers; returns false, having done nothing, when they serve another run.
 define internal i1 @share(ptr %pool, i64 %threads, ptr %scratch, i64 %stride,
                           ptr %fn, ptr %args, i64 %blocks, i64 %grain) {
@@ -168,41 +63,73 @@ refuse:
   ret i1 false
 open:
   %p_done = getelementptr i8, ptr %pool, i64 $pool_done
-  %p_limit = getelementptr i8, ptr %pool, i64 $pool_limit
+  %p_team = getelementptr i8, ptr %pool, i64 $pool_team
   %p_fn = getelementptr i8, ptr %pool, i64 $pool_fn
   %p_args = getelementptr i8, ptr %pool, i64 $pool_args
   %p_blocks = getelementptr i8, ptr %pool, i64 $pool_blocks
   %p_grain = getelementptr i8, ptr %pool, i64 $pool_grain
-  %p_chunks = getelementptr i8, ptr %pool, i64 $pool_chunks
   %p_scratch = getelementptr i8, ptr %pool, i64 $pool_scratch
   %p_stride = getelementptr i8, ptr %pool, i64 $pool_stride
-  %g1 = add i64 %blocks, %grain
-  %g2 = sub i64 %g1, 1
-  %chunks = udiv i64 %g2, %grain
+  %b1 = add i64 %blocks, $share_most
+  %b2 = sub i64 %b1, 1
+  %unit = udiv i64 %b2, $share_most
+  %several = icmp ugt i64 %unit, 1
+  br i1 %several, label %large, label %count
+large:
+  %l1 = add i64 %blocks, %unit
+  %l2 = sub i64 %l1, 1
+  %l3 = udiv i64 %l2, %unit
+  %l4 = udiv i64 %grain, %unit
+  %l5 = call i64 @llvm.umax.i64(i64 %l4, i64 1)
+  br label %count
+count:
+  %units = phi i64 [ %blocks, %open ], [ %l3, %large ]
+  %least = phi i64 [ %grain, %open ], [ %l5, %large ]
+  %c1 = add i64 %units, %least
+  %c2 = sub i64 %c1, 1
+  %chunks = udiv i64 %c2, %least
+  %fewer = icmp slt i64 %chunks, %threads
+  %hands = select i1 %fewer, i64 %chunks, i64 %threads
   store atomic i64 0, ptr %p_done monotonic, align 8
-  store atomic i64 %threads, ptr %p_limit monotonic, align 8
+  %unit32 = shl i64 %unit, 32
+  %team = or i64 %unit32, %threads
+  store atomic i64 %team, ptr %p_team monotonic, align 8
   store atomic ptr %fn, ptr %p_fn monotonic, align 8
   store atomic ptr %args, ptr %p_args monotonic, align 8
   store atomic i64 %blocks, ptr %p_blocks monotonic, align 8
-  store atomic i64 %grain, ptr %p_grain monotonic, align 8
-  store atomic i64 %chunks, ptr %p_chunks monotonic, align 8
+  store atomic i64 %least, ptr %p_grain monotonic, align 8
   store atomic ptr %scratch, ptr %p_scratch monotonic, align 8
   store atomic i64 %stride, ptr %p_stride monotonic, align 8
-  %old = load atomic i64, ptr %pool monotonic, align 8
-  %generation = and i64 %old, -4294967296
-  %generation1 = add i64 %generation, 4294967296
-  %claim = or i64 %generation1, %chunks
-  store atomic i64 %claim, ptr %pool seq_cst, align 8
-  %fewer = icmp slt i64 %chunks, %threads
-  %hands = select i1 %fewer, i64 %chunks, i64 %threads
+  br label %deal
+deal: ; every hand its share: units %from <= u < %to
+  %id = phi i64 [ 0, %count ], [ %id1, %deal ]
+  %from = phi i64 [ 0, %count ], [ %to, %deal ]
+  %id1 = add i64 %id, 1
+  %part = mul i64 %units, %id1
+  %to = udiv i64 %part, %hands
+  %word = call ptr @share_of(ptr %pool, i64 %id)
+  %old = load atomic i64, ptr %word monotonic, align 8
+  %generation = lshr i64 %old, 32
+  %generation1 = add i64 %generation, 1
+  %upper = shl i64 %generation1, 32
+  %middle = shl i64 %to, $share_bits
+  %lower = or i64 %middle, %from
+  %share = or i64 %upper, %lower
+  store atomic i64 %share, ptr %word release, align 8
+  %dealt = icmp eq i64 %id1, %hands
+  br i1 %dealt, label %announce, label %deal
+announce:
+  %opened = load atomic i64, ptr %pool monotonic, align 8
+  %opened1 = add i64 %opened, 1
+  store atomic i64 %opened1, ptr %pool seq_cst, align 8
   call void @rouse_all(ptr %pool, i64 %hands)
   %own = call i64 @work(ptr %pool, i64 0)
-  %theirs = sub i64 %chunks, %own
+  %theirs = sub i64 %units, %own
   %p_spin = getelementptr i8, ptr %pool, i64 $pool_spin
   %spin = load i64, ptr %p_spin, align 8
   br label %wait
 wait:
-  %n = phi i64 [ 0, %open ], [ %n1, %patient ], [ %n1, %yield ]
+  %n = phi i64 [ 0, %announce ], [ %n1, %patient ], [ %n1, %yield ]
   %done = load atomic i64, ptr %p_done acquire, align 8
   %all = icmp eq i64 %done, %theirs
   br i1 %all, label %close, label %again
@@ -352,9 +279,17 @@ class LoopSpec(KernelSpec):
         values: dict[str, object] = {f"pool_{name}": offset for name, offset in POOL.items()}
         values.update((f"frame_{name}", offset) for name, offset in FRAME.items())
         values.update((f"slot_{name}", offset) for name, offset in SLOT.items())
-        values.update(machine, slot_bytes=SLOT_BYTES, line=LINE, never=1 << 32)
+        values.update(
+            machine,
+            slot_bytes=SLOT_BYTES,
+            line=LINE,
+            share_bits=SHARE_BITS,
+            share_mask=SHARE_MOST,
+            share_most=SHARE_MOST,
+        )
         text = string.Template(CLAIM + _SOURCES[self.part]).substitute(values)
-        return str(machine["declarations"]) + re.sub(r"\n{2,}", "\n\n", text)
+        return str(machine["declarations"]) + _DECLARATIONS + re.sub(r"\n{2,}", "\n\n", text)
 
 
-_SOURCES = {"run": _RUN, "worker": WORKER, "spin": SPIN, "plain": _PLAIN}
+_DECLARATIONS = "declare i64 @llvm.umin.i64(i64, i64)\ndeclare i64 @llvm.umax.i64(i64, i64)\n"
+_SOURCES = {"run": WAKE + _RUN, "worker": WORKER, "spin": SPIN, "plain": _PLAIN}

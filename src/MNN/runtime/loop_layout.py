@@ -7,18 +7,17 @@ LINE = 128
 
 # The pool's memory. Offsets in bytes; all words are i64 except where noted.
 POOL = {
-    "claim": 0,
-    "busy": 1 * LINE,
-    "done": 2 * LINE,
-    "active": 3 * LINE,  # runs in progress: workers linger instead of going to sleep
-    "fn": 4 * LINE,
-    "args": 4 * LINE + 8,
-    "blocks": 4 * LINE + 16,
-    "grain": 4 * LINE + 24,
-    "chunks": 4 * LINE + 32,
-    "scratch": 4 * LINE + 40,
-    "stride": 4 * LINE + 48,
-    "limit": 4 * LINE + 56,  # workers with a number below this take part
+    "opened": 0,  # commands shared so far: what idle workers look at; then the description of the last one
+    "fn": 8,
+    "args": 16,
+    "blocks": 24,
+    "grain": 32,
+    "scratch": 40,
+    "stride": 48,
+    "team": 56,  # low half: threads with a number below this take part; high half: blocks per unit of a share
+    "busy": 2 * LINE,
+    "done": 3 * LINE,
+    "active": 4 * LINE,  # runs in progress: workers linger instead of going to sleep
     "stop": 5 * LINE,
     "spin": 5 * LINE + 8,  # pauses before a worker sleeps, or before a waiting caller gives way
     "linger": 5 * LINE + 16,  # times a worker gives way during a run before it sleeps all the same
@@ -29,16 +28,21 @@ POOL = {
     "getcpu": 5 * LINE + 56,  # address of sched_getcpu, 0: leave affinity alone
     "getaffinity": 5 * LINE + 64,  # system call numbers
     "setaffinity": 5 * LINE + 72,
-    "slots": 6 * LINE,  # then one slot per worker
+    "slots": 6 * LINE,  # then one slot per thread, that of the caller first
 }
-# The slot of a worker.
+# The slot of a thread.
 SLOT = {
     "asleep": 0,  # i32: 0 awake, 1 asleep, 2 somebody is about to wake it
     "thread": 8,  # the system's number of its thread
     "restore": 16,  # bytes of the mask to put back after waking, 0: none
     "mask": LINE,  # its affinity mask: LINE bytes, 1024 processors
+    "share": 2 * LINE,  # its part of the open command: what is not claimed; see loop_ir
 }
-SLOT_BYTES = 2 * LINE
+SLOT_BYTES = 3 * LINE
+SHARE_BITS = 16
+"""Bits of the begin and of the end of a share."""
+SHARE_MOST = (1 << SHARE_BITS) - 1
+"""Most units that a command is counted in."""
 
 # The frame of a run: i64 words, all but the last group read-only for the loop.
 FRAME = {

@@ -24,7 +24,6 @@ HostFunction = Callable[[NDArray[np.int64], int, int], None]
 """A command in Python: called with its arguments (a live view) and the blocks ``begin <= b < end`` to do."""
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-_MOST_CHUNKS = 1 << 31
 _ERRORS = {1: "an index in the data is out of range"}
 
 
@@ -266,7 +265,7 @@ def _shares(index: int, blocks: int, grain: int) -> tuple[int, int]:
     """Blocks of a command, and how many are handed out at a time. Raises ``ValueError`` for numbers below 0."""
     if blocks < 0:
         raise ValueError(f"command {index} cannot have {blocks} blocks")
-    return blocks, max(grain, 1, -(-blocks // _MOST_CHUNKS))
+    return blocks, max(grain, 1)
 
 
 _PROGRAMS: weakref.WeakSet[NativeProgram] = weakref.WeakSet()
