@@ -19,6 +19,7 @@ from MNN.kernels import library
 from MNN.kernels.cache import Cache
 from MNN.kernels.packed import PackedStore
 from MNN.runtime import stored
+from MNN.runtime.later import finish
 from MNN.runtime.stored_form import Unfit, parse
 
 DATA = np.random.default_rng(1).standard_normal((70, 256)).astype(np.float32)
@@ -46,6 +47,7 @@ def refuse(*_: object, **__: object) -> Graph:
 
 def check(path: pathlib.Path, w: np.ndarray, rows: int = 70) -> None:
     found = MNN.load(path).run({"x": DATA[:rows]})["y"]
+    finish()
     np.testing.assert_allclose(found, np.maximum(DATA[:rows] @ w, 0), atol=1e-3)
 
 
@@ -131,6 +133,7 @@ def test_settings_have_programs_of_their_own(tmp_path: pathlib.Path) -> None:
     w = write(path)
     check(path, w)
     MNN.load(path, precision="high").run({"x": DATA})
+    finish()
     assert len(entries(tmp_path)) == 4
     MNN.load(path, cache=False).run({"x": DATA})
     assert len(entries(tmp_path)) == 4
@@ -185,6 +188,7 @@ def test_a_session_writes_a_bounded_number(tmp_path: pathlib.Path, monkeypatch: 
     model = MNN.load(path)
     for rows in range(1, 6):
         model.run({"x": DATA[:rows]})
+    finish()
     assert len(entries(tmp_path)) == 3
 
 

@@ -169,13 +169,19 @@ def _groups(tiles: int, mr: int) -> list[int]:
     ]
 
 
+@functools.cache
+def _operations(mh: int, rh: int, mw: int, rw: int) -> tuple[float, float]:
+    """Vector operations of both transforms of a tile: fractions that are counted take long."""
+    into, out = operations(filtering(mh, rh), filtering(mw, rw))
+    return float(into), float(out)
+
+
 def _cycles(target: Target, work: Work, threads: int, tiles: int, plan: Plan) -> float:
-    f_h, f_w = filtering(plan.mh, work.rh), filtering(plan.mw, work.rw)
-    positions, lanes = f_h.positions * f_w.positions, target.lanes(DType.F32)
+    positions, lanes = (plan.mh + work.rh - 1) * (plan.mw + work.rw - 1), target.lanes(DType.F32)
     nr = plan.nv * lanes
     blocks, parts = -(-tiles // plan.group), -(-work.n // plan.n_block)
     columns = min(plan.n_block, -(-work.n // nr) * nr)
-    into, out = (float(x) for x in operations(f_h, f_w))
+    into, out = _operations(plan.mh, work.rh, plan.mw, work.rw)
     outputs = plan.mh * plan.mw
     moved_in = into / _OPERATIONS_PER_CYCLE + 2.5 * positions
     moved_out = out / _OPERATIONS_PER_CYCLE + positions + 3.0 * outputs

@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.runtime.config import Config
 from MNN.runtime.info import TensorInfo as TensorInfo
+from MNN.runtime.later import later
 from MNN.runtime.ready import ReadyPrograms, shapes_of
 from MNN.runtime.stored import Card, StoredProgram, StoredPrograms
 from MNN.schema.files import watched
@@ -141,9 +143,7 @@ class Session:
         return {v: arrays[v.name] for v in self.graph.inputs if not v.is_const}
 
     def _keep(self, plan: Plan, fetch: Sequence[Value]) -> None:
-        """Stores a new plan when nothing in it depends on more than the sizes of the inputs."""
-        from MNN.kernels.toolchain import trim
-
+        """Stores a new plan, a little later, when nothing in it depends on more than the sizes of the inputs."""
         program = plan.simple_program(fetch)
         if self._stored is None or program is None or self._kinds or list(fetch) != self.graph.outputs:
             return
@@ -151,8 +151,8 @@ class Session:
         given = zip(names, plan.input_tensors, strict=True)
         shapes = tuple((name, str(t.dtype.numpy), t.shape) for name, t in given)
         found = StoredProgram(program, names, tuple(v.name for v in fetch))
-        self._stored.save(shapes, found, self._card, self._files, self._executor.library)
-        trim()
+        save = partial(self._stored.save, shapes, found, self._card, dict(self._files), self._executor.library)
+        later(save)
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         wanted = self.inputs

@@ -25,7 +25,7 @@ from MNN.errors import MNNError
 from MNN.kernels.cache import Cache
 from MNN.kernels.library import KernelGoneError, Library
 from MNN.kernels.packed import PackedStore
-from MNN.kernels.toolchain import version
+from MNN.kernels.toolchain import trim, version
 from MNN.runtime.bind import load_kernels
 from MNN.runtime.config import Config
 from MNN.runtime.info import TensorInfo
@@ -131,6 +131,8 @@ class StoredPrograms:
             self._cache.put(self._key("card"), dump((card.inputs, card.outputs, dict(files)), self._store))
         except (Unfit, OSError):
             return False
+        finally:
+            trim()
         return True
 
     def _key(self, *parts: object) -> str:

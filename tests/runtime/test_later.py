@@ -1,0 +1,99 @@
+"""Jobs that nobody waits for: done soon, at the latest at the exit, and by nobody twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from MNN.runtime import later as module
+from MNN.runtime.later import finish, later
+
+
+def test_jobs_are_done_in_order_by_another_thread() -> None:
+    done: list[tuple[int, int]] = []
+    for i in range(20):
+        later(lambda i=i: done.append((i, threading.get_ident())))  # type: ignore[misc]
+    give_up = time.monotonic() + 10
+    while len(done) < 20 and time.monotonic() < give_up:
+        time.sleep(0.01)
+    assert [i for i, _ in done] == list(range(20))
+    assert threading.get_ident() not in {thread for _, thread in done}
+
+
+def test_no_thread_stays_behind() -> None:
+    later(lambda: None)
+    give_up = time.monotonic() + 10
+    while module._thread is not None and time.monotonic() < give_up:
+        time.sleep(0.01)
+    assert module._thread is None
+
+
+def test_finish_waits_for_the_job_at_work() -> None:
+    started, done = threading.Event(), []
+
+    def job() -> None:
+        started.set()
+        time.sleep(0.1)
+        done.append(1)
+
+    later(job)
+    assert started.wait(10)
+    finish()
+    assert done == [1]
+
+
+def test_a_job_that_raises_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    done: list[int] = []
+    later(lambda: 1 // 0)
+    give_up = time.monotonic() + 10
+    while not told and time.monotonic() < give_up:
+        time.sleep(0.01)
+    later(lambda: done.append(1))
+    finish()
+    assert done == [1]
+    assert len(told) == 1
+
+
+def test_what_waits_is_done_at_the_exit() -> None:
+    code = """
+        import time
+        from MNN.runtime.later import later
+        later(lambda: (time.sleep(0.05), print("one", flush=True)))
+        later(lambda: print("two", flush=True))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["one", "two"], done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes fork")
+def test_forks_wait_for_the_job_at_work_and_take_none_along() -> None:
+    code = """
+        import os, sys, time
+        from MNN.runtime.later import finish, later
+        inside = []
+        def job():
+            inside.append(1)
+            time.sleep(0.1)
+            inside.clear()
+        later(job)
+        later(lambda: print("waiting", flush=True))
+        while not inside:
+            time.sleep(0.001)
+        child = os.fork()
+        if child == 0:
+            finish()
+            later(lambda: print("own", flush=True))
+            finish()
+            os._exit(len(inside))
+        print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
+    assert sorted(done.stdout.split()) == ["0", "child", "own", "waiting"], done.stderr
