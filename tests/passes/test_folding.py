@@ -136,7 +136,7 @@ def test_compressed_weights_scale_their_scales() -> None:
     x = m.input(1, 4, 5, 5)
     values = m.rng.integers(-7, 8, (6, 36)).astype(np.int8)
     scale = m.rng.uniform(0.01, 0.1, (6, 1)).astype(np.float32)
-    weight = Value("w", DType.F32, (6, 4, 3, 3), QuantizedArray(values, scale, None, 4, (6, 4, 3, 3)))
+    weight = Value("w", DType.F32, (6, 4, 3, 3), QuantizedArray.of(values, scale, None, 4, (6, 4, 3, 3)))
     y = m.op("Convolution", x, weight, kernelX=3, kernelY=3)
     after = fires("scale-folding", m.done(m.binary("MUL", y, m.const(m.rng.uniform(0.5, 2, (6, 1, 1))))))
     (node,) = after.nodes

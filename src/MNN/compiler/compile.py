@@ -8,6 +8,7 @@ from MNN.compiler import arena, precision, usage
 from MNN.compiler import strides as st
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.emit.chains import Chains
+from MNN.compiler.emit.compressed import emit_compressed
 from MNN.compiler.emit.contract import emit_conv, emit_matmul
 from MNN.compiler.emit.elementwise import emit_concat, emit_map, emit_pad
 from MNN.compiler.emit.indexed import emit_gather, emit_scan, emit_scatter
@@ -104,6 +105,8 @@ def _emit(e: Emitter, group: Group) -> bool:
         return (is_depthwise(lead) and emit_depthwise(e, group)) or emit_conv(e, group)
     if isinstance(lead, p.MatMul):
         return emit_matmul(e, group)
+    if isinstance(lead, p.CompressedMatMul):
+        return emit_compressed(e, group)
     if isinstance(lead, p.Window):
         return emit_pool(e, group)
     if group.kind == "map":

@@ -202,7 +202,7 @@ class Fuser:
     def _attach(self, group: Group) -> bool:
         """Moves a group that is one contraction or window into the map group that alone uses it."""
         anchor = group.root
-        if group.kind != "single" or not isinstance(anchor, (p.Conv, p.MatMul, p.Window)):
+        if group.kind != "single" or not isinstance(anchor, (p.Conv, p.MatMul, p.CompressedMatMul, p.Window)):
             return False
         out = anchor.outputs[0]
         users = {

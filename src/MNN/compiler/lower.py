@@ -21,6 +21,7 @@ from MNN.ir.quant import QuantizedArray
 from MNN.ops import nested
 from MNN.ops.base import EagerOperator, evaluate_node, lower_node, operator
 from MNN.ops.builder import Builder, NeedValue
+from MNN.ops.compressed import compressed_weight, lower_compressed
 from MNN.ops.folding import FoldCache
 from MNN.ops.meaning import evaluate
 from MNN.ops.nested import Nested
@@ -119,11 +120,16 @@ class Lowering(Builder):
         outer = self.where
         self.where = f"{node.op} '{node.name}'"
         op = operator(node)
-        inputs = [None if v is None else self.lookup(v) for v in node.inputs]
+        weight = compressed_weight(node)
+        late = None if weight is None else node.inputs[1]
+        inputs = [None if v is None or v is late else self.lookup(v) for v in node.inputs]
+        found = None if weight is None else lower_compressed(self, node, inputs, weight)
+        if late is not None and found is None:
+            inputs[1] = self.lookup(late)
         if isinstance(op, EagerOperator):
             outputs = self._lower_eager(op, node, inputs)
         else:
-            outputs = lower_node(self, node, inputs)
+            outputs = lower_node(self, node, inputs) if found is None else found
         for value, tensor in zip(node.outputs, outputs, strict=False):
             self.env[value] = tensor
             tensor.name = tensor.name or value.name

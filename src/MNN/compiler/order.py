@@ -81,7 +81,7 @@ def _choose(
     if isinstance(prim, (p.Conv, p.Window)):
         return channels_last(out.rank)
     wish = _wish(out, uses, LOOK_AHEAD, wishes)
-    if isinstance(prim, p.MatMul):
+    if isinstance(prim, (p.MatMul, p.CompressedMatMul)):
         ends_right = wish is not None and st.order_of(out.shape, st.dense(out.shape, wish))[-1] == out.rank - 1
         return wish if wish is not None and ends_right else natural(out.rank)
     if isinstance(prim, (p.Host, p.Scatter)):

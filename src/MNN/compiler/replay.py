@@ -18,7 +18,7 @@ from MNN.compiler.usage import VIEWS
 from MNN.ir import prims as p
 from MNN.ir.prims import Tensor
 
-_SINGLE = (p.Conv, p.MatMul, p.Window, p.Pad, p.Concat)
+_SINGLE = (p.Conv, p.MatMul, p.CompressedMatMul, p.Window, p.Pad, p.Concat)
 """Primitives with no others around them whose emission is worth remembering."""
 _LARGEST_NUMBER = 1 << 31
 """Numbers in keys of constants beyond this are identities of arrays."""

@@ -134,6 +134,17 @@ class MatMul(Prim):
 
 
 @dataclass(eq=False)
+class CompressedMatMul(Prim):
+    """``[..., M, K] x W.T -> [..., M, N]`` with a constant ``W[N, K]`` in few bits.
+
+    Inputs: the left side (a float type, the result's), codes u8 ``[N, ceil(K * width / 8)]``, scales f32 ``[N,
+    blocks]`` and, where there are any, offsets f32 ``[N, blocks]``, as in :class:`MNN.ir.quant.QuantizedArray`.
+    """
+
+    width: int = 4
+
+
+@dataclass(eq=False)
 class Conv(Prim):
     """Correlation of ``[N, C, spatial...]``, already padded, with ``[O, C/groups, kernel...]``; no bias."""
 

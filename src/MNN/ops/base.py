@@ -131,7 +131,7 @@ def lower_node(b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> list[
     try:
         outputs = list(operator(node).lower(b, node, inputs))
     except MISFITS as error:
-        raise _misfit(node, inputs, error) from error
+        raise misfit(node, inputs, error) from error
     if len(outputs) < len(node.outputs):
         raise ShapeError(f"{node.op} '{node.name}': it has {len(outputs)} outputs, the model uses {len(node.outputs)}")
     return outputs
@@ -147,13 +147,14 @@ def evaluate_node(node: Node, inputs: Sequence[Any], *runner: object) -> list[An
         found = op.evaluate(node, inputs, *runner)
         outputs = [a if runner and (a is None or isinstance(a, (list, dict))) else np.asarray(a) for a in found]
     except MISFITS as error:
-        raise _misfit(node, inputs, error) from error
+        raise misfit(node, inputs, error) from error
     if len(outputs) < len(node.outputs):
         raise ShapeError(f"{node.op} '{node.name}': it has {len(outputs)} outputs, the model uses {len(node.outputs)}")
     return outputs
 
 
-def _misfit(node: Node, inputs: Sequence[object], error: Exception) -> ShapeError:
+def misfit(node: Node, inputs: Sequence[object], error: Exception) -> ShapeError:
+    """What is said of a node that an operator cannot work on."""
     shapes = ["-" if t is None else str(list(getattr(t, "shape", ()))) for t in inputs]
     return ShapeError(
         f"{node.op} '{node.name}': its attributes do not fit inputs of shapes {', '.join(shapes)} "

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from MNN.errors import ShapeError
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
+from MNN.ir.quant import QuantizedArray
 from MNN.ops.base import Operator, register
 from MNN.ops.builder import Builder
+from MNN.ops.compressed import compressed_matmul
 from MNN.ops.operands import along, check_channels, operand, optional, require_rank
 from MNN.ops.transposed import transposed_convolution
 
@@ -116,6 +118,21 @@ class Convolution(_Window):
             groups = x.shape[1] // w.shape[1]
         out = self.finish(b, node, add_bias(b, b.conv(x, w, strides, dilations, groups, pads), optional(inputs, 2)))
         return [out if rank == out.rank else b.squeeze(out, [-1])]
+
+    def lower_compressed(
+        self, b: Builder, node: Node, inputs: Sequence[Tensor | None], weight: QuantizedArray
+    ) -> Sequence[Tensor] | None:
+        """A window of one pixel over pictures of one pixel is a product of matrices."""
+        x = operand(b, inputs, 0, "x")
+        ones = (1,) * self.spatial
+        if node.op == "ConvolutionDepthwise" or self.int_attr(node, "group") > 1 or x.rank != 2 + self.spatial:
+            return None
+        if x.shape[2:] != ones or weight.shape[2:] != ones or any(self.geometry(node)[2]):
+            return None
+        out = compressed_matmul(b, b.reshape(x, x.shape[:2]), weight)
+        if out is None:
+            return None
+        return [self.finish(b, node, add_bias(b, b.reshape(out, (*out.shape, *ones)), optional(inputs, 2)))]
 
 
 @register("Convolution3D")

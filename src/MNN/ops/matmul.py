@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
+from MNN.ir.quant import QuantizedArray
 from MNN.ops.base import Operator, register
 from MNN.ops.builder import Builder
+from MNN.ops.compressed import compressed_matmul
 from MNN.ops.operands import operand, optional
 
 
@@ -31,6 +33,17 @@ class MatMul(Operator):
         x, y, bias = operand(b, inputs, 0), operand(b, inputs, 1), optional(inputs, 2)
         out = _product(b, x, y, self.bool_attr(node, "transposeA"), self.bool_attr(node, "transposeB"))
         out = b.cast(out, x.dtype) if x.dtype in (DType.I8, DType.U8) else out
+        return [out if bias is None else b.op("add", out, b.cast(bias, out.dtype))]
+
+    def lower_compressed(
+        self, b: Builder, node: Node, inputs: Sequence[Tensor | None], weight: QuantizedArray
+    ) -> Sequence[Tensor] | None:
+        if not self.bool_attr(node, "transposeB") or len(weight.shape) != 2:
+            return None
+        x, bias = operand(b, inputs, 0), optional(inputs, 2)
+        out = compressed_matmul(b, swap_last(b, x) if self.bool_attr(node, "transposeA") else x, weight)
+        if out is None:
+            return None
         return [out if bias is None else b.op("add", out, b.cast(bias, out.dtype))]
 
 

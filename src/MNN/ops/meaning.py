@@ -9,6 +9,7 @@ import numpy as np
 from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
+from MNN.ir.quant import QuantizedArray
 from MNN.ops import meaning_scalar
 from MNN.ops.meaning_recurrent import recurrence
 
@@ -105,6 +106,12 @@ def _accumulator(types: Types) -> np.dtype[np.generic]:
 def _matmul(prim: p.MatMul, x: Arrays, types: Types) -> Arrays:
     acc = _accumulator(types)
     return [np.matmul(x[0].astype(acc, copy=False), x[1].astype(acc, copy=False))]
+
+
+def _compressed(prim: p.CompressedMatMul, x: Arrays, types: Types) -> Arrays:
+    shape = (x[1].shape[0], x[0].shape[-1])
+    weight = QuantizedArray(x[1], x[2], x[3] if len(x) > 3 else None, prim.width, shape, prim.width)
+    return [np.matmul(_wide(x[0]), weight.dequantize().T)]
 
 
 def _windows(x: np.ndarray, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> np.ndarray:
@@ -228,6 +235,7 @@ _MEANING: dict[type[p.Prim], Callable[..., Arrays]] = {
     p.Reduce: _reduce,
     p.ArgReduce: _argreduce,
     p.MatMul: _matmul,
+    p.CompressedMatMul: _compressed,
     p.Conv: _conv,
     p.Window: _window,
     p.Gather: _gather,

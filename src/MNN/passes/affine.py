@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -128,7 +128,7 @@ def _scaled_rows(data: QuantizedArray, scale: np.ndarray) -> QuantizedArray | No
     offset = None if data.offset is None else rounded(data.offset.astype(np.float64) * line, data.offset.dtype)
     if factors is None or (offset is None and data.offset is not None):
         return None
-    return QuantizedArray(data.values, factors, offset, data.bits, data.shape)
+    return replace(data, scale=factors, offset=offset)
 
 
 def rounded(wide: np.ndarray, dtype: np.dtype[np.generic]) -> np.ndarray | None:

@@ -77,7 +77,7 @@ def test_compressed_weights_stay_compressed(bits: int, blocks: int, asymmetric: 
     values = rng.integers(low, high + 1, (6, 36)).astype(np.int8)
     scale = rng.uniform(0.01, 0.1, (6, blocks)).astype(np.float32)
     offset = rng.uniform(-1, 1, (6, blocks)).astype(np.float32) if asymmetric else None
-    weight = QuantizedArray(values, scale, offset, bits, (6, 4, 3, 3))
+    weight = QuantizedArray.of(values, scale, offset, bits, (6, 4, 3, 3))
     x, out = value("x", (1, 4, 5, 5)), value("out")
     w = Value("w", DType.F32, (6, 4, 3, 3), weight)
     graph = Graph("g", [x], [out], [Node("Convolution", "c", [x, w], [out], {"kernelX": 3, "kernelY": 3})])

@@ -76,7 +76,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     def batch_table(place_strides: st.Ints) -> np.ndarray:
         return batch * (per_out * place_strides[1])
 
-    operands, body = _epilogue(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
+    operands, body = epilogue(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
     weights = Weights(w, (kernel, per_in, per_out, groups), group, k)
     acc = _tiled(x.dtype)
     cycles = groups * _cycles(e, rows_a.size, per_out, taps.size * -(-k // group), group, acc)
@@ -126,7 +126,7 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
 
     a = Side(source, x.dtype, row_table(xs), batch_table(xs))
     c = Side(result, out.dtype, row_table(result.strides), batch_table(result.strides))
-    operands, body = _epilogue(e, fused, prim.outputs[0], out, rank - 1, row_table, batch_table)
+    operands, body = epilogue(e, fused, prim.outputs[0], out, rank - 1, row_table, batch_table)
     k, n, taps = x.shape[-1], shape[-1], np.zeros(1, np.int64)
     weights = Weights(y, None, group, k, tuple(outer))
     assert a.rows is not None
@@ -227,7 +227,7 @@ def _converted(e: Emitter, tensor: Tensor, wide: DType) -> Tensor:
     return copy
 
 
-def _epilogue(
+def epilogue(
     e: Emitter,
     group: Group,
     accumulated: Tensor,

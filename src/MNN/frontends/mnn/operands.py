@@ -117,7 +117,7 @@ def quantized(decoded: DecodedWeight, shape: tuple[int, ...], expand: bool = Fal
     values = decoded.values.reshape(rows, -1)
     scale = decoded.scale.reshape(rows, -1)
     offset = None if decoded.offset is None else decoded.offset.reshape(rows, -1)
-    return QuantizedArray(values, scale, offset, decoded.bits, shape)
+    return QuantizedArray.of(values, scale, offset, decoded.bits, shape)
 
 
 def _convolution_3d(op: Record, main: Record, external: ExternalSource | None) -> list[Data | None]:

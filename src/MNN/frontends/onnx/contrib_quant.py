@@ -13,7 +13,6 @@ from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
-from MNN.ir.quant import QuantizedArray
 
 
 def dequantized(ctx: Context, node: OnnxNode, first: int, axis: int = 1) -> Value:
@@ -137,47 +136,3 @@ def dynamic_quantize_lstm(ctx: Context, node: OnnxNode) -> list[Value]:
         "hidden_size": node.int_attr("hidden_size"), "input_forget": node.int_attr("input_forget", 0),
     }  # fmt: skip
     return ctx.emit("OnnxLSTM", operands, 3, **attrs)
-
-
-@onnx_op("MatMulNBits", domain=MICROSOFT)
-def matmul_nbits(ctx: Context, node: OnnxNode) -> Value:
-    """``A @ W.T + bias?`` with W ``[N, K]`` in blocks of a row: numbers of 2, 4 or 8 bits, one scale and zero point."""
-    node.ignore("accuracy_level", "weight_prepacked")
-    bits, block = node.int_attr("bits", 4), node.int_attr("block_size")
-    k, n = node.int_attr("K"), node.int_attr("N")
-    packed, scales, zeros, order = (ctx.constant(node.optional(i)) for i in range(1, 5))
-    if packed is None or scales is None or (zeros is None and node.optional(3) is not None):
-        raise node.unsupported("weights that are not constant")
-    if order is not None or node.optional(4) is not None:
-        raise node.unsupported("reordered groups (g_idx)", "export without act-order")
-    if bits not in (2, 4, 8) or block < 16 or block & (block - 1) or k < 1 or n < 1:
-        raise node.unsupported(f"{bits} bits in blocks of {block} for {n} x {k} weights", "use 2, 4 or 8 bits")
-    blocks = -(-k // block)
-    values = _unpacked(packed.reshape(n, blocks, -1), bits, block)
-    scale = scales.astype(np.float32).reshape(n, blocks)
-    if zeros is None:
-        zero = np.full((n, blocks), float(1 << (bits - 1)), np.float32)
-    elif zeros.dtype == np.uint8:
-        zero = _unpacked(zeros.reshape(n, -1), bits, blocks).astype(np.float32)
-    else:
-        zero = zeros.reshape(n, blocks).astype(np.float32)
-    half = 1 << (bits - 1)  # the numbers are kept signed: w = (v - half) * scale + (half - zero) * scale
-    numbers = (values.reshape(n, blocks * block).astype(np.int16) - half).astype(np.int8)
-    offset = None if bool((zero == half).all()) else ((half - zero) * scale).astype(np.float32)
-    weight = QuantizedArray(numbers, scale, offset, bits, (n, blocks * block))
-    return plus(ctx, _product(ctx, node.input(0), weight, k), node.optional(5))
-
-
-def _unpacked(data: np.ndarray, bits: int, count: int) -> np.ndarray:
-    """The last axis' bytes as ``count`` numbers of ``bits`` bits, low bits first."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    numbers = (data[..., None] >> shifts) & np.uint8((1 << bits) - 1)
-    return np.asarray(numbers.reshape(*data.shape[:-1], -1)[..., :count])
-
-
-def _product(ctx: Context, x: Value, weight: QuantizedArray, k: int) -> Value:
-    dense = weight.dequantize()[:, :k] if weight.shape[1] != k else None
-    held = ctx.const(dense) if dense is not None else ctx.quantized(weight)
-    out = ctx.op("MatMul", x, held, transposeB=True)
-    out.dtype = x.dtype
-    return out

@@ -1,0 +1,116 @@
+"""Products with weights that stay in 2, 4 or 8 bits (:class:`MNN.ir.prims.CompressedMatMul`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.compiler import strides as st
+from MNN.compiler.emit.contract import SMALL, epilogue
+from MNN.compiler.emit.side import operand_args, store_back
+from MNN.compiler.emit.weights import offsets
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.fuse import Group
+from MNN.compiler.order import natural
+from MNN.compiler.program import Ref
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
+from MNN.ir.scalar import body_of
+from MNN.ir.shape import elements
+from MNN.kernels.compressed import CompressedSpec
+from MNN.kernels.compressed_layout import Layout, layout_of, pack, zero_points
+from MNN.kernels.contract_cost import choose_tile, split_evenly
+from MNN.kernels.dot import group_of
+from MNN.targets.base import Target
+
+FEW = 12
+"""Rows up to which taking the weights apart for every tile of rows is faster than expanding a panel for all."""
+_ROWS_OF_A = 512 << 10
+"""Bytes of A that few rows may take in a worker's scratch memory."""
+_PARTS = 4
+"""Blocks for each of several threads."""
+
+
+def emit_compressed(e: Emitter, fused: Group) -> bool:
+    """The product with all rows of the left side, and what is fused with it."""
+    prim = fused.anchor or fused.root
+    assert isinstance(prim, p.CompressedMatMul)
+    x, out = prim.inputs[0], fused.root.outputs[0]
+    rank, (n, k) = out.rank, (out.shape[-1], x.shape[-1])
+    source = e.in_order(x, natural(rank), lambda pl: pl.strides[-1] == 1 or k == 1)
+    result = e.output(out)
+    if result.strides[-1] != 1 and n != 1:
+        result = e.allocate(out.dtype, out.shape, natural(rank))
+
+    def row_table(strides: st.Ints) -> np.ndarray:
+        return offsets(out.shape[:-1], strides[: rank - 1])
+
+    def no_batch(strides: st.Ints) -> np.ndarray:
+        return np.zeros(1, np.int64)
+
+    operands, body = epilogue(e, fused, prim.outputs[0], out, rank - 1, row_table, no_batch)
+    if body is None and out.dtype is not DType.F32:
+        body = body_of([DType.F32], lambda b, v: b.cast(v, out.dtype))
+    m = elements(out.shape[:-1])
+    layout, weights = _packed(e, prim, k)
+    few, group, (mr, nv) = _way(e, x, m, n, k, layout)
+    sides = (x.dtype, DType.BF16 if group > 1 else DType.F32, DType.F32, out.dtype)
+    kinds = tuple(kind for kind, _ in operands)
+    spec = CompressedSpec(*sides, mr, nv, True, body, kinds, group, layout.width, layout.zeros, few)
+    nr = spec.nr(e.target)
+    mb = m if not few else max(min(m, _ROWS_OF_A // (4 * layout.blocks * layout.groups * layout.steps)), 1)
+    parts = 1 if e.threads == 1 else e.threads * _PARTS
+    nb = split_evenly(n, min(parts, max(m * n * k * 2 // SMALL, 1)), layout.columns if few else nr)
+    args: dict[str, int | Ref] = {
+        "a": e.ref(source, x.dtype), "b": weights, "c": e.ref(result, out.dtype),
+        "rows_a": e.offsets(row_table(source.strides)), "rows_c": e.offsets(row_table(result.strides)),
+        "taps": e.offsets(np.zeros(1, np.int64)), "n_taps": 1, "k": k, "ldb": nr, "panel": layout.panel, "m": m, "n": n,
+        "batch": e.table(np.zeros((1, 3 + len(operands)), np.int64)), "n_batch": 1, "mb": mb, "nb": nb,
+        "blocks": layout.blocks, "groups": layout.groups,
+    }  # fmt: skip
+    args |= operand_args(e, operands)
+    flops = 2 * m * n * k
+    blocks = spec.blocks(m, n, 1, mb, nb)
+    e.command(spec, args, blocks, blocks if flops < SMALL else 1, flops)
+    return store_back(e, out, result)
+
+
+def _packed(e: Emitter, prim: p.CompressedMatMul, k: int) -> tuple[Layout, Ref]:
+    """The weights as kernels take them, packed once."""
+    codes, scale, *rest = (t.const for t in prim.inputs[1:])
+    assert codes is not None
+    assert scale is not None
+    offset = rest[0] if rest else None
+    arrays = (codes, scale) if offset is None else (codes, scale, offset)
+    ids = tuple(map(id, arrays))
+    known = ("zero points", *ids)
+    zeros = e.pool.habits.get(known)
+    if zeros is None:
+        zeros = e.pool.habits[known] = zero_points(scale, offset, prim.width)[0]
+    layout = layout_of(e.target, k, prim.width, scale.shape[1], str(zeros))
+    key, source = ("compressed", *ids, prim.width), (*arrays, prim.inputs[1].keep)
+    buffer, fresh = e.pool.reserve(key, layout.nbytes(codes.shape[0]), DType.U8, source)
+    if fresh:
+        assert buffer.const is not None
+        pack(layout, e.target, codes, scale, zero_points(scale, offset, prim.width)[1], buffer.const)
+        e.pool.filled(buffer)
+    return layout, Ref(buffer, 0)
+
+
+def _way(e: Emitter, x: Tensor, m: int, n: int, k: int, layout: Layout) -> tuple[bool, int, tuple[int, int]]:
+    """Whether it is made for few rows, how many products are summed at once, and the tile."""
+    if m <= FEW:
+        return True, 1, _few_tile(e.target, m)
+    group = group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
+    steps = -(-k // group)
+    habit = e.pool.habits.setdefault((e.origin, n, steps, DType.F32), choose_tile(e.target, m, n, steps, DType.F32))
+    return False, group, choose_tile(e.target, m, n, steps, DType.F32, habit)
+
+
+def _few_tile(target: Target, m: int) -> tuple[int, int]:
+    """Rows and vectors: as many rows as there are, at most what the registers hold twice (a block's sums and all)."""
+    if m == 1:
+        return 1, 4
+    most = 6 if target.vector_registers >= 32 else 3
+    rows = -(-m // -(-m // most))
+    return rows, 4 if rows <= 2 and target.vector_registers >= 32 else 2
