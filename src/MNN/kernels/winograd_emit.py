@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from MNN.ir.dtype import DType
 from MNN.kernels.element import Tail, load, make_tail, storage_type
 from MNN.kernels.epilogue import Epilogue, masks_work
-from MNN.kernels.lang import F32, I32, I64, Kernel, Loop, Value
+from MNN.kernels.lang import F32, I8, I32, I64, Kernel, Loop, Value
 from MNN.kernels.winograd_layout import LINE, Layout
 from MNN.kernels.winograd_points import filtering
 from MNN.kernels.winograd_transform import all_rows, outputs, step_of_rows
@@ -16,10 +16,6 @@ from MNN.targets.base import Target
 
 if TYPE_CHECKING:
     from MNN.kernels.winograd import WinogradSpec
-
-
-_AHEAD = 2048
-"""Elements of U that are asked for ahead of their use."""
 
 
 def emit_winograd(spec: WinogradSpec, target: Target) -> str:
@@ -43,7 +39,7 @@ class _Winograd:
         self.out_type = storage_type(spec.out)
         self.fields = 6 + len(spec.operands)
         self.vector_a = target.lane_operand and self.lanes > 1 and spec.mr > 1
-        # Measured: AVX2's narrow panels gain up to 28 %, whole lines per vector (AVX512) nothing.
+        # Measured: AVX2's narrow panels gain up to 28 %, whole lines per vector (AVX512) lose up to 3 %.
         self.prefetches = target.vector_bytes < 4 * LINE and not target.lane_operand
         work = spec.mr * spec.nv + spec.mr + spec.nv
         self.unroll = self.lanes if self.vector_a else 2 if target.has_fma and work < 24 else 1
@@ -162,18 +158,24 @@ class _Winograd:
         panel_size = k.slot("c") * self.nr
         panels = b.udiv(k.slot("n") + (self.nr - 1), b.const(I64, self.nr))
         first = b.udiv(self.n0, b.const(I64, self.nr)) * panel_size
+        # While a panel is used the next one, which comes from far away, is asked for: a part in every tile of rows.
+        share = b.udiv(panel_size * 4, b.udiv(self.count + (spec.mr - 1), spec.mr))
+        self.stride = b.udiv(share, b.udiv(k.slot("c") + (self.unroll - 1), self.unroll)) + 1
         with b.loop(0, spec.positions) as position:
             v = b.gep(self.v, F32, position.index * self.step_v)
             m = b.gep(self.m, F32, position.index * self.step_m)
             u = b.gep(k.pointer("u"), F32, position.index * (panels * panel_size) + first)
             with b.loop(0, self.n1 - self.n0, self.nr, carry=[u]) as column:
-                with b.loop(0, self.count, spec.mr) as row:
+                ahead = [b.gep(column.carried[0], F32, panel_size)] if self.prefetches else []
+                with b.loop(0, self.count, spec.mr, carry=ahead) as row:
                     to = b.gep(m, F32, row.index * self.row_m + column.index)
-                    self._product(v, row.index, column.carried[0], to)
+                    self._product(v, row.index, [*row.carried, column.carried[0]], to)
+                    row.next(*(b.gep(far, I8, share) for far in row.carried))
                 column.next(b.gep(column.carried[0], F32, panel_size))
 
-    def _product(self, v: Value, row: Value, panel: Value, to: Value) -> None:
-        """A register tile of sums; rows past the block's tiles repeat the last one."""
+    def _product(self, v: Value, row: Value, right: list[Value], to: Value) -> None:
+        """A register tile of sums; rows past the block's tiles repeat the last one. ``right``: what to ask for ahead,
+        and the panel of U."""
         k, b, spec = self.k, self.b, self.spec
         rows = []
         for r in range(spec.mr):
@@ -181,22 +183,22 @@ class _Winograd:
             rows.append(b.gep(v, F32, index * self.row_v))
         c = k.slot("c")
         if not spec.chunked:
-            self._write(self._sums(rows, b.const(I64, 0), c, panel)[:-1], to)
+            self._write(self._sums(rows, b.const(I64, 0), c, right), to)
             return
-        with b.loop(0, c, k.slot("chunk"), carry=[panel]) as part:
+        with b.loop(0, c, k.slot("chunk"), carry=right) as part:
             past = b.intrinsic("smin", part.index + k.slot("chunk"), c)
-            results = self._sums(rows, part.index, past, part.carried[0])
+            results = self._sums(rows, part.index, past, part.carried)
             b.if_else(
                 b.icmp("eq", part.index, 0),
-                lambda: self._write(results[:-1], to),
-                lambda: self._write(results[:-1], to, add=True),
+                lambda: self._write(results, to),
+                lambda: self._write(results, to, add=True),
             )
-            part.next(results[-1])
+            part.next(*results[-len(right) :])
 
-    def _sums(self, rows: list[Value], lo: Value, hi: Value, panel: Value) -> list[Value]:
-        """Sums over channels ``lo ..``, then the address in U behind them."""
+    def _sums(self, rows: list[Value], lo: Value, hi: Value, right: list[Value]) -> list[Value]:
+        """Sums over channels ``lo ..``, then ``right`` behind them."""
         b, spec = self.b, self.spec
-        start = [b.const(self.vector, 0)] * (spec.mr * spec.nv) + [panel]
+        start = [b.const(self.vector, 0)] * (spec.mr * spec.nv) + right
         if self.unroll == 1:
             with b.loop(lo, hi, carry=start, guard=False) as main:
                 self._steps(main, rows, 1)
@@ -210,11 +212,14 @@ class _Winograd:
 
     def _steps(self, loop: Loop, rows: list[Value], count: int, in_runs: bool = False) -> None:
         b, spec = self.b, self.spec
-        sums, panel = list(loop.carried[:-1]), loop.carried[-1]
+        *sums, panel = loop.carried
+        ahead: list[Value] = []
+        if self.prefetches:
+            far = sums.pop()
+            b.prefetch(far, 2)
+            ahead = [b.gep(far, I8, self.stride)]
         at = [b.gep(r, F32, loop.index) for r in rows]
         runs = [b.load(F32.vec(count), p) for p in at] if in_runs else []
-        for line in range(0, count * self.nr, LINE) if self.prefetches else ():
-            b.prefetch(b.gep(panel, F32, _AHEAD + line))
         for u in range(count):
             right = [b.load(self.vector, b.gep(panel, self.vector, j)) for j in range(spec.nv)]
             for r in range(spec.mr):
@@ -226,9 +231,10 @@ class _Winograd:
                     i = r * spec.nv + j
                     sums[i] = b.fma(left, right[j], sums[i])
             panel = b.gep(panel, F32, self.nr)
-        loop.next(*sums, panel)
+        loop.next(*sums, *ahead, panel)
 
     def _write(self, sums: list[Value], to: Value, add: bool = False) -> tuple[()]:
+        """Stores what ``sums`` begins with, or adds it."""
         b, spec = self.b, self.spec
         for r in range(spec.mr):
             row = b.gep(to, F32, self.row_m * r)
