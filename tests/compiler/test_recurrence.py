@@ -36,6 +36,7 @@ def layer(
     precision: str = "normal",
     dtype: type = np.float32,
     tol: float = 1e-5,
+    quantized: bool = False,
 ) -> list[object]:
     """Builds, checks and gives the commands of a layer with random numbers."""
     rng = np.random.default_rng(steps * 100 + batch * 10 + hidden)
@@ -46,6 +47,9 @@ def layer(
 
     weights = [some(d, gates * hidden, width), some(d, gates * hidden, hidden) * 2]
     biases = [some(d, gates * hidden), some(d, gates * hidden)]
+    factors = [np.abs(w).max(-1) / np.float32(127) for w in weights]
+    if quantized:
+        weights = [np.round(w / f[..., None]).astype(np.int8) for w, f in zip(weights, factors, strict=True)]
     arrays = [some(steps, batch, width) * 3]
     if full:
         arrays += [rng.integers(0, steps + 2, batch).astype(np.int64)]
@@ -59,6 +63,7 @@ def layer(
         made = Layer(
             kind, x, w, r, b.const(biases[0]), b.const(biases[1]), lengths, [h, c], peepholes,
             (_OTHERS if other else _USUAL) * d, reverse, False, after,
+            (b.const(factors[0]), b.const(factors[1])) if quantized else None,
         )  # fmt: skip
         return made.run(b)
 
@@ -110,6 +115,17 @@ def test_low_precision(kind: str, after: bool, hidden: int) -> None:
     for batch, threads in ((1, 1), (3, 2)):
         commands = layer(kind, 5, batch, 8, hidden, full=True, after=after, precision="low", threads=threads, tol=0.03)
         assert commands[0].kernel.weights in (DType.BF16, DType.F32)
+
+
+@pytest.mark.parametrize(("kind", "after"), [w for w in WAYS if w[0] != "GRU" or w[1]])
+@pytest.mark.parametrize("hidden", [1, 5, 33, 64, 300])
+def test_quantized(kind: str, after: bool, hidden: int) -> None:
+    """Where a state is on the border of two integers, both are right: hence the tolerance."""
+    for batch, threads in ((1, 1), (3, 1), (3, 2), (9, 4)):
+        more = {"threads": threads, "full": batch > 1, "reverse": (False, True)[: 1 + (batch == 3)]}
+        (command,) = layer(kind, 5, batch, 8, hidden, after=after, quantized=True, tol=5e-3, **more)  # type: ignore[arg-type]
+        assert command.kernel.quantized
+        assert command.kernel.weights in (DType.I8, DType.F32)
 
 
 def test_no_steps_and_nothing_to_hold() -> None:

@@ -8,8 +8,10 @@ import threading
 import numpy as np
 import pytest
 
+from MNN.compiler.emit.recurrence_quant import pack_recurrent
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Recurrence, Tensor
+from MNN.kernels.dot8 import has_quads
 from MNN.kernels.recurrence import RecurrenceSpec
 from MNN.kernels.rounds import words
 from MNN.ops.meaning import evaluate
@@ -21,6 +23,7 @@ from tests.kernels.util import TARGETS, call
 _USUAL = [activation(n, None, None, 0.0) for n in ("sigmoid", "tanh", "tanh")]
 _IDS = [t.name for t in TARGETS]
 WAYS = [("LSTM", False, 3), ("LSTM", False, 0), ("GRU", True, 1), ("GRU", False, 0), ("RNN", False, 0)]
+QUANTIZED = [way for way in WAYS if way[0] != "GRU" or way[1]]
 T, B, H, REVERSE = 4, 3, 21, (False, True)
 
 
@@ -34,7 +37,10 @@ def pack(r: np.ndarray, gates: int, first: int, count: int, spec: RecurrenceSpec
     return np.ascontiguousarray(whole.reshape(d, count, tiles, spec.vectors, lanes, H).transpose(0, 2, 5, 3, 1, 4))
 
 
-def run(kind: str, after: bool, parameters: int, target: Target, parts: int, calls: object, **more: object) -> None:
+def run(
+    kind: str, after: bool, parameters: int, target: Target, parts: int, calls: object,
+    weights: DType = DType.F32, quantized: bool = False, **more: object,
+) -> None:  # fmt: skip
     """Runs a layer of two directions and compares everything it gives."""
     rng = np.random.default_rng(1)
     gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
@@ -46,20 +52,28 @@ def run(kind: str, after: bool, parameters: int, target: Target, parts: int, cal
     step = Cell(kind, *_USUAL, parameters, False, after).step(DType.F32)
     arrays = [some(T, B, d, gates * H), some(d, gates * H, H), *(some(d, B, H) for _ in range(n))]
     arrays += [some(d, H) for _ in range(parameters)] + [np.array([4, 1, 3], np.int64)]
+    if quantized:
+        arrays[1] = rng.integers(-128, 128, arrays[1].shape).astype(np.int8)
+        arrays.append(rng.uniform(0.002, 0.006, (d, gates * H)).astype(np.float32))
     prim = Recurrence(
         [Tensor(DType.of(a), a.shape) for a in arrays], body=step.body, first=step.first, gates=gates,
-        reverse=REVERSE, parameters=parameters, limited=True,
+        reverse=REVERSE, parameters=parameters, limited=True, quantized=quantized,
     )  # fmt: skip
     want = evaluate(prim, arrays, [(DType.F32, (T, d, B, H)), *[(DType.F32, (d, B, H))] * n])
-    spec = RecurrenceSpec(DType.F32, DType.F32, gates, step.body, step.first, parameters, True, 2, 2, parts > 1)
+    spec = RecurrenceSpec(
+        DType.F32, weights, gates, step.body, step.first, parameters, True, 2, 2, parts > 1, quantized
+    )
     tiles = -(-H // spec.width(target))
     parts = min(parts, tiles)
     spec = dataclasses.replace(spec, shared=parts > 1)
     pitch = tiles * spec.width(target)
     work = np.full((d, spec.planes() * B * pitch), np.nan, np.float32)
     found = [np.full(w.shape, np.nan, np.float32) for w in want]
-    memory = {"given": arrays[0], "work": work, "y": found[0], "lengths": arrays[-1]}
-    memory["r"] = pack(arrays[1], gates, 0, spec.direct, spec, target)
+    memory = {"given": arrays[0], "work": work, "y": found[0], "lengths": arrays[2 + n + parameters]}
+    if quantized:
+        memory["r"] = pack_recurrent(arrays[1], arrays[-1], gates, spec.vectors, spec.lanes(target), weights)
+    else:
+        memory["r"] = pack(arrays[1], gates, 0, spec.direct, spec, target)
     slots = {"steps": T, "batch": B, "hidden": H, "backward": 2, "pitch": pitch, "r_d": memory["r"][0].size}
     if spec.first is not None:
         memory["q"] = pack(arrays[1], gates, spec.direct, 1, spec, target)
@@ -82,7 +96,7 @@ def run(kind: str, after: bool, parameters: int, target: Target, parts: int, cal
     slots |= {name: a.ctypes.data for name, a in memory.items()}
     calls(spec, target, slots, blocks, list(memory.values()), **more)  # type: ignore[operator]
     for got, expected in zip(found, want, strict=True):
-        np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6)
+        np.testing.assert_allclose(got, expected, rtol=0, atol=2e-3 if quantized else 2e-6)
 
 
 @pytest.mark.parametrize(("kind", "after", "parameters"), WAYS)
@@ -92,6 +106,24 @@ def test_checked(kind: str, after: bool, parameters: int, target: Target, parts:
     """Exact bounds; one worker does the parts of workers that never come."""
     run(kind, after, parameters, target, parts, call, checked=True)
     run(kind, after, parameters, target, parts, call)
+
+
+@pytest.mark.parametrize(("kind", "after", "parameters"), QUANTIZED)
+@pytest.mark.parametrize("target", TARGETS, ids=_IDS)
+@pytest.mark.parametrize("weights", [DType.I8, DType.F32], ids=lambda d: d.value)
+def test_quantized(kind: str, after: bool, parameters: int, target: Target, weights: DType) -> None:
+    """A state on the border of two integers may go to either; else the sums are the same."""
+    for parts in (1, 3):
+        run(kind, after, parameters, target, parts, call, weights, True, checked=True)
+        run(kind, after, parameters, target, parts, call, weights, True)
+
+
+@pytest.mark.parametrize("features", [("neon",), ("dotprod", "neon"), ("dotprod", "i8mm", "neon")], ids="+".join)
+def test_quantized_aarch64(features: tuple[str, ...]) -> None:
+    qemu.need_tools()
+    target = dataclasses.replace(named_target("neon"), features=features)
+    for weights in [DType.F32, *([DType.I8] if has_quads(target) else [])]:
+        run("LSTM", False, 3, target, 1, qemu.call, weights, True)
 
 
 @pytest.mark.parametrize(("kind", "after", "parameters"), WAYS)

@@ -210,6 +210,10 @@ class Recurrence(Prim):
     parameters. With ``first``, a body that takes the same but for the last product, its result is multiplied with the
     last gate's rows instead of the state. Where ``t`` is not below the sequence's length, states stay and ``y`` is 0.
 
+    ``quantized``: ``r`` is i8, and the last input ``scales[D, G*H]`` (f32) is what its numbers stand for. Every
+    sequence's state is quantised to u8 by itself before it is multiplied (as DynamicQuantizeLinear says), the products
+    are sums of integers times both scales. There is no ``first`` then.
+
     Outputs: ``y[T, D, B, H]``, and the states after the last step. All floats have one dtype.
     """
 
@@ -219,6 +223,7 @@ class Recurrence(Prim):
     reverse: tuple[bool, ...] = (False,)
     parameters: int = 0
     limited: bool = False
+    quantized: bool = False
 
     @property
     def states(self) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels.dot import PAIR
+from MNN.kernels.dot8 import QUAD
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number
 from MNN.targets.base import Target
@@ -28,6 +29,9 @@ _LOAD_COST = 2.0
 class RecurrenceSpec(KernelSpec):
     """What :class:`MNN.ir.prims.Recurrence` means, for ``dtype`` f32 or f64; with ``weights`` BF16 products of pairs of
     bf16 (see :mod:`MNN.kernels.dot`), to which the state is rounded.
+
+    ``quantized`` (f32, no ``first``): ``weights`` is I8, multiplied in groups of four (:mod:`MNN.kernels.dot8`), or F32
+    where a target has no such products; see :mod:`MNN.kernels.recurrence_quant` for the layout.
 
     A tile has ``rows`` sequences and ``vectors`` vectors of units. The weights ``r`` are packed as ``[tile of units, k,
     vector, gate, lane]``, zeros past the last unit, with pairs along ``k`` in each lane for bf16, ``r_d`` elements for
@@ -52,6 +56,12 @@ class RecurrenceSpec(KernelSpec):
     rows: int
     vectors: int
     shared: bool
+    quantized: bool = False
+
+    @property
+    def held(self) -> DType:
+        """The type in which the next step finds the state."""
+        return self.dtype if self.quantized else self.weights
 
     @property
     def states(self) -> int:
@@ -86,9 +96,14 @@ class RecurrenceSpec(KernelSpec):
         return self.states + 2 + (self.gates if self.first is not None else 0)
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        return self.rows * self.vectors * self.gates * target.vector_bytes
+        sums = self.rows * self.vectors * self.gates * target.vector_bytes
+        if not self.quantized:
+            return sums
+        return sums + args["batch" if self.shared else "span"] * quantized_row(self.weights, args["hidden"])
 
     def arithmetic(self, target: Target) -> str:
+        if self.quantized:
+            return "int8" if self.weights is DType.I8 else "f32"
         return "bf16" if self.weights is DType.BF16 else super().arithmetic(target)
 
     def traffic(self, args: Arguments) -> dict[str, int]:
@@ -107,9 +122,23 @@ class RecurrenceSpec(KernelSpec):
         return Recurrent(self, target).emit()
 
 
+def group_size(weights: DType) -> int:
+    """How many products of the state with weights of this type are summed at once."""
+    return {DType.BF16: PAIR, DType.I8: QUAD}.get(weights, 1)
+
+
 def steps_of(weights: DType, hidden: int) -> int:
     """Steps of the sum over ``hidden`` values of the state."""
-    return -(-hidden // PAIR) if weights is DType.BF16 else hidden
+    return -(-hidden // group_size(weights))
+
+
+QUANTIZED_HEAD = 64
+"""Bytes in front of a quantised state: its scale (f32) and zero point (i32)."""
+
+
+def quantized_row(weights: DType, hidden: int) -> int:
+    """Bytes of a sequence's quantised state, whole cache lines."""
+    return QUANTIZED_HEAD + -(-hidden * (1 if weights is DType.I8 else 4) // 64) * 64
 
 
 def parts_of(sums: int) -> int:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
-from MNN.kernels.dot import PAIR, dot, load_group
+from MNN.kernels.dot import dot, load_group
 from MNN.kernels.element import Tail, compute_type, load, make_tail, narrow, storage_type, store
 from MNN.kernels.lang import I32, I64, Kernel, Loop, Value
-from MNN.kernels.recurrence import parts_of
+from MNN.kernels.recurrence import group_size, parts_of
+from MNN.kernels.recurrence_quant import head, quantise, quantized_sums, row_place
 from MNN.kernels.rounds import in_rounds, words
 from MNN.kernels.scalar_code import emit_body
 from MNN.targets.base import Target
@@ -33,7 +34,7 @@ class Recurrent:
         self.one = compute_type(spec.dtype, 1)
         self.vector = self.one.vec(self.lanes)
         self.pairs = spec.weights is DType.BF16
-        self.source = storage_type(spec.weights)
+        self.source, self.held = storage_type(spec.weights), storage_type(spec.held)
         self.plane: Value
         self.work: Value
         self.d: Value
@@ -116,7 +117,7 @@ class Recurrent:
         start = self.plane * number if isinstance(number, int) else number * self.plane
         return b.gep(self.work, self.one, start + row * self.k.slot("pitch"))
 
-    def _factor(self, step: Value, row: Value) -> Value:
+    def factor(self, step: Value, row: Value) -> Value:
         """What is multiplied in a step: in the weights' type."""
         return self._plane(self.b.and_(step, 1) + self.spec.states, row)
 
@@ -130,12 +131,12 @@ class Recurrent:
             for i in range(spec.states):
                 start = self.d * k.slot(f"from{i}_d") + row.index * k.slot(f"from{i}_b")
                 source, to = b.gep(k.pointer(f"from{i}"), self.one, start), self._plane(i, row.index)
-                factor = self._factor(zero, row.index)
+                factor = self.factor(zero, row.index)
 
                 def put(value: Value, c: Value, to: Value = to, factor: Value = factor, i: int = i) -> None:
                     b.store(value, b.gep(to, self.one, c))
                     if i == 0:
-                        b.store(narrow(b, spec.weights, value), b.gep(factor, self.source, c))
+                        b.store(narrow(b, spec.held, value), b.gep(factor, self.held, c))
 
                 with b.loop(c0, real) as each:
                     put(b.load(self.one, b.gep(source, self.one, each.index * k.slot(f"from{i}_h"))), each.index)
@@ -150,8 +151,12 @@ class Recurrent:
         gates = spec.gates - spec.direct if phase else spec.direct
         name = "q" if phase else "r"
         matrix = b.gep(k.pointer(name), self.source, self.d * k.slot(f"{name}_d"))
-        depth = b.udiv(k.slot("hidden") + 1, PAIR) if self.pairs else k.slot("hidden")
-        panel = depth * (self.width * gates * (PAIR if self.pairs else 1))
+        group = group_size(spec.weights)
+        depth = b.udiv(k.slot("hidden") + (group - 1), group) if group > 1 else k.slot("hidden")
+        panel = depth * (self.width * gates * group)
+        if spec.quantized:
+            panel = panel + head(spec, self.target)
+            quantise(self)
         # Every second step goes backward: what it begins with is still in the first-level cache.
         turned = b.icmp("ne", b.and_(self.now, 1), 0)
         with b.loop(first, past) as each:
@@ -162,16 +167,23 @@ class Recurrent:
                 rows = []
                 for r in range(spec.rows):
                     at = b.intrinsic("smin", row.index + r, self.row1 - 1) if r else row.index
-                    rows.append(self._plane(spec.states + 2, at) if phase else self._factor(self.now, at))
-                for i, total in enumerate(self._sums(rows, weights, gates, depth)):
+                    if spec.quantized:
+                        rows.append(row_place(self, at))
+                    else:
+                        rows.append(self._plane(spec.states + 2, at) if phase else self.factor(self.now, at))
+                if spec.quantized:
+                    totals = quantized_sums(self, rows, weights, depth)
+                else:
+                    totals = self._sums(rows, weights, gates, depth)
+                for i, total in enumerate(totals):
                     b.store(total, b.gep(k.scratch, self.vector, i))
                 count = b.intrinsic("smin", self.row1 - row.index, b.const(I64, spec.rows))
                 vectors = b.udiv(k.slot("hidden") - column + self.lanes - 1, self.lanes)
                 vectors = b.intrinsic("smin", vectors, b.const(I64, spec.vectors))
                 with b.loop(0, count) as r_, b.loop(0, vectors) as v:
                     tiles = b.gep(k.scratch, self.vector, (r_.index * spec.vectors + v.index) * gates)
-                    sums = [b.load(self.vector, b.gep(tiles, self.vector, g)) for g in range(gates)]
-                    self._finish(phase, row.index + r_.index, column + v.index * self.lanes, sums)
+                    found = [b.load(self.vector, b.gep(tiles, self.vector, g)) for g in range(gates)]
+                    self._finish(phase, row.index + r_.index, column + v.index * self.lanes, found)
 
     def _sums(self, rows: Sequence[Value], weights: Value, gates: int, depth: Value) -> list[Value]:
         """The products of the rows with one tile of weights, row by row, vector by vector, gate by gate."""
@@ -244,8 +256,8 @@ class Recurrent:
         held = [b.gep(self._plane(spec.states + 3 + g, row), self.one, column) for g in range(spec.direct)]
         if spec.first is not None and phase == 0:
             factor = self._apply(spec.first, [*x, *sums, *old, *parameters])[0]
-            to = b.gep(self._plane(spec.states + 2, row), self.source, column)
-            b.store(narrow(b, spec.weights, factor), to, align=self.source.size)
+            to = b.gep(self._plane(spec.states + 2, row), self.held, column)
+            b.store(narrow(b, spec.held, factor), to, align=self.held.size)
             for value, place in zip(sums, held, strict=True):
                 b.store(value, place)
             return
@@ -259,8 +271,8 @@ class Recurrent:
             new = [b.select(inside, after, before) for after, before in zip(new, old, strict=True)]
         for value, place in zip(new, states, strict=True):
             b.store(value, place)
-        factor = b.gep(self._factor(self.now + 1, row), self.source, column)
-        b.store(narrow(b, spec.weights, new[0]), factor, align=self.source.size)
+        factor = b.gep(self.factor(self.now + 1, row), self.held, column)
+        b.store(narrow(b, spec.held, new[0]), factor, align=self.held.size)
         y = self.at * k.slot("y_t") + row * k.slot("y_b") + self.d * k.slot("y_d") + column
         self._store(out, b.gep(k.pointer("y"), self.one, y), whole, cut)
 

@@ -128,7 +128,7 @@ def attention(h: Hints, node: Node) -> list[Hint]:
     return [(dtype, out), (k.dtype, kept[0]), (v.dtype, kept[1]), (dtype, (*rows, kept[0][2]))]
 
 
-@rule("LSTM", "RNN", "OnnxLSTM", "OnnxGRU", "OnnxRNN")
+@rule("LSTM", "RNN", "OnnxLSTM", "OnnxGRU", "OnnxRNN", "DynamicQuantizeLSTM")
 def recurrent(h: Hints, node: Node) -> list[Hint]:
     x = operand(node, 0)
     known, r = sizes(x), sizes(operand(node, 2))

@@ -165,28 +165,6 @@ class DequantizeLinear(_Quantization):
         return [b.map(body, x, scale, *(() if zero is None else (zero,)))]
 
 
-@register("DynamicQuantizeLinear")
-class DynamicQuantizeLinear(Operator):
-    """``x`` to u8 with a scale and zero point that make its range (with 0 in it) fit: outputs y, scale, zero point."""
-
-    in_mnn = False
-
-    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        x = operand(b, inputs, 0)
-        axes = range(x.rank)
-        low = b.clamp(b.reduce("min", x, axes, keepdims=False), None, 0)
-        high = b.clamp(b.reduce("max", x, axes, keepdims=False), 0, None)
-        scale = b.map(lambda s, a, z: s("div", s("sub", z, a), s.const(255, s.dtype(a))), low, high)
-
-        def zero_point(s: BodyBuilder, a: int, k: int) -> int:
-            number = s("round", s("neg", s("div", a, k)))
-            number = s("min", s("max", number, s.const(0, s.dtype(a))), s.const(255, s.dtype(a)))
-            return s.cast(number, DType.U8)
-
-        zero = b.map(zero_point, low, scale)
-        return [quantize(b, x, scale, zero, DType.U8), scale, zero]
-
-
 def centred(b: Builder, t: Tensor, zero: Tensor | None) -> Tensor:
     """``t - zero`` as integers; constants stay narrow (8 bits where they fit, else 16) for products of bytes."""
     if zero is None or (zero.const is not None and not zero.const.any()):

@@ -13,6 +13,7 @@ from MNN.ir.prims import Recurrence, Tensor
 from MNN.ops.base import Operator, register
 from MNN.ops.builder import Builder
 from MNN.ops.operands import operand, optional, require_rank, wide
+from MNN.ops.quantization_dynamic import dynamic_product
 from MNN.ops.recurrent_cells import Activation, Cell, activation
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -22,7 +23,9 @@ _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 class Layer:
     """A recurrent layer's operands, in ONNX's shapes with the step axis first: ``x[T, B, I]``, ``w[D, G*H, I]``,
     ``r[D, G*H, H]``, ``input_bias`` and ``state_bias`` ``[D, G*H]``, ``lengths[B]``, ``states`` ``[D, B, H]`` each,
-    ``peepholes[D, 3*H]``. ``activations`` holds three per direction."""
+    ``peepholes[D, 3*H]``. ``activations`` holds three per direction. With ``scales`` of ``w`` and ``r`` (f32
+    ``[D, G*H]``) the weights are i8, and what they are multiplied by is quantised: ``x`` at once, the state in every
+    step."""
 
     kind: str
     x: Tensor
@@ -37,6 +40,7 @@ class Layer:
     reverse: Sequence[bool] = (False,)
     coupled: bool = False
     after_reset: bool = False
+    scales: tuple[Tensor, Tensor] | None = None
 
     def run(self, b: Builder) -> list[Tensor]:
         """``Y[T, D, B, H]`` and the last states ``[D, B, H]``, in f32 at least."""
@@ -59,8 +63,12 @@ class Layer:
         (steps, batch, width), count, hidden = self.x.shape, len(group), self.r.shape[2]
         gates = _GATES[self.kind]
         bias, parameters = self._biases(b, group)
-        w = b.reshape(self._some(b, self.w, group), (count * gates * hidden, width))
-        given = b.matmul(b.reshape(wide(b, self.x), (steps * batch, width)), wide(b, b.permute(w, (1, 0))))
+        w = b.permute(b.reshape(self._some(b, self.w, group), (count * gates * hidden, width)), (1, 0))
+        x = b.reshape(wide(b, self.x), (steps * batch, width))
+        if self.scales is None:
+            given = b.matmul(x, wide(b, w))
+        else:
+            given = dynamic_product(b, x, w, b.reshape(self._some(b, self.scales[0], group), (-1,)))
         if bias is not None:
             given = b.op("add", given, b.cast(b.reshape(bias, (-1,)), given.dtype))
         dtype = given.dtype
@@ -74,15 +82,18 @@ class Layer:
             parameters = [b.slice(some, (0, k * hidden), (count, hidden)) for k in range(3)]
         f, g, h = self.activations[3 * group[0] : 3 * group[0] + 3]
         step = Cell(self.kind, f, g, h, len(parameters), self.coupled, self.after_reset).step(dtype)
-        r = wide(b, self._some(b, self.r, group))
+        r = self._some(b, self.r, group)
+        r = wide(b, r) if self.scales is None else r
         operands = [given, r, *states, *(b.cast(t, dtype) for t in parameters)]
         if self.lengths is not None:
             if self.lengths.shape != (batch,):
                 raise ShapeError(f"{b.where}: sequence lengths {list(self.lengths.shape)}, expected [{batch}]")
             operands.append(b.cast(self.lengths, DType.I64))
+        if self.scales is not None:
+            operands.append(self._some(b, self.scales[1], group))
         prim = Recurrence(
             operands, body=step.body, first=step.first, gates=gates, reverse=tuple(self.reverse[d] for d in group),
-            parameters=len(parameters), limited=self.lengths is not None,
+            parameters=len(parameters), limited=self.lengths is not None, quantized=self.scales is not None,
         )  # fmt: skip
         return b.emit(prim, (dtype, (steps, count, batch, hidden)), *((dtype, t.shape) for t in states))
 
@@ -151,8 +162,15 @@ class OnnxRecurrent(Operator):
     }  # fmt: skip
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        kind = node.op.removeprefix("Onnx")
-        x, w, r = operand(b, inputs, 0), operand(b, inputs, 1, "W"), operand(b, inputs, 2, "R")
+        w, r = operand(b, inputs, 1, "W"), operand(b, inputs, 2, "R")
+        return self.layer(b, node, node.op.removeprefix("Onnx"), inputs, w, r)
+
+    def layer(
+        self, b: Builder, node: Node, kind: str, inputs: Sequence[Tensor | None], w: Tensor, r: Tensor,
+        scales: tuple[Tensor, Tensor] | None = None,
+    ) -> Sequence[Tensor]:  # fmt: skip
+        """The layer of a node with weights ``w`` and ``r`` in ONNX's order; see :class:`Layer` for ``scales``."""
+        x = operand(b, inputs, 0)
         direction, batch_first = self.str_attr(node, "direction"), self.int_attr(node, "layout") == 1
         reverse = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}[direction]
         states = [optional(inputs, 5), optional(inputs, 6)]
@@ -168,7 +186,7 @@ class OnnxRecurrent(Operator):
         layer = Layer(
             kind, b.permute(x, (1, 0, 2)) if batch_first else x, w, r, halves[0], halves[1], optional(inputs, 4),
             states, optional(inputs, 7), self._activations(node, kind, len(reverse)), reverse,
-            bool(self.int_attr(node, "input_forget")), bool(self.int_attr(node, "linear_before_reset")),
+            bool(self.int_attr(node, "input_forget")), bool(self.int_attr(node, "linear_before_reset")), scales,
         )  # fmt: skip
         y, *last = (b.cast(t, x.dtype) for t in layer.run(b))
         if batch_first:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from MNN.compiler.emit.elementwise import emit_fill, emit_nest
 from MNN.compiler.emit.pairs import pair_of
+from MNN.compiler.emit.recurrence_quant import packed_quantized
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.order import natural
@@ -15,7 +16,8 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import body_of
 from MNN.kernels.dot import PAIR, group_of
-from MNN.kernels.recurrence import RecurrenceSpec, choose_tile, steps_of
+from MNN.kernels.dot8 import has_quads
+from MNN.kernels.recurrence import RecurrenceSpec, choose_tile, group_size, steps_of
 from MNN.kernels.rounds import words
 
 MEETING = 4000.0
@@ -35,16 +37,18 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
     hidden, dtype, gates = r.shape[2], given.dtype, prim.gates
     if dtype not in (DType.F32, DType.F64) or 0 in (steps, batch, hidden, directions) or directions > _MOST_DIRECTIONS:
         return False
-    pairs = dtype is DType.F32 and e.options.precision == "low" and group_of(e.target, DType.BF16) == PAIR
-    weights = DType.BF16 if pairs else dtype
+    if prim.quantized and (dtype is not DType.F32 or r.const is None or prim.inputs[-1].const is None):
+        return False
+    weights = _weights(e, prim, dtype)
     parts, span = _split(e, prim, batch, weights)
     rows, vectors = choose_tile(e.target, dtype, span, hidden, gates, parts)
     tiles = -(-hidden // (vectors * e.target.lanes(dtype)))
     share = -(-tiles // parts)
     parts = -(-tiles // share)
     spec = RecurrenceSpec(
-        dtype, weights, gates, prim.body, prim.first, prim.parameters, prim.limited, rows, vectors, parts > 1
-    )
+        dtype, weights, gates, prim.body, prim.first, prim.parameters, prim.limited, rows, vectors, parts > 1,
+        prim.quantized,
+    )  # fmt: skip
     pitch = tiles * spec.width(e.target)
     if batch > 1 and pitch * dtype.size % 512 == 0:
         pitch += _LINE // dtype.size
@@ -55,8 +59,10 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
     }  # fmt: skip
     source = _rows(e, given)
     args |= {"given": e.ref(source, dtype), **_steps("given", "tbd", source.strides)}
+    if prim.quantized:
+        args["r"], args["r_d"] = packed_quantized(e, r, prim.inputs[-1], spec)
     for name, first, count in (("r", 0, spec.direct), ("q", spec.direct, gates - spec.direct)):
-        if count:
+        if count and not prim.quantized:
             args[name], args[f"{name}_d"] = _packed(e, r, gates, first, count, spec)
     after = 2 + prim.states
     for i, t in enumerate(prim.inputs[2:after]):
@@ -66,7 +72,7 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
         place = _rows(e, t)
         args |= {f"param{i}": e.ref(place, dtype), **_steps(f"param{i}", "d", place.strides)}
     if prim.limited:
-        lengths = prim.inputs[-1]
+        lengths = prim.inputs[after + prim.parameters]
         assert lengths.dtype is DType.I64
         args["lengths"] = e.ref(e.in_order(lengths, (0,), lambda pl: batch == 1 or pl.strides[0] == 1), lengths.dtype)
     results = []
@@ -90,6 +96,14 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
     return True
 
 
+def _weights(e: Emitter, prim: p.Recurrence, dtype: DType) -> DType:
+    """The type in which weights are kept."""
+    if prim.quantized:
+        return DType.I8 if has_quads(e.target) else dtype
+    pairs = dtype is DType.F32 and e.options.precision == "low" and group_of(e.target, DType.BF16) == PAIR
+    return DType.BF16 if pairs else dtype
+
+
 def _split(e: Emitter, prim: p.Recurrence, batch: int, weights: DType) -> tuple[int, int]:
     """How a direction is divided: into parts of the units, which meet after every step, or (1 part) into blocks of so
     many sequences."""
@@ -97,7 +111,7 @@ def _split(e: Emitter, prim: p.Recurrence, batch: int, weights: DType) -> tuple[
     workers, target = e.threads // directions, e.target
     if workers < 2:
         return 1, batch
-    products = batch * rows * hidden / target.lanes(DType.F32) / target.fma_per_cycle
+    products = batch * rows * hidden / group_size(weights) / target.lanes(DType.F32) / target.fma_per_cycle
     cycles = max(rows * hidden * weights.size / BYTES_PER_CYCLE, products)
     parts = min(workers, -(-hidden // target.lanes(prim.inputs[0].dtype)), int(cycles / MEETING))
     return (parts, batch) if parts > 1 else (1, -(-batch // workers))

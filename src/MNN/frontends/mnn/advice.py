@@ -41,6 +41,7 @@ ADVICE: dict[str, str] = {
     "OnnxCol2Im": "use a transposed convolution whose weights place the columns",
     "OnnxGridSample": "use the modes 'bilinear' or 'nearest'",
     "OnnxLSTM": "use the activations sigmoid and tanh, without clipping",
+    "DynamicQuantizeLSTM": "use the activations sigmoid and tanh, without clipping",
     "OnnxGRU": "use the activations sigmoid and tanh, without clipping",
     "OnnxRNN": "use the activation tanh or relu, without clipping",
     "OnnxResize": "use half_pixel, align_corners or asymmetric coordinates without antialias, on the last two axes",

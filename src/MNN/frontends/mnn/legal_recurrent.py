@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from MNN.frontends.mnn import legal_layers
 from MNN.frontends.mnn.compose import Steps
-from MNN.frontends.mnn.legal_math import Rule
+from MNN.frontends.mnn.legal_math import Rule, operand
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 
@@ -192,4 +194,18 @@ def _usual_first(node: Node) -> list[Node] | None:
     return legal_layers.recurrent(node) or recurrent(node)
 
 
-RULES: dict[str, Rule] = {"OnnxGRU": recurrent, "OnnxLSTM": _usual_first, "OnnxRNN": _usual_first}
+def _quantized(node: Node) -> list[Node] | None:
+    """A quantised LSTM as one on floats."""
+    inputs = [*node.inputs]
+    for at, scale in ((1, 8), (2, 9)):
+        w, s = operand(node, at), operand(node, scale)
+        if w is None or s is None or w.data is None or s.data is None:
+            return None
+        wide = w.array().astype(np.float32) * s.array()[:, :, None]
+        inputs[at] = Value(f"{node.outputs[0].name}/weights{at}", DType.F32, wide.shape, wide)
+    return [Node("OnnxLSTM", node.name, inputs[:8], node.outputs, dict(node.attrs))]
+
+
+RULES: dict[str, Rule] = {
+    "DynamicQuantizeLSTM": _quantized, "OnnxGRU": recurrent, "OnnxLSTM": _usual_first, "OnnxRNN": _usual_first,
+}  # fmt: skip

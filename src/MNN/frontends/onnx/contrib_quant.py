@@ -114,20 +114,25 @@ def _scaled(ctx: Context, total: Value, x_scale: Value, y_scale: Value, bias: Va
 
 @onnx_op("DynamicQuantizeLSTM", domain=MICROSOFT)
 def dynamic_quantize_lstm(ctx: Context, node: OnnxNode) -> list[Value]:
-    """An LSTM whose weights ``[directions, input, 4 * hidden]`` are stored in 8 bits; computed in float."""
-    weights = []
+    """An LSTM whose weights ``[directions, input, 4 * hidden]`` are stored in 8 bits; in float where they are not of i8
+    without their zero points."""
+    weights, factors = [], []
     for tensor, scale in ((1, 8), (2, 10)):
         numbers = [ctx.constant(node.optional(i)) for i in (tensor, scale, scale + 1)]
         if any(n is None for n in numbers):
             raise node.unsupported("weights that are not constant")
-        values, factor, zero = (np.asarray(n) for n in numbers)
-        if factor.ndim == 2:  # per direction and column
-            factor, zero = factor[:, None, :], zero.reshape(factor.shape[0], 1, -1)
-        elif factor.ndim == 1 and factor.size > 1:
-            factor, zero = factor[:, None, None], zero.reshape(-1, 1, 1)
-        wide = (values.astype(np.float32) - zero.astype(np.float32)) * factor
-        weights.append(ctx.const(np.ascontiguousarray(wide.transpose(0, 2, 1))))
-    operands = [node.input(0), *weights, *(node.optional(i) for i in range(3, 8))]
+        values, *others = (np.asarray(n) for n in numbers)
+        each = (values.shape[0], values.shape[-1])  # one for all, per direction, or per direction and column
+        factor, zero = (np.broadcast_to(v if v.ndim == 2 else v.reshape(-1, 1), each) for v in others)
+        centred = values.astype(np.int16) - zero.astype(np.int16)[:, None, :]
+        weights.append(np.ascontiguousarray(centred.transpose(0, 2, 1)))
+        factors.append(np.ascontiguousarray(factor, np.float32))
+    whole = all(w.min(initial=0) >= -128 and w.max(initial=0) <= 127 for w in weights)
+    if not whole:
+        weights = [w.astype(np.float32) * f[:, :, None] for w, f in zip(weights, factors, strict=True)]
+    held = [ctx.const(w.astype(np.int8) if whole else w) for w in weights]
+    operands = [node.input(0), *held, *(node.optional(i) for i in range(3, 8))]
+    operands += [ctx.const(f) for f in factors] if whole else []
     attrs = {
         "direction": node.choice_attr("direction", "forward", "forward", "reverse", "bidirectional"),
         "activations": node.strs_attr("activations", None), "clip": node.float_attr("clip", 0.0) or None,
@@ -135,4 +140,4 @@ def dynamic_quantize_lstm(ctx: Context, node: OnnxNode) -> list[Value]:
         "activation_beta": node.floats_attr("activation_beta", None),
         "hidden_size": node.int_attr("hidden_size"), "input_forget": node.int_attr("input_forget", 0),
     }  # fmt: skip
-    return ctx.emit("OnnxLSTM", operands, 3, **attrs)
+    return ctx.emit("DynamicQuantizeLSTM" if whole else "OnnxLSTM", operands, 3, **attrs)
