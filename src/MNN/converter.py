@@ -16,6 +16,7 @@ from MNN.frontends import load_graph
 from MNN.frontends.mnn.support import support
 from MNN.frontends.mnn.write import net_of
 from MNN.ir.graph import Graph
+from MNN.ops.fitting import check_shapes
 from MNN.passes.manager import optimize
 from MNN.schema import from_json, write_net
 from MNN.schema.files import open_regular
@@ -70,6 +71,9 @@ def convert(
     graph = load_graph(source, chosen.kind)
     if chosen.batch is not None:
         _fix_batch(graph, chosen.batch)
+    if graph.meta.get("source") == "ONNX":
+        tell("looking at shapes")
+        check_shapes(graph)
     before = outline(graph)
     changes: dict[str, int] = {}
     if chosen.level > 0:

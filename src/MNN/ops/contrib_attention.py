@@ -127,6 +127,8 @@ def rotate(b: Builder, x: Tensor, places: Tensor, cosines: Tensor, sines: Tensor
     """``x[B, N, S, D]`` with the pairs of its first numbers turned by the angles of ``places[B, S]``."""
     batch, heads, rows, size = x.shape
     half = cosines.shape[1]
+    if cosines.shape != sines.shape:
+        raise ShapeError(f"{b.where}: cosines {list(cosines.shape)} and sines {list(sines.shape)} differ in shape")
     if 2 * half > size:
         raise ShapeError(f"{b.where}: tables for {2 * half} numbers, heads have {size}")
     cos, sin = (b.reshape(b.take(t, places, 0), (batch, 1, rows, half)) for t in (cosines, sines))

@@ -125,8 +125,11 @@ def _trailing(b: Builder, vector: Tensor | None, sizes: Sequence[int]) -> Tensor
     """Gamma or beta as something that broadcasts to the normalised sizes."""
     if vector is None:
         return None
-    if elements(vector.shape) == elements(sizes):
+    if vector.rank == 1 and vector.shape[0] == elements(sizes):  # files keep them flat
         return b.reshape(vector, sizes)
+    surplus = max(vector.rank - len(sizes), 0)
+    if vector.shape[:surplus] == (1,) * surplus:
+        vector = b.reshape(vector, vector.shape[surplus:])
     if vector.rank > len(sizes) or any(
         d not in (1, n) for d, n in zip(vector.shape[::-1], tuple(sizes)[::-1], strict=False)
     ):

@@ -275,6 +275,8 @@ class MaxUnpool(_OnnxPool):
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, indices = operand(b, inputs, 0), operand(b, inputs, 1)
+        if indices.shape != x.shape:
+            raise ShapeError(f"{b.where}: {list(indices.shape)} places for {list(x.shape)} numbers")
         kernel = self.ints_attr(node, "kernel_shape")
         ones = (1,) * len(kernel)
         strides, pads = self.ints_attr(node, "strides") or ones, self.ints_attr(node, "pads") or (*ones, *ones)

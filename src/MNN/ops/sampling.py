@@ -14,7 +14,7 @@ from MNN.ir.prims import Tensor
 from MNN.ir.scalar import BodyBuilder
 from MNN.ops.base import Operator, register
 from MNN.ops.builder import Builder
-from MNN.ops.operands import along, operand, optional, require_rank, wide
+from MNN.ops.operands import along, check_channels, operand, optional, require_rank, wide
 
 
 def _reflect(s: BodyBuilder, x: int, low: float, high: float) -> int:
@@ -182,6 +182,11 @@ class DeformConv(Operator):
         group, parts = self.int_attr(node, "group"), self.int_attr(node, "offset_group")
         (n, c, _, _), (o, per, kh, kw), (oh, ow) = x.shape, w.shape, offset.shape[2:]
         taps, cells = kh * kw, oh * ow
+        if bias is not None:
+            check_channels(b, bias, o, "bias")
+        room = [(x.shape[2 + i] + pads[i] + pads[i + 2] - dilations[i] * (w.shape[2 + i] - 1) - 1) for i in (0, 1)]
+        if any(s < 1 for s in strides) or [r // s + 1 for r, s in zip(room, strides, strict=True)] != [oh, ow]:
+            raise ShapeError(f"{b.where}: offsets {list(offset.shape)} do not cover the output of {list(x.shape)}")
         if group < 1 or parts < 1 or c % parts or per * group != c or o % group or offset.shape[1] != parts * taps * 2:
             raise ShapeError(
                 f"{b.where}: input {list(x.shape)}, weights {list(w.shape)} and offsets {list(offset.shape)} do not fit"

@@ -115,8 +115,10 @@ def slice_axes(
             "differ in length"
         )
     index: list[slice | int | None] = [slice(None)] * x.rank
-    for begin, end, axis, step in zip(begins, ends, axes, steps, strict=True):
-        at = normalize_axis(axis, x.rank, b.where)
+    places = [normalize_axis(axis, x.rank, b.where) for axis in axes]
+    if len(set(places)) < len(places):
+        raise ShapeError(f"{b.where}: axes {list(axes)} name one of {x.rank} twice")
+    for begin, end, at, step in zip(begins, ends, places, steps, strict=True):
         if step < 0 and end < -x.shape[at]:
             index[at] = slice(begin, None, step)
         else:
@@ -168,6 +170,10 @@ class Slice(Operator):
         else:
             piece = -(-size // outputs)
             sizes = [max(min(piece, size - i * piece), 0) for i in range(outputs)]
+            if source == "TORCH" and size and not sizes[-1]:
+                raise ShapeError(f"{b.where}: axis {axis} of {list(x.shape)} has too few for {outputs} pieces")
+        if source == "TORCH" and -1 not in sizes and sum(sizes) != size:
+            raise ShapeError(f"{b.where}: pieces of {list(sizes)} are not all of axis {axis} of {list(x.shape)}")
         return split(b, x, axis, sizes)
 
 

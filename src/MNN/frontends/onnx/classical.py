@@ -20,7 +20,10 @@ _FORMS = {"strings": (object, "_Unused"), "int64s": (np.int64, -1), "floats": (n
 @onnx_op("ArrayFeatureExtractor", domain=_ML)
 def array_feature_extractor(ctx: Context, node: OnnxNode) -> Value:
     flat = ctx.op("Reshape", node.input(1), ctx.const(np.array([-1], np.int64)))
-    return ctx.op("GatherV2", node.input(0), flat, ctx.const(np.asarray(-1, np.int32)))
+    x = node.input(0)
+    if ctx.rank(x) == 1:  # one row
+        x = ctx.op("Unsqueeze", x, squeezeDims=[0])
+    return ctx.op("GatherV2", x, flat, ctx.const(np.asarray(-1, np.int32)))
 
 
 @onnx_op("Binarizer", domain=_ML)

@@ -17,6 +17,7 @@ from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
 from MNN.frontends.onnx.context import Context, ModelInfo
 from MNN.frontends.onnx.functions import Expander, clear_opset_marks, node_opset, standard_function
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import check_operands
 from MNN.frontends.onnx.registry import canonical_domain, find
 from MNN.frontends.onnx.tensors import DTYPES, array_of, type_name
 from MNN.frontends.onnx.types import describe, skeleton, type_proto, value_infos
@@ -214,6 +215,8 @@ class _Loader:
         for name, value in zip(proto.input, inputs, strict=True):
             if name and value is None:
                 raise FormatError(f"{node.where}: nothing makes its input '{name}'")
+        if ctx.parent is None and canonical_domain(proto.domain) == "":  # branches may hold what is never taken
+            check_operands(node, proto.op_type, inputs)
         entry = find(proto.op_type, proto.domain, opset)
         if entry is None:
             self._convert_body(ctx, proto, opset, inputs)
