@@ -144,30 +144,33 @@ FITS: dict[str, tuple[Real, Real, float, float, int, int]] = {
 TAILS = {"f32": (0.95, 3.95, 6), "f64": (0.95, 6.0, 18)}
 
 
-PIECE = mp.mpf(1) / 4
+PIECE, WIDE_PIECE = mp.mpf(1) / 4, mp.mpf(17) / 32
+"""Of 16 pieces, and of 8 (which then reach beyond where erf rounds to 1)."""
 
 
-def erf_piece(i: int) -> tuple[list[mp.mpf], float]:
-    """erf on the i-th quarter, in the distance d from its left end; on the first one erf(d) - d."""
-    if i == 0:
+def erf_piece(middle: mp.mpf, low: mp.mpf, high: mp.mpf, degree: int) -> tuple[list[mp.mpf], float]:
+    """erf on [low, high] in the distance from ``middle``; around 0 what is to be added to the distance, from 0 on."""
+    if middle == 0:
         series = _series(lambda d: mp.erf(d) / d - 1, 2 / float(mp.sqrt(mp.pi)) - 1)
-        c, error = remez(series, _series(lambda d: d / mp.erf(d), 1.0), 1e-20, float(PIECE), 4)
+        c, error = remez(series, _series(lambda d: d / mp.erf(d), 1.0), 1e-20, float(high), degree - 1)
         return [mp.mpf(0), *c], error
-    low = i * PIECE
-    return remez(lambda d: mp.erf(low + d), lambda d: 1 / mp.erf(low + d), 0, float(PIECE), 5)
+    function, weight = (lambda d: mp.erf(middle + d)), (lambda d: 1 / mp.erf(middle + d))
+    return remez(function, weight, float(low - middle), float(high - middle), degree)
 
 
 def pieces() -> None:
-    """The table of MNN.kernels.vecmath_pieces."""
+    """The tables of MNN.kernels.vecmath_pieces."""
     print(PIECES_HEADER)
-    fits = [erf_piece(i) for i in range(16)]
-    print(f"# largest relative error {max(error for _, error in fits):.1e}\nERF: tuple[tuple[float, ...], ...] = (")
-    for d in range(6):
-        print("    (")
-        for i in range(0, 16, 4):
-            print("        " + ", ".join(number(c[d], "f32") for c, _ in fits[i : i + 4]) + ",")
-        print("    ),")
-    print(")")
+    quarters = [erf_piece(i * PIECE, i * PIECE, (i + 1) * PIECE, 5) for i in range(16)]
+    wide = [erf_piece(i * WIDE_PIECE, (i - 0.5) * WIDE_PIECE, (i + 0.5) * WIDE_PIECE, 6) for i in range(8)]
+    for name, fits in (("ERF", quarters), ("ERF_WIDE", wide)):
+        print(f"# largest relative error {max(e for _, e in fits):.1e}\n{name}: tuple[tuple[float, ...], ...] = (")
+        for powers in zip(*(c for c, _ in fits), strict=True):
+            print("    (")
+            for i in range(0, len(fits), 4):
+                print("        " + ", ".join(number(c, "f32") for c in powers[i : i + 4]) + ",")
+            print("    ),")
+        print(")")
 
 
 def number(c: mp.mpf, kind: str) -> str:
@@ -186,14 +189,18 @@ Table = dict[str, tuple[float, ...]]
 '''
 
 
-PIECES_HEADER = '''"""erf on [0, 4) in 16 pieces of a quarter, one polynomial each: for every power, all coefficients.
+PIECES_HEADER = '''"""erf in pieces, one polynomial each: for every power, all coefficients.
 
-Made by tools/fit_polynomials.py. They multiply powers of the distance from a piece's left end and give erf, on the
-first piece erf less that distance.
+Made by tools/fit_polynomials.py. ``ERF``: 16 pieces of a quarter from 0 on; the polynomials are in the distance from a
+piece's left end. ``ERF_WIDE``: 8 pieces of 17/32, the first one around 0; in the distance from a piece's middle. They
+give erf, on the first piece erf less that distance.
 """
 
 # fmt: off
 from __future__ import annotations
+
+WIDTH = 17 / 32
+"""Of the pieces of ``ERF_WIDE``."""
 '''
 
 
