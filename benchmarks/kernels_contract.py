@@ -24,7 +24,8 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
 from MNN.kernels import toolchain
 from MNN.kernels.contract import ContractSpec
-from MNN.kernels.contract_cost import choose_blocks, choose_tile, pack_b
+from MNN.kernels.contract_blocks import choose_blocks
+from MNN.kernels.contract_cost import choose_tile, pack_b
 from MNN.kernels.lang import F32, Kernel
 from MNN.kernels.library import Library
 from MNN.targets import Target, host_target

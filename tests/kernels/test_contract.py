@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
 from MNN.kernels import toolchain
 from MNN.kernels.contract import ContractSpec
-from MNN.kernels.contract_cost import choose_blocks, choose_tile, pack_b
+from MNN.kernels.contract_blocks import choose_blocks, choose_grain, longest
+from MNN.kernels.contract_cost import choose_tile, pack_b
 from MNN.kernels.dot import group_of
 from MNN.ops import meaning_scalar
 from MNN.targets import Target, host_target, named_target
@@ -295,16 +297,48 @@ def test_choices_fit(name: str) -> None:
     for m in (1, 2, 5, 49, 128, 196, 197, 3136, 12544):
         for n in (1, 16, 24, 96, 1000, 3072):
             for k in (1, 9, 64, 1024, 4608):
-                mr, nv = choose_tile(target, m, n, k)
-                assert mr <= m
-                assert mr * nv + nv <= target.vector_registers
-                nr = nv * target.lanes(F32)
                 for threads in (1, 2, 8):
+                    mr, nv = choose_tile(target, m, n, k, threads=threads)
+                    assert mr <= m
+                    assert mr * nv + nv <= target.vector_registers
+                    nr = nv * target.lanes(F32)
                     mb, nb = choose_blocks(target, m, n, k, threads, (mr, nv))
                     assert mb % mr == 0
                     assert nb % nr == 0
                     blocks = -(-m // mb) * -(-n // nb)
-                    assert m * n * k < 1e7 or blocks >= threads
+                    assert m * n * k < 1e7 or blocks >= min(threads, -(-n // nr))
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_threads_get_equal_shares(threads: int) -> None:
+    """Of products of small networks no thread gets much more than its part."""
+    target = named_target("avx512")
+    for m, n, k in [(196, 480, 80), (196, 112, 672), (49, 160, 960), (49, 1280, 320), (784, 40, 120), (12544, 16, 27)]:
+        mr, nv = choose_tile(target, m, n, k, threads=threads)
+        nr = nv * target.lanes(F32)
+        mb, nb = choose_blocks(target, m, n, k, threads, (mr, nv))
+        rows, panels = -(-m // mr), -(-n // nr)
+        assert (
+            longest(rows, mb // mr, panels, nb // nr, threads)
+            <= (1.05 if threads == 2 else 1.25) * rows * panels / threads
+        )
+
+
+@pytest.mark.parametrize(
+    ("rows", "high", "panels", "wide", "threads"),
+    [(5, 2, 7, 3, 2), (5, 1, 5, 1, 2), (9, 4, 3, 3, 3), (1, 1, 9, 2, 4), (6, 6, 2, 2, 2)],
+)
+def test_longest_counts_tiles(rows: int, high: int, panels: int, wide: int, threads: int) -> None:
+    sizes = [min(high, rows - i) * min(wide, panels - j) for i in range(0, rows, high) for j in range(0, panels, wide)]
+    ends = [len(sizes) * t // threads for t in range(threads + 1)]
+    assert longest(rows, high, panels, wide, threads) == max(sum(sizes[a:b]) for a, b in itertools.pairwise(ends))
+
+
+def test_small_products_are_not_shared() -> None:
+    target = named_target("avx512")
+    assert choose_grain(target, 1, 24, 72, (1, 2), 1, 2) == 2
+    assert choose_grain(target, 1, 240, 960, (1, 1), 1, 15) < 8  # much to read
+    assert choose_grain(target, 8, 16, 16, (8, 1), 64, 64) > 1  # each of many is small
 
 
 @pytest.mark.parametrize("name", ["sse4.1", "avx2", "avx512", "neon"])

@@ -1,4 +1,4 @@
-"""Choices for contractions, from a cost model of the target: the register tile and the blocks; and the packing of B.
+"""Choices for contractions, from a cost model of the target: the register tile; and the packing of B.
 
 The model counts cycles of one step of the sum (one k) for a tile of ``mr`` rows and ``nv`` vectors, as the largest of
 
@@ -11,8 +11,9 @@ The model counts cycles of one step of the sum (one k) for a tile of ``mr`` rows
 - B's stream: a panel larger than half the first-level cache comes from the second level.
 
 A tile also costs its start and end (tables, stores, the slower store of cut tiles). Rows and columns of padding cost
-as much as real ones, which is what decides between tiles for the small extents of networks. No product is faster than
-B's bytes come from memory, which is all that counts for a matrix times few vectors.
+as much as real ones, which is what decides between tiles for the small extents of networks; the same goes for what
+threads cannot share evenly. No product is faster than B's bytes come from memory, which is all that counts for a matrix
+times few vectors.
 """
 
 from __future__ import annotations
@@ -39,11 +40,8 @@ KEPT = 1.1
 """The same for a tile whose kernel is compiled and for which the weights are packed."""
 _LANES_OF_HALF = 10
 """Rows from which on LLVM moves vectors of A about, where lanes of f16 are taken."""
-_FAR_BYTES = 4 << 20
-"""Bytes of A that a block may read from beyond the second-level cache."""
-_BLOCKS_PER_THREAD = 4
-_SMALL_BLOCK = 200_000
-"""Multiply-adds below which a block is not worth handing to another worker."""
+_SINGLE_TILES = 1.03
+"""What it costs to deal out tiles one by one, where neither rows nor columns of tiles are even."""
 
 
 def pack_b(matrix: npt.NDArray[np.generic], nr: int, group: int = 1) -> npt.NDArray[np.generic]:
@@ -101,8 +99,13 @@ def step_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
     return max(arithmetic, loads, issue, stream) + 0.04 * stream  # it never hides completely
 
 
-def _costs(target: Target, m: int, n: int, k: int, acc: DType) -> dict[tuple[int, int], float]:
-    return {row[0]: _cost(m, *row) for row in _rows(target, acc, n, k) if row[0][0] <= m}
+def tile_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
+    """Cycles of a whole tile with ``k`` steps."""
+    return k * step_cycles(target, acc, k, mr, nv) + (24.0 + 2 * mr + 2 * mr * nv)
+
+
+def _costs(target: Target, m: int, n: int, k: int, acc: DType, threads: int) -> dict[tuple[int, int], float]:
+    return {row[0]: _cost(m, threads, *row) for row in _rows(target, acc, n, k) if row[0][0] <= m}
 
 
 _Row = tuple[tuple[int, int], int, float, float, bool, float]
@@ -116,30 +119,38 @@ def _rows(target: Target, acc: DType, n: int, k: int) -> tuple[_Row, ...]:
     for mr, nv in _all_tiles(target, acc):
         nr = nv * target.lanes(acc)
         panels = -(-n // nr)
-        work = k * step_cycles(target, acc, k, mr, nv) + (24.0 + 2 * mr + 2 * mr * nv)
+        work = tile_cycles(target, acc, k, mr, nv)
         memory = panels * nr * k * acc.size / MEMORY_BYTES_PER_CYCLE
         found.append(((mr, nv), panels, work, 6.0 * mr * nv, n % nr != 0, memory))
     return tuple(found)
 
 
-def _cost(m: int, tile: tuple[int, int], panels: int, work: float, stub: float, narrow: bool, memory: float) -> float:
+def _cost(
+    m: int, threads: int, tile: tuple[int, int], panels: int, work: float, stub: float, narrow: bool, memory: float
+) -> float:
+    """Cycles of all threads together, while the longest of them works."""
     mr = tile[0]
     rows = -(-m // mr)
     cut = (panels if m % mr else 0) + (rows if narrow else 0)
-    compute = rows * panels * work + cut * stub
+    tiles: float = rows * panels
+    if threads > 1:
+        by_rows, by_columns = -(-rows // threads) * panels, rows * -(-panels // threads)
+        tiles = threads * min(by_rows, by_columns, -(-rows * panels // threads) * _SINGLE_TILES)
+    compute = tiles * work + cut * stub
     return max(compute, memory) + 0.1 * compute  # among tiles that wait for memory alike, the one with least work
 
 
 @functools.lru_cache(maxsize=4096)
 def choose_tile(
-    target: Target, m: int, n: int, k: int, acc: DType = DType.F32, earlier: tuple[int, int] | None = None
-) -> tuple[int, int]:
+    target: Target, m: int, n: int, k: int, acc: DType = DType.F32, earlier: tuple[int, int] | None = None,
+    threads: int = 1,
+) -> tuple[int, int]:  # fmt: skip
     """The register tile (mr, nv) for a product of ``m`` x ``n`` with ``k`` (all taps) products per sum.
 
     The one taken ``earlier``, for another ``m``, is kept while it is close to the best.
     """
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
-    costs = _costs(target, m, n, k, acc)
+    costs = _costs(target, m, n, k, acc, threads)
     if earlier in costs and costs[earlier] <= min(costs.values()) * KEPT:
         return earlier
     limit = min(costs.values()) * _TOLERANCE
@@ -147,10 +158,12 @@ def choose_tile(
     return usual[0] if usual else min(costs, key=lambda t: costs[t])
 
 
-def best_tiles(target: Target, m: int, n: int, k: int, acc: DType = DType.F32) -> list[tuple[int, int]]:
+def best_tiles(
+    target: Target, m: int, n: int, k: int, acc: DType = DType.F32, threads: int = 1
+) -> list[tuple[int, int]]:
     """All register tiles for a product, the cheapest first."""
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
-    costs = _costs(target, m, n, k, acc)
+    costs = _costs(target, m, n, k, acc, threads)
     return sorted(costs, key=lambda tile: costs[tile])
 
 
@@ -169,7 +182,7 @@ def _all_tiles(target: Target, acc: DType) -> tuple[tuple[int, int], ...]:
 def contract_cycles(target: Target, m: int, n: int, k: int, acc: DType = DType.F32) -> float:
     """Estimated cycles, on one thread, of a product of ``m`` x ``n`` with ``k`` products per sum."""
     tile, (m, n, k) = choose_tile(target, m, n, k, acc), (max(m, 1), max(n, 1), max(k, 1))
-    return _cost(m, *next(row for row in _rows(target, acc, n, k) if row[0] == tile))
+    return _cost(m, 1, *next(row for row in _rows(target, acc, n, k) if row[0] == tile))
 
 
 def _usual(target: Target) -> tuple[tuple[int, int], ...]:
@@ -179,38 +192,3 @@ def _usual(target: Target) -> tuple[tuple[int, int], ...]:
     if target.vector_registers >= 32:
         return ((8, 3), (6, 4), (8, 2), (7, 3), (10, 2), (14, 1), (1, 4), (1, 8))
     return ((6, 2), (5, 2), (4, 2), (1, 4))
-
-
-def choose_blocks(
-    target: Target, m: int, n: int, k_total: int, threads: int, tile: tuple[int, int], acc: DType = DType.F32
-) -> tuple[int, int]:
-    """Rows and columns of a block: multiples of the tile.
-
-    The rows of A of one block stay in half of the second-level cache, for they are read once per panel of B; unless
-    these are fewer rows than a panel has columns: then reading A again per panel is less traffic than reading B again
-    per block. With more than one thread the larger side is cut further, into about four blocks per thread of equal
-    size, so that the larger operand is read by one worker only.
-    """
-    mr, nr = tile[0], tile[1] * target.lanes(acc)
-    m, n, k_total = max(m, 1), max(n, 1), max(k_total, 1)
-    rows = target.l2_bytes // 2 // (k_total * acc.size)
-    if rows < nr:
-        rows = max(_FAR_BYTES // (k_total * acc.size), 4 * mr)
-    m_parts = -(-m // rows)
-    n_parts = 1
-    if threads > 1:
-        useful = max(1, m * n * k_total // _SMALL_BLOCK)
-        want = min(threads * _BLOCKS_PER_THREAD, useful)
-        more = -(-want // m_parts)
-        if more > 1 and n > m:
-            n_parts = min(more, -(-n // nr))
-            more = -(-more // n_parts)
-        m_parts *= more
-    mb = split_evenly(m, m_parts, mr)
-    return mb, split_evenly(n, n_parts, nr)
-
-
-def split_evenly(extent: int, parts: int, unit: int) -> int:
-    """The size, in whole units, of ``parts`` nearly equal pieces of an extent."""
-    units = -(-extent // unit)
-    return -(-units // min(parts, units)) * unit

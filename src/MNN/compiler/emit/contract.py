@@ -25,7 +25,8 @@ from MNN.ir.scalar import Body
 from MNN.ir.shape import elements
 from MNN.kernels.amx_layout import Window
 from MNN.kernels.contract import ContractSpec
-from MNN.kernels.contract_cost import choose_blocks, choose_tile, contract_cycles
+from MNN.kernels.contract_blocks import choose_blocks, choose_grain
+from MNN.kernels.contract_cost import choose_tile, contract_cycles
 from MNN.kernels.contract_half import has_half
 from MNN.kernels.dot import PAIR, group_of, step_ratio
 from MNN.kernels.dot8 import QUAD, in_words
@@ -34,8 +35,6 @@ MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, D
 """Element types that the contraction kernel takes."""
 _BYTES = (DType.I8, DType.U8, DType.I16)
 """Element types of constant weights that bytes are multiplied by."""
-SMALL = 400_000
-"""Operations below which a contraction is not shared between workers."""
 
 
 Table = Callable[[st.Ints], np.ndarray]
@@ -287,8 +286,9 @@ def _emit(
     steps = taps.size * -(-k // weights.group)
     if tile is None:
         as_ = _tiled(a.dtype)
-        habit = e.pool.habits.setdefault((e.origin, n, steps, as_), choose_tile(e.target, m, n, steps, as_))
-        tile = choose_tile(e.target, m, n, steps, as_, habit)
+        usual = choose_tile(e.target, m, n, steps, as_, None, e.threads)
+        habit = e.pool.habits.setdefault((e.origin, n, steps, as_), usual)
+        tile = choose_tile(e.target, m, n, steps, as_, habit, e.threads)
     mr, nv = tile
     constant = weights.tensor.const is not None
     kinds = tuple(kind for kind, _ in operands)
@@ -326,4 +326,5 @@ def _emit(
     args |= operand_args(e, operands)
     flops = 2 * m * n * depth * n_batch
     blocks = spec.blocks(m, n, n_batch, mb, nb)
-    e.command(spec, args, blocks, blocks if flops < SMALL else 1, flops)
+    grain = choose_grain(e.target, m, n, steps, (mr, nv), n_batch, blocks, acc)
+    e.command(spec, args, blocks, grain, flops)

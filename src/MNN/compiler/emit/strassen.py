@@ -14,7 +14,7 @@ from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
-from MNN.kernels.contract_cost import split_evenly
+from MNN.kernels.contract_blocks import split_evenly
 from MNN.kernels.scalar_code import body_cost
 from MNN.kernels.strassen import (
     SUM_ROWS,

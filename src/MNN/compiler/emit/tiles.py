@@ -33,9 +33,9 @@ def with_tiles(
     """
     m, n, steps, acc = size
     found = [Candidate(name, cycles, lambda: emit(None))]
-    usual = choose_tile(e.target, m, n, steps, acc)
+    usual = choose_tile(e.target, m, n, steps, acc, None, e.threads)
     if e.options.tuning:
-        others = [t for t in best_tiles(e.target, m, n, steps, acc)[: _TRIED + 1] if t != usual]
+        others = [t for t in best_tiles(e.target, m, n, steps, acc, e.threads)[: _TRIED + 1] if t != usual]
     else:
         known = re.fullmatch(re.escape(name) + r" (\d+)x(\d+)", e.options.tuned.get(signature, ""))
         tile = (int(known[1]), int(known[2])) if known else usual
