@@ -16,6 +16,10 @@ from MNN.targets.base import Target
 if TYPE_CHECKING:
     from MNN.kernels.compressed import CompressedSpec
 
+_LINE = 64
+_AHEAD = 4096
+"""Bytes that codes are asked for ahead: the second-level cache asks ahead within a page only."""
+
 
 class _Compressed(Contract):
     """What both ways share: where records lie."""
@@ -33,6 +37,11 @@ class _Compressed(Contract):
 
     def record(self, start: Value, column: Value, lanes: int) -> Record:
         return Record(self.b, self.weights.zeros, self.columns_of_panel, start, column, lanes)
+
+    def _ask_ahead(self, words: list[Value]) -> None:
+        """Asks for what is read a little later than the vectors at ``words``, line by line."""
+        for place in words[:: max(_LINE // self.target.vector_bytes, 1)]:
+            self.b.prefetch(self.b.gep(place, I8, _AHEAD))
 
 
 class Expanding(_Compressed):
@@ -60,9 +69,9 @@ class Expanding(_Compressed):
                 zeros = [b.mul(z, 2.0**-SHIFT) for z in zeros]
             codes = [r.codes() for r in records]
             with b.loop(0, groups) as group:
-                words = [
-                    b.load(I32.vec(self.lanes), b.gep(at, I32, group.index * self.columns_of_panel)) for at in codes
-                ]
+                at = [b.gep(start, I32, group.index * self.columns_of_panel) for start in codes]
+                words = [b.load(I32.vec(self.lanes), place) for place in at]
+                self._ask_ahead(at)
                 line = (block.index * groups + group.index) * self.steps
                 for u in range(0, self.steps, spec.group):
                     for j in range(spec.nv):
@@ -217,7 +226,9 @@ class FewRows(_Compressed):
         count = spec.mr * spec.nv
         with b.loop(0, self.k.slot("groups"), carry=[b.const(self.acc, 0)] * (count * self.spread)) as group:
             sums = list(group.carried)
-            words = [b.load(I32.vec(self.lanes), b.gep(p, I32, group.index * self.columns_of_panel)) for p in places]
+            here = [b.gep(p, I32, group.index * self.columns_of_panel) for p in places]
+            words = [b.load(I32.vec(self.lanes), p) for p in here]
+            self._ask_ahead(here)
             at = [b.gep(r, F32, first + group.index * self.steps) for r in rows]
             for u in range(self.steps):
                 left = [b.splat(b.load(F32, b.gep(p, F32, u)), self.lanes) for p in at]

@@ -18,13 +18,16 @@ from MNN.ir.prims import Tensor
 from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
 from MNN.kernels.compressed import CompressedSpec
-from MNN.kernels.compressed_layout import Layout, layout_of, pack, zero_points
+from MNN.kernels.compressed_layout import VECTORS, Layout, has_table, layout_of, pack, zero_points
 from MNN.kernels.contract_cost import choose_tile, split_evenly
 from MNN.kernels.dot import group_of
 from MNN.targets.base import Target
 
-FEW = 12
-"""Rows up to which taking the weights apart for every tile of rows is faster than expanding a panel for all."""
+_FEW, _FEW_LOOKED_UP = 12, 32
+"""Rows up to which taking the weights apart for every tile of rows is faster than expanding a panel for all, elsewhere
+and where numbers are looked up."""
+_TILE_COSTS, _TILE_COSTS_OF_16 = (1.9, 2.8, 3.8, 4.8, 5.9), (1.8, 2.0, 3.2)
+"""Relative times (measured) of tiles of 1, 2, ... rows, with 32 registers and with 16."""
 _ROWS_OF_A = 512 << 10
 """Bytes of A that few rows may take in a worker's scratch memory."""
 _PARTS = 4
@@ -99,7 +102,7 @@ def _packed(e: Emitter, prim: p.CompressedMatMul, k: int) -> tuple[Layout, Ref]:
 
 def _way(e: Emitter, x: Tensor, m: int, n: int, k: int, layout: Layout) -> tuple[bool, int, tuple[int, int]]:
     """Whether it is made for few rows, how many products are summed at once, and the tile."""
-    if m <= FEW:
+    if m <= (_FEW_LOOKED_UP if has_table(e.target, layout.width) else _FEW):
         return True, 1, _few_tile(e.target, m)
     group = group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
     steps = -(-k // group)
@@ -108,9 +111,7 @@ def _way(e: Emitter, x: Tensor, m: int, n: int, k: int, layout: Layout) -> tuple
 
 
 def _few_tile(target: Target, m: int) -> tuple[int, int]:
-    """Rows and vectors: as many rows as there are, at most what the registers hold twice (a block's sums and all)."""
-    if m == 1:
-        return 1, 4
-    most = 6 if target.vector_registers >= 32 else 3
-    rows = -(-m // -(-m // most))
-    return rows, 4 if rows <= 2 and target.vector_registers >= 32 else 2
+    """Rows and vectors: whole panels, since reading every other part of one would be slow."""
+    costs = _TILE_COSTS if target.vector_registers >= 32 else _TILE_COSTS_OF_16
+    rows = range(1, min(m, len(costs)) + 1)
+    return min(rows, key=lambda r: (-(-m // r) * costs[r - 1], -r)), VECTORS
