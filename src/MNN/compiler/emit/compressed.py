@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.compiler import strides as st
-from MNN.compiler.emit.contract import SMALL, epilogue
+from MNN.compiler.emit.contract import epilogue
 from MNN.compiler.emit.side import operand_args, store_back
 from MNN.compiler.emit.weights import offsets
 from MNN.compiler.emitter import Emitter
@@ -19,7 +19,8 @@ from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
 from MNN.kernels.compressed import CompressedSpec
 from MNN.kernels.compressed_layout import VECTORS, Layout, has_table, layout_of, pack, zero_points
-from MNN.kernels.contract_cost import choose_tile, split_evenly
+from MNN.kernels.contract_blocks import choose_grain, split_evenly
+from MNN.kernels.contract_cost import choose_tile
 from MNN.kernels.dot import group_of
 from MNN.targets.base import Target
 
@@ -63,7 +64,7 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     nr = spec.nr(e.target)
     mb = m if not few else max(min(m, _ROWS_OF_A // (4 * layout.blocks * layout.groups * layout.steps)), 1)
     parts = 1 if e.threads == 1 else e.threads * _PARTS
-    nb = split_evenly(n, min(parts, max(m * n * k * 2 // SMALL, 1)), layout.columns if few else nr)
+    nb = split_evenly(n, parts, layout.columns if few else nr)
     args: dict[str, int | Ref] = {
         "a": e.ref(source, x.dtype), "b": weights, "c": e.ref(result, out.dtype),
         "rows_a": e.offsets(row_table(source.strides)), "rows_c": e.offsets(row_table(result.strides)),
@@ -72,9 +73,9 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
         "blocks": layout.blocks, "groups": layout.groups,
     }  # fmt: skip
     args |= operand_args(e, operands)
-    flops = 2 * m * n * k
     blocks = spec.blocks(m, n, 1, mb, nb)
-    e.command(spec, args, blocks, blocks if flops < SMALL else 1, flops)
+    grain = choose_grain(e.target, m, n, k, (mr, nv), 1, blocks)
+    e.command(spec, args, blocks, grain, 2 * m * n * k)
     return store_back(e, out, result)
 
 
