@@ -8,24 +8,16 @@ left alone: they may hold what is never taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-import numpy as np
+from collections.abc import Iterator
 
 from MNN.errors import MNNError, ShapeError, UnsupportedError
-from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
-from MNN.ir.prims import Tensor
-from MNN.ir.shape import static
-from MNN.ops.base import EagerOperator, lower_node, operator
-from MNN.ops.builder import Builder, NeedValue
 from MNN.ops.fitting_names import contradiction
 from MNN.ops.hints import SMALL, Hints
+from MNN.ops.trial import lowered
 
 MOST = 20
 """Misfits that are listed."""
-_TRIAL = 1 << 34
-"""Bytes of a tensor above which nothing is said: it is the memory limit that decides when the model runs."""
 
 
 def check_shapes(graph: Graph) -> None:
@@ -90,17 +82,7 @@ class _Trial:
         """Lowers a node, and keeps the shapes that come out. Gives what is wrong, in words; None when too little is
         known of its operands."""
         try:
-            if isinstance(operator(node), EagerOperator):
-                return None
-            for all_numbers in (False, True):
-                operands = [None if v is None else self._tensor(v, all_numbers) for v in node.inputs]
-                if any(t is None and v is not None for t, v in zip(operands, node.inputs, strict=True)):
-                    return None
-                try:
-                    self._keep(node, self._outputs(node, operands))
-                except NeedValue:
-                    continue
-                return ""
+            found = lowered(node, self._hints.known_ints)
         except UnsupportedError:
             return None  # said elsewhere, with all that is unsupported
         except ShapeError as error:
@@ -108,32 +90,13 @@ class _Trial:
             return f"{error} (its inputs: {shapes})"
         except MNNError:
             return None
-        return None
-
-    def _tensor(self, value: Value, all_numbers: bool) -> Tensor | None:
-        """A stand-in for a value; None when too little is known of it. Large constants are there as shapes only, unless
-        an operator asks for ``all_numbers``."""
-        shape = static(value.shape)
-        if value.is_const and isinstance(value.data, np.ndarray) and (all_numbers or value.data.size <= SMALL):
-            return Tensor(DType.of(value.data), tuple(value.data.shape), const=value.data)
-        if value.dtype is None or shape is None:
+        if found is None:
             return None
-        numbers = self._hints.known_ints(value) if not value.is_const else None
-        if numbers is not None and value.dtype.is_int and len(numbers) == int(np.prod(shape)):
-            return Tensor(value.dtype, shape, const=np.array(numbers, value.dtype.numpy).reshape(shape))
-        return Tensor(value.dtype, shape, name=value.name)
-
-    @staticmethod
-    def _outputs(node: Node, operands: Sequence[Tensor | None]) -> list[Tensor]:
-        b = Builder(room=_TRIAL)
-        b.where = f"{node.op} '{node.name}'"
-        return lower_node(b, node, operands)
-
-    def _keep(self, node: Node, found: Sequence[Tensor]) -> None:
         for value, tensor in zip(node.outputs, found, strict=False):
             value.dtype, value.shape = tensor.dtype, tensor.shape
             if tensor.const is not None and tensor.const.size <= SMALL and tensor.dtype.is_int:
                 self._hints.numbers[value] = [int(n) for n in tensor.const.reshape(-1)]
+        return ""
 
 
 def _shown(value: Value) -> str:

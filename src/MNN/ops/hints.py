@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from MNN.errors import MNNError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.symbolic import Function, Size, multiply
@@ -50,16 +51,23 @@ class Hints:
     def infer(self, node: Node) -> list[Hint]:
         """What follows for the node's outputs from its inputs; nodes must be put in order."""
         from MNN.ops import hints_control, hints_shapes, hints_wholes, hints_windows  # they enter their rules
+        from MNN.ops.trial import lowered
 
         del hints_control, hints_shapes, hints_wholes, hints_windows
-        if node.op not in RULES:
-            return []
+        found: list[Hint] = []
         try:
-            return RULES[node.op](self, node)
+            found = RULES[node.op](self, node) if node.op in RULES else []
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # a malformed node has no hint; lowering will say what is wrong with it
             _log.debug("no hint for %s: %s", node, error)
-            return []
+        if len(found) >= len(node.outputs) and all(d is not None and s is not None and None not in s for d, s in found):
+            return found
+        try:
+            made = lowered(node, self.known_ints)
+        except MNNError as error:
+            _log.debug("no hint for %s: %s", node, error)
+            return found
+        return found if made is None else [(t.dtype, t.shape) for t in made]
 
     def ints(self, value: Value | None) -> list[Size] | None:
         """The numbers of a small integer tensor, flat, as far as they are known."""
@@ -68,7 +76,8 @@ class Hints:
         if value.is_const and value.data is not None:
             data = value.array()
             return [int(v) for v in data.reshape(-1)] if data.size <= SMALL and data.dtype.kind in "iub" else None
-        return self.numbers.get(value)
+        found = self.numbers.get(value)
+        return None if found is None else list(found)
 
     def known_ints(self, value: Value | None) -> list[int] | None:
         """Like :meth:`ints`, only when all are numbers."""
@@ -153,7 +162,7 @@ def product(values: Sequence[Size]) -> Size:
 _SAME = (
     "AbsVal BatchNorm Bnll BitwiseNot CumProd CumSum Dropout ELU Eltwise GroupNorm Hardmax Identity InstanceNorm "
     "LayerNorm LogSoftmax LpNormalization LRN MatrixBandPart Normalize PReLU ReLU ReLU6 Reverse ReverseSequence Scale "
-    "ScatterElements Selu Sigmoid Softmax TanH Trilu UnaryOp ZerosLike"
+    "ScatterElements Selu Sigmoid Softmax TanH TensorScatter Trilu UnaryOp ZerosLike"
 )
 
 

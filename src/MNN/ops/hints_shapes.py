@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from MNN.ir.dtype import DType
-from MNN.ir.graph import Node
-from MNN.ir.symbolic import (
-    Size,
-    add,
-    ceil_divide,
-    exact_quotient,
-    lower_bound,
-    maximum,
-    minimum,
-    multiply,
-    subtract,
-)
+from MNN.ir.graph import Node, Value
+from MNN.ir.symbolic import Size, add, ceil_divide, exact_quotient, lower_bound, maximum, minimum, multiply, subtract
 from MNN.ops.datatypes import from_data_type
 from MNN.ops.hints import SMALL, Hint, Hints, Sizes, axis_of, broadcast, ints, number, operand, product, rule, sizes
 
@@ -130,8 +120,17 @@ def permute(h: Hints, node: Node) -> list[Hint]:
 
 @rule("BroadcastTo")
 def broadcast_to(h: Hints, node: Node) -> list[Hint]:
-    x, wanted = operand(node, 0), h.ints(node.inputs[1])
+    x, wanted = operand(node, 0), listed(h, node.inputs[1])
     return [(x.dtype, None if wanted is None else broadcast([sizes(x), tuple(wanted)]))]
+
+
+def listed(h: Hints, value: Value | None) -> list[Size] | None:
+    """The numbers of a list; unknown ones where only their count is known."""
+    found = h.ints(value)
+    if found is None and value is not None and value.shape is not None and len(value.shape) == 1:
+        count = value.shape[0]
+        return [None] * count if isinstance(count, int) and count <= SMALL else None
+    return found
 
 
 @rule("Tile")
@@ -145,7 +144,7 @@ def tile(h: Hints, node: Node) -> list[Hint]:
 
 @rule("Fill")
 def fill(h: Hints, node: Node) -> list[Hint]:
-    dims, value = h.ints(node.inputs[0]), operand(node, 1)
+    dims, value = listed(h, node.inputs[0]), operand(node, 1)
     fixed = h.known_ints(node.inputs[0])
     content = h.ints(value)
     if fixed is not None and len(fixed) == 1 and 0 <= fixed[0] <= 64 and content is not None and len(content) == 1:
@@ -208,6 +207,8 @@ def arg_extreme(h: Hints, node: Node) -> list[Hint]:
 def concat(h: Hints, node: Node) -> list[Hint]:
     parts = [operand(node, i) for i in range(len(node.inputs))]
     numbers = [h.ints(p) for p in parts]
+    if any(n is not None for n in numbers):
+        numbers = [listed(h, p) for p in parts]
     if all(n is not None for n in numbers) and all(p.shape is None or len(p.shape) == 1 for p in parts):
         h.numbers[node.outputs[0]] = [v for n in numbers if n is not None for v in n]
     shapes = [sizes(p) for p in parts]
@@ -374,7 +375,9 @@ def non_zero(h: Hints, node: Node) -> list[Hint]:
 def unique(h: Hints, node: Node) -> list[Hint]:
     x, known = operand(node, 0), sizes(operand(node, 0))
     flat = node.attrs.get("axis") is None
-    first: Sizes | None = (None,) if flat else None if known is None else (None,) * len(known)
+    at = number(node, "axis") % max(len(known or ()), 1)
+    apart = None if known is None else tuple(None if i == at else d for i, d in enumerate(known))
+    first: Sizes | None = (None,) if flat else apart
     return [(x.dtype, first), *[(_index_type(node), (None,))] * (len(node.outputs) - 1)]
 
 

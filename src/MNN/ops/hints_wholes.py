@@ -7,7 +7,8 @@ import numpy as np
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 from MNN.ir.symbolic import Size, add, exact_quotient, floor_divide, multiply
-from MNN.ops.hints import Hint, Hints, Sizes, ints, number, operand, rule, sizes
+from MNN.ops.hints import Hint, Hints, Sizes, broadcast, ints, number, operand, rule, sizes
+from MNN.ops.hints_shapes import listed
 from MNN.ops.hints_windows import steps
 
 
@@ -54,7 +55,9 @@ def onnx_resize(h: Hints, node: Node) -> list[Hint]:
     known = sizes(x)
     plain = not node.attrs.get("axes") and node.attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     if known is None or not plain:
-        return [(x.dtype, None if known is None else (None,) * len(known))]
+        scaled = {a % len(known) for a in ints(node, "axes")} if known else set()
+        kept = [None if not scaled or i in scaled else d for i, d in enumerate(known or ())]
+        return [(x.dtype, None if known is None else tuple(kept))]
     given = [node.inputs[i] if len(node.inputs) > i else None for i in (3, 2)]
     return [(x.dtype, _resized(h, known, next((v for v in given if v is not None), None)))]
 
@@ -160,8 +163,10 @@ def compress(h: Hints, node: Node) -> list[Hint]:
 def col2im(h: Hints, node: Node) -> list[Hint]:
     x = operand(node, 0)
     known, image, block = sizes(x), h.ints(operand(node, 1)), h.known_ints(operand(node, 2))
+    axes = operand(node, 1).shape
     if known is None or image is None or block is None or len(known) != 3:
-        return [(x.dtype, None)]
+        count = axes[0] if axes and isinstance(axes[0], int) and axes[0] <= 8 else None
+        return [(x.dtype, None if known is None or count is None else (known[0], *(None,) * (1 + count)))]
     return [(x.dtype, (known[0], exact_quotient(known[1], multiply(*block)), *image))]
 
 
@@ -180,15 +185,18 @@ def transform(h: Hints, node: Node) -> list[Hint]:
     known, length = sizes(x), h.ints(node.inputs[1]) if len(node.inputs) > 1 else None
     given = node.inputs[2] if len(node.inputs) > 2 else None
     at = [number(node, "axis", 1)] if given is None else h.known_ints(given)
+    plain = (len(node.inputs) < 2 or node.inputs[1] is None) and not node.attrs.get("onesided")
+    if known is not None and plain and not at:  # whichever the axis is, its size stays
+        return [(x.dtype, (*known[:-1], 2))]
+    parts: Size = 1 if node.attrs.get("onesided") and node.attrs.get("inverse") else 2
     if known is None or not at or not -len(known) <= at[0] < len(known):
-        return [(x.dtype, None if known is None else (None,) * len(known))]
+        return [(x.dtype, None if known is None else (*(None,) * (len(known) - 1), parts))]
     axis, onesided = at[0] % len(known), bool(node.attrs.get("onesided"))
     bins: Size = known[axis]
     if len(node.inputs) > 1 and node.inputs[1] is not None:
         bins = length[0] if length and len(length) == 1 else None
-    parts: Size = 2
     if onesided and node.attrs.get("inverse"):
-        bins, parts = None, 1
+        bins = None
     elif onesided:
         bins = add(floor_divide(bins, 2), 1)
     return [(x.dtype, (*known[:axis], bins, *known[axis + 1 : -1], parts))]
@@ -217,3 +225,86 @@ def determinant(h: Hints, node: Node) -> list[Hint]:
 @rule("DynamicQuantizeLinear")
 def dynamic_quantize(h: Hints, node: Node) -> list[Hint]:
     return [(DType.U8, sizes(operand(node, 0))), (DType.F32, ()), (DType.U8, ())]
+
+
+@rule("LayerNormalization")
+def layer_normalization(h: Hints, node: Node) -> list[Hint]:
+    """The result, the mean and the inverse of the deviation of what is normalised together."""
+    x, count = operand(node, 0), max(len(ints(node, "axis")), 1)
+    known = sizes(x)
+    if known is None:
+        return [(x.dtype, None)] * 3
+    one = (*known[: len(known) - count], *(1,) * count)
+    return [(x.dtype, known), (DType.F32, one), (DType.F32, one)]
+
+
+@rule("DropoutTraining")
+def dropout(h: Hints, node: Node) -> list[Hint]:
+    x = operand(node, 0)
+    return [(x.dtype, sizes(x)), (DType.BOOL, sizes(x))]
+
+
+@rule("BatchNormTraining")
+def batch_normalization(h: Hints, node: Node) -> list[Hint]:
+    x, parts = operand(node, 0), [operand(node, i) for i in (3, 4)]
+    return [(x.dtype, sizes(x)), *((v.dtype, sizes(v)) for v in parts)]
+
+
+@rule("DeformConv")
+def deformed(h: Hints, node: Node) -> list[Hint]:
+    x, shapes = operand(node, 0), [sizes(operand(node, i)) for i in range(3)]
+    if any(s is None or len(s) != 4 for s in shapes):
+        return [(x.dtype, (None,) * 4)]
+    known, weights, offset = (s for s in shapes if s is not None)
+    return [(x.dtype, (known[0], weights[0], *offset[2:]))]
+
+
+@rule("AffineGrid")
+def affine_grid(h: Hints, node: Node) -> list[Hint]:
+    x, size = operand(node, 0), listed(h, operand(node, 1))
+    return [(x.dtype, None if not size else (size[0], *size[2:], len(size) - 2))]
+
+
+@rule("SequenceLength")
+def length(h: Hints, node: Node) -> list[Hint]:
+    return [(DType.I64, ())]
+
+
+@rule("OptionalHasElement")
+def presence(h: Hints, node: Node) -> list[Hint]:
+    return [(DType.BOOL, ())]
+
+
+@rule("StringConcat")
+def joined_texts(h: Hints, node: Node) -> list[Hint]:
+    x = operand(node, 0)
+    return [(x.dtype, broadcast([sizes(operand(node, i)) for i in range(2)]))]
+
+
+@rule("StringSplit")
+def texts_apart(h: Hints, node: Node) -> list[Hint]:
+    x, known = operand(node, 0), sizes(operand(node, 0))
+    return [(x.dtype, None if known is None else (*known, None)), (DType.I64, known)]
+
+
+@rule("StringNormalizer")
+def plain_texts(h: Hints, node: Node) -> list[Hint]:
+    x, known = operand(node, 0), sizes(operand(node, 0))
+    return [(x.dtype, None if known is None else (*known[:-1], None))]
+
+
+@rule("ImageDecoder")
+def picture(h: Hints, node: Node) -> list[Hint]:
+    return [(DType.U8, (None, None, 1 if node.attrs.get("pixelFormat") == "Grayscale" else 3))]
+
+
+@rule("RegexFullMatch")
+def matches(h: Hints, node: Node) -> list[Hint]:
+    return [(DType.BOOL, sizes(operand(node, 0)))]
+
+
+@rule("TreeEnsemble")
+def forest(h: Hints, node: Node) -> list[Hint]:
+    x = operand(node, 0)
+    known, targets = sizes(x), number(node, "n_targets", 0) or None
+    return [(None, (known[0], targets) if known is not None and len(known) == 2 else None)]

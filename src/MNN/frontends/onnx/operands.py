@@ -1,7 +1,7 @@
 """What ONNX says of operands' shapes, where the operators behind would be more generous.
 
-An operator that takes the first of several numbers, or broadcasts where ONNX does not, gives an answer to a question that
-nobody asked. Only what is known while converting is looked at.
+An operator that takes the first of several numbers, or broadcasts where ONNX does not, gives an answer to a question
+that nobody asked. Only what is known while converting is looked at.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from MNN.ops.fitting_names import differ
 
 _VECTORS: dict[str, tuple[int, ...]] = {
     "AffineGrid": (1,), "BatchNormalization": (1, 2, 3, 4), "CenterCropPad": (1,), "Col2Im": (1, 2), "Compress": (1,),
-    "ConstantOfShape": (0,), "DeformConv": (3,), "Expand": (1,), "InstanceNormalization": (1, 2), "Pad": (1,),
-    "MaxUnpool": (2,), "Reshape": (1,), "Resize": (1, 2, 3), "ReverseSequence": (1,), "Slice": (1, 2, 3, 4), "Split": (1,),
+    "ConstantOfShape": (0,), "DeformConv": (3,), "Expand": (1,), "InstanceNormalization": (1, 2), "MaxUnpool": (2,),
+    "Pad": (1,), "Reshape": (1,), "Resize": (1, 2, 3), "ReverseSequence": (1,), "Slice": (1, 2, 3, 4), "Split": (1,),
     "SplitToSequence": (1,), "Squeeze": (1,), "TensorScatter": (2,), "Tile": (1,), "Unsqueeze": (1,), "Upsample": (1,),
     **dict.fromkeys((f"Reduce{k}" for k in "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()), (1,)),
 }  # fmt: skip
