@@ -35,8 +35,6 @@ MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, D
 """Element types that the contraction kernel takes."""
 _BYTES = (DType.I8, DType.U8, DType.I16)
 """Element types of constant weights that bytes are multiplied by."""
-SMALL = 400_000
-"""Operations below which a product of compressed weights is not shared between workers."""
 
 
 Table = Callable[[st.Ints], np.ndarray]
