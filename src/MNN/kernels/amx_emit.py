@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -284,14 +285,17 @@ class _Amx:
                 self._prefetch(b.gep(ahead, I8, line * ROW_BYTES))
             loaded: tuple[int, int] = (-1, -1)
             for left_part, right_part in PRODUCTS[spec.parts]:
-                for r in range(height):
-                    if left_part != loaded[0]:
+                # All loads before the products: as fast on a core of one's own, a fifth faster on one whose other
+                # hardware thread is busy.
+                if left_part != loaded[0]:
+                    for r in range(height):
                         plane = b.gep(at, I8, self.plane * left_part + self.next_rows * r)
                         tiles.load(4 + r, plane, self.pitch)
+                if right_part != loaded[1]:
                     for c in range(width):
-                        if r == 0 and right_part != loaded[1]:
-                            tiles.load(6 + c, b.gep(right, I8, (right_part * width + c) * TILE_BYTES), ROW_BYTES)
-                        tiles.dot(2 * r + c, 4 + r, 6 + c)
+                        tiles.load(6 + c, b.gep(right, I8, (right_part * width + c) * TILE_BYTES), ROW_BYTES)
+                for r, c in itertools.product(range(height), range(width)):
+                    tiles.dot(2 * r + c, 4 + r, 6 + c)
                 loaded = (left_part, right_part)
             if both:
                 result = self._finish_one(result[0])
