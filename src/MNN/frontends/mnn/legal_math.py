@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from MNN.frontends.mnn.legal_compressed import compressed_product
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 
@@ -107,6 +108,9 @@ def _reduction(node: Node) -> list[Node] | None:
 
 def _matmul(node: Node) -> list[Node] | None:
     """Vectors become matrices of one row or column, and a bias that is not one per column is added on its own."""
+    compressed = compressed_product(node)
+    if compressed is not None:
+        return compressed
     x, y, bias, out = operand(node, 0), operand(node, 1), operand(node, 2), node.outputs[0]
     if x is None or y is None or x.shape is None or y.shape is None or not x.shape or not y.shape:
         return None
