@@ -69,9 +69,9 @@ class Expanding(_Compressed):
                 zeros = [b.mul(z, 2.0**-SHIFT) for z in zeros]
             codes = [r.codes() for r in records]
             with b.loop(0, groups) as group:
-                at = [b.gep(start, I32, group.index * self.columns_of_panel) for start in codes]
-                words = [b.load(I32.vec(self.lanes), place) for place in at]
-                self._ask_ahead(at)
+                here = [b.gep(start, I32, group.index * self.columns_of_panel) for start in codes]
+                words = [b.load(I32.vec(self.lanes), place) for place in here]
+                self._ask_ahead(here)
                 line = (block.index * groups + group.index) * self.steps
                 for u in range(0, self.steps, spec.group):
                     for j in range(spec.nv):

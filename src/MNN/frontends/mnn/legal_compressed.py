@@ -25,9 +25,10 @@ def compressed_product(node: Node) -> list[Node] | None:
     held = Value(s.name("weight"), DType.F32, kernel, replace(weight, shape=kernel))
     inside = bias is not None and bias.data is not None and bias.dtype is DType.F32 and bias.data.shape == (count,)
     shift = bias if inside else s.const(np.zeros(count), DType.F32)
-    sizes: dict[str, object] = {"kernelX": 1, "kernelY": 1, "outputCount": count, "inputCount": depth}
     picture = s.op("Reshape", [x, s.ints(-1, depth, 1, 1)], DType.F32)
-    made = s.op("Convolution", [picture, held, shift], DType.F32, **sizes)
+    made = s.op(
+        "Convolution", [picture, held, shift], DType.F32, kernelX=1, kernelY=1, outputCount=count, inputCount=depth
+    )
     out = s.op("Reshape", [made, _target(s, x, count)], DType.F32, node.outputs[0].shape)
     if bias is not None and not inside:
         out = s.binary("ADD", out, bias)
