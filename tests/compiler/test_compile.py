@@ -145,6 +145,20 @@ def layer_norm(b, x):
     return b.op("add", b.op("mul", y, b.const(randn(x.shape[-1]))), b.const(randn(x.shape[-1])))
 
 
+@pytest.mark.parametrize("op", ["sum", "mean", "max", "prod"])
+@pytest.mark.parametrize(("rows", "threads", "folds"), [(784, 2, 2), (49, 3, 2), (47, 2, 1), (784, 1, 1), (8, 2, 1)])
+def test_threads_fold_their_own_rows(op, rows, threads, folds):
+    def build(b, x, y):
+        z = b.reduce(op, relu(b, b.op("mul", x, y)), (0, 1))
+        return b.op("add", z, b.const(randn(1, 1, 96)))
+
+    # Sums of wide ranges: rounding differs by order.
+    x = 1 + 0.01 * np.abs(randn(rows, 7, 96)) if op == "prod" else randn(rows, 7, 96)
+    y = np.ones((7, 96), np.float32) if op == "prod" else randn(7, 96)
+    program = check(build, x, y, threads=threads, tol=1e-4)
+    assert sum(type(c.kernel).__name__ == "FoldSpec" for c in program.commands) == folds
+
+
 def test_transformer_block():
     heads, dim = 4, 16
 

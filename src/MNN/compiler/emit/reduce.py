@@ -13,7 +13,7 @@ from MNN.compiler.program import Place, Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
-from MNN.ir.scalar import Body, BodyBuilder
+from MNN.ir.scalar import Body, BodyBuilder, body_of
 from MNN.ir.shape import elements
 from MNN.kernels.fold import FoldSpec
 from MNN.kernels.rows import RowSpec
@@ -22,6 +22,8 @@ ROW_WORK = 16384
 """Elements of rows a worker takes at a time."""
 FOLD_CHUNK = 256
 """Columns of a fold in one block."""
+_IN_PARTS = ("sum", "prod", "max", "min")
+"""Operations whose results of parts can be folded again."""
 
 
 def emit_rows(e: Emitter, group: Group, memory: st.Ints | None = None) -> bool:
@@ -144,32 +146,67 @@ def emit_fold(e: Emitter, group: Group) -> bool:
     reduce_shape = [m if a in axes else 1 for a, m in enumerate(shape)]
     inner_loops, reduce_cols = st.merge_loops(reduce_shape, everything, [a for a in order if a in axes])
     k = len(operands)
+    parts = _parts(e.threads, reduce.op, outer, inner_loops, n)
+    located = [(t.dtype, e.place(t)) for t in operands]
+    if parts > 1:
+        partial = e.allocate(wide, (parts, n), (0, 1))
+        share = inner_loops[0] // parts
+        loops = [((c[0] * share,), c) for c in reduce_cols[1 : 1 + k]]
+        ends = [((n,), ()), *loops]
+        _fold_kernel(
+            e, reduce.op, pre, None, k, ((parts,), (share, *inner_loops[1:]), n), ends, [1, *steps[1 : 1 + k]],
+            [(wide, partial), *located],
+        )  # fmt: skip
+        pre, k, located = body_of([wide], lambda b, x: x), 1, [(wide, partial)]
+        inner_loops, steps = (parts,), [steps[0], 1, *steps[1 + len(operands) :]]
+        outer_cols = [outer_cols[0], (0,) * len(outer), *outer_cols[1 + len(operands) :]]
+        reduce_cols = [(0,), (n,), *((0,) for _ in extra)]
+    _fold_kernel(
+        e, reduce.op, pre, post, k, (outer, inner_loops, n), list(zip(outer_cols, reduce_cols, strict=True)), steps,
+        [(out.dtype, dst), *located, *((t.dtype, e.place(t)) for t in extra)],
+    )  # fmt: skip
+    return True
+
+
+def _parts(threads: int, op: str, outer: st.Ints, loops: st.Ints, n: int) -> int:
+    """Into how many parts one fold is cut for threads, each with rows that it has probably written itself."""
+    if threads == 1 or elements(outer) > 1 or op not in _IN_PARTS or elements(loops) * n < 2 * ROW_WORK:
+        return 1
+    fit = [q for q in range(threads, 4 * threads + 1) if loops[0] % q == 0 and loops[0] >= 2 * q]
+    return min(fit, key=lambda q: (-q % threads, q), default=1)
+
+
+def _fold_kernel(
+    e: Emitter,
+    op: str,
+    pre: Body,
+    post: Body | None,
+    k: int,
+    loops: tuple[st.Ints, st.Ints, int],
+    columns: Sequence[tuple[st.Ints, st.Ints]],
+    steps: Sequence[int],
+    located: Sequence[tuple[DType, Place]],
+) -> None:
+    """One call of the fold kernel. Operand 0 is the result, the next ``k`` are folded, the rest are those of ``post``;
+    ``loops``: outer, reduced, inner; ``columns``: every operand's strides along the first two, ``steps`` along the
+    last."""
+    outer, reduced, n = loops
     classes = [("0" if s == 0 else "1" if s == 1 else "s") for s in steps]
     if classes[0] == "0":
         classes[0] = "1"
-    spec = FoldSpec(
-        op=reduce.op,
-        pre=pre,
-        post=post,
-        outer=len(outer),
-        reduce=len(inner_loops),
-        inputs=tuple(classes[1 : 1 + k]),
-        operands=tuple(classes[1 + k :]),
-        outputs=(classes[0],),
-    )
+    inputs, operands = tuple(classes[1 : 1 + k]), tuple(classes[1 + k :])
+    spec = FoldSpec(op, pre, post, len(outer), len(reduced), inputs, operands, (classes[0],))
     args: dict[str, int | Ref] = {f"outer{d}": m for d, m in enumerate(outer)}
-    args |= {f"reduce{d}": m for d, m in enumerate(inner_loops)}
+    args |= {f"reduce{d}": m for d, m in enumerate(reduced)}
     chunk = min(n, FOLD_CHUNK)
     args |= {"inner": n, "chunk": chunk}
-    names = ["out0", *(f"in{i}" for i in range(k)), *(f"op{i}" for i in range(len(extra)))]
-    located = [(out.dtype, dst), *((t.dtype, e.place(t)) for t in (*operands, *extra))]
+    names = ["out0", *(f"in{i}" for i in range(k)), *(f"op{i}" for i in range(len(located) - 1 - k))]
     for i, (name, (dtype, place)) in enumerate(zip(names, located, strict=True)):
         args[name] = e.ref(place, dtype)
-        loops = outer_cols[i] + (reduce_cols[i] if 1 <= i <= k else ())
-        args.update(stride_args(name, (*loops, steps[i]), classes[i]))
-    work = elements(inner_loops) * chunk
+        through = columns[i][0] + (columns[i][1] if 1 <= i <= k else ())
+        args.update(stride_args(name, (*through, steps[i]), classes[i]))
+    work = elements(reduced) * chunk
     e.command(spec, args, elements(outer) * -(-n // chunk), max(1, ROW_WORK // work))
-    return True
 
 
 def _cast_result(body: Body, dtype: DType) -> Body:
