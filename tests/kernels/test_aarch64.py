@@ -14,7 +14,7 @@ from MNN.kernels.contract_half import FLUSH
 from MNN.kernels.dot import group_of
 from MNN.kernels.window import WindowSpec, choose_window
 from MNN.targets import Target, named_target
-from tests.kernels import qemu, test_contract, test_contract_int8, test_window, util
+from tests.kernels import qemu, test_compressed, test_contract, test_contract_int8, test_window, util
 
 F32, F16 = DType.F32, DType.F16
 TARGETS = pytest.mark.parametrize("target", [named_target("neon"), named_target("neon-fp16")], ids=lambda t: t.name)
@@ -116,3 +116,13 @@ def test_the_emulator_sees_the_arrays() -> None:
     slots |= {"n_lines": 1, "kh": 1, "row_x": 0, "step_x": 1, "step_y": 1, "ow": 3, "c": 1, "lines_per_block": 1}
     util.call(spec, named_target("neon"), slots, 1, [x, y, zero])
     np.testing.assert_array_equal(y, [1, 3, 5])
+
+
+@TARGETS
+@pytest.mark.parametrize("few", [True, False], ids=["few", "expanded"])
+@pytest.mark.parametrize(("width", "zeros"), [(2, "none"), (4, "i8"), (8, "f32")])
+def test_compressed_weights(target: Target, width: int, zeros: str, few: bool) -> None:
+    for m, n, k, blocks in ((1, 40, 64, 2), (5, 18, 37, 1)):
+        weight = test_compressed.weights(n, k, width, blocks, zeros)
+        spec = test_compressed.spec_of(target, width, zeros, few, m)
+        test_compressed.check(spec, target, weight, m, m, 4 * spec.nr(target))
