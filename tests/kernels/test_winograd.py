@@ -11,6 +11,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
 from MNN.kernels.winograd import WinogradSpec, WinogradWeightsSpec
 from MNN.kernels.winograd_points import filtering, supported
+from MNN.kernels.winograd_words import pack_transformed
 from MNN.ops import meaning_scalar
 from MNN.targets import Target
 from tests.kernels import util
@@ -84,16 +85,23 @@ def run(
     images, oh, ow, c = shape
     rng = np.random.default_rng(oh * 100 + ow + c)
     h, w = oh + spec.rh - 1, ow + spec.rw - 1
+    words = spec.acc is DType.I32
+    if words:
+        x = rng.integers(-128, 256, (images, h, w, c + 3)).astype(np.int16)
+        x[:, : h // 2], x[:, h // 2, : w // 2] = 255, -128
+        weights = rng.integers(-255, 256, (n, c, spec.rh, spec.rw)).astype(np.int16)
+        weights[: n // 2] = -255
+    else:
+        weights = (rng.normal(size=(n, c, spec.rh, spec.rw)) / np.sqrt(c * spec.rh * spec.rw)).astype(np.float32)
     if x is None:
         x = rng.normal(size=(images, h, w, c + 3)).astype(np.float32)  # pixels further apart than their channels
-    weights = (rng.normal(size=(n, c, spec.rh, spec.rw)) / np.sqrt(c * spec.rh * spec.rw)).astype(np.float32)
     y = np.full((images, oh, ow, n + 1), 5, spec.out.numpy)
     operands, mn = [], []
     for i, kind in enumerate(spec.operands):
         assert spec.epilogue is not None
-        size = {"n": (n,), "1": (1,), "mn": (images, oh, ow, n + 2)}[kind]
+        size = {"n": (n,), "1": (1,), "mn": (images, oh, ow, n + 2), "m": (images, oh, ow, 1)}[kind]
         operands.append(rng.uniform(-1, 1, size).astype(spec.epilogue.args[1 + i].numpy))
-        mn.append(kind == "mn")
+        mn.append(kind in ("mn", "m"))
     xs, ys = util.element_strides(x), util.element_strides(y)
     table = []
     for z in range(images):
@@ -107,7 +115,7 @@ def run(
                 table.append(entry)
     tiles = np.array(table, np.int32)
     nr = spec.nr(target)
-    u = transformed(weights, spec, target)
+    u = pack_transformed(weights, nr) if words else transformed(weights, spec, target)
     slots = {
         "x": x.ctypes.data, "u": u.ctypes.data, "y": y.ctypes.data, "tiles": tiles.ctypes.data, "n_tiles": len(tiles),
         "group": group, "c": c, "n": n, "n_block": panels * nr, "chunk": chunk, "row_x": xs[1], "col_x": xs[2],
@@ -126,7 +134,7 @@ def run(
             exact += x[:, i : i + oh, j : j + ow, :c].astype(np.float64) @ weights[:, :, i, j].T.astype(np.float64)
     if spec.epilogue is not None:
         seen = [o[..., :n] if varies else o for o, varies in zip(operands, mn, strict=True)]
-        exact = meaning_scalar.evaluate(spec.epilogue, [exact.astype(np.float32), *seen])[0].astype(np.float64)
+        exact = meaning_scalar.evaluate(spec.epilogue, [exact.astype(spec.acc.numpy), *seen])[0].astype(np.float64)
     return y[..., :n].astype(np.float64), exact
 
 
@@ -194,7 +202,7 @@ def test_epilogues(target: Target, checked: bool, n: int) -> None:
         ),
     )
     tail = n % target.lanes(F32) != 0
-    for body, kinds in ((short, ("n", "mn")), (long, ("n", "mn", "1"))):
+    for body, kinds in ((short, ("n", "mn")), (short, ("n", "m")), (long, ("n", "mn", "1"))):
         spec = dataclasses.replace(PLAIN, epilogue=body, operands=kinds, n_tail=tail)
         check(spec, target, (2, 6, 9, 20), n, checked=checked)
     half = body_of([F32, F32], lambda b, s, bias: b.cast(b("add", s, bias), F16))

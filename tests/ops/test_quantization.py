@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from MNN import model
+from MNN.kernels.winograd import WinogradSpec
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.session import Session
 
@@ -71,6 +72,30 @@ def test_convolutions_of_unsigned_weights(
     centred = np.pad(x.astype(int) - int(xz), ((0, 0), (0, 0), (1, 0), (1, 2)))
     np.testing.assert_array_equal(found, convolved(centred, w.astype(int) - int(wz), 2, group))
     assert by_kernels(made)
+
+
+@pytest.mark.parametrize("target", ["", "avx2", "sse4.1"])
+@pytest.mark.parametrize("kinds", ["u8 u8", "u8 i8", "i8 i8"])
+@pytest.mark.parametrize("kernel", [(3, 3), (1, 3)], ids=str)
+def test_convolutions_with_window_three(
+    kinds: str, kernel: tuple[int, int], target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Winograd's method where products of bytes are made of 16-bit ones."""
+    if target:
+        monkeypatch.setenv("MNN_TARGET", target)
+    a, b = kinds.split()
+    x, w = numbers(a, 1, 64, 15, 18), numbers(b, 48, 64, *kernel)
+    rows = kernel[0] // 2
+    node = helper.make_node("ConvInteger", ["x", "w", "xz", "wz"], ["y"], pads=[rows, 1, rows, 1])
+    xz, wz = numbers(a, 1)[0], numbers(b, 1)[0]
+    made = session([node], {"x": (a, [1, 64, 15, 18]), "xz": (a, [])}, {"y": "i32"}, {"w": w, "wz": wz})
+    (found,) = made.run({"x": x, "xz": np.asarray(xz)}).values()
+    centred = np.pad(x.astype(int) - int(xz), ((0, 0), (0, 0), (rows, rows), (1, 1)))
+    np.testing.assert_array_equal(found, convolved(centred, w.astype(int) - int(wz), 1, 1))
+    assert by_kernels(made)
+    stages = [p.bound for p in made.plans_used() if isinstance(p.bound, BoundProgram)]
+    if target == "avx2" and kernel == (3, 3):
+        assert any(isinstance(c.kernel, WinogradSpec) for s in stages for c in s.program.commands)
 
 
 @pytest.mark.parametrize("target", ["", "avx2", "sse4.1"])

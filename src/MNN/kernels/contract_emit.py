@@ -52,6 +52,8 @@ class Contract(TileStore):
         self.parts = _parts(spec.mr * spec.nv) if self.vector_a else 1
         # Weights come from far away once; more rows would leave no register for where the next panel's are.
         self.prefetches = spec.b_packed and not target.lane_operand and spec.mr <= _MOST_ROWS_AHEAD
+        if self.group > 1 and spec.acc is DType.I32 and dot8.in_halves(target):
+            self.prefetches = False  # every sum takes a register more on the way: measured, half the speed
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec

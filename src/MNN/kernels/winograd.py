@@ -25,13 +25,14 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number
-from MNN.kernels.winograd_emit import emit_winograd
+from MNN.kernels.winograd_emit import PER_PIXEL, emit_winograd
 from MNN.kernels.winograd_layout import Layout
 from MNN.kernels.winograd_points import filtering, supported
 from MNN.kernels.winograd_weights import emit_weights
+from MNN.kernels.winograd_words import shift_of
 from MNN.targets.base import Target
 
-OPERAND_KINDS = ("n", "mn", "1")
+OPERAND_KINDS = ("n", "mn", "m", "1")
 TILE_FIELDS = 6
 """Entries of a tile in the table: offset in x, last row and column to read, offset in y, rows and columns to write."""
 
@@ -40,12 +41,15 @@ TILE_FIELDS = 6
 class WinogradSpec(KernelSpec):
     """``y = epilogue(convolution of x with rh x rw windows, operands...)`` over tiles, channels innermost.
 
-    Everything is computed in f32; ``x`` and ``out`` are the types in memory.
+    Everything is computed in f32; ``x`` and ``out`` are the types in memory. With ``x`` i16, which then holds bytes,
+    everything is exact, in integers (x86, F(2, 3) only): V and U are of 16 bits, in pairs of channels, M is of 32 bits;
+    c is a multiple of two vectors. See :mod:`MNN.kernels.winograd_words`.
 
     ``tiles`` is i32[n_tiles][6 + operands]: the offset in x of the tile's first input, its last row and column that
     exist (those beyond repeat the last), the offset in y of its first output, its rows and columns of outputs that
-    exist (the others are not stored), and per operand the offset of its first element (0 unless of kind ``"mn"``).
-    Input (i, j) of a tile and channel ch is ``x[tile + i*row_x + j*col_x + ch]``; outputs and ``"mn"`` operands alike.
+    exist (the others are not stored), and per operand the offset of its first element (0 unless of kind ``"mn"`` or
+    ``"m"``). Input (i, j) of a tile and channel ch is ``x[tile + i*row_x + j*col_x + ch]``; outputs and ``"mn"``
+    operands alike, ``"m"`` operands without ``ch``.
 
     ``u`` is what :class:`WinogradWeightsSpec` makes for the same ``mh mw rh rw`` and ``nr`` = nv vectors. Block
     ``g * ceil(n / n_block) + i`` computes tiles ``[g*group, ...)`` and columns ``[i*n_block, ...)``; ``n_block`` is a
@@ -75,15 +79,22 @@ class WinogradSpec(KernelSpec):
             raise ValueError(f"no F({self.mh}x{self.mw}, {self.rh}x{self.rw})")
         if self.mr < 1 or self.nv < 1 or not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")
+        if self.acc is DType.I32 and (self.c_tail or self.chunked or not shift_of(self.rh, self.rw)):
+            raise ValueError("integers take whole vectors of channels, one sum and windows of three")
         if self.epilogue is None:
-            if self.operands or self.out is not DType.F32:
+            if self.operands or self.out is not self.acc:
                 raise ValueError("operands or another result type without an epilogue")
         elif (
             len(self.epilogue.args) != 1 + len(self.operands)
-            or self.epilogue.args[0] is not DType.F32
+            or self.epilogue.args[0] is not self.acc
             or self.epilogue.result_dtypes != (self.out,)
         ):
-            raise ValueError(f"the epilogue must take f32 and {self.operands}, and give {self.out.value}")
+            raise ValueError(f"the epilogue must take {self.acc.value} and {self.operands}, and give {self.out.value}")
+
+    @property
+    def acc(self) -> DType:
+        """The type of the sums."""
+        return DType.I32 if self.x is DType.I16 else DType.F32
 
     @property
     def positions(self) -> int:
@@ -96,14 +107,18 @@ class WinogradSpec(KernelSpec):
     def slots(self) -> tuple[str, ...]:
         base = "x u y tiles n_tiles group c n n_block chunk row_x col_x row_y col_y".split()
         for i, kind in enumerate(self.operands):
-            base += [f"op{i}", f"row{i}", f"col{i}"] if kind == "mn" else [f"op{i}"]
+            base += [f"op{i}", f"row{i}", f"col{i}"] if kind in PER_PIXEL else [f"op{i}"]
         return tuple(base)
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """V and M of one block, and one tile of outputs."""
         layout = Layout(target.lanes(DType.F32), self.positions, self.mr, self.nr(target))
         columns = min(args["n_block"], args["n"])
-        return layout.bytes(args["group"], args["c"], columns, self.mh * self.mw)
+        depth = args["c"] // 2 if self.acc is DType.I32 else args["c"]
+        return layout.bytes(args["group"], depth, columns, self.mh * self.mw)
+
+    def arithmetic(self, target: Target) -> str:
+        return "int16" if self.acc is DType.I32 else super().arithmetic(target)
 
     def blocks(self, n_tiles: int, group: int, n: int, n_block: int) -> int:
         """The size of the block index space."""
@@ -113,10 +128,14 @@ class WinogradSpec(KernelSpec):
         """Tiles count in full, the overlap of neighbours once: an estimate at the edges."""
         tiles, c, n = number(args, "n_tiles"), number(args, "c"), number(args, "n")
         pixels = tiles * self.mh * self.mw
-        found = {"x": pixels * c * self.x.size, "u": self.positions * c * n * 4, "y": pixels * n * self.out.size}
+        found = {
+            "x": pixels * c * self.x.size,
+            "u": self.positions * c * n * (2 if self.acc is DType.I32 else 4),
+            "y": pixels * n * self.out.size,
+        }
         for i, kind in enumerate(self.operands):
             assert self.epilogue is not None
-            found[f"op{i}"] = {"mn": pixels * n, "n": n, "1": 1}[kind] * self.epilogue.args[1 + i].size
+            found[f"op{i}"] = {"mn": pixels * n, "m": pixels, "n": n, "1": 1}[kind] * self.epilogue.args[1 + i].size
         return found
 
     def emit(self, target: Target) -> str:

@@ -22,13 +22,14 @@ positions per side    1-D    2-D
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from MNN.ir.dtype import DType
 from MNN.kernels.contract_cost import KEPT, step_cycles
 from MNN.kernels.winograd_layout import Layout
 from MNN.kernels.winograd_points import filtering, supported
 from MNN.kernels.winograd_transform import operations
+from MNN.kernels.winograd_words import outputs_of
 from MNN.targets.base import Target
 
 CHUNK = 32
@@ -107,6 +108,13 @@ def plans(target: Target, work: Work, threads: int, precision: str, earlier: Til
         if positions < 8 or not found or plan.cycles < _WORTH_THE_ERROR * min(f.cycles for f in found):
             found.append(plan)
     return found
+
+
+def word_plans(target: Target, work: Work, threads: int, earlier: Tiles | None = None) -> list[Plan]:
+    """The plan for bytes (:mod:`MNN.kernels.winograd_words`), whose pairs of channels cost what channels of f32 do."""
+    mh, mw = outputs_of(work.rh), outputs_of(work.rw)
+    pairs = replace(work, c=work.c // 2)
+    return [_best(target, pairs, threads, mh, mw, 0, (earlier or {}).get((mh, mw)))]
 
 
 def partial_sums(work: Work, positions: int, high: bool) -> int | None:

@@ -6,16 +6,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from MNN.ir.dtype import DType
+from MNN.kernels.dot8 import dot_words
 from MNN.kernels.element import Tail, load, make_tail, storage_type
 from MNN.kernels.epilogue import Epilogue, masks_work
 from MNN.kernels.lang import F32, I8, I32, I64, Kernel, Loop, Value
 from MNN.kernels.winograd_layout import LINE, Layout
 from MNN.kernels.winograd_points import filtering
 from MNN.kernels.winograd_transform import all_rows, outputs, step_of_rows
+from MNN.kernels.winograd_words import shift_of
 from MNN.targets.base import Target
 
 if TYPE_CHECKING:
     from MNN.kernels.winograd import WinogradSpec
+
+PER_PIXEL = ("mn", "m")
+"""Kinds of operands that differ from pixel to pixel."""
 
 
 def emit_winograd(spec: WinogradSpec, target: Target) -> str:
@@ -31,7 +36,10 @@ class _Winograd:
         self.k = Kernel.of(spec.slots(), target)
         self.b = self.k.b
         self.lanes = target.lanes(DType.F32)
-        self.vector = F32.vec(self.lanes)
+        self.words = spec.acc is DType.I32
+        self.word = I32 if self.words else F32
+        """What V, M and U are addressed in: numbers, or pairs of neighbouring channels' ones in 16 bits (M: sums)."""
+        self.vector = self.word.vec(self.lanes)
         self.nr = spec.nr(target)
         self.f_h, self.f_w = filtering(spec.mh, spec.rh), filtering(spec.mw, spec.rw)
         self.layout = Layout(self.lanes, spec.positions, spec.mr, self.nr)
@@ -39,8 +47,9 @@ class _Winograd:
         self.out_type = storage_type(spec.out)
         self.fields = 6 + len(spec.operands)
         self.vector_a = target.lane_operand and self.lanes > 1 and spec.mr > 1
-        # Measured: AVX2's narrow panels gain up to 28 %, whole lines per vector (AVX512) lose up to 3 %.
-        self.prefetches = target.vector_bytes < 4 * LINE and not target.lane_operand
+        # Measured: AVX2's narrow panels gain up to 28 %, whole lines per vector (AVX512) lose up to 3 %
+        # (products of 16 bits, which take a register more on the way, lose up to half).
+        self.prefetches = target.vector_bytes < 4 * LINE and not target.lane_operand and not self.words
         work = spec.mr * spec.nv + spec.mr + spec.nv
         self.unroll = self.lanes if self.vector_a else 2 if target.has_fma and work < 24 else 1
 
@@ -48,6 +57,7 @@ class _Winograd:
         k, b = self.k, self.b
         n, n_block, group, c = (k.slot(s) for s in ("n", "n_block", "group", "c"))
         columns = b.intrinsic("smin", n_block, n)
+        c = self.depth = b.lshr(c, 1) if self.words else c
         self.row_v, self.step_v = self.layout.row_v(c), self.layout.step_v(group, c)
         self.row_m, self.step_m = self.layout.row_m(columns), self.layout.step_m(group, columns)
         self.v = k.scratch
@@ -119,8 +129,13 @@ class _Winograd:
                 first = b.gep(base, x_type, channel)
                 rows = [first, *(b.gep(first, x_type, offset) for offset in found[: height - 1])]
                 columns = [b.const(I64, 0), *found[height - 1 :]]
-                self._input_tile(rows, columns, b.gep(to, F32, channel), step, lanes, tail)
+                place = b.gep(to, F32, b.lshr(channel, 1) if self.words else channel)
+                self._input_tile(rows, columns, place, step, lanes, tail)
 
+            if self.words:
+                with b.loop(0, k.slot("c"), 2 * self.lanes) as both:
+                    transform(both.index, 2 * self.lanes, None)
+                return
             self._channels(b.const(I64, 0), k.slot("c"), self.spec.c_tail, masked, transform)
 
     def _input_tile(
@@ -155,7 +170,7 @@ class _Winograd:
 
     def _products(self) -> None:
         k, b, spec = self.k, self.b, self.spec
-        panel_size = k.slot("c") * self.nr
+        panel_size = self.depth * self.nr
         panels = b.udiv(k.slot("n") + (self.nr - 1), b.const(I64, self.nr))
         first = b.udiv(self.n0, b.const(I64, self.nr)) * panel_size
         # While a panel is used the next one, which comes from far away, is asked for: a part in every tile of rows.
@@ -181,7 +196,7 @@ class _Winograd:
         for r in range(spec.mr):
             index = row if r == 0 else b.intrinsic("smin", row + r, self.count - 1)
             rows.append(b.gep(v, F32, index * self.row_v))
-        c = k.slot("c")
+        c = self.depth
         if not spec.chunked:
             self._write(self._sums(rows, b.const(I64, 0), c, right), to)
             return
@@ -226,10 +241,13 @@ class _Winograd:
                 if runs:
                     left = b.shuffle(runs[r], None, [u] * self.lanes)
                 else:
-                    left = b.splat(b.load(F32, b.gep(at[r], F32, u)), self.lanes)
+                    left = b.splat(b.load(self.word, b.gep(at[r], F32, u)), self.lanes)
                 for j in range(spec.nv):
                     i = r * spec.nv + j
-                    sums[i] = b.fma(left, right[j], sums[i])
+                    if self.words:
+                        sums[i] = dot_words(b, sums[i], left, right[j])
+                    else:
+                        sums[i] = b.fma(left, right[j], sums[i])
             panel = b.gep(panel, F32, self.nr)
         loop.next(*sums, *ahead, panel)
 
@@ -247,7 +265,7 @@ class _Winograd:
 
     def _outputs(self) -> None:
         k, b, spec = self.k, self.b, self.spec
-        epilogue = Epilogue(b, DType.F32, spec.out, spec.epilogue)
+        epilogue = Epilogue(b, spec.acc, spec.out, spec.epilogue)
         masked = masks_work(self.target, (spec.out, *self.op_dtypes))
         with b.loop(0, self.count) as tile:
             y = b.gep(k.pointer("y"), self.out_type, self._entry(tile.index, 3))
@@ -255,7 +273,7 @@ class _Winograd:
             ops = []
             for i, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True)):
                 pointer = k.pointer(f"op{i}")
-                if kind == "mn":
+                if kind in PER_PIXEL:
                     pointer = b.gep(pointer, storage_type(dtype), self._entry(tile.index, 6 + i))
                 ops.append(pointer)
             source = b.gep(self.m, F32, tile.index * self.row_m)
@@ -271,10 +289,10 @@ class _Winograd:
                     args = []
                     for n, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True)):
                         pointer = ops[n]
-                        if kind == "mn":
+                        if kind in PER_PIXEL:
                             offset = i * k.slot(f"row{n}") + j * k.slot(f"col{n}")
                             pointer = b.gep(pointer, storage_type(dtype), offset)
-                        args.append(epilogue.load(pointer, dtype, None if kind == "1" else channel, lanes, tail))
+                        args.append(epilogue.load(pointer, dtype, channel if "n" in kind else None, lanes, tail))
                     result = epilogue.apply(value, args, lanes)
                     epilogue.store(result, b.gep(corner, self.out_type, i * row_y + j * col_y), tail)
 
@@ -286,10 +304,10 @@ class _Winograd:
 
                 def one_by_one() -> tuple[()]:
                     for i, value in enumerate(values):
-                        b.store(value, b.gep(self.tile_memory, F32.vec(lanes), i))
+                        b.store(value, b.gep(self.tile_memory, self.word.vec(lanes), i))
                     with b.loop(0, rows) as row, b.loop(0, columns) as column:
-                        at = b.gep(self.tile_memory, F32.vec(lanes), row.index * spec.mw + column.index)
-                        one(b.load(F32.vec(lanes), at), row.index, column.index)
+                        at = b.gep(self.tile_memory, self.word.vec(lanes), row.index * spec.mw + column.index)
+                        one(b.load(self.word.vec(lanes), at), row.index, column.index)
                     return ()
 
                 if epilogue.short and lanes > 1 and tail is None:
@@ -302,7 +320,7 @@ class _Winograd:
     def _output_tile(self, source: Value, step_m: Value, lanes: int) -> list[Value]:
         """The outputs of a tile, row by row; rows of equal parity together where registers are few."""
         b, spec = self.b, self.spec
-        type_, width = F32.vec(lanes), self.f_w.positions
+        type_, width = self.word.vec(lanes), self.f_w.positions
         enough = (spec.mh + 1) * width <= self.target.vector_registers
         rows: list[list[Value]] = [[] for _ in range(spec.mh)]
         for parity in [None] if enough or spec.mh == 1 else [0, 1]:
@@ -319,4 +337,5 @@ class _Winograd:
             for place, i in enumerate(chosen):
                 line = [column[place] for column in columns]
                 rows[i] = outputs(b, self.f_w, line) if spec.mw > 1 else line
-        return [value for row in rows for value in row]
+        found = [value for row in rows for value in row]
+        return [b.ashr(value, shift_of(spec.rh, spec.rw)) for value in found] if self.words else found

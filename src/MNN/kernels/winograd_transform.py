@@ -33,11 +33,18 @@ def add_scaled(b: Builder, total: Value, factor: Fraction, x: Value) -> Value:
         return b.add(total, x)
     if factor == -1:
         return b.sub(total, x)
+    if x.type.kind == "i":
+        return b.add(total, scaled(b, factor, x))
     return b.fma(x, float(factor), total)
 
 
 def scaled(b: Builder, factor: Fraction, x: Value) -> Value:
-    return x if factor == 1 else b.mul(x, float(factor))
+    if factor == 1:
+        return x
+    if x.type.kind != "i":
+        return b.mul(x, float(factor))
+    assert factor.denominator == 1
+    return b.mul(x, int(factor))
 
 
 def step_of_rows(b: Builder, rows: Sequence[Row], values: Callable[[int], Value]) -> list[Value]:

@@ -17,7 +17,9 @@ from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
 from MNN.kernels.winograd import WinogradSpec, WinogradWeightsSpec
-from MNN.kernels.winograd_cost import Plan, Work, plans
+from MNN.kernels.winograd_cost import Plan, Work, plans, word_plans
+from MNN.kernels.winograd_emit import PER_PIXEL
+from MNN.kernels.winograd_words import fits, pack_transformed
 
 SMALL = 400_000
 """Operations below which a convolution is not shared between workers."""
@@ -42,15 +44,14 @@ def winograd_candidates(
     innermost; ``operands`` are those of the epilogue ``body``.
     """
     spatial = x.rank - 2
+    words = x.dtype is DType.I16 and w.dtype.is_int  # bytes in 16 bits
     if (
         w.const is None
-        or x.dtype not in (DType.F32, DType.BF16)
-        or w.dtype is not DType.F32
+        or not (words or (x.dtype in (DType.F32, DType.BF16) and w.dtype is DType.F32))
         or prim.groups != 1
         or spatial not in (1, 2)
         or any(d != 1 for d in (*prim.strides, *prim.dilations))
-        or any(kind == "m" for kind, _ in operands)
-        or not e.pool.even((e.origin, "even", id(w.const)), w.const)
+        or not (_whole(e, w, w.const) if words else e.pool.even((e.origin, "even", id(w.const)), w.const))
     ):
         return []
     oh, ow = (1, *out.shape[2:])[-2:]
@@ -59,10 +60,33 @@ def winograd_candidates(
     conv = _Conv(e, x, source, out, result, w, operands, body, work)
     found = []
     earlier = e.pool.habits.setdefault((e.origin, "Winograd", work.c, work.n, rh, rw), {})
-    for plan in plans(e.target, work, e.threads, e.options.precision, earlier):
+    ways = word_plans(e.target, work, e.threads, earlier) if words else None
+    for plan in plans(e.target, work, e.threads, e.options.precision, earlier) if ways is None else ways:
         earlier.setdefault((plan.mh, plan.mw), (plan.mr, plan.nv))
         found.append(Candidate(plan.name(work), plan.cycles, lambda plan=plan: conv.emit(plan)))  # type: ignore[misc]
     return found
+
+
+def _whole(e: Emitter, w: Tensor, data: np.ndarray) -> bool:
+    """Whether integers can be transformed exactly, and lie as the kernel for them reads them."""
+    key = (e.origin, "words", id(data))
+    found = e.pool.habits.get(key)
+    if found is None:
+        found = e.pool.habits.setdefault(key, fits(_square(data)))
+    return bool(found) and w.shape[1] % (2 * e.target.lanes(DType.F32)) == 0
+
+
+def _square(w: np.ndarray) -> np.ndarray:
+    """Weights with two spatial dimensions."""
+    return w.reshape(*w.shape[:2], *(1, *w.shape[2:])[-2:])
+
+
+def _packed_words(e: Emitter, w: Tensor, work: Work, nr: int) -> Ref:
+    """U of integers, made once."""
+    data = w.const
+    assert data is not None
+    key = ("winograd words", id(data), nr)
+    return Ref(e.pool.get(key, lambda: pack_transformed(_square(data), nr).reshape(-1), (data, w.keep)), 0)
 
 
 class _Conv:
@@ -82,8 +106,9 @@ class _Conv:
     ) -> None:
         self.e, self.x, self.source, self.out, self.result, self.w = e, x, source, out, result, w
         self.operands, self.work = list(operands), work
-        if body is None and out.dtype is not DType.F32:
-            body = body_of([DType.F32], lambda b, v: b.cast(v, out.dtype))
+        acc = DType.I32 if x.dtype is DType.I16 else DType.F32
+        if body is None and out.dtype is not acc:
+            body = body_of([acc], lambda b, v: b.cast(v, out.dtype))
         self.body = body
 
     def emit(self, plan: Plan) -> None:
@@ -98,7 +123,7 @@ class _Conv:
             plan.mr,
             plan.nv,
             plan.chunk > 0,
-            work.c % lanes != 0,
+            work.c % lanes != 0 and self.x.dtype is not DType.I16,
             work.n % lanes != 0,
             self.out.dtype,
             self.body,
@@ -126,7 +151,7 @@ class _Conv:
         }
         for i, (kind, side) in enumerate(self.operands):
             args[f"op{i}"] = e.ref(side.place, side.dtype)
-            if kind == "mn":
+            if kind in PER_PIXEL:
                 at = self._rows(side)[0]
                 args[f"row{i}"] = int(at[1, 0] - at[0, 0]) if work.oh > 1 else 0
                 args[f"col{i}"] = int(at[0, 1] - at[0, 0]) if work.ow > 1 else 0
@@ -157,12 +182,14 @@ class _Conv:
             np.minimum(work.oh - row, plan.mh),
             np.minimum(work.ow - col, plan.mw),
         ]
-        columns += [self._rows(s)[image, row, col] if kind == "mn" else 0 * row for kind, s in self.operands]
+        columns += [self._rows(s)[image, row, col] if kind in PER_PIXEL else 0 * row for kind, s in self.operands]
         return np.stack(columns, axis=1)
 
     def _weights(self, spec: WinogradSpec) -> Ref:
         """U, made once."""
         e, w, work = self.e, self.w, self.work
+        if spec.acc is DType.I32:
+            return _packed_words(e, w, work, spec.nr(e.target))
         made = WinogradWeightsSpec(spec.mh, spec.mw, spec.rh, spec.rw, spec.nr(e.target))
         key = ("winograd", id(w.const), made.key())
         buffer, fresh = e.pool.reserve(key, made.size(work.c, work.n), DType.F32, (w.const, w.keep))
