@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from MNN.compiler import strides as st
+from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emit.amx import Right, amx_candidates, available
 from MNN.compiler.emit.contract import epilogue
-from MNN.compiler.emit.side import operand_args, store_back
+from MNN.compiler.emit.side import Side, operand_args, store_back
 from MNN.compiler.emit.weights import offsets
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
@@ -14,14 +18,14 @@ from MNN.compiler.order import natural
 from MNN.compiler.program import Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
-from MNN.ir.prims import Tensor
-from MNN.ir.scalar import body_of
+from MNN.ir.quant import QuantizedArray
+from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
 from MNN.kernels.compressed import CompressedSpec
 from MNN.kernels.compressed_layout import VECTORS, Layout, has_table, layout_of, pack, zero_points
 from MNN.kernels.contract_blocks import choose_grain, split_evenly
-from MNN.kernels.contract_cost import choose_tile
-from MNN.kernels.dot import group_of
+from MNN.kernels.contract_cost import choose_tile, contract_cycles
+from MNN.kernels.dot import group_of, step_ratio
 from MNN.targets.base import Target
 
 _FEW, _FEW_LOOKED_UP = 12, 32
@@ -55,10 +59,41 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     operands, body = epilogue(e, fused, prim.outputs[0], out, rank - 1, row_table, no_batch)
     if body is None and out.dtype is not DType.F32:
         body = body_of([DType.F32], lambda b, v: b.cast(v, out.dtype))
-    m = elements(out.shape[:-1])
+    here = np.zeros(1, np.int64)
+    left = Side(source, x.dtype, row_table(source.strides), here)
+    right = Side(result, out.dtype, row_table(result.strides), here)
+    m, group = elements(out.shape[:-1]), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
+    few = m <= (_FEW_LOOKED_UP if has_table(e.target, prim.width) else _FEW)
+    cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
+    name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
+    ways = [Candidate(name, cycles, lambda: _emit(e, prim, left, right, operands, body, few, 1 if few else group))]
+    if not few and available(e.target):
+        ways += _on_tiles(e, prim, left, right, operands, body, k, n)
+    e.choose(f"compressed {x.dtype.value} {prim.width} {m} x {n} x {k} {e.options.precision}", ways)
+    return store_back(e, out, result)
+
+
+def _on_tiles(
+    e: Emitter, prim: p.CompressedMatMul, a: Side, c: Side, operands: Sequence[tuple[str, Side]], body: Body | None,
+    k: int, n: int,
+) -> list[Candidate]:  # fmt: skip
+    """Products of matrix units, which take weights that are expanded for good."""
+    weight = prim.inputs[1].keep
+    assert isinstance(weight, QuantizedArray)
+    right = Right(e.pool.folds.expanded(weight), ((1, 1), k, n, 1))
+    return amx_candidates(e, a, c, right, operands, body, np.zeros(1, np.int64), k, n)
+
+
+def _emit(
+    e: Emitter, prim: p.CompressedMatMul, a: Side, c: Side, operands: Sequence[tuple[str, Side]], body: Body | None,
+    few: bool, group: int,
+) -> None:  # fmt: skip
+    assert a.rows is not None
+    assert c.rows is not None
+    m, n, k = a.rows.size, prim.outputs[0].shape[-1], prim.inputs[0].shape[-1]
     layout, weights = _packed(e, prim, k)
-    few, group, (mr, nv) = _way(e, x, m, n, k, layout)
-    sides = (x.dtype, DType.BF16 if group > 1 else DType.F32, DType.F32, out.dtype)
+    mr, nv = _few_tile(e.target, m) if few else _tile(e, m, n, -(-k // group))
+    sides = (a.dtype, DType.BF16 if group > 1 else DType.F32, DType.F32, c.dtype)
     kinds = tuple(kind for kind, _ in operands)
     spec = CompressedSpec(*sides, mr, nv, True, body, kinds, group, layout.width, layout.zeros, few)
     nr = spec.nr(e.target)
@@ -66,9 +101,9 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     parts = 1 if e.threads == 1 else e.threads * _PARTS
     nb = split_evenly(n, parts, layout.columns if few else nr)
     args: dict[str, int | Ref] = {
-        "a": e.ref(source, x.dtype), "b": weights, "c": e.ref(result, out.dtype),
-        "rows_a": e.offsets(row_table(source.strides)), "rows_c": e.offsets(row_table(result.strides)),
-        "taps": e.offsets(np.zeros(1, np.int64)), "n_taps": 1, "k": k, "ldb": nr, "panel": layout.panel, "m": m, "n": n,
+        "a": e.ref(a.place, a.dtype), "b": weights, "c": e.ref(c.place, c.dtype),
+        "rows_a": e.offsets(a.rows), "rows_c": e.offsets(c.rows), "taps": e.offsets(np.zeros(1, np.int64)),
+        "n_taps": 1, "k": k, "ldb": nr, "panel": layout.panel, "m": m, "n": n,
         "batch": e.table(np.zeros((1, 3 + len(operands)), np.int64)), "n_batch": 1, "mb": mb, "nb": nb,
         "blocks": layout.blocks, "groups": layout.groups,
     }  # fmt: skip
@@ -76,7 +111,6 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     blocks = spec.blocks(m, n, 1, mb, nb)
     grain = choose_grain(e.target, m, n, k, (mr, nv), 1, blocks)
     e.command(spec, args, blocks, grain, 2 * m * n * k)
-    return store_back(e, out, result)
 
 
 def _packed(e: Emitter, prim: p.CompressedMatMul, k: int) -> tuple[Layout, Ref]:
@@ -101,14 +135,10 @@ def _packed(e: Emitter, prim: p.CompressedMatMul, k: int) -> tuple[Layout, Ref]:
     return layout, Ref(buffer, 0)
 
 
-def _way(e: Emitter, x: Tensor, m: int, n: int, k: int, layout: Layout) -> tuple[bool, int, tuple[int, int]]:
-    """Whether it is made for few rows, how many products are summed at once, and the tile."""
-    if m <= (_FEW_LOOKED_UP if has_table(e.target, layout.width) else _FEW):
-        return True, 1, _few_tile(e.target, m)
-    group = group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
-    steps = -(-k // group)
+def _tile(e: Emitter, m: int, n: int, steps: int) -> tuple[int, int]:
+    """Rows and vectors of expanded panels."""
     habit = e.pool.habits.setdefault((e.origin, n, steps, DType.F32), choose_tile(e.target, m, n, steps, DType.F32))
-    return False, group, choose_tile(e.target, m, n, steps, DType.F32, habit)
+    return choose_tile(e.target, m, n, steps, DType.F32, habit)
 
 
 def _few_tile(target: Target, m: int) -> tuple[int, int]:
