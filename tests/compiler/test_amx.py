@@ -9,6 +9,7 @@ from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.emit import amx
 from MNN.compiler.options import Options
+from MNN.compiler.precision import DEEP, FIRST
 from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
@@ -159,3 +160,16 @@ def test_rows_of_bf16_are_not_copied(threads: int, m: int, k: int) -> None:
     kernels = [c.kernel for c in program.commands if isinstance(c.kernel, AmxSpec)]
     assert kernels
     assert all(kernel.direct for kernel in kernels)
+
+
+@pytest.mark.parametrize("precision", ["high", "normal"])
+def test_first_products_of_a_deep_network(precision: str) -> None:
+    """Errors of the first layers pass through all others: ``normal`` computes them as ``high`` does."""
+    b = Builder()
+    x = first = Tensor(DType.F32, (20, 32))
+    for i in range(DEEP):
+        x = b.matmul(x, b.const(np.full((32, 32), i, np.float32)))
+    target = named_target("avx512")
+    program = compile_stage(b.prims, [first], [x], target, Options(1, precision), ConstantPool())
+    parts = [c.kernel.parts for c in program.commands if isinstance(c.kernel, AmxSpec)]
+    assert parts == [3] * FIRST + [3 if precision == "high" else 2] * (DEEP - FIRST)

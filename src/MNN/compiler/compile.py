@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from MNN.compiler import arena, precision, usage
 from MNN.compiler import strides as st
 from MNN.compiler.constants import ConstantPool
+from MNN.compiler.emit import amx
 from MNN.compiler.emit.chains import Chains
 from MNN.compiler.emit.compressed import emit_compressed
 from MNN.compiler.emit.contract import emit_conv, emit_matmul
@@ -54,8 +55,11 @@ def compile_stage(
     located_in = [_input(emitter, t) for t in inputs]
     chains = Chains(groups, uses, outputs, target, options.threads)
     replay = Replay(emitter)
+    splits = options.precision == "normal" and amx.available(target)
+    first = precision.first_products(kept) if splits else frozenset()
     for group in groups:
         emitter.origin = group.origin()
+        emitter.precision = "high" if (group.anchor or group.root) in first else options.precision
         try:
             chains.emit(emitter, group, lambda g: _emit_or_host(emitter, g), replay)
         except MISFITS as error:

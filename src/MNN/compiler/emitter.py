@@ -45,7 +45,7 @@ class Emitter:
         pool: ConstantPool,
     ) -> None:
         self.target, self.options, self.pool = target, options, pool
-        self.threads = options.threads
+        self.threads, self.precision = options.threads, options.precision
         self.commands: list[Command] = []
         self.buffers: list[Buffer] = []
         self._orders, self._uses = orders, uses

@@ -44,7 +44,7 @@ class Work:
         """Numbers of buffers in which operands and results lie."""
         self.starts: list[tuple[Buffer, int]] = []
         """Those buffers, and the byte at which the first tensor in each begins."""
-        key: list[Hashable] = [self._origin(e.origin)]
+        key: list[Hashable] = [self._origin(e.origin), e.precision]
         for group in groups:
             key += [group.kind, group.shape, group.axes, group.anchor is None, self._origin(group.origin())]
             for prim in group.prims if group.anchor is None else [group.anchor, *group.prims]:

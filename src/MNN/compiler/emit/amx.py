@@ -117,7 +117,7 @@ def amx_candidates(
         or c.batch.size == 0
     ):
         return []
-    parts = 1 if a.dtype is DType.BF16 else _PARTS[e.options.precision]
+    parts = 1 if a.dtype is DType.BF16 else _PARTS[e.precision]
     job = _Job(e, a, c, right, operands, body, n, parts)
     m, n_batch = a.rows.size, c.batch.size
     packing = 0.0 if tensor.const is not None else elements(tensor.shape) * parts * _PACK_CYCLES

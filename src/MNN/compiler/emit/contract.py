@@ -80,7 +80,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     acc = _tiled(x.dtype)
     cycles = groups * _cycles(e, rows_a.size, per_out, taps.size * -(-k // group), group, acc)
     signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
-    signature = f"{signature} {e.options.precision}"
+    signature = f"{signature} {e.precision}"
     size = rows_a.size, per_out, taps.size * -(-k // group), acc
 
     def direct(tile: Tile | None) -> None:
@@ -133,7 +133,7 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     acc = _tiled(x.dtype)
     cycles = z * _cycles(e, m, n, -(-k // group), group, acc)
     kinds = f"{x.dtype.value} {y.dtype.value}{' constant' if y.const is not None else ''}"
-    signature = f"matmul {kinds} {z} x {m} x {n} x {k} {e.options.precision}"
+    signature = f"matmul {kinds} {z} x {m} x {n} x {k} {e.precision}"
 
     def direct(tile: Tile | None) -> None:
         _emit(e, a, c, weights, operands, body, taps, k, n, tile)
@@ -153,7 +153,7 @@ def _operands(e: Emitter, x: Tensor, y: Tensor, simple: bool = True, rows: int =
     """Both sides in types that a kernel multiplies, and how many products it sums at once (1 unless ``simple``).
 
     ``rows`` of the left side make it worth preparing constant weights for them."""
-    if x.dtype is DType.F16 and e.options.precision == "low" and has_half(e.target):
+    if x.dtype is DType.F16 and e.precision == "low" and has_half(e.target):
         if y.const is not None:
             y = _halved(e, y)
         if y.dtype is DType.F16:
