@@ -43,7 +43,7 @@ from MNN.targets.base import Target
 
 SMALL = 4096
 """Elements below which a tensor stays f32, unless it only goes into products."""
-FEW_ROWS = 32
+FEW_ROWS = 4
 """Rows up to which what is multiplied by compressed weights stays f32."""
 SMALL_PRODUCT = 1 << 15
 """Multiply-adds below which a contraction is not worth converting an operand for."""

@@ -8,13 +8,14 @@ import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import Candidate
-from MNN.compiler.emit.amx import Right, amx_candidates, available
+from MNN.compiler.emit import amx
 from MNN.compiler.emit.contract import epilogue
 from MNN.compiler.emit.side import Side, operand_args, store_back
 from MNN.compiler.emit.weights import offsets
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.order import natural
+from MNN.compiler.precision import FEW_ROWS
 from MNN.compiler.program import Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
@@ -63,11 +64,11 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     left = Side(source, x.dtype, row_table(source.strides), here)
     right = Side(result, out.dtype, row_table(result.strides), here)
     m, group = elements(out.shape[:-1]), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
-    few = m <= (_FEW_LOOKED_UP if has_table(e.target, prim.width) else _FEW)
+    few = m <= (FEW_ROWS if group > 1 else _FEW_LOOKED_UP if has_table(e.target, prim.width) else _FEW)
     cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
     name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
     ways = [Candidate(name, cycles, lambda: _emit(e, prim, left, right, operands, body, few, 1 if few else group))]
-    if not few and available(e.target):
+    if not few and amx.available(e.target):
         ways += _on_tiles(e, prim, left, right, operands, body, k, n)
     e.choose(f"compressed {x.dtype.value} {prim.width} {m} x {n} x {k} {e.options.precision}", ways)
     return store_back(e, out, result)
@@ -80,8 +81,8 @@ def _on_tiles(
     """Products of matrix units, which take weights that are expanded for good."""
     weight = prim.inputs[1].keep
     assert isinstance(weight, QuantizedArray)
-    right = Right(e.pool.folds.expanded(weight), ((1, 1), k, n, 1))
-    return amx_candidates(e, a, c, right, operands, body, np.zeros(1, np.int64), k, n)
+    right = amx.Right(e.pool.folds.expanded(weight), ((1, 1), k, n, 1))
+    return amx.amx_candidates(e, a, c, right, operands, body, np.zeros(1, np.int64), k, n)
 
 
 def _emit(
