@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Prim
+from MNN.ir.shape import elements
+from MNN.targets.base import Target
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -30,10 +36,48 @@ class Choice:
     """Names of the candidates that were not taken."""
 
 
+NEAR = 2.6
+"""How many times more or less work of the same node has its algorithm without looking at others: for pictures of 1.6
+times the height and width, say. Looking at all of them is most of what a plan for another size takes."""
 CLOSE = 1.1
 """How many times the least cycles an algorithm may take to be kept when a node comes with another size: its weights are
 packed and its kernel is compiled already, and packing them for another one would take memory for as long as both are
 in use."""
+
+
+_SPARE = 100_000.0
+_SPARE_SHARE = 0.001
+
+
+def spare_cycles(prims: Sequence[Prim], target: Target) -> float:
+    """Cycles that a command may be slower than the best that is known, so that no kernel is compiled for one size of
+    the input alone: some 30 us, or a thousandth of the whole. Compiling takes as long as a thousand such losses."""
+    products = sum(products_of(q) for q in prims)
+    return max(_SPARE, _SPARE_SHARE * products / (target.lanes(DType.F32) * target.fma_per_cycle))
+
+
+def products_of(prim: Prim) -> int:
+    """Multiplications of a convolution or a matrix product, 0 for everything else."""
+    if isinstance(prim, p.Conv):
+        return elements(prim.outputs[0].shape) * elements(prim.inputs[1].shape[1:])
+    return elements(prim.outputs[0].shape) * prim.inputs[0].shape[-1] if isinstance(prim, p.MatMul) else 0
+
+
+def near(extent: int, known: Mapping[int, str]) -> str:
+    """What was chosen for the nearest of the ``known`` extents of the same work, empty when all are far off."""
+    nearest = min(known, key=lambda n: max(n, extent) / max(min(n, extent), 1), default=0)
+    return known[nearest] if nearest and max(nearest, extent) <= NEAR * min(nearest, extent) else ""
+
+
+def ways(settled: str, kinds: Sequence[tuple[str, Callable[[], list[Candidate]]]]) -> list[Candidate]:
+    """The candidates of all kinds, or where an algorithm is ``settled`` and still possible that one alone. Every kind
+    comes with what the names of its candidates begin with."""
+    for name, make in kinds if settled else ():
+        if settled.startswith(name):
+            found = [c for c in make() if c.name == settled]
+            if found:
+                return found
+    return [c for _, make in kinds for c in make()]
 
 
 def choose(
@@ -46,7 +90,8 @@ def choose(
     """
     ranked = sorted(candidates, key=lambda c: c.cycles)
     best = next((c for c in ranked if c.name == tuned.get(signature)), None)
-    reason = "measured" if best is not None else "only way" if len(ranked) == 1 else "estimated"
+    only = "kept from another size" if earlier else "only way"
+    reason = "measured" if best is not None else only if len(ranked) == 1 else "estimated"
     if best is None:
         limit = CLOSE * ranked[0].cycles
         best = next((c for c in ranked if c.name == earlier and c.cycles <= limit), ranked[0])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from MNN.compiler import arena, precision, usage
 from MNN.compiler import strides as st
+from MNN.compiler.algorithms import spare_cycles
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.emit import amx
 from MNN.compiler.emit.chains import Chains
@@ -39,6 +40,7 @@ def compile_stage(
     pool: ConstantPool,
 ) -> Program:
     """The program that computes ``outputs`` (not constant, no duplicates) from ``inputs``."""
+    pool.habits.turn()
     kept = usage.live(prims, outputs)
     narrow = precision.storage(target, options.precision)
     narrowing = None
@@ -54,6 +56,7 @@ def compile_stage(
         emitter.narrowed = narrowing.apply(groups)
     located_in = [_input(emitter, t) for t in inputs]
     chains = Chains(groups, uses, outputs, target, options.threads)
+    emitter.spare = spare_cycles(kept, target)
     replay = Replay(emitter)
     splits = options.precision == "normal" and amx.available(target)
     first = precision.first_products(kept) if splits else frozenset()

@@ -43,6 +43,7 @@ class ConstantPool:
         self._made: WeakValueDictionary[Key, Buffer] = WeakValueDictionary()
         self.folds = FoldCache()
         self._tables: WeakValueDictionary[bytes, Buffer] = WeakValueDictionary()
+        self._named: WeakValueDictionary[Key, Buffer] = WeakValueDictionary()
         self.store = store or PackedStore(None)
         self._target = target
         self.habits = Habits()
@@ -119,6 +120,14 @@ class ConstantPool:
         buffer = self._tables.get(key)
         if buffer is None:
             buffer = self._tables[key] = Buffer(data.nbytes, const=data)
+        return buffer
+
+    def named_table(self, key: Key, make: Callable[[], np.ndarray]) -> Buffer:
+        """A table that is known by what it holds in short, so that its numbers need not be compared."""
+        buffer = self._named.get(key)
+        if buffer is None:
+            data = np.ascontiguousarray(make())
+            buffer = self._named[key] = Buffer(data.nbytes, const=data)
         return buffer
 
     def _name(self, key: Key, count: int, dtype: DType, source: object) -> str:

@@ -7,13 +7,13 @@ padded border is placed there from the start, so that neither costs a copy.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler import usage
-from MNN.compiler.algorithms import Candidate, Choice, choose
+from MNN.compiler.algorithms import Candidate, Choice, choose, near
 from MNN.compiler.constants import ConstantPool as ConstantPool
 from MNN.compiler.fuse import Group
 from MNN.compiler.options import Options
@@ -56,6 +56,11 @@ class Emitter:
         self.collecting = False
         """Whether commands are wanted one per node, as stages of a chain."""
         self.error_word = Buffer(0)
+        self.spare = 0.0
+        """Cycles that a command may take beyond the least before another kernel is compiled for it alone."""
+        self._grids: dict[st.Runs, np.ndarray] = {}
+        self._keys: dict[int, st.Runs] = {}
+        """What the arrays in ``_grids`` hold, by their identity."""
         self._kernels: dict[KernelSpec, tuple[KernelSpec, tuple[str, ...]]] = {}
         """One object for equal kernels, and its slots."""
         self.narrowed: Collection[Tensor] = ()
@@ -187,11 +192,27 @@ class Emitter:
         """The address of a constant table."""
         return Ref(self.pool.table(values), 0)
 
+    def grid(self, extents: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+        """Element offsets of all points of a grid in row-major order: one array, only to be read, for equal grids."""
+        key = st.runs(extents, strides)
+        found = self._grids.get(key)
+        if found is None:
+            found = self._grids[key] = st.offsets(key)
+            found.flags.writeable = False
+            self._keys[id(found)] = key
+        return found
+
     def offsets(self, values: np.ndarray) -> Ref:
         """The address of a table of i32 element offsets. Raises when a tensor is too large for them."""
+        key = self._keys.get(id(values))
+        if key is None:
+            return Ref(self.pool.table(self._narrow(values)), 0)
+        return Ref(self.pool.named_table(("grid", key), lambda: self._narrow(values)), 0)
+
+    def _narrow(self, values: np.ndarray) -> np.ndarray:
         if values.size and max(-int(values.min()), int(values.max())) > _I32_MAX:
             raise UnsupportedError(f"{self.origin}: a tensor has more than 2^31 elements; use a smaller batch or input")
-        return self.table(values.astype(np.int32))
+        return values.astype(np.int32)
 
     def error_ref(self) -> Ref:
         """Where kernels report an index out of range."""
@@ -232,13 +253,25 @@ class Emitter:
             )
         )  # fmt: skip
 
-    def choose(self, signature: str, candidates: Sequence[Candidate]) -> None:
-        """Emits the best of the candidates (see :mod:`MNN.compiler.algorithms`); its commands remember the choice."""
+    def settled(self, signature: str, work: Hashable, extent: int) -> str:
+        """The algorithm that the current node keeps for this ``work`` (what of it does not change with the input's
+        size) from a size near to ``extent``; empty when it has to be chosen."""
+        if self.options.tuning or signature in self.options.tuned:
+            return ""
+        return near(extent, self.pool.habits.get((self.origin, signature.split()[0], work)) or {})
+
+    def choose(self, signature: str, candidates: Sequence[Candidate], work: Hashable = None, extent: int = 1) -> None:
+        """Emits the best of the candidates (see :mod:`MNN.compiler.algorithms`); its commands remember the choice, and
+        so do later plans: see :meth:`settled`."""
         outer, start = self._choice, len(self.commands)
-        habit = (self.origin, signature.split()[0])
-        earlier = self.pool.habits.get(habit)
-        best, self._choice = choose(signature, candidates, self.options.tuned, str(earlier))
-        self.pool.habits.setdefault(habit, best.name)
+        habit = (self.origin, signature.split()[0], work)
+        known = self.pool.habits.get(habit) or {}
+        earlier = near(extent, known)
+        best, self._choice = choose(
+            signature, candidates, self.options.tuned, earlier or next(iter(known.values()), "")
+        )
+        if not earlier:
+            self.pool.habits.note(habit, {**known, extent: best.name})
         choice = self._choice
         try:
             best.emit()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any
 
 Key = tuple[Any, ...]
@@ -16,6 +16,9 @@ class Habits:
 
     def __init__(self) -> None:
         self._of: dict[object, dict[Key, Any]] = {}
+        self._next: dict[object, dict[Key, Any]] = {}
+        self._kernels: dict[Hashable, dict[Any, None]] = {}
+        self._new_kernels: list[tuple[Hashable, Any]] = []
 
     def get(self, key: Key) -> Any:
         """What was chosen, None when nothing was."""
@@ -28,6 +31,32 @@ class Habits:
 
     def __setitem__(self, key: Key, value: Any) -> None:
         self._of.setdefault(key[0], {})[key[1:]] = value
+
+    def note(self, key: Key, value: Any) -> None:
+        """From the next plan on, this was chosen: within a plan, equal work finds equal habits."""
+        self._next.setdefault(key[0], {})[key[1:]] = value
+
+    def follow(self, node: str, other: str) -> None:
+        """A node's work was copied from another's: what was noted of the other is so of this one."""
+        if other in self._next and node != other:
+            self._next.setdefault(node, {}).update(self._next[other])
+
+    def made(self, family: Hashable) -> Collection[Any]:
+        """The variants of a kernel that earlier plans had."""
+        return self._kernels.get(family, ())
+
+    def make(self, family: Hashable, variant: Any) -> None:
+        """From the next plan on, there is this variant of a kernel."""
+        self._new_kernels.append((family, variant))
+
+    def turn(self) -> None:
+        """A new plan begins."""
+        for node, found in self._next.items():
+            self._of.setdefault(node, {}).update(found)
+        for family, variant in self._new_kernels:
+            self._kernels.setdefault(family, {})[variant] = None
+        self._next.clear()
+        self._new_kernels.clear()
 
     def of(self, node: str) -> Hashable:
         """Everything that was chosen for a node, equal for nodes of which all the same was chosen."""

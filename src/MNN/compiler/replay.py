@@ -136,6 +136,8 @@ class Replay:
                 emit()
                 return
             e.commands += commands
+            for old, other in zip(said.work.origins, work.origins, strict=True):
+                e.pool.habits.follow(other, old)
             for tensor, place in placed:
                 e.assign(tensor, place)
             return

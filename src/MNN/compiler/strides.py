@@ -6,7 +6,33 @@ import functools
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 Ints = tuple[int, ...]
+
+
+Runs = tuple[tuple[int, int], ...]
+
+
+def runs(extents: Sequence[int], strides: Sequence[int]) -> Runs:
+    """The extents and strides of a grid with as few dimensions as have the same points in the same order."""
+    found: list[tuple[int, int]] = []
+    for n, s in zip(extents, strides, strict=True):
+        if n == 1:
+            continue
+        if found and found[-1][1] == n * s:
+            found[-1] = (found[-1][0] * n, s)
+        else:
+            found.append((n, s))
+    return tuple(found)
+
+
+def offsets(grid: Runs) -> np.ndarray:
+    """Element offsets of all points of a grid, in row-major order."""
+    total = np.zeros((), dtype=np.int64)
+    for n, s in grid:
+        total = total[..., None] + np.arange(n, dtype=np.int64) * s
+    return total.reshape(-1)
 
 
 def dense(shape: Sequence[int], order: Sequence[int]) -> Ints:

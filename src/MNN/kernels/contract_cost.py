@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Collection
 
 import numpy as np
 import numpy.typing as npt
@@ -141,21 +142,42 @@ def _cost(
 
 
 @functools.lru_cache(maxsize=4096)
-def choose_tile(
-    target: Target, m: int, n: int, k: int, acc: DType = DType.F32, earlier: tuple[int, int] | None = None,
-    threads: int = 1,
-) -> tuple[int, int]:  # fmt: skip
-    """The register tile (mr, nv) for a product of ``m`` x ``n`` with ``k`` (all taps) products per sum.
-
-    The one taken ``earlier``, for another ``m``, is kept while it is close to the best.
-    """
+def choose_tile(target: Target, m: int, n: int, k: int, acc: DType = DType.F32, threads: int = 1) -> tuple[int, int]:
+    """The register tile (mr, nv) for a product of ``m`` x ``n`` with ``k`` (all taps) products per sum."""
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
     costs = _costs(target, m, n, k, acc, threads)
-    if earlier in costs and costs[earlier] <= min(costs.values()) * KEPT:
-        return earlier
     limit = min(costs.values()) * _TOLERANCE
     usual = [t for t in _usual(target) if t in costs and costs[t] <= limit]
     return usual[0] if usual else min(costs, key=lambda t: costs[t])
+
+
+def known_tile(
+    target: Target,
+    m: int,
+    n: int,
+    k: int,
+    acc: DType,
+    earlier: tuple[int, int] | None,
+    made: Collection[tuple[int, int]],
+    spare: float,
+    threads: int = 1,
+) -> tuple[int, int] | None:
+    """The same among tiles for which there are kernels; None where another is worth compiling a kernel for.
+
+    The one taken ``earlier``, for another ``m``, is kept while it is close to the best; else the best of those that
+    were ``made``, of which those as wide as the earlier one come first, for which weights are packed. ``spare`` cycles
+    are always close.
+    """
+    m, n, k = max(m, 1), max(n, 1), max(k, 1)
+    costs = _costs(target, m, n, k, acc, threads)
+    least = min(costs.values())
+    limit = max(least * KEPT, least + spare)
+    near = {t: costs[t] for t in made if t in costs and costs[t] <= limit}
+    if earlier is None:
+        return min(near, key=lambda t: near[t], default=None)
+    if costs.get(earlier, limit + 1) <= limit:
+        return earlier
+    return min(near, key=lambda t: (t[1] != earlier[1], near[t]), default=None)
 
 
 def best_tiles(

@@ -8,7 +8,7 @@ rows of the input while these are in the first-level cache: what is read from th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
+from MNN.kernels.contract_cost import KEPT
 from MNN.kernels.dot8 import multiply_add
 from MNN.kernels.element import Tail, compute_type, make_tail, storage_type
 from MNN.kernels.epilogue import Epilogue, combine, identity, load_as, masks_work
@@ -108,18 +109,30 @@ class WindowSpec(KernelSpec):
 
 
 def choose_window(
-    target: Target, op: str, kernel: tuple[int, int], sx: int, dx: int, lines: int, ow: int, vectors: int = 1
+    target: Target,
+    op: str,
+    kernel: tuple[int, int],
+    sx: int,
+    dx: int,
+    lines: int,
+    ow: int,
+    vectors: int = 1,
+    made: Collection[tuple[int, int]] = (),
+    spare: float = 0.0,
 ) -> tuple[int, int]:
     """Lines and pixels of a tile for ``lines`` lines of ``ow`` pixels under windows of ``kernel`` (height, width).
 
     Large tiles load least per window and pay least for their start and end, but sums and weights must fit the vector
     registers and addresses the general ones, and the last tile of a line reaches back over pixels that it does twice.
-    ``vectors`` of sums per pixel are kept at a time (see :func:`vectors_at_once`).
+    ``vectors`` of sums per pixel are kept at a time (see :func:`vectors_at_once`). The best tile for which a kernel was
+    ``made`` is taken while it is close to the best of all: no more than ``spare`` cycles per vector of channels slower,
+    or a small share.
     """
     kh, kw = kernel
     weights = (kw if op == "dot" and kw <= _UNROLLED_WIDTH else 1) * vectors
     most = max(1, min((target.vector_registers - weights - 3) // vectors, target.general_registers - 1))
     best, best_cost = (1, 1), float("inf")
+    close, close_cost = (1, 1), float("inf")
     for pixels in range(1, min(_MAX_PIXELS, max(ow, 1)) + 1):
         columns = len(_columns(pixels, kw, sx, dx)) if kw <= _UNROLLED_WIDTH else pixels
         for deep in range(1, _MAX_LINES + 1):
@@ -133,7 +146,9 @@ def choose_window(
             cost += tiles * rest * _tile_cycles(target, kh, kw, columns, weights, 1, pixels, vectors)
             if cost < best_cost * 0.999:
                 best, best_cost = (deep, pixels), cost
-    return best
+            if cost < close_cost and (deep, pixels) in made:
+                close, close_cost = (deep, pixels), cost
+    return close if close_cost <= max(KEPT * best_cost, best_cost + spare) else best
 
 
 def vectors_at_once(target: Target, dtype: DType, acc: DType, others: Sequence[DType], kw: int) -> int:

@@ -88,10 +88,13 @@ Tiles = dict[tuple[int, int], tuple[int, int]]
 """The register tile that was taken first, by the outputs of a tile."""
 
 
-def plans(target: Target, work: Work, threads: int, precision: str, earlier: Tiles | None = None) -> list[Plan]:
+def plans(
+    target: Target, work: Work, threads: int, precision: str, earlier: Tiles | None = None, only: str = ""
+) -> list[Plan]:
     """The best plan for every size of tile that the precision (``high`` or another) allows; none where none fits.
 
-    Register tiles taken ``earlier``, for images of another size, are kept while they are close to the best.
+    Register tiles taken ``earlier``, for images of another size, are kept while they are close to the best. With
+    ``only`` the name of a plan, it alone.
     """
     earlier = {} if earlier is None else earlier
     if work.c < _CHANNELS or work.n < _CHANNELS or work.rh * work.rw == 1:
@@ -101,11 +104,13 @@ def plans(target: Target, work: Work, threads: int, precision: str, earlier: Til
         mh, mw = (positions - r + 1 if r > 1 else 1 for r in (work.rh, work.rw))
         if not (supported(mh, work.rh) and supported(mw, work.rw)):
             continue
+        if only and only != Plan(mh, mw, 0, 0, 0, 0, 0, 0.0).name(work):
+            continue
         chunk = partial_sums(work, positions, precision == "high")
         if chunk is None:
             continue
         plan = _best(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)))
-        if positions < 8 or not found or plan.cycles < _WORTH_THE_ERROR * min(f.cycles for f in found):
+        if only or positions < 8 or not found or plan.cycles < _WORTH_THE_ERROR * min(f.cycles for f in found):
             found.append(plan)
     return found
 

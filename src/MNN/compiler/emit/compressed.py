@@ -11,7 +11,6 @@ from MNN.compiler.algorithms import Candidate
 from MNN.compiler.emit import amx
 from MNN.compiler.emit.contract import epilogue
 from MNN.compiler.emit.side import Side, operand_args, store_back
-from MNN.compiler.emit.weights import offsets
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.order import natural
@@ -25,7 +24,7 @@ from MNN.ir.shape import elements
 from MNN.kernels.compressed import CompressedSpec
 from MNN.kernels.compressed_layout import VECTORS, Layout, has_table, layout_of, pack, zero_points
 from MNN.kernels.contract_blocks import choose_grain, split_evenly
-from MNN.kernels.contract_cost import choose_tile, contract_cycles
+from MNN.kernels.contract_cost import choose_tile, contract_cycles, known_tile
 from MNN.kernels.dot import group_of, step_ratio
 from MNN.targets.base import Target
 
@@ -52,7 +51,7 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
         result = e.allocate(out.dtype, out.shape, natural(rank))
 
     def row_table(strides: st.Ints) -> np.ndarray:
-        return offsets(out.shape[:-1], strides[: rank - 1])
+        return e.grid(out.shape[:-1], strides[: rank - 1])
 
     def no_batch(strides: st.Ints) -> np.ndarray:
         return np.zeros(1, np.int64)
@@ -138,8 +137,13 @@ def _packed(e: Emitter, prim: p.CompressedMatMul, k: int) -> tuple[Layout, Ref]:
 
 def _tile(e: Emitter, m: int, n: int, steps: int) -> tuple[int, int]:
     """Rows and vectors of expanded panels."""
-    habit = e.pool.habits.setdefault((e.origin, n, steps, DType.F32), choose_tile(e.target, m, n, steps, DType.F32))
-    return choose_tile(e.target, m, n, steps, DType.F32, habit)
+    habit = (e.origin, n, steps, DType.F32)
+    earlier = e.pool.habits.get(habit)
+    tile = known_tile(e.target, m, n, steps, DType.F32, earlier, (), 0.0) if earlier is not None else None
+    tile = tile or choose_tile(e.target, m, n, steps, DType.F32)
+    if earlier is None:
+        e.pool.habits.note(habit, tile)
+    return tile
 
 
 def _few_tile(target: Target, m: int) -> tuple[int, int]:

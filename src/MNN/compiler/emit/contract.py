@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from MNN.compiler import strides as st
+from MNN.compiler.algorithms import ways
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.emit.amx import Right, amx_candidates
 from MNN.compiler.emit.side import Side, channel_result, operand_args, store_back
 from MNN.compiler.emit.strassen import strassen_candidates
 from MNN.compiler.emit.tiles import Tile, sums_of, with_tiles
-from MNN.compiler.emit.weights import Weights, offsets
+from MNN.compiler.emit.weights import Weights
 from MNN.compiler.emit.winograd import winograd_candidates
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
@@ -26,7 +27,7 @@ from MNN.ir.shape import elements
 from MNN.kernels.amx_layout import Window
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_blocks import choose_blocks, choose_grain
-from MNN.kernels.contract_cost import choose_tile, contract_cycles
+from MNN.kernels.contract_cost import choose_tile, contract_cycles, known_tile
 from MNN.kernels.contract_half import has_half
 from MNN.kernels.dot import PAIR, group_of, step_ratio
 from MNN.kernels.dot8 import QUAD, in_words
@@ -60,13 +61,13 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     tap_dims, tap_steps = list(kernel), list(steps)
     if groups == 1 and tap_steps and tap_steps[-1] == per_in:  # a row of the window is one contiguous run
         k, tap_dims, tap_steps = per_in * tap_dims[-1], tap_dims[:-1], tap_steps[:-1]
-    taps = offsets(tap_dims, tap_steps)
+    taps = e.grid(tap_dims, tap_steps)
     grid = (shape[0], *shape[2:])
     strides = [s * t for s, t in zip(prim.strides, source.strides[2:], strict=True)]
-    rows_a = offsets(grid, (source.strides[0], *strides))
+    rows_a = e.grid(grid, (source.strides[0], *strides))
 
     def row_table(place_strides: st.Ints) -> np.ndarray:
-        return offsets(grid, (place_strides[0], *place_strides[2:]))
+        return e.grid(grid, (place_strides[0], *place_strides[2:]))
 
     batch = np.arange(groups, dtype=np.int64)
     a = Side(source, x.dtype, rows_a, batch * per_in)
@@ -78,7 +79,10 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     operands, body = epilogue(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
     weights = Weights(w, (kernel, per_in, per_out, groups), group, k)
     acc = _tiled(x.dtype)
-    cycles = groups * _cycles(e, rows_a.size, per_out, taps.size * -(-k // group), group, acc)
+
+    def cycles() -> float:
+        return groups * _cycles(e, *size[:3], group, acc)
+
     signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
     signature = f"{signature} {e.precision}"
     size = rows_a.size, per_out, taps.size * -(-k // group), acc
@@ -86,16 +90,18 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     def direct(tile: Tile | None) -> None:
         _emit(e, a, c, weights, operands, body, taps, k, per_out, tile)
 
-    ways = with_tiles(e, signature, "implicit GEMM", size, cycles, direct)
-    others = winograd_candidates(e, prim, x, w, source, out, result, operands, body)
-    right = Right(w, (kernel, per_in, per_out, groups))
+    right, settled = Right(w, (kernel, per_in, per_out, groups)), e.settled(signature, w.shape, rows_a.size)
     window = Window(
         shape[0], shape[2:], x.shape[2:], kernel, tuple(prim.strides), tuple(prim.dilations), source.strides[0],
         source.strides[2:], per_in,
     )  # fmt: skip
-    others += amx_candidates(e, a, c, right, operands, body, taps, k, per_out, window)
-    others += strassen_candidates(e, a, c, weights, operands, body, taps, k, per_out)
-    e.choose(signature, [*ways, *others])
+    kinds = (
+        ("implicit GEMM", lambda: with_tiles(e, signature, "implicit GEMM", size, cycles, direct, settled)),
+        ("Winograd", lambda: winograd_candidates(e, prim, x, w, source, out, result, operands, body, settled)),
+        ("AMX", lambda: amx_candidates(e, a, c, right, operands, body, taps, k, per_out, window)),
+        ("Strassen", lambda: strassen_candidates(e, a, c, weights, operands, body, taps, k, per_out, settled)),
+    )
+    e.choose(signature, ways(settled, kinds), w.shape, rows_a.size)
     return store_back(e, out, result)
 
 
@@ -118,10 +124,10 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     cut = rank - 1 - len(grid)
 
     def row_table(strides: st.Ints) -> np.ndarray:
-        return offsets(grid, strides[cut : rank - 1])
+        return e.grid(grid, strides[cut : rank - 1])
 
     def batch_table(strides: st.Ints) -> np.ndarray:
-        return offsets(outer, strides[:cut])
+        return e.grid(outer, strides[:cut])
 
     a = Side(source, x.dtype, row_table(xs), batch_table(xs))
     c = Side(result, out.dtype, row_table(result.strides), batch_table(result.strides))
@@ -131,17 +137,24 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     assert a.rows is not None
     m, z = a.rows.size, c.batch.size
     acc = _tiled(x.dtype)
-    cycles = z * _cycles(e, m, n, -(-k // group), group, acc)
-    kinds = f"{x.dtype.value} {y.dtype.value}{' constant' if y.const is not None else ''}"
-    signature = f"matmul {kinds} {z} x {m} x {n} x {k} {e.precision}"
+
+    def cycles() -> float:
+        return z * _cycles(e, *size[:3], group, acc)
+
+    types = f"{x.dtype.value} {y.dtype.value}{' constant' if y.const is not None else ''}"
+    signature = f"matmul {types} {z} x {m} x {n} x {k} {e.precision}"
 
     def direct(tile: Tile | None) -> None:
         _emit(e, a, c, weights, operands, body, taps, k, n, tile)
 
-    ways = with_tiles(e, signature, "GEMM", (m, n, -(-k // group), acc), cycles, direct)
-    others = amx_candidates(e, a, c, Right(y, None, tuple(outer)), operands, body, taps, k, n)
-    others += strassen_candidates(e, a, c, weights, operands, body, taps, k, n)
-    e.choose(signature, [*ways, *others])
+    right, size, work = Right(y, None, tuple(outer)), (m, n, -(-k // group), acc), (types, z, n, k)
+    settled = e.settled(signature, work, m)
+    kinds = (
+        ("GEMM", lambda: with_tiles(e, signature, "GEMM", size, cycles, direct, settled)),
+        ("AMX", lambda: amx_candidates(e, a, c, right, operands, body, taps, k, n)),
+        ("Strassen", lambda: strassen_candidates(e, a, c, weights, operands, body, taps, k, n, settled)),
+    )
+    e.choose(signature, ways(settled, kinds), work, m)
     return store_back(e, out, result)
 
 
@@ -284,14 +297,20 @@ def _emit(
     depth = taps.size * k
     taps = np.tile(taps, weights.parts)
     steps = taps.size * -(-k // weights.group)
-    if tile is None:
-        as_ = _tiled(a.dtype)
-        usual = choose_tile(e.target, m, n, steps, as_, None, e.threads)
-        habit = e.pool.habits.setdefault((e.origin, n, steps, as_), usual)
-        tile = choose_tile(e.target, m, n, steps, as_, habit, e.threads)
-    mr, nv = tile
     constant = weights.tensor.const is not None
     kinds = tuple(kind for kind, _ in operands)
+    if tile is None:
+        as_ = _tiled(a.dtype)
+        packed = constant or e.place(weights.tensor).buffer.nbytes == 0  # the latter: see emit.packing
+        habit = (e.origin, n, steps, as_)
+        family = (kinds, a.dtype, weights.dtype, c.dtype, weights.group, packed, body)
+        had, made, spare = e.pool.habits.get(habit), e.pool.habits.made(family), e.spare / n_batch
+        known = known_tile(e.target, m, n, steps, as_, had, made, spare, e.threads)
+        tile = known or choose_tile(e.target, m, n, steps, as_, e.threads)
+        e.pool.habits.make(family, tile)
+        if had is None:
+            e.pool.habits.note(habit, tile)
+    mr, nv = tile
     finished = WIDE.get(acc, acc)
     if body is None and finished is not c.dtype:
         from MNN.ir.scalar import body_of

@@ -39,6 +39,7 @@ _BLOCKS_PER_THREAD, _FEWEST_TILES = 4, 2
 _LONG, _LONG_CYCLES = 8, 20.0
 """Instructions of a long epilogue, and the cycles that a vector of it costs more than behind the plain product, where
 it overlaps with the next tile."""
+NAME = "Strassen"
 
 
 def strassen_candidates(
@@ -51,11 +52,12 @@ def strassen_candidates(
     taps: np.ndarray,
     k: int,
     n: int,
+    settled: str = "",
 ) -> list[Candidate]:
     """The product by Strassen's algorithm; nothing where it does not apply.
 
     It needs constant f32 weights none of which drowns the others, one batch, evenly spaced rows of A and a depth whose
-    half is whole vectors.
+    half is whole vectors. Where it is ``settled``, nothing is estimated.
     """
     assert a.rows is not None
     m, lanes = a.rows.size, e.target.lanes(DType.F32)
@@ -79,12 +81,18 @@ def strassen_candidates(
         return []
     if not e.pool.even((e.origin, "even", id(weights.tensor.const)), weights.tensor.const):
         return []
-    tile, cycles = choose_strassen(e.target, m, n, k, e.pool.habits.get((e.origin, "Strassen", n, k)))
-    e.pool.habits.setdefault((e.origin, "Strassen", n, k), tile)
+    habit = (e.origin, NAME, n, k)
+    earlier = e.pool.habits.get(habit)
+    if settled == NAME and earlier is not None and 2 * earlier[0] <= m:
+        tile, cycles = earlier, 0.0
+    else:
+        tile, cycles = choose_strassen(e.target, m, n, k, earlier)
+    if earlier is None:
+        e.pool.habits.note(habit, tile)
     if body is not None and body_cost(body) > _LONG:
         cycles += _LONG_CYCLES * m * n / lanes
     lda = int(steps[0])
-    return [Candidate("Strassen", cycles, lambda: _emit(e, a, c, weights, operands, body, tile, (m, n, k), lda))]
+    return [Candidate(NAME, cycles, lambda: _emit(e, a, c, weights, operands, body, tile, (m, n, k), lda))]
 
 
 def _emit(

@@ -24,16 +24,20 @@ def sums_of(dtype: DType) -> DType:
 
 
 def with_tiles(
-    e: Emitter, signature: str, name: str, size: tuple[int, int, int, DType], cycles: float,
-    emit: Callable[[Tile | None], None],
+    e: Emitter, signature: str, name: str, size: tuple[int, int, int, DType], estimate: Callable[[], float],
+    emit: Callable[[Tile | None], None], settled: str = "",
 ) -> list[Candidate]:  # fmt: skip
     """The candidate ``name`` with the tile that the cost model chooses, and those with others, called ``name 6x4``.
 
     ``size``: rows, columns, steps of the sums, and the type that they are in. ``emit`` takes a tile, None: the usual.
+    Where ``name`` is ``settled``, nothing is estimated.
     """
     m, n, steps, acc = size
+    if settled == name:
+        return [Candidate(name, 0.0, lambda: emit(None))]
+    cycles = estimate()
     found = [Candidate(name, cycles, lambda: emit(None))]
-    usual = choose_tile(e.target, m, n, steps, acc, None, e.threads)
+    usual = choose_tile(e.target, m, n, steps, acc, e.threads)
     if e.options.tuning:
         others = [t for t in best_tiles(e.target, m, n, steps, acc, e.threads)[: _TRIED + 1] if t != usual]
     else:

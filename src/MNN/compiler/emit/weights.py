@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from MNN.compiler import strides as st
@@ -17,14 +15,6 @@ from MNN.ir.prims import Tensor
 from MNN.ir.shape import elements
 from MNN.kernels.dot import PAIR
 from MNN.kernels.dot8 import QUAD
-
-
-def offsets(extents: Sequence[int], strides: Sequence[int]) -> np.ndarray:
-    """Element offsets of all points of a grid, in row-major order."""
-    total = np.zeros((), dtype=np.int64)
-    for n, s in zip(extents, strides, strict=True):
-        total = total[..., None] + np.arange(n, dtype=np.int64) * s
-    return total.reshape(-1)
 
 
 class Weights:
@@ -55,10 +45,10 @@ class Weights:
         assert data is not None
         if self.group == QUAD:
             buffer, size, panel = packed_quads(e, self.tensor, self.conv, self.run, self.parts, nr, a)
-            return Ref(buffer, 0), nr * QUAD, panel, self._batches(size, n_batch)
+            return Ref(buffer, 0), nr * QUAD, panel, self._batches(e, size, n_batch)
         if self.words:
             buffer, size, panel = packed_words(e, self.tensor, self.conv, self.run, nr)
-            return Ref(buffer, 0), nr * PAIR, panel, self._batches(size, n_batch)
+            return Ref(buffer, 0), nr * PAIR, panel, self._batches(e, size, n_batch)
         if self.conv is None:
             per_tap, n = self.tensor.shape[-2:]
             batches, taps, channel_step, tap_step, column = elements(self.tensor.shape[:-2]), 1, n, 0, 1
@@ -86,9 +76,9 @@ class Weights:
                 for begin, into, outer_axes in parts:
                     shape, frm, to = zip(*outer_axes, *inner, strict=True)
                     e.copy_once(Place(base.buffer, begin, frm), Place(buffer, into, to), shape, self.dtype)
-        return Ref(buffer, 0), nr * group, steps * nr * group, self._batches(size, n_batch)
+        return Ref(buffer, 0), nr * group, steps * nr * group, self._batches(e, size, n_batch)
 
-    def _batches(self, size: int, n_batch: int) -> np.ndarray:
+    def _batches(self, e: Emitter, size: int, n_batch: int) -> np.ndarray:
         """Where each batch's matrix begins, of matrices of ``size`` elements one after the other."""
         if self.conv is not None:
             outer: tuple[int, ...] = (self.conv[3],)
@@ -97,7 +87,7 @@ class Weights:
             own = tuple(self.tensor.shape[:-2])
             per_matrix = tuple(size * s for s in st.dense(own, natural(len(own))))
             outer, strides = self.outer, st.broadcast_strides(own, per_matrix, self.outer) if self.outer else ()
-        return _broadcast_batch(offsets(outer, strides), n_batch)
+        return _broadcast_batch(e.grid(outer, strides), n_batch)
 
     def plain(self, e: Emitter, nr: int, n_batch: int, a: DType = DType.F32) -> tuple[Ref, int, int, np.ndarray]:
         """Address, ldb, panel and batch offsets of weights read as rows of contiguous columns."""
@@ -116,7 +106,7 @@ class Weights:
         n = tensor.shape[-1]
         place = e.in_order(tensor, natural(tensor.rank), lambda pl: pl.strides[-1] == 1 or n == 1)
         strides = st.broadcast_strides(tensor.shape[:-2], place.strides[:-2], self.outer) if self.outer else ()
-        batch = _broadcast_batch(offsets(self.outer, strides), n_batch)
+        batch = _broadcast_batch(e.grid(self.outer, strides), n_batch)
         return e.ref(place, tensor.dtype), place.strides[-2] if tensor.shape[-2] > 1 else nr, nr, batch
 
 

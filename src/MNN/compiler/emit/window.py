@@ -8,7 +8,6 @@ from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.emit.side import channel_result, store_back
 from MNN.compiler.emit.tiles import sums_of
-from MNN.compiler.emit.weights import offsets
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.order import channels_last
@@ -72,7 +71,7 @@ def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st
     oh, ow = (1, *out.shape[2:])[-2:]
 
     def lines(strides: st.Ints, step: int) -> np.ndarray:
-        return offsets((n, oh), (strides[0], strides[2] * step if spatial == 2 else 0))
+        return e.grid((n, oh), (strides[0], strides[2] * step if spatial == 2 else 0))
 
     operands = [t for t in group.inputs() if t is not prim.outputs[0] and not is_literal(t)] if group.anchor else []
     body = (
@@ -94,7 +93,11 @@ def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st
     total = n * oh
     types = [out.dtype, *(t.dtype for t in operands)]
     vectors = vectors_at_once(e.target, x.dtype, acc, types, full[1]) if c >= 2 * e.target.lanes(acc) else 1
-    deep, pixels = choose_window(e.target, op, (full[0], full[1]), steps[1], spread[1], total, ow, vectors)
+    family = (x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], body, tuple(kinds))
+    made, spare = e.pool.habits.made(family), e.spare * e.target.lanes(acc) * vectors / c
+    window = (full[0], full[1])
+    deep, pixels = choose_window(e.target, op, window, steps[1], spread[1], total, ow, vectors, made, spare)
+    e.pool.habits.make(family, (deep, pixels))
     spec = WindowSpec(x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], pixels, body, tuple(kinds), deep)
     work = ow * c * elements(full)
     per_block = max(1, LINE_WORK // max(work * deep, 1)) * deep

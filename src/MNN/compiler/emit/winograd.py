@@ -37,11 +37,12 @@ def winograd_candidates(
     result: Place,
     operands: Sequence[tuple[str, Side]],
     body: Body | None,
+    settled: str = "",
 ) -> list[Candidate]:
     """Ways to compute ``prim`` by Winograd's method, none where it does not apply.
 
     ``x`` and ``w`` are its inputs in the types that are multiplied; ``source`` and ``result`` have their channels
-    innermost; ``operands`` are those of the epilogue ``body``.
+    innermost; ``operands`` are those of the epilogue ``body``. Where one is ``settled``, no other is looked at.
     """
     spatial = x.rank - 2
     words = x.dtype is DType.I16 and w.dtype.is_int  # bytes in 16 bits
@@ -59,11 +60,15 @@ def winograd_candidates(
     work = Work(out.shape[0], oh, ow, w.shape[1], w.shape[0], rh, rw)
     conv = _Conv(e, x, source, out, result, w, operands, body, work)
     found = []
-    earlier = e.pool.habits.setdefault((e.origin, "Winograd", work.c, work.n, rh, rw), {})
+    habit = (e.origin, "Winograd", work.c, work.n, rh, rw)
+    earlier = e.pool.habits.get(habit) or {}
+    tiles = dict(earlier)
     ways = word_plans(e.target, work, e.threads, earlier) if words else None
-    for plan in plans(e.target, work, e.threads, e.options.precision, earlier) if ways is None else ways:
-        earlier.setdefault((plan.mh, plan.mw), (plan.mr, plan.nv))
+    for plan in plans(e.target, work, e.threads, e.options.precision, earlier, settled) if ways is None else ways:
+        tiles.setdefault((plan.mh, plan.mw), (plan.mr, plan.nv))
         found.append(Candidate(plan.name(work), plan.cycles, lambda plan=plan: conv.emit(plan)))  # type: ignore[misc]
+    if len(tiles) > len(earlier):
+        e.pool.habits.note(habit, tiles)
     return found
 
 
