@@ -90,6 +90,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--report", action="store_true", help="only write tables and plot from the records")
     parser.add_argument("--merge", action="append", default=[], type=Path, help="another DIR whose records count too")
     parser.add_argument("--publish", action="store_true", help="write the tables into README.md and docs as well")
+    parser.add_argument("--page", default="", help="of the documentation to publish, for a processor of its own: amx")
     parser.add_argument("--work", type=Path, help="folder of setup_peers")
     parser.add_argument("--out", type=Path, required=True, help="folder for records and report")
     return parser.parse_args()
@@ -164,7 +165,7 @@ def main() -> None:
         raise SystemExit(f"{folder} holds no records")
     print(write(records, options.out))
     if options.publish:
-        publish(records)
+        publish(records, page=options.page)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from .records import Record
 from .setup_peers import REPOSITORY
 from .summary import Line, newest, summary
 
-BEGIN, END = "<!-- benchmarks: written by benchmarks.compare --publish -->", "<!-- end of benchmarks -->"
+BEGIN, END = "<!-- benchmarks{}: written by benchmarks.compare --publish -->", "<!-- end of benchmarks{} -->"
+"""Marks in the README, by page."""
 
 PREFACE = """# Beside other engines
 
@@ -52,12 +53,12 @@ def write(records: Sequence[Record], folder: Path) -> str:
     return tables.summary_table(summary(records))
 
 
-def markdown(records: Sequence[Record], images: str = "") -> str:
-    """The whole report. ``images``: where the plots lie, seen from the file."""
+def markdown(records: Sequence[Record], images: str = "", page: str = "") -> str:
+    """The whole report. ``images``: where the plots lie, seen from the file; ``page`` is part of their names."""
     found = newest(records)
     used = list({id(r): r for r in found.values()}.values())
     parts = [PREFACE, tables.machines(used), "## Summary\n", tables.summary_table(summary(records))]
-    parts += [f"![ratios]({images}summary.png)\n", f"![times and errors]({images}latency.png)\n"]
+    parts += [f"![ratios]({images}summary{page}.png)\n", f"![times and errors]({images}latency{page}.png)\n"]
     parts += [tables.promises(summary(records)), METHOD]
     for setting, threads, batch in dict.fromkeys((s, t, b) for s, t, b, _ in found):
         here = [r for (s, t, b, _), r in found.items() if (s, t, b) == (setting, threads, batch)]
@@ -79,35 +80,43 @@ def _line(line: Line) -> dict[str, object]:
     return {**where, "geometric_mean": mean, "ratios": ratios, "without_result": list(line.missing)}
 
 
-def publish(records: Sequence[Record], root: Path = REPOSITORY) -> None:
-    """Writes ``docs/benchmarks.md``, ``docs/benchmarks.json``, the plots, and the part of the README between marks."""
+def publish(records: Sequence[Record], root: Path = REPOSITORY, page: str = "") -> None:
+    """Writes ``docs/benchmarks.md``, ``docs/benchmarks.json``, the plots, and the part of the README between marks.
+
+    A processor of its own has a ``page`` of its own: ``docs/benchmarks-<page>.md`` and so on.
+    """
     from .plot import draw_models, draw_summary
 
+    page = f"-{page}" if page else ""
     docs = root / "docs"
     (docs / "images").mkdir(parents=True, exist_ok=True)
-    draw_summary(records, docs / "images" / "summary.png")
-    draw_models(records, docs / "images" / "latency.png")
-    (docs / "benchmarks.md").write_text(markdown(records, "images/"), encoding="utf-8")
-    (docs / "benchmarks.json").write_text(_json(records), encoding="utf-8")
+    draw_summary(records, docs / "images" / f"summary{page}.png")
+    draw_models(records, docs / "images" / f"latency{page}.png")
+    (docs / f"benchmarks{page}.md").write_text(markdown(records, "images/", page), encoding="utf-8")
+    (docs / f"benchmarks{page}.json").write_text(_json(records), encoding="utf-8")
     readme = root / "README.md"
     text = readme.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise SystemExit(f"{readme} has no marks for the benchmarks: {BEGIN} ... {END}")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    readme.write_text(f"{before}{BEGIN}\n{_readme(records)}{END}{after}", encoding="utf-8")
+    begin, end = BEGIN.format(page), END.format(page)
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise SystemExit(f"{readme} has no marks for the benchmarks: {begin} ... {end}")
+    before, rest = text.split(begin)
+    after = rest.split(end)[1]
+    readme.write_text(f"{before}{begin}\n{_readme(records, page)}{end}{after}", encoding="utf-8")
 
 
-def _readme(records: Sequence[Record]) -> str:
+def _readme(records: Sequence[Record], page: str) -> str:
     used = list({id(r): r for r in newest(records).values()}.values())
+    parts = [tables.machines(used), tables.summary_table(summary(records))]
+    link = f"[docs/benchmarks{page}.md](docs/benchmarks{page}.md)"
+    if page:
+        return "\n".join([*parts, f"All times, errors and versions: {link}.\n"])
     return "\n".join(
         [
             "Best peer's time / this engine's, batch 1 unless stated, measured in turns in one run; above 1, this "
             "engine is faster. Errors are against float64.\n",
-            tables.machines(used),
-            tables.summary_table(summary(records)),
+            *parts,
             "![ratios](docs/images/summary.png)\n",
-            "All times, errors, versions and how it is measured: [docs/benchmarks.md](docs/benchmarks.md). To "
+            f"All times, errors, versions and how it is measured: {link}. To "
             'reproduce: `python -m pip install -e ".[benchmark]"`, `python -m benchmarks.setup_peers`, then '
             "`python -m benchmarks.compare --threads 1,2 --out results`.\n",
         ]

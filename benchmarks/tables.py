@@ -45,7 +45,11 @@ def summary_table(lines: Sequence[Line]) -> str:
             f"({PEERS[lowest.best.engine].label}) | {bounds}{_power(worst.ours.error)} {worst.record.model} |"
         )
     used = [line.setting for line in lines]
-    explained = [f"`{s.name}`: {s.title}, against {_labels(s.peers)}.  " for s in dict.fromkeys(used)]
+    measured = {r.engine for line in lines for s in line.standings for r in s.record.rows}
+    explained = [
+        f"`{s.name}`: {s.title}, against {_labels([p for p in s.peers if p in measured])}.  "
+        for s in dict.fromkeys(used)
+    ]
     kinds = [f"{kind}: {KINDS[kind]}.  " for kind in dict.fromkeys(line.kind for line in lines)]
     return "\n".join([*rows, "", *explained, *kinds, ""])
 

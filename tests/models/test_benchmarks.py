@@ -131,19 +131,24 @@ def test_report_marks_the_fastest_and_explains_what_is_missing() -> None:
     assert "API adds" in text
 
 
-def test_publishing_replaces_what_is_between_the_marks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["", "other"])
+def test_publishing_replaces_what_is_between_the_marks(tmp_path: Path, page: str) -> None:
     pytest.importorskip("matplotlib")
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    readme, name = tmp_path / "README.md", f"-{page}" if page else ""
+    begin, end = BEGIN.format(name), END.format(name)
+    readme.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
     for _ in range(2):
-        publish([record("resnet18", 1.0)], tmp_path)
+        publish([record("resnet18", 1.0)], tmp_path, page)
     text = readme.read_text()
-    assert text.startswith(f"before\n{BEGIN}\n")
-    assert text.endswith(f"{END}\nafter\n")
+    assert text.startswith(f"before\n{begin}\n")
+    assert text.endswith(f"{end}\nafter\n")
     assert "old" not in text
     for link in re.findall(r"\]\(([^)]+)\)", text):
         assert (tmp_path / link).is_file()
-    assert (tmp_path / "docs" / "benchmarks.json").is_file()
+    docs = tmp_path / "docs"
+    assert (docs / f"benchmarks{name}.json").is_file()
+    for link in re.findall(r"\]\(([^)]+)\)", (docs / f"benchmarks{name}.md").read_text()):
+        assert (docs / link).is_file()
     readme.write_text("no marks")
     with pytest.raises(SystemExit, match="no marks"):
         publish([record("resnet18", 1.0)], tmp_path)
