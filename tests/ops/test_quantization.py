@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from MNN import model
+from MNN.kernels.lookup import LookupSpec
 from MNN.kernels.winograd import WinogradSpec
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.session import Session
@@ -114,3 +115,48 @@ def test_products_with_constant_weights(
     (found,) = made.run({"x": x}).values()
     np.testing.assert_array_equal(found, (x.astype(int) - int(xz)) @ (w.astype(int) - wz.astype(int)))
     assert by_kernels(made)
+
+
+@pytest.mark.parametrize("target", ["", "avx2", "sse4.1"])
+@pytest.mark.parametrize("kind", ["u8", "i8"])
+def test_activations_of_bytes_are_looked_up(kind: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SiLU between quantised tensors, against the same in floating point and ONNX Runtime's rounding."""
+    if target:
+        monkeypatch.setenv("MNN_TARGET", target)
+    zero, other = (np.uint8(120), np.uint8(3)) if kind == "u8" else (np.int8(-5), np.int8(-128))
+    shape = [1, 3, 40, 50]
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["a"]),
+        helper.make_node("Sigmoid", ["a"], ["b"]),
+        helper.make_node("QuantizeLinear", ["b", "t", "o"], ["c"]),
+        helper.make_node("DequantizeLinear", ["c", "t", "o"], ["d"]),
+        helper.make_node("Mul", ["a", "d"], ["e"]),
+        helper.make_node("QuantizeLinear", ["e", "s", "z"], ["y"]),
+    ]
+    scales = {"s": np.float32(0.05), "t": np.float32(1 / 255), "z": zero, "o": other}
+    made = session(nodes, {"x": (kind, shape)}, {"y": kind}, scales)
+    x = numbers(kind, *shape)
+    (found,) = made.run({"x": x}).values()
+    info = np.iinfo(_NUMPY[kind])
+    a = (x.astype(np.float64) - float(zero)) * 0.05
+    c = np.clip(np.round(255 / (1 + np.exp(-a))) + float(other), info.min, info.max)
+    e = a * (c - float(other)) / 255
+    wanted = np.clip(np.round(e / 0.05) + float(zero), info.min, info.max)
+    assert np.abs(found.astype(int) - wanted).max() <= 1
+    assert (found != wanted).mean() < 0.01
+    stages = [p.bound for p in made.plans_used() if isinstance(p.bound, BoundProgram)]
+    assert [type(c.kernel) for s in stages for c in s.program.commands] == [LookupSpec]
+
+
+def test_cheap_and_small_functions_are_computed() -> None:
+    scales = {"s": np.float32(0.05), "z": np.uint8(3), "t": np.float32(0.1)}
+    for nodes, shape in (
+        ([helper.make_node("DequantizeLinear", ["x", "s", "z"], ["a"]),
+          helper.make_node("QuantizeLinear", ["a", "t", "z"], ["y"])], [1, 3, 40, 50]),
+        ([helper.make_node("DequantizeLinear", ["x", "s", "z"], ["a"]), helper.make_node("Erf", ["a"], ["b"]),
+          helper.make_node("Exp", ["b"], ["c"]), helper.make_node("QuantizeLinear", ["c", "t", "z"], ["y"])], [1, 20]),
+    ):  # fmt: skip
+        made = session(nodes, {"x": ("u8", shape)}, {"y": "u8"}, scales)
+        made.run({"x": numbers("u8", *shape)})
+        stages = [p.bound for p in made.plans_used() if isinstance(p.bound, BoundProgram)]
+        assert not any(isinstance(c.kernel, LookupSpec) for s in stages for c in s.program.commands)

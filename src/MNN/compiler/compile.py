@@ -14,6 +14,7 @@ from MNN.compiler.emit.compressed import emit_compressed
 from MNN.compiler.emit.contract import emit_conv, emit_matmul
 from MNN.compiler.emit.elementwise import emit_concat, emit_map, emit_pad
 from MNN.compiler.emit.indexed import emit_gather, emit_scan, emit_scatter
+from MNN.compiler.emit.lookup import emit_lookup
 from MNN.compiler.emit.recurrence import emit_recurrence
 from MNN.compiler.emit.reduce import emit_fold, emit_rows
 from MNN.compiler.emit.window import emit_depthwise, emit_pool, is_depthwise
@@ -117,7 +118,7 @@ def _emit(e: Emitter, group: Group) -> bool:
     if isinstance(lead, p.Window):
         return emit_pool(e, group)
     if group.kind == "map":
-        return emit_map(e, group)
+        return emit_lookup(e, group) or emit_map(e, group)
     if group.kind == "rows":
         return emit_rows(e, group)
     if group.kind == "fold":

@@ -16,9 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from MNN.compiler import strides as st
+from MNN.compiler.bodies import is_literal
 from MNN.compiler.order import Order
 from MNN.compiler.usage import VIEWS
 from MNN.ir import prims as p
+from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
 
@@ -34,6 +36,12 @@ LOOK_BACK = 8
 """How many maps in a row may lie between a reduction and its use."""
 MAX_EPILOGUE = 24
 """Most instructions of an epilogue, which is unrolled over a whole register tile; a costly one counts tenfold."""
+
+TABLE_COST = 30
+"""Least cost of a function of one byte that a table takes the place of; a costly instruction counts tenfold."""
+TABLE_ELEMENTS = 1024
+"""Elements up to which computing them costs less than the table's memory."""
+BYTES = (DType.I8, DType.U8)
 
 
 @dataclass(eq=False)
@@ -73,6 +81,19 @@ class Group:
 
     def weight(self) -> int:
         return sum(len(q.body.code) if isinstance(q, p.Map) else 1 for q in self.prims)
+
+
+def looked_up(group: Group) -> Tensor | None:
+    """The one byte that a map group's byte is a function of, where computing that costs more than a table."""
+    out = group.root.outputs[0]
+    if group.kind != "map" or out.dtype not in BYTES or elements(out.shape) < TABLE_ELEMENTS:
+        return None
+    given = [t for t in group.inputs() if not is_literal(t)]
+    if len(given) != 1 or given[0].dtype not in BYTES or given[0].const is not None:
+        return None
+    code = [i for q in group.prims if isinstance(q, p.Map) for i in q.body.code]
+    cost = sum(10 if i.op in COSTLY else 4 if i.op == "div" else i.op not in ("arg", "const") for i in code)
+    return given[0] if cost >= TABLE_COST else None
 
 
 def reduced(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
@@ -129,7 +150,7 @@ class Fuser:
 
     def _grow(self, group: Group) -> None:
         grown = True
-        while grown:
+        while grown and looked_up(group) is None:
             grown = False
             for tensor in group.inputs():
                 prim = tensor.producer
