@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -39,15 +40,15 @@ def arguments(
     return slots, found
 
 
-def run_gather(
+def _run_gather(
     data: np.ndarray, walk: Sequence[int], indexed: Sequence[int], indices: Sequence[np.ndarray], out: np.ndarray,
-    target: Target, chunk: int, checked: bool = False,
+    target: Target, chunk: int, checked: bool = False, near: bool = True,
 ) -> int:  # fmt: skip
     memory = [data, *indices, out]
     indices = [np.broadcast_to(i, out.shape) for i in indices]
     slots, found = arguments(data, walk, indexed, indices, out, "out")
     types = tuple(DType.of(i) for i in indices)
-    spec = GatherSpec(DType.of(data), types, out.ndim, found[0], tuple(found[1:-1]), found[-1])
+    spec = GatherSpec(DType.of(data), types, out.ndim, found[0], tuple(found[1:-1]), found[-1], near)
     error = np.zeros(1, np.int64)
     slots |= {"chunk": chunk, "error": error.ctypes.data}
     slots = {n: v for n, v in slots.items() if n in set(spec.slots())}
@@ -59,9 +60,11 @@ def run_gather(
 @pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.float16, np.bool_])
-def test_gather(dtype: type, target: Target, checked: bool) -> None:
+@pytest.mark.parametrize("near", [True, False])
+def test_gather(near: bool, dtype: type, target: Target, checked: bool) -> None:
     rng = np.random.default_rng(0)
     data = rng.integers(0, 100, (7, 5, 83)).astype(dtype)
+    run_gather = functools.partial(_run_gather, near=near)
     for index in (np.int32, np.int64):
         rows = rng.integers(-7, 7, 6).astype(index)
         out = np.zeros((6, 5, 83), dtype)
@@ -82,17 +85,39 @@ def test_gather(dtype: type, target: Target, checked: bool) -> None:
         out = np.zeros((83, 6), dtype).T  # strided result
         run_gather(data[:, 0], (-1, 1), (0,), [rows[:, None]], out, target, 40, checked)
         np.testing.assert_array_equal(out, data[rows, 0])
+        line = rng.integers(-83, 83, (2, 200)).astype(index)[:, ::2]  # strided indices, whole vectors and a rest
+        out = np.zeros((2, 100), dtype)
+        run_gather(data[0, :2], (0, -1), (1,), [line], out, target, 100, checked)
+        np.testing.assert_array_equal(out, np.take_along_axis(data[0, :2], np.where(line < 0, line + 83, line), 1))
+        deep = rng.integers(-7, 7, 83).astype(index)  # an index that changes beside an axis that is walked
+        out = np.zeros((5, 83), dtype)
+        run_gather(data, (-1, 0, 1), (0,), [deep[None]], out, target, 83, checked)
+        np.testing.assert_array_equal(out, data[deep, :, np.arange(83)].T)
+        out = np.zeros((5, 83), dtype)
+        many = np.zeros((7, 5, 166), dtype)[:, :, ::2]
+        many[:] = data
+        run_gather(many, (-1, 0, 1), (0,), [deep[None]], out, target, 83, checked)
+        np.testing.assert_array_equal(out, data[deep, :, np.arange(83)].T)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
 def test_gather_reports_bad_indices(target: Target) -> None:
     data = np.arange(12, dtype=np.float32).reshape(3, 4)
+    run_gather = _run_gather
     for bad in (3, -4, 2**31 - 1):
         out = np.zeros((2, 4), np.float32)
         assert run_gather(data, (-1, 1), (0,), [np.array([[1], [bad]], np.int32)], out, target, 4, True) == 1
         np.testing.assert_array_equal(out, data[[1, 0]])
         out = np.zeros(5, np.float32)
         assert run_gather(data[0], (-1,), (0,), [np.array([0, 1, 2, 3, bad + 9], np.int64)], out, target, 5, True) == 1
+        for index, wrong in ((np.int32, bad), (np.int64, bad), (np.int64, 2**32 + 1), (np.int64, -(2**63))):
+            for at in (0, 15, 16, 20, 36):
+                where = np.arange(37, dtype=index) % 3
+                where[at] = wrong
+                out = np.zeros(37, np.float32)
+                assert run_gather(data[:, 0], (-1,), (0,), [where], out, target, 37, True) == 1, (index, wrong, at)
+                where[at] = 0
+                np.testing.assert_array_equal(out, data[where, 0])
 
 
 @pytest.mark.parametrize("checked", [False, True])

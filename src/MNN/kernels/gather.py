@@ -8,7 +8,7 @@ from typing import ClassVar
 from MNN.ir.dtype import DType
 from MNN.kernels.element import Tail, load, make_tail, storage_type, store
 from MNN.kernels.indexing import RAW, Indices
-from MNN.kernels.lang import I1, Kernel, Value
+from MNN.kernels.lang import I1, I32, PTR, Builder, Kernel, Value
 from MNN.kernels.nest import Operand, for_rows, minimum
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, operand_bytes
@@ -22,6 +22,8 @@ class GatherSpec(KernelSpec):
     ``wrap`` adds ``size{j}`` to negative indices. An index that is still outside 0..size-1 stores 1 into the i64 at
     ``error`` and counts as 0. ``data``, ``indices`` and ``out`` are innermost classes: "0", "1", "s" (not "0" for out).
 
+    ``near``: all offsets fit into 31 bits, which lets vectors of them be used where the processor gathers by those.
+
     Slots: ``extent0..``, ``chunk``, ``error``; ``data``, ``idx{j}``, ``out``, each with its strides ``_s{d}`` of the
     outer dimensions and of the innermost for class "s"; ``size{j}``, ``scale{j}``. Blocks as in ``MapSpec``.
     """
@@ -34,6 +36,7 @@ class GatherSpec(KernelSpec):
     data: str
     indices: tuple[str, ...]
     out: str
+    near: bool = False
 
     def parts(self) -> tuple[Operand, Indices, Operand]:
         raw = RAW[self.dtype.size]
@@ -65,6 +68,8 @@ class GatherSpec(KernelSpec):
             count = minimum(k, chunk, inner - start)
             if indices.per_row:
                 _copy_row(k, self, pointers, start, count, max(1, target.vector_bytes // self.dtype.size))
+            elif self.near and self.dtype.size in (4, 8) and self.out == "1" and target.has("avx2"):
+                _pick_vectors(k, self, pointers, start, count, target)
             else:
                 _pick_elements(k, self, pointers, start, count)
 
@@ -104,6 +109,51 @@ def _copy_row(k: Kernel, spec: GatherSpec, pointers: list[Value], start: Value, 
         vectors(single.index, 1)
     if lanes > 1:
         b.if_(b.icmp("slt", whole, end), lambda: vectors(whole, 1, make_tail(b, end - whole, lanes)))
+
+
+def _pick_vectors(
+    k: Kernel, spec: GatherSpec, pointers: list[Value], start: Value, count: Value, target: Target
+) -> None:
+    """A row along which an index changes, by vectors: indices wrapped and checked together, data gathered."""
+    b = k.b
+    data, indices, out = spec.parts()
+    inner_dim, lanes = spec.rank - 1, target.vector_bytes // spec.dtype.size
+    t, element = storage_type(data.dtype, lanes), storage_type(data.dtype)
+    step = data.inner_stride(k, inner_dim)
+    offset, row_bad = indices.offset(k, pointers[1:-1], 0, inner_dim, "0")
+    indices.report(k, row_bad)
+    source = data.move(k, pointers[0], offset)
+
+    def take(at: Value, bad: Value, tail: Tail | None = None) -> Value:
+        moved, outside = indices.offsets(k, pointers[1:-1], at, inner_dim, lanes, tail)
+        here = source if data.inner == "0" else data.move(k, source, at, step)
+        if data.inner != "0":
+            steps = b.lane_numbers(I32, lanes)
+            steps = steps if step is None else b.mul(steps, b.splat(b.convert("trunc", step, I32), lanes))
+            moved = b.add(moved, steps)
+        addresses = b.emit(PTR.vec(lanes), f"getelementptr {element.text}, ptr {here.text}, {moved!r}")
+        found = b.load_gather(t, addresses, None if tail is None else tail.mask)
+        store(b, out.dtype, found, out.move(k, pointers[-1], at), None, tail)
+        return b.or_(bad, outside)
+
+    end = start + count
+    whole = end - count % lanes
+    clean = b.const(I1.vec(lanes), 0)
+    with b.loop(start, whole, lanes, carry=[clean]) as main:
+        main.next(take(main.index, main.carried[0]))
+    indices.report(k, _any(b, main.results[0]))
+    if target.has_masks:
+        rest = end - whole
+        b.if_(
+            b.icmp("slt", whole, end),
+            lambda: indices.report(k, _any(b, take(whole, clean, make_tail(b, rest, lanes)))),
+        )
+    else:
+        _pick_elements(k, spec, pointers, whole, count % lanes)
+
+
+def _any(b: Builder, mask: Value) -> Value:
+    return b.call(I1, f"llvm.vector.reduce.or.{mask.type.suffix}", mask)
 
 
 def _pick_elements(k: Kernel, spec: GatherSpec, pointers: list[Value], start: Value, count: Value) -> None:

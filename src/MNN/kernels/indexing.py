@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from MNN.ir.dtype import DType
-from MNN.kernels.element import storage_type
-from MNN.kernels.lang import I1, I64, Kernel, Value
+from MNN.kernels.element import Tail, load, storage_type
+from MNN.kernels.lang import I1, I32, I64, Kernel, Value
 from MNN.kernels.nest import Operand
 
 RAW = {1: DType.U8, 2: DType.U16, 4: DType.U32, 8: DType.U64}
@@ -54,6 +54,32 @@ class Indices:
             out = b.icmp("uge", wide, size)
             bad = b.or_(bad, out) if bad.number is None else out
             total = total + b.select(out, 0, wide) * k.slot(f"scale{j}")
+        return total, bad
+
+    def offsets(
+        self, k: Kernel, pointers: Sequence[Value], at: Value, inner_dim: int, lanes: int, tail: Tail | None
+    ) -> tuple[Value, Value]:
+        """As :meth:`offset`, for ``lanes`` elements from ``at`` on and the indices that change along a row: vectors of
+        i32 and i1. Offsets must fit into 31 bits."""
+        b = k.b
+        total, bad = b.const(I32.vec(lanes), 0), b.const(I1.vec(lanes), 0)
+        for j, operand in enumerate(self.operands()):
+            if operand.inner == "0":
+                continue
+            stride = operand.inner_stride(k, inner_dim)
+            found = load(b, operand.dtype, operand.move(k, pointers[j], at, stride), lanes, stride, tail)
+            size = b.splat(b.convert("trunc", k.slot(f"size{j}"), I32), lanes)
+            if operand.dtype.size == 8:  # what 32 bits do not hold is out of range
+                wide = b.splat(k.slot(f"size{j}"), lanes)
+                found = b.select(b.icmp("slt", found, 0), b.add(found, wide), found)
+                out = b.icmp("uge", found, wide)
+                found = b.convert("trunc", found, I32.vec(lanes))
+            else:
+                found = b.select(b.icmp("slt", found, 0), b.add(found, size), found)
+                out = b.icmp("uge", found, size)
+            bad = b.or_(bad, out)
+            scale = b.splat(b.convert("trunc", k.slot(f"scale{j}"), I32), lanes)
+            total = b.add(total, b.mul(b.select(out, b.const(I32.vec(lanes), 0), found), scale))
         return total, bad
 
     def report(self, k: Kernel, bad: Value) -> None:

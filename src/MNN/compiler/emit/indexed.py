@@ -37,6 +37,7 @@ def emit_gather(e: Emitter, group: Group) -> bool:
         data=classes[1],
         indices=tuple(classes[2:]),
         out=classes[0],
+        near=_span(data.shape, source.strides) + _span(extents, columns[1]) < 1 << 31,
     )
     inner = extents[-1]
     chunk = inner if inner <= 2 * CHUNK else CHUNK
@@ -78,6 +79,11 @@ def emit_scatter(e: Emitter, group: Group) -> bool:
         args[f"size{j}"], args[f"scale{j}"] = data.shape[d], dst.strides[d]
     e.command(spec, args, 1, 1)
     return True
+
+
+def _span(shape: Sequence[int], strides: st.Ints) -> int:
+    """The largest offset between two elements, either way."""
+    return sum((n - 1) * abs(s) for n, s in zip(shape, strides, strict=True))
 
 
 def _affine(walk: Sequence[int], strides: st.Ints, rank: int) -> st.Ints:
