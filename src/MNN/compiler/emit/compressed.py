@@ -22,15 +22,14 @@ from MNN.ir.quant import QuantizedArray
 from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
 from MNN.kernels.compressed import CompressedSpec
-from MNN.kernels.compressed_layout import VECTORS, Layout, has_table, layout_of, pack, zero_points
+from MNN.kernels.compressed_layout import VECTORS, Layout, layout_of, pack, zero_points
 from MNN.kernels.contract_blocks import choose_grain, split_evenly
 from MNN.kernels.contract_cost import choose_tile, contract_cycles, known_tile
 from MNN.kernels.dot import group_of, step_ratio
 from MNN.targets.base import Target
 
-_FEW, _FEW_LOOKED_UP = 12, 32
-"""Rows up to which taking the weights apart for every tile of rows is faster than expanding a panel for all, elsewhere
-and where numbers are looked up."""
+_FEW, _FEW_OF_AVX512 = 12, 32
+"""Rows up to which taking the weights apart for every tile of rows is faster than expanding a panel for all."""
 _TILE_COSTS, _TILE_COSTS_OF_16 = (1.9, 2.8, 3.8, 4.8, 5.9), (1.8, 2.0, 3.2)
 """Relative times (measured) of tiles of 1, 2, ... rows, with 32 registers and with 16."""
 _ROWS_OF_A = 512 << 10
@@ -63,7 +62,7 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     left = Side(source, x.dtype, row_table(source.strides), here)
     right = Side(result, out.dtype, row_table(result.strides), here)
     m, group = elements(out.shape[:-1]), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
-    few = m <= (FEW_ROWS if group > 1 else _FEW_LOOKED_UP if has_table(e.target, prim.width) else _FEW)
+    few = m <= (FEW_ROWS if group > 1 else _FEW_OF_AVX512 if e.target.broadcast_operand else _FEW)
     cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
     name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
     ways = [Candidate(name, cycles, lambda: _emit(e, prim, left, right, operands, body, few, 1 if few else group))]
