@@ -21,6 +21,12 @@ class Step:
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    kind: str = ""
+    """Which of the many an operator such as ``BinaryOp`` is."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.op} {self.kind}" if self.kind else self.op
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,7 @@ def outline(graph: Graph) -> Outline:
             n.name,
             tuple(v.name for v in n.inputs if v is not None and not v.is_const),
             tuple(v.name for v in n.outputs),
+            str(n.attrs.get("opType") or ""),
         )
         for n in graph.nodes
     )
@@ -69,6 +76,30 @@ def _count(graph: Graph, counts: Counter[str]) -> list[int]:
 def _kind(value: Any) -> str:
     shape = "?" if value.shape is None else "x".join(map(str, value.shape)) or "scalar"
     return f"{value.dtype.value if value.dtype else 'any'} {shape}"
+
+
+def fusions(before: Outline, after: Outline) -> dict[str, int]:
+    """What became one operator: ``"Convolution + ReLU6 → Convolution"`` and how often.
+
+    An operator stands for all that lies, in the graph before, between what it takes and what it makes; names of tensors
+    tell. Operators that are there under their own names still, and constants, are not counted.
+    """
+    makers = {name: step for step in before.steps for name in step.outputs}
+    order = {name: i for i, step in enumerate(before.steps) for name in step.outputs}
+    kept = {name for step in after.steps for name in step.outputs} | set(after.inputs)
+    found: Counter[str] = Counter()
+    for step in after.steps:
+        ends = [name for name in step.outputs if name in makers]
+        joined: dict[int, str] = {}
+        while ends:
+            name = ends.pop()
+            if order[name] in joined:
+                continue
+            joined[order[name]] = makers[name].label
+            ends += [n for n in makers[name].inputs if n in makers and n not in kept]
+        if len(joined) > 1:
+            found[f"{' + '.join(op for _, op in sorted(joined.items()))} → {step.label}"] += 1
+    return dict(found.most_common())
 
 
 @dataclass(frozen=True)
@@ -112,6 +143,7 @@ class Report:
             "before": _plain(self.before),
             "after": _plain(self.after),
             "passes": self.changes,
+            "fused": fusions(self.before, self.after),
             "operators": [_support_data(s) for s in self.support],
             "needs_this_engine": self.own,
             "check": None if self.check is None else check_data(self.check),

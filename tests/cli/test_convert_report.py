@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from MNN.conversion_report import Outline, Step, fusions
 from MNN.passes import manager
 from MNN.passes.manager import Pass
 from tests.cli import models
@@ -129,3 +130,34 @@ def test_open_sizes_are_told_not_guessed(mnn, refused, tmp_path):
 @pytest.mark.parametrize("option", ["--report", "--optimize-report"])
 def test_other_kinds_of_report_are_refused(refused, digits, option):
     assert "a report is a .html or" in refused("convert", digits, "a.mnn", option, "r.pdf")
+
+
+def test_what_was_fused_is_said(mnn, digits):
+    assert mnn("convert", digits, "a.mnn", "--report", "r.json").code == 0
+    assert mnn("convert", digits, "b.mnn", "--report", "r.html").code == 0
+    found = json.loads(Path("r.json").read_text())["fused"]
+    assert any(" + ReLU" in what and what.endswith("→ Convolution") and count for what, count in found.items()), found
+    page = Path("r.html").read_text()
+    assert "What was fused" in page
+    assert found.keys()
+    assert next(iter(found)).split(" → ")[0] in page
+
+
+def test_fusions_are_what_lies_between_kept_tensors():
+    def part(*steps: Step) -> Outline:
+        return Outline({"x": "f32 4"}, {"y": "f32 4"}, steps, {}, 0, 0)
+
+    before = part(
+        Step("MatMul", "m", ("x",), ("a",)),
+        Step("BinaryOp", "b", ("a",), ("b",), "ADD"),
+        Step("Shape", "s", ("x",), ("s",)),
+        Step("Reshape", "r", ("b", "s"), ("r",)),
+        Step("ReLU", "y", ("r",), ("y",)),
+    )
+    after = part(
+        Step("MatMul", "m", ("x",), ("b",)),
+        Step("Reshape", "r", ("b",), ("r",)),
+        Step("ReLU", "y", ("r",), ("y",)),
+    )
+    assert fusions(before, after) == {"MatMul + BinaryOp ADD → MatMul": 1, "Shape + Reshape → Reshape": 1}
+    assert fusions(before, before) == {}

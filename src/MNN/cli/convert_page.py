@@ -9,12 +9,13 @@ from MNN.cli.drawing import draw
 from MNN.cli.report.markup import nbytes, section, table, tag, text, tile
 from MNN.cli.report.skeleton import document
 from MNN.comparison import Comparison
-from MNN.conversion_report import Outline, Report
+from MNN.conversion_report import Outline, Report, fusions
 from MNN.frontends.mnn.support import COMPOSED, NATIVE, REFUSED, Support, needs_this_engine
 from MNN.passes.manager import passes
 
 _LISTED = 40
 _NAMED = 8
+_WIDEST = 160
 _GRADES = {NATIVE: "good", COMPOSED: "fair", REFUSED: "poor"}
 
 
@@ -28,6 +29,7 @@ def page(report: Report, drawings: bool) -> str:
         _check(report.check),
         section("Inputs and outputs", "", _interface(report.after), "interface"),
         section("Operators", "Before and after the passes.", _operators(report), "operators"),
+        _fused(report),
         section("Passes", "What each rewriting did, in the order in which they run.", _passes(report), "passes"),
         *(_drawings(report) if drawings else ()),
     ]
@@ -42,7 +44,7 @@ def _tiles(report: Report) -> str:
     change = report.size / report.source_bytes - 1 if report.source_bytes else 0.0
     tiles = [
         tile("Operators", f"{report.nodes_before} → {report.nodes_after}", "of the graph, before and after"),
-        tile("Size", f"{nbytes(report.source_bytes)} → {nbytes(report.size)}", f"{change:+.0%}"),
+        tile("Size", f"{nbytes(report.source_bytes)} → {nbytes(report.size)}", f"{change:+.0%}".replace("-0%", "+0%")),
         tile("Parameters", f"{report.after.parameters:,}", f"in {report.after.constants:,} constants"),
     ]
     own = sum(report.own.values())
@@ -89,7 +91,9 @@ def _check(check: Comparison | None) -> str:
     rows = [(text(d.tensor), text(d.op), "x".join(map(str, d.shape)), f"{d.error:.2e}") for d in worst]
     first = tag("p", "It begins at " + _code(check.first.tensor) + ".", class_="poor") if check.first else ""
     body = first + (table(("tensor", "operator", "shape", "error"), rows, (3,)) if rows else "")
-    return section(f"Check against {check.reference}, tensor by tensor", check.note, body, "check")
+    count = len(check.differences)
+    note = check.note or (f"The worst {_LISTED} of {count}; --report with .json lists all." if count > _LISTED else "")
+    return section(f"Check against {check.reference}, tensor by tensor", note, body, "check")
 
 
 def _interface(part: Outline) -> str:
@@ -110,6 +114,17 @@ def _operators(report: Report) -> str:
         bar = tag("i", class_="bar c0", style=f"width:{12 * after / most:.2f}em")
         rows.append((text(name), str(before), str(after), bar))
     return table(("operator", "before", "after", ""), rows, (1, 2))
+
+
+def _fused(report: Report) -> str:
+    found = fusions(report.before, report.after)
+    rows = []
+    for what, count in found.items():
+        parts, made = what.split(" → ")
+        shown = parts if len(parts) <= _WIDEST else f"{parts[:_WIDEST]}… ({parts.count(' + ') + 1} operators)"
+        rows.append((text(shown), text(made), str(count)))
+    said = "Operators of the source that became one." if rows else "No operators became one."
+    return section("What was fused", said, table(("operators", "became", "times"), rows, (2,)) if rows else "", "fused")
 
 
 def _passes(report: Report) -> str:

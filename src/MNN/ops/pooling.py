@@ -99,6 +99,8 @@ def max_windows(b: Builder, x: Tensor, w: Windows) -> Tensor:
 
 def average_windows(b: Builder, x: Tensor, w: Windows, include_pads: bool) -> Tensor:
     total = reduce_windows(b, wide(b, x), "sum", w, 0)
+    b.require(max(o * k for o, k in zip(w.out, w.kernel, strict=True)), "the table of positions")
+    b.require(math.prod(w.out), "the table of counts")
     counts = w.counts(x.shape[2:], include_pads)
     if counts.size and counts.min() == counts.max():
         counts = counts.reshape(-1)[:1].reshape(())
