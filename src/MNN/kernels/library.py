@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from MNN.kernels import toolchain
 from MNN.kernels.cache import Cache
 from MNN.kernels.lang import is_checked
+from MNN.kernels.parallel import side_by_side, workers
 from MNN.kernels.spec import KernelSpec
 from MNN.targets.base import Target, host_target
 
@@ -98,16 +99,27 @@ class Library:
 
     def object(self, spec: KernelSpec) -> tuple[str, bytes]:
         """The symbol and the object file of a kernel, from the cache or compiled now (also for foreign targets)."""
-        key = self.key(spec)
-        symbol = f"mnn_{key[:32]}"
-        data = self.cache.get(key)
-        if data is None:
-            data = toolchain.compile_object(
-                toolchain.rename_entry(spec.emit(self.target), symbol), self.target, shaped=spec.shaped
-            )
-            self.compiled += 1
-            self.cache.put(key, data)
-        return symbol, data
+        return next(iter(self._objects({self.key(spec): spec}).values()))
+
+    def _objects(self, specs: Mapping[str, KernelSpec]) -> dict[str, tuple[str, bytes]]:
+        """Symbols and object files by key."""
+        stored = {key: self.cache.get(key) for key in specs}
+        absent = [key for key, data in stored.items() if data is None]
+        if len(absent) == 1 or workers() == 1:
+            made = [self._compiled(key, specs[key], True) for key in absent]
+        else:
+            toolchain.lead(self.target)
+            made = side_by_side(lambda key: self._compiled(key, specs[key], False), absent)
+        self.compiled += len(made)
+        objects = {**stored, **dict(zip(absent, made, strict=True))}
+        return {key: (f"mnn_{key[:32]}", data) for key, data in objects.items() if data is not None}
+
+    def _compiled(self, key: str, spec: KernelSpec, alone: bool) -> bytes:
+        ir = toolchain.rename_entry(spec.emit(self.target), f"mnn_{key[:32]}")
+        make = toolchain.compile_object if alone else toolchain.compile_beside
+        data = make(ir, self.target, shaped=spec.shaped)
+        self.cache.put(key, data)
+        return data
 
     def load(self, specs: Sequence[KernelSpec]) -> list[int]:
         """Addresses of the kernels, in order. Equal specs are compiled and loaded once per process."""
@@ -118,7 +130,7 @@ class Library:
             missing = {key: spec for key, spec in zip(keys, specs, strict=True) if key not in _LOADED}
             if not missing:
                 return [_LOADED[key] for key in keys]
-            objects = {key: self.object(spec) for key, spec in missing.items()}
+            objects = self._objects(missing)
             self.loaded += len(objects)
             addresses = toolchain.link(dict(objects.values()), self.target)
             _LOADED.update({key: addresses[symbol] for key, (symbol, _) in objects.items()})

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 import llvmlite
 import llvmlite.binding as llvm
 
+from MNN.kernels.parallel import emit_object
 from MNN.kernels.spec import ENTRY
 from MNN.targets.base import Target
 
@@ -30,6 +31,8 @@ LOCK = threading.RLock()
 """Held around everything that touches LLVM's shared state. Re-made in a forked child."""
 _ENTRY = re.compile(rf"^(define\b[^@\n]*@){ENTRY}\(", re.MULTILINE)
 _COUNTER = itertools.count()
+_OWN = threading.local()
+"""The code generator of a thread that compiles beside others."""
 _ELF = b"\x7fELF\2\1"  # of 64 bits, the lower byte first
 _LOADED_SEGMENT, _WRITABLE = 1, 2  # in ELF program headers
 
@@ -56,6 +59,10 @@ def _initialize(native: bool) -> None:
 
 @functools.cache
 def _machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
+    return _new_machine(triple, cpu, features)
+
+
+def _new_machine(triple: str, cpu: str, features: str) -> llvm.TargetMachine:
     _initialize(True)
     if triple.split("-")[0] != llvm.get_process_triple().split("-")[0]:
         _initialize(False)
@@ -81,12 +88,12 @@ def rename_entry(ir: str, symbol: str) -> str:
     return renamed
 
 
-def optimize(ir: str, target: Target, shaped: bool = False) -> llvm.ModuleRef:
+def optimize(ir: str, target: Target, shaped: bool = False, own: llvm.TargetMachine | None = None) -> llvm.ModuleRef:
     """Parses, verifies and (unless it is ``shaped`` already) optimises a module.
 
     Raises ``RuntimeError`` with LLVM's message for malformed IR.
     """
-    tm = machine(target)
+    tm = own or machine(target)
     module = llvm.parse_assembly(f'target triple = "{target.triple}"\n{ir}', llvm.create_context())
     module.data_layout = str(tm.target_data)
     module.verify()
@@ -110,6 +117,21 @@ def compile_object(ir: str, target: Target, shaped: bool = False) -> bytes:
     with LOCK:
         data: bytes = machine(target).emit_object(optimize(ir, target, shaped))
         return data
+
+
+def compile_beside(ir: str, target: Target, shaped: bool = False) -> bytes:
+    """The same by one of several threads, while the one that they work for holds the lock."""
+    if getattr(_OWN, "target", None) != target:
+        new = _machine if _OWN.__dict__.get("leads") else _new_machine
+        _OWN.machine = new(target.triple, target.cpu, target.feature_string)
+        _OWN.target = target
+    return emit_object(_OWN.machine, optimize(ir, target, shaped, _OWN.machine))
+
+
+def lead(target: Target) -> None:
+    """The calling thread has others compile beside it: the usual code generator, made before they start, is its own."""
+    machine(target)
+    _OWN.leads = True
 
 
 def assembly(ir: str, target: Target, shaped: bool = False) -> str:
