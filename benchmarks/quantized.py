@@ -34,6 +34,15 @@ _NOISE = (
     "(`tests/onnx/test_quantized_transformer.py` keeps the bounds)."
 )
 
+_LENGTHS: dict[str, tuple[int | None, ...]] = {"decoder": (1, 16, 128)}
+"""Numbers of tokens at which a model is measured; one is how texts are generated."""
+_WEIGHTS = (
+    "`nbits` are weights of 4 and 8 bits in blocks of 32 or 128 that have a scale and, with 4 bits, a zero point "
+    "(MatMulNBits). They stay so in files, in memory and in kernels; what they are multiplied by stays f32. With few "
+    "rows their bytes bound the time, with many they are expanded panel by panel on the way into the product, and the "
+    "float model may be ahead where it has Strassen's method, which takes expanded weights."
+)
+
 
 def _turns(runs: list[Callable[[], object]], seconds: float) -> list[float]:
     """The least milliseconds of each."""
@@ -46,9 +55,12 @@ def _turns(runs: list[Callable[[], object]], seconds: float) -> list[float]:
     return [1e3 * t for t in best]
 
 
-def line(folder: Path, name: str, quantiser: str, threads: int, seconds: float, work: Path) -> str | None:
-    """The table's row of one model; None where its file is not there."""
-    path, data = folder / f"{name}-{quantiser}.onnx", feeds(name)
+def line(
+    folder: Path, name: str, quantiser: str, threads: int, seconds: float, work: Path, tokens: int | None = None
+) -> str | None:
+    """The table's row of one model, at a number of tokens; None where its file is not there."""
+    path = folder / f"{name}-{quantiser}.onnx"
+    data = feeds(name) if tokens is None else feeds(name, sequence=tokens)
     if not path.is_file():
         return None
     options = onnxruntime.SessionOptions()
@@ -61,7 +73,8 @@ def line(folder: Path, name: str, quantiser: str, threads: int, seconds: float, 
     plain.run(data)  # plans, outside of what is timed
     away = max(float(np.abs(found[n] - w).max() / max(np.abs(w).max(), 1e-30)) for n, w in wanted.items())
     times = _turns([lambda: ours.run(data), lambda: plain.run(data), lambda: theirs.run(None, data)], seconds)
-    return f"| {name} | {quantiser} | {times[0]:.2f} | {times[1]:.2f} | {times[2]:.2f} | {away:.0e} |"
+    shown = name if tokens is None else f"{name}, {tokens} token{'s' if tokens > 1 else ''}"
+    return f"| {shown} | {quantiser} | {times[0]:.2f} | {times[1]:.2f} | {times[2]:.2f} | {away:.0e} |"
 
 
 def main() -> None:
@@ -80,10 +93,12 @@ def main() -> None:
         "Written by `python -m benchmarks.quantized`.", "", _HEAD,
     ]  # fmt: skip
     for name in options.only.split(",") if options.only else MATRIX:
-        for quantiser in MATRIX[name]:
-            row = line(options.models, name, quantiser, options.threads, options.seconds, work_folder(options.work))
-            rows += [row] if row else []
-    text = "\n".join([*rows, "", _NOISE]) + "\n"
+        for tokens in _LENGTHS.get(name, (None,)):
+            for quantiser in MATRIX[name]:
+                where = work_folder(options.work)
+                row = line(options.models, name, quantiser, options.threads, options.seconds, where, tokens)
+                rows += [row] if row else []
+    text = "\n".join([*rows, "", _WEIGHTS, "", _NOISE]) + "\n"
     print(text)
     if options.publish:
         (REPOSITORY / "docs" / "quantized-speed.md").write_text(text)
