@@ -12,9 +12,10 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
 from MNN.kernels import toolchain
 from MNN.kernels.contract import ContractSpec
-from MNN.kernels.contract_blocks import choose_blocks, choose_grain, longest
+from MNN.kernels.contract_blocks import choose_blocks, choose_grain
 from MNN.kernels.contract_cost import choose_tile, pack_b
 from MNN.kernels.dot import group_of
+from MNN.kernels.shares import longest, split_evenly
 from MNN.ops import meaning_scalar
 from MNN.targets import Target, host_target, named_target
 from tests.kernels import util
@@ -332,6 +333,14 @@ def test_longest_counts_tiles(rows: int, high: int, panels: int, wide: int, thre
     sizes = [min(high, rows - i) * min(wide, panels - j) for i in range(0, rows, high) for j in range(0, panels, wide)]
     ends = [len(sizes) * t // threads for t in range(threads + 1)]
     assert longest(rows, high, panels, wide, threads) == max(sum(sizes[a:b]) for a, b in itertools.pairwise(ends))
+
+
+def test_pieces_make_equal_runs() -> None:
+    assert split_evenly(28, 8, 1) == 4
+    assert split_evenly(28, 8, 1, 2) == 7  # two pieces each; with pieces of 4 it would be 3 and 4
+    assert split_evenly(392, 8, 14, 2) == 98
+    assert split_evenly(16, 8, 1, 2) == 2
+    assert split_evenly(1, 8, 4, 3) == 4
 
 
 def test_small_products_are_not_shared() -> None:

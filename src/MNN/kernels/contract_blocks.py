@@ -1,7 +1,6 @@
 """How a product is cut into blocks, for the caches and for threads.
 
-Threads get equal runs of blocks in order (:mod:`MNN.runtime.loop_ir`), so that the time of a command is that of the
-longest run: what counts is not the number of blocks but how evenly whole register tiles can be dealt out. Cut by rows,
+What counts for threads is how evenly whole register tiles can be dealt out (:mod:`MNN.kernels.shares`). Cut by rows,
 every thread reads all of B; cut by columns, it reads all of A, which other threads have mostly written, and writes
 columns that others will read. The model weighs both in cycles beside the arithmetic of the longest run.
 """
@@ -9,10 +8,10 @@ columns that others will read. The model weighs both in cycles beside the arithm
 from __future__ import annotations
 
 import functools
-import itertools
 
 from MNN.ir.dtype import DType
 from MNN.kernels.contract_cost import MEMORY_BYTES_PER_CYCLE, tile_cycles
+from MNN.kernels.shares import longest, split_evenly
 from MNN.targets.base import Target
 
 _FAR_BYTES = 4 << 20
@@ -106,26 +105,3 @@ def _heights(units: int, most: int, threads: int) -> list[int]:
         parts |= {2, 3}
     whole = {1, 2} if units <= 16 * threads else set()
     return sorted({min(most, -(-units // min(p, units))) for p in parts} | whole)
-
-
-def longest(rows: int, high: int, panels: int, wide: int, threads: int) -> int:
-    """Tiles of the longest run when blocks of ``high`` x ``wide`` tiles are dealt out in order."""
-    down, across = -(-rows // high), -(-panels // wide)
-    last_row = rows - (down - 1) * high
-    blocks = down * across
-
-    def before(count: int) -> int:
-        """Tiles of the first ``count`` blocks."""
-        full, rest = divmod(count, across)
-        tiles = full * high * panels - (high - last_row) * panels * (full == down)
-        height = last_row if full == down - 1 else high
-        return tiles + rest * wide * height
-
-    ends = [before(blocks * t // threads) for t in range(threads + 1)]
-    return max(b - a for a, b in itertools.pairwise(ends))
-
-
-def split_evenly(extent: int, parts: int, unit: int) -> int:
-    """The size, in whole units, of ``parts`` nearly equal pieces of an extent."""
-    units = -(-extent // unit)
-    return -(-units // min(parts, units)) * unit

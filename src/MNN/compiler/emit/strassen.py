@@ -14,8 +14,8 @@ from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
-from MNN.kernels.contract_blocks import split_evenly
 from MNN.kernels.scalar_code import body_cost
+from MNN.kernels.shares import split_evenly
 from MNN.kernels.strassen import (
     SUM_ROWS,
     LargeSpec,
@@ -199,7 +199,9 @@ def _blocks(e: Emitter, half: int, pairs: int, mr: int, tall: bool) -> tuple[int
     rows = min(want, max(1, half // (_FEWEST_TILES * mr))) if tall else 1
     parts = min(pairs, -(-want // rows))
     rows = max(rows, min(-(-want // parts), max(1, half // (_FEWEST_TILES * mr))))
-    return split_evenly(half, rows, mr), split_evenly(pairs, parts, 1)
+    by_rows = rows > 1  # runs of blocks go along rows then, and are even where these are
+    rows_each = split_evenly(half, rows, mr, e.threads if by_rows else 1)
+    return rows_each, split_evenly(pairs, parts, 1, 1 if by_rows else e.threads)
 
 
 def _weight_flags(e: Emitter, packed: Ref, count: int, key: tuple[object, ...]) -> tuple[Ref, int]:

@@ -18,6 +18,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
+from MNN.kernels.shares import longest, split_evenly
 from MNN.kernels.window import WindowSpec, choose_window, vectors_at_once
 
 __all__ = ["emit_depthwise", "emit_pool", "is_depthwise"]
@@ -100,7 +101,7 @@ def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st
     e.pool.habits.make(family, (deep, pixels))
     spec = WindowSpec(x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], pixels, body, tuple(kinds), deep)
     work = ow * c * elements(full)
-    per_block = max(1, LINE_WORK // max(work * deep, 1)) * deep
+    per_block = _lines(total, max(1, LINE_WORK // max(work * deep, 1)) * deep, deep, e.threads)
     args: dict[str, int | Ref] = {
         "x": e.ref(source, x.dtype),
         "w": weights,
@@ -119,6 +120,15 @@ def _emit(e: Emitter, group: Group, prim: p.Conv | p.Window, op: str, kernel: st
     }
     e.command(spec, args, -(-total // per_block), 1, 2 * total * work if op == "dot" else 0)
     return store_back(e, out, result)
+
+
+def _lines(total: int, about: int, deep: int, threads: int) -> int:
+    """Lines of a block: whole tiles of ``deep`` lines, unless cut ones make the runs of threads more even."""
+    if threads == 1:
+        return about
+    tiled = split_evenly(total, -(-total // about), deep, threads)
+    even = -(-total // threads)
+    return even if even < longest(total, tiled, 1, 1, threads) else tiled
 
 
 def _operand(e: Emitter, tensor: Tensor, out: Tensor) -> tuple[Place, st.Ints]:

@@ -1,0 +1,36 @@
+"""How evenly work can be dealt out to threads.
+
+Threads get equal runs of blocks in order (:mod:`MNN.runtime.loop_ir`), so that the time of a command is that of the
+longest run: what counts is not the number of blocks but what the longest run holds.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+
+def longest(rows: int, high: int, panels: int, wide: int, threads: int) -> int:
+    """Tiles of the longest run when blocks of ``high`` x ``wide`` tiles are dealt out in order."""
+    down, across = -(-rows // high), -(-panels // wide)
+    last_row = rows - (down - 1) * high
+    blocks = down * across
+
+    def before(count: int) -> int:
+        """Tiles of the first ``count`` blocks."""
+        full, rest = divmod(count, across)
+        tiles = full * high * panels - (high - last_row) * panels * (full == down)
+        height = last_row if full == down - 1 else high
+        return tiles + rest * wide * height
+
+    ends = [before(blocks * t // threads) for t in range(threads + 1)]
+    return max(b - a for a, b in itertools.pairwise(ends))
+
+
+def split_evenly(extent: int, parts: int, unit: int, threads: int = 1) -> int:
+    """The size, in whole units, of about ``parts`` nearly equal pieces of an extent, for runs of equal length."""
+    units = -(-extent // unit)
+    size = -(-units // min(parts, units))
+    if threads > 1:
+        near = range(-(-size // 2), min(2 * size, units) + 1)
+        size = min(near, key=lambda s: (longest(units, s, 1, 1, threads), max(s / size, size / s)))
+    return size * unit
