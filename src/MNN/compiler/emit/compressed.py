@@ -23,9 +23,10 @@ from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
 from MNN.kernels.compressed import CompressedSpec
 from MNN.kernels.compressed_layout import VECTORS, Layout, layout_of, pack, zero_points
-from MNN.kernels.contract_blocks import choose_grain, split_evenly
+from MNN.kernels.contract_blocks import choose_grain
 from MNN.kernels.contract_cost import choose_tile, contract_cycles, known_tile
 from MNN.kernels.dot import group_of, step_ratio
+from MNN.kernels.shares import split_evenly
 from MNN.targets.base import Target
 
 _FEW, _FEW_OF_AVX512 = 12, 32
