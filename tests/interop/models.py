@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.architectures import catalog
+from tests.onnx.test_matmul_nbits import Case, product
 
 Feeds = Mapping[str, np.ndarray]
 
@@ -69,6 +70,15 @@ KEYS = {
 }
 
 
+#: Products with compressed weights, whose sizes in front are known or not.
+NBITS: dict[str, Callable[[], Case]] = {
+    "nbits4": lambda: product(128, 40, (3,), zeros="packed", bias=True),
+    "nbits4_named": lambda: product(96, 50, (2, 3), zeros="packed", axes=("batch", "time")),
+    "nbits4_cut": lambda: product(100, 24, (1, 2), block=16, axes=("batch", "time")),
+    "nbits8_named": lambda: product(256, 33, (2, 3), bits=8, block=64, axes=("batch", "time")),
+}
+
+
 @dataclass(frozen=True)
 class Model:
     """An ONNX file with inputs of batch 1."""
@@ -102,6 +112,14 @@ def models(architectures: Path | None = None, trained: Path | None = None) -> li
     for name, feeds in TRAINED.items():
         path = trained / f"{name}.onnx" if trained else _fetched(name)
         found.append(Model(f"real/{name}", path, feeds))
+    from tests import zoo
+
+    for name, case in NBITS.items():
+        made = case()
+        path = zoo.cache_folder() / f"{name}.onnx"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(made.model.SerializeToString())
+        found.append(Model(f"nbits/{name}", path, lambda x=made.x: {"x": x}))  # type: ignore[misc]
     return found
 
 
