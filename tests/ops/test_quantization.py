@@ -160,3 +160,24 @@ def test_cheap_and_small_functions_are_computed() -> None:
         made.run({"x": numbers("u8", *shape)})
         stages = [p.bound for p in made.plans_used() if isinstance(p.bound, BoundProgram)]
         assert not any(isinstance(c.kernel, LookupSpec) for s in stages for c in s.program.commands)
+
+
+@pytest.mark.parametrize("scale", [0.1, 1 / 255, 3e-5, 0.25, 7.3, 1e-25, 2e19], ids=str)
+def test_quotients_by_constant_scales_are_those_of_divisions(scale: float) -> None:
+    """Also half-way between two integers, and where the quotient is infinite."""
+    step, zero = np.float32(scale), np.uint16(1000)
+    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node], "test", [info("x", TensorProto.FLOAT, [40000])], [info("y", TensorProto.UINT16, None)],
+        [numpy_helper.from_array(np.asarray(step), "s"), numpy_helper.from_array(np.asarray(zero), "z")],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 21)]
+    made = model.load(helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString())
+    halves = (np.arange(-1200, 18800) + np.float32(0.5)) * step
+    x = np.concatenate([halves, RNG.normal(size=20000).astype(np.float32) * step * np.float32(30000)])
+    x[:4] = [np.inf, -np.inf, 3e38, -3e38]
+    (found,) = made.run({"x": x.astype(np.float32)}).values()
+    with np.errstate(over="ignore"):
+        wanted = np.clip(np.round(x.astype(np.float32) / step) + np.float32(1000), 0, 65535)
+    np.testing.assert_array_equal(found, wanted.astype(np.uint16))

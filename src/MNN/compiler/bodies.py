@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from MNN.compiler.simplify import simplified
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
@@ -53,7 +54,7 @@ def fused_body(
             at[prim.outputs[0]] = b.reduction(prim.op, at[prim.inputs[0]])
         else:
             raise TypeError(f"{type(prim).__name__} cannot be part of a fused body")
-    return b.build(*(b.cast(at[t], t.dtype) for t in outputs))
+    return simplified(b.build(*(b.cast(at[t], t.dtype) for t in outputs)))
 
 
 def is_literal(tensor: Tensor) -> bool:

@@ -16,12 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from MNN.compiler import strides as st
-from MNN.compiler.bodies import is_literal
+from MNN.compiler.bodies import fused_body, is_literal
 from MNN.compiler.order import Order
 from MNN.compiler.usage import VIEWS
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
+from MNN.ir.scalar import Instr
 from MNN.ir.shape import elements
 
 MAX_CODE = 160
@@ -240,8 +241,13 @@ class Fuser:
         return True
 
     def _cheap(self, group: Group) -> bool:
-        cost = 0
-        for prim in group.prims:
-            assert isinstance(prim, p.Map)
-            cost += sum(10 if i.op in COSTLY else i.op not in ("arg", "const") for i in prim.body.code)
+        code = [i for q in group.prims if isinstance(q, p.Map) for i in q.body.code]
+        cost = _cost(code)
+        if MAX_EPILOGUE < cost <= 2 * MAX_EPILOGUE and any(i.op == "round" for i in code):
+            operands = [t for t in group.inputs() if not is_literal(t)]
+            cost = _cost(fused_body(group.prims, operands, group.root.outputs).code)
         return cost <= MAX_EPILOGUE
+
+
+def _cost(code: Sequence[Instr]) -> int:
+    return sum(10 if i.op in COSTLY else i.op not in ("arg", "const") for i in code)

@@ -68,20 +68,28 @@ def _interval(instr: Instr, args: Sequence[Interval]) -> Interval:
         low, high = args[0]
         if instr.dtype.is_int:  # truncation goes to zero, as does NaN
             low, high = min(_floor(low), 0.0), max(-_floor(-high), 0.0)
+            return (low, high) if _holds(instr.dtype, (low, high)) else own
         return (low, high) if own[0] <= low and high <= own[1] else own
     if instr.op in ("min", "max"):
         pick = min if instr.op == "min" else max
         return pick(args[0][0], args[1][0]), pick(args[0][1], args[1][1])
-    if not instr.dtype.is_float:  # sums may wrap
-        return own
-    if instr.op in ("round", "floor", "ceil", "trunc"):
-        return _floor(args[0][0]), -_floor(-args[0][1])
-    if instr.op == "neg":
-        return -args[0][1], -args[0][0]
     if instr.op in ("add", "sub"):
         low, high = args[1] if instr.op == "add" else (-args[1][1], -args[1][0])
-        return args[0][0] + low, args[0][1] + high
+        found = args[0][0] + low, args[0][1] + high
+        return found if instr.dtype.is_float or _holds(instr.dtype, found) else own
+    if instr.op == "neg" and instr.dtype.is_float:
+        return -args[0][1], -args[0][0]
+    if instr.op in ("round", "floor", "ceil", "trunc"):
+        return _floor(args[0][0]), -_floor(-args[0][1])
     return own
+
+
+def _holds(dtype: DType, interval: Interval) -> bool:
+    """Whether an integer type has all numbers of an interval: then nothing wraps."""
+    if not dtype.is_int:
+        return False
+    info = np.iinfo(dtype.numpy.name)
+    return int(info.min) <= interval[0] and interval[1] <= int(info.max)
 
 
 def _floor(x: float) -> float:

@@ -23,6 +23,7 @@ from MNN.ops.operands import along, operand, optional, wide
 
 _BYTE_RANGE = 255
 _SMALL_FILTER = 25
+_SMALLEST_STEP = 1e-20
 _EXACT_SUMS = 1 << 16
 """Sums of so many bytes are exact in f32."""
 
@@ -68,6 +69,26 @@ def saturated(s: BodyBuilder, q: int, zero: int, dtype: DType) -> int:
     return s.cast(s("add", whole, s.const(zero, DType.I32)) if zero else whole, dtype)
 
 
+def _one_step(scale: Tensor) -> float | None:
+    """A constant scale, where it is one number whose reciprocal and products with integers are normal numbers."""
+    if scale.const is None or scale.const.size != 1 or scale.dtype is not DType.F32:
+        return None
+    step = float(scale.const.reshape(-1)[0])
+    return step if _SMALLEST_STEP < step < 1 / _SMALLEST_STEP else None
+
+
+def _in_steps(s: BodyBuilder, x: int, step: float, zero: int, dtype: DType) -> int:
+    """:func:`saturated` of ``x / step``. The reciprocal comes in two parts, which give the quotient as if it were
+    divided (Brisebarre, Muller, Raina, "Accelerating correctly rounded floating-point division when the divisor is
+    known in advance", 2004); neither is negative, so that the infinite stays so."""
+    first = np.float32(1 / step)
+    first = first if float(first) <= 1 / step else np.nextafter(first, np.float32(0))
+    rest = float(np.float32(1 / step - float(first)))
+    times = s.const(float(first), DType.F32)
+    q = s("fma", x, times, s("mul", x, s.const(rest, DType.F32))) if rest else s("mul", x, times)
+    return saturated(s, q, zero, dtype)
+
+
 def saturated_around(s: BodyBuilder, q: int, zero: int, dtype: DType) -> int:
     """As :func:`saturated` with a zero point that is an operand, for f32 and results of 8 or 16 bits."""
     low, high = limits(dtype)
@@ -101,6 +122,9 @@ def quantize(b: Builder, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: D
     low, high = limits(dtype)
     wide_x = b.cast(x, DType.F32) if x.dtype.is_int else wide(b, x)
     known = _one_number(zero, dtype)
+    step = _one_step(scale) if wide_x.dtype is DType.F32 else None
+    if known is not None and step is not None:
+        return b.map(lambda s, a: _in_steps(s, a, step, known, dtype), wide_x)
     if known is not None:
         return b.map(lambda s, a, k: saturated(s, s("div", a, k), known, dtype), wide_x, b.cast(scale, wide_x.dtype))
 
