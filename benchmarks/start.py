@@ -1,13 +1,17 @@
-"""What comes before and beside speed: start-up, memory, and changes of the input's size, beside ONNX Runtime.
+"""What comes before and beside speed: start-up, memory, and changes of the input's size, beside ONNX Runtime and
+OpenVINO.
 
-    python -m benchmarks.start                      # MobileNetV2, ResNet-50 and BERT-base
+    python -m benchmarks.start                      # the 13 networks of the benchmark
     python -m benchmarks.start --models resnet50 --threads 2 --json start.json
+    python -m benchmarks.start --models --json start.json --publish    # what was measured before, to docs/start.md
 
 Every figure comes from a fresh process, which this file is as well (``start.py --child ...``). "First result" counts
 from the start of the process to the numbers of the first inference, less what a process takes that runs nothing; cold
 is with an empty cache folder, warm is the best of several starts after that. Memory is the most that was ever resident.
-A change of size is the first run at a new size less a usual run at it: over 20 sizes that are new, then over as many
-changes among them as asked for.
+A change of size is the first run at a new size less a usual run at it: over sizes that are new, then over as many
+changes among them as asked for. Vision transformers change the batch: they have one size of pictures.
+
+The networks are named on the command line, and what was measured in ``--json`` is kept for those that are not.
 """
 
 from __future__ import annotations
@@ -22,14 +26,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the parent's modules: what a child imports counts as its engine's memory
     import argparse
 
-SIZES = {"bert_base": [*range(128, 168, 8), 200, *range(32, 128, 8), 224, 256]}
+TOKENS = [128, 200, *range(136, 168, 8), *range(32, 128, 8), 224, 256]
+SIZES = {"bert_base": TOKENS, "distilbert": TOKENS, "vit_tiny": [1, 2, 3, 4], "vit_b16": [1, 2, 3]}
 IMAGES = [224, 320, *range(128, 224, 32), *range(232, 320, 8), 192, 352, 384, 416]
-MODELS = ("mobilenet_v2", "resnet50", "bert_base")
 
 
-def sizes(model: str) -> list[int]:
-    """20 sizes; the first two are those that models are usually measured at."""
-    return list(dict.fromkeys(SIZES.get(model, IMAGES)))[:20]
+def sizes(model: str, count: int) -> list[int]:
+    """At most 20 sizes; the first two are those that models are usually measured at."""
+    return list(dict.fromkeys(SIZES.get(model, IMAGES)))[:count]
 
 
 def resident(peak: bool) -> float:
@@ -44,7 +48,7 @@ def resident(peak: bool) -> float:
 # -- the child: one engine, one model, one process ------------------------------------------------------------------
 
 
-def child(engine: str, model: str, path: str, threads: int, changes: int) -> dict[str, Any]:
+def child(engine: str, model: str, path: str, threads: int, changes: int, count: int) -> dict[str, Any]:
     """Runs in a process of its own; imports nothing before it needs it."""
     import numpy as np
 
@@ -54,15 +58,18 @@ def child(engine: str, model: str, path: str, threads: int, changes: int) -> dic
         return ((mixed ^ (mixed >> 15)) * np.uint32(2246822519) >> 8) / 2.0**24
 
     def feeds(size: int) -> dict[str, Any]:
-        if model in SIZES:
+        if "bert" in model:
             ids = (noise(size) * 1000).astype(np.int64).reshape(1, size)
-            names = ("input_ids", "attention_mask", "token_type_ids")
-            return dict(zip(names, (ids, np.ones((1, size), np.int64), np.zeros((1, size), np.int64)), strict=True))
+            names = ("input_ids", "attention_mask", "token_type_ids")[: 2 if model == "distilbert" else 3]
+            return dict(zip(names, (ids, np.ones((1, size), np.int64), np.zeros((1, size), np.int64)), strict=False))
+        if model.startswith("vit"):
+            pixels = 4 * noise(size * 3 * 224 * 224) - 2
+            return {"input": pixels.reshape(size, 3, 224, 224).astype(np.float32)}
         return {"input": (4 * noise(3 * size * size) - 2).reshape(1, 3, size, size).astype(np.float32)}
 
     begin = time.perf_counter()
-    run, note = _ours(path, threads) if engine == "ours" else _peer(path, threads)
-    first = feeds(sizes(model)[0])
+    run, note = {"ours": _ours, "onnxruntime": _onnxruntime, "openvino": _openvino}[engine](path, threads)
+    first = feeds(sizes(model, 1)[0])
     run(first)
     found: dict[str, Any] = {"at": time.time(), "peak": resident(True), "engine_s": time.perf_counter() - begin}
     if changes < 0:
@@ -70,7 +77,7 @@ def child(engine: str, model: str, path: str, threads: int, changes: int) -> dic
     usual: dict[int, float] = {}
     fresh: dict[int, float] = {}
     compiled: dict[int, int] = {}
-    data = {size: feeds(size) for size in sizes(model)}
+    data = {size: feeds(size) for size in sizes(model, count)}
     for size, arrays in data.items():
         before = note()
         fresh[size] = _timed(run, arrays)
@@ -79,7 +86,7 @@ def child(engine: str, model: str, path: str, threads: int, changes: int) -> dic
     found["new_ms"] = {size: 1e3 * (fresh[size] - usual[size]) for size in list(data)[1:]}
     found["compiled"] = compiled
     start, before = resident(False), note()
-    order = np.resize(sizes(model), changes)[np.argsort(noise(changes))]
+    order = np.resize(sizes(model, count), changes)[np.argsort(noise(changes))]
     for size in order:
         run(data[int(size)])
     found.update(grown=resident(False) - start, changes=int(changes), compiled_again=note() - before)
@@ -105,13 +112,23 @@ def _ours(path: str, threads: int) -> tuple[Any, Any]:
     return model.run, compiled
 
 
-def _peer(path: str, threads: int) -> tuple[Any, Any]:
+def _onnxruntime(path: str, threads: int) -> tuple[Any, Any]:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return lambda arrays: session.run(None, arrays), lambda: 0
+
+
+def _openvino(path: str, threads: int) -> tuple[Any, Any]:
+    import openvino
+
+    settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    if "MNN_CACHE_DIR" in os.environ:
+        settings["CACHE_DIR"] = os.environ["MNN_CACHE_DIR"] + "-openvino"
+    request = openvino.Core().compile_model(path, "CPU", settings).create_infer_request()
+    return request.infer, lambda: 0
 
 
 # -- the parent -----------------------------------------------------------------------------------------------------
@@ -124,14 +141,16 @@ def prepare(name: str, work: Path, onnx_path: Path) -> dict[str, Path]:
     from MNN.converter import Options, convert
 
     paths = {"onnxruntime": work / f"{name}_open.onnx", "ours": work / f"{name}_open.mnn"}
+    paths["openvino"] = paths["onnxruntime"]
     if not paths["onnxruntime"].exists():
         model = onnx.load(onnx_path)
         for value in model.graph.input:
             dims = value.type.tensor_type.shape.dim
-            if len(dims) == 4:
+            if len(dims) == 4 and not name.startswith("vit"):
                 dims[2].dim_param, dims[3].dim_param = "height", "width"
         onnx.save(model, paths["onnxruntime"])
-    convert(paths["onnxruntime"], paths["ours"], Options())
+    if not paths["ours"].exists():
+        convert(paths["onnxruntime"], paths["ours"], Options())
     return paths
 
 
@@ -171,14 +190,14 @@ def measure(
         for turn in range(args.repeats + 1):
             for engine, python in pythons.items():
                 words = [__file__, "--child", engine, name, str(paths[engine]), str(args.threads)]
-                found = spawn(python, [*words, "-1"], Path(folder) / "cache")
+                found = spawn(python, [*words, "-1", "1"], Path(folder) / "cache")
                 if turn == 0:
                     cold[engine] = found
                 else:
                     warm[engine].append(found)
         for engine, python in pythons.items():
-            words = [__file__, "--child", engine, name, str(paths[engine]), str(args.threads), str(args.changes)]
-            many = spawn(python, words, Path(folder) / "other")[1]
+            words = [__file__, "--child", engine, name, str(paths[engine]), str(args.threads)]
+            many = spawn(python, [*words, str(args.changes), str(args.sizes)], Path(folder) / "other")[1]
             new = sorted(many["new_ms"].values())
             rows.append(
                 {
@@ -188,6 +207,7 @@ def measure(
                     "cold_mb": cold[engine][1]["peak"], "warm_mb": max(said["peak"] for _, said in warm[engine]),
                     "second_size_ms": next(iter(many["new_ms"].values())), "new_size_ms": new[len(new) // 2],
                     "compiled": sum(many["compiled"].values()), "compiled_again": many["compiled_again"],
+                    "compiled_later": sum(list(many["compiled"].values())[1:]),
                     "grown_mb": many["grown"], "changes": many["changes"],
                 }
             )  # fmt: skip
@@ -197,7 +217,7 @@ def measure(
 HEADS = {
     "model": "model", "engine": "engine", "cold_s": "cold s", "warm_s": "warm s", "cold_mb": "peak MB cold",
     "warm_mb": "peak MB warm", "second_size_ms": "2nd size ms", "new_size_ms": "new size ms (median)",
-    "compiled_again": "compiled again", "grown_mb": "MB grown",
+    "compiled_later": "compiled", "grown_mb": "MB grown",
 }  # fmt: skip
 
 
@@ -211,6 +231,28 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def page(rows: list[dict[str, Any]]) -> str:
+    """docs/start.md."""
+    from benchmarks.architectures.catalog import ARCHITECTURES
+
+    order = list(ARCHITECTURES)
+    rows = sorted(rows, key=lambda row: order.index(row["model"]))
+    notes = (
+        "cold: empty cache folder; warm: the best of several later starts, of OpenVINO with its model cache. Both are "
+        "seconds until the first result, beyond what Python itself needs. Peak: the most that was ever resident, in MB "
+        "(10^6 bytes). 2nd size: what the first run at 320 instead of 224 pixels, or 200 instead of 128 tokens (vision "
+        "transformers: 2 pictures instead of 1), takes longer than later runs there; new size: the median of the same "
+        "over more sizes. Compiled: kernels that sizes after the first needed anew; MB grown: "
+        "resident memory over random changes among these sizes. Kernels are compiled on all processors."
+    )
+    return "\n\n".join(
+        [
+            "# Start, memory and changes of size", "Written by `python -m benchmarks.start --publish`.",
+            f"{len({r['model'] for r in rows})} networks, batch 1, one thread, fp32.", table(rows), notes,
+        ]
+    ) + "\n"  # fmt: skip
+
+
 def main() -> None:
     import tempfile
 
@@ -220,27 +262,36 @@ def main() -> None:
     args = arguments()
     work = work_folder(args.work)
     peer = interpreter(work, "peers")
-    pythons = {"ours": sys.executable, **({"onnxruntime": str(peer)} if peer.is_file() else {})}
+    pythons = {"ours": sys.executable}
+    pythons |= {name: str(peer) for name in ("onnxruntime", "openvino") if peer.is_file() and name in args.peers}
     with tempfile.TemporaryDirectory() as folder:
         empty = bare(sys.executable, Path(folder))
         print(f"import MNN: {1e3 * (bare(sys.executable, Path(folder), 'import MNN') - empty):.0f} ms", flush=True)
         everything = "import MNN.runtime.executor"
         print(f"the whole engine: {1e3 * (bare(sys.executable, Path(folder), everything) - empty):.0f} ms", flush=True)
-    rows: list[dict[str, Any]] = []
+    kept = Path(args.json) if args.json else None
+    rows: list[dict[str, Any]] = json.loads(kept.read_text()) if kept is not None and kept.exists() else []
     (work / "start").mkdir(parents=True, exist_ok=True)
     for name in args.models:
         paths = prepare(name, work / "start", find(name, work).path)
-        rows += measure(name, paths, pythons, args)
+        rows = [r for r in rows if r["model"] != name] + measure(name, paths, pythons, args)
         print(table(rows[-len(pythons) :]), flush=True)
-    if args.json:
-        Path(args.json).write_text(json.dumps(rows, indent=1))
+        if kept is not None:
+            kept.write_text(json.dumps(rows, indent=1))
+    if args.publish:
+        (Path(__file__).parents[1] / "docs" / "start.md").write_text(page(rows))
 
 
 def arguments() -> argparse.Namespace:
     import argparse
 
+    from benchmarks.architectures.catalog import MAIN
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", default=list(MODELS), help="architectures of the benchmarks' catalog")
+    parser.add_argument("--models", nargs="*", default=list(MAIN), help="architectures of the benchmarks' catalog")
+    parser.add_argument("--peers", nargs="*", default=["onnxruntime", "openvino"])
+    parser.add_argument("--sizes", type=int, default=20, help="sizes of the input, at most 20")
+    parser.add_argument("--publish", action="store_true", help="write docs/start.md")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5, help="warm starts")
     parser.add_argument("--changes", type=int, default=100, help="changes of size after every size was seen")
