@@ -9,7 +9,7 @@ Every figure comes from a fresh process, which this file is as well (``start.py 
 from the start of the process to the numbers of the first inference, less what a process takes that runs nothing; cold
 is with an empty cache folder, warm is the best of several starts after that. Memory is the most that was ever resident.
 A change of size is the first run at a new size less a usual run at it: over sizes that are new, then over as many
-changes among them as asked for. Vision transformers change the batch: they have one size of pictures.
+changes among them as asked for. Networks for one size of pictures change the batch.
 
 The networks are named on the command line, and what was measured in ``--json`` is kept for those that are not.
 """
@@ -27,7 +27,15 @@ if TYPE_CHECKING:  # the parent's modules: what a child imports counts as its en
     import argparse
 
 TOKENS = [128, 200, *range(136, 168, 8), *range(32, 128, 8), 224, 256]
-SIZES = {"bert_base": TOKENS, "distilbert": TOKENS, "vit_tiny": [1, 2, 3, 4], "vit_b16": [1, 2, 3]}
+SIZES = {
+    "bert_base": TOKENS,
+    "distilbert": TOKENS,
+    "vit_tiny": [1, 2, 3, 4],
+    "vit_b16": [1, 2, 3],
+    "yolov8n_like": [1, 2, 3],
+}
+PICTURES = {"vit_tiny": 224, "vit_b16": 224, "yolov8n_like": 640}
+"""Networks for one size of pictures, and that: their batch changes."""
 IMAGES = [224, 320, *range(128, 224, 32), *range(232, 320, 8), 192, 352, 384, 416]
 
 
@@ -62,9 +70,9 @@ def child(engine: str, model: str, path: str, threads: int, changes: int, count:
             ids = (noise(size) * 1000).astype(np.int64).reshape(1, size)
             names = ("input_ids", "attention_mask", "token_type_ids")[: 2 if model == "distilbert" else 3]
             return dict(zip(names, (ids, np.ones((1, size), np.int64), np.zeros((1, size), np.int64)), strict=False))
-        if model.startswith("vit"):
-            pixels = 4 * noise(size * 3 * 224 * 224) - 2
-            return {"input": pixels.reshape(size, 3, 224, 224).astype(np.float32)}
+        if model in PICTURES:
+            pixels = 4 * noise(size * 3 * PICTURES[model] ** 2) - 2
+            return {"input": pixels.reshape(size, 3, PICTURES[model], PICTURES[model]).astype(np.float32)}
         return {"input": (4 * noise(3 * size * size) - 2).reshape(1, 3, size, size).astype(np.float32)}
 
     begin = time.perf_counter()
@@ -146,7 +154,7 @@ def prepare(name: str, work: Path, onnx_path: Path) -> dict[str, Path]:
         model = onnx.load(onnx_path)
         for value in model.graph.input:
             dims = value.type.tensor_type.shape.dim
-            if len(dims) == 4 and not name.startswith("vit"):
+            if len(dims) == 4 and name not in PICTURES:
                 dims[2].dim_param, dims[3].dim_param = "height", "width"
         onnx.save(model, paths["onnxruntime"])
     if not paths["ours"].exists():
@@ -240,8 +248,8 @@ def page(rows: list[dict[str, Any]]) -> str:
     notes = (
         "cold: empty cache folder; warm: the best of several later starts, of OpenVINO with its model cache. Both are "
         "seconds until the first result, beyond what Python itself needs. Peak: the most that was ever resident, in MB "
-        "(10^6 bytes). 2nd size: what the first run at 320 instead of 224 pixels, or 200 instead of 128 tokens (vision "
-        "transformers: 2 pictures instead of 1), takes longer than later runs there; new size: the median of the same "
+        "(10^6 bytes). 2nd size: what the first run at 320 instead of 224 pixels, or 200 instead of 128 tokens (ViT "
+        "and YOLO: 2 pictures instead of 1), takes longer than later runs there; new size: the median of the same "
         "over more sizes. Compiled: kernels that sizes after the first needed anew; MB grown: "
         "resident memory over random changes among these sizes. Kernels are compiled on all processors."
     )
