@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from MNN.runtime import later as module
 from MNN.runtime.later import finish, later
+from MNN.runtime.uncollected import uninterrupted
 
 
 def test_jobs_are_done_in_order_by_another_thread() -> None:
@@ -97,3 +99,33 @@ def test_forks_wait_for_the_job_at_work_and_take_none_along() -> None:
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
     assert sorted(done.stdout.split()) == ["0", "child", "own", "waiting"], done.stderr
+
+
+def test_garbage_is_collected_again_after_a_plan_and_not_by_the_other_thread() -> None:
+    gc.collect()
+    collected: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        collected.append(threading.get_ident())
+
+    def job() -> list[list[int]]:
+        return [[n] for n in range(20_000)]  # enough for several collections
+
+    ran: list[int] = []
+    gc.callbacks.append(note)
+    try:
+        later(lambda: ran.append(len(job())))
+        give_up = time.monotonic() + 10
+        while not ran and time.monotonic() < give_up:
+            time.sleep(0.01)
+        finish()
+    finally:
+        gc.callbacks.remove(note)
+    assert ran
+    assert set(collected) <= {threading.get_ident()}
+    with uninterrupted(leave=later):
+        assert not gc.isenabled()
+    give_up = time.monotonic() + 10
+    while not gc.isenabled() and time.monotonic() < give_up:
+        time.sleep(0.01)
+    assert gc.isenabled()

@@ -31,6 +31,7 @@ from MNN.ops.base import evaluate_node
 from MNN.ops.nested import Nested
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
+from MNN.runtime.later import later
 from MNN.runtime.latest import Latest
 from MNN.runtime.limits import Clock, check_memory
 from MNN.runtime.loop import loop_functions
@@ -249,7 +250,7 @@ class Executor:
         key = (start, shapes, answers, fetch)
         plan = plans.find(key, arrays)
         if plan is None:
-            with uninterrupted():
+            with uninterrupted(leave=later):
                 plan = self._make(start, values, constants, known, fetch)
             plans.add(key, plan)
             if self._made is not None and plans is self._plans:

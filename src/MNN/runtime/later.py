@@ -14,6 +14,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from MNN.runtime.uncollected import uninterrupted
+
 _PAUSE = 0.01
 """Seconds before the first job, in which whoever gave it gets on with what is urgent."""
 _PATIENCE = 1.0
@@ -59,7 +61,8 @@ def _work() -> None:
     time.sleep(_PAUSE)
     while True:
         try:
-            finish()
+            with uninterrupted():  # what others have left as garbage may mind which thread collects it
+                finish()
         finally:  # also when a job raises, which Python reports
             with _state:
                 done = not _jobs
