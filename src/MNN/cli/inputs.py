@@ -38,7 +38,10 @@ def concrete_shape(info: TensorInfo, given: Mapping[str, tuple[int, ...]]) -> tu
     sizes = [1 if i == 0 and isinstance(d, str) else d for i, d in enumerate(info.shape)]
     if any(isinstance(d, str) for d in sizes):
         example = "x".join(str(d) if isinstance(d, int) else "8" for d in sizes)
-        raise ShapeError(f"input {info}: some sizes are open; give them, for example --shape {info.name}={example}")
+        shown = " x ".join(map(str, info.shape))
+        raise ShapeError(
+            f"input '{info.name}' ({shown}) has open sizes; give them, for example --shape {info.name}={example}"
+        )
     return tuple(int(d) for d in sizes)
 
 
