@@ -30,7 +30,8 @@ from MNN.kernels.dot8 import in_halves
 from MNN.targets.base import Target
 
 _ISSUE_WIDTH = 5.0
-_L2_BYTES_PER_CYCLE = 11.0
+_L2_BYTES_PER_CYCLE = {32: 16.0, 64: 11.0}
+"""By bytes of a vector, behind which half a line or a whole one is loaded at a time; measured on products."""
 MEMORY_BYTES_PER_CYCLE = 10.0
 _L1_WAYS = 8
 _L1_PERIOD = 4096
@@ -96,7 +97,7 @@ def step_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
     separate = 0 if target.has_fma else products + mr
     issue = (products + separate + rows + nv + spilled + 3) / _ISSUE_WIDTH
     width = nv * target.vector_bytes
-    stream = width / _L2_BYTES_PER_CYCLE if width * k > target.l1_bytes // 2 else 0.0
+    stream = width / _L2_BYTES_PER_CYCLE.get(target.vector_bytes, 11.0) if width * k > target.l1_bytes // 2 else 0.0
     return max(arithmetic, loads, issue, stream) + 0.04 * stream  # it never hides completely
 
 
