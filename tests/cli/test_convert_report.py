@@ -7,7 +7,10 @@ import os
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from MNN.conversion_report import Outline, Step, fusions
 from MNN.passes import manager
@@ -161,3 +164,17 @@ def test_fusions_are_what_lies_between_kept_tensors():
     )
     assert fusions(before, after) == {"MatMul + BinaryOp ADD → MatMul": 1, "Shape + Reshape → Reshape": 1}
     assert fusions(before, before) == {}
+
+
+def test_made_up_integers_stay_inside_of_small_tables(mnn, tmp_path):
+    """A table of two rows, as those of token types."""
+    node = helper.make_node("Gather", ["table", "ids"], ["y"], name="pick")
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info("ids", TensorProto.INT64, (1, 64))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 64, 3))],
+        [numpy_helper.from_array(np.ones((2, 3), np.float32), "table")],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "t.onnx")
+    result = mnn("convert", "t.onnx", "t.mnn", "--report", "r.json", "--check", "1e-4")
+    assert result.code == 0, result
+    assert json.loads(Path("r.json").read_text())["check"]["tensors"]

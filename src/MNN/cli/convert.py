@@ -18,7 +18,7 @@ from MNN.cli.report.markup import nbytes
 from MNN.comparison import Comparison, compare
 from MNN.conversion_report import Report
 from MNN.converter import Check, Options, convert, parse_names
-from MNN.errors import MNNError, ShapeError, UnsupportedError
+from MNN.errors import MNNError, RunError, ShapeError, UnsupportedError
 from MNN.frontends.mnn.support import needs_this_engine
 from MNN.runtime.session import Session
 
@@ -102,7 +102,14 @@ def checker(source: Path, tolerance: float | None, inputs: list[str], shapes: di
             if tolerance is not None or inputs or shapes:
                 raise
             return Comparison("nothing", [], limit, None, f"not checked: {error}")
-        found = compare(source, written, feeds, limit)
+        try:
+            found = compare(source, written, feeds, limit)
+        except RunError:  # integers made up beyond a table; no table is smaller than two
+            large = [n for n, a in feeds.items() if n not in loaded and a.dtype.kind in "iu" and a.max(initial=0) > 1]
+            if not large:
+                raise
+            feeds.update({n: feeds[n] % 2 for n in large})
+            found = compare(source, written, feeds, limit)
         outputs = {d.tensor: d.error for d in found.differences if d.tensor in session.outputs}
         wrong = {name: error for name, error in outputs.items() if not error <= limit}
         if tolerance is not None and wrong:
