@@ -14,6 +14,7 @@ from MNN.errors import MNNError, ShapeError, UnsupportedError
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ops.fitting_names import contradiction
 from MNN.ops.hints import SMALL, Hints
+from MNN.ops.sequence import ListTensor
 from MNN.ops.trial import lowered
 
 MOST = 20
@@ -93,6 +94,9 @@ class _Trial:
         if found is None:
             return None
         for value, tensor in zip(node.outputs, found, strict=False):
+            if isinstance(tensor, ListTensor):
+                self._nested.add(value)
+                continue
             value.dtype, value.shape = tensor.dtype, tensor.shape
             if tensor.const is not None and tensor.const.size <= SMALL and tensor.dtype.is_int:
                 self._hints.numbers[value] = [int(n) for n in tensor.const.reshape(-1)]
