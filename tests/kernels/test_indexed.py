@@ -40,7 +40,7 @@ def arguments(
     return slots, found
 
 
-def _run_gather(
+def run_gather(
     data: np.ndarray, walk: Sequence[int], indexed: Sequence[int], indices: Sequence[np.ndarray], out: np.ndarray,
     target: Target, chunk: int, checked: bool = False, near: bool = True,
 ) -> int:  # fmt: skip
@@ -64,39 +64,39 @@ def _run_gather(
 def test_gather(near: bool, dtype: type, target: Target, checked: bool) -> None:
     rng = np.random.default_rng(0)
     data = rng.integers(0, 100, (7, 5, 83)).astype(dtype)
-    run_gather = functools.partial(_run_gather, near=near)
+    gather = functools.partial(run_gather, near=near)
     for index in (np.int32, np.int64):
         rows = rng.integers(-7, 7, 6).astype(index)
         out = np.zeros((6, 5, 83), dtype)
-        assert run_gather(data, (-1, 1, 2), (0,), [rows[:, None, None]], out, target, 50, checked) == 0
+        assert gather(data, (-1, 1, 2), (0,), [rows[:, None, None]], out, target, 50, checked) == 0
         np.testing.assert_array_equal(out, data[rows])
         cols = rng.integers(-83, 83, 30).astype(index)
         out = np.zeros((7, 5, 30), dtype)
-        run_gather(data, (0, 1, -1), (2,), [cols], out, target, 12, checked)
+        gather(data, (0, 1, -1), (2,), [cols], out, target, 12, checked)
         np.testing.assert_array_equal(out, data[:, :, cols])
         where = rng.integers(-5, 5, (7, 9, 83)).astype(index)  # take_along_axis
         out = np.zeros(where.shape, dtype)
-        run_gather(data, (0, -1, 2), (1,), [where], out, target, 64, checked)
+        gather(data, (0, -1, 2), (1,), [where], out, target, 64, checked)
         np.testing.assert_array_equal(out, np.take_along_axis(data, np.where(where < 0, where + 5, where), 1))
         i, j = rng.integers(0, 7, (4, 11)).astype(index), rng.integers(0, 5, (4, 11)).astype(index)
         out = np.zeros((4, 11, 83), dtype)
-        run_gather(data, (-1, -1, 2), (0, 1), [i[..., None], j[..., None]], out, target, 83, checked)
+        gather(data, (-1, -1, 2), (0, 1), [i[..., None], j[..., None]], out, target, 83, checked)
         np.testing.assert_array_equal(out, data[i, j])
         out = np.zeros((83, 6), dtype).T  # strided result
-        run_gather(data[:, 0], (-1, 1), (0,), [rows[:, None]], out, target, 40, checked)
+        gather(data[:, 0], (-1, 1), (0,), [rows[:, None]], out, target, 40, checked)
         np.testing.assert_array_equal(out, data[rows, 0])
         line = rng.integers(-83, 83, (2, 200)).astype(index)[:, ::2]  # strided indices, whole vectors and a rest
         out = np.zeros((2, 100), dtype)
-        run_gather(data[0, :2], (0, -1), (1,), [line], out, target, 100, checked)
+        gather(data[0, :2], (0, -1), (1,), [line], out, target, 100, checked)
         np.testing.assert_array_equal(out, np.take_along_axis(data[0, :2], np.where(line < 0, line + 83, line), 1))
         deep = rng.integers(-7, 7, 83).astype(index)  # an index that changes beside an axis that is walked
         out = np.zeros((5, 83), dtype)
-        run_gather(data, (-1, 0, 1), (0,), [deep[None]], out, target, 83, checked)
+        gather(data, (-1, 0, 1), (0,), [deep[None]], out, target, 83, checked)
         np.testing.assert_array_equal(out, data[deep, :, np.arange(83)].T)
         out = np.zeros((5, 83), dtype)
         many = np.zeros((7, 5, 166), dtype)[:, :, ::2]
         many[:] = data
-        run_gather(many, (-1, 0, 1), (0,), [deep[None]], out, target, 83, checked)
+        gather(many, (-1, 0, 1), (0,), [deep[None]], out, target, 83, checked)
         np.testing.assert_array_equal(out, data[deep, :, np.arange(83)].T)
 
 
