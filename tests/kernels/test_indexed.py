@@ -103,7 +103,6 @@ def test_gather(near: bool, dtype: type, target: Target, checked: bool) -> None:
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
 def test_gather_reports_bad_indices(target: Target) -> None:
     data = np.arange(12, dtype=np.float32).reshape(3, 4)
-    run_gather = _run_gather
     for bad in (3, -4, 2**31 - 1):
         out = np.zeros((2, 4), np.float32)
         assert run_gather(data, (-1, 1), (0,), [np.array([[1], [bad]], np.int32)], out, target, 4, True) == 1
