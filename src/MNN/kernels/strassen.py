@@ -57,7 +57,7 @@ _USUAL = ((8, 3), (9, 3), (6, 4), (7, 3), (5, 4), (14, 2), (6, 2), (5, 2), (4, 2
 """Tiles with few addresses and few loads; another one must be better by ``_TOLERANCE``."""
 _TOLERANCE = 1.03
 LATE = {16: 0.12}
-OTHERS_LATE = 0.23
+_OTHERS_LATE = 0.23
 """Share of time lost where seven products begin on rows that are not near, by floats in a vector; 0.1 in the plain
 product, which meets its operands in order. On AVX2, where the plain one reaches 95 % of the peak, Strassen's way is 3 %
 slower to 1 % faster; on AVX512 with 196 rows it is 9 % faster."""
@@ -256,7 +256,7 @@ def choose_strassen(
         parts = -(-depth // DEPTH)
         work = 7 * depth * step + parts * (7 * 60 + _USES * registers * 4.0) + 4 * registers * 10.0 + 60
         memory = panels * nv * lanes * k * 4 / MEMORY_BYTES_PER_CYCLE
-        late = LATE.get(lanes, OTHERS_LATE) + _FEW_ROWS / half  # B, from far away, hides worse behind few rows
+        late = LATE.get(lanes, _OTHERS_LATE) + _FEW_ROWS / half  # B, from far away, hides worse behind few rows
         cycles = max(count * work, memory) + late * count * work + half * depth / lanes * _SUM_CYCLES
         if (mr, nv) not in _USUAL:
             cycles *= _TOLERANCE
