@@ -21,6 +21,7 @@ POOL = {
     "stop": 5 * LINE,
     "spin": 5 * LINE + 8,  # pauses before a worker sleeps, or before a waiting caller gives way
     "linger": 5 * LINE + 16,  # times a worker gives way during a run before it sleeps all the same
+    "after": 5 * LINE + 80,  # the same between runs: the next one often comes soon
     "syscall": 5 * LINE + 24,  # address of libc's syscall, 0: sleep in Python
     "futex": 5 * LINE + 32,  # its number for futex
     "wake": 5 * LINE + 40,  # address of void wake(i64 worker) when sleeping in Python

@@ -5,7 +5,8 @@ command at a time. A run that finds it busy goes through its blocks alone, so se
 never wait for each other. See :mod:`MNN.runtime.loop_ir` for how blocks are handed out.
 
 Environment: ``MNN_SPIN_US`` (microseconds that an idle worker spins before it sleeps, default 50), ``MNN_LINGER_US``
-(the same while some run is in progress, giving way to other threads, default 1000), ``MNN_WORKER_SLEEP``
+(the same while some run is in progress, giving way to other threads, default 1000), ``MNN_AFTER_US`` (the same when
+none is, default 400: to wake one costs the next run 0.1 ms), ``MNN_WORKER_SLEEP``
 (``futex``: asleep in the kernel, Linux only; ``python``: in a semaphore of the interpreter; by default what the system
 has).
 """
@@ -43,7 +44,7 @@ _WAKE = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 class WorkerPool:
     """Workers 1 .. n; number 0 is whoever calls. Use :func:`pool_for` rather than making one."""
 
-    def __init__(self, sleep: str, spin_us: float, linger_us: float) -> None:
+    def __init__(self, sleep: str, spin_us: float, linger_us: float, after_us: float) -> None:
         """``sleep`` is "futex" or "python". Raises ``MNNError`` when this system has no futex."""
         self._memory = aligned_bytes(_BYTES, LINE, zero=True)
         _immortal(self._memory)  # a worker that could not be stopped at exit may still look at it
@@ -71,6 +72,7 @@ class WorkerPool:
         pause, yielding = self._cost(0), self._cost(1)
         self._set("spin", int(spin_us * 1e3 / pause))
         self._set("linger", int(linger_us * 1e3 / yielding))
+        self._set("after", int(after_us * 1e3 / yielding))
 
     @property
     def workers(self) -> int:
@@ -202,12 +204,14 @@ def _at_exit() -> None:
         pool.stop()
 
 
-def _options() -> tuple[str, float, float]:
+def _options() -> tuple[str, float, float, float]:
     default = "python" if _syscall_address() is None else "futex"
     sleep = os.environ.get("MNN_WORKER_SLEEP") or default
     if sleep not in ("futex", "python"):
         raise MNNError(f"MNN_WORKER_SLEEP is '{sleep}'; it must be 'futex' or 'python'")
-    return sleep, _microseconds("MNN_SPIN_US", 50.0), _microseconds("MNN_LINGER_US", 1000.0)
+    times = {"MNN_SPIN_US": 50.0, "MNN_LINGER_US": 1000.0, "MNN_AFTER_US": 400.0}
+    spin, linger, after = (_microseconds(name, default) for name, default in times.items())
+    return sleep, spin, linger, after
 
 
 def _microseconds(name: str, default: float) -> float:

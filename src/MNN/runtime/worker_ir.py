@@ -129,6 +129,7 @@ entry:
   %p_team = getelementptr i8, ptr %pool, i64 $pool_team
   %p_spin = getelementptr i8, ptr %pool, i64 $pool_spin
   %p_linger = getelementptr i8, ptr %pool, i64 $pool_linger
+  %p_after = getelementptr i8, ptr %pool, i64 $pool_after
   %p_sys = getelementptr i8, ptr %pool, i64 $pool_syscall
   %p_nr = getelementptr i8, ptr %pool, i64 $pool_futex
   br label %wake
@@ -182,10 +183,11 @@ idle:
 tired:
   %active = load atomic i64, ptr %p_active monotonic, align 8
   %linger_for = load i64, ptr %p_linger, align 8
-  %most = add i64 %spin, %linger_for
-  %within = icmp ult i64 %n1, %most
+  %after_for = load i64, ptr %p_after, align 8
   %running = icmp ne i64 %active, 0
-  %stay = and i1 %within, %running
+  %longer = select i1 %running, i64 %linger_for, i64 %after_for
+  %most = add i64 %spin, %longer
+  %stay = icmp ult i64 %n1, %most
   br i1 %stay, label %linger, label %park
 linger:
   call void @give_way(ptr %pool)
