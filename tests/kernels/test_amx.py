@@ -17,6 +17,7 @@ from MNN.kernels import toolchain
 from MNN.kernels.amx import PANEL, AmxSpec
 from MNN.kernels.amx_cost import grouping
 from MNN.kernels.amx_layout import Layout, Window, direct_layout, joined_layout, rows_layout, window_layout
+from MNN.kernels.amx_lines import has_lines, line_layout
 from MNN.kernels.amx_pack import AmxPackSpec
 from MNN.kernels.amx_tiles import TILE_BYTES
 from MNN.targets import Target, named_target
@@ -178,20 +179,17 @@ WINDOWS = [
 ]
 
 
-@TARGETS
-@pytest.mark.parametrize("case", WINDOWS, ids=str)
-def test_windows(target: Target, case: tuple[tuple[int, ...], ...]) -> None:
-    outputs, kernel, strides, dilations, channels, rows = case
+def windows(case: tuple[tuple[int, ...], ...], gap: int) -> tuple[Window, np.ndarray, np.ndarray, np.ndarray]:
+    """A window, its input (pixels ``gap`` elements apart), A as a matrix, and B."""
+    outputs, kernel, strides, dilations, channels, _ = case
     assert isinstance(channels, int)
-    assert isinstance(rows, int)
     images, n, rng = 2, 40, np.random.default_rng(3)
     inputs = tuple(
         (o - 1) * s + (k - 1) * d + 1 for o, s, k, d in zip(outputs, strides, kernel, dilations, strict=True)
     )
-    a = rng.uniform(-1, 1, (images, *inputs, channels + 1)).astype(np.float32)  # pixels lie further apart than needed
+    a = rng.uniform(-1, 1, (images, *inputs, channels + gap)).astype(np.float32)
     steps = tuple(s // 4 for s in a.strides[1:-1])
     w = Window(images, outputs, inputs, kernel, strides, dilations, a[0].size, steps, channels)
-    layout = window_layout(w, rows)
     taps = list(itertools.product(*map(range, kernel)))
     b = rng.uniform(-1, 1, (1, len(taps) * channels, n)).astype(np.float32)
     m = images * int(np.prod(outputs))
@@ -202,9 +200,39 @@ def test_windows(target: Target, case: tuple[tuple[int, ...], ...]) -> None:
             for t, d, o, s in zip(tap, dilations, outputs, strides, strict=True)
         )
         parts.append(a[(slice(None), *index, slice(channels))].reshape(m, channels))
-    left = np.concatenate(parts, axis=1)[None].astype(np.float64)
+    return w, a, np.concatenate(parts, axis=1)[None].astype(np.float64), b
+
+
+@TARGETS
+@pytest.mark.parametrize("case", WINDOWS, ids=str)
+def test_windows(target: Target, case: tuple[tuple[int, ...], ...]) -> None:
+    w, a, left, b = windows(case, 1)
+    layout = window_layout(w, int(case[-1]))  # type: ignore[call-overload]
     for count in (1, 2, 3):
-        found = contract(AmxSpec(F32, F32, count, ahead=count), target, layout, a[None], b, m, 64, checked=count == 2)
+        spec = AmxSpec(F32, F32, count, ahead=count)
+        found = contract(spec, target, layout, a[None], b, left.shape[1], 64, checked=count == 2)
+        assert_close(found, left, b.astype(np.float64), count)
+
+
+LINES = [
+    # outputs, kernel, strides, dilations, channels, rows of a block
+    ((12, 13), (7, 7), (2, 2), (1, 1), 3, 5),
+    ((9, 20), (3, 3), (1, 1), (1, 1), 1, 9),
+    ((8, 10), (3, 5), (2, 1), (2, 1), 16, 3),
+    ((5, 6), (5, 4), (1, 3), (1, 1), 5, 2),
+    ((3, 4, 5), (2, 3, 2), (2, 1, 1), (2, 2, 1), 10, 2),
+]
+
+
+@TARGETS
+@pytest.mark.parametrize("case", LINES, ids=str)
+def test_tiles_from_lines(target: Target, case: tuple[tuple[int, ...], ...]) -> None:
+    w, a, left, b = windows(case, 0)
+    assert has_lines(w)
+    layout = line_layout(w, int(case[-1]))  # type: ignore[call-overload]
+    for count in (1, 2, 3):
+        spec = AmxSpec(F32, F32, count, ahead=count)
+        found = contract(spec, target, layout, a[None], b, left.shape[1], 64, checked=count == 2)
         assert_close(found, left, b.astype(np.float64), count)
 
 

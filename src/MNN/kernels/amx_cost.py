@@ -222,8 +222,8 @@ def plan_rows(
 
 
 @functools.lru_cache(maxsize=1024)
-def plan_window(target: Target, w: Window, n: int, parts: int, threads: int) -> Plan:
-    """For pixels of an image."""
+def plan_window(target: Target, w: Window, n: int, parts: int, threads: int, share: float = 1.0) -> Plan:
+    """For pixels of an image, of whose steps of channels only a ``share`` is brought where they overlap."""
     chunks = -(-w.channels // DEPTH)
     taps, inner, outer, reach = 1, 1, 1, 0
     for i, (o, k, s, d) in enumerate(zip(w.outputs, w.kernel, w.strides, w.dilations, strict=True)):
@@ -234,14 +234,14 @@ def plan_window(target: Target, w: Window, n: int, parts: int, threads: int) -> 
         else:
             inner, outer, used = inner * (o + (k - 1) * d // s), outer * o, used * phases
     n_steps = taps * chunks
-    line = inner * chunks * DEPTH * 2 * parts * used
+    line = max(1, int(inner * chunks * DEPTH * 2 * parts * used * share))
     height = w.outputs[0]
     stays = _stays(target, n, n_steps, parts)
 
     def cost(rows: int, panels: int, blocks: float) -> float:
         width = min(n, panels * PANEL)
         tiles = -(-rows * inner // ROWS)
-        brought = (rows + reach) * inner * chunks * used
+        brought = (rows + reach) * inner * chunks * used * share
         reads = 1 / blocks if stays else 1.0
         return _cycles(target, rows * outer, tiles, width, n_steps, brought, parts, reads)
 

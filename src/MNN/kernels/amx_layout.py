@@ -238,18 +238,22 @@ class Window:
     channels: int
 
 
-def window_layout(w: Window, rows: int) -> Layout:
-    """Pixels of the region that ``rows`` rows (of the first spatial dimension) of the result of one image need."""
+def window_layout(w: Window, rows: int, pitch: int = 0, line: int = 0) -> Layout:
+    """Pixels of the region that ``rows`` rows (of the first spatial dimension) of the result of one image need.
+
+    ``pitch``: bytes between pixels, and ``line``: pixels between lines, where they are not to be chosen here.
+    """
     phases, reach = [], []
     for kernel, stride, dilation in zip(w.kernel, w.strides, w.dilations, strict=True):
         at = np.arange(kernel) * dilation
         phases.append(sorted(set((at % stride).tolist())))
         reach.append(int(at[-1] // stride))
     sides = [rows + reach[0], *(o + q for o, q in zip(w.outputs[1:], reach[1:], strict=True))]
+    sides[-1] = line or sides[-1]
     weights = [int(np.prod(sides[i + 1 :])) for i in range(len(sides))]
     pixels = int(np.prod(sides))
     n_steps = int(np.prod(w.kernel)) * -(-w.channels // DEPTH)
-    pitch = _pitch(-(-w.channels // DEPTH) * ROW_BYTES)
+    pitch = pitch or _pitch(-(-w.channels // DEPTH) * ROW_BYTES)
     combos = list(itertools.product(*phases))
     items: list[tuple[int, int, int]] = []
     regions, starts, places = [], [], []

@@ -29,6 +29,7 @@ from MNN.kernels.amx_layout import (
     rows_layout,
     window_layout,
 )
+from MNN.kernels.amx_lines import has_lines, line_layout, plan_lines
 from MNN.kernels.amx_pack import AmxPackSpec
 from MNN.kernels.scalar_code import body_cost
 from MNN.targets.base import Target
@@ -36,6 +37,8 @@ from MNN.targets.base import Target
 _PARTS = {"high": 3, "normal": 2, "low": 1}
 _WINDOW_CHANNELS = 16
 """With fewer channels, pixels padded to 32 would be mostly padding."""
+_LINE_CHANNELS = 32
+"""From so many channels on, a pixel fills steps of the sum by itself."""
 _LEAST = 8
 """With fewer columns, tiles would be mostly padding."""
 _PACK_CYCLES = 0.7
@@ -127,6 +130,9 @@ def amx_candidates(
     if window is not None and elements(window.kernel) > 1 and window.channels >= _WINDOW_CHANNELS:
         pixels = plan_window(e.target, window, n, parts, e.threads)
         found.append(job.candidate("pixels", pixels, packing, lambda: window_layout(window, pixels.rows), n_batch))
+    if window is not None and window.channels < _LINE_CHANNELS and has_lines(window):
+        lines = plan_lines(e.target, window, n, parts, e.threads)
+        found.append(job.candidate("lines", lines, packing, lambda: line_layout(window, lines.rows), n_batch))
     return found
 
 

@@ -1,0 +1,69 @@
+"""A third layout for :class:`MNN.kernels.amx.AmxSpec`: lines of pixels, for windows over few channels.
+
+The taps of a window along a line of channels-last pixels are one run of memory, and the runs of neighbouring windows
+overlap. So every line is brought once, and tiles are loaded from it at places that are less than a tile's row apart:
+nothing is joined. What a row of a tile has behind its run meets weights of zero. (An infinity there becomes a NaN,
+at most 32 elements from where it belongs, as infinities spread over a tile of Winograd's.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from MNN.kernels.amx_cost import Plan, plan_window
+from MNN.kernels.amx_layout import DEPTH, Layout, Window, window_layout
+from MNN.kernels.amx_tiles import ROW_BYTES, ROWS
+from MNN.targets.base import Target
+
+
+def has_lines(w: Window) -> bool:
+    """Whether the taps along a line are one run of memory."""
+    return len(w.outputs) > 1 and w.kernel[-1] > 1 and w.dilations[-1] == 1 and w.steps[-1] == w.channels
+
+
+def _runs_as_pixels(w: Window) -> Window:
+    """The same with each run as a pixel of many channels, under a window that is one wide."""
+    last = {
+        "inputs": w.outputs[-1], "kernel": 1, "strides": 1, "steps": w.strides[-1] * w.channels
+    }  # fmt: skip
+    fields = {name: (*getattr(w, name)[:-1], value) for name, value in last.items()}
+    return dataclasses.replace(w, **fields, channels=w.kernel[-1] * w.channels)
+
+
+def _length(w: Window) -> int:
+    """Elements of a line that windows touch."""
+    return ((w.outputs[-1] - 1) * w.strides[-1] + w.kernel[-1]) * w.channels
+
+
+def plan_lines(target: Target, w: Window, n: int, parts: int, threads: int) -> Plan:
+    """As :func:`MNN.kernels.amx_cost.plan_window`."""
+    runs = _runs_as_pixels(w)
+    share = _length(w) / (w.outputs[-1] * -(-runs.channels // DEPTH) * DEPTH)
+    return plan_window(target, runs, n, parts, threads, share)
+
+
+def line_layout(w: Window, rows: int) -> Layout:
+    """As :func:`MNN.kernels.amx_layout.window_layout`."""
+    runs = _runs_as_pixels(w)
+    pitch = runs.steps[-1] * 2
+    beyond = -(-runs.channels * 2 // pitch) - 1
+    plain = window_layout(runs, rows, pitch, w.outputs[-1] + beyond)
+    pixels = (w.outputs[-1] + beyond) * pitch
+    items, regions, brought = [], plain.regions.copy(), 0
+    for region in regions:
+        part = plain.items[int(region[0]) : int(region[1])]
+        # Behind the last of lines that follow one another, it is brought again: rows of tiles reach over their lines'
+        # ends, and what is there must be numbers.
+        ends = np.flatnonzero(np.diff(part[:, 1], append=-1) != pixels)
+        again = part[ends] + [0, pixels, 0]
+        part = np.insert(part, ends + 1, again, axis=0)
+        region[0], region[1], region[3] = brought, brought + len(part), _length(w)
+        brought += len(part)
+        items.append(part)
+    every = np.concatenate(items)
+    every[:, 2] = 1
+    last_row = (int(regions[:, 2].max()) * ROWS - 1) * pitch + int(plain.kofs.max())
+    size = max(last_row, int(every[:, 1].max()) + _length(w) * 2) + 2 * ROW_BYTES
+    return dataclasses.replace(plain, items=every, regions=regions, plane=(size // ROW_BYTES | 1) * ROW_BYTES)
