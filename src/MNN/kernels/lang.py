@@ -21,7 +21,6 @@ from collections.abc import Collection, Iterator, Sequence
 
 from MNN.kernels.lang_flow import FlowMixin, Loop
 from MNN.kernels.lang_memory import CHECK_FUNCTION
-from MNN.kernels.lang_ops import NUMBERS
 from MNN.kernels.lang_types import (
     BF16,
     F16,
@@ -45,8 +44,8 @@ from MNN.kernels.lang_types import (
 from MNN.targets.base import Target
 
 __all__ = [
-    "BF16", "F16", "F32", "F64", "I1", "I8", "I16", "I32", "I64", "I128", "NUMBERS", "PTR", "VOID",
-    "Builder", "Kernel", "Loop", "Module", "Operand", "Type", "Value",
+    "BF16", "F16", "F32", "F64", "I1", "I8", "I16", "I32", "I64", "I128", "PTR", "VOID",
+    "Builder", "Kernel", "Loop", "Module", "Operand", "OutOfLine", "Type", "Value",
     "checked_build", "int_type", "is_checked", "literal", "memory_type",
 ]  # fmt: skip
 
@@ -82,13 +81,6 @@ class Builder(FlowMixin):
 
     def ret(self, value: Value | None = None) -> None:
         self.line(f"ret {value.type.text} {value.text}" if value is not None else "ret void")
-
-    def keep_numbers(self, memory: Value, first: int) -> None:
-        """Fills what :meth:`numbers_in` reads: from the number ``first`` of ``memory``, a parameter, on."""
-        for i, number in enumerate(self._kept_numbers):
-            n = self.fresh()
-            self.entry_lines.append(f"%v{n} = getelementptr i32, ptr {memory.text}, i64 {first + i}")
-            self.entry_lines.append(f"store {number}, ptr %v{n}, align 4")
 
     def text(self) -> str:
         entry = "\n".join(self.entry_lines)
@@ -223,3 +215,23 @@ class Kernel:
         """Ends the function and gives the module's text."""
         self.b.ret()
         return self.module.text()
+
+
+class OutOfLine(Kernel):
+    """A second function of a kernel, called with numbers of its own, which are its ``params``.
+
+    LLVM moves constants out of every loop, also out of the loops around one that needs all registers, whose sums then
+    go to the stack and back in every step. Out of a function they cannot be moved.
+    """
+
+    def __init__(self, kernel: Kernel, name: str, params: Sequence[str]) -> None:
+        self.module, self._kernel = kernel.module, kernel
+        own = [(PTR, "noalias readonly args"), (PTR, "scratch"), *((I64, p) for p in params)]
+        self.b = self.module.function(name, own, attributes="noinline")
+        self.args, self.scratch, *self.params = self.b.params
+        self._slots, self._loaded = kernel._slots, {}
+
+    def call(self, *values: Value) -> None:
+        """Ends the function; the kernel calls it."""
+        self.b.ret()
+        self._kernel.b.call(VOID, self.b.name, self._kernel.args, self._kernel.scratch, *values)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from MNN.kernels.lang_types import F32, I1, I32, I64, VOID, Operand, Type, Value, literal, scalar_literal
+from MNN.kernels.lang_types import I1, I32, I64, VOID, Operand, Type, Value, literal, scalar_literal
 
 if TYPE_CHECKING:
     from MNN.kernels.lang import Builder, Module
-
-NUMBERS = 512
-"""Most numbers of 32 bits that :meth:`Emitter.numbers_in` keeps in memory."""
 
 
 class Emitter:
@@ -25,9 +21,6 @@ class Emitter:
         self.lines: list[str] = []
         self.block = "entry"
         self._count = 0
-        self._numbers: Value | None = None
-        self._places: dict[tuple[str, ...], int] = {}
-        self._kept_numbers: list[str] = []
 
     def fresh(self) -> int:
         """A number unused in this function."""
@@ -52,51 +45,10 @@ class Emitter:
 
     def const(self, type_: Type, number: float | int) -> Value:
         """A constant; vectors get the number in every lane."""
-        if self._numbers is not None and type_.lanes > 1 and number != 0:
-            kept = self._kept(self._numbers, type_, [number])
-            if kept is not None:
-                return Value(cast("Builder", self), kept.text, type_, number)
         return Value(cast("Builder", self), literal(type_, number), type_, number)
-
-    @contextmanager
-    def numbers_in(self, memory: Value) -> Iterator[None]:
-        """Constant vectors of f32 and i32 are read from ``memory`` here; it holds :data:`NUMBERS` numbers.
-
-        It is filled when the kernel begins. LLVM moves constants out of every loop, also out of the loops around one
-        that needs all registers, whose sums then go to the stack and back in every step. What lies in memory that
-        stores might change stays where it is used.
-        """
-        self._numbers = memory
-        try:
-            yield
-        finally:
-            self._numbers = None
-
-    def _kept(self, memory: Value, type_: Type, numbers: Sequence[float | int]) -> Value | None:
-        """A vector of ``numbers``, or of the only one, from memory; None where it is not kept there."""
-        if type_.element not in (F32, I32):
-            return None
-        text = tuple(f"{type_.element.text} {scalar_literal(type_.element, n)}" for n in numbers)
-        place = self._places.get(text)
-        if place is None:
-            place = -(-len(self._kept_numbers) // len(text)) * len(text)  # vectors at multiples of their size
-            if place + len(text) > NUMBERS:
-                return None
-            self._kept_numbers += [text[0]] * (place - len(self._kept_numbers)) + list(text)
-            self._places[text] = place
-        at = self.emit(memory.type, f"getelementptr i32, ptr {memory.text}, i64 {place}")
-        if len(text) > 1:
-            return self.emit(type_, f"load {type_.text}, ptr {at.text}, align 4")
-        one = self.emit(type_.element, f"load {type_.element.text}, ptr {at.text}, align 4")
-        first = self.emit(type_, f"insertelement {type_.text} poison, {type_.element.text} {one.text}, i64 0")
-        zeros = f"<{type_.lanes} x i32> zeroinitializer"
-        return self.emit(type_, f"shufflevector {type_.text} {first.text}, {type_.text} poison, {zeros}")
 
     def const_vector(self, element: Type, numbers: Sequence[float | int]) -> Value:
         """A vector constant with one number per lane."""
-        kept = None if self._numbers is None else self._kept(self._numbers, element.vec(len(numbers)), numbers)
-        if kept is not None:
-            return kept
         body = ", ".join(f"{element.text} {scalar_literal(element, n)}" for n in numbers)
         return Value(cast("Builder", self), f"<{body}>", element.vec(len(numbers)))
 

@@ -28,7 +28,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels.contract_cost import KEPT, MEMORY_BYTES_PER_CYCLE, step_cycles, tiles
 from MNN.kernels.epilogue import operand_slots
-from MNN.kernels.lang import F32, I1, I32, NUMBERS, Builder, Kernel, Value
+from MNN.kernels.lang import F32, I1, I32, Builder, Kernel, Value
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.strassen_emit import ROW, emit_strassen
 from MNN.targets.base import Target
@@ -186,9 +186,9 @@ class StrassenSpec(KernelSpec):
         return (*base, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        """A tile of every quarter of C, and the constants of a long epilogue."""
+        """A tile of every quarter of C."""
         del args
-        return 4 * self.mr * self.nr(target) * self.acc.size + 4 * NUMBERS
+        return 4 * self.mr * self.nr(target) * self.acc.size
 
     def emit(self, target: Target) -> str:
         return emit_strassen(self, target)

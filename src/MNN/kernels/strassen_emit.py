@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from MNN.kernels.epilogue import Epilogue, masks_work
-from MNN.kernels.lang import F32, I8, I32, I64, Value
+from MNN.kernels.lang import F32, I8, I32, I64, OutOfLine, Value
 from MNN.kernels.tile_store import TileStore
 from MNN.kernels.winograd_layout import LINE
 from MNN.targets.base import Target
@@ -36,8 +36,7 @@ class _Strassen(TileStore):
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
         half, pairs, mb, nb = (k.slot(s) for s in ("half", "pairs", "mb", "nb"))
-        self.a, self.c = k.pointer("a"), k.pointer("c")
-        self.ops = [k.pointer(f"op{i}") for i in range(len(spec.operands))]
+        self.a = k.pointer("a")
         n_blocks = b.udiv(pairs + nb - 1, nb)
         found = b.const(I32, 0)
         for flags in ("flags", "b_flags"):
@@ -46,8 +45,6 @@ class _Strassen(TileStore):
             found = each.results[0]
         spoiled = b.icmp("ne", found, 0)
         products = k.slot("n_products")
-        kept = 4 * spec.mr * self.nr
-        self.numbers = b.gep(k.scratch, F32, kept)
         self.first = b.select(spoiled, products, b.const(I64, 0))
         self.last = b.select(spoiled, products + k.slot("n_plain"), products)
         with b.loop(k.begin, k.end) as block:
@@ -69,9 +66,19 @@ class _Strassen(TileStore):
                     done = b.udiv(row.index - m0, b.const(I64, spec.mr)) * share
                     near = b.icmp("slt", done, b.lshr(bytes_, 1))
                     self._tile(row.index, b.gep(b.select(near, ahead, far), I8, done))
-                    self._store_quarters(row.index, pair.index)
-        b.keep_numbers(k.scratch, kept)
+                    self._store_apart(row.index, pair.index)
         return k.finish()
+
+    def _store_apart(self, row: Value, pair: Value) -> None:
+        """:meth:`_store_quarters` out of line."""
+        kernel, m1 = self.k, self.m1
+        self.k = part = OutOfLine(kernel, "store_quarters", ("row", "pair", "m1"))
+        self.b, self.c = part.b, part.pointer("c")
+        self.ops = [part.pointer(f"op{i}") for i in range(len(self.spec.operands))]
+        own_row, own_pair, self.m1 = part.params
+        self._store_quarters(own_row, own_pair)
+        part.call(row, pair, m1)
+        self.k, self.b, self.m1 = kernel, kernel.b, m1
 
     def _quarter(self, number: Value | int) -> Value:
         """Where a quarter's tile of sums lies."""
@@ -179,7 +186,7 @@ class _Strassen(TileStore):
                             column = b.const(I64, j * self.lanes)
                             self.store_vector(epilogue, self.tile_load(r.index, column, self.lanes), column, self.lanes)
                     else:
-                        with b.loop(0, self.nr, self.lanes, guard=False) as c, b.numbers_in(self.numbers):
+                        with b.loop(0, self.nr, self.lanes, guard=False) as c:
                             value = self.tile_load(r.index, c.index, self.lanes)
                             self.store_vector(epilogue, value, c.index, self.lanes)
                 return ()
