@@ -13,7 +13,7 @@ from MNN.ir.scalar import Body, body_of
 from MNN.kernels import toolchain
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_blocks import choose_blocks, choose_grain
-from MNN.kernels.contract_cost import choose_tile, pack_b
+from MNN.kernels.contract_cost import best_tiles, choose_tile, known_tile, pack_b
 from MNN.kernels.dot import group_of
 from MNN.kernels.shares import longest, split_evenly
 from MNN.ops import meaning_scalar
@@ -377,3 +377,20 @@ def test_sums_stay_in_registers(name: str) -> None:
 def test_bad_specs_are_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"contraction|tile|operands|epilogue"):
         dataclasses.replace(ContractSpec(F32, F32, F32, F32, 4, 2), **bad)  # type: ignore[arg-type]
+
+
+def test_tiles_stay_as_wide_as_weights_are_packed() -> None:
+    """Sizes of pictures from 128 to 416: where a tile is within a quarter of the best, weights are not packed again."""
+    target = named_target("avx512")
+    n, k, made, first = 1024, 512, [(9, 3), (6, 4), (5, 4)], (14, 2)
+    again = 0
+    for side in range(5, 14):
+        m = side * side
+        tile = known_tile(target, m, n, k, F32, first, [*made, first], 0.0, packed=True)
+        assert tile is not None
+        assert tile[1] == first[1]
+        loose = known_tile(target, m, n, k, F32, first, [*made, first], 0.0)
+        again += loose is None or loose[1] != first[1]
+    assert again  # without weights that are packed, other tiles would be taken
+    worst = best_tiles(target, 3, n, k)[-1]
+    assert known_tile(target, 3, n, k, F32, worst, [worst], 0.0, packed=True) is None

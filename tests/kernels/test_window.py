@@ -225,6 +225,14 @@ def test_pixels_fit(name: str) -> None:
     assert choose_window(named_target("avx512"), "dot", (3, 3), 1, 1, 14, 14) == (2, 7)
 
 
+def test_short_lines_are_done_by_a_kernel_for_longer_ones() -> None:
+    target = named_target("avx512")
+    few = choose_window(target, "dot", (3, 3), 1, 1, 5, 5, made=[(2, 7)], spare=10_000)
+    assert few == (2, 7)
+    assert choose_window(target, "dot", (3, 3), 1, 1, 5, 5, made=[(2, 7)], spare=1)[1] <= 5
+    assert choose_window(target, "dot", (3, 3), 1, 1, 5000, 5, made=[(2, 7)], spare=10_000)[1] <= 5
+
+
 @pytest.mark.parametrize(
     "bad", [{"op": "min"}, {"kw": 0}, {"operands": ("n",)}, {"operands": ("c",)}, {"acc": DType.I32}]
 )

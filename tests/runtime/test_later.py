@@ -129,3 +129,18 @@ def test_garbage_is_collected_again_after_a_plan_and_not_by_the_other_thread() -
     while not gc.isenabled() and time.monotonic() < give_up:
         time.sleep(0.01)
     assert gc.isenabled()
+
+
+def test_long_jobs_wait_until_nothing_else_comes() -> None:
+    finish()
+    done: list[tuple[str, float]] = []
+    start = time.monotonic()
+    later(lambda: done.append(("long", time.monotonic() - start)), 0.3)
+    later(lambda: done.append(("short", time.monotonic() - start)))
+    time.sleep(0.2)
+    later(lambda: done.append(("another", time.monotonic() - start)))
+    give_up = start + 10
+    while len(done) < 3 and time.monotonic() < give_up:
+        time.sleep(0.01)
+    assert [name for name, _ in done] == ["short", "another", "long"]
+    assert done[2][1] >= 0.5

@@ -39,7 +39,10 @@ _MAX_ROWS, _MAX_VECTORS = 14, 8
 _TOLERANCE = 1.03
 """A usual tile that is this close to the best is taken instead, so that a network needs fewer different kernels."""
 KEPT = 1.1
-"""The same for a tile whose kernel is compiled and for which the weights are packed."""
+"""The same for a tile whose kernel is compiled."""
+PACKED = 1.25
+"""The same for one for which weights are packed, too: packing them again takes as long as a hundred such losses, and
+memory for as long as both are in use."""
 _LANES_OF_HALF = 10
 """Rows from which on LLVM moves vectors of A about, where lanes of f16 are taken."""
 _SINGLE_TILES = 1.03
@@ -162,12 +165,13 @@ def known_tile(
     made: Collection[tuple[int, int]],
     spare: float,
     threads: int = 1,
+    packed: bool = False,
 ) -> tuple[int, int] | None:
     """The same among tiles for which there are kernels; None where another is worth compiling a kernel for.
 
     The one taken ``earlier``, for another ``m``, is kept while it is close to the best; else the best of those that
-    were ``made``, of which those as wide as the earlier one come first, for which weights are packed. ``spare`` cycles
-    are always close.
+    were ``made``, of which those as wide as the earlier one come first: where B is ``packed`` for their width, they may
+    be further from the best. ``spare`` cycles are always close.
     """
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
     costs = _costs(target, m, n, k, acc, threads)
@@ -178,6 +182,9 @@ def known_tile(
         return min(near, key=lambda t: near[t], default=None)
     if costs.get(earlier, limit + 1) <= limit:
         return earlier
+    if packed:
+        most = max(least * PACKED, limit)
+        near |= {t: costs[t] for t in (*made, earlier) if t[1] == earlier[1] and costs.get(t, most + 1) <= most}
     return min(near, key=lambda t: (t[1] != earlier[1], near[t]), default=None)
 
 

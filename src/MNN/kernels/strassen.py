@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
-from MNN.kernels.contract_cost import KEPT, MEMORY_BYTES_PER_CYCLE, step_cycles, tiles
+from MNN.kernels.contract_cost import MEMORY_BYTES_PER_CYCLE, PACKED, step_cycles, tiles
 from MNN.kernels.epilogue import operand_slots
 from MNN.kernels.lang import F32, I1, I32, Builder, Kernel, Value
 from MNN.kernels.spec import KernelSpec
@@ -264,6 +264,6 @@ def choose_strassen(
             kept = cycles
         if cycles < best_cycles:
             best, best_cycles = (mr, nv), cycles
-    if earlier is not None and kept <= KEPT * best_cycles:
+    if earlier is not None and kept <= PACKED * best_cycles:
         return earlier, kept
     return best, best_cycles

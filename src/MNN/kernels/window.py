@@ -148,6 +148,14 @@ def choose_window(
                 best, best_cost = (deep, pixels), cost
             if cost < close_cost and (deep, pixels) in made:
                 close, close_cost = (deep, pixels), cost
+    for deep, pixels in made:
+        if pixels > ow and deep <= lines:  # such a kernel takes the pixels of a line one by one
+            groups, rest = divmod(lines, deep)
+            columns = kw if kw <= _UNROLLED_WIDTH else 1
+            single = [_tile_cycles(target, kh, kw, columns, weights, n, 1, vectors) for n in (deep, 1)]
+            cost = ow * (groups * single[0] + rest * single[1])
+            if cost < close_cost:
+                close, close_cost = (deep, pixels), cost
     return close if close_cost <= max(KEPT * best_cost, best_cost + spare) else best
 
 

@@ -25,7 +25,7 @@ import functools
 from dataclasses import dataclass, replace
 
 from MNN.ir.dtype import DType
-from MNN.kernels.contract_cost import KEPT, step_cycles
+from MNN.kernels.contract_cost import PACKED, step_cycles
 from MNN.kernels.winograd_layout import Layout
 from MNN.kernels.winograd_points import filtering, supported
 from MNN.kernels.winograd_transform import operations
@@ -146,7 +146,7 @@ def _best(
     best: Plan | None = None
     kept: Plan | None = None
     options = register_tiles(target)
-    if earlier in options and -(-tiles // earlier[0]) * earlier[0] <= KEPT * tiles:
+    if earlier in options and -(-tiles // earlier[0]) * earlier[0] <= PACKED * tiles:
         options = (earlier,)  # only padding makes a tile better for one size than for another
     for mr, nv in options:
         nr = nv * target.lanes(DType.F32)
@@ -161,7 +161,7 @@ def _best(
                 if (mr, nv) == earlier and (kept is None or cycles < kept.cycles * 0.995):
                     kept = Plan(mh, mw, mr, nv, group, n_block, chunk, cycles)
     assert best is not None
-    return kept if kept is not None and kept.cycles <= KEPT * best.cycles else best
+    return kept if kept is not None and kept.cycles <= PACKED * best.cycles else best
 
 
 def register_tiles(target: Target) -> tuple[tuple[int, int], ...]:

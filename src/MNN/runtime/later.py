@@ -1,5 +1,8 @@
 """Small jobs that nobody waits for, such as storing a plan: done soon after, by a thread that ends when all are done.
 
+A job that takes long waits until no other has come for a while, so that it is not in the way of what brought it: of the
+first run of a new plan, and of further plans that come at once.
+
 Jobs that are left when the interpreter exits are done then. A fork waits until the job at work is done (for a second at
 most), so that a child finds no lock held by a thread that it does not have; jobs that wait stay with the parent.
 """
@@ -11,27 +14,47 @@ import os
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from MNN.runtime.uncollected import uninterrupted
 
 _PAUSE = 0.01
-"""Seconds before the first job, in which whoever gave it gets on with what is urgent."""
+"""Seconds before a job, in which whoever gave it gets on with what is urgent."""
+IDLE = 0.4
+"""Seconds without another job before one that takes long."""
+_LONGEST = 3.0
+"""Seconds after which a job is done whatever else comes."""
 _PATIENCE = 1.0
 """Seconds for which a fork waits for the job at work."""
 
-_jobs: deque[Callable[[], object]] = deque()
+
+class _Job(NamedTuple):
+    work: Callable[[], object]
+    given: float
+    pause: float
+
+    def due(self) -> float:
+        return min(max(self.given, _latest) + self.pause, self.given + _LONGEST)
+
+
+_jobs: list[_Job] = []
+_latest = 0.0
 _state = threading.Lock()
 _working = threading.Lock()
+_given = threading.Event()
 _thread: threading.Thread | None = None
 
 
-def later(job: Callable[[], object]) -> None:
-    """Has ``job`` done by another thread; it must not raise, and may take no lock that is held around a fork."""
-    global _thread
+def later(job: Callable[[], object], pause: float = _PAUSE) -> None:
+    """Has ``job`` done by another thread, ``pause`` seconds after it and any other was given.
+
+    It must not raise, and may take no lock that is held around a fork."""
+    global _thread, _latest
     with _state:
-        _jobs.append(job)
+        _latest = time.monotonic()
+        _jobs.append(_Job(job, _latest, pause))
+        _given.set()
         if _thread is None:
             _thread = threading.Thread(target=_work, name="mnn-later", daemon=True)
             try:
@@ -42,27 +65,40 @@ def later(job: Callable[[], object]) -> None:
 
 def finish() -> None:
     """Does what is left; returns when no job is waiting or at work."""
-    while _one():
+    while _one(time.monotonic() + _LONGEST):
         pass
 
 
-def _one() -> bool:
+def _one(now: float) -> bool:
+    """Does the first job that is due ``now``, if there is one."""
     with _working:
-        try:
-            job = _jobs.popleft()
-        except IndexError:
-            return False
-        job()
-        return True
+        with _state:
+            index = next((i for i, job in enumerate(_jobs) if job.due() <= now), None)
+            job = None if index is None else _jobs.pop(index)
+        if job is not None:
+            job.work()
+        return job is not None
+
+
+def _wait() -> None:
+    """Until a job is due, or none is left."""
+    while True:
+        with _state:
+            _given.clear()
+            left = min((job.due() for job in _jobs), default=0.0) - time.monotonic()
+        if left <= 0:
+            return
+        _given.wait(left)
 
 
 def _work() -> None:
     global _thread
-    time.sleep(_PAUSE)
     while True:
+        _wait()
         try:
             with uninterrupted():  # what others have left as garbage may mind which thread collects it
-                finish()
+                while _one(time.monotonic()):
+                    pass
         finally:  # also when a job raises, which Python reports
             with _state:
                 done = not _jobs
@@ -83,8 +119,8 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _state, _working, _thread
-    _state, _working, _thread = threading.Lock(), threading.Lock(), None
+    global _state, _working, _given, _thread
+    _state, _working, _given, _thread = threading.Lock(), threading.Lock(), threading.Event(), None
     _jobs.clear()
 
 

@@ -16,7 +16,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.runtime.config import Config
 from MNN.runtime.info import TensorInfo as TensorInfo
-from MNN.runtime.later import later
+from MNN.runtime.later import IDLE, later
 from MNN.runtime.ready import ReadyPrograms, shapes_of
 from MNN.runtime.stored import Card, StoredProgram, StoredPrograms
 from MNN.schema.files import watched
@@ -152,7 +152,7 @@ class Session:
         shapes = tuple((name, str(t.dtype.numpy), t.shape) for name, t in given)
         found = StoredProgram(program, names, tuple(v.name for v in fetch))
         save = partial(self._stored.save, shapes, found, self._card, dict(self._files), self._executor.library)
-        later(save)
+        later(save, IDLE)
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         wanted = self.inputs

@@ -305,7 +305,7 @@ def _emit(
         habit = (e.origin, n, steps, as_)
         family = (kinds, a.dtype, weights.dtype, c.dtype, weights.group, packed, body)
         had, made, spare = e.pool.habits.get(habit), e.pool.habits.made(family), e.spare / n_batch
-        known = known_tile(e.target, m, n, steps, as_, had, made, spare, e.threads)
+        known = known_tile(e.target, m, n, steps, as_, had, made, spare, e.threads, constant)
         tile = known or choose_tile(e.target, m, n, steps, as_, e.threads)
         e.pool.habits.make(family, tile)
         if had is None:
