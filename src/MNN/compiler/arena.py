@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from MNN.compiler import in_place
 from MNN.compiler.program import Buffer, Command
 
 ALIGNMENT = 64
@@ -16,13 +17,18 @@ _SHORT = 8
 
 
 def plan(commands: Sequence[Command], buffers: Sequence[Buffer]) -> int:
-    """Sets every buffer's offset and returns the bytes of the whole arena."""
+    """Sets every buffer's offset, results over operands where they can be (:mod:`MNN.compiler.in_place`); returns the
+    bytes of the whole arena."""
     last = len(commands)
     life: dict[Buffer, list[int]] = {b: [0, last] for b in buffers if b.pinned}
-    for index, command in enumerate(commands):
-        for buffer in command.buffers():
+    touched = [command.buffers() for command in commands]
+    for index, buffers_here in enumerate(touched):
+        for buffer in buffers_here:
             if not buffer.pinned:
                 life.setdefault(buffer, [index, index])[1] = index
+    homes = in_place.taken(commands, touched, life)
+    for buffer in reversed(homes):  # the last ones first: what takes a place may have given its own
+        life[homes[buffer]][1] = life.pop(buffer)[1]
     placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last
     alive: list[set[tuple[int, int, int, int]]] = [set() for _ in range(last + 1)]  # the same by command
     total = 0
@@ -47,4 +53,6 @@ def plan(commands: Sequence[Command], buffers: Sequence[Buffer]) -> int:
         for index in range(first, final + 1):
             alive[index].add(found)
         total = max(total, end)
+    for buffer, home in homes.items():
+        buffer.offset = home.offset
     return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import HostFunction
 from MNN.kernels.packed import Draft
 from MNN.kernels.spec import KernelSpec
+from MNN.kernels.traffic import Argument
 
 
 @dataclass(eq=False)
@@ -115,6 +116,25 @@ class HostCall:
     outputs: tuple[Located, ...]
 
 
+class Values(Mapping[str, Argument]):
+    """Arguments with the contents of constants in place of their addresses, and 0 for other addresses."""
+
+    def __init__(self, args: Mapping[str, int | Ref]) -> None:
+        self._args = args
+
+    def __getitem__(self, slot: str) -> Argument:
+        value = self._args[slot]
+        if not isinstance(value, Ref):
+            return value if isinstance(value, int) else 0
+        return 0 if value.buffer.const is None else value.buffer.const.reshape(-1).view(np.uint8)[value.offset :]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._args)
+
+    def __len__(self) -> int:
+        return len(self._args)
+
+
 @dataclass(eq=False)
 class Command:
     """One step: a kernel with its arguments by slot name, or a host call.
@@ -154,6 +174,9 @@ class Command:
             found += stage.command.refs()
             found += [patch.base for patch in stage.patches if isinstance(patch.base, Ref)]
         return found
+
+    def values(self) -> Values:
+        return Values(self.args)
 
     def buffers(self) -> list[Buffer]:
         """Arena buffers that this command touches."""

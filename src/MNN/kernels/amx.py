@@ -21,6 +21,7 @@ import numpy as np
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
+from MNN.kernels import overlay
 from MNN.kernels.amx_emit import REGION, emit_amx
 from MNN.kernels.amx_split import ARITHMETIC, PRODUCTS
 from MNN.kernels.amx_tiles import state_bytes
@@ -130,6 +131,12 @@ class AmxSpec(KernelSpec):
             "c": n_batch * m * n * self.out.size,
         }
         return found | operand_bytes(self.operands, self.epilogue, different[3:], m, n)
+
+    def in_place(self, args: Arguments) -> overlay.Pairs:
+        if "mn" not in self.operands:
+            return ()
+        results = int(table(args, "first", number(args, "m_blocks") * number(args, "pairs") + 1)[-1])
+        return overlay.of_product(self.operands, self.epilogue, self.out, args, results, number(args, "n_batch"))
 
     def emit(self, target: Target) -> str:
         return emit_amx(self, target)

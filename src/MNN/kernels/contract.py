@@ -21,6 +21,7 @@ import numpy as np
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
+from MNN.kernels import overlay
 from MNN.kernels.contract_emit import emit_contract
 from MNN.kernels.contract_half import emit_half
 from MNN.kernels.dot import PAIR
@@ -137,6 +138,10 @@ class ContractSpec(KernelSpec):
             "c": n_batch * m * n * self.out.size,
         }
         return found | operand_bytes(self.operands, self.epilogue, different[3:], m, n)
+
+    def in_place(self, args: Arguments) -> overlay.Pairs:
+        m, n_batch = number(args, "m"), number(args, "n_batch")
+        return overlay.of_product(self.operands, self.epilogue, self.out, args, m, n_batch)
 
     def emit(self, target: Target) -> str:
         return emit_half(self, target) if self.acc is DType.F16 else emit_contract(self, target)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from MNN.ir.dtype import DType
+from MNN.kernels import overlay
 from MNN.kernels.element import load, make_tail, store
 from MNN.kernels.lang import I8, I64, Kernel, Value
 from MNN.kernels.nest import Operand, for_rows, minimum
@@ -44,6 +45,10 @@ class LookupSpec(KernelSpec):
         outer = [number(args, f"extent{d}") for d in range(self.rank - 1)]
         inner = number(args, f"extent{self.rank - 1}")
         return {o.name: operand_bytes(o, args, outer, inner) for o in self.operands()} | {"table": ENTRIES}
+
+    def in_place(self, args: Arguments) -> overlay.Pairs:
+        source, result = self.operands()
+        return overlay.of_nest([source], [result], args, self.rank - 1)
 
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from MNN.ir.scalar import Body
+from MNN.kernels import overlay
 from MNN.kernels.element import Tail, lanes_for, load, make_tail, store
 from MNN.kernels.lang import Kernel, Value
 from MNN.kernels.nest import Operand, for_rows, minimum
@@ -52,6 +53,9 @@ class MapSpec(KernelSpec):
         inner = number(args, f"extent{self.rank - 1}")
         ins, outs = self.operands()
         return {o.name: operand_bytes(o, args, outer, inner) for o in (*ins, *outs)}
+
+    def in_place(self, args: Arguments) -> overlay.Pairs:
+        return overlay.of_nest(*self.operands(), args, self.rank - 1)
 
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)

@@ -52,6 +52,10 @@ class ScanSpec(KernelSpec):
             for name, slots in steps.items()
         }
 
+    def in_place(self, args: Arguments) -> tuple[tuple[str, str], ...]:
+        steps = [*(f"s{d}" for d in range(self.rank)), "step"]
+        return (("out", "in"),) if all(args[f"in_{s}"] == args[f"out_{s}"] for s in steps) else ()
+
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)
         inner = "1" if self.contiguous else "s"

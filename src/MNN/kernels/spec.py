@@ -63,6 +63,15 @@ class KernelSpec(abc.ABC):
         del args
         return None
 
+    def in_place(self, args: Arguments) -> tuple[tuple[str, str], ...]:
+        """Pairs (result, operand) of slots that may be the same memory in a call with these arguments.
+
+        Both hold as many elements of one size at the same offsets, each is written once, and is read for nothing but
+        the element of the result that lies there, by the block that writes it and before it does.
+        """
+        del args
+        return ()
+
     def key(self) -> str:
         """A stable text that is equal exactly for equal specs: the class and every field."""
         fields = ",".join(f"{f.name}={_text(getattr(self, f.name))}" for f in dataclasses.fields(self))

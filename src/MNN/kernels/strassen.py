@@ -26,11 +26,13 @@ import numpy.typing as npt
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
+from MNN.kernels import overlay
 from MNN.kernels.contract_cost import MEMORY_BYTES_PER_CYCLE, PACKED, step_cycles, tiles
 from MNN.kernels.epilogue import operand_slots
 from MNN.kernels.lang import F32, I1, I32, Builder, Kernel, Value
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.strassen_emit import ROW, emit_strassen
+from MNN.kernels.traffic import Arguments, number
 from MNN.targets.base import Target
 
 LARGEST = 2.0**40
@@ -161,8 +163,8 @@ class StrassenSpec(KernelSpec):
     ``products`` is a table made by :func:`product_table`, of ``n_products`` entries of Strassen's way and ``n_plain``
     of the plain one, which is taken when any of the ``n_flags`` i32 ``flags`` (of A) or ``n_b_flags`` ``b_flags`` is
     set. ``s`` are A's sums. The columns are ``panels`` panels in ``pairs`` = ceil(panels / 2) pairs. C and operands
-    are addressed as in ``ContractSpec`` without batches. Block ``im * ceil(pairs / nb) + in`` computes rows
-    ``[im*mb, ...)`` of both halves in the pairs ``[in*nb, ...)``.
+    are addressed as in ``ContractSpec`` without batches, and may be the same memory as there. Block
+    ``im * ceil(pairs / nb) + in`` computes rows ``[im*mb, ...)`` of both halves in the pairs ``[in*nb, ...)``.
     """
 
     shaped: ClassVar[bool] = True
@@ -189,6 +191,9 @@ class StrassenSpec(KernelSpec):
         """A tile of every quarter of C."""
         del args
         return 4 * self.mr * self.nr(target) * self.acc.size
+
+    def in_place(self, args: Arguments) -> overlay.Pairs:
+        return overlay.of_product(self.operands, self.epilogue, self.out, args, number(args, "m"))
 
     def emit(self, target: Target) -> str:
         return emit_strassen(self, target)

@@ -16,6 +16,7 @@ import numpy as np
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
+from MNN.kernels import overlay
 from MNN.kernels.contract_cost import KEPT
 from MNN.kernels.dot8 import multiply_add
 from MNN.kernels.element import Tail, compute_type, make_tail, storage_type
@@ -103,6 +104,18 @@ class WindowSpec(KernelSpec):
             count = {"pc": result, "c": c, "1": 1}[kind]
             found[f"op{i}"] = count * self.epilogue.args[1 + i].size
         return found
+
+    def in_place(self, args: Arguments) -> overlay.Pairs:
+        lines = number(args, "n_lines")
+        return tuple(
+            ("y", f"op{i}")
+            for i, kind in enumerate(self.operands)
+            if kind == "pc"
+            and self.epilogue is not None
+            and self.epilogue.args[1 + i].size == self.out.size
+            and args[f"step{i}"] == args["step_y"]
+            and overlay.same_table(args, "lines_y", f"lines{i}", lines)
+        )
 
     def emit(self, target: Target) -> str:
         return _Window(self, target).emit()

@@ -21,10 +21,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
+from MNN.kernels import overlay
 from MNN.kernels.spec import KernelSpec
-from MNN.kernels.traffic import Arguments, number
+from MNN.kernels.traffic import Arguments, number, table
 from MNN.kernels.winograd_emit import PER_PIXEL, emit_winograd
 from MNN.kernels.winograd_layout import Layout
 from MNN.kernels.winograd_points import filtering, supported
@@ -49,7 +52,8 @@ class WinogradSpec(KernelSpec):
     exist (those beyond repeat the last), the offset in y of its first output, its rows and columns of outputs that
     exist (the others are not stored), and per operand the offset of its first element (0 unless of kind ``"mn"`` or
     ``"m"``). Input (i, j) of a tile and channel ch is ``x[tile + i*row_x + j*col_x + ch]``; outputs and ``"mn"``
-    operands alike, ``"m"`` operands without ``ch``.
+    operands alike, ``"m"`` operands without ``ch``. ``y`` may be the memory of an ``"mn"`` operand addressed alike, and
+    must not overlap x.
 
     ``u`` is what :class:`WinogradWeightsSpec` makes for the same ``mh mw rh rw`` and ``nr`` = nv vectors. Block
     ``g * ceil(n / n_block) + i`` computes tiles ``[g*group, ...)`` and columns ``[i*n_block, ...)``; ``n_block`` is a
@@ -137,6 +141,21 @@ class WinogradSpec(KernelSpec):
             assert self.epilogue is not None
             found[f"op{i}"] = {"mn": pixels * n, "m": pixels, "n": n, "1": 1}[kind] * self.epilogue.args[1 + i].size
         return found
+
+    def in_place(self, args: Arguments) -> overlay.Pairs:
+        if "mn" not in self.operands:
+            return ()
+        width = TILE_FIELDS + len(self.operands)
+        tiles = table(args, "tiles", number(args, "n_tiles") * width).reshape(-1, width)
+        return tuple(
+            ("y", f"op{i}")
+            for i, kind in enumerate(self.operands)
+            if kind == "mn"
+            and self.epilogue is not None
+            and self.epilogue.args[1 + i].size == self.out.size
+            and (args[f"row{i}"], args[f"col{i}"]) == (args["row_y"], args["col_y"])
+            and np.array_equal(tiles[:, 3], tiles[:, TILE_FIELDS + i])
+        )
 
     def emit(self, target: Target) -> str:
         return emit_winograd(self, target)

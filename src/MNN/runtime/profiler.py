@@ -225,7 +225,7 @@ def touched_by(command: Command, stage: int = 0) -> tuple[list[Access], bool]:
     found: dict[str, int] | None = None
     refs = {slot: ref for slot, ref in command.args.items() if isinstance(ref, Ref) and ref.buffer.nbytes}
     if command.kernel is not None:
-        found = command.kernel.traffic(_values(command))
+        found = command.kernel.traffic(command.values())
     if command.host is not None:
         located = (*command.host.inputs, *command.host.outputs)
         refs = {f"{i}": Ref(t.place.buffer, 0) for i, t in enumerate(located)}
@@ -250,19 +250,6 @@ def _chained(command: Command, index: int, stage: int) -> list[Access]:
             room = base.buffer.nbytes - base.offset
             found.append(Access(access.slot, _start(base, stage), min(access.nbytes * times, room)))
     return found
-
-
-def _values(command: Command) -> dict[str, int | np.ndarray]:
-    """A command's arguments as :meth:`KernelSpec.traffic` wants them."""
-    values: dict[str, int | np.ndarray] = {}
-    for slot, value in command.args.items():
-        if not isinstance(value, Ref):
-            values[slot] = value if isinstance(value, int) else 0
-        elif value.buffer.const is not None:
-            values[slot] = value.buffer.const.reshape(-1).view(np.uint8)[value.offset :]
-        else:
-            values[slot] = 0
-    return values
 
 
 def _is_table(ref: Ref) -> bool:

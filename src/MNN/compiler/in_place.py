@@ -1,0 +1,65 @@
+"""Results that are written over an operand which nobody needs any more.
+
+What a product adds to its sums behind a residual connection is mostly read there for the last time, and lies as the
+result does: the result takes its memory. Decided of buffers, when all commands are known, so that it does not matter
+who looks at them through which view; that a kernel allows it, its arguments say
+(:meth:`MNN.kernels.spec.KernelSpec.in_place`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from MNN.compiler.program import Buffer, Command, Local, Ref, StageCall
+
+
+def taken(
+    commands: Sequence[Command], touched: Sequence[Sequence[Buffer]], life: Mapping[Buffer, Sequence[int]]
+) -> dict[Buffer, Buffer]:
+    """Buffers that lie where another one lay until then, in the order of the commands that write them.
+
+    ``touched`` has the buffers in the arena that each command touches, ``life`` the first and the last command of each.
+    One takes the memory of another of its size where a single command touches both, the last to do so with one and the
+    first with the other, and reads and writes them element by element. Buffers that outlast the run or were there
+    before it neither give nor take.
+    """
+    found: dict[Buffer, Buffer] = {}
+    for index, (command, buffers) in enumerate(zip(commands, touched, strict=True)):
+        results = [b for b in buffers if life[b][0] == index and not b.pinned]
+        sizes = [b.nbytes for b in results]
+        operands = [b for b in buffers if b.nbytes in sizes and life[b][0] < index == life[b][1] and not b.pinned]
+        if not operands:
+            continue
+        every = [ref.buffer for ref in command.refs()]
+        for result, operand in _pairs(command):
+            old, new = operand.buffer, result.buffer
+            if (
+                old in operands
+                and new in results
+                and new.nbytes == old.nbytes
+                and result.offset == operand.offset
+                and every.count(new) == every.count(old) == 1
+                and new not in found
+            ):
+                found[new] = old
+                operands.remove(old)
+    return found
+
+
+def _pairs(command: Command) -> Iterator[tuple[Ref, Ref]]:
+    """Results and operands of a command that may be the same memory."""
+    for stage in command.stages:
+        if _once(stage):
+            yield from _pairs(stage.command)
+    if command.kernel is None or command.stages:
+        return
+    for result, operand in command.kernel.in_place(command.values()):
+        one, other = command.args[result], command.args[operand]
+        if isinstance(one, Ref) and isinstance(other, Ref):
+            yield one, other
+
+
+def _once(stage: StageCall) -> bool:
+    """Whether every block of a chain's stage runs once, and only intermediates move with the chain's blocks."""
+    plain = not stage.repeated and stage.shift == 0 and stage.count is None and stage.when == "always"
+    return plain and all(isinstance(patch.base, Local) for patch in stage.patches)

@@ -1,0 +1,62 @@
+"""Which results of a kernel call may be written over one of its operands: both are addressed alike.
+
+That saves fetching the memory of the result before it is written, as processors do with lines that they do not hold: a
+third of what a sum with a residual reads and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+from MNN.kernels.nest import Operand
+from MNN.kernels.traffic import Argument, Arguments, number, table
+
+Pairs = tuple[tuple[str, str], ...]
+"""Slots of a result and of an operand that may be the same memory."""
+
+
+def same_table(args: Arguments, one: str, other: str, count: int) -> bool:
+    """Whether two i32 tables begin with the same ``count`` entries."""
+    return _entries(args[one], count) == _entries(args[other], count)
+
+
+def _entries(value: Argument, count: int) -> bytes:
+    assert isinstance(value, np.ndarray), "a table is a constant"
+    return value.reshape(-1).view(np.uint8)[: 4 * count].tobytes()
+
+
+def of_product(
+    kinds: Sequence[str], body: Body | None, out: DType, args: Arguments, results: int, n_batch: int = 0
+) -> Pairs:
+    """Of a product with ``results`` rows in its table ``rows_c``, and ``n_batch`` rows in ``batch`` unless 0: operands
+    with rows and columns of the result's size, found by equal tables."""
+    if body is None or "mn" not in kinds:
+        return ()
+    width = 3 + len(kinds)
+    batch = table(args, "batch", n_batch * width, np.int64).reshape(n_batch, width) if n_batch else np.zeros((0, width))
+    return tuple(
+        ("c", f"op{i}")
+        for i, kind in enumerate(kinds)
+        if kind == "mn"
+        and body.args[1 + i].size == out.size
+        and np.array_equal(batch[:, 2], batch[:, 3 + i])
+        and same_table(args, "rows_c", f"rows{i}", results)
+    )
+
+
+def of_nest(ins: Sequence[Operand], outs: Sequence[Operand], args: Arguments, dims: int) -> Pairs:
+    """Of a loop nest with ``dims`` outer dimensions: operands of the result's size with the same strides."""
+
+    def strides(o: Operand) -> list[int]:
+        return [number(args, slot) for slot in o.slots(dims, dims)[1:]]
+
+    return tuple(
+        (y.name, x.name)
+        for y in outs
+        for x in ins
+        if x.inner == y.inner != "0" and x.dtype.size == y.dtype.size and strides(x) == strides(y)
+    )
