@@ -85,14 +85,14 @@ def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int) -> Gro
     if layout.chunks > 1:
         group, columns, rows = 1, panels, pairs * PANEL
     else:
-        most = max(1, min(_GROUP, panels, target.l2_bytes // 4 // size))
+        most = max(1, min(_GROUP, panels, target.l2_bytes // 8 // size))
         group = columns = -(-panels // -(-panels // most))
         rows = PANEL
     line = columns * PANEL * 4
     line += ROW_BYTES if line % 256 == 0 else 0
     in_cache = panels * size <= target.l2_bytes // 4 and layout.m_blocks > 2
     each = min(parts * PANEL / pairs, _MOST_AHEAD)
-    ahead = 0 if in_cache else next(lines for lines in (1, 2, 4, 8, 16) if lines >= each)
+    ahead = 0 if in_cache else max(lines for lines in (1, 2, 4, 8, 16) if lines <= max(1.0, each * 1.25))
     return Grouping(group * PANEL, line, rows * line, ahead)
 
 
