@@ -13,6 +13,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.kernels.library import shared_library
 from MNN.runtime import pool as pools
+from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 
@@ -67,6 +68,57 @@ def test_an_average_is_one_kernel_for_all_sizes() -> None:
         )
         kernels |= {k.key() for p in session.plans_used() for c in p.bound.program.commands for k in c.kernels()}
     assert len(kernels) == 1
+
+
+def test_sizes_work_in_the_same_memory() -> None:
+    session, apart = Session(network()), {size: Session(network()) for size in SIZES}
+    expected = {size: apart[size].run(picture(size))["y"] for size in SIZES}
+    blocks = {}
+    for size in [*SIZES, *SIZES[::-1], *np.random.default_rng(1).permutation(np.repeat(SIZES, 3))]:
+        np.testing.assert_allclose(session.run(picture(size))["y"], expected[size], rtol=1e-4, atol=1e-4)
+        (plan,) = session.plans_used()
+        assert isinstance(plan.bound, BoundProgram)
+        blocks[plan.bound.block] = plan.bound.block.used
+    assert len(blocks) <= 3
+    assert session._executor._plans.nbytes() == sum(blocks.values())
+
+
+def test_a_program_of_the_same_memory_may_run_within_another() -> None:
+    """As an operator does whose function runs the model again, at another size."""
+    session = Session(network())
+    small, large = picture(8), picture(20)
+    expected = {20: session.run(large)["y"], 8: session.run(small)["y"]}
+    session.run(large)
+    (outer,) = session.plans_used()
+    session.run(small)
+    (inner,) = session.plans_used()
+    assert isinstance(outer.bound, BoundProgram)
+    assert isinstance(inner.bound, BoundProgram)
+    assert outer.bound.block is inner.bound.block
+    found = []
+    run = outer.bound.native.run
+
+    def with_another(threads: int) -> None:
+        run(threads)
+        found.append(session.run(small)["y"])
+
+    outer.bound.native.run = with_another  # type: ignore[method-assign]
+    np.testing.assert_array_equal(session.run(large)["y"], expected[20])
+    np.testing.assert_array_equal(found[0], expected[8])
+
+
+def test_profiles_find_usual_numbers_whatever_ran_before() -> None:
+    session = Session(network())
+    large = {"x": picture(40)["x"].repeat(2, axis=1)[:, :8]}
+    session.run(large)
+    session.run({"x": large["x"] * 2})
+    (plan,) = session.plans_used()
+    session.run(picture(36))
+    want = session.run(large)["y"]
+    bound = plan.bound
+    assert isinstance(bound, BoundProgram)
+    bound.native.run(1)
+    np.testing.assert_array_equal(bound.read()[0], want)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,13 +33,58 @@ def aligned_bytes(nbytes: int, alignment: int = ALIGNMENT, zero: bool = False) -
     return block[start : start + nbytes]
 
 
-class Arena:
-    """One block of memory that the tensors of a program share by plan; 64-byte aligned, contents undefined at first."""
+_SPARE = 4
+"""How many times what a program takes is asked for, for larger ones after it: what nobody writes to takes no memory."""
+MOST_SHARED = 64 << 20
+"""Bytes beyond which a program has memory of its own, which goes with it."""
 
-    __slots__ = ("_block", "address", "nbytes")
+
+class Block:
+    """Memory of programs of which one runs at a time."""
+
+    __slots__ = ("bytes", "runner", "running", "used", "user")
 
     def __init__(self, nbytes: int) -> None:
-        self._block = aligned_bytes(nbytes)
+        self.bytes = aligned_bytes(nbytes)
+        self.used = 0
+        """Bytes of the largest of its arenas."""
+        self.user: object = None
+        """Whose numbers it holds."""
+        self.running: object = None
+        self.runner = 0
+        """Who runs now, and the thread that does."""
+
+
+class Room:
+    """Gives programs of which one runs at a time the same memory: a new size finds pages that are in use already."""
+
+    def __init__(self) -> None:
+        self._block: Block | None = None
+
+    def block(self, nbytes: int) -> Block:
+        """Memory for ``nbytes``. Raises ``RunError`` when it cannot be had."""
+        if nbytes > MOST_SHARED:
+            return Block(nbytes)
+        block = self._block
+        if block is None or block.bytes.nbytes < nbytes:
+            try:
+                block = Block(min(_SPARE * nbytes, MOST_SHARED) if os.name == "posix" else nbytes)
+            except RunError:
+                block = Block(nbytes)
+            self._block = block
+        return block
+
+
+class Arena:
+    """Memory that the tensors of a program share by plan; 64-byte aligned, contents undefined at first."""
+
+    __slots__ = ("_block", "address", "block", "nbytes")
+
+    def __init__(self, nbytes: int, room: Room | None = None) -> None:
+        """With a ``room``, others in it have the same memory."""
+        self.block = Block(nbytes) if room is None else room.block(nbytes)
+        self.block.used = max(self.block.used, nbytes)
+        self._block = self.block.bytes[:nbytes]
         self.nbytes = nbytes
         self.address: int = self._block.ctypes.data
 

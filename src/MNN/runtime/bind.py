@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from MNN.compiler.program import Buffer, HostCall, Located, Program, Ref
 from MNN.compiler.program import Command as Step
 from MNN.kernels.library import Library
 from MNN.kernels.toolchain import let_go, trim
-from MNN.runtime.arena import Arena
+from MNN.runtime.arena import Arena, Block, Room
 from MNN.runtime.direct import DirectInput, direct_inputs
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 
@@ -29,10 +30,13 @@ class BoundProgram:
         library: Library,
         threads: int = 1,
         filled: Callable[[Buffer], None] = lambda buffer: buffer.setup.clear(),
+        room: Room | None = None,
     ) -> None:
-        """``filled`` is called with every constant that the program is the first to use, once it holds its numbers."""
+        """``filled`` is called with every constant that the program is the first to use, once it holds its numbers.
+        Of programs in one ``room``, which share their memory, one may run at a time."""
         self.program, self._library, self._filled = program, library, filled
-        self._arena = Arena(program.arena_bytes)
+        self._arena = Arena(program.arena_bytes, room)
+        self._token = object()
         self._context = RunContext()
         constants = _constants(program.commands)
         load_kernels(program, library, constants)
@@ -41,12 +45,16 @@ class BoundProgram:
         self._inputs = [self.view(t) for t in program.inputs]
         self._outputs = [self.view(t) for t in program.outputs]
         self._direct = direct_inputs(program, self.native.args, self._base)
-        self._known = False  # whether the arena holds numbers for all inputs
 
     @property
     def library(self) -> Library:
         """Where its kernels come from."""
         return self._library
+
+    @property
+    def block(self) -> Block:
+        """The memory that it works in."""
+        return self._arena.block
 
     def _fill_constants(self, constants: Sequence[Buffer], threads: int) -> None:
         """Runs what fills constants that no program has used before (packing of weights)."""
@@ -130,11 +138,16 @@ class BoundProgram:
     def run(self, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
         """One inference; the results are copies.
 
-        Large inputs are read in place where they can be, but not the first time: profiles, which run the native
-        program alone, find numbers of the usual kind in the arena.
+        Large inputs are read in place where they can be, but not the first time, nor after another program has used
+        the memory: profiles, which run the native program alone, find numbers of the usual kind in the arena.
         """
+        block, thread = self._arena.block, threading.get_ident()
+        if block.running is not None and block.running is not self._token and block.runner == thread:
+            return BoundProgram(self.program, self._library, threads).run(arrays, threads)  # within a host call
         lent: list[DirectInput] = []
-        known, self._known = self._known, True
+        known, outer = block.user is self._token, block.running
+        block.user = block.running = self._token
+        block.runner = thread
         try:
             for direct, to, array in zip(self._direct, self._inputs, arrays, strict=True):
                 if direct is not None and known and direct.lend(array):
@@ -143,6 +156,7 @@ class BoundProgram:
                     to[...] = array
             self.native.run(threads)
         finally:
+            block.running = outer
             for direct in lent:
                 direct.give_back()
         return [o.copy() for o in self._outputs]

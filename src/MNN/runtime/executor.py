@@ -29,6 +29,7 @@ from MNN.kernels.packed import PackedStore
 from MNN.ops import nested
 from MNN.ops.base import evaluate_node
 from MNN.ops.nested import Nested
+from MNN.runtime.arena import Room
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.later import later
@@ -84,7 +85,12 @@ class PlanCache:
 
     def __init__(self) -> None:
         self._plans: OrderedDict[Key, list[Plan]] = OrderedDict()
-        self._bytes = 0
+        self.room = Room()
+
+    def nbytes(self) -> int:
+        """Memory that the plans work in."""
+        bound = [plan.bound for plans in self._plans.values() for plan in plans]
+        return sum({b.block: b.block.used for b in bound if isinstance(b, BoundProgram)}.values())
 
     def find(self, key: Key, arrays: Sequence[np.ndarray]) -> Plan | None:
         plans = self._plans.get(key)
@@ -97,19 +103,11 @@ class PlanCache:
         plans = self._plans.setdefault(key, [])
         self._plans.move_to_end(key)
         plans.append(plan)
-        self._bytes += plan.bound.program.arena_bytes
-        self._forget(plans, len(plans) - PLANS_KEPT)
-        while len(self._plans) > 1 and (len(self._plans) > PLANS_KEPT or self._bytes > PLAN_BYTES):
-            _, oldest = self._plans.popitem(last=False)
-            self._forget(oldest, len(oldest))
-        while self._bytes > PLAN_BYTES and len(plans) > 1:
-            self._forget(plans, 1)
-
-    def _forget(self, plans: list[Plan], count: int) -> None:
-        """Drops the first plans of a list."""
-        for plan in plans[: max(count, 0)]:
-            self._bytes -= plan.bound.program.arena_bytes
-        del plans[: max(count, 0)]
+        del plans[:-PLANS_KEPT]
+        while len(self._plans) > 1 and (len(self._plans) > PLANS_KEPT or self.nbytes() > PLAN_BYTES):
+            self._plans.popitem(last=False)
+        while len(plans) > 1 and self.nbytes() > PLAN_BYTES:
+            del plans[0]
 
 
 class Executor:
@@ -251,7 +249,7 @@ class Executor:
         plan = plans.find(key, arrays)
         if plan is None:
             with uninterrupted(leave=later):
-                plan = self._make(start, values, constants, known, fetch)
+                plan = self._make(start, values, constants, known, fetch, plans.room)
             plans.add(key, plan)
             if self._made is not None and plans is self._plans:
                 self._made(plan, fetch)
@@ -264,6 +262,7 @@ class Executor:
         constants: Mapping[Value, Tensor],
         known: Known,
         fetch: tuple[Value, ...],
+        room: Room,
     ) -> Plan:
         tensors = {v: nested.tensor_of(v.name, a, input_tensor) for v, a in values.items()}
         used = [t for tensor in tensors.values() for t in nested.leaves(tensor)]
@@ -288,7 +287,7 @@ class Executor:
             if program.arena_bytes > self.config.memory:
                 check_memory(program.arena_bytes, self.config.memory, _largest(program))
             loop_functions(self.library.cache)
-            bound = BoundProgram(program, self.library, self._threads, self._pool.filled)
+            bound = BoundProgram(program, self.library, self._threads, self._pool.filled, room)
         return Plan(stage, bound, list(values), used, results, stage.guards)
 
 

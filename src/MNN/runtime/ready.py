@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from MNN.kernels.library import shared_library
+from MNN.runtime.arena import Room
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.latest import Latest
@@ -32,6 +33,7 @@ class ReadyPrograms:
         self._threads = usable_threads(config.threads)
         self._bound: OrderedDict[Shapes, tuple[StoredProgram, BoundProgram]] = OrderedDict()
         self._absent: set[Shapes] = set()
+        self._room = Room()
         self._lock = threading.RLock()
         _READY.add(self)
 
@@ -75,14 +77,14 @@ class ReadyPrograms:
             self._absent.add(shapes)
             return None
         check_memory(stored.program.arena_bytes, self._config.memory, "its tensors")
-        bound = BoundProgram(stored.program, library, self._threads)
+        bound = BoundProgram(stored.program, library, self._threads, room=self._room)
         self._bound[shapes] = stored, bound
         while len(self._bound) > 1 and (len(self._bound) > KEPT or self._bytes() > KEPT_BYTES):
             self._bound.popitem(last=False)
         return stored, bound
 
     def _bytes(self) -> int:
-        return sum(stored.program.arena_bytes for stored, _ in self._bound.values())
+        return sum({bound.block: bound.block.used for _, bound in self._bound.values()}.values())
 
 
 def shapes_of(arrays: Mapping[str, np.ndarray]) -> Shapes:
