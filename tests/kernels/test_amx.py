@@ -78,6 +78,8 @@ def contract(
     groups = grouping(target, n, nb, layout, spec.parts)
     slots |= {"group": groups.group, "line": groups.line, "held": groups.held}
     slots |= {"panel": panel_bytes(layout, spec.parts), "n": n, "nb": nb, "n_batch": z}
+    if spec.overlap:
+        slots["pace"] = layout.pace
     if layout.moves is not None:
         arrays["moves"] = layout.moves.astype(np.int32)
         slots |= {"moves": arrays["moves"].ctypes.data, "width": layout.width}

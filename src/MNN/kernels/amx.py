@@ -61,7 +61,7 @@ class AmxSpec(KernelSpec):
     Panels are taken in groups of ``group`` columns, for each pair of tiles all panels of the group. Their sums are held
     in ``held`` bytes of scratch, in rows ``line`` bytes apart: those of a pair and group, or with several chunks those
     of the whole block. While a step is summed, ``ahead`` lines of the group behind are fetched; with ``overlap``,
-    results of the pair before are finished in between.
+    ``pace`` results of the pair before are finished in between: enough for a pair's 32 rows in all steps of a chunk.
 
     Rows of a block are counted from 0; result ``i`` is row ``place[i]`` of block ``im``, where ``first`` gives for
     block ``im`` and pair of tiles ``j`` at ``[im * pairs + j]`` the first result at or behind its rows (one entry more
@@ -97,6 +97,8 @@ class AmxSpec(KernelSpec):
             "a b c items regions first place rows_c kofs chunks pitch plane step clear clear_rows panel group line "
             "held m_blocks pairs n nb batch n_batch"
         ).split()
+        if self.overlap:
+            base.append("pace")
         if self.joined:
             base += ["moves", "width", "move_step"]
         return (*base, *operand_slots(self.operands))

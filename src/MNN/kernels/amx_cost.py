@@ -23,8 +23,8 @@ _PAIR = 120.0
 """Cycles to begin and end the sums of two by two tiles."""
 _CONVERT = {1: 6.0, 2: 12.0, 3: 18.0}
 """Cycles to bring 32 elements of A."""
-_CUT = 0.6
-"""What elements of joined rows cost, compared with others: most are only copied."""
+_CUT = 2.0
+"""What elements of joined rows cost, compared with others: they are copied in short runs."""
 _EPILOGUE = 2.5
 """Cycles for a vector of results."""
 _MEMORY_BYTES_PER_CYCLE = 10.0
@@ -85,7 +85,7 @@ def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int) -> Gro
     if layout.chunks > 1:
         group, columns, rows = 1, panels, pairs * PANEL
     else:
-        most = max(1, min(_GROUP, panels, target.l2_bytes // 8 // size))
+        most = max(1, min(_GROUP, panels, target.l2_bytes // 16 // size))
         group = columns = -(-panels // -(-panels // most))
         rows = PANEL
     line = columns * PANEL * 4

@@ -298,10 +298,8 @@ class _Amx:
                     next(fetched)
                 loaded = (left_part, right_part)
             if both:
-                result = self._finish_one(result[0])
+                result = [self._finish_some(result[0])]
             step.next(b.gep(right, I8, step_bytes), b.gep(ahead, I8, spec.ahead * ROW_BYTES), *result)
-        if both:
-            self._finish(dataclasses.replace(self.waiting, begin=step.results[2]))
         for register, pointer in held:
             tiles.store(register, pointer, self.line)
 
@@ -341,18 +339,16 @@ class _Amx:
                 tail = make_tail(b, left, lanes) if self.masks else None
                 self._store(epilogue, line, column.index, lanes, tail)
 
-    def _finish_one(self, result: Value) -> list[Value]:
-        """Finishes one result that waits, of 32 columns, if there is one; the number of the next."""
-        b, spec = self.b, self.spec
+    def _finish_some(self, result: Value) -> Value:
+        """Finishes the next results that wait, of 32 columns, as many as fall to a step; the number of the next."""
+        k, b, spec = self.k, self.b, self.spec
         epilogue = Epilogue(b, DType.F32, spec.out, spec.epilogue)
-
-        def one() -> list[Value]:
-            line = self._line(self.waiting, result)
+        past = b.intrinsic("smin", result + k.slot("pace"), self.waiting.end)
+        with b.loop(result, past) as some:
+            line = self._line(self.waiting, some.index)
             for c in (0, _LANES):
                 self._store(epilogue, line, b.const(I64, c), _LANES, None)
-            return [result + 1]
-
-        return b.if_else(b.icmp("slt", result, self.waiting.end), one, lambda: [result], likely=True)
+        return b.intrinsic("smax", result, past)
 
     def _line(self, results: _Results, result: Value) -> Value:
         """Loads the tables of one result; the address of its sums."""

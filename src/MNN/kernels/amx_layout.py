@@ -57,6 +57,11 @@ class Layout:
         return len(self.regions) // self.chunks
 
     @property
+    def pace(self) -> int:
+        """Results to finish in every step, so that a pair of tiles is done with the fewest steps that a region has."""
+        return -(-2 * ROWS // int((self.regions[:, 5] - self.regions[:, 4]).min()))
+
+    @property
     def tiles(self) -> int:
         """Row tiles of the largest block."""
         return int(self.regions[:, 2].max())

@@ -31,7 +31,6 @@ from MNN.kernels.amx_layout import (
 )
 from MNN.kernels.amx_lines import has_lines, line_layout, plan_lines
 from MNN.kernels.amx_pack import AmxPackSpec
-from MNN.kernels.scalar_code import body_cost
 from MNN.targets.base import Target
 
 _PARTS = {"high": 3, "normal": 2, "low": 1}
@@ -43,9 +42,6 @@ _LEAST = 8
 """With fewer columns, tiles would be mostly padding."""
 _PACK_CYCLES = 0.7
 """Cycles to pack an element of B."""
-
-_COSTLY = 12
-"""Instructions of an epilogue from which on it is worth hiding behind products."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +170,7 @@ class _Job:
         n_batch = c.batch.size
         kinds = tuple(name for name, _ in self.operands)
         groups = grouping(e.target, self.n, plan.nb, layout, self.parts)
-        overlap = self.body is not None and body_cost(self.body) >= _COSTLY
+        overlap = self.body is not None
         spec = AmxSpec(
             a.dtype, c.dtype, self.parts, self.body, kinds, groups.ahead, overlap, layout.moves is not None,
             layout.direct,
@@ -199,6 +195,8 @@ class _Job:
             args[name] = e.offsets(getattr(layout, name))
         for name in ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs"):
             args[name] = int(getattr(layout, name))
+        if overlap:
+            args["pace"] = layout.pace
         if layout.moves is not None:
             args["moves"] = e.offsets(layout.moves)
             args |= {"width": layout.width, "move_step": layout.move_step}
