@@ -11,13 +11,11 @@ import functools
 
 from MNN.ir.dtype import DType
 from MNN.kernels.contract_cost import MEMORY_BYTES_PER_CYCLE, tile_cycles
-from MNN.kernels.shares import longest, split_evenly
+from MNN.kernels.shares import BLOCKS_PER_THREAD, longest, piece_sizes, split_evenly
 from MNN.targets.base import Target
 
 _FAR_BYTES = 4 << 20
 """Bytes of A that a block may read from beyond the second-level cache."""
-_BLOCKS_PER_THREAD = 4
-"""Blocks of a run, about: what is left of a run is done by whoever has time."""
 _LEAST_CYCLES = 3000.0
 """Blocks of less work are not worth handing to another worker one by one."""
 _PANEL_BYTES_PER_CYCLE = 44.0
@@ -58,8 +56,8 @@ def _shared(
     read_a = (1 - 1 / threads) * m * (k + n) * acc.size / MEMORY_BYTES_PER_CYCLE
     again = nr * k * acc.size / _PANEL_BYTES_PER_CYCLE
     best, found = float("inf"), (min(rows, most), panels)
-    for high in _heights(rows, min(most, rows), threads):
-        for wide in _heights(panels, panels, threads):
+    for high in piece_sizes(rows, threads, most):
+        for wide in piece_sizes(panels, threads):
             blocks = -(-rows // high) * -(-panels // wide)
             if blocks > max(useful, -(-rows // most)):
                 continue
@@ -67,7 +65,7 @@ def _shared(
             # Blocks of a run, each of which reads its panels: more of them cost little and even out what is uneven.
             count = -(-blocks // threads)
             cost = (
-                runs * work + count * wide * again + work * high * wide * (0.0 if count >= _BLOCKS_PER_THREAD else 0.02)
+                runs * work + count * wide * again + work * high * wide * (0.0 if count >= BLOCKS_PER_THREAD else 0.02)
             )
             by_rows = (min(-(-rows // high), threads) - 1) / (threads - 1)
             cost += by_rows * read_b + (1 - by_rows) * read_a
@@ -96,12 +94,3 @@ def choose_grain(
     """How many of the ``blocks`` of ``n_batch`` products a worker takes at least; all if they are not worth sharing."""
     cycles = n_batch * _cycles(target, m, n, k_total, tile, acc)
     return min(blocks, -(-blocks // max(1, int(cycles / _LEAST_CYCLES))))
-
-
-def _heights(units: int, most: int, threads: int) -> list[int]:
-    """Sizes of pieces to try."""
-    parts = {1, threads, 2 * threads, _BLOCKS_PER_THREAD * threads}
-    if threads > 2:
-        parts |= {2, 3}
-    whole = {1, 2} if units <= 16 * threads else set()
-    return sorted({min(most, -(-units // min(p, units))) for p in parts} | whole)

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import itertools
 
+BLOCKS_PER_THREAD = 4
+"""Blocks of a run, about: what is left of a run is done by whoever has time."""
 
-def longest(rows: int, high: int, panels: int, wide: int, threads: int) -> int:
-    """Tiles of the longest run when blocks of ``high`` x ``wide`` tiles are dealt out in order."""
+
+def longest(rows: int, high: int, panels: int, wide: int, threads: int, batches: int = 1) -> int:
+    """Tiles of the longest run when blocks of ``high`` x ``wide`` tiles are dealt out in order, batch by batch."""
     down, across = -(-rows // high), -(-panels // wide)
     last_row = rows - (down - 1) * high
-    blocks = down * across
+    blocks = down * across * batches
 
     def before(count: int) -> int:
         """Tiles of the first ``count`` blocks."""
+        batch, count = divmod(count, down * across)
+        return batch * rows * panels + inside(count)
+
+    def inside(count: int) -> int:
+        """The same within a batch."""
         full, rest = divmod(count, across)
         tiles = full * high * panels - (high - last_row) * panels * (full == down)
         height = last_row if full == down - 1 else high
@@ -34,3 +42,13 @@ def split_evenly(extent: int, parts: int, unit: int, threads: int = 1) -> int:
         near = range(-(-size // 2), min(2 * size, units) + 1)
         size = min(near, key=lambda s: (longest(units, s, 1, 1, threads), max(s / size, size / s)))
     return size * unit
+
+
+def piece_sizes(units: int, threads: int, most: int | None = None) -> list[int]:
+    """Sizes of pieces, of ``most`` units, that are worth looking at."""
+    parts = {1, threads, 2 * threads, BLOCKS_PER_THREAD * threads}
+    if threads > 2:
+        parts |= {2, 3}
+    whole = {1, 2} if units <= 16 * threads else set()
+    most = units if most is None else min(most, units)
+    return sorted({min(most, -(-units // min(p, units))) for p in parts} | whole)

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 
 from MNN.ir.dtype import DType
 from MNN.kernels.contract_cost import PACKED, step_cycles
+from MNN.kernels.shares import longest
 from MNN.kernels.winograd_layout import Layout
 from MNN.kernels.winograd_points import filtering, supported
 from MNN.kernels.winograd_transform import operations
@@ -216,9 +217,7 @@ def _cycles(target: Target, work: Work, threads: int, tiles: int, plan: Plan) ->
     memory = u / _MEMORY_BYTES_PER_CYCLE
     if u > target.l2_bytes / 2:
         memory += (blocks - 1) * u / (2 * _L3_BYTES_PER_CYCLE)  # U is read in order, which hides best
-    rounds = -(-blocks * parts // threads) * threads
-    cut = (tiles - (blocks - 1) * plan.group) / plan.group  # the last block may be smaller
-    arithmetic = block * (rounds - (1 - cut if rounds == blocks * parts else 0))
+    arithmetic = block / plan.group * threads * longest(tiles, plan.group, parts, 1, threads)
     images = 4.0 * work.images * work.oh * work.ow * (work.c + 2 * work.n)  # what is written is read first
     if images > target.l2_bytes:
         arithmetic += images / _FAR_BYTES_PER_CYCLE

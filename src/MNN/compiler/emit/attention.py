@@ -23,10 +23,16 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
+from MNN.kernels.shares import BLOCKS_PER_THREAD, longest
 
 ROWS, LEAST_ROWS = 24, 8
 """Large and small block sizes are multiples of these, so that few tiles of usual heights are cut."""
-BLOCKS_PER_THREAD = 4
+_BLOCK_ROWS = 2
+"""Rows that could be done while a block begins."""
+_CUT = 1.02
+"""What tiles cost more that do not divide a block evenly."""
+_UNEVEN = 0.005
+"""Share of time that is lost per block that is missing from a run's ``BLOCKS_PER_THREAD``."""
 BYTES_PER_CYCLE = 8.0
 """What another pass over scores beyond the second-level cache costs."""
 
@@ -222,11 +228,19 @@ def _command(
 
 
 def block_rows(e: Emitter, m: int, z: int, row_bytes: int) -> int:
-    """Rows of a block: what fits half of the second-level cache, and less where workers would go without."""
+    """Rows of a block: what fits half of the second-level cache, and for several threads what makes their runs even."""
     fit = max(e.target.l2_bytes // 2 // row_bytes, LEAST_ROWS)
-    parts = -(-m // fit)
-    if e.threads > 1:
-        parts = max(parts, min(-(-BLOCKS_PER_THREAD * e.threads // z), -(-m // ROWS)))
-    even = -(-m // parts)
+    even = -(-m // -(-m // fit))
     unit = ROWS if even >= 2 * ROWS else LEAST_ROWS
-    return min(-(-even // unit) * unit, max(fit // unit, 1) * unit)
+    alone = min(-(-even // unit) * unit, max(fit // unit, 1) * unit)
+    if e.threads == 1:
+        return alone
+
+    def cost(rows: int) -> float:
+        blocks = z * -(-m // rows)
+        few = max(0, BLOCKS_PER_THREAD - blocks // e.threads)  # what is left of a run is done by whoever has time
+        whole = 1.0 if rows % ROWS == 0 or rows >= m else _CUT
+        run = longest(m, rows, 1, 1, e.threads, z)
+        return run * (whole + _UNEVEN * few) + -(-blocks // e.threads) * _BLOCK_ROWS
+
+    return min(range(LEAST_ROWS, alone + 1, LEAST_ROWS), key=cost)
