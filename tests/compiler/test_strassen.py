@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ rng = np.random.default_rng(5)
 @pytest.fixture(autouse=True)
 def _starts_cost_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As on processors whose plain products are further from their peak, so that these sizes are large enough."""
-    monkeypatch.setattr(strassen, "LATE", dict.fromkeys((4, 8, 16), 0.1))
+    monkeypatch.setattr(strassen, "_LOSSES", {})
+    monkeypatch.setattr(strassen, "_OTHERS", replace(strassen._OTHERS, late=0.1))
     strassen.choose_strassen.cache_clear()
     yield
     strassen.choose_strassen.cache_clear()
@@ -33,7 +35,7 @@ def uses(program: object) -> int:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("m", "n", "k"), [(197, 768, 768), (128, 640, 2048), (99, 1000, 512)])
+@pytest.mark.parametrize(("m", "n", "k"), [(197, 768, 768), (128, 640, 1024), (99, 1000, 512)])
 def test_large_products_are_strassens(m: int, n: int, k: int, threads: int) -> None:
     w, bias = randn(k, n) / np.float32(np.sqrt(k)), randn(n)
 
@@ -43,6 +45,24 @@ def test_large_products_are_strassens(m: int, n: int, k: int, threads: int) -> N
 
     program = check(build, randn(m, k), randn(m, n), threads=threads, precision="high", tol=2e-6)
     assert uses(program) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("rest", ["bias", "bias and a sum", "nothing"])
+def test_deep_products_are_taken_in_parts(threads: int, rest: str) -> None:
+    """Panels of the whole depth would not stay near; what the first part leaves in C is added to the next."""
+    m, n, k = 197, 520, 4096
+    w, bias = randn(k, n) / np.float32(np.sqrt(k)), randn(n)
+
+    def build(b: Builder, x, more):
+        y = b.matmul(x, b.const(w))
+        if rest == "nothing":
+            return y
+        y = b.op("add", y, b.const(bias))
+        return b.op("max", b.op("add", y, more), b.like(0.0, y)) if rest != "bias" else y
+
+    program = check(build, randn(m, k), randn(m, n), threads=threads, precision="high", tol=2e-6)
+    assert uses(program) > 1
 
 
 def test_pointwise_convolutions_are_strassens() -> None:

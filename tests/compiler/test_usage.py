@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from MNN.compiler import strides as st
+from MNN.kernels.contract import ContractSpec
 from MNN.kernels.window import WindowSpec
 from MNN.ops.builder import Builder
 from tests.compiler.checks import check
@@ -32,6 +33,23 @@ def test_pixels_of_depthwise_convolutions_are_spaced(channels: int, apart: int, 
     program = check(build, randn(2, channels, 5, 5), threads=threads)
     (window,) = [c for c in program.commands if isinstance(c.kernel, WindowSpec)]
     assert (window.args["step_x"], window.args["step_y"]) == (apart, apart)
+
+
+@pytest.mark.parametrize(("width", "apart"), [(1024, 1040), (2048, 2064), (768, 768)])
+@pytest.mark.parametrize("shape", [(20,), (1, 20), (2, 3, 5)])
+def test_long_rows_between_products_are_spaced(width: int, apart: int, shape: tuple[int, ...]) -> None:
+    """Rows a multiple of 4096 bytes apart would fall into one set of the first-level cache."""
+
+    def build(b: Builder, x):
+        y = b.matmul(x, b.const(randn(24, width) / 5))
+        y = b.op("max", y, b.like(0.0, y))
+        return b.matmul(y, b.const(randn(width, 24) / 30))
+
+    program = check(build, randn(*shape, 24))
+    first, second = (c for c in program.commands if isinstance(c.kernel, ContractSpec))
+    rows = second.args["rows_a"].buffer.const
+    assert (rows[1] - rows[0]) == apart
+    assert second.args["a"].buffer is first.args["c"].buffer
 
 
 def test_spaced() -> None:

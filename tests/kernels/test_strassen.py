@@ -43,7 +43,7 @@ def run(
     numbers = {"lda": lda, "lds": lds, "k": k, "m": m, "half": half}
     pointers = {name: v.ctypes.data for name, v in slots.items()}
     util.call(first, target, {**pointers, **numbers}, flags.size, list(slots.values()), checked)
-    table, own, plain = product_table(m, half, lda, lds, k, nr, panels)
+    table, own, plain = product_table(m, half, lda, lds, k, nr, panels, depth * nr)
     c = np.full((m, ldc), 7, np.float32)
     rows = (np.arange(m) * ldc).astype(np.int32)
     arrays = {"a": a, "s": sums, "b": pack_b(w, nr), "c": c, "rows_c": rows, "products": table, "flags": flags}
@@ -54,7 +54,7 @@ def run(
     numbers = {
         "n_products": own, "n_plain": plain, "n_flags": flags.size, "lda": lda, "lds": lds, "panel": depth * nr,
         "b_flags": 0, "n_b_flags": 0,
-        "panels": panels, "pairs": pairs, "m": m, "half": half, "n": n, "mb": mb, "nb": 1,
+        "panels": panels, "pairs": pairs, "k": k, "m": m, "half": half, "n": n, "mb": mb, "nb": 1,
     }  # fmt: skip
     slots_c = {name: v.ctypes.data for name, v in arrays.items()} | numbers
     util.call(spec, target, slots_c, -(-half // mb) * pairs, list(arrays.values()), checked)
@@ -87,7 +87,7 @@ def gelu() -> Body:
 
 @TARGETS
 def test_long_epilogues(target: Target) -> None:
-    """Their constants lie in the scratch memory."""
+    """They are stored out of line."""
     rng = np.random.default_rng(3)
     x, w, bias = (rng.standard_normal(s).astype(np.float32) for s in ((21, 64), (64, 75), (75,)))
     t = x.astype(np.float64) @ w + bias

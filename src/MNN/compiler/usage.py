@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from MNN.ir import prims as p
+from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 
 VIEWS = (p.Reshape, p.Permute, p.Slice, p.Expand)
@@ -42,12 +43,25 @@ def is_depthwise(prim: Prim | None) -> bool:
     return isinstance(prim, p.Conv) and prim.groups == prim.inputs[0].shape[1] == prim.inputs[1].shape[0] > 1
 
 
+def _only_multiplied(tensor: Tensor, order: Sequence[int], users: Sequence[Prim]) -> bool:
+    """Whether long rows are the left sides of products and nothing else."""
+    long = (
+        tensor.rank > 1 and order[-1] == tensor.rank - 1 and tensor.shape[-1] * tensor.dtype.size % (2 * _PERIOD) == 0
+    )
+    left = [u for u in users if isinstance(u, p.MatMul) and u.inputs[0] is tensor and u.inputs[1] is not tensor]
+    return long and tensor.dtype is DType.F32 and 0 < len(users) == len(left) and tensor.shape[-2] > 1
+
+
 def gap(tensor: Tensor, order: Sequence[int], uses: Mapping[Tensor, list[Prim]]) -> int:
-    """Elements to leave unused behind the channels of a pixel, so that a window's pixels lie in different cache sets.
+    """Elements to leave unused behind the channels of a pixel or behind a row, so that those which are read together
+    lie in different cache sets.
 
     Not zero for what a depthwise convolution reads or writes, channels last, when pixels are a multiple of 2048 bytes
-    apart: a window and its neighbours would evict each other.
+    apart: a window and its neighbours would evict each other. The same for rows that only products read, a multiple of
+    4096 bytes long: those of a register tile, and what is read beside them.
     """
+    if _only_multiplied(tensor, order, uses.get(tensor, [])):
+        return _GAP // tensor.dtype.size
     if tensor.rank < 3 or order[-1] != 1 or tensor.shape[1] * tensor.dtype.size % _PERIOD:
         return 0
     users = uses.get(tensor, [])

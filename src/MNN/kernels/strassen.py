@@ -58,14 +58,27 @@ _PRODUCTS = (
 _USUAL = ((8, 3), (9, 3), (6, 4), (7, 3), (5, 4), (14, 2), (6, 2), (5, 2), (4, 2))
 """Tiles with few addresses and few loads; another one must be better by ``_TOLERANCE``."""
 _TOLERANCE = 1.03
-LATE = {16: 0.12}
-_OTHERS_LATE = 0.23
-"""Share of time lost where seven products begin on rows that are not near, by floats in a vector; 0.1 in the plain
-product, which meets its operands in order. On AVX2, where the plain one reaches 95 % of the peak, Strassen's way is 3 %
-slower to 1 % faster; on AVX512 with 196 rows it is 9 % faster."""
-_FEW_ROWS = 2.0
 _USES = 12
-_SUM_CYCLES = 30.0
+
+
+@dataclass(frozen=True)
+class _Losses:
+    """What is lost beside seven products, measured: shares of their time because they begin on rows that are not near
+    (``late``; ``few`` is divided by the rows of a half), cycles of a vector that is added to a quarter and that is
+    stored, and of a vector of A for all sums, in the second-level cache and beyond it."""
+
+    late: float
+    few: float
+    use: float
+    store: float
+    sums: float
+    far_sums: float
+
+
+_LOSSES = {16: _Losses(0.13, 0.0, 1.5, 4.0, 40.0, 100.0)}
+"""By floats in a vector. The plain product, which meets its operands in order, loses 0.1."""
+_OTHERS = _Losses(0.23, 2.0, 4.0, 10.0, 30.0, 30.0)
+"""On AVX2, where the plain one reaches 95 % of the peak, Strassen's way is 3 % slower to 1 % faster."""
 _PLAIN = tuple((f"{i}{k}", f"{k}{j}", f"+{i}{j}") for i in "12" for j in "12" for k in "12")
 
 
@@ -162,9 +175,10 @@ class StrassenSpec(KernelSpec):
 
     ``products`` is a table made by :func:`product_table`, of ``n_products`` entries of Strassen's way and ``n_plain``
     of the plain one, which is taken when any of the ``n_flags`` i32 ``flags`` (of A) or ``n_b_flags`` ``b_flags`` is
-    set. ``s`` are A's sums. The columns are ``panels`` panels in ``pairs`` = ceil(panels / 2) pairs. C and operands
-    are addressed as in ``ContractSpec`` without batches, and may be the same memory as there. Block
-    ``im * ceil(pairs / nb) + in`` computes rows ``[im*mb, ...)`` of both halves in the pairs ``[in*nb, ...)``.
+    set. ``s`` are A's sums, ``k`` is half of the depth. The columns are ``panels`` panels in ``pairs`` =
+    ceil(panels / 2) pairs. C and operands are addressed as in ``ContractSpec`` without batches, and may be the same
+    memory as there. Block ``im * ceil(pairs / nb) + in`` computes rows ``[im*mb, ...)`` of both halves in the pairs
+    ``[in*nb, ...)``.
     """
 
     shaped: ClassVar[bool] = True
@@ -184,7 +198,7 @@ class StrassenSpec(KernelSpec):
 
     def slots(self) -> tuple[str, ...]:
         base = "a s b c rows_c products n_products n_plain flags n_flags b_flags n_b_flags lda lds".split()
-        base += "panel panels pairs m half n mb nb".split()
+        base += "panel panels pairs k m half n mb nb".split()
         return (*base, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
@@ -201,16 +215,16 @@ class StrassenSpec(KernelSpec):
 
 @functools.lru_cache(maxsize=256)
 def product_table(
-    m: int, half: int, lda: int, lds: int, k: int, nr: int, panels: int
+    m: int, half: int, lda: int, lds: int, k: int, nr: int, panels: int, panel: int
 ) -> tuple[npt.NDArray[np.int64], int, int]:
     """The entries of ``StrassenSpec.products`` (see ``strassen_emit.ENTRY``) and how many are Strassen's and plain.
 
-    ``k`` is half of the depth; a panel of B has ``2 * k * nr`` elements.
+    ``k`` is half of the depth; panels of B lie ``panel`` elements apart.
     """
     parts = -(-k // DEPTH)
     cuts = [k * i // parts for i in range(parts + 1)]
     raw = {q: (int(q[0]) - 1) * (m - half) * lda + (int(q[1]) - 1) * k for q in _QUARTERS}
-    right = {q: (int(q[0]) - 1) * k * nr + (int(q[1]) - 1) * (panels // 2) * 2 * k * nr for q in _QUARTERS}
+    right = {q: (int(q[0]) - 1) * k * nr + (int(q[1]) - 1) * (panels // 2) * panel for q in _QUARTERS}
 
     def entries(left: str, factor: str, uses: str) -> list[list[int]]:
         found = []
@@ -252,6 +266,10 @@ def choose_strassen(
     """
     lanes = target.lanes(DType.F32)
     half, depth = -(-m // 2), k // 2
+    lost = _LOSSES.get(lanes, _OTHERS)
+    late = lost.late + lost.few / half  # B, from far away, hides worse behind few rows
+    near = 2.25 * 4 * m * k <= 1.5 * target.l2_bytes  # A and its sums, part by part
+    sums = half * depth / lanes * (lost.sums if near else lost.far_sums)
     best, best_cycles, kept = (1, 1), float("inf"), float("inf")
     for mr, nv in tiles(target, half):
         registers, panels = mr * nv, -(-n // (nv * lanes))
@@ -259,10 +277,9 @@ def choose_strassen(
         adds = 0.0 if target.separate_adders else 5 / 7 * nv / target.fma_per_cycle
         step = _step(target, k, mr, nv) + adds
         parts = -(-depth // DEPTH)
-        work = 7 * depth * step + parts * (7 * 60 + _USES * registers * 4.0) + 4 * registers * 10.0 + 60
+        work = 7 * depth * step + parts * (7 * 60 + _USES * registers * lost.use) + 4 * registers * lost.store + 60
         memory = panels * nv * lanes * k * 4 / MEMORY_BYTES_PER_CYCLE
-        late = LATE.get(lanes, _OTHERS_LATE) + _FEW_ROWS / half  # B, from far away, hides worse behind few rows
-        cycles = max(count * work, memory) + late * count * work + half * depth / lanes * _SUM_CYCLES
+        cycles = max(count * work, memory) + late * count * work + sums
         if (mr, nv) not in _USUAL:
             cycles *= _TOLERANCE
         if (mr, nv) == earlier:

@@ -56,11 +56,11 @@ class _Strassen(TileStore):
             with b.loop(pair0, pair1) as pair:
                 self.left = b.gep(k.pointer("b"), F32, pair.index * k.slot("panel"))
                 # The next pair's panels are asked for all along, a share in every tile: left ones first.
-                bytes_ = k.slot("panel") * (2 * spec.acc.size)
+                bytes_ = k.slot("k") * (4 * self.nr * spec.acc.size)
                 share = b.udiv(bytes_, b.udiv(self.m1 - m0 + (spec.mr - 1), b.const(I64, spec.mr)))
-                self.stride = b.udiv(share, b.udiv(k.slot("panel") * 7, b.const(I64, 2 * self.nr))) + 1
+                self.stride = b.udiv(share, k.slot("k") * 7) + 1
                 ahead = b.gep(self.left, F32, k.slot("panel"))
-                jump = b.udiv(k.slot("panels"), b.const(I64, 2)) * k.slot("panel") - k.slot("panel")
+                jump = b.udiv(k.slot("panels"), b.const(I64, 2)) * k.slot("panel") - k.slot("k") * (2 * self.nr)
                 far = b.gep(ahead, F32, jump)
                 with b.loop(m0, self.m1, spec.mr) as row:
                     done = b.udiv(row.index - m0, b.const(I64, spec.mr)) * share

@@ -13,8 +13,7 @@ from MNN.compiler.emit.weights import Weights
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
-from MNN.ir.scalar import Body
-from MNN.kernels.scalar_code import body_cost
+from MNN.ir.scalar import Body, BodyBuilder
 from MNN.kernels.shares import split_evenly
 from MNN.kernels.strassen import (
     SUM_ROWS,
@@ -35,10 +34,9 @@ _SHARE = 1 << 13
 """Numbers of A that a worker sums at a time."""
 _A_PARTS = 2
 """Second-level caches that a part of A may fill: it and its sums are read from the third level then."""
+_PAIR = 0.6
+"""Of the second-level cache, for a pair of panels."""
 _BLOCKS_PER_THREAD, _FEWEST_TILES = 4, 2
-_LONG, _LONG_CYCLES = 8, 20.0
-"""Instructions of a long epilogue, and the cycles that a vector of it costs more than behind the plain product, where
-it overlaps with the next tile."""
 NAME = "Strassen"
 
 
@@ -89,8 +87,6 @@ def strassen_candidates(
         tile, cycles = choose_strassen(e.target, m, n, k, earlier)
     if earlier is None:
         e.pool.habits.note(habit, tile)
-    if body is not None and body_cost(body) > _LONG:
-        cycles += _LONG_CYCLES * m * n / lanes
     lda = int(steps[0])
     return [Candidate(NAME, cycles, lambda: _emit(e, a, c, weights, operands, body, tile, (m, n, k), lda))]
 
@@ -106,19 +102,47 @@ def _emit(
     extents: tuple[int, int, int],
     lda: int,
 ) -> None:
-    """Rows in parts, one after the other, so that A and its sums are near when they are read once per panel of B."""
-    m, _, k = extents
+    """Rows in parts, one after the other, so that A and its sums are near when they are read once per panel of B, and
+    the depth in parts of which a pair of panels is near for all rows: each adds to what the one before it left in C."""
+    m, n, k = extents
+    lanes = e.target.lanes(DType.F32)
+    parts = _depth_parts(e.target.l2_bytes, k, tile[1] * lanes, 2 * lanes)
+    k //= parts
     rows = split_evenly(m, -(-m * k * 4 // (_A_PARTS * e.target.l2_bytes)), 2 * tile[0])
     half = -(-min(m, rows) // 2)
     sums = e.allocate(DType.F32, (5, half, k // 2 + _GAP), (0, 1, 2))
     flags = e.allocate(DType.I32, (-(-half // SUM_ROWS),), (0,))
-    spec = StrassenSpec(*tile, c.dtype, body, tuple(kind for kind, _ in operands))
     for first in range(0, m, rows):
         past = min(first + rows, m)
-        place = Place(a.place.buffer, a.place.offset + first * lda, a.place.strides)
-        part = Side(place, a.dtype, None, a.batch)
-        sides = [(kind, _part(side, first, past)) for kind, side in operands]
-        _emit_rows(e, part, _part(c, first, past), weights, sides, spec, (past - first, *extents[1:]), lda, sums, flags)
+        result = _part(c, first, past)
+        own = [(kind, _part(side, first, past)) for kind, side in operands]
+        for part in range(parts):
+            offset = a.place.offset + first * lda + part * k
+            left = Side(Place(a.place.buffer, offset, a.place.strides), a.dtype, None, a.batch)
+            last = part + 1 == parts
+            sides, then = own if last else [], body if last else None
+            if part:
+                sides, then = [*sides, ("mn", result)], _added_to(then)
+            spec = StrassenSpec(*tile, c.dtype, then, tuple(kind for kind, _ in sides))
+            at = part * k
+            _emit_rows(e, left, result, weights, sides, spec, (past - first, n, k), lda, at, sums, flags)
+
+
+def _depth_parts(l2_bytes: int, k: int, nr: int, unit: int) -> int:
+    """In how many parts a depth of ``k`` is taken, each a multiple of ``unit``, for panels ``nr`` wide."""
+    pair = 2 * 4 * k * nr
+    if pair <= _PAIR * l2_bytes:
+        return 1
+    fewest = -(-pair // int(_PAIR * l2_bytes))
+    return next((p for p in range(fewest, 2 * fewest + 1) if k % (p * unit) == 0), 1)
+
+
+def _added_to(body: Body | None) -> Body:
+    """The body for a sum that is the last operand and the argument together."""
+    b = BodyBuilder()
+    own, *operands = [b.arg(d) for d in (body.args if body is not None else (DType.F32,))]
+    total = b("add", own, b.arg(DType.F32))
+    return b.build(*(b.inline(body, [total, *operands]) if body is not None else [total]))
 
 
 def _part(side: Side, first: int, past: int) -> Side:
@@ -135,9 +159,11 @@ def _emit_rows(
     spec: StrassenSpec,
     extents: tuple[int, int, int],
     lda: int,
+    at: int,
     sums: Place,
     flags: Place,
 ) -> None:
+    """The products from step ``at`` of the sum on."""
     assert c.rows is not None
     m, n, k = extents
     half, depth = -(-m // 2), k // 2
@@ -159,13 +185,13 @@ def _emit_rows(
     }
     n_flags = -(-half // SUM_ROWS)
     e.command(StrassenSumsSpec(), first, n_flags, max(1, _SHARE // (SUM_ROWS * k)))
-    table, own, plain = product_table(m, half, lda, lds, depth, nr, panels)
+    table, own, plain = product_table(m, half, lda, lds, depth, nr, panels, panel)
     b_flags, n_b_flags = _weight_flags(e, b_ref, panels * panel, (id(weights.tensor.const), nr, weights.conv))
     rows_each, pairs_each = _blocks(e, half, pairs, spec.mr, m > n)
     args: dict[str, int | Ref] = {
         "a": source,
         "s": e.ref(sums, DType.F32),
-        "b": b_ref,
+        "b": Ref(b_ref.buffer, b_ref.offset + at * nr * DType.F32.size),
         "c": e.ref(c.place, c.dtype),
         "rows_c": e.offsets(c.rows),
         "products": e.table(table),
@@ -180,6 +206,7 @@ def _emit_rows(
         "panel": panel,
         "panels": panels,
         "pairs": pairs,
+        "k": depth,
         "m": m,
         "half": half,
         "n": n,
