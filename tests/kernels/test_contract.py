@@ -10,7 +10,7 @@ import pytest
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
-from MNN.kernels import toolchain
+from MNN.kernels import contract_cost, toolchain
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_blocks import choose_blocks, choose_grain
 from MNN.kernels.contract_cost import best_tiles, choose_tile, known_tile, pack_b
@@ -394,3 +394,21 @@ def test_tiles_stay_as_wide_as_weights_are_packed() -> None:
     assert again  # without weights that are packed, other tiles would be taken
     worst = best_tiles(target, 3, n, k)[-1]
     assert known_tile(target, 3, n, k, F32, worst, [worst], 0.0, packed=True) is None
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["avx2", "avx512", "neon"])
+def test_what_is_kept_at_a_glance_is_close_to_the_best(name: str, threads: int) -> None:
+    """No tile is better than the bound that saves looking at all of them."""
+    target, rng = named_target(name), np.random.default_rng(0)
+    kept = 0
+    for _ in range(300):
+        m, n, k = (int(2 ** rng.uniform(0, top)) for top in (14, 11, 12))
+        costs = contract_cost._costs(target, m, n, k, F32, threads)
+        bound = m * contract_cost._per_row(target, F32, n, k)
+        assert bound <= min(costs.values()) * (1 + 1e-9)
+        earlier = list(costs)[int(rng.integers(len(costs)))]
+        found = known_tile(target, m, n, k, F32, earlier, [], 0.0, threads)
+        assert (found == earlier) == (costs[earlier] <= contract_cost.KEPT * min(costs.values()))
+        kept += costs[earlier] <= contract_cost.KEPT * bound
+    assert kept

@@ -33,6 +33,48 @@ def fused_body(
     ``given`` overrides the dtype in which an operand arrives (an f32 accumulator of an f16 tensor). Single-element
     constants become part of the body when they are not among the operands.
     """
+    key = _wiring(prims, operands, outputs, given or {})
+    found = _FUSED.get(key)
+    if found is None:
+        if len(_FUSED) >= _MOST_FUSED:
+            _FUSED.clear()
+        found = _FUSED[key] = _fused(prims, operands, outputs, given)
+    return found
+
+
+_FUSED: dict[tuple[object, ...], Body] = {}
+"""Bodies by what they are made from, which is the same for every size of a network's inputs."""
+_MOST_FUSED = 4096
+
+
+def _wiring(
+    prims: Sequence[Prim], operands: Sequence[Tensor], outputs: Sequence[Tensor], given: Mapping[Tensor, DType]
+) -> tuple[object, ...]:
+    """All that a fused body depends on."""
+    at = {t: i for i, t in enumerate(operands)}
+    key: list[object] = [(given.get(t, t.dtype), t.dtype) for t in operands]
+    for prim in prims:
+        key.append((type(prim), prim.body if isinstance(prim, p.Map) else prim.attributes()))
+        for t in prim.inputs:
+            number = at.get(t)
+            if number is None:
+                assert t.const is not None, "an operand of the group is missing"
+                key.append((t.dtype, t.const.tobytes() if is_literal(t) else None))
+            else:
+                key.append(number)
+        for t in prim.outputs:
+            at[t] = len(at)
+            key.append(t.dtype)
+    key.append(tuple([(at[t], t.dtype) for t in outputs]))
+    return tuple(key)
+
+
+def _fused(
+    prims: Sequence[Prim],
+    operands: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    given: Mapping[Tensor, DType] | None,
+) -> Body:
     b = _RowBuilder()
     at: dict[Tensor, int] = {}
     for tensor in operands:

@@ -69,7 +69,7 @@ class Emitter:
     # -- places -----------------------------------------------------------------------------------------------------
 
     def order(self, tensor: Tensor) -> Order:
-        return self._orders.get(tensor, natural(tensor.rank))
+        return self._orders.get(tensor) or natural(len(tensor.shape))
 
     def allocate(self, dtype: DType, shape: Sequence[int], order: Order, gap: int = 0) -> Place:
         """Fresh arena memory for a tensor that is dense but for ``gap`` elements behind each innermost run."""

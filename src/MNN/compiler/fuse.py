@@ -61,6 +61,7 @@ class Group:
     _inputs: list[Tensor] = field(default_factory=list)
     _inputs_of: list[Prim] | None = None
     """The primitives that ``_inputs`` was found for; a group that grows gets another list."""
+    _origin: tuple[list[Prim], Prim | None, str] | None = None
 
     @property
     def root(self) -> Prim:
@@ -76,9 +77,14 @@ class Group:
 
     def origin(self) -> str:
         """The node that it is about, and the operators of others that are fused with it."""
+        known = self._origin
+        if known is not None and known[0] is self.prims and known[1] is self.anchor:
+            return known[2]
         lead = (self.anchor or self.root).origin
-        others = dict.fromkeys(q.origin.partition(" ")[0] for q in self.prims if q.origin != lead)
-        return " + ".join([lead, *list(others)[:_NAMED]]) + (" + ..." if len(others) > _NAMED else "")
+        others = dict.fromkeys([q.origin.partition(" ")[0] for q in self.prims if q.origin != lead])
+        found = " + ".join([lead, *list(others)[:_NAMED]]) + (" + ..." if len(others) > _NAMED else "")
+        self._origin = self.prims, self.anchor, found
+        return found
 
     def weight(self) -> int:
         return sum(len(q.body.code) if isinstance(q, p.Map) else 1 for q in self.prims)

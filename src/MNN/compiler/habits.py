@@ -19,6 +19,8 @@ class Habits:
         self._next: dict[object, dict[Key, Any]] = {}
         self._kernels: dict[Hashable, dict[Any, None]] = {}
         self._new_kernels: list[tuple[Hashable, Any]] = []
+        self._told: dict[object, Hashable] = {}
+        """Answers of :meth:`of` that hold."""
 
     def get(self, key: Key) -> Any:
         """What was chosen, None when nothing was."""
@@ -27,9 +29,11 @@ class Habits:
 
     def setdefault(self, key: Key, value: Any) -> Any:
         """What was chosen, ``value`` from now on when nothing was."""
+        self._told.pop(key[0], None)
         return self._of.setdefault(key[0], {}).setdefault(key[1:], value)
 
     def __setitem__(self, key: Key, value: Any) -> None:
+        self._told.pop(key[0], None)
         self._of.setdefault(key[0], {})[key[1:]] = value
 
     def note(self, key: Key, value: Any) -> None:
@@ -52,6 +56,7 @@ class Habits:
     def turn(self) -> None:
         """A new plan begins."""
         for node, found in self._next.items():
+            self._told.pop(node, None)
             self._of.setdefault(node, {}).update(found)
         for family, variant in self._new_kernels:
             self._kernels.setdefault(family, {})[variant] = None
@@ -61,7 +66,12 @@ class Habits:
     def of(self, node: str) -> Hashable:
         """Everything that was chosen for a node, equal for nodes of which all the same was chosen."""
         found = self._of.get(node)
-        return None if found is None else tuple([(*map(_plain, key), _plain(v)) for key, v in found.items()])
+        if found is None:
+            return None
+        told = self._told.get(node)
+        if told is None:
+            told = self._told[node] = tuple([(*map(_plain, key), _plain(v)) for key, v in found.items()])
+        return told
 
 
 def _plain(part: Any) -> Hashable:

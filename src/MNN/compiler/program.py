@@ -159,6 +159,14 @@ class Command:
     """Blocks of a chain per step of the outer index."""
     local_bytes: int = 0
     """What a chain's intermediates take per worker."""
+    _refs: tuple[Ref, ...] | None = field(default=None, init=False, repr=False)
+
+    def moved(self, args: dict[str, int | Ref], stages: tuple[StageCall, ...], origin: str) -> Command:
+        """The same with other arguments and stages, for another node."""
+        return Command(
+            self.kernel, args, self.blocks, self.grain, origin, self.flops, self.host, self.choice, self.choices,
+            stages, self.inner, self.local_bytes,
+        )  # fmt: skip
 
     def kernels(self) -> Iterator[KernelSpec]:
         """Every kernel that this command calls."""
@@ -167,13 +175,15 @@ class Command:
         for stage in self.stages:
             yield from stage.command.kernels()
 
-    def refs(self) -> list[Ref]:
-        """Every address among the arguments."""
-        found = [v for v in self.args.values() if isinstance(v, Ref)]
-        for stage in self.stages:
-            found += stage.command.refs()
-            found += [patch.base for patch in stage.patches if isinstance(patch.base, Ref)]
-        return found
+    def refs(self) -> tuple[Ref, ...]:
+        """Every address among the arguments, which stay as they are once this has been asked."""
+        if self._refs is None:
+            found = [v for v in self.args.values() if type(v) is Ref]
+            for stage in self.stages:
+                found += stage.command.refs()
+                found += [patch.base for patch in stage.patches if isinstance(patch.base, Ref)]
+            self._refs = tuple(found)
+        return self._refs
 
     def values(self) -> Values:
         return Values(self.args)

@@ -7,7 +7,6 @@ other sizes. Where all of that is equal, the commands differ in addresses, const
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 
@@ -179,20 +178,13 @@ class _Copy:
         return commands, placed
 
     def _command(self, c: Command) -> Command:
-        args = dict(c.args)
-        for slot, value in c.args.items():
-            if isinstance(value, Ref):
-                args[slot] = self._ref(value)
-        new = copy.copy(c)
-        new.args = args
+        args = {slot: self._ref(value) if type(value) is Ref else value for slot, value in c.args.items()}
         if c.stages:
-            new.stages = tuple(self._stage(s) for s in c.stages)
-            new.origin = " + ".join(dict.fromkeys(s.command.origin for s in new.stages))
-        elif c.origin in self._origins:
-            new.origin = self._origins[c.origin]
-        else:
+            stages = tuple(self._stage(s) for s in c.stages)
+            return c.moved(args, stages, " + ".join(dict.fromkeys(s.command.origin for s in stages)))
+        if c.origin not in self._origins:
             raise _Other
-        return new
+        return c.moved(args, (), self._origins[c.origin])
 
     def _stage(self, s: StageCall) -> StageCall:
         patches = tuple(

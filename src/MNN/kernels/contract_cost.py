@@ -45,6 +45,8 @@ PACKED = 1.25
 memory for as long as both are in use."""
 _LANES_OF_HALF = 10
 """Rows from which on LLVM moves vectors of A about, where lanes of f16 are taken."""
+_WAITING = 0.1
+"""What arithmetic costs behind memory: among tiles that wait for memory alike, the one with least work is best."""
 _SINGLE_TILES = 1.03
 """What it costs to deal out tiles one by one, where neither rows nor columns of tiles are even."""
 
@@ -130,6 +132,12 @@ def _rows(target: Target, acc: DType, n: int, k: int) -> tuple[_Row, ...]:
     return tuple(found)
 
 
+@functools.lru_cache(maxsize=1024)
+def _per_row(target: Target, acc: DType, n: int, k: int) -> float:
+    """Cycles of a row below which no tile comes, however many rows there are."""
+    return min((1.0 + _WAITING) * panels * work / tile[0] for tile, panels, work, *_ in _rows(target, acc, n, k))
+
+
 def _cost(
     m: int, threads: int, tile: tuple[int, int], panels: int, work: float, stub: float, narrow: bool, memory: float
 ) -> float:
@@ -142,7 +150,7 @@ def _cost(
         by_rows, by_columns = -(-rows // threads) * panels, rows * -(-panels // threads)
         tiles = threads * min(by_rows, by_columns, -(-rows * panels // threads) * _SINGLE_TILES)
     compute = tiles * work + cut * stub
-    return max(compute, memory) + 0.1 * compute  # among tiles that wait for memory alike, the one with least work
+    return max(compute, memory) + _WAITING * compute
 
 
 @functools.lru_cache(maxsize=4096)
@@ -174,6 +182,11 @@ def known_tile(
     be further from the best. ``spare`` cycles are always close.
     """
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
+    if earlier is not None and earlier[0] <= m:
+        rows, per_row = _rows(target, acc, n, k), _per_row(target, acc, n, k)
+        row = next((row for row in rows if row[0] == earlier), None)
+        if row is not None and _cost(m, threads, *row) <= KEPT * m * per_row:  # no tile is better than that
+            return earlier
     costs = _costs(target, m, n, k, acc, threads)
     least = min(costs.values())
     limit = max(least * KEPT, least + spare)

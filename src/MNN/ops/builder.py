@@ -94,13 +94,17 @@ class Builder:
         prim.origin = self.where
         pure = not isinstance(prim, p.Host) or prim.pure
         self._check(types)
-        varies = next((t for t in prim.inputs if t.const is None), None)
-        if varies is None and self._fold and pure and _worth_folding(prim, types):
-            return self.folds.fold(prim, types)
+        for t in prim.inputs:
+            if t.const is None:
+                break
+        else:
+            if self._fold and pure and _worth_folding(prim, types):
+                return self.folds.fold(prim, types)
         key = (type(prim), *map(id, prim.inputs), prim.attributes(), types)
-        if pure and key in self._merged:
-            return self._merged[key]
-        prim.outputs = [Tensor(d, s, producer=prim) for d, s in types]
+        known = self._merged.get(key) if pure else None
+        if known is not None:
+            return known
+        prim.outputs = [Tensor(d, s, None, "", prim) for d, s in types]
         self.prims.append(prim)
         self._merged[key] = prim.outputs
         return prim.outputs

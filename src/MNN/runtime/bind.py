@@ -71,13 +71,11 @@ class BoundProgram:
                 trim()
 
     def _native(self, steps: Sequence[Step]) -> NativeProgram:
-        bases: dict[Buffer, int] = {}
+        used = dict.fromkeys([ref.buffer for c in steps for ref in c.refs()])
+        bases = {buffer: self._address(Ref(buffer, 0)) for buffer in used}
 
         def address_of(ref: Ref) -> int:
-            base = bases.get(ref.buffer)
-            if base is None:
-                base = bases[ref.buffer] = self._address(Ref(ref.buffer, 0))
-            return base + ref.offset
+            return bases[ref.buffer] + ref.offset
 
         addresses = iter(self._library.load([kernel for c in steps for kernel in c.kernels()]))
         tables: list[Any] = []
@@ -98,7 +96,7 @@ class BoundProgram:
             else:
                 assert c.host is not None
                 commands.append(Command(self._host(c.host), [], 1, 1, c.origin))
-        keep = (self._arena, [b.const for b in _constants(steps)], tables)
+        keep = (self._arena, [b.const for b in used if b.const is not None], tables)
         return NativeProgram(commands, scratch_bytes=scratch, context=self._context, keep=keep)
 
     def _address(self, ref: Ref) -> int:
@@ -184,5 +182,5 @@ def load_kernels(program: Program, library: Library, constants: Sequence[Buffer]
 
 
 def _constants(steps: Sequence[Step]) -> list[Buffer]:
-    used = (ref.buffer for c in steps for ref in c.refs())
+    used = [ref.buffer for c in steps for ref in c.refs()]
     return [b for b in dict.fromkeys(used) if b.const is not None]
