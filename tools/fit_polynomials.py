@@ -1,7 +1,7 @@
 """Fits the polynomials of MNN.kernels.vecmath_tables: minimax in relative error of the function they serve.
 
 Run `python tools/fit_polynomials.py > src/MNN/kernels/vecmath_tables.py` (needs mpmath), with the argument `pieces`
-for `vecmath_pieces.py`. The method is the
+for `vecmath_pieces.py`, with `tail` for `vecmath_tail.py`. The method is the
 discrete Remez exchange (Cheney, Introduction to Approximation Theory, 1966) on a Chebyshev grid in 40-digit arithmetic.
 """
 
@@ -163,8 +163,32 @@ def pieces() -> None:
     print(PIECES_HEADER)
     quarters = [erf_piece(i * PIECE, i * PIECE, (i + 1) * PIECE, 5) for i in range(16)]
     wide = [erf_piece(i * WIDE_PIECE, (i - 0.5) * WIDE_PIECE, (i + 0.5) * WIDE_PIECE, 6) for i in range(8)]
-    for name, fits in (("ERF", quarters), ("ERF_WIDE", wide)):
-        print(f"# largest relative error {max(e for _, e in fits):.1e}\n{name}: tuple[tuple[float, ...], ...] = (")
+    show_pieces({"ERF": quarters, "ERF_WIDE": wide}, "relative error")
+
+
+def tail_piece(number: int, pieces: int, degree: int) -> tuple[list[mp.mpf], float]:
+    """The normal distribution's tail in one of ``pieces``, in the distance from its middle; the last one ends in 0."""
+    width = TAIL_END / (pieces - mp.mpf(0.5))
+    middle, end = number * width, mp.erfc(TAIL_END / ROOT2) / 2
+
+    def target(d: mp.mpf) -> mp.mpf:
+        lost = end * (d / width + mp.mpf(0.5)) ** 2 if number == pieces - 1 else 0
+        return mp.erfc((middle + d) / ROOT2) / 2 - lost
+
+    low = mp.mpf(0) if number == 0 else -width / 2
+    return remez(target, lambda d: 1 / (abs(target(d)) + mp.mpf("1e-4")), float(low), float(width / 2), degree)
+
+
+def tail() -> None:
+    """The tables of MNN.kernels.vecmath_tail."""
+    print(TAIL_HEADER)
+    fits = {f"TAIL_{n}": [tail_piece(i, n, degree) for i in range(n)] for n, degree in ((8, 6), (16, 5))}
+    show_pieces(fits, "error relative to 1e-4 more than the function")
+
+
+def show_pieces(tables: dict[str, list[tuple[list[mp.mpf], float]]], what: str) -> None:
+    for name, fits in tables.items():
+        print(f"# largest {what} {max(e for _, e in fits):.1e}\n{name}: tuple[tuple[float, ...], ...] = (")
         for powers in zip(*(c for c, _ in fits), strict=True):
             print("    (")
             for i in range(0, len(fits), 4):
@@ -204,6 +228,20 @@ WIDTH = 17 / 32
 '''
 
 
+TAIL_END = mp.mpf(45) / 8
+TAIL_HEADER = '''"""The normal distribution's tail, erfc(a / sqrt(2)) / 2, in pieces: for every power, all coefficients.
+
+Made by tools/fit_polynomials.py. The polynomials are in the distance from a piece's middle, the first one's is 0. At
+``END`` they end in 0.
+"""
+
+# fmt: off
+from __future__ import annotations
+
+END = 45 / 8
+'''
+
+
 def show(name: str, c: list[mp.mpf], error: float, kind: str) -> None:
     print(f"    # largest relative error {error:.1e}")
     print(f'    "{name}": (')
@@ -234,4 +272,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    pieces() if sys.argv[1:] == ["pieces"] else main()
+    {"pieces": pieces, "tail": tail}.get(" ".join(sys.argv[1:]), main)()

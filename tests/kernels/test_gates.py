@@ -1,13 +1,16 @@
-"""Logistic gates: which programs hold one, and its error in ulp on random and special numbers, on every target here."""
+"""Logistic gates and GELU: which programs hold one, and its error on random and special numbers, on every target."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder, body_of
-from MNN.kernels.gates import gates
+from MNN.kernels.gates import fused_parts, gates
+from MNN.kernels.gelu import Gelu
 from MNN.kernels.mapnest import MapSpec
 from MNN.targets.base import Target
 from tests.kernels.test_vecmath import ulps
@@ -44,16 +47,22 @@ NUMBERS = np.concatenate(
 ).astype(np.float32)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
-@pytest.mark.parametrize("function", [_sigmoid, _silu, _divided], ids=["sigmoid", "silu", "divided"])
-def test_errors(function: object, target: Target) -> None:
+def _run(body: Body, target: Target) -> np.ndarray:
+    """The body on all ``NUMBERS``."""
     y = np.full_like(NUMBERS, 7)
     slots = {
         "extent0": NUMBERS.size, "chunk": NUMBERS.size, "in0": NUMBERS.ctypes.data, "in0_s0": 1, "out0": y.ctypes.data,
         "out0_s0": 1,
     }  # fmt: skip
-    spec = MapSpec(_body(function), 1, ("1",), ("1",))
+    spec = MapSpec(body, 1, ("1",), ("1",))
     call(spec, target, {s: slots[s] for s in spec.slots()}, 1, [NUMBERS, y], checked=True)
+    return y
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("function", [_sigmoid, _silu, _divided], ids=["sigmoid", "silu", "divided"])
+def test_errors(function: object, target: Target) -> None:
+    y = _run(_body(function), target)
     x = NUMBERS.astype(np.float64)
     with np.errstate(all="ignore"):
         power = np.exp(x if function is _divided else -x)
@@ -72,3 +81,38 @@ def test_what_is_a_gate() -> None:
     assert not gates(_body(_divided))[_body(_divided).outputs[0]].negative
     assert not gates(_body(_shared))  # the power is needed besides
     assert not gates(body_of([DType.F64], lambda b, x: b("recip", b("add", b.const(1.0, DType.F64), b("exp", x)))))
+
+
+def _gelu(b: BodyBuilder, x: int) -> int:
+    e = b("erf", b("mul", x, b.const(math.sqrt(0.5), DType.F32)))
+    return b("mul", b("mul", x, b.const(0.5, DType.F32)), b("add", e, b.const(1.0, DType.F32)))
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+def test_gelu(target: Target) -> None:
+    body = _body(_gelu)
+    assert isinstance(fused_parts(body)[body.outputs[0]], Gelu)
+    y = _run(body, target)
+    finite = np.isfinite(NUMBERS)
+    want = np.array([0.5 * v * math.erfc(-v / math.sqrt(2)) if abs(v) < math.inf else v for v in NUMBERS.tolist()])
+    # As 1 + erf rounds in plain fp32, which is the general way.
+    assert (np.abs(y[finite] - want[finite]) / np.maximum(np.abs(want[finite]), 1.0)).max() <= 1.8e-7
+    positive = finite & (NUMBERS > 1e-30)
+    assert ulps(y[positive], want[positive]).max() <= 3.0
+    assert np.isnan(y[np.isnan(NUMBERS)]).all()
+    infinite = np.isinf(NUMBERS)
+    assert (y[infinite & (NUMBERS > 0)] == np.inf).all()
+    assert not (np.abs(y[infinite & (NUMBERS < 0)]) > 1e-7).any()  # the general way has NaN
+
+
+def test_what_is_no_gelu() -> None:
+    def scaled(b: BodyBuilder, x: int) -> int:
+        e = b("erf", b("mul", x, b.const(0.7, DType.F32)))
+        return b("mul", b("mul", x, b.const(0.5, DType.F32)), b("add", e, b.const(1.0, DType.F32)))
+
+    def kept(b: BodyBuilder, x: int) -> int:
+        e = b("erf", b("mul", x, b.const(math.sqrt(0.5), DType.F32)))
+        return b("add", e, b("mul", b("mul", x, b.const(0.5, DType.F32)), b("add", e, b.const(1.0, DType.F32))))
+
+    assert not fused_parts(_body(scaled))
+    assert not fused_parts(_body(kept))

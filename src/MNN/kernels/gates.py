@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, Instr
+from MNN.kernels.gelu import Gelu, gelu_at
 from MNN.kernels.lang import Builder, Value
 from MNN.kernels.vecmath import LOG2_E, clamp, format_of, horner, int_like
 
@@ -28,13 +29,31 @@ class Gate:
 
     @property
     def args(self) -> tuple[int, ...]:
-        return (self.y,) if self.numerator is None else (self.numerator, self.y)
+        return (self.y,) if self.numerator is None else (self.y, self.numerator)
+
+    def fits(self, b: Builder, lanes: int) -> bool:
+        return True
+
+    def emit(self, b: Builder, y: Value, numerator: Value | None = None) -> Value:
+        return emit_gate(b, numerator, y, self.negative)
+
+
+def fused_parts(body: Body) -> dict[int, Gate | Gelu]:
+    """What several instructions are computed as together, by the one that it is the result of."""
+    uses = _uses(body)
+    units = {i: gelu_at(body, i, uses) for i, instr in enumerate(body.code) if instr.dtype is DType.F32}
+    return {**gates(body), **{i: unit for i, unit in units.items() if unit is not None}}
+
+
+def _uses(body: Body) -> Counter[int]:
+    uses = Counter(a for instr in body.code for a in instr.args)
+    uses.update(body.outputs)
+    return uses
 
 
 def gates(body: Body) -> dict[int, Gate]:
     """The gates of a body by the instruction that they are the result of."""
-    uses = Counter(a for instr in body.code for a in instr.args)
-    uses.update(body.outputs)
+    uses = _uses(body)
     found: dict[int, Gate] = {}
     for i, instr in enumerate(body.code):
         if instr.dtype is not DType.F32:

@@ -12,7 +12,8 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import COMPARE, Body, Instr
 from MNN.kernels import coarse, rounding, scalar_int, vecmath, vecmath_pow, vecmath_trig
 from MNN.kernels.element import compute_type, narrow, widen
-from MNN.kernels.gates import Gate, emit_gate, gates
+from MNN.kernels.gates import Gate, fused_parts
+from MNN.kernels.gelu import Gelu
 from MNN.kernels.lang import F64, Builder, Value
 
 COSTLY = {
@@ -177,7 +178,7 @@ class BodyCode:
                 self.varies.append(i not in given and any(self.varies[a] for a in instr.args))
         self.scale_rows = scale_rows and all(i.dtype.is_float for i in body.code if i.op == "div")
         self.coarse = coarse.allowed(body)
-        self.gates = {} if self.coarse else {i: g for i, g in gates(body).items() if self.varies[g.y]}
+        self.parts = {} if self.coarse else {i: q for i, q in fused_parts(body).items() if self.varies[q.args[0]]}
         self._intervals: list[rounding.Interval] | None = None
         self._scalars: dict[int, Value] = {}
         self._vectors: dict[tuple[int, int], Value] = {}
@@ -265,7 +266,7 @@ class BodyCode:
         ``given`` are results that are known already for this vector (kept from an earlier pass).
         """
         values: dict[int, Value] = dict(given or {})
-        chosen = self._gates(values)
+        chosen = {i: part for i, part in self._parts(values).items() if part.fits(b, lanes)}
 
         def value(i: int) -> Value:
             found = values.get(i)
@@ -277,9 +278,7 @@ class BodyCode:
                         assert isinstance(instr.value, int)
                         found = args[instr.value]
                     elif i in chosen:
-                        gate = chosen[i]
-                        top = None if gate.numerator is None else value(gate.numerator)
-                        found = emit_gate(b, top, value(gate.y), gate.negative)
+                        found = chosen[i].emit(b, *map(value, chosen[i].args))
                     elif self._rounds_to_int(instr):
                         whole = rounding.to_nearest(b, value(self.body.code[instr.args[0]].args[0]))
                         found = cast(b, whole, DType.I32, instr.dtype)
@@ -315,7 +314,7 @@ class BodyCode:
     def needed_until(self, roots: Collection[int], known: Collection[int]) -> set[int]:
         """Like :meth:`needed`, but not looking behind known results and row constants."""
         found: set[int] = set()
-        chosen = self._gates(known)
+        chosen = self._parts(known)
         stack = [i for i in roots if i not in known]
         while stack:
             i = stack.pop()
@@ -325,9 +324,9 @@ class BodyCode:
             stack += chosen[i].args if i in chosen else self.body.code[i].args
         return found
 
-    def _gates(self, known: Collection[int]) -> Mapping[int, Gate]:
+    def _parts(self, known: Collection[int]) -> Mapping[int, Gate | Gelu]:
         """Those of which nothing is known yet."""
-        return {i: g for i, g in self.gates.items() if not any(j in known for j in g.inside)}
+        return {i: part for i, part in self.parts.items() if not any(j in known for j in part.inside)}
 
 
 def emit_body(b: Builder, body: Body, operands: Sequence[Value], lanes: int) -> list[Value]:
