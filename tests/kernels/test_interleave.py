@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.ir.dtype import DType
 from MNN.kernels.interleave import InterleaveSpec
 from MNN.targets.base import Target
 from tests.kernels.util import TARGETS, call, element_strides
@@ -30,7 +31,27 @@ def test_interleave(rows: int, dtype: type, target: Target, checked: bool) -> No
         np.testing.assert_array_equal(out, want)
 
 
+@pytest.mark.parametrize("checked", [False, True], ids=["plain", "checked"])
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+@pytest.mark.parametrize("to", [DType.BF16, DType.F16], ids=lambda t: t.value)
+def test_rounding_on_the_way(to: DType, target: Target, checked: bool) -> None:
+    rng = np.random.default_rng(1)
+    for rows, cols, band in [(3, 200, 64), (2, 33, 33), (4, 1, 1)]:
+        x = rng.normal(size=(rows, cols)).astype(np.float32)
+        out = np.zeros(rows * cols + 2, np.uint16)
+        spec = InterleaveSpec(2, rows, 0, to)
+        slots = {"cols": cols, "band": band, "in_row": cols, "in": x.ctypes.data, "out": out.ctypes.data}
+        call(spec, target, slots, -(-cols // band), [x, out], checked)
+        want = x.T.reshape(-1).astype(to.numpy).view(np.uint16)
+        np.testing.assert_array_equal(out, [*want, 0, 0])
+
+
 @pytest.mark.parametrize(("size", "rows"), [(3, 2), (4, 1), (4, 5)])
 def test_bad_specs_are_refused(size: int, rows: int) -> None:
     with pytest.raises(ValueError, match="interleave"):
         InterleaveSpec(size, rows, 0)
+
+
+def test_rounding_needs_a_type_of_its_size() -> None:
+    with pytest.raises(ValueError, match="round"):
+        InterleaveSpec(4, 3, 0, DType.BF16)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from MNN.ir.dtype import DType
-from MNN.kernels.lang import Builder, Kernel, Value, int_type
+from MNN.kernels.element import narrow, storage_type
+from MNN.kernels.lang import F32, Builder, Kernel, Value, int_type
 from MNN.kernels.nest import Operand, for_rows, minimum
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, covered, number
@@ -22,6 +23,8 @@ MOST_ROWS = 4
 class InterleaveSpec(KernelSpec):
     """``out[b.., j * rows + i] = in[b.., i, j]`` for elements of ``size`` 1, 2, 4 or 8 bytes and 2 to 4 ``rows``.
 
+    With ``rounded`` (bf16 or f16, ``size`` 2), what is read is f32 and is rounded to it.
+
     Slots: ``batch0..``, ``cols`` (extent of j), ``band`` (columns per block); ``in``, its batch strides ``in_s{d}``
     and ``in_row`` (stride of i; that of j is 1); ``out`` and ``out_s{d}``. Block index = batch linear index *
     ceil(cols / band) + band number. Input and output must not overlap.
@@ -32,14 +35,17 @@ class InterleaveSpec(KernelSpec):
     size: int
     rows: int
     batch: int
+    rounded: DType | None = None
 
     def __post_init__(self) -> None:
+        if self.rounded not in (None, DType.BF16, DType.F16) or (self.rounded is not None and self.size != 2):
+            raise ValueError(f"cannot round to {self.rounded} of {self.size} bytes while interleaving")
         if self.size not in _DTYPES or not 2 <= self.rows <= MOST_ROWS:
             raise ValueError(f"cannot interleave {self.rows} rows of {self.size} bytes an element")
 
     def operands(self) -> tuple[Operand, Operand]:
         dtype = _DTYPES[self.size]
-        return Operand("in", dtype, "1"), Operand("out", dtype, "1")
+        return Operand("in", DType.F32 if self.rounded else dtype, "1"), Operand("out", dtype, "1")
 
     def slots(self) -> tuple[str, ...]:
         source, target = self.operands()
@@ -51,12 +57,11 @@ class InterleaveSpec(KernelSpec):
         batch = [number(args, f"batch{d}") for d in range(self.batch)]
         cols = number(args, "cols")
         found = {}
-        for name, extents, strides in (
-            ("in", (self.rows, cols), (number(args, "in_row"), 1)),
-            ("out", (self.rows * cols,), (1,)),
+        for operand, extents, strides in zip(
+            self.operands(), ((self.rows, cols), (self.rows * cols,)), ((number(args, "in_row"), 1), (1,)), strict=True
         ):
-            outer = [number(args, f"{name}_s{d}") for d in range(self.batch)]
-            found[name] = covered((*batch, *extents), (*outer, *strides)) * self.size
+            outer = [number(args, f"{operand.name}_s{d}") for d in range(self.batch)]
+            found[operand.name] = covered((*batch, *extents), (*outer, *strides)) * operand.dtype.size
         return found
 
     def emit(self, target: Target) -> str:
@@ -69,11 +74,12 @@ class InterleaveSpec(KernelSpec):
             assert chunk is not None
             first = chunk * band
             last = minimum(k, cols, first + band)
-            sources = [b.gep(pointers[0], element, step * i) for i in range(rows)]
+            read = storage_type(self.operands()[0].dtype)
+            sources = [b.gep(pointers[0], read, step * i) for i in range(rows)]
             whole = last - b.urem(last - first, b.const(last.type, lanes))
 
             def move(j: Value, count: int) -> None:
-                loaded = [b.load(element.vec(count), b.gep(s, element, j)) for s in sources]
+                loaded = [self._load(b, b.gep(s, read, j), count) for s in sources]
                 to = b.gep(pointers[1], element, j * rows)
                 parts = loaded if count == 1 else interleave(b, loaded)
                 for i, part in enumerate(parts):
@@ -87,6 +93,15 @@ class InterleaveSpec(KernelSpec):
 
         for_rows(k, [k.slot(f"batch{d}") for d in range(self.batch)], (cols + (band - 1)) // band, self.operands(), run)
         return k.finish()
+
+    def _load(self, b: Builder, pointer: Value, count: int) -> Value:
+        """The next elements of a row."""
+        if self.rounded is None:
+            return b.load(int_type(self.size * 8).vec(count), pointer)
+        if count == 1:
+            return narrow(b, self.rounded, b.load(F32, pointer))
+        halves = [narrow(b, self.rounded, b.load(F32.vec(count // 2), b.gep(pointer, F32, i))) for i in (0, count // 2)]
+        return b.shuffle(*halves, range(count))
 
 
 def interleave(b: Builder, vectors: Sequence[Value]) -> list[Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import fused_body, is_literal
@@ -35,7 +36,13 @@ def emit_map(e: Emitter, group: Group) -> bool:
     out = group.root.outputs[0]
     body = fused_body(group.prims, operands, [out])
     places = [e.place(t) for t in operands]
-    emit_nest(e, body, out.shape, list(zip(operands, places, strict=True)), e.output(out), out.dtype)
+    place = e.output(out)
+    if len(operands) == 1 and operands[0].shape == out.shape and _only_rounds(body):
+        split = _split(places[0], place, out.shape)
+        if split is not None and split.few:
+            _emit_interleave(e, places[0], place, split, operands[0].dtype, out.dtype)
+            return True
+    emit_nest(e, body, out.shape, list(zip(operands, places, strict=True)), place, out.dtype)
     return True
 
 
@@ -103,26 +110,59 @@ def emit_copy(e: Emitter, src: Place, dst: Place, shape: st.Ints, dtype: DType) 
     """A strided copy; a register-blocked transposition where the two sides disagree about the innermost loop."""
     if 0 in shape:
         return
-    extents, (to, frm) = st.merge_loops(shape, [dst.strides, src.strides], st.order_of(shape, dst.strides))
-    source_inner = [a for a, s in enumerate(frm) if s == 1]
-    if to[-1] == 1 and source_inner and source_inner[0] != len(extents) - 1 and frm[-1] != 0:
-        j = source_inner[0]
-        if extents[-1] <= MOST_ROWS and to[j] == extents[-1] > 1:
-            _emit_interleave(e, src, dst, extents, to, frm, j, dtype)
+    split = _split(src, dst, shape)
+    if split is not None:
+        if split.few:
+            _emit_interleave(e, src, dst, split, dtype, dtype)
             return
-        if extents[j] >= 8 and extents[-1] >= 8 and _emit_transpose(e, src, dst, extents, to, frm, j, dtype):
+        if split.extents[split.j] >= 8 and split.extents[-1] >= 8:
+            _emit_transpose(e, src, dst, split, dtype)
             return
     raw = DType.U16 if dtype.is_float and dtype.size == 2 else dtype  # moved, not converted
     body = body_of([raw], lambda b, x: x)
     _nest(e, body, shape, [src.strides], [e.ref(src, dtype)], dst, dtype)
 
 
-def _emit_transpose(
-    e: Emitter, src: Place, dst: Place, extents: st.Ints, to: st.Ints, frm: st.Ints, j: int, dtype: DType
-) -> bool:
-    """``out[b.., j, i] = in[b.., i, j]`` where ``j`` is contiguous in the source and the last loop in the result."""
-    last = len(extents) - 1
-    batch = [a for a in range(last) if a != j]
+@dataclass(frozen=True)
+class _Split:
+    """Merged loops of a copy, ``j`` being contiguous in the source and the last one in the result."""
+
+    extents: st.Ints
+    to: st.Ints
+    frm: st.Ints
+    j: int
+
+    @property
+    def few(self) -> bool:
+        """Whether the last loop is short, and its runs lie one behind the other in the result."""
+        return self.extents[-1] <= MOST_ROWS and self.to[self.j] == self.extents[-1] > 1
+
+    @property
+    def batch(self) -> list[int]:
+        """The other loops."""
+        return [a for a in range(len(self.extents) - 1) if a != self.j]
+
+
+def _split(src: Place, dst: Place, shape: st.Ints) -> _Split | None:
+    """How a copy can be done as transpositions; None where both sides agree about the innermost loop."""
+    if 0 in shape:
+        return None
+    extents, (to, frm) = st.merge_loops(shape, [dst.strides, src.strides], st.order_of(shape, dst.strides))
+    inner = [a for a, s in enumerate(frm) if s == 1]
+    if to[-1] == 1 and inner and inner[0] != len(extents) - 1 and frm[-1] != 0:
+        return _Split(extents, to, frm, inner[0])
+    return None
+
+
+def _only_rounds(body: Body) -> bool:
+    """Whether it rounds f32 to 16 bits and does nothing else."""
+    return body in [body_of([DType.F32], lambda b, x, to=to: b.cast(x, to)) for to in (DType.BF16, DType.F16)]
+
+
+def _emit_transpose(e: Emitter, src: Place, dst: Place, split: _Split, dtype: DType) -> None:
+    """``out[b.., j, i] = in[b.., i, j]``."""
+    extents, to, frm, j = split.extents, split.to, split.frm, split.j
+    last, batch = len(extents) - 1, split.batch
     spec = TransposeSpec(size=dtype.size, batch=len(batch))
     rows, cols = extents[last], extents[j]
     band = max(16, min(cols, BAND_WORK // rows // 16 * 16))
@@ -133,22 +173,19 @@ def _emit_transpose(
     args |= {"in": e.ref(src, dtype), "out": e.ref(dst, dtype)}
     blocks = elements([extents[a] for a in batch]) * -(-cols // band)
     e.command(spec, args, blocks, max(1, GRAIN // (rows * band)))
-    return True
 
 
-def _emit_interleave(
-    e: Emitter, src: Place, dst: Place, extents: st.Ints, to: st.Ints, frm: st.Ints, j: int, dtype: DType
-) -> None:
+def _emit_interleave(e: Emitter, src: Place, dst: Place, split: _Split, dtype: DType, result: DType) -> None:
     """The few elements of the last loop lie in rows of their own in the source, one behind the other in the result."""
-    last = len(extents) - 1
-    batch = [a for a in range(last) if a != j]
-    spec = InterleaveSpec(dtype.size, extents[last], len(batch))
+    extents, to, frm, j = split.extents, split.to, split.frm, split.j
+    last, batch = len(extents) - 1, split.batch
+    spec = InterleaveSpec(result.size, extents[last], len(batch), None if result is dtype else result)
     cols = extents[j]
     band = min(cols, BAND_WORK // extents[last])
     args: dict[str, int | Ref] = {f"batch{d}": extents[a] for d, a in enumerate(batch)}
     args |= {f"in_s{d}": frm[a] for d, a in enumerate(batch)}
     args |= {f"out_s{d}": to[a] for d, a in enumerate(batch)}
-    args |= {"cols": cols, "band": band, "in_row": frm[last], "in": e.ref(src, dtype), "out": e.ref(dst, dtype)}
+    args |= {"cols": cols, "band": band, "in_row": frm[last], "in": e.ref(src, dtype), "out": e.ref(dst, result)}
     blocks = elements([extents[a] for a in batch]) * -(-cols // band)
     e.command(spec, args, blocks, max(1, GRAIN // (extents[last] * band)))
 
