@@ -47,8 +47,8 @@ _GROUP = 8
 """Panels of a group at most: rows of results are then written in runs of some length, which memory likes."""
 _CHUNKED_COLUMNS = 1024
 _LEAST_CHUNK = 256
-_MOST_AHEAD = 16
-"""More lines fetched in a step than this wait for each other and for the tiles."""
+_MOST_AHEAD = 32
+"""Lines fetched in a step at most."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int) -> Gro
     line += ROW_BYTES if line % 256 == 0 else 0
     in_cache = panels * size <= target.l2_bytes // 4 and layout.m_blocks > 2
     each = min(parts * PANEL / pairs, _MOST_AHEAD)
-    ahead = 0 if in_cache else max(lines for lines in (1, 2, 4, 8, 16) if lines <= max(1.0, each * 1.25))
+    ahead = 0 if in_cache else max(lines for lines in (1, 2, 4, 8, 16, 32) if lines <= max(1.0, each * 1.25))
     return Grouping(group * PANEL, line, rows * line, ahead)
 
 
