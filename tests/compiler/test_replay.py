@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -100,3 +102,24 @@ def test_a_layer_with_an_outlier_is_no_copy_of_one_without() -> None:
         program = compile_stage(b.prims, [x], [out], library.target, Options(1, "high"), pool)
         fast = {c.origin for c in program.commands if isinstance(c.kernel, WinogradSpec)}
         assert fast == {"layer0", "layer2"}
+
+
+def test_a_command_for_another_node_differs_in_what_is_given_alone() -> None:
+    fields = {f.name: object() for f in dataclasses.fields(Command) if f.init}
+    command = Command(**fields)  # type: ignore[arg-type]
+    command._refs = ()
+    new = command.moved({}, (), "other")
+    for name, value in fields.items():
+        expected = {"args": {}, "stages": (), "origin": "other"}.get(name, value)
+        assert getattr(new, name) == expected, name
+    assert new._refs is None
+    assert command.args is fields["args"]
+
+
+def test_sizes_seen_before_change_no_result() -> None:
+    """Plans that follow others at other sizes against plans that follow none: odd sizes, size 1, and back again."""
+    pool = ConstantPool()
+    for rows in (7, 1, 33, 200, 12, 3, 64, 1, 7):
+        _, found = compiled(rows, pool)
+        _, want = compiled(rows, ConstantPool())
+        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)

@@ -58,7 +58,7 @@ def compile_stage(
     located_in = [_input(emitter, t) for t in inputs]
     chains = Chains(groups, uses, outputs, target, options.threads)
     emitter.spare = spare_cycles(kept, target)
-    replay = Replay(emitter)
+    replay = Replay(emitter, groups)
     splits = options.precision == "normal" and amx.available(target)
     first = precision.first_products(kept) if splits else frozenset()
     for group in groups:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -163,10 +164,9 @@ class Command:
 
     def moved(self, args: dict[str, int | Ref], stages: tuple[StageCall, ...], origin: str) -> Command:
         """The same with other arguments and stages, for another node."""
-        return Command(
-            self.kernel, args, self.blocks, self.grain, origin, self.flops, self.host, self.choice, self.choices,
-            stages, self.inner, self.local_bytes,
-        )  # fmt: skip
+        new = copy.copy(self)
+        new.args, new.stages, new.origin, new._refs = args, stages, origin, None
+        return new
 
     def kernels(self) -> Iterator[KernelSpec]:
         """Every kernel that this command calls."""

@@ -8,6 +8,7 @@ other sizes. Where all of that is equal, the commands differ in addresses, const
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
 from MNN.compiler.emitter import Emitter
@@ -110,16 +111,27 @@ class _Said:
     """Numbers of the work's tensors that got a place with it."""
 
 
+def _sketch(group: Group) -> Hashable:
+    """A part of what a work's key says of its last group, which few have in common and costs little."""
+    lead, root = group.anchor or group.root, group.root
+    return group.kind, len(group.prims), type(lead).__name__, root.outputs[0].shape, *[t.shape for t in lead.inputs]
+
+
+def _is_known(group: Group) -> bool:
+    return group.kind != "single" or isinstance(group.anchor or group.root, _SINGLE)
+
+
 class Replay:
     """Emits the groups of one stage."""
 
-    def __init__(self, e: Emitter) -> None:
+    def __init__(self, e: Emitter, groups: Sequence[Group]) -> None:
         self._e = e
         self._said: dict[Hashable, _Said | None] = {}
+        self._alike = Counter(map(_sketch, groups))
 
     def emit(self, groups: Sequence[Group], emit: Callable[[], None]) -> None:
         """What ``emit`` does for these groups."""
-        if any(g.kind == "single" and not isinstance(g.anchor or g.root, _SINGLE) for g in groups):
+        if self._alike[_sketch(groups[-1])] < 2 or not all(map(_is_known, groups)):
             emit()
             return
         e = self._e

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from MNN.ir.dtype import DType
-from MNN.ir.prims import Prim, Tensor
+from MNN.ir.prims import Prim, Reshape, Tensor
 from MNN.ir.quant import QuantizedArray
 from MNN.ops.meaning import evaluate
 
@@ -37,6 +37,9 @@ class FoldCache:
     def fold(self, prim: Prim, types: Sequence[tuple[DType, tuple[int, ...]]]) -> list[Tensor]:
         """The outputs of a primitive whose operands are all constant."""
         operands = [t.const for t in prim.inputs if t.const is not None]
+        if isinstance(prim, Reshape) and operands[0].nbytes < SMALL:
+            ((dtype, shape),) = types
+            return [Tensor(dtype, shape, operands[0].reshape(shape), keep=(operands[0], prim.inputs[0].keep))]
         key = (type(prim), tuple(map(id, operands)), prim.attributes(), tuple(types))
         found = self._made.get(key)
         if found is None:
