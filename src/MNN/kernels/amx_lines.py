@@ -25,11 +25,18 @@ def has_lines(w: Window) -> bool:
 
 def _runs_as_pixels(w: Window) -> Window:
     """The same with each run as a pixel of many channels, under a window that is one wide."""
-    last = {
-        "inputs": w.outputs[-1], "kernel": 1, "strides": 1, "steps": w.strides[-1] * w.channels
-    }  # fmt: skip
-    fields = {name: (*getattr(w, name)[:-1], value) for name, value in last.items()}
-    return dataclasses.replace(w, **fields, channels=w.kernel[-1] * w.channels)
+
+    def with_last(dims: tuple[int, ...], value: int) -> tuple[int, ...]:
+        return (*dims[:-1], value)
+
+    return dataclasses.replace(
+        w,
+        inputs=with_last(w.inputs, w.outputs[-1]),
+        kernel=with_last(w.kernel, 1),
+        strides=with_last(w.strides, 1),
+        steps=with_last(w.steps, w.strides[-1] * w.channels),
+        channels=w.kernel[-1] * w.channels,
+    )
 
 
 def _length(w: Window) -> int:

@@ -100,8 +100,9 @@ class InterleaveSpec(KernelSpec):
             return b.load(int_type(self.size * 8).vec(count), pointer)
         if count == 1:
             return narrow(b, self.rounded, b.load(F32, pointer))
-        halves = [narrow(b, self.rounded, b.load(F32.vec(count // 2), b.gep(pointer, F32, i))) for i in (0, count // 2)]
-        return b.shuffle(*halves, range(count))
+        half = count // 2
+        low, high = (narrow(b, self.rounded, b.load(F32.vec(half), b.gep(pointer, F32, i))) for i in (0, half))
+        return b.shuffle(low, high, range(count))
 
 
 def interleave(b: Builder, vectors: Sequence[Value]) -> list[Value]:
