@@ -18,8 +18,10 @@ rng = np.random.default_rng(5)
 
 @pytest.fixture(autouse=True)
 def _starts_cost_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As on processors whose plain products are further from their peak, so that these sizes are large enough."""
+    """As on processors whose plain products are further from their peak, so that these sizes are large enough, and
+    whose threads have one cache."""
     monkeypatch.setattr(strassen, "_LOSSES", {})
+    monkeypatch.setattr(strassen, "PASSED_ON", 0.0)
     monkeypatch.setattr(strassen, "_OTHERS", replace(strassen._OTHERS, late=0.1))
     strassen.choose_strassen.cache_clear()
     yield
@@ -63,6 +65,18 @@ def test_deep_products_are_taken_in_parts(threads: int, rest: str) -> None:
 
     program = check(build, randn(m, k), randn(m, n), threads=threads, precision="high", tol=2e-6)
     assert uses(program) > 1
+
+
+def test_threads_leave_products_with_few_columns_to_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strassen, "PASSED_ON", 1e3)
+    w = randn(768, 768) / np.float32(np.sqrt(768))
+
+    def build(b: Builder, x):
+        return b.matmul(x, b.const(w))
+
+    for threads in (1, 2):
+        program = check(build, randn(197, 768), threads=threads, precision="high", tol=2e-6)
+        assert uses(program) == (threads == 1)
 
 
 def test_pointwise_convolutions_are_strassens() -> None:

@@ -14,7 +14,7 @@ from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder
-from MNN.kernels.shares import split_evenly
+from MNN.kernels.shares import BLOCKS_PER_THREAD, longest, piece_sizes, split_evenly
 from MNN.kernels.strassen import (
     SUM_ROWS,
     LargeSpec,
@@ -36,7 +36,12 @@ _A_PARTS = 2
 """Second-level caches that a part of A may fill: it and its sums are read from the third level then."""
 _PAIR = 0.6
 """Of the second-level cache, for a pair of panels."""
-_BLOCKS_PER_THREAD, _FEWEST_TILES = 4, 2
+_UNEVEN = 0.005
+"""Share of time that is lost per block that is missing from a run's ``BLOCKS_PER_THREAD``."""
+_PAIR_READ = 0.06
+"""Tiles that could be computed while a block begins to read a pair of panels."""
+_BOTH_READ = 0.005
+"""Share of time that is lost where all threads read all of B."""
 NAME = "Strassen"
 
 
@@ -84,7 +89,7 @@ def strassen_candidates(
     if settled == NAME and earlier is not None and 2 * earlier[0] <= m:
         tile, cycles = earlier, 0.0
     else:
-        tile, cycles = choose_strassen(e.target, m, n, k, earlier)
+        tile, cycles = choose_strassen(e.target, m, n, k, earlier, e.threads)
     if earlier is None:
         e.pool.habits.note(habit, tile)
     lda = int(steps[0])
@@ -187,7 +192,7 @@ def _emit_rows(
     e.command(StrassenSumsSpec(), first, n_flags, max(1, _SHARE // (SUM_ROWS * k)))
     table, own, plain = product_table(m, half, lda, lds, depth, nr, panels, panel)
     b_flags, n_b_flags = _weight_flags(e, b_ref, panels * panel, (id(weights.tensor.const), nr, weights.conv))
-    rows_each, pairs_each = _blocks(e, half, pairs, spec.mr, m > n)
+    rows_each, pairs_each = _blocks(e, half, pairs, spec.mr)
     args: dict[str, int | Ref] = {
         "a": source,
         "s": e.ref(sums, DType.F32),
@@ -218,17 +223,22 @@ def _emit_rows(
     e.command(spec, args, blocks, 1, 2 * m * n * k)
 
 
-def _blocks(e: Emitter, half: int, pairs: int, mr: int, tall: bool) -> tuple[int, int]:
-    """Rows (of a half) and pairs of panels in one block: equal parts of the larger side, then of the other."""
+def _blocks(e: Emitter, half: int, pairs: int, mr: int) -> tuple[int, int]:
+    """Rows (of a half) and pairs of panels in one block: what makes the runs of threads even."""
+    rows = -(-half // mr)
     if e.threads == 1:
-        return -(-half // mr) * mr, pairs
-    want = _BLOCKS_PER_THREAD * e.threads
-    rows = min(want, max(1, half // (_FEWEST_TILES * mr))) if tall else 1
-    parts = min(pairs, -(-want // rows))
-    rows = max(rows, min(-(-want // parts), max(1, half // (_FEWEST_TILES * mr))))
-    by_rows = rows > 1  # runs of blocks go along rows then, and are even where these are
-    rows_each = split_evenly(half, rows, mr, e.threads if by_rows else 1)
-    return rows_each, split_evenly(pairs, parts, 1, 1 if by_rows else e.threads)
+        return rows * mr, pairs
+
+    def cost(high: int, wide: int) -> float:
+        down, across = -(-rows // high), -(-pairs // wide)
+        few = max(0, BLOCKS_PER_THREAD - down * across // e.threads)  # who has time does what is left of a run
+        again = _PAIR_READ * -(-down * across // e.threads) * wide
+        both = _BOTH_READ * (min(down, e.threads) - 1) / (e.threads - 1)  # B, by all that have different rows
+        return longest(rows, high, pairs, wide, e.threads) * (1 + _UNEVEN * few + both) + again
+
+    sizes = [(h, w) for h in piece_sizes(rows, e.threads) for w in piece_sizes(pairs, e.threads)]
+    high, wide = min(sizes, key=lambda size: cost(*size))
+    return high * mr, wide
 
 
 def _weight_flags(e: Emitter, packed: Ref, count: int, key: tuple[object, ...]) -> tuple[Ref, int]:
