@@ -27,6 +27,8 @@ from MNN.ops.normalization import affine, standardize
 from MNN.ops.softmax import softmax
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.executor import shared_library
+from MNN.targets.base import host_target
+from tests.hostile.checked import CheckedProgram
 
 Build = Callable[..., "Tensor | Sequence[Tensor]"]
 SETTINGS = [("normal", 1), ("normal", 2), ("high", 2), ("low", 1), ("low", 2)]
@@ -275,6 +277,7 @@ def test_what_is_needed_stays(build: Build, threads: int, taken: Taken) -> None:
 KERNELS = {
     "Winograd": (WinogradSpec, lambda b, x: conv(b, x, x.shape[1], 3), (1, 64, 19, 21)),
     "Strassen": (StrassenSpec, lambda b, x: product(b, x), (301, 448)),
+    "Strassen in parts": (StrassenSpec, lambda b, x: product(b, x), (2 * host_target().l2_bytes // 1024, 448)),
     "depthwise": (WindowSpec, lambda b, x: conv(b, x, x.shape[1], 3, 1, x.shape[1]), (1, 40, 13, 15)),
 }
 
@@ -294,17 +297,22 @@ def test_kernels_that_write_over_operands(
         return b.reduce("sum", x, tuple(range(1, x.rank)))
 
     if name != "depthwise":  # nothing else is to be chosen
-        real = {"Winograd": contract.winograd_candidates, "Strassen": contract.strassen_candidates}[name]
+        kind_name = name.split()[0]
+        real = {"Winograd": contract.winograd_candidates, "Strassen": contract.strassen_candidates}[kind_name]
 
         def first(*args: object, **more: object) -> list[Candidate]:
             found = real(*args, **more)  # type: ignore[operator]
             return [Candidate(c.name, 1e-6 * c.cycles, c.emit) for c in found]
 
-        monkeypatch.setattr(contract, f"{name.lower()}_candidates", first)
+        monkeypatch.setattr(contract, f"{kind_name.lower()}_candidates", first)
     program = both(taken, build, 0.1 * randn(*shape), threads=threads)
-    homes = set(taken.found[-1].values())
-    over = [c for c in program.commands if isinstance(c.kernel, kind) and homes & set(c.buffers())]
-    assert over, [type(c.kernel).__name__ for c in program.commands]
+    over = [
+        c
+        for c in program.commands
+        for new, old in taken.found[-1].items()
+        if isinstance(c.kernel, kind) and {new, old} <= set(c.buffers())
+    ]
+    assert len(over) > ("parts" in name), [type(c.kernel).__name__ for c in program.commands]
 
 
 @pytest.mark.parametrize(("precision", "threads"), SETTINGS)
@@ -362,6 +370,24 @@ def any_graph(rng: np.random.Generator) -> Build:
         return [b.op("tanh", t) for t in kept[:-1]] + kept[-1:]
 
     return build
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_else_is_touched(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same with kernels that check every access, on memory full of rubbish."""
+    rng = np.random.default_rng(100 + seed)
+    b, x = Builder(), Tensor(DType.F32, (1, 6, 7, 8), name="x")
+    outputs = any_graph(rng)(b, x)
+    library = shared_library(cache=True)
+    options = Options(1, "high")
+    found = []
+    for off in (False, True):
+        if off:
+            monkeypatch.setattr(in_place, "taken", lambda *_: {})
+        program = compile_stage(b.prims, [x], outputs, library.target, options, ConstantPool())
+        found.append([a.copy() for a in CheckedProgram(program, library, 1).run([randn(*x.shape)], 1)])
+    for one, other in zip(*found, strict=True):
+        assert one.tobytes() == other.tobytes()
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -219,9 +219,15 @@ class Emitter:
         return Ref(self.error_word, 0)
 
     def command(
-        self, kernel: KernelSpec, args: Mapping[str, int | Ref], blocks: int, grain: int, flops: int = 0
+        self,
+        kernel: KernelSpec,
+        args: Mapping[str, int | Ref],
+        blocks: int,
+        grain: int,
+        flops: int = 0,
+        part: bool = False,
     ) -> None:
-        """Appends a kernel call; argument names must be the kernel's slots."""
+        """Appends a kernel call; argument names must be the kernel's slots. ``part``: see ``Command``."""
         known = self._kernels.get(kernel)
         if known is None:
             known = self._kernels[kernel] = kernel, kernel.slots()
@@ -229,7 +235,9 @@ class Emitter:
         ordered = {name: args[name] for name in slots}
         assert len(ordered) == len(args), f"{sorted(set(args) - set(ordered))} are not slots of {kernel.key()}"
         if blocks > 0:
-            command = Command(kernel, ordered, blocks, max(1, grain), self.origin, flops, choice=self._choice)
+            command = Command(
+                kernel, ordered, blocks, max(1, grain), self.origin, flops, choice=self._choice, part=part
+            )
             self.commands.append(command)
 
     @contextlib.contextmanager

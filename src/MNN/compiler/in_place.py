@@ -20,30 +20,33 @@ def taken(
 
     ``touched`` has the buffers in the arena that each command touches, ``life`` the first and the last command of each.
     One takes the memory of another of its size where a single command touches both, the last to do so with one and the
-    first with the other, and reads and writes them element by element. Buffers that outlast the run or were there
-    before it neither give nor take.
+    first with the other, and reads and writes them element by element; or several commands that each do a part of that.
+    Buffers that outlast the run or were there before it neither give nor take.
     """
     found: dict[Buffer, Buffer] = {}
     for index, (command, buffers) in enumerate(zip(commands, touched, strict=True)):
         results = [b for b in buffers if life[b][0] == index and not b.pinned]
         sizes = [b.nbytes for b in results]
-        operands = [b for b in buffers if b.nbytes in sizes and life[b][0] < index == life[b][1] and not b.pinned]
-        if not operands:
-            continue
-        every = [ref.buffer for ref in command.refs()]
-        for result, operand in _pairs(command):
-            old, new = operand.buffer, result.buffer
-            if (
-                old in operands
-                and new in results
-                and new.nbytes == old.nbytes
-                and result.offset == operand.offset
-                and every.count(new) == every.count(old) == 1
-                and new not in found
-            ):
-                found[new] = old
-                operands.remove(old)
+        operands = [b for b in buffers if b.nbytes in sizes and life[b][0] < index and not b.pinned]
+        if not command.part:
+            operands = [b for b in operands if life[b][1] == index]
+        for new, old in _given(command) if operands else []:
+            if new in results and old in operands and new.nbytes == old.nbytes and new not in found:
+                last = life[old][1]
+                parts = [
+                    c for c, t in zip(commands[index : last + 1], touched[index:], strict=False) if new in t or old in t
+                ]
+                if len(parts) == 1 or all(c.part and (new, old) in _given(c) for c in parts):
+                    found[new] = old
+                    operands.remove(old)
     return found
+
+
+def _given(command: Command) -> list[tuple[Buffer, Buffer]]:
+    """Results of a command and operands whose memory they may take, each of which it touches in one place only."""
+    pairs = [(new, old) for new, old in _pairs(command) if new.offset == old.offset]
+    every = [ref.buffer for ref in command.refs()] if pairs else []
+    return [(n.buffer, o.buffer) for n, o in pairs if every.count(n.buffer) == every.count(o.buffer) == 1]
 
 
 def _pairs(command: Command) -> Iterator[tuple[Ref, Ref]]:

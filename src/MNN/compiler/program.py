@@ -160,6 +160,8 @@ class Command:
     """Blocks of a chain per step of the outer index."""
     local_bytes: int = 0
     """What a chain's intermediates take per worker."""
+    part: bool = False
+    """One of several commands that write different elements of one result."""
     _refs: tuple[Ref, ...] | None = field(default=None, init=False, repr=False)
 
     def moved(self, args: dict[str, int | Ref], stages: tuple[StageCall, ...], origin: str) -> Command:

@@ -130,7 +130,7 @@ def _emit(
                 sides, then = [*sides, ("mn", result)], _added_to(then)
             spec = StrassenSpec(*tile, c.dtype, then, tuple(kind for kind, _ in sides))
             at = part * k
-            _emit_rows(e, left, result, weights, sides, spec, (past - first, n, k), lda, at, sums, flags)
+            _emit_rows(e, left, result, weights, sides, spec, (past - first, n, k), lda, at, sums, flags, parts == 1)
 
 
 def _depth_parts(l2_bytes: int, k: int, nr: int, unit: int) -> int:
@@ -167,8 +167,9 @@ def _emit_rows(
     at: int,
     sums: Place,
     flags: Place,
+    once: bool,
 ) -> None:
-    """The products from step ``at`` of the sum on."""
+    """The products from step ``at`` of the sum on; ``once``: nothing else is stored to these rows of C."""
     assert c.rows is not None
     m, n, k = extents
     half, depth = -(-m // 2), k // 2
@@ -220,7 +221,7 @@ def _emit_rows(
     }
     args |= operand_args(e, operands)
     blocks = -(-half // rows_each) * -(-pairs // pairs_each)
-    e.command(spec, args, blocks, 1, 2 * m * n * k)
+    e.command(spec, args, blocks, 1, 2 * m * n * k, part=once)
 
 
 def _blocks(e: Emitter, half: int, pairs: int, mr: int) -> tuple[int, int]:
