@@ -36,8 +36,8 @@ class Choice:
     """Names of the candidates that were not taken."""
 
 
-NEAR = 2.6
-"""How many times more or less work of the same node has its algorithm without looking at others: for pictures of 1.6
+NEAR = 3.5
+"""How many times more or less work of the same node has its algorithm without looking at others: for pictures of 1.8
 times the height and width, say. Looking at all of them is most of what a plan for another size takes."""
 CLOSE = 1.25
 """How many times the least cycles an algorithm may take to be kept when a node comes with another size: its weights are
