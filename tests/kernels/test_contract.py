@@ -14,6 +14,7 @@ from MNN.kernels import contract_cost, toolchain
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_blocks import choose_blocks, choose_grain
 from MNN.kernels.contract_cost import best_tiles, choose_tile, known_tile, pack_b
+from MNN.kernels.contract_emit import many_rows
 from MNN.kernels.dot import group_of
 from MNN.kernels.shares import longest, split_evenly
 from MNN.ops import meaning_scalar
@@ -146,6 +147,23 @@ def test_taps(target: Target, k: int) -> None:
         spec = ContractSpec(F32, F32, F32, F32, *tile)
         check(Problem(spec, 11, 20, k, taps=9), target, 11, 4 * spec.nr(target))
     check(Problem(dataclasses.replace(spec, b_packed=False), 11, 20, k, taps=9), target, 11, 4 * spec.nr(target), True)
+
+
+@TARGETS
+@pytest.mark.parametrize("k", [1, 6, 33])
+def test_many_rows(target: Target, k: int) -> None:
+    tile = TILES[target.name]
+    spec = ContractSpec(F32, F32, F32, F32, *tile, epilogue=relu_bias(), operands=("n",), many_rows=True)
+    nr = spec.nr(target)
+    check(Problem(spec, 12 * tile[0] + 1, 3 * nr - 2, k, taps=2), target, 4 * tile[0], 2 * nr, checked=True)
+
+
+def test_when_rows_are_many() -> None:
+    target = named_target("avx2")
+    assert many_rows(target, (6, 2), 3136, 64)
+    assert not many_rows(target, (6, 2), 49, 64)
+    assert not many_rows(target, (1, 4), 3136, 64)
+    assert not many_rows(target, (12, 1), 3136, 64)  # asks for nothing anyway
 
 
 def test_an_empty_sum_is_zero() -> None:

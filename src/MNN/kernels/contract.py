@@ -80,6 +80,9 @@ class ContractSpec(KernelSpec):
     epilogue: Body | None = None
     operands: tuple[str, ...] = field(default=())
     group: int = 1
+    many_rows: bool = field(default=False, kw_only=True)
+    """Whether a panel of B is short beside the rows that use it, see
+    :func:`MNN.kernels.contract_emit.many_rows`; a matter of speed alone."""
 
     def __post_init__(self) -> None:
         floats = {DType.F32: (DType.F32, DType.F16, DType.BF16), DType.F64: (DType.F64,), DType.F16: (DType.F16,)}

@@ -23,11 +23,23 @@ _IN_FLIGHT = 8
 """Multiply-adds that a processor works on at once: two units times four cycles."""
 _MOST_ROWS_AHEAD = 8
 """Rows of a tile up to which the next panel of B is asked for."""
+_AT_ONCE = 2
+"""Lines of B that a tile asks for where there are many rows, instead of one in every turn of the loop over its sum: two
+registers less there, which is 10 cycles a tile."""
+_LINE = 64
+"""Bytes of a line of a cache."""
 
 
 def emit_contract(spec: ContractSpec, target: Target) -> str:
     """The module's text."""
     return Contract(spec, target).emit()
+
+
+def many_rows(target: Target, tile: tuple[int, int], m: int, steps: int) -> bool:
+    """Whether so many tiles of rows use a panel of B with so many ``steps`` that each asks for little of the next."""
+    mr, nv = tile
+    asks = 1 < mr <= _MOST_ROWS_AHEAD and not target.lane_operand
+    return asks and -(-m // mr) * _AT_ONCE * _LINE >= steps * nv * target.vector_bytes
 
 
 def _parts(sums: int) -> int:
@@ -80,7 +92,7 @@ class Contract(TileStore):
                 panel, step = self._panel(b_base, m0)
                 ahead, share = self._next_panel(panel, m0)
                 with b.loop(m0, self.m1, spec.mr, carry=ahead) as row:
-                    sums = self._sums(row.index, [*row.carried, panel], step)
+                    sums = self._sums(row.index, [*self._ask_at_once(row.carried), panel], step)
                     self._finish(row.index, sums)
                     row.next(*(b.gep(far, I8, share) for far in row.carried))
         return k.finish()
@@ -98,9 +110,17 @@ class Contract(TileStore):
         self.stride = b.udiv(share, b.intrinsic("smax", turns, b.const(I64, 1))) + 1
         return [b.gep(panel, self.b_type, k.slot("panel"))], share
 
+    def _ask_at_once(self, far: list[Value]) -> list[Value]:
+        """Asks for a tile's part of the next panel, where that is little; gives where the loop over the sum asks."""
+        if not far or not self.spec.many_rows:
+            return far
+        for line in range(_AT_ONCE):
+            self.b.prefetch(self.b.gep(far[0], I8, line * _LINE), 2)
+        return []
+
     def _ask(self, sums: list[Value]) -> list[Value]:
         """Asks for a part of the next panel of B where that is done; takes its place from ``sums``, gives the next."""
-        if not self.prefetches:
+        if not self.prefetches or self.spec.many_rows:
             return []
         far = sums.pop()
         self.b.prefetch(far, 2)

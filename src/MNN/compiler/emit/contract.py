@@ -28,6 +28,7 @@ from MNN.kernels.amx_layout import Window
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_blocks import choose_blocks, choose_grain
 from MNN.kernels.contract_cost import choose_tile, contract_cycles, known_tile
+from MNN.kernels.contract_emit import many_rows
 from MNN.kernels.contract_half import has_half
 from MNN.kernels.dot import PAIR, group_of, step_ratio
 from MNN.kernels.dot8 import QUAD, in_words
@@ -299,6 +300,7 @@ def _emit(
     steps = taps.size * -(-k // weights.group)
     constant = weights.tensor.const is not None
     kinds = tuple(kind for kind, _ in operands)
+    family = None
     if tile is None:
         as_ = _tiled(a.dtype)
         packed = constant or e.place(weights.tensor).buffer.nbytes == 0  # the latter: see emit.packing
@@ -311,12 +313,18 @@ def _emit(
         if had is None:
             e.pool.habits.note(habit, tile)
     mr, nv = tile
+    many = constant and a.dtype is DType.F32 and many_rows(e.target, tile, m, steps)
+    if family is not None:
+        variants = e.pool.habits.made((family, tile))
+        many = many and (not variants or True in variants)  # other sizes compile no kernel for it
+        e.pool.habits.make((family, tile), many)
     finished = WIDE.get(acc, acc)
     if body is None and finished is not c.dtype:
         from MNN.ir.scalar import body_of
 
         body = body_of([finished], lambda b, v: b.cast(v, c.dtype))
-    spec = ContractSpec(a.dtype, weights.dtype, acc, c.dtype, mr, nv, constant, body, kinds, weights.group)
+    types = a.dtype, weights.dtype, acc, c.dtype
+    spec = ContractSpec(*types, mr, nv, constant, body, kinds, weights.group, many_rows=many)
     nr = spec.nr(e.target)
     find = weights.packed if constant else weights.plain
     b_ref, ldb, panel, b_batch = find(e, nr, n_batch, a.dtype)
