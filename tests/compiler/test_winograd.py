@@ -110,7 +110,7 @@ def test_precision_bounds_the_tiles() -> None:
     """``high`` takes partial sums from six positions on and nothing with the error of eight in a plane."""
     work = Work(1, 70, 70, 64, 64, 3, 3)
     assert [partial_sums(work, n, True) for n in (4, 6, 8)] == [0, 32, None]
-    assert partial_sums(dataclasses.replace(work, c=32), 6, True) is None
+    assert [partial_sums(dataclasses.replace(work, c=c), 6, True) for c in (48, 47, 32, 31)] == [32, 16, 16, None]
     assert [partial_sums(work, n, False) for n in (4, 6, 8, 10)] == [0, 0, 32, None]
     for name in ("sse4.1", "avx2", "avx512", "neon"):
         for precision in ("high", "normal"):

@@ -7,15 +7,16 @@ layers with few tiles and many channels are bound by these bytes, which is why t
 they multiply least. V and M of a block that is larger than the second-level cache travel to the third level and back.
 
 Which sizes may be used is decided by their error against that of plain fp32 sums (root mean square, for normal weights
-and inputs behind a ReLU, 32 to 256 channels; in brackets with partial sums of 32 channels):
+and inputs behind a ReLU, 32 to 256 channels; in brackets with partial sums of 32 channels, or 16 in square ones):
 
 ====================  =====  ========================================
 positions per side    1-D    2-D
 ====================  =====  ========================================
 4                     0.9    0.7
 6                     1.6    2.4 (1.9 for 48 channels, 0.9 for 256)
+                             [2.0 for 32 channels, 2.7 for 16]
 8                     2.3 (3)  9 (5)
-10                    4.8 (2.3 to 3.8)
+10                    4.8 (2.3 to 3.8) [2.6 for 128 channels, 2.3 for 192]
 ====================  =====  ========================================
 """
 
@@ -33,8 +34,8 @@ from MNN.kernels.winograd_transform import operations
 from MNN.kernels.winograd_words import outputs_of
 from MNN.targets.base import Target
 
-CHUNK = 32
-"""Channels of a partial sum where the error must be that of plain fp32 sums."""
+CHUNK, SMALL_CHUNK = 32, 16
+"""Channels of a partial sum where the error must be that of plain fp32 sums; of few channels smaller ones."""
 _POSITIONS = (4, 6, 8, 10)
 _WORTH_THE_ERROR = 0.8
 """Eight and more positions, with their larger error, are considered where they take less than this share of time."""
@@ -133,10 +134,12 @@ def partial_sums(work: Work, positions: int, high: bool) -> int | None:
     if not high:
         return 0 if positions == 6 else CHUNK
     if plane:
-        fewest = {6: 48}.get(positions)
+        fewest = {6: 32}.get(positions)
     else:
         fewest = {8: 64 if taps >= 5 else 128}.get(positions)
-    return CHUNK if fewest is not None and work.c >= fewest else None
+    if fewest is None or work.c < fewest:
+        return None
+    return SMALL_CHUNK if plane and work.c < 48 else CHUNK
 
 
 @functools.lru_cache(maxsize=4096)
