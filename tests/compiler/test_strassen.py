@@ -124,6 +124,13 @@ def test_weights_with_an_outlier_are_multiplied_plainly() -> None:
     assert uses(check(lambda b, x: b.matmul(x, b.const(w)), x, precision="high", tol=1e-5)) == 0
 
 
+def test_equal_columns_give_equal_results() -> None:
+    w = randn(512, 1000)
+    w[:, 700] = w[:, 3]
+    program = check(lambda b, x: b.matmul(x, b.const(w)), randn(169, 512), precision="high", tol=1e-4)
+    assert uses(program) == 0
+
+
 def test_small_products_are_not() -> None:
     assert uses(check(lambda b, x: b.matmul(x, b.const(randn(64, 64))), randn(40, 64), precision="high")) == 0
 
