@@ -61,8 +61,8 @@ def strassen_candidates(
 ) -> list[Candidate]:
     """The product by Strassen's algorithm; nothing where it does not apply.
 
-    It needs constant f32 weights none of which drowns the others, no two columns of which are equal, one batch, evenly spaced rows of A and a depth whose
-    half is whole vectors. Where it is ``settled``, nothing is estimated.
+    It needs constant f32 weights none of which drowns the others, no two columns of which are equal, one batch, evenly
+    spaced rows of A and a depth whose half is whole vectors. Where it is ``settled``, nothing is estimated.
     """
     assert a.rows is not None
     m, lanes = a.rows.size, e.target.lanes(DType.F32)
