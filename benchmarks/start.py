@@ -251,7 +251,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         "(10^6 bytes). 2nd size: what the first run at 320 instead of 224 pixels, or 200 instead of 128 tokens (ViT "
         "and YOLO: 2 pictures instead of 1), takes longer than later runs there; new size: the median of the same "
         "over more sizes. Compiled: kernels that sizes after the first needed anew; MB grown: "
-        "resident memory over random changes among these sizes. Kernels are compiled on all processors."
+        "resident memory over random changes among these sizes. Kernels are compiled on all processors. Measured on a "
+        "virtual machine of two processors, on which everything takes up to twice as long for seconds at a time."
     )
     return "\n\n".join(
         [
