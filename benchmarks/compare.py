@@ -7,9 +7,10 @@ the same graph.
 
 One model with one number of threads and one batch is one record in ``DIR/records``; with ``--resume`` those that are
 there are kept, so that a run can be made in pieces (``--limit`` ends one in time), and the records of several folders
-can be merged (``--merge``). Tables, plot and numbers are written to DIR after each record, and into the documentation
-with ``--publish``. ``--prepare`` does beforehand what needs no quiet machine: exports, conversions, references and
-compiled kernels. Set up the other engines first: ``python -m benchmarks.setup_peers``.
+can be merged (``--merge``; with ``--least``, runs of the same network too, engine by engine). Tables, plot and numbers
+are written to DIR after each record, and into the documentation with ``--publish``. ``--prepare`` does beforehand what
+needs no quiet machine: exports, conversions, references and compiled kernels. Set up the other engines first:
+``python -m benchmarks.setup_peers``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .models import Model, find, real_names
 from .peers.catalog import PEERS, PLAIN, Peer
 from .peers.convert import converted
 from .peers.interface import UnavailableError
-from .records import Record, Row, load, machine, save
+from .records import Record, Row, combined, load, machine, save
 from .reference import error, reference
 from .report import publish, write
 from .settings import SETTINGS, engines_of
@@ -88,6 +89,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, help="seconds after which no further record is begun")
     parser.add_argument("--prepare", action="store_true", help="export, convert, compute references; measure nothing")
     parser.add_argument("--report", action="store_true", help="only write tables and plot from the records")
+    parser.add_argument("--least", action="store_true", help="of several runs, the least time of each engine counts")
     parser.add_argument("--merge", action="append", default=[], type=Path, help="another DIR whose records count too")
     parser.add_argument("--publish", action="store_true", help="write the tables into README.md and docs as well")
     parser.add_argument("--page", default="", help="of the documentation to publish, for a processor of its own: amx")
@@ -163,6 +165,8 @@ def main() -> None:
     records = load([folder, *(m / "records" for m in options.merge)])
     if not records:
         raise SystemExit(f"{folder} holds no records")
+    if options.least:
+        records = combined(records)
     print(write(records, options.out))
     if options.publish:
         publish(records, page=options.page)

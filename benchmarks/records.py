@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,25 @@ def load(folders: Iterable[Path]) -> list[Record]:
         rows = tuple(Row(**row) for row in data.pop("rows"))
         found.append(Record(**{**data, "settings": tuple(data["settings"]), "rows": rows}))
     return sorted(found, key=lambda r: r.when)
+
+
+def combined(records: Iterable[Record]) -> list[Record]:
+    """One record for each network, threads, batch and settings: of each engine the row of the run that it was fastest
+    in. For machines with neighbours, where no single run is calm from beginning to end; it favours no engine."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record.file_name, []).append(record)
+    found = []
+    for group in groups.values():
+        rows: dict[str, Row] = {}
+        for row in (row for record in group for row in record.rows):
+            had = rows.get(row.engine)
+            if had is None or had.min_ms is None or (row.min_ms is not None and row.min_ms < had.min_ms):
+                rows[row.engine] = row
+        commits = sorted({r.machine["commit"] for r in group if r.machine["commit"]})
+        about = {**group[-1].machine, "commit": ", ".join(commits), "runs": len(group)}
+        found.append(replace(group[-1], machine=about, rows=tuple(rows.values())))
+    return found
 
 
 def machine() -> dict[str, Any]:

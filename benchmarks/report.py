@@ -40,6 +40,11 @@ METHOD = """## How it is measured
   of them.
 """
 
+LEAST = """\
+- The exception on this page: the machine had neighbours, and no run was calm from beginning to end, so of networks
+  that were measured in several runs (up to {}) each engine counts with its least time of all of them.
+"""
+
 
 def write(records: Sequence[Record], folder: Path) -> str:
     """``compare.md``, ``compare.json`` and plots; returns the summary as text."""
@@ -59,7 +64,8 @@ def markdown(records: Sequence[Record], images: str = "", page: str = "") -> str
     used = list({id(r): r for r in found.values()}.values())
     parts = [PREFACE, tables.machines(used), "## Summary\n", tables.summary_table(summary(records))]
     parts += [f"![ratios]({images}summary{page}.png)\n", f"![times and errors]({images}latency{page}.png)\n"]
-    parts += [tables.promises(summary(records)), METHOD]
+    runs = max(r.machine.get("runs", 1) for r in used)
+    parts += [tables.promises(summary(records)), METHOD + (LEAST.format(runs) if runs > 1 else "")]
     for setting, threads, batch in dict.fromkeys((s, t, b) for s, t, b, _ in found):
         here = [r for (s, t, b, _), r in found.items() if (s, t, b) == (setting, threads, batch)]
         parts.append(tables.times(here, setting))

@@ -18,14 +18,15 @@ LONG_MS = 20.0  # two threads are asked to pay on models above this
 def machines(records: Sequence[Record]) -> str:
     """One sentence for each machine that records come from."""
     lines = []
-    for text in dict.fromkeys(json.dumps({**r.machine, "command": "", "date": "", "commit": ""}) for r in records):
+    unlike = {"command": "", "date": "", "commit": "", "runs": 0}
+    for text in dict.fromkeys(json.dumps({**r.machine, **unlike}) for r in records):
         m = json.loads(text)
         lines.append(
             f"Processor: {m['processor']} ({', '.join(m['features'])}), {m['cores']} cores, {m['system']}, "
             f"Python {m['python']}.\n"
         )
     dates = sorted({r.machine["date"] for r in records})
-    commits = sorted({r.machine["commit"] for r in records if r.machine["commit"]})
+    commits = sorted({commit for r in records for commit in r.machine["commit"].split(", ") if commit})
     span = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     return "\n".join(lines) + f"\nMeasured {span} at commit {', '.join(commits) or 'unknown'}.\n"
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.architectures.catalog import ARCHITECTURES, select
 from benchmarks.driver import Measurement
 from benchmarks.models import find
-from benchmarks.records import Record, Row, load, machine, save
+from benchmarks.records import Record, Row, combined, load, machine, save
 from benchmarks.reference import error, reference
 from benchmarks.report import BEGIN, END, markdown, publish
 from benchmarks.settings import SETTINGS, engines_of
@@ -95,6 +95,24 @@ def test_records_survive_the_disk_and_newer_ones_win(tmp_path: Path) -> None:
     assert [r.when for r in found] == [1.0, 1.0, 2.0]
     assert newest(found)["high", 1, 1, "resnet18"] == second
     assert load([tmp_path / "none"]) == []
+
+
+def test_of_several_runs_each_engine_counts_with_its_least_time() -> None:
+    slow = record("resnet18", 3.0, when=1.0)
+    quick = dataclasses.replace(
+        record("resnet18", 1.5, when=2.0),
+        machine={**slow.machine, "commit": "abc"},
+        rows=tuple(dataclasses.replace(r, min_ms=r.min_ms and 1.5 * r.min_ms) for r in slow.rows),
+    )
+    slow = dataclasses.replace(slow, machine={**slow.machine, "commit": "def"})
+    other = record("resnet50", 9.0)
+    both, alone = combined([slow, quick, other])
+    assert [r.min_ms for r in both.rows] == [r.min_ms for r in slow.rows]
+    assert (both.when, both.machine["runs"], both.machine["commit"]) == (2.0, 2, "abc, def")
+    assert (alone.rows, alone.machine["runs"]) == (other.rows, 1)
+    assert "several runs (up to 2)" in markdown([both, alone])
+    assert "several runs" not in markdown([alone])
+    assert "at commit abc, def" in markdown([both])
 
 
 def test_ratios_leave_out_wrong_results_and_judge_errors() -> None:
