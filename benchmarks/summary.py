@@ -13,7 +13,7 @@ from .settings import SETTINGS, WRONG, Setting
 
 KINDS = {
     "main": "the 13 networks of the benchmark",
-    "further": "networks it was not tuned on",
+    "further": "networks outside that list",
     "other": "trained models (`real:`) and files given by name",
 }
 
