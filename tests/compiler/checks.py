@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pytest
 
 from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
+from MNN.compiler.emit import amx
 from MNN.compiler.options import Options
 from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
@@ -18,6 +20,32 @@ from MNN.runtime.bind import BoundProgram
 from MNN.runtime.executor import shared_library
 
 Build = Callable[..., Tensor | Sequence[Tensor]]
+
+
+def built(build: Build, *arrays: np.ndarray) -> tuple[Builder, list[Tensor], list[Tensor], dict[Tensor, np.ndarray]]:
+    """What ``build(builder, *inputs)`` makes: builder, inputs, outputs, and the numbers of all tensors by meaning."""
+    b = Builder()
+    inputs = [Tensor(DType.of(a), a.shape, name=f"x{i}") for i, a in enumerate(arrays)]
+    made = build(b, *inputs)
+    outputs = [made] if isinstance(made, Tensor) else list(made)
+    numbers: dict[Tensor, np.ndarray] = dict(zip(inputs, arrays, strict=True))
+    for prim in b.prims:
+        values = [t.const if t.const is not None else numbers[t] for t in prim.inputs]
+        results = evaluate(prim, values, [(t.dtype, t.shape) for t in prim.outputs])
+        numbers.update(zip(prim.outputs, results, strict=True))
+    return b, inputs, outputs, numbers
+
+
+def cheap_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matrix units everywhere (in plain code where there are none), cheaper than anything else."""
+    real = amx._Job.candidate
+
+    def cheap(self: amx._Job, kind: str, plan: amx.Plan, *rest: object) -> amx.Candidate:
+        found = real(self, kind, plan, *rest)  # type: ignore[arg-type]
+        return amx.Candidate(found.name, found.cycles * 1e-6, found.emit)
+
+    monkeypatch.setattr(amx, "available", lambda target: True)
+    monkeypatch.setattr(amx._Job, "candidate", cheap)
 
 
 def check(
@@ -32,15 +60,7 @@ def check(
 
     ``hosts`` is how many host calls the program may hold; more mean that a kernel is missing.
     """
-    b = Builder()
-    inputs = [Tensor(DType.of(a), a.shape, name=f"x{i}") for i, a in enumerate(arrays)]
-    made = build(b, *inputs)
-    outputs = [made] if isinstance(made, Tensor) else list(made)
-    numbers: dict[Tensor, np.ndarray] = dict(zip(inputs, arrays, strict=True))
-    for prim in b.prims:
-        values = [t.const if t.const is not None else numbers[t] for t in prim.inputs]
-        results = evaluate(prim, values, [(t.dtype, t.shape) for t in prim.outputs])
-        numbers.update(zip(prim.outputs, results, strict=True))
+    b, inputs, outputs, numbers = built(build, *arrays)
     library = shared_library(cache=True)
     program = compile_stage(b.prims, inputs, outputs, library.target, Options(threads, precision), ConstantPool())
     bound = BoundProgram(program, library)

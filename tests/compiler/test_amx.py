@@ -7,7 +7,6 @@ import pytest
 
 from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
-from MNN.compiler.emit import amx
 from MNN.compiler.options import Options
 from MNN.compiler.precision import DEEP, FIRST
 from MNN.compiler.program import Program
@@ -17,39 +16,22 @@ from MNN.kernels.amx import AmxSpec
 from MNN.kernels.amx_cost import plan_rows, plan_window
 from MNN.kernels.amx_layout import Window
 from MNN.ops.builder import Builder
-from MNN.ops.meaning import evaluate
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.executor import shared_library
 from MNN.targets import named_target
-from tests.compiler.checks import Build
+from tests.compiler.checks import Build, built, cheap_tiles
 
 TOLERANCE = {"high": 1e-6, "normal": 3e-5, "low": 2e-2}
 
 
 @pytest.fixture(autouse=True)
 def tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles everywhere, cheaper than anything else."""
-    monkeypatch.setattr(amx, "available", lambda target: True)
-    real = amx._Job.candidate
-
-    def cheap(self: amx._Job, kind: str, plan: amx.Plan, *rest: object) -> amx.Candidate:
-        found = real(self, kind, plan, *rest)  # type: ignore[arg-type]
-        return amx.Candidate(found.name, found.cycles * 1e-6, found.emit)
-
-    monkeypatch.setattr(amx._Job, "candidate", cheap)
+    cheap_tiles(monkeypatch)
 
 
 def run(build: Build, *arrays: np.ndarray, precision: str = "normal", threads: int = 1) -> Program:
     """Runs ``build`` compiled and by meaning, and compares."""
-    b = Builder()
-    inputs = [Tensor(DType.of(a), a.shape, name=f"x{i}") for i, a in enumerate(arrays)]
-    made = build(b, *inputs)
-    assert isinstance(made, Tensor)
-    numbers: dict[Tensor, np.ndarray] = dict(zip(inputs, arrays, strict=True))
-    for prim in b.prims:
-        values = [t.const if t.const is not None else numbers[t] for t in prim.inputs]
-        results = evaluate(prim, values, [(t.dtype, t.shape) for t in prim.outputs])
-        numbers.update(zip(prim.outputs, results, strict=True))
+    b, inputs, (made,), numbers = built(build, *arrays)
     library = shared_library(cache=True)
     program = compile_stage(b.prims, inputs, [made], library.target, Options(threads, precision), ConstantPool())
     bound = BoundProgram(program, library, threads)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from MNN.compiler.emit import amx
 from MNN.ir.prims import Tensor
 from MNN.ir.quant import QuantizedArray
 from MNN.kernels.amx import AmxSpec
 from MNN.kernels.compressed import CompressedSpec
 from MNN.ops.builder import Builder
 from MNN.ops.compressed import compressed_matmul
-from tests.compiler.checks import check
+from tests.compiler.checks import cheap_tiles, check
 
 
 def weight(n: int, k: int, blocks: int = 2) -> QuantizedArray:
@@ -60,14 +59,7 @@ def test_a_left_side_that_lies_otherwise_is_copied() -> None:
 
 @pytest.mark.parametrize("rows", [3, 100])
 def test_matrix_units_take_many_rows(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = amx._Job.candidate
-
-    def cheap(self: amx._Job, kind: str, plan: amx.Plan, *rest: object) -> amx.Candidate:
-        found = real(self, kind, plan, *rest)  # type: ignore[arg-type]
-        return amx.Candidate(found.name, found.cycles * 1e-6, found.emit)
-
-    monkeypatch.setattr(amx, "available", lambda target: True)
-    monkeypatch.setattr(amx._Job, "candidate", cheap)
+    cheap_tiles(monkeypatch)
     w = weight(96, 128)
     program = check(lambda b, x: product(b, x, w), randn(rows, 128), tol=3e-5)
     assert any(isinstance(c.kernel, AmxSpec) for c in program.commands) == (rows == 100)

@@ -12,7 +12,7 @@ from MNN.compiler import in_place
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
-from MNN.compiler.emit import amx, contract
+from MNN.compiler.emit import contract
 from MNN.compiler.options import Options
 from MNN.compiler.program import Buffer, Program
 from MNN.ir.dtype import DType
@@ -22,12 +22,12 @@ from MNN.kernels.strassen import StrassenSpec
 from MNN.kernels.window import WindowSpec
 from MNN.kernels.winograd import WinogradSpec
 from MNN.ops.builder import Builder
-from MNN.ops.meaning import evaluate
 from MNN.ops.normalization import affine, standardize
 from MNN.ops.softmax import softmax
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.executor import shared_library
 from MNN.targets.base import host_target
+from tests.compiler.checks import built, cheap_tiles
 from tests.hostile.checked import CheckedProgram
 
 Build = Callable[..., "Tensor | Sequence[Tensor]"]
@@ -69,15 +69,8 @@ def both(
 
     The arena takes at most ``room`` times what it takes without.
     """
-    b = Builder()
-    inputs = [Tensor(DType.of(a), a.shape, name=f"x{i}") for i, a in enumerate(arrays)]
-    made = build(b, *inputs)
-    outputs = list(dict.fromkeys([made] if isinstance(made, Tensor) else made))
-    numbers: dict[Tensor, np.ndarray] = dict(zip(inputs, arrays, strict=True))
-    for prim in b.prims:
-        values = [t.const if t.const is not None else numbers[t] for t in prim.inputs]
-        results = evaluate(prim, values, [(t.dtype, t.shape) for t in prim.outputs])
-        numbers.update(zip(prim.outputs, results, strict=True))
+    b, inputs, made, numbers = built(build, *arrays)
+    outputs = list(dict.fromkeys(made))
     library = shared_library(cache=True)
     programs, found = [], []
     for off in (True, False):
@@ -317,14 +310,7 @@ def test_kernels_that_write_over_operands(
 
 @pytest.mark.parametrize(("precision", "threads"), SETTINGS)
 def test_tiles(precision: str, threads: int, taken: Taken, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = amx._Job.candidate
-
-    def cheap(self: amx._Job, kind: str, plan: amx.Plan, *rest: object) -> amx.Candidate:
-        found = real(self, kind, plan, *rest)  # type: ignore[arg-type]
-        return amx.Candidate(found.name, found.cycles * 1e-6, found.emit)
-
-    monkeypatch.setattr(amx, "available", lambda target: True)
-    monkeypatch.setattr(amx._Job, "candidate", cheap)
+    cheap_tiles(monkeypatch)
     program = both(taken, bottlenecks, randn(1, 32, 13, 11), precision=precision, threads=threads)
     homes = set(taken.found[-1].values())
     assert sum(isinstance(c.kernel, AmxSpec) and bool(homes & set(c.buffers())) for c in program.commands) >= 2

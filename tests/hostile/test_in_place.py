@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -66,6 +67,11 @@ def test_what_branches_capture_stays(yes: bool, monkeypatch: pytest.MonkeyPatch)
     last = net.op("Add", net.op("MatMul", chosen, net.noise(WIDTH, WIDTH)), "first")
     model = net.model({"x": (F32, [ROWS, WIDTH]), "flag": (BOOL, [])}, {last: F32, "first": F32})
     feeds = {"x": numbers(), "flag": np.array(yes)}
+    same_without(monkeypatch, model, feeds)
+
+
+def same_without(monkeypatch: pytest.MonkeyPatch, model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> None:
+    """Runs a model with results over operands and without: all bits are equal, again and again."""
     with monkeypatch.context() as without:
         without.setattr(in_place, "taken", lambda *_: {})
         want = Session(load(model)).run(feeds)
@@ -105,10 +111,4 @@ def test_a_loop_carries_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
     last = net.op("Add", "state_out", first)
     model = net.model({"x": (F32, [ROWS, WIDTH]), "turns": (I64, [])}, {last: F32, "all": F32})
     feeds = {"x": numbers(), "turns": np.array(3)}
-    with monkeypatch.context() as without:
-        without.setattr(in_place, "taken", lambda *_: {})
-        want = Session(load(model)).run(feeds)
-    session = Session(load(model))
-    for _ in range(2):
-        found = session.run(feeds)
-        assert all(found[name].tobytes() == want[name].tobytes() for name in want)
+    same_without(monkeypatch, model, feeds)

@@ -94,15 +94,11 @@ class Builder:
         prim.origin = self.where
         pure = not isinstance(prim, p.Host) or prim.pure
         self._check(types)
-        for t in prim.inputs:
-            if t.const is None:
-                break
-        else:
-            if self._fold and pure and _worth_folding(prim, types):
-                return self.folds.fold(prim, types)
+        constant = all(t.const is not None for t in prim.inputs)
+        if constant and self._fold and pure and _worth_folding(prim, types):
+            return self.folds.fold(prim, types)
         key = (type(prim), *map(id, prim.inputs), prim.attributes(), types)
-        known = self._merged.get(key) if pure else None
-        if known is not None:
+        if pure and (known := self._merged.get(key)) is not None:
             return known
         prim.outputs = [Tensor(d, s, None, "", prim) for d, s in types]
         self.prims.append(prim)
