@@ -11,7 +11,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
 from MNN.kernels import toolchain
 from MNN.kernels.contract import ContractSpec
-from MNN.kernels.contract_cost import choose_tile, pack_b
+from MNN.kernels.contract_cost import choose_tile, narrower, pack_b
 from MNN.kernels.contract_emit import many_rows
 from MNN.kernels.dot import group_of
 from MNN.ops import meaning_scalar
@@ -155,6 +155,25 @@ def test_many_rows(target: Target, k: int) -> None:
     check(Problem(spec, 12 * tile[0] + 1, 3 * nr - 2, k, taps=2), target, 4 * tile[0], 2 * nr, checked=True)
 
 
+@pytest.mark.parametrize("tile", [(1, 1), (1, 5), (9, 3), (5, 5), (12, 1)], ids=str)
+def test_vectors_of_half_the_width(tile: tuple[int, int]) -> None:
+    for target in util.TARGETS:
+        spec = ContractSpec(F32, F32, F32, F32, *tile, epilogue=relu_bias(), operands=("n",), narrow=True)
+        if target.vector_bytes > 16:
+            assert spec.nr(target) * 2 == dataclasses.replace(spec, narrow=False).nr(target)
+            check(Problem(spec, 31, 75, 21, taps=2), target, 2 * tile[0], spec.nr(target), checked=True)
+
+
+def test_when_vectors_are_of_half_the_width() -> None:
+    split = dataclasses.replace(named_target("avx512"), split_vectors=True, fma_per_cycle=1.0)
+    assert narrower(split, 24, 96)  # one and a half vectors
+    assert narrower(split, 40, 120)
+    assert not narrower(split, 32, 96)
+    assert not narrower(split, 960, 160)
+    assert not narrower(named_target("avx512"), 24, 96)  # half of a vector would take as long as a whole one
+    assert choose_tile(split.narrowed(), 784, 24, 96) == (9, 3)
+
+
 def test_when_rows_are_many() -> None:
     target = named_target("avx2")
     assert many_rows(target, (6, 2), 3136, 64)
@@ -275,6 +294,9 @@ def test_pairs_of_products(packed: bool, tile: tuple[int, int], k: int) -> None:
         taps = 3 if packed else 1
         check(Problem(spec, 19, 75, k, taps=taps), HOST, 19, 2 * spec.nr(HOST), tolerance=tolerance)
         check(Problem(spec, 9, 39, k, taps=taps, batches=2), HOST, 8, spec.nr(HOST), True, tolerance)
+        if HOST.vector_bytes == 64:
+            half = dataclasses.replace(spec, narrow=True)
+            check(Problem(half, 19, 75, k, taps=taps), HOST, 19, 2 * half.nr(HOST), True, tolerance)
 
 
 @PAIRS
@@ -324,6 +346,7 @@ def test_sums_stay_in_registers(name: str) -> None:
     "bad",
     [
         {"a": F64},
+        {"a": F64, "b": F64, "acc": F64, "narrow": True},
         {"mr": 0},
         {"operands": ("n",)},
         {"epilogue": relu_bias()},
@@ -332,5 +355,5 @@ def test_sums_stay_in_registers(name: str) -> None:
     ],
 )
 def test_bad_specs_are_refused(bad: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"contraction|tile|operands|epilogue"):
+    with pytest.raises(ValueError, match=r"contraction|half|tile|operands|epilogue"):
         dataclasses.replace(ContractSpec(F32, F32, F32, F32, 4, 2), **bad)  # type: ignore[arg-type]

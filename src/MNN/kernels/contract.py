@@ -13,6 +13,7 @@ loop order: a panel of B (k x NR) is used by all rows of a block while the block
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -83,6 +84,8 @@ class ContractSpec(KernelSpec):
     many_rows: bool = field(default=False, kw_only=True)
     """Whether a panel of B is short beside the rows that use it, see
     :func:`MNN.kernels.contract_emit.many_rows`; a matter of speed alone."""
+    narrow: bool = field(default=False, kw_only=True)
+    """Vectors of half the processor's width, see :func:`MNN.kernels.contract_cost.narrower`."""
 
     def __post_init__(self) -> None:
         floats = {DType.F32: (DType.F32, DType.F16, DType.BF16), DType.F64: (DType.F64,), DType.F16: (DType.F16,)}
@@ -97,6 +100,8 @@ class ContractSpec(KernelSpec):
             raise ValueError(f"no groups of {self.group} for {self.a.value} x {self.b.value}")
         if self.mr < 1 or self.nv < 1 or not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")
+        if self.narrow and self.acc is not DType.F32:
+            raise ValueError(f"no sums of {self.acc.value} in vectors of half the width")
         check_epilogue(self.epilogue, self.operands, self.sums, self.out)
 
     @property
@@ -106,7 +111,7 @@ class ContractSpec(KernelSpec):
 
     def nr(self, target: Target) -> int:
         """Columns of a tile."""
-        return self.nv * target.lanes(self.acc)
+        return self.nv * target.lanes(self.acc) // (2 if self.narrow else 1)
 
     def slots(self) -> tuple[str, ...]:
         base = "a b c rows_a rows_c taps n_taps k ldb panel m n batch n_batch mb nb".split()
@@ -147,4 +152,8 @@ class ContractSpec(KernelSpec):
         return overlay.of_product(self.operands, self.epilogue, self.out, args, m, n_batch)
 
     def emit(self, target: Target) -> str:
-        return emit_half(self, target) if self.acc is DType.F16 else emit_contract(self, target)
+        if self.acc is DType.F16:
+            return emit_half(self, target)
+        if self.narrow:
+            return emit_contract(dataclasses.replace(self, narrow=False), target.narrowed())
+        return emit_contract(self, target)

@@ -43,10 +43,14 @@ KEPT = 1.1
 PACKED = 1.25
 """The same for one for which weights are packed, too: packing them again takes as long as a hundred such losses, and
 memory for as long as both are in use."""
+_ALL_LOADS = 1.2
+"""What loads cost where every multiply-add has one, twice a cycle."""
 _LANES_OF_HALF = 10
 """Rows from which on LLVM moves vectors of A about, where lanes of f16 are taken."""
 _WAITING = 0.1
 """What arithmetic costs behind memory: among tiles that wait for memory alike, the one with least work is best."""
+_NARROWER, _EVEN_ROWS = 1.03, 2520
+"""How much must be gained by vectors of half the width, with so many rows, which suit all tiles."""
 _SINGLE_TILES = 1.03
 """What it costs to deal out tiles one by one, where neither rows nor columns of tiles are even."""
 
@@ -97,6 +101,8 @@ def step_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
     rows = mr / target.lanes(acc) if target.lane_operand else mr
     spilled = max(0, mr + 3 - target.general_registers)
     loads = (rows + nv + spilled) / target.loads_per_cycle
+    if nv == 1 and target.broadcast_operand and target.vector_bytes < 64:
+        loads *= _ALL_LOADS
     if mr > _L1_WAYS and k * acc.size % _L1_PERIOD == 0:
         loads = max(loads, 3.0 * mr)
     separate = 0 if target.has_fma else products + mr
@@ -153,13 +159,26 @@ def _cost(
     return max(compute, memory) + _WAITING * compute
 
 
+@functools.lru_cache(maxsize=1024)
+def narrower(target: Target, n: int, k: int, acc: DType = DType.F32) -> bool:
+    """Whether a product of ``n`` columns has less work in vectors of half the width, because fewer are for padding.
+
+    It does not depend on the rows, so that weights are packed alike for all sizes of the input.
+    """
+    if not target.split_vectors or acc is not DType.F32:
+        return False
+    n, k = max(n, 1), max(k, 1)
+    whole, half = (min(_costs(t, _EVEN_ROWS, n, k, acc, 1).values()) for t in (target, target.narrowed()))
+    return half * _NARROWER < whole
+
+
 @functools.lru_cache(maxsize=4096)
 def choose_tile(target: Target, m: int, n: int, k: int, acc: DType = DType.F32, threads: int = 1) -> tuple[int, int]:
     """The register tile (mr, nv) for a product of ``m`` x ``n`` with ``k`` (all taps) products per sum."""
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
     costs = _costs(target, m, n, k, acc, threads)
     limit = min(costs.values()) * _TOLERANCE
-    usual = [t for t in _usual(target) if t in costs and costs[t] <= limit]
+    usual = [t for t in _usual(target, n) if t in costs and costs[t] <= limit]
     return usual[0] if usual else min(costs, key=lambda t: costs[t])
 
 
@@ -228,10 +247,13 @@ def contract_cycles(target: Target, m: int, n: int, k: int, acc: DType = DType.F
     return _cost(m, 1, *next(row for row in _rows(target, acc, n, k) if row[0] == tile))
 
 
-def _usual(target: Target) -> tuple[tuple[int, int], ...]:
-    """Tiles to prefer where they are as good as any, per width of the register file."""
+def _usual(target: Target, n: int) -> tuple[tuple[int, int], ...]:
+    """Tiles to prefer for ``n`` columns where they are as good as any, per width of the register file."""
     if target.lane_operand:
         return ((8, 2), (5, 4), (4, 4), (2, 4), (1, 8))
+    if target.vector_registers >= 32 and target.vector_bytes < 64:  # only more than one panel is asked for ahead
+        alone = ((9, 3),) if n <= 3 * target.lanes(DType.F32) else ()
+        return (*alone, (5, 5), (8, 3), (8, 2))
     if target.vector_registers >= 32:
         return ((8, 3), (6, 4), (8, 2), (7, 3), (10, 2), (14, 1), (1, 4), (1, 8))
     return ((6, 2), (5, 2), (4, 2), (1, 4))

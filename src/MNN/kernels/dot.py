@@ -72,6 +72,6 @@ def dot(b: Builder, total: Value, left: Value, right: Value) -> Value:
         return b.call(
             total.type, "llvm.aarch64.neon.bfdot.v4f32.v8bf16", total, *(b.bitcast(v, pairs) for v in (right, left))
         )
-    assert total.type is F32.vec(16)
+    assert total.type in (F32.vec(16), F32.vec(8))
     sides = [b.bitcast(v, pairs) for v in (right, left)]  # the second may come from memory, spread on the way
-    return b.call(total.type, "llvm.x86.avx512bf16.dpbf16ps.512", total, *sides)
+    return b.call(total.type, f"llvm.x86.avx512bf16.dpbf16ps.{32 * total.type.lanes}", total, *sides)

@@ -63,6 +63,11 @@ class Target:
         """Elements of ``dtype`` in one vector register."""
         return max(1, self.vector_bytes // dtype.size)
 
+    def narrowed(self) -> Target:
+        """The same processor with vectors of half the width, of which it takes twice as many a cycle."""
+        rate = self.fma_per_cycle * 2
+        return dataclasses.replace(self, vector_bytes=self.vector_bytes // 2, split_vectors=False, fma_per_cycle=rate)
+
     def has(self, feature: str) -> bool:
         return feature in self.features
 

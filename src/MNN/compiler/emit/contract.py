@@ -27,7 +27,7 @@ from MNN.ir.shape import elements
 from MNN.kernels.amx_layout import Window
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_blocks import choose_blocks, choose_grain
-from MNN.kernels.contract_cost import choose_tile, contract_cycles, known_tile
+from MNN.kernels.contract_cost import choose_tile, contract_cycles, known_tile, narrower
 from MNN.kernels.contract_emit import many_rows
 from MNN.kernels.contract_half import has_half
 from MNN.kernels.dot import PAIR, group_of, step_ratio
@@ -199,10 +199,16 @@ def _tiled(dtype: DType) -> DType:
     return DType.F32 if dtype is DType.I16 else _sums(dtype)
 
 
+def _narrow(e: Emitter, n: int, steps: int, acc: DType, group: int) -> bool:
+    """Whether vectors are of half the processor's width."""
+    return group in (1, PAIR) and narrower(e.target, n, steps, acc)
+
+
 def _cycles(e: Emitter, m: int, n: int, steps: int, group: int, acc: DType) -> float:
     """Estimate for a product on vectors, with ``steps`` of ``group`` products per sum."""
     wide = acc if acc is DType.F16 else DType.F32
-    return contract_cycles(e.target, m, n, steps, wide) * (1.0 if group == 1 else step_ratio(e.target, group))
+    target = e.target.narrowed() if _narrow(e, n, steps, acc, group) else e.target
+    return contract_cycles(target, m, n, steps, wide) * (1.0 if group == 1 else step_ratio(e.target, group))
 
 
 def _halved(e: Emitter, tensor: Tensor) -> Tensor:
@@ -301,19 +307,21 @@ def _emit(
     constant = weights.tensor.const is not None
     kinds = tuple(kind for kind, _ in operands)
     family = None
+    narrow = _narrow(e, n, steps, acc, weights.group)
+    target = e.target.narrowed() if narrow else e.target
     if tile is None:
         as_ = _tiled(a.dtype)
         packed = constant or e.place(weights.tensor).buffer.nbytes == 0  # the latter: see emit.packing
         habit = (e.origin, n, steps, as_)
-        family = (kinds, a.dtype, weights.dtype, c.dtype, weights.group, packed, body)
+        family = (kinds, a.dtype, weights.dtype, c.dtype, weights.group, packed, body, narrow)
         had, made, spare = e.pool.habits.get(habit), e.pool.habits.made(family), e.spare / n_batch
-        known = known_tile(e.target, m, n, steps, as_, had, made, spare, e.threads, constant)
-        tile = known or choose_tile(e.target, m, n, steps, as_, e.threads)
+        known = known_tile(target, m, n, steps, as_, had, made, spare, e.threads, constant)
+        tile = known or choose_tile(target, m, n, steps, as_, e.threads)
         e.pool.habits.make(family, tile)
         if had is None:
             e.pool.habits.note(habit, tile)
     mr, nv = tile
-    many = constant and a.dtype is DType.F32 and many_rows(e.target, tile, m, steps)
+    many = constant and a.dtype is DType.F32 and many_rows(target, tile, m, steps)
     if family is not None:
         variants = e.pool.habits.made((family, tile))
         many = many and (not variants or True in variants)  # other sizes compile no kernel for it
@@ -324,11 +332,11 @@ def _emit(
 
         body = body_of([finished], lambda b, v: b.cast(v, c.dtype))
     types = a.dtype, weights.dtype, acc, c.dtype
-    spec = ContractSpec(*types, mr, nv, constant, body, kinds, weights.group, many_rows=many)
+    spec = ContractSpec(*types, mr, nv, constant, body, kinds, weights.group, many_rows=many, narrow=narrow)
     nr = spec.nr(e.target)
     find = weights.packed if constant else weights.plain
     b_ref, ldb, panel, b_batch = find(e, nr, n_batch, a.dtype)
-    mb, nb = choose_blocks(e.target, m, n, steps, e.threads, (mr, nv), acc)
+    mb, nb = choose_blocks(target, m, n, steps, e.threads, (mr, nv), acc)
     batch = np.empty((n_batch, 3 + len(operands)), np.int64)
     for i, column in enumerate((a.batch, b_batch, c.batch, *(s.batch for _, s in operands))):
         batch[:, i] = column
@@ -353,5 +361,5 @@ def _emit(
     args |= operand_args(e, operands)
     flops = 2 * m * n * depth * n_batch
     blocks = spec.blocks(m, n, n_batch, mb, nb)
-    grain = choose_grain(e.target, m, n, steps, (mr, nv), n_batch, blocks, acc)
+    grain = choose_grain(target, m, n, steps, (mr, nv), n_batch, blocks, acc)
     e.command(spec, args, blocks, grain, flops)
