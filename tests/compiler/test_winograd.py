@@ -128,3 +128,14 @@ def test_weights_in_few_tiles_and_many_channels_are_not_multiplied() -> None:
     assert (best.mh, best.mw) == (2, 2)
     best = min(plans(target, Work(1, 56, 56, 64, 64, 3, 3), 1, "normal"), key=lambda p: p.cycles)
     assert (best.mh, best.mw) == (4, 4)
+
+
+@pytest.mark.parametrize("name", ["avx2", "neon"])
+@pytest.mark.parametrize(("size", "tiles"), [(14, 16), (20, 25), (28, 49)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_of_padding_count(name: str, size: int, tiles: int, threads: int) -> None:
+    """Register tiles are chosen so that few of their rows are padding."""
+    for plan in plans(named_target(name), Work(1, size, size, 128, 128, 3, 3), threads, "high"):
+        if plan.mh == 4:
+            rows = sum(-(-min(plan.group, tiles - i) // plan.mr) * plan.mr for i in range(0, tiles, plan.group))
+            assert rows <= 1.08 * tiles, plan

@@ -41,7 +41,16 @@ _WORTH_THE_ERROR = 0.8
 """Eight and more positions, with their larger error, are considered where they take less than this share of time."""
 _MEMORY_BYTES_PER_CYCLE = 8.0
 _L3_BYTES_PER_CYCLE = 20.0
-_OPERATIONS_PER_CYCLE = 1.5
+_INPUT, _OUTPUT = (0.9, 0.9), (0.6, 0.5)
+"""Cycles of the transform of a tile and a vector of channels, measured: for each of its operations (see
+:func:`MNN.kernels.winograd_transform.operations`) and for each vector that is read or written."""
+_SPLIT = 1.45
+"""How much longer that takes where full vectors take two passes."""
+_PER_REGISTER_TILE = 16.0
+_UNHIDDEN_LATENCY = 0.12
+"""Share of the products' time that tiles lose whose sums wait for each other all of the time; from two thirds of it."""
+_PER_SUM = 1.0
+"""Cycles that every further partial sum costs a vector: most of its loads, additions and stores are hidden."""
 _FAR_BYTES_PER_CYCLE = 10.0
 """Images larger than the second-level cache, read and written once."""
 _NOT_HIDDEN = 0.5
@@ -200,27 +209,28 @@ def _cycles(target: Target, work: Work, threads: int, tiles: int, plan: Plan) ->
     columns = min(plan.n_block, -(-work.n // nr) * nr)
     into, out = _operations(plan.mh, work.rh, plan.mw, work.rw)
     outputs = plan.mh * plan.mw
-    moved_in = into / _OPERATIONS_PER_CYCLE + 2.5 * positions
-    moved_out = out / _OPERATIONS_PER_CYCLE + positions + 3.0 * outputs
-    registers = plan.mr * plan.nv
+    passes = _SPLIT if target.split_vectors else 1.0
+    moved_in = passes * (_INPUT[0] * into + _INPUT[1] * positions)
+    moved_out = passes * (_OUTPUT[0] * out + _OUTPUT[1] * (positions + outputs))
     sums = -(-work.c // plan.chunk) if plan.chunk else 1
+    waiting = target.fma_latency * target.fma_per_cycle / (plan.mr * plan.nv)
+    late = 1.0 if target.lane_operand else 1.0 + _UNHIDDEN_LATENCY * max(0.0, min(waiting, 1.0) - 2 / 3)
     per_register_tile = (
-        work.c * step_cycles(target, DType.F32, work.c, plan.mr, plan.nv)
-        + 16
-        + 2 * plan.mr
-        + (2.0 + 3.0 * (sums - 1)) * registers
-        + 8.0 * (sums - 1)
+        work.c * step_cycles(target, DType.F32, work.c, plan.mr, plan.nv) * late
+        + _PER_REGISTER_TILE
+        + _PER_SUM * (sums - 1) * plan.mr * plan.nv
     )
-    block = positions * -(-plan.group // plan.mr) * (columns // nr) * per_register_tile
-    block += plan.group * (-(-work.c // lanes) * moved_in + -(-columns // lanes) * moved_out + _PER_TILE)
+    per_row = positions * (columns // nr) * per_register_tile
+    per_tile = -(-work.c // lanes) * moved_in + -(-columns // lanes) * moved_out + _PER_TILE
     scratch = Layout(lanes, positions, plan.mr, nr).bytes(plan.group, work.c, columns, outputs)
     u = 4.0 * positions * work.c * -(-work.n // nr) * nr
     if scratch + u > 0.8 * target.l2_bytes:
-        block += (2 if scratch > 0.8 * target.l2_bytes else 1) * scratch / _L3_BYTES_PER_CYCLE
+        per_tile += (2 if scratch > 0.8 * target.l2_bytes else 1) * scratch / _L3_BYTES_PER_CYCLE / plan.group
     memory = u / _MEMORY_BYTES_PER_CYCLE
     if u > target.l2_bytes / 2:
         memory += (blocks - 1) * u / (2 * _L3_BYTES_PER_CYCLE)  # U is read in order, which hides best
-    arithmetic = block / plan.group * threads * longest(tiles, plan.group, parts, 1, threads)
+    rows = longest(-(-tiles // plan.mr), plan.group // plan.mr, parts, 1, threads)  # of register tiles, whole ones
+    arithmetic = threads * (per_row * rows + per_tile * longest(tiles, plan.group, parts, 1, threads))
     images = 4.0 * work.images * work.oh * work.ow * (work.c + 2 * work.n)  # what is written is read first
     if images > target.l2_bytes:
         arithmetic += images / _FAR_BYTES_PER_CYCLE
