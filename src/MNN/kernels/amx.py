@@ -62,6 +62,7 @@ class AmxSpec(KernelSpec):
     in ``held`` bytes of scratch, in rows ``line`` bytes apart: those of a pair and group, or with several chunks those
     of the whole block. While a step is summed, ``ahead`` lines of the group behind are fetched; with ``overlap``,
     ``pace`` results of the pair before are finished in between: enough for a pair's 32 rows in all steps of a chunk.
+    With ``passing``, B's tiles do not stay in the first-level cache, so that A's do.
 
     Rows of a block are counted from 0; result ``i`` is row ``place[i]`` of block ``im``, where ``first`` gives for
     block ``im`` and pair of tiles ``j`` at ``[im * pairs + j]`` the first result at or behind its rows (one entry more
@@ -82,6 +83,7 @@ class AmxSpec(KernelSpec):
     overlap: bool = False
     joined: bool = False
     direct: bool = False
+    passing: bool = False
 
     def __post_init__(self) -> None:
         if self.parts not in PRODUCTS or not (self.a is DType.F32 or (self.a is DType.BF16 and self.parts == 1)):

@@ -11,6 +11,8 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from MNN.kernels.amx_layout import DEPTH, Layout, Window
 from MNN.kernels.amx_split import PRODUCTS
 from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
@@ -47,6 +49,8 @@ _GROUP = 8
 """Panels of a group at most: rows of results are then written in runs of some length, which memory likes."""
 _CHUNKED_COLUMNS = 1024
 _LEAST_CHUNK = 256
+_GROUP_SHARE = 16
+_PASSING = True
 _MOST_AHEAD = 32
 """Lines fetched in a step at most."""
 
@@ -64,12 +68,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Slots ``group``, ``line`` and ``held`` of a kernel call, and its spec's ``ahead``."""
+    """Slots ``group``, ``line`` and ``held`` of a kernel call, and its spec's ``ahead`` and ``passing``."""
 
     group: int
     line: int
     held: int
     ahead: int
+    passing: bool
 
 
 def panel_bytes(n_steps: int, parts: int) -> int:
@@ -85,7 +90,7 @@ def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int) -> Gro
     if layout.chunks > 1:
         group, columns, rows = 1, panels, pairs * PANEL
     else:
-        most = max(1, min(_GROUP, panels, target.l2_bytes // 16 // size))
+        most = max(1, min(_GROUP, panels, target.l2_bytes // _GROUP_SHARE // size))
         group = columns = -(-panels // -(-panels // most))
         rows = PANEL
     line = columns * PANEL * 4
@@ -93,7 +98,9 @@ def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int) -> Gro
     in_cache = panels * size <= target.l2_bytes // 4 and layout.m_blocks > 2
     each = min(parts * PANEL / pairs, _MOST_AHEAD)
     ahead = 0 if in_cache else max(lines for lines in (1, 2, 4, 8, 16, 32) if lines <= max(1.0, each * 1.25))
-    return Grouping(group * PANEL, line, rows * line, ahead)
+    left = parts * min(layout.n_steps * PANEL * ROW_BYTES, int(np.ptp(layout.kofs)) + PANEL * layout.pitch)
+    passing = left + group * size > target.l1_bytes
+    return Grouping(group * PANEL, line, rows * line, ahead, passing and _PASSING)
 
 
 def _right_bytes(n: int, n_steps: int, parts: int) -> int:

@@ -292,7 +292,8 @@ class _Amx:
                         tiles.load(4 + r, plane, self.pitch)
                 if right_part != loaded[1]:
                     for c in range(width):
-                        tiles.load(6 + c, b.gep(right, I8, (right_part * width + c) * TILE_BYTES), ROW_BYTES)
+                        tile = b.gep(right, I8, (right_part * width + c) * TILE_BYTES)
+                        tiles.load(6 + c, tile, ROW_BYTES, passing=spec.passing)
                 for r, c in itertools.product(range(height), range(width)):
                     tiles.dot(2 * r + c, 4 + r, 6 + c)
                     next(fetched)

@@ -62,9 +62,9 @@ class Tiles:
             at = self._b.gep(self._state, F32, (register * ROWS + row) * 16)
             self._b.store(self._b.const(F32.vec(16), 0), at, check=False)
 
-    def load(self, register: int, pointer: Value, stride: Value | int) -> None:
-        """Rows ``stride`` bytes apart."""
-        self._move("load", register, pointer, stride)
+    def load(self, register: int, pointer: Value, stride: Value | int, passing: bool = False) -> None:
+        """Rows ``stride`` bytes apart; ``passing``: they need not stay in the first-level cache."""
+        self._move("loaddt1" if passing and self._hard else "load", register, pointer, stride)
 
     def store(self, register: int, pointer: Value, stride: Value | int) -> None:
         self._move("store", register, pointer, stride)
@@ -87,7 +87,8 @@ class Tiles:
             for row in (0, ROWS - 1):
                 b.check(b.gep(pointer, I8, step * row), ROW_BYTES)
         if self._hard:
-            b.call(VOID, f"llvm.x86.tile{what}d64", self._number(register), pointer, step)
+            name = {"load": "tileloadd64", "loaddt1": "tileloaddt164", "store": "tilestored64"}[what]
+            b.call(VOID, f"llvm.x86.{name}", self._number(register), pointer, step)
         else:
             b.call(VOID, f"tile_{what}", self._state, self._number(register), pointer, step)
 

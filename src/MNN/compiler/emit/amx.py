@@ -173,7 +173,7 @@ class _Job:
         overlap = self.body is not None
         spec = AmxSpec(
             a.dtype, c.dtype, self.parts, self.body, kinds, groups.ahead, overlap, layout.moves is not None,
-            layout.direct,
+            layout.direct, groups.passing,
         )  # fmt: skip
         packed, b_batch = self._packed(kind, layout, n_batch)
         sides = [a.batch, b_batch, c.batch, *(s.batch for _, s in self.operands)]
