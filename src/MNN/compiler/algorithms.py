@@ -52,7 +52,7 @@ _SPARE_SHARE = 0.001
 def spare_cycles(prims: Sequence[Prim], target: Target) -> float:
     """Cycles that a command may be slower than the best that is known, so that no kernel is compiled for one size of
     the input alone: some 30 us, or a thousandth of the whole. Compiling takes as long as a thousand such losses."""
-    products = sum(products_of(q) for q in prims)
+    products = sum([products_of(q) for q in prims if isinstance(q, (p.Conv, p.MatMul))])
     return max(_SPARE, _SPARE_SHARE * products / (target.lanes(DType.F32) * target.fma_per_cycle))
 
 
@@ -65,6 +65,8 @@ def products_of(prim: Prim) -> int:
 
 def near(extent: int, known: Mapping[int, str]) -> str:
     """What was chosen for the nearest of the ``known`` extents of the same work, empty when all are far off."""
+    if extent in known:
+        return known[extent]
     nearest = min(known, key=lambda n: max(n, extent) / max(min(n, extent), 1), default=0)
     return known[nearest] if nearest and max(nearest, extent) <= NEAR * min(nearest, extent) else ""
 

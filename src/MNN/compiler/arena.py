@@ -6,6 +6,7 @@ buffers are placed first, each at the lowest offset that is free for its whole l
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from MNN.compiler import in_place
@@ -30,18 +31,19 @@ def plan(commands: Sequence[Command], buffers: Sequence[Buffer]) -> int:
     for buffer in reversed(homes):  # the last ones first: what takes a place may have given its own
         life[homes[buffer]][1] = life.pop(buffer)[1]
     placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last
-    alive: list[set[tuple[int, int, int, int]]] = [set() for _ in range(last + 1)]  # the same by command
+    alive: list[list[tuple[int, int, int, int]]] = [[] for _ in range(last + 1)]  # the same by command
     total = 0
     for buffer in sorted(life, key=lambda b: -b.nbytes):
         first, final = life[buffer]
-        neighbours: set[tuple[int, int, int, int]] = set()
-        if final - first < _SHORT:
-            neighbours.update(*alive[first : final + 1])
+        if final - first == 1:
+            neighbours = sorted(alive[first] + alive[final])
+        elif final - first < _SHORT:
+            neighbours = sorted(itertools.chain.from_iterable(alive[first : final + 1]))
         else:
-            neighbours.update(p for p in placed if p[2] <= final and first <= p[3])
+            neighbours = sorted([p for p in placed if p[2] <= final and first <= p[3]])
         offset = 0
         nbytes = buffer.nbytes
-        for begin, end, _, _ in sorted(neighbours):
+        for begin, end, _, _ in neighbours:
             if begin - offset >= nbytes:
                 break
             if end > offset:
@@ -50,8 +52,8 @@ def plan(commands: Sequence[Command], buffers: Sequence[Buffer]) -> int:
         end = -(-(offset + nbytes) // ALIGNMENT) * ALIGNMENT
         found = (offset, end, first, final)
         placed.append(found)
-        for index in range(first, final + 1):
-            alive[index].add(found)
+        for here in alive[first : final + 1]:
+            here.append(found)
         total = max(total, end)
     for buffer, home in homes.items():
         buffer.offset = home.offset

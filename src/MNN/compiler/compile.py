@@ -24,9 +24,9 @@ from MNN.compiler.options import Options
 from MNN.compiler.order import assign_orders, natural
 from MNN.compiler.program import Located, Program
 from MNN.compiler.replay import Replay
+from MNN.compiler.usage import has_text
 from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
-from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
 from MNN.targets.base import Target
@@ -101,8 +101,7 @@ def _output(e: Emitter, tensor: Tensor, inputs: set[Tensor]) -> Located:
 
 
 def _emit(e: Emitter, group: Group) -> bool:
-    prims = group.prims if group.anchor is None else [group.anchor, *group.prims]
-    if any(t.dtype is DType.STR for q in prims for t in (*q.inputs, *q.outputs)):
+    if has_text(group.prims if group.anchor is None else [group.anchor, *group.prims]):
         return False
     if all(elements(t.shape) == 0 for t in group.root.outputs):
         for t in group.root.outputs:

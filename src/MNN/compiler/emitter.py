@@ -80,8 +80,9 @@ class Emitter:
 
     def place(self, tensor: Tensor) -> Place:
         """Where a tensor lies; views are followed, and copied when strides cannot express them."""
-        if tensor in self._places:
-            return self._places[tensor]
+        known = self._places.get(tensor)
+        if known is not None:
+            return known
         if tensor.const is not None:
             data = tensor.const
             buffer = self.pool.get(("const", id(data)), lambda: data.reshape(-1), (data, tensor.keep))
@@ -133,13 +134,18 @@ class Emitter:
 
     def output(self, tensor: Tensor) -> Place:
         """Where to write a tensor: inside the concatenation or padding that takes it, else in memory of its own."""
-        if tensor not in self._places:
-            order, gap = self.order(tensor), usage.gap(tensor, self.order(tensor), self._uses)
-            self._places[tensor] = self._inside(tensor) or self.allocate(tensor.dtype, tensor.shape, order, gap)
-        return self._places[tensor]
+        found = self._places.get(tensor)
+        if found is None:
+            order = self.order(tensor)
+            found = self._inside(tensor)
+            if found is None:
+                found = self.allocate(tensor.dtype, tensor.shape, order, usage.gap(tensor, order, self._uses))
+            self._places[tensor] = found
+        return found
 
     def _inside(self, tensor: Tensor) -> Place | None:
-        for user in self._uses.get(tensor, []):
+        users = self._uses.get(tensor, ())
+        for user in users:
             if not isinstance(user, (p.Concat, p.Pad)) or user.inputs.count(tensor) != 1:
                 continue
             outer = user.outputs[0]
@@ -150,7 +156,7 @@ class Emitter:
                 before = user.inputs[: user.inputs.index(tensor)]
                 start[user.axis] = sum(t.shape[user.axis] for t in before)
             return self.region(self.output(outer), start)
-        return self._inside_behind_reshape(tensor)
+        return self._inside_behind_reshape(tensor) if any(isinstance(u, p.Reshape) for u in users) else None
 
     def _inside_behind_reshape(self, tensor: Tensor) -> Place | None:
         """As :meth:`_inside`, where a reshape that only adds or drops dimensions of 1 comes in between."""
@@ -169,7 +175,7 @@ class Emitter:
     @staticmethod
     def region(place: Place, start: Sequence[int]) -> Place:
         """The place of the part that begins at ``start``."""
-        shift = sum(a * s for a, s in zip(start, place.strides, strict=True))
+        shift = sum([a * s for a, s in zip(start, place.strides, strict=True)])
         return Place(place.buffer, place.offset + shift, place.strides)
 
     def in_order(self, tensor: Tensor, order: Order, fits: Callable[[Place], bool]) -> Place:

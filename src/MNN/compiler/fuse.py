@@ -70,9 +70,14 @@ class Group:
     def inputs(self) -> list[Tensor]:
         """Tensors used from outside, in order of first use."""
         if self._inputs_of is not self.prims:
-            made = {id(t) for prim in self.prims for t in prim.outputs}
-            found = {id(t): t for prim in self.prims for t in prim.inputs if id(t) not in made}
-            self._inputs_of, self._inputs = self.prims, list(found.values())
+            if len(self.prims) == 1:
+                found = dict.fromkeys(self.prims[0].inputs)
+            else:
+                found = dict.fromkeys([t for prim in self.prims for t in prim.inputs])
+                for prim in self.prims:
+                    for t in prim.outputs:
+                        found.pop(t, None)
+            self._inputs_of, self._inputs = self.prims, list(found)
         return list(self._inputs)
 
     def origin(self) -> str:
@@ -87,7 +92,7 @@ class Group:
         return found
 
     def weight(self) -> int:
-        return sum(len(q.body.code) if isinstance(q, p.Map) else 1 for q in self.prims)
+        return sum([len(q.body.code) if isinstance(q, p.Map) else 1 for q in self.prims])
 
 
 def looked_up(group: Group) -> Tensor | None:
@@ -163,7 +168,10 @@ class Fuser:
                 prim = tensor.producer
                 if prim is not None and self._joinable(group, prim) and self._fits(group, prim):
                     group.members.add(id(prim))
-                    group.prims = sorted([*group.prims, prim], key=lambda q: self._position[id(q)])
+                    position, at = self._position, 0
+                    while at < len(group.prims) and position[id(group.prims[at])] < position[id(prim)]:
+                        at += 1
+                    group.prims = [*group.prims[:at], prim, *group.prims[at:]]
                     self._group_of[id(prim)] = group
                     grown = True
                     break
@@ -183,9 +191,10 @@ class Fuser:
     def _fits(self, group: Group, prim: Prim) -> bool:
         out = prim.outputs[0].shape
         used = group.inputs()
-        known = {id(t) for t in used}
-        if len(used) + sum(id(t) not in known for t in prim.inputs) - 1 > MAX_OPERANDS:
-            return False
+        if len(used) + len(prim.inputs) - 1 > MAX_OPERANDS:  # unless the group has some of them already
+            known = {id(t) for t in used}
+            if len(used) + sum(id(t) not in known for t in prim.inputs) - 1 > MAX_OPERANDS:
+                return False
         if isinstance(prim, p.Map):
             if group.weight() + len(prim.body.code) > MAX_CODE:
                 return False
@@ -256,4 +265,4 @@ class Fuser:
 
 
 def _cost(code: Sequence[Instr]) -> int:
-    return sum(10 if i.op in COSTLY else i.op not in ("arg", "const") for i in code)
+    return sum([10 if i.op in COSTLY else i.op not in ("arg", "const") for i in code])

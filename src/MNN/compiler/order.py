@@ -7,6 +7,7 @@ transposed (the heads of an attention layer).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from MNN.compiler import strides as st
@@ -21,11 +22,13 @@ LOOK_AHEAD = 6
 Order = tuple[int, ...]
 
 
+@functools.cache
 def channels_last(rank: int) -> Order:
     """N, spatial..., C for a tensor listed as N, C, spatial..."""
     return (0, *range(2, rank), 1)
 
 
+@functools.cache
 def natural(rank: int) -> Order:
     return tuple(range(rank))
 
@@ -39,19 +42,21 @@ def assign_orders(
     orders: dict[Tensor, Order] = {t: natural(t.rank) for t in inputs}
 
     def strides_of(t: Tensor) -> st.Ints:
-        if t not in strides:
-            strides[t] = st.dense(t.shape, natural(t.rank))
-        return strides[t]
+        found = strides.get(t)
+        if found is None:
+            found = strides[t] = st.dense(t.shape, natural(len(t.shape)))
+        return found
 
     for prim in prims:
+        looks = isinstance(prim, VIEWS)
         for out in prim.outputs:
-            view = view_strides(prim, strides_of(prim.inputs[0]), out) if isinstance(prim, VIEWS) else None
+            view = view_strides(prim, strides_of(prim.inputs[0]), out) if looks else None
             if view is not None:
                 strides[out] = view[1]
                 orders[out] = st.order_of(out.shape, view[1])
             else:
-                orders[out] = _choose(prim, out, strides_of, uses, wishes)
-                strides[out] = st.dense(out.shape, orders[out])
+                orders[out] = order = _choose(prim, out, strides_of, uses, wishes)
+                strides[out] = st.dense(out.shape, order)
     return orders
 
 
@@ -79,8 +84,10 @@ def _choose(
     wishes: _Wishes,
 ) -> Order:
     if isinstance(prim, (p.Conv, p.Window)):
-        return channels_last(out.rank)
+        return channels_last(len(out.shape))
     wish = _wish(out, uses, LOOK_AHEAD, wishes)
+    if wish is not None and isinstance(prim, p.Map):
+        return wish
     if isinstance(prim, (p.MatMul, p.CompressedMatMul)):
         ends_right = wish is not None and st.order_of(out.shape, st.dense(out.shape, wish))[-1] == out.rank - 1
         return wish if wish is not None and ends_right else natural(out.rank)
@@ -109,43 +116,44 @@ def _choose(
                 if n > 1 and own >= 0 and index.shape[own] > 1:
                     seen[axis] = min(seen[axis], base[d])
         return tuple(sorted(range(out.rank), key=lambda a: (-seen[a], a)))
-    candidates = [t for t in prim.inputs if t.rank == out.rank and t.const is None]
+    rank = len(out.shape)
+    candidates = [t for t in prim.inputs if len(t.shape) == rank and t.const is None]
     if not candidates:
-        return natural(out.rank)
-    main = max(candidates, key=lambda t: (elements(t.shape), t.producer is not None))
+        return natural(rank)
+    main = candidates[0]
+    if len(candidates) > 1:
+        main = max(candidates, key=lambda t: (elements(t.shape), t.producer is not None))
     return st.order_of(main.shape, strides_of(main)) if elements(main.shape) > 1 else natural(out.rank)
 
 
-def _follows(prim: Prim, tensor: Tensor) -> bool:
-    """Whether a primitive's result best lies in memory like this operand."""
-    if isinstance(prim, p.Map):
-        return prim.outputs[0].shape == tensor.shape
-    return isinstance(prim, (p.Pad, p.Concat, p.Slice))
-
-
+_FOLLOWING = frozenset({p.Map, p.Pad, p.Concat, p.Slice})
+"""Primitives whose result best lies in memory like their operand, of maps one of the same shape."""
 _Wishes = dict[tuple[int, int], Order | None]
 """Answers of :func:`_wish` so far, by the tensor's identity and the depth."""
 
 
 def _wish(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int, known: _Wishes) -> Order | None:
     """The order that the users of a tensor would like, None when they do not care."""
-    if depth == 0 or tensor.rank < 2:
+    if depth == 0 or len(tensor.shape) < 2:
         return None
     key = (id(tensor), depth)
-    if key not in known:
-        known[key] = _asked(tensor, uses, depth, known)
-    return known[key]
+    found = known.get(key, ())
+    if found == ():
+        found = known[key] = _asked(tensor, uses, depth, known)
+    return found
 
 
 def _asked(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int, known: _Wishes) -> Order | None:
-    for prim in uses.get(tensor, []):
-        if isinstance(prim, (p.Conv, p.Window)) and prim.inputs[0] is tensor and tensor.shape[1] > 1:
-            return channels_last(tensor.rank)
-        if _follows(prim, tensor):
+    for prim in uses.get(tensor, ()):
+        kind = type(prim)
+        if kind is p.Conv or kind is p.Window:
+            if prim.inputs[0] is tensor and tensor.shape[1] > 1:
+                return channels_last(len(tensor.shape))
+        elif kind in _FOLLOWING and (kind is not p.Map or prim.outputs[0].shape == tensor.shape):
             wish = _wish(prim.outputs[0], uses, depth - 1, known)
             if wish is not None:
                 return wish
-        if isinstance(prim, p.Permute):
+        elif isinstance(prim, p.Permute):
             wish = _wish(prim.outputs[0], uses, depth - 1, known)
             if wish is None and _only_reshaped(prim.outputs[0], uses):
                 wish = natural(tensor.rank)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -166,9 +165,10 @@ class Command:
 
     def moved(self, args: dict[str, int | Ref], stages: tuple[StageCall, ...], origin: str) -> Command:
         """The same with other arguments and stages, for another node."""
-        new = copy.copy(self)
-        new.args, new.stages, new.origin, new._refs = args, stages, origin, None
-        return new
+        return Command(
+            self.kernel, args, self.blocks, self.grain, origin, self.flops, self.host, self.choice, self.choices,
+            stages, self.inner, self.local_bytes, self.part,
+        )  # fmt: skip
 
     def kernels(self) -> Iterator[KernelSpec]:
         """Every kernel that this command calls."""
@@ -192,10 +192,10 @@ class Command:
 
     def buffers(self) -> list[Buffer]:
         """Arena buffers that this command touches."""
-        found = [ref.buffer for ref in self.refs()]
+        found = dict.fromkeys([ref.buffer for ref in self._refs or self.refs()])
         if self.host is not None:
-            found += [t.place.buffer for t in (*self.host.inputs, *self.host.outputs)]
-        return [b for b in dict.fromkeys(found) if b.const is None and b.nbytes > 0]
+            found |= dict.fromkeys([t.place.buffer for t in (*self.host.inputs, *self.host.outputs)])
+        return [b for b in found if b.const is None and b.nbytes > 0]
 
 
 @dataclass(eq=False)

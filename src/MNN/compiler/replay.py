@@ -44,13 +44,21 @@ class Work:
         """Numbers of buffers in which operands and results lie."""
         self.starts: list[tuple[Buffer, int]] = []
         """Those buffers, and the byte at which the first tensor in each begins."""
-        key: list[Hashable] = [self._origin(e.origin), e.precision]
+        number = self.origins.setdefault
+        key: list[Hashable] = [number(e.origin, len(self.origins)), e.precision]
+        add = key.append
         for group in groups:
-            key += [group.kind, group.shape, group.axes, group.anchor is None, self._origin(group.origin())]
+            key += (group.kind, group.shape, group.axes, group.anchor is None)
+            add(number(group.origin(), len(self.origins)))
             for prim in group.prims if group.anchor is None else [group.anchor, *group.prims]:
-                key += [type(prim).__name__, prim.attributes(), self._origin(prim.origin)]
-                key += [self._operand(t) for t in prim.inputs]
-                key += [self._result(t) for t in prim.outputs]
+                key += [type(prim).__name__, prim.attributes(), number(prim.origin, len(self.origins))]
+                for t in prim.inputs:
+                    known = self._numbers.get(id(t))
+                    add(self._operand(t) if known is None else known)
+                for t in prim.outputs:
+                    self._results.add(id(t))
+                    self._add(t)
+                    key += (t.dtype, t.shape)
         for t in groups[-1].root.outputs:
             key += [e.order(t), self._lies(e.output(t), t)]
         key += [e.order(t) for g in groups[:-1] for t in g.root.outputs]
@@ -61,16 +69,11 @@ class Work:
         """What was chosen for these nodes, at this size or before."""
         return tuple([self._e.pool.habits.of(origin) for origin in self.origins])
 
-    def _origin(self, origin: str) -> int:
-        return self.origins.setdefault(origin, len(self.origins))
-
     def _operand(self, t: Tensor) -> Hashable:
-        number = self._numbers.get(id(t))
-        if number is not None:
-            return number
+        """What a tensor is that has not been named yet."""
         seen, source = [], t
         while source.producer is not None and id(source) not in self._results and isinstance(source.producer, VIEWS):
-            seen.append((type(source.producer).__name__, source.producer.attributes(), source.shape))
+            seen.append((type(source.producer), source.producer.attributes(), source.shape))
             source = source.producer.inputs[0]
         self._add(t)
         if id(source) in self._results:  # computed by these groups: it lies nowhere yet
@@ -81,11 +84,6 @@ class Work:
         if array == len(self.constants):
             self.constants.append(t)
         return t.dtype, t.shape, array, t.sized, t.const.tobytes() if t.const.size == 1 else b""
-
-    def _result(self, t: Tensor) -> Hashable:
-        self._results.add(id(t))
-        self._add(t)
-        return t.dtype, t.shape
 
     def _add(self, t: Tensor) -> None:
         self._numbers[id(t)] = len(self.tensors)
@@ -114,7 +112,7 @@ class _Said:
 def _sketch(group: Group) -> Hashable:
     """A part of what a work's key says of its last group, which few have in common and costs little."""
     lead, root = group.anchor or group.root, group.root
-    return group.kind, len(group.prims), type(lead).__name__, root.outputs[0].shape, *[t.shape for t in lead.inputs]
+    return group.kind, len(group.prims), type(lead), root.outputs[0].shape, *[t.shape for t in lead.inputs]
 
 
 def _is_known(group: Group) -> bool:
@@ -127,11 +125,13 @@ class Replay:
     def __init__(self, e: Emitter, groups: Sequence[Group]) -> None:
         self._e = e
         self._said: dict[Hashable, _Said | None] = {}
-        self._alike = Counter(map(_sketch, groups))
+        sketches = [(group, _sketch(group)) for group in groups]
+        counted = Counter([sketch for _, sketch in sketches])
+        self._alike = {id(group) for group, sketch in sketches if counted[sketch] > 1}
 
     def emit(self, groups: Sequence[Group], emit: Callable[[], None]) -> None:
         """What ``emit`` does for these groups."""
-        if self._alike[_sketch(groups[-1])] < 2 or not all(map(_is_known, groups)):
+        if id(groups[-1]) not in self._alike or not all(_is_known(g) for g in groups):
             emit()
             return
         e = self._e
@@ -190,7 +190,12 @@ class _Copy:
         return commands, placed
 
     def _command(self, c: Command) -> Command:
-        args = {slot: self._ref(value) if type(value) is Ref else value for slot, value in c.args.items()}
+        args, known = dict(c.args), self._buffers
+        for slot, value in c.args.items():
+            if type(value) is Ref:
+                buffer, shift = known.get(value.buffer) or self._buffer(value.buffer)
+                if buffer is not value.buffer or shift:
+                    args[slot] = Ref(buffer, value.offset + shift)
         if c.stages:
             stages = tuple(self._stage(s) for s in c.stages)
             return c.moved(args, stages, " + ".join(dict.fromkeys(s.command.origin for s in stages)))

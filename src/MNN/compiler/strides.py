@@ -29,10 +29,16 @@ def runs(extents: Sequence[int], strides: Sequence[int]) -> Runs:
 
 def offsets(grid: Runs) -> np.ndarray:
     """Element offsets of all points of a grid, in row-major order."""
-    total = np.zeros((), dtype=np.int64)
-    for n, s in grid:
-        total = total[..., None] + np.arange(n, dtype=np.int64) * s
-    return total.reshape(-1)
+    if not grid:
+        return np.zeros(1, np.int64)
+    total = _steps(*grid[0])
+    for n, s in grid[1:]:
+        total = np.add.outer(total, _steps(n, s)).reshape(-1)
+    return total
+
+
+def _steps(count: int, step: int) -> np.ndarray:
+    return np.arange(0, count * step, step, dtype=np.int64) if step else np.zeros(count, np.int64)
 
 
 def dense(shape: Sequence[int], order: Sequence[int]) -> Ints:
@@ -75,12 +81,13 @@ def _order_of(shape: Ints, strides: Ints) -> Ints:
 
 def same_order(shape: Sequence[int], a: Sequence[int], b: Sequence[int]) -> bool:
     """Whether two orders lay out this shape alike (dimensions of size 1 do not matter)."""
-    return [x for x in a if shape[x] > 1] == [x for x in b if shape[x] > 1]
+    return a == b or [x for x in a if shape[x] > 1] == [x for x in b if shape[x] > 1]
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
     """Whether the strides are those of a dense tensor in this order."""
-    return all(n == 1 or s == d for n, s, d in zip(shape, strides, dense(shape, order), strict=True))
+    strides, plain = tuple(strides), dense(shape, order)
+    return strides == plain or all(n == 1 or s == d for n, s, d in zip(shape, strides, plain, strict=True))
 
 
 def reshape_strides(shape: Sequence[int], strides: Sequence[int], new: Sequence[int]) -> Ints | None:
@@ -124,7 +131,7 @@ def broadcast_strides(shape: Sequence[int], strides: Sequence[int], target: Sequ
     """Strides of a tensor seen with a larger shape by numpy's rule: 0 where it repeats."""
     lead = len(target) - len(shape)
     return (0,) * lead + tuple(
-        0 if n == 1 and t != 1 else s for n, s, t in zip(shape, strides, target[lead:], strict=True)
+        [0 if n == 1 and t != 1 else s for n, s, t in zip(shape, strides, target[lead:], strict=True)]
     )
 
 

@@ -29,12 +29,29 @@ def live(prims: Sequence[Prim], outputs: Iterable[Tensor]) -> list[Prim]:
     return kept[::-1]
 
 
+def has_text(prims: Sequence[Prim]) -> bool:
+    """Whether any of them takes or gives strings."""
+    for prim in prims:
+        for t in prim.inputs:
+            if t.dtype is DType.STR:
+                return True
+        for t in prim.outputs:
+            if t.dtype is DType.STR:
+                return True
+    return False
+
+
 def consumers(prims: Sequence[Prim]) -> dict[Tensor, list[Prim]]:
     """Primitives that use each tensor, in order, once each."""
     uses: dict[Tensor, list[Prim]] = {}
     for prim in prims:
-        for tensor in dict.fromkeys(prim.inputs):
-            uses.setdefault(tensor, []).append(prim)
+        inputs = prim.inputs
+        for tensor in inputs if len(inputs) == 1 else dict.fromkeys(inputs):
+            found = uses.get(tensor)
+            if found is None:
+                uses[tensor] = [prim]
+            else:
+                found.append(prim)
     return uses
 
 
@@ -45,11 +62,12 @@ def is_depthwise(prim: Prim | None) -> bool:
 
 def _only_multiplied(tensor: Tensor, order: Sequence[int], users: Sequence[Prim]) -> bool:
     """Whether long rows are the left sides of products and nothing else."""
-    long = (
-        tensor.rank > 1 and order[-1] == tensor.rank - 1 and tensor.shape[-1] * tensor.dtype.size % (2 * _PERIOD) == 0
-    )
+    rank = len(tensor.shape)
+    long = rank > 1 and order[-1] == rank - 1 and tensor.shape[-1] * tensor.dtype.size % (2 * _PERIOD) == 0
+    if not long or tensor.dtype is not DType.F32:
+        return False
     left = [u for u in users if isinstance(u, p.MatMul) and u.inputs[0] is tensor and u.inputs[1] is not tensor]
-    return long and tensor.dtype is DType.F32 and 0 < len(users) == len(left) and tensor.shape[-2] > 1
+    return 0 < len(users) == len(left) and tensor.shape[-2] > 1
 
 
 def gap(tensor: Tensor, order: Sequence[int], uses: Mapping[Tensor, list[Prim]]) -> int:
@@ -62,7 +80,7 @@ def gap(tensor: Tensor, order: Sequence[int], uses: Mapping[Tensor, list[Prim]])
     """
     if _only_multiplied(tensor, order, uses.get(tensor, [])):
         return _GAP // tensor.dtype.size
-    if tensor.rank < 3 or order[-1] != 1 or tensor.shape[1] * tensor.dtype.size % _PERIOD:
+    if len(tensor.shape) < 3 or order[-1] != 1 or tensor.shape[1] * tensor.dtype.size % _PERIOD:
         return 0
     users = uses.get(tensor, [])
     behind = [u for q in users if isinstance(q, p.Pad) for u in uses.get(q.outputs[0], [])]

@@ -52,7 +52,7 @@ class Prim:
         if names is None:
             skip = ("inputs", "outputs", "origin")
             names = _ATTRIBUTES[type(self)] = tuple(n for n in self.__dataclass_fields__ if n not in skip)
-        return tuple([getattr(self, name) for name in names])
+        return tuple([getattr(self, name) for name in names]) if names else ()
 
 
 _ATTRIBUTES: dict[type, tuple[str, ...]] = {}

@@ -7,6 +7,7 @@ written plainly: computing a shape with tensors costs nothing at run time when t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -92,18 +93,21 @@ class Builder:
     def emit(self, prim: Prim, *types: tuple[DType, tuple[int, ...]]) -> list[Tensor]:
         """Appends a primitive whose outputs have these types; folds it when all operands are constant."""
         prim.origin = self.where
-        pure = not isinstance(prim, p.Host) or prim.pure
+        pure = type(prim) is not p.Host or prim.pure
         self._check(types)
-        constant = all(t.const is not None for t in prim.inputs)
-        if constant and self._fold and pure and _worth_folding(prim, types):
-            return self.folds.fold(prim, types)
+        for t in prim.inputs:
+            if t.const is None:
+                break
+        else:
+            if self._fold and pure and _worth_folding(prim, types):
+                return self.folds.fold(prim, types)
         key = (type(prim), *map(id, prim.inputs), prim.attributes(), types)
         if pure and (known := self._merged.get(key)) is not None:
             return known
-        prim.outputs = [Tensor(d, s, None, "", prim) for d, s in types]
+        prim.outputs = outputs = [Tensor(d, s, None, "", prim) for d, s in types]
         self.prims.append(prim)
-        self._merged[key] = prim.outputs
-        return prim.outputs
+        self._merged[key] = outputs
+        return outputs
 
     def expect(self, steps: int) -> None:
         """Says that so many primitives are about to be made; raises :class:`UnsupportedError` when that is too many."""
@@ -124,7 +128,7 @@ class Builder:
             self.expect(1)
         self._steps += 1
         for dtype, shape in types:
-            count = elements(shape)
+            count = math.prod(shape)
             if len(shape) > MAX_RANK or count > MAX_ELEMENTS or (shape and min(shape) < 0):
                 raise ShapeError(f"{self.where}: {str(list(shape))[:200]} is no shape of a tensor")
             if count * dtype.size > self.room:
@@ -138,11 +142,11 @@ class Builder:
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """Same elements, new shape; one entry may be -1."""
-        dims = [int(d) for d in shape]
+        dims = list(map(int, shape))
         if dims.count(-1) == 1:
             rest = elements([d for d in dims if d != -1])
             dims[dims.index(-1)] = elements(x.shape) // rest if rest else 0
-        if elements(dims) != elements(x.shape) or any(d < 0 for d in dims):
+        if math.prod(dims) != math.prod(x.shape) or (dims and min(dims) < 0):
             raise ShapeError(f"{self.where}: cannot reshape {list(x.shape)} to {list(shape)}")
         if tuple(dims) == x.shape:
             return x
@@ -186,8 +190,8 @@ class Builder:
 
     def pad(self, x: Tensor, low: Sequence[int], high: Sequence[int], value: float | int = 0) -> Tensor:
         """A constant border; negative amounts crop."""
-        low, high = tuple(int(v) for v in low), tuple(int(v) for v in high)
-        if any(v < 0 for v in (*low, *high)):
+        low, high = tuple(map(int, low)), tuple(map(int, high))
+        if min((*low, *high), default=0) < 0:
             start = [max(-v, 0) for v in low]
             count = [d - s - max(-h, 0) for d, s, h in zip(x.shape, start, high, strict=True)]
             x = self.slice(
@@ -196,7 +200,7 @@ class Builder:
             low, high = tuple(max(v, 0) for v in low), tuple(max(v, 0) for v in high)
         if not any(low) and not any(high):
             return x
-        shape = tuple(d + a + z for d, a, z in zip(x.shape, low, high, strict=True))
+        shape = tuple([d + a + z for d, a, z in zip(x.shape, low, high, strict=True)])
         return self.emit(p.Pad([x], low=low, high=high, value=value), (x.dtype, shape))[0]
 
     def concat(self, parts: Sequence[Tensor], axis: int) -> Tensor:
@@ -238,8 +242,8 @@ class Builder:
         body, wrong = known
         if wrong:
             raise ShapeError(f"{self.where}: {wrong}")
-        shape = broadcast(*(t.shape for t in operands), where=self.where)
-        return self.emit(p.Map(list(operands), body=body), (body.result_dtypes[0], shape))[0]
+        shape = broadcast(*[t.shape for t in operands], where=self.where)
+        return self.emit(p.Map(list(operands), body=body), (body.code[body.outputs[0]].dtype, shape))[0]
 
     def op(self, name: str, *operands: Tensor) -> Tensor:
         """One scalar operation of ``MNN.ir.scalar`` applied elementwise."""
@@ -341,16 +345,16 @@ class Builder:
         self, x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
     ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """Output sizes, and the strides and dilations that matter: those over one window or one tap become 1."""
-        if any(v < 1 for v in (*kernel, *strides, *dilations)):
+        if min((*kernel, *strides, *dilations), default=1) < 1:
             raise ShapeError(
                 f"{self.where}: kernel {kernel}, strides {strides}, dilations {dilations} must be positive"
             )
         spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
-        out = tuple((n - s) // t + 1 for n, s, t in zip(x.shape[2:], spans, strides, strict=True))
-        if any(n < s for n, s in zip(x.shape[2:], spans, strict=True)):
+        out = tuple([(n - s) // t + 1 for n, s, t in zip(x.shape[2:], spans, strides, strict=True)])
+        if min(out, default=1) < 1:
             raise ShapeError(f"{self.where}: window {tuple(spans)} is larger than the padded input {list(x.shape)}")
-        steps = tuple(s if n > 1 else 1 for s, n in zip(strides, out, strict=True))
-        return out, steps, tuple(d if k > 1 else 1 for d, k in zip(dilations, kernel, strict=True))
+        steps = tuple([s if n > 1 else 1 for s, n in zip(strides, out, strict=True)])
+        return out, steps, tuple([d if k > 1 else 1 for d, k in zip(dilations, kernel, strict=True)])
 
     def gather(
         self, data: Tensor, indices: Sequence[Tensor], indexed: Sequence[int], walk: Sequence[int], shape: Sequence[int]

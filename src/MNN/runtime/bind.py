@@ -12,6 +12,7 @@ import numpy as np
 from MNN.compiler.program import Buffer, HostCall, Located, Program, Ref
 from MNN.compiler.program import Command as Step
 from MNN.kernels.library import Library
+from MNN.kernels.spec import KernelSpec
 from MNN.kernels.toolchain import let_go, trim
 from MNN.runtime.arena import Arena, Block, Room
 from MNN.runtime.direct import DirectInput, direct_inputs
@@ -72,7 +73,7 @@ class BoundProgram:
 
     def _native(self, steps: Sequence[Step]) -> NativeProgram:
         used = dict.fromkeys([ref.buffer for c in steps for ref in c.refs()])
-        bases = {buffer: self._address(Ref(buffer, 0)) for buffer in used}
+        bases = {buffer: self._base(buffer) for buffer in used}
 
         def address_of(ref: Ref) -> int:
             return bases[ref.buffer] + ref.offset
@@ -84,15 +85,19 @@ class BoundProgram:
         for c in steps:
             if c.kernel is not None:
                 address = next(addresses)
-                numbers = {name: address_of(v) if isinstance(v, Ref) else v for name, v in c.args.items()}
                 if c.stages:
                     from MNN.runtime.chains import ChainTables
 
                     functions = [next(addresses) for _ in c.stages]
                     tables.append(ChainTables(c, functions, address_of, self._library.target))
-                    numbers = tables[-1].args
-                scratch = max(scratch, c.kernel.scratch(self._library.target, numbers))
-                commands.append(Command(address, list(numbers.values()), c.blocks, c.grain, c.origin))
+                    args: Sequence[int] = list(tables[-1].args.values())
+                    scratch = max(scratch, c.kernel.scratch(self._library.target, tables[-1].args))
+                else:
+                    args = [bases[v.buffer] + v.offset if type(v) is Ref else v for v in c.args.values()]  # type: ignore[misc]
+                    if type(c.kernel).scratch is not KernelSpec.scratch:
+                        numbers = dict(zip(c.args, args, strict=True))
+                        scratch = max(scratch, c.kernel.scratch(self._library.target, numbers))
+                commands.append(Command(address, args, c.blocks, c.grain, c.origin))
             else:
                 assert c.host is not None
                 commands.append(Command(self._host(c.host), [], 1, 1, c.origin))
@@ -100,13 +105,13 @@ class BoundProgram:
         return NativeProgram(commands, scratch_bytes=scratch, context=self._context, keep=keep)
 
     def _address(self, ref: Ref) -> int:
-        if ref.buffer is self.program.error_word:
-            return self._context.error_address
         return self._base(ref.buffer) + ref.offset
 
     def _base(self, buffer: Buffer) -> int:
+        if buffer is self.program.error_word:
+            return self._context.error_address
         if buffer.const is not None:
-            return int(buffer.const.ctypes.data)
+            return int(buffer.const.__array_interface__["data"][0])
         return self._arena.at(buffer.offset)
 
     def view(self, tensor: Located) -> np.ndarray:

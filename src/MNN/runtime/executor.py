@@ -20,6 +20,7 @@ from MNN.compiler.constants import ConstantPool
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
 from MNN.compiler.options import Options
 from MNN.compiler.program import Program
+from MNN.compiler.usage import has_text
 from MNN.errors import RunError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value, captured
@@ -279,8 +280,8 @@ class Executor:
         own, plain = set(used), dict.fromkeys(t for tensor in wanted for t in nested.leaves(tensor))
         results = [t for t in plain if t.const is None and t not in own]
         bound: BoundProgram | MeaningProgram
-        tensors_used = [*used, *results, *(t for q in stage.prims for t in (*q.inputs, *q.outputs))]
-        if self.config.reference or any(t.dtype is DType.STR for t in tensors_used):  # strings have no place in memory
+        text = has_text(stage.prims) or any(t.dtype is DType.STR for t in (*used, *results))
+        if self.config.reference or text:  # strings have no place in memory
             bound = MeaningProgram(stage.prims, used, results, self.config.memory)
         else:
             program = compile_stage(stage.prims, used, results, self.library.target, self._options, self._pool)
