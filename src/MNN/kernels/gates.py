@@ -14,6 +14,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, Instr
 from MNN.kernels.gelu import Gelu, gelu_at
 from MNN.kernels.lang import Builder, Value
+from MNN.kernels.softmax import Decay, decays
 from MNN.kernels.vecmath import LOG2_E, clamp, format_of, horner, int_like
 
 
@@ -38,11 +39,14 @@ class Gate:
         return emit_gate(b, numerator, y, self.negative)
 
 
-def fused_parts(body: Body) -> dict[int, Gate | Gelu]:
-    """What several instructions are computed as together, by the one that it is the result of."""
+Part = Gate | Gelu | Decay
+
+
+def fused_parts(body: Body) -> dict[int, Part]:
+    """What is computed in another way than instruction by instruction, by the one that it is the result of."""
     uses = _uses(body)
     units = {i: gelu_at(body, i, uses) for i, instr in enumerate(body.code) if instr.dtype is DType.F32}
-    return {**gates(body), **{i: unit for i, unit in units.items() if unit is not None}}
+    return {**gates(body), **decays(body), **{i: unit for i, unit in units.items() if unit is not None}}
 
 
 def _uses(body: Body) -> Counter[int]:

@@ -14,6 +14,7 @@ from MNN.kernels.lang import I8, I32, Kernel, Value
 from MNN.kernels.nest import Operand, for_rows
 from MNN.kernels.reduction import Reducer
 from MNN.kernels.scalar_code import COSTLY, BodyCode, stored
+from MNN.kernels.softmax import maxima_of_numbers
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, operand_bytes
 from MNN.targets.base import Target
@@ -92,6 +93,7 @@ class _Plan:
         reductions = [i for i, instr in enumerate(code) if instr.op.startswith("reduce.")]
         row_args = [i for i, c in enumerate(spec.inputs) if c == "0"]
         self.code = BodyCode(body, row_args, reductions, scale_rows=True)
+        self.numbers = maxima_of_numbers(body)
         level: dict[int, int] = {}
         depth = [0] * len(code)
         for i, instr in enumerate(code):
@@ -194,7 +196,10 @@ class _Row:
         """One pass of reductions; their results by instruction."""
         b, lanes = self.b, self.lanes
         code = self.spec.body.code
-        reducers = [Reducer(code[r].op.removeprefix("reduce."), code[code[r].args[0]].dtype) for r in group]
+        reducers = [
+            Reducer(code[r].op.removeprefix("reduce."), code[code[r].args[0]].dtype, r in self.plan.numbers)
+            for r in group
+        ]
         self.plan.code.broadcast(b, lanes, [*self.plan.roots[p], *self.plan.produced(p)])
         sizes = [len(r.initial(b, lanes)) for r in reducers]
         any_arg = any(r.is_arg for r in reducers)

@@ -12,8 +12,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import COMPARE, Body, Instr
 from MNN.kernels import coarse, rounding, scalar_int, vecmath, vecmath_pow, vecmath_trig
 from MNN.kernels.element import compute_type, narrow, widen
-from MNN.kernels.gates import Gate, fused_parts
-from MNN.kernels.gelu import Gelu
+from MNN.kernels.gates import Part, fused_parts
 from MNN.kernels.lang import F64, Builder, Value
 
 COSTLY = {
@@ -324,7 +323,7 @@ class BodyCode:
             stack += chosen[i].args if i in chosen else self.body.code[i].args
         return found
 
-    def _parts(self, known: Collection[int]) -> Mapping[int, Gate | Gelu]:
+    def _parts(self, known: Collection[int]) -> Mapping[int, Part]:
         """Those of which nothing is known yet."""
         return {i: part for i, part in self.parts.items() if not any(j in known for j in part.inside)}
 
