@@ -18,8 +18,6 @@ from MNN.kernels.amx_tiles import ROW_BYTES, ROWS
 
 DEPTH = 32
 """Products of one step of the sum."""
-_PERIOD = 512
-"""Rows so many bytes apart share few sets of the first-level cache: they are better copied."""
 Table = npt.NDArray[np.int64]
 
 
@@ -181,7 +179,7 @@ def can_be_direct(rows: Table, k: int) -> bool:
     if rows.size < ROWS or k % DEPTH:
         return False
     step = int(rows[1] - rows[0])
-    return step >= k and step * 2 % _PERIOD != 0 and bool((np.diff(rows) == step).all())
+    return step >= k and bool((np.diff(rows) == step).all())
 
 
 def joined_layout(rows: Table, taps: Table, k: int, mb: int) -> Layout | None:
