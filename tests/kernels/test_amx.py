@@ -338,6 +338,21 @@ def test_inner_loop_in_registers(parts: int) -> None:
     assert text.count("tilerelease") == 1
 
 
+def test_tiles_that_pass_by_the_cache() -> None:
+    """All of B's loads carry the hint where A is to stay, and no other."""
+    for passing, hints in ((False, 0), (True, 6)):
+        text = toolchain.assembly(AmxSpec(F32, F32, 1, passing=passing).emit(amx_target()), amx_target(), True)
+        assert text.count("tileloaddt1") == hints
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_when_tiles_pass(wide: bool) -> None:
+    """B's tiles pass by the first-level cache where it cannot hold them and A's."""
+    k, n = (768, 256) if wide else (64, 64)
+    layout = rows_layout(np.arange(128) * k, np.zeros(1, np.int64), k, 128)
+    assert grouping(amx_target(), n, n, layout, 1).passing == wide
+
+
 @pytest.mark.parametrize("bad", [{"parts": 4}, {"a": BF16}, {"operands": ("n",)}, {"a": DType.I8}])
 def test_bad_specs_are_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"parts|operands"):

@@ -43,14 +43,12 @@ _MOST_SHARES = 4
 """Blocks per thread, at most, that columns or rows are cut into for the threads' sake."""
 _CHUNK = 128 << 10
 """Bytes of A in a block where B is small enough to be read again for every block."""
-
-
 _GROUP = 8
 """Panels of a group at most: rows of results are then written in runs of some length, which memory likes."""
 _CHUNKED_COLUMNS = 1024
 _LEAST_CHUNK = 256
 _GROUP_SHARE = 16
-_PASSING = True
+"""A group takes at most one part in so many of the second-level cache: the one behind it is fetched meanwhile."""
 _MOST_AHEAD = 32
 """Lines fetched in a step at most."""
 
@@ -99,8 +97,8 @@ def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int) -> Gro
     each = min(parts * PANEL / pairs, _MOST_AHEAD)
     ahead = 0 if in_cache else max(lines for lines in (1, 2, 4, 8, 16, 32) if lines <= max(1.0, each * 1.25))
     left = parts * min(layout.n_steps * PANEL * ROW_BYTES, int(np.ptp(layout.kofs)) + PANEL * layout.pitch)
-    passing = left + group * size > target.l1_bytes
-    return Grouping(group * PANEL, line, rows * line, ahead, passing and _PASSING)
+    passing = left + group * size > target.l1_bytes  # what two row tiles and a group take, one after the other
+    return Grouping(group * PANEL, line, rows * line, ahead, passing)
 
 
 def _right_bytes(n: int, n_steps: int, parts: int) -> int:
