@@ -111,7 +111,11 @@ def test_precision_bounds_the_tiles() -> None:
     work = Work(1, 70, 70, 64, 64, 3, 3)
     assert [partial_sums(work, n, True) for n in (4, 6, 8)] == [0, 32, None]
     assert [partial_sums(dataclasses.replace(work, c=c), 6, True) for c in (48, 47, 32, 31)] == [32, 16, 16, None]
-    assert [partial_sums(work, n, False) for n in (4, 6, 8, 10)] == [0, 0, 32, None]
+    assert [partial_sums(work, n, False) for n in (4, 6, 8, 9, 10)] == [0, 0, 32, None, None]
+    line = dataclasses.replace(work, rh=1, rw=7, c=128)
+    assert [partial_sums(line, n, True) for n in (8, 9, 10)] == [32, 32, None]
+    assert partial_sums(dataclasses.replace(line, c=127), 9, True) is None
+    assert partial_sums(dataclasses.replace(line, rw=5), 9, False) is None
     for name in ("sse4.1", "avx2", "avx512", "neon"):
         for precision in ("high", "normal"):
             for threads in (1, 2):

@@ -16,6 +16,7 @@ positions per side    1-D    2-D
 6                     1.6    2.4 (1.9 for 48 channels, 0.9 for 256)
                              [2.0 for 32 channels, 2.7 for 16]
 8                     2.3 (3)  9 (5)
+9                     [7 taps: 1.9 for 128 channels, 1.7 for 192, partial sums of 32]
 10                    4.8 (2.3 to 3.8) [2.6 for 128 channels, 2.3 for 192]
 ====================  =====  ========================================
 """
@@ -23,6 +24,7 @@ positions per side    1-D    2-D
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass, replace
 
 from MNN.ir.dtype import DType
@@ -36,9 +38,10 @@ from MNN.targets.base import Target
 
 CHUNK, SMALL_CHUNK = 32, 16
 """Channels of a partial sum where the error must be that of plain fp32 sums; of few channels smaller ones."""
-_POSITIONS = (4, 6, 8, 10)
+_POSITIONS = (4, 6, 8, 9, 10)
+_AS_EXACT = (4, 6, 9)
 _WORTH_THE_ERROR = 0.8
-"""Eight and more positions, with their larger error, are considered where they take less than this share of time."""
+"""Eight and ten positions, with their larger error, are considered where they take less than this share of time."""
 _MEMORY_BYTES_PER_CYCLE = 8.0
 _L3_BYTES_PER_CYCLE = 20.0
 _INPUT, _OUTPUT = (0.9, 0.9), (0.6, 0.5)
@@ -111,6 +114,7 @@ def plans(
     if work.c < _CHANNELS or work.n < _CHANNELS or work.rh * work.rw == 1:
         return []
     found: list[Plan] = []
+    least = math.inf
     for positions in _POSITIONS:
         mh, mw = (positions - r + 1 if r > 1 else 1 for r in (work.rh, work.rw))
         if not (supported(mh, work.rh) and supported(mw, work.rw)):
@@ -121,8 +125,9 @@ def plans(
         if chunk is None:
             continue
         plan = _best(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)))
-        if only or positions < 8 or not found or plan.cycles < _WORTH_THE_ERROR * min(f.cycles for f in found):
+        if only or positions in _AS_EXACT or plan.cycles < _WORTH_THE_ERROR * least:
             found.append(plan)
+            least = min(least, plan.cycles if positions != 9 else least)
     return found
 
 
@@ -138,14 +143,14 @@ def partial_sums(work: Work, positions: int, high: bool) -> int | None:
     plane, taps = work.rh > 1 and work.rw > 1, max(work.rh, work.rw)
     if positions <= (4 if plane else 6):
         return 0
-    if positions == 10 and (plane or taps < 5):
+    if positions > 8 and (plane or taps < {9: 7, 10: 5}[positions]):
         return None
     if not high:
         return 0 if positions == 6 else CHUNK
     if plane:
         fewest = {6: 32}.get(positions)
     else:
-        fewest = {8: 64 if taps >= 5 else 128}.get(positions)
+        fewest = {8: 64 if taps >= 5 else 128, 9: 128}.get(positions)
     if fewest is None or work.c < fewest:
         return None
     return SMALL_CHUNK if plane and work.c < 48 else CHUNK
