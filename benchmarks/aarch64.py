@@ -30,7 +30,8 @@ from MNN.kernels.assembly import MATRIX, MULTIPLY_ADD, examine
 from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_half import FLUSH
 from MNN.kernels.spec import KernelSpec
-from MNN.kernels.window import WindowSpec, choose_window
+from MNN.kernels.window import WindowSpec
+from MNN.kernels.window_cost import choose_window
 from MNN.targets.base import Target, named_target
 
 ITERATIONS = 200

@@ -12,7 +12,8 @@ from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_cost import choose_tile
 from MNN.kernels.contract_half import FLUSH
 from MNN.kernels.dot import group_of
-from MNN.kernels.window import WindowSpec, choose_window
+from MNN.kernels.window import WindowSpec
+from MNN.kernels.window_cost import choose_window
 from MNN.targets import Target, named_target
 from tests.kernels import qemu, test_compressed, test_contract, test_contract_int8, test_window, util
 

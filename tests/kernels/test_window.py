@@ -9,9 +9,11 @@ import pytest
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
-from MNN.kernels.window import WindowSpec, choose_window, vectors_at_once
+from MNN.kernels.window import WindowSpec
+from MNN.kernels.window_cost import choose_window, vectors_at_once
+from MNN.kernels.window_pairs import pack_rows, row_pairs
 from MNN.ops import meaning_scalar
-from MNN.targets import Target, named_target
+from MNN.targets import Target, host_target, named_target
 from tests.kernels import util
 
 F32, F64, F16 = DType.F32, DType.F64, DType.F16
@@ -39,6 +41,9 @@ def run(
     slots = {"n_lines": n * oh, "kh": kh, "row_x": w * pixel_x, "step_x": pixel_x, "step_y": pixel_y, "ow": ow, "c": c}
     slots["lines_per_block"] = 2 * spec.lines
     arrays = {"x": x, "w": weights, "y": y, "lines_x": lines_x, "lines_y": lines_y}
+    if spec.pairs:
+        weights[...] = weights.astype(DType.BF16.numpy)
+        arrays["pairs"] = pack_rows(weights, target.lanes(F32))
     operands = []
     for i, kind in enumerate(spec.operands):
         assert spec.epilogue is not None
@@ -189,6 +194,33 @@ def test_bf16_with_operands(target: Target, out: DType, kw: int, sx: int, pixels
     for op in ("dot", "max"):
         spec = WindowSpec(DType.BF16, F32, out, op, kw, sx, 1, pixels, body_of(types, combine), operands, lines)
         check(spec, target, 2, 3, sx, 3, 6, c, tolerance)
+
+
+@pytest.mark.skipif(not row_pairs(host_target()), reason="this processor has no fast products of bf16 pairs")
+@pytest.mark.parametrize("c", [20, 32, 50, 64, 113])
+@pytest.mark.parametrize(
+    ("kh", "kw", "sx", "dx", "pixels"), [(3, 3, 1, 1, 7), (5, 5, 1, 1, 4), (2, 7, 2, 1, 3), (4, 3, 1, 2, 2)]
+)
+@pytest.mark.parametrize("out", [F32, DType.BF16], ids=lambda d: d.value)
+def test_rows_in_pairs(out: DType, kh: int, kw: int, sx: int, dx: int, pixels: int, c: int) -> None:
+    def combine(b, total, bias, rest):  # type: ignore[no-untyped-def]
+        return b.cast(b("add", b("add", total, bias), b.cast(rest, F32)), out)
+
+    body = body_of([F32, F32, DType.BF16], combine)
+    spec = WindowSpec(DType.BF16, F32, out, "dot", kw, sx, dx, pixels, body, ("c", "pc"), pairs=True)
+    check(spec, host_target(), 2, kh, 1, 3, 9, c, 1e-4 if out is F32 else 2e-2)
+
+
+def test_packing_of_row_pairs() -> None:
+    weights = np.arange(3 * 3 * 64, dtype=np.float32).reshape(3, 3, 64)
+    words = pack_rows(weights, 16)
+    assert words.shape == (2, 3, 2, 2, 16)
+    low = (words.view(np.uint32) << 16).view(np.float32)
+    np.testing.assert_array_equal(low[0, :, 0, 0], weights[0, :, 0:32:2].astype(DType.BF16.numpy).astype(np.float32))
+    np.testing.assert_array_equal(low[1, :, 1, 1], weights[2, :, 33:64:2].astype(DType.BF16.numpy).astype(np.float32))
+    assert not (words[1].view(np.uint32) >> 16).any()
+    with pytest.raises(ValueError, match="two rows"):
+        WindowSpec(F32, F32, F32, "dot", 3, 1, 1, 4, pairs=True)
 
 
 @TARGETS

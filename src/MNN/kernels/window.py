@@ -8,7 +8,6 @@ rows of the input while these are in the first-level cache: what is read from th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -17,7 +16,6 @@ import numpy as np
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels import overlay
-from MNN.kernels.contract_cost import KEPT
 from MNN.kernels.dot8 import multiply_add
 from MNN.kernels.element import Tail, compute_type, make_tail, storage_type
 from MNN.kernels.epilogue import Epilogue, combine, identity, load_as, masks_work
@@ -25,20 +23,12 @@ from MNN.kernels.halves import load_halves, store_halves
 from MNN.kernels.lang import I32, I64, Kernel, Value
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, table
+from MNN.kernels.window_cost import UNROLLED_WIDTH, columns_of, vectors_at_once
+from MNN.kernels.window_pairs import combine_rows
 from MNN.targets.base import Target
 
 OPS = ("dot", "max", "sum")
 OPERAND_KINDS = ("c", "pc", "1")
-_UNROLLED_WIDTH = 11
-_WIDEST_IN_TWOS = 3
-"""Measured: 3x3 windows gain 10 to 18 %, 5x5 lose 8 %, for want of registers for sums and weights."""
-_MAX_PIXELS = 8
-_MAX_LINES = 2
-_ROW_CYCLES = 2.0
-_TILE_CYCLES = 20.0
-_OTHER_REGISTERS = 12
-"""General registers for strides, counters and addresses of weights. Short vectors weigh no more than an address that is
-reloaded: then pointers to the columns must fit, but for one or two."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +59,14 @@ class WindowSpec(KernelSpec):
     epilogue: Body | None = None
     operands: tuple[str, ...] = field(default=())
     lines: int = 1
+    pairs: bool = field(default=False, kw_only=True)
+    """Two rows of bf16 at a time (:mod:`MNN.kernels.window_pairs`): w, packed for that, is the argument ``pairs``."""
 
     def __post_init__(self) -> None:
         if self.op not in OPS or not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad window operation {self.op} or operand kinds {self.operands}")
+        if self.pairs and (self.op, self.dtype, self.acc, self.lines) != ("dot", DType.BF16, DType.F32, 1):
+            raise ValueError("only single lines of products of bf16 are taken two rows at a time")
         if min(self.kw, self.sx, self.dx, self.pixels, self.lines) < 1:
             raise ValueError("widths, strides, dilations and tiles are positive")
         if self.dtype is not self.acc and self.dtype.is_float != self.acc.is_float:
@@ -87,13 +81,14 @@ class WindowSpec(KernelSpec):
 
     def slots(self) -> tuple[str, ...]:
         base = "x w y lines_x lines_y n_lines kh row_x step_x step_y ow c lines_per_block".split()
+        base += ["pairs"] if self.pairs else []
         for i, kind in enumerate(self.operands):
             base += [f"op{i}", f"lines{i}", f"step{i}"] if kind == "pc" else [f"op{i}"]
         return tuple(base)
 
     def traffic(self, args: Arguments) -> dict[str, int]:
         lines, kh, ow, c = (number(args, slot) for slot in ("n_lines", "kh", "ow", "c"))
-        columns = len(_columns(ow, self.kw, self.sx, self.dx))
+        columns = len(columns_of(ow, self.kw, self.sx, self.dx))
         starts = table(args, "lines_x", lines)[:, None] + np.arange(kh) * number(args, "row_x")
         result = lines * ow * c
         found = {"x": np.unique(starts).size * columns * c * self.dtype.size, "y": result * self.out.size}
@@ -121,85 +116,6 @@ class WindowSpec(KernelSpec):
         return _Window(self, target).emit()
 
 
-def choose_window(
-    target: Target,
-    op: str,
-    kernel: tuple[int, int],
-    sx: int,
-    dx: int,
-    lines: int,
-    ow: int,
-    vectors: int = 1,
-    made: Collection[tuple[int, int]] = (),
-    spare: float = 0.0,
-) -> tuple[int, int]:
-    """Lines and pixels of a tile for ``lines`` lines of ``ow`` pixels under windows of ``kernel`` (height, width).
-
-    Large tiles load least per window and pay least for their start and end, but sums and weights must fit the vector
-    registers and addresses the general ones, and the last tile of a line reaches back over pixels that it does twice.
-    ``vectors`` of sums per pixel are kept at a time (see :func:`vectors_at_once`). The best tile for which a kernel was
-    ``made`` is taken while it is close to the best of all: no more than ``spare`` cycles per vector of channels slower,
-    or a small share.
-    """
-    kh, kw = kernel
-    weights = (kw if op == "dot" and kw <= _UNROLLED_WIDTH else 1) * vectors
-    most = max(1, min((target.vector_registers - weights - 3) // vectors, target.general_registers - 1))
-    best, best_cost = (1, 1), float("inf")
-    close, close_cost = (1, 1), float("inf")
-    for pixels in range(1, min(_MAX_PIXELS, max(ow, 1)) + 1):
-        columns = len(_columns(pixels, kw, sx, dx)) if kw <= _UNROLLED_WIDTH else pixels
-        for deep in range(1, _MAX_LINES + 1):
-            if deep * pixels > 1 and (deep * pixels > most or deep > lines):
-                continue
-            if pixels > 1 and target.lane_operand and columns + deep + _OTHER_REGISTERS > target.general_registers:
-                continue
-            groups, rest = divmod(lines, deep)
-            tiles = -(-ow // pixels)
-            cost = tiles * (groups * _tile_cycles(target, kh, kw, columns, weights, deep, pixels, vectors))
-            cost += tiles * rest * _tile_cycles(target, kh, kw, columns, weights, 1, pixels, vectors)
-            if cost < best_cost * 0.999:
-                best, best_cost = (deep, pixels), cost
-            if cost < close_cost and (deep, pixels) in made:
-                close, close_cost = (deep, pixels), cost
-    for deep, pixels in made:
-        if pixels > ow and deep <= lines:  # such a kernel takes the pixels of a line one by one
-            groups, rest = divmod(lines, deep)
-            columns = kw if kw <= _UNROLLED_WIDTH else 1
-            single = [_tile_cycles(target, kh, kw, columns, weights, n, 1, vectors) for n in (deep, 1)]
-            cost = ow * (groups * single[0] + rest * single[1])
-            if cost < close_cost:
-                close, close_cost = (deep, pixels), cost
-    return close if close_cost <= max(KEPT * best_cost, best_cost + spare) else best
-
-
-def vectors_at_once(target: Target, dtype: DType, acc: DType, others: Sequence[DType], kw: int) -> int:
-    """Vectors of channels that a tile takes together: two where one of bf16 is (see :mod:`MNN.kernels.halves`).
-
-    ``others`` are the types of the result and of the operands.
-    """
-    pairs = dtype is DType.BF16 and acc is DType.F32 and target.has("avx512bf16") and target.lanes(acc) == 16
-    known = all(d in (DType.F32, DType.BF16) for d in others)
-    return 2 if pairs and known and kw <= _WIDEST_IN_TWOS else 1
-
-
-def _tile_cycles(
-    target: Target, kh: int, kw: int, columns: int, weights: int, lines: int, pixels: int, vectors: int
-) -> float:
-    """The vectors of channels taken together in one tile: arithmetic or loads, whichever is more, its start and end."""
-    spilled = max(0, columns + lines + 4 - target.general_registers)
-    row = max(
-        (lines * columns + weights + spilled) / target.loads_per_cycle,
-        vectors * lines * pixels * kw / target.fma_per_cycle,
-        target.fma_latency,
-    )
-    return kh * (row + _ROW_CYCLES) + 2.0 * vectors * lines * pixels + _TILE_CYCLES
-
-
-def _columns(pixels: int, kw: int, sx: int, dx: int) -> list[int]:
-    """Input columns that a tile reads, relative to its first."""
-    return sorted({p * sx + kx * dx for p in range(pixels) for kx in range(kw)})
-
-
 class _Window:
     """The state of one emission."""
 
@@ -215,7 +131,7 @@ class _Window:
         self.x_type, self.y_type = storage_type(spec.dtype), storage_type(spec.out)
         self.acc = compute_type(spec.acc)
         self.hidden = target.lane_operand
-        self.vectors = vectors_at_once(target, spec.dtype, spec.acc, (spec.out, *self.op_dtypes), spec.kw)
+        self.vectors = vectors_at_once(target, spec.dtype, spec.acc, (spec.out, *self.op_dtypes), spec.kw, spec.pairs)
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
@@ -277,8 +193,8 @@ class _Window:
         """All channels of ``pixels`` outputs from ``pixel`` on in each line."""
         k, b, spec = self.k, self.b, self.spec
         base = b.gep(self.x_line, self.x_type, pixel * spec.sx * k.slot("step_x"))
-        wide = spec.kw > _UNROLLED_WIDTH
-        columns = [p * spec.sx for p in range(pixels)] if wide else _columns(pixels, spec.kw, spec.sx, spec.dx)
+        wide = spec.kw > UNROLLED_WIDTH
+        columns = [p * spec.sx for p in range(pixels)] if wide else columns_of(pixels, spec.kw, spec.sx, spec.dx)
         at = {c: b.gep(base, self.x_type, k.slot("step_x") * c) for c in columns}
         tile = [(r, p) for r in range(lines) for p in range(pixels)]
         y = [b.gep(self.y_lines[r], self.y_type, (pixel + p) * k.slot("step_y")) for r, p in tile]
@@ -355,6 +271,11 @@ class _Window:
             return multiply_add(self.b, self.target, total, x, weight)
         return combine(self.b, spec.op, spec.acc, total, x, weight)
 
+    def _tap(self, column: int, pixel: int) -> bool:
+        """Whether a column belongs to the window of a pixel of the tile."""
+        kx, off = divmod(column - pixel * self.spec.sx, self.spec.dx)
+        return off == 0 and 0 <= kx < self.spec.kw
+
     def _combine(
         self, at: dict[int, Value], pixels: int, channel: Value, lanes: int, tail: Tail | None, vectors: int
     ) -> list[Value]:
@@ -363,10 +284,13 @@ class _Window:
         start = b.const(self.acc.vec(lanes), identity(spec.op, spec.acc))
         dot = spec.op == "dot"
         size = pixels * len(self.y_lines) * vectors
+        if spec.pairs and vectors > 1:
+            taps = {c: [(p, (c - p * spec.sx) // spec.dx) for p in range(pixels) if self._tap(c, p)] for c in at}
+            return combine_rows(k, at, taps, spec.kw, channel, pixels)
         with b.loop(0, k.slot("kh"), carry=[start] * size + [channel, channel]) as ky:
             values, at_x, at_w = list(ky.carried[:size]), ky.carried[-2], ky.carried[-1]
             rows = self._rows(at_x)
-            if spec.kw > _UNROLLED_WIDTH:
+            if spec.kw > UNROLLED_WIDTH:
                 with b.loop(0, spec.kw, carry=[*values, b.const(I64, 0), at_w], guard=False) as kx:
                     values, column, w_index = list(kx.carried[:size]), kx.carried[-2], kx.carried[-1]
                     w = self._load(k.pointer("w"), spec.weights, w_index, lanes, tail, 1)[0] if dot else None
@@ -386,8 +310,8 @@ class _Window:
                     for column_, pointer in at.items():
                         found: list[Value] = []
                         for p in range(pixels):
-                            kx_, off = divmod(column_ - p * spec.sx, spec.dx)
-                            if off == 0 and 0 <= kx_ < spec.kw:
+                            if self._tap(column_, p):
+                                kx_ = (column_ - p * spec.sx) // spec.dx
                                 found = found or self._load(pointer, spec.dtype, row, lanes, tail, vectors)
                                 for v in range(vectors):
                                     t = (r * pixels + p) * vectors + v
