@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pathlib
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -35,6 +36,57 @@ def network() -> Graph:
         Node("ReLU", "relu", [a], [b]),
         Node("Reduction", "mean", [b], [c], {"operation": "MEAN", "dim": [2, 3], "keepDims": False}),
         Node("MatMul", "head", [c, weights("v", 64, 300)], [y]),
+    ]
+    return Graph("g", [x], [y], nodes)
+
+
+def averages_and_equal_numbers() -> Graph:
+    """An average over windows of 3 x 3, and one over the whole picture."""
+    x = Value("x", DType.F32, ("n", 8, "h", "w"))
+    a, y = Value("a", DType.F32), Value("y", DType.F32)
+    window = {"kernelX": 3, "kernelY": 3, "strideX": 1, "strideY": 1, "padX": 1, "padY": 1, "type": "AVEPOOL"}
+    nodes = [
+        Node("Reduction", "mean", [x], [y], {"operation": "MEAN", "dim": [2, 3], "keepDims": False}),
+        Node("Pooling", "pool", [x], [a], {**window, "countType": "INCLUDE_PADDING"}),
+    ]
+    return Graph("g", [x], [y, a], nodes)
+
+
+def attention() -> Graph:
+    """Rows that look at each other, as in a transformer with one head, and what is made of them."""
+    rng = np.random.default_rng(3)
+    x = Value("x", DType.F32, ("n", "s", 32))
+    w = [Value(name, DType.F32, (32, 32), rng.standard_normal((32, 32)).astype(np.float32) / 6) for name in "uvw"]
+    q, k, v, t, scores, weights, y = (Value(name, DType.F32) for name in ("q", "k", "v", "t", "scores", "weights", "y"))
+    nodes = [Node("MatMul", f"to {r.name}", [x, m], [r]) for r, m in zip((q, k, v), w, strict=True)]
+    nodes += [
+        Node("Permute", "turned", [k], [t], {"dims": [0, 2, 1]}),
+        Node("MatMul", "scoring", [q, t], [scores]),
+        Node("Softmax", "softmax", [scores], [weights], {"axis": -1}),
+        Node("MatMul", "mixing", [weights, v], [y]),
+    ]
+    return Graph("g", [x], [y], nodes)
+
+
+def narrowing() -> Graph:
+    """Pictures that get smaller, with a sum around a layer and a deep window at the end."""
+    rng = np.random.default_rng(4)
+
+    def layer(name: str, x: Value, y: Value, size: int, c: int, n: int, stride: int = 1) -> Node:
+        w = Value(
+            f"w {name}", DType.F32, (n, c, size, size), (rng.standard_normal((n, c, size, size)) / size).astype("f4")
+        )
+        sizes = {"kernelX": size, "kernelY": size, "padX": size // 2, "padY": size // 2, "inputCount": c}
+        return Node("Convolution", name, [x, w], [y], {**sizes, "outputCount": n, "strideX": stride, "strideY": stride})
+
+    x = Value("x", DType.F32, ("n", 8, "h", "w"))
+    a, b, c, d, y = (Value(name, DType.F32) for name in "abcdy")
+    nodes = [
+        layer("first", x, a, 3, 8, 32, 2),
+        layer("second", a, b, 3, 32, 32),
+        Node("BinaryOp", "sum", [a, b], [c], {"opType": "ADD"}),
+        layer("third", c, d, 1, 32, 64),
+        layer("last", d, y, 3, 64, 16, 2),
     ]
     return Graph("g", [x], [y], nodes)
 
@@ -147,3 +199,57 @@ def test_more_threads_than_processors() -> None:
     pool = pools.pool_for(2)
     assert pool is None or pool.workers < 199
     assert pools.usable_threads(200) == pools.available_threads()
+
+
+def changed(graph: Graph, feeds: dict[int, dict[str, np.ndarray]], order: list[int], tolerance: float) -> int:
+    """Runs one session through sizes in this order and compares with fresh ones; how many results were the same bit for
+    bit."""
+    session, same = Session(graph), 0
+    expected = {size: Session(graph).run(given) for size, given in feeds.items()}
+    for size in order:
+        found = session.run(feeds[size])
+        assert found.keys() == expected[size].keys()
+        for name, numbers in expected[size].items():
+            assert found[name].shape == numbers.shape
+            largest = float(np.abs(numbers).max(initial=0)) or 1.0
+            assert float(np.abs(found[name] - numbers).max(initial=0)) <= tolerance * largest, (size, name)
+            same += found[name].tobytes() == numbers.tobytes()
+    return same
+
+
+BACK_AND_FORTH = [24, 40, 24, 9, 33, 40, 9, 16, 33, 24]
+
+
+@pytest.mark.parametrize("build", [network, averages_and_equal_numbers, attention, narrowing], ids=lambda f: f.__name__)
+def test_results_after_changes_are_those_of_a_fresh_session(build: Callable[[], Graph]) -> None:
+    graph = build()
+    rng = np.random.default_rng(1)
+    feeds = {}
+    for size in dict.fromkeys(BACK_AND_FORTH):
+        shapes = [
+            tuple({"n": 1, "h": size, "w": size, "s": size}.get(str(d), d) for d in v.shape) for v in graph.inputs
+        ]
+        feeds[size] = {
+            v.name: rng.standard_normal(s).astype(np.float32) for v, s in zip(graph.inputs, shapes, strict=True)
+        }
+    assert changed(graph, feeds, BACK_AND_FORTH, 2e-6) > 0
+
+
+def test_equal_numbers_of_which_one_follows_from_the_size_stay_apart() -> None:
+    """A window's ninth is part of a kernel also where the whole picture's average is a ninth."""
+    session, library = Session(averages_and_equal_numbers()), shared_library(True)
+    session.run(picture(24))
+    session.run(picture(40))
+    before = library.compiled
+    session.run(picture(3))
+    assert library.compiled == before
+
+
+def test_attention_over_more_keys_compiles_nothing() -> None:
+    session, library = Session(attention(), Config(cache=False)), shared_library(False)
+    rows = np.random.default_rng(2).standard_normal((1, 400, 32)).astype(np.float32)
+    session.run({"x": rows[:, :128]})
+    before = library.compiled
+    for count in (136, 200, 256, 64, 40):
+        session.run({"x": rows[:, :count]})
+    assert library.compiled == before

@@ -36,10 +36,10 @@ class Choice:
     """Names of the candidates that were not taken."""
 
 
-NEAR = 3.5
-"""How many times more or less work of the same node has its algorithm without looking at others: for pictures of 1.8
+NEAR = 5.0
+"""How many times more or less work of the same node has its algorithm without looking at others: for pictures of 2.2
 times the height and width, say. Looking at all of them is most of what a plan for another size takes."""
-CLOSE = 1.25
+CLOSE = 1.5
 """How many times the least cycles an algorithm may take to be kept when a node comes with another size: its weights are
 packed and its kernel is compiled already, and packing them for another one would take memory for as long as both are
 in use."""

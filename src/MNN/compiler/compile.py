@@ -71,7 +71,7 @@ def compile_stage(
             raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error
     located_out = [_output(emitter, t, set(inputs)) for t in outputs]
     total = arena.plan(emitter.commands, emitter.buffers)
-    return Program(emitter.commands, located_in, located_out, total, emitter.error_word)
+    return Program(emitter.commands, located_in, located_out, total, emitter.error_word, tuple(emitter.companions))
 
 
 def _emit_or_host(e: Emitter, group: Group) -> None:

@@ -56,6 +56,8 @@ class Emitter:
         self.collecting = False
         """Whether commands are wanted one per node, as stages of a chain."""
         self.error_word = Buffer(0)
+        self.companions: dict[KernelSpec, None] = {}
+        """See :class:`MNN.compiler.program.Program`."""
         self.spare = 0.0
         """Cycles that a command may take beyond the least before another kernel is compiled for it alone."""
         self._grids: dict[st.Runs, np.ndarray] = {}
@@ -245,6 +247,15 @@ class Emitter:
                 kernel, ordered, blocks, max(1, grain), self.origin, flops, choice=self._choice, part=part
             )
             self.commands.append(command)
+
+    @contextlib.contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """Within this context nothing is emitted, but the kernels are compiled: other sizes need them."""
+        buffers = len(self.buffers)
+        with self.collect() as commands:
+            yield
+        del self.buffers[buffers:]
+        self.companions |= {kernel: None for command in commands for kernel in command.kernels()}
 
     @contextlib.contextmanager
     def collect(self) -> Iterator[list[Command]]:

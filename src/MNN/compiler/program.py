@@ -208,6 +208,8 @@ class Program:
     arena_bytes: int
     error_word: Buffer
     """Stands for the word in which kernels report an error; its address is the run's, not the arena's."""
+    companions: tuple[KernelSpec, ...] = ()
+    """Kernels that the same work needs at other sizes: compiled with the others, side by side."""
 
     @property
     def flops(self) -> int:

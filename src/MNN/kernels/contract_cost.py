@@ -38,9 +38,9 @@ _L1_PERIOD = 4096
 _MAX_ROWS, _MAX_VECTORS = 14, 8
 _TOLERANCE = 1.03
 """A usual tile that is this close to the best is taken instead, so that a network needs fewer different kernels."""
-KEPT = 1.1
+KEPT = 1.2
 """The same for a tile whose kernel is compiled."""
-PACKED = 1.25
+PACKED = 1.5
 """The same for one for which weights are packed, too: packing them again takes as long as a hundred such losses, and
 memory for as long as both are in use."""
 _ALL_LOADS = 1.2
@@ -208,7 +208,7 @@ def known_tile(
             return earlier
     costs = _costs(target, m, n, k, acc, threads)
     least = min(costs.values())
-    limit = max(least * KEPT, least + spare)
+    limit = max(least * (KEPT if packed else PACKED), least + spare)
     near = {t: costs[t] for t in made if t in costs and costs[t] <= limit}
     if earlier is None:
         return min(near, key=lambda t: near[t], default=None)

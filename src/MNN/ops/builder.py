@@ -64,16 +64,18 @@ class Builder:
 
     # -- constants and values ---------------------------------------------------------------------------------------
 
-    def const(self, array: np.ndarray | float | int | Sequence[int], dtype: DType | None = None) -> Tensor:
-        """A constant tensor. Small equal constants are shared."""
+    def const(
+        self, array: np.ndarray | float | int | Sequence[int], dtype: DType | None = None, sized: bool = False
+    ) -> Tensor:
+        """A constant tensor; ``sized``: it follows from sizes. Small equal constants are shared."""
         data = np.asarray(array) if dtype is None else np.asarray(array).astype(dtype.numpy)
         found_dtype = dtype or DType.of(data)
         key: tuple[object, ...] | None = None
         if data.size <= 64 and found_dtype is not DType.STR:
-            key = (found_dtype, data.shape, data.tobytes())
+            key = (found_dtype, data.shape, data.tobytes(), sized)
             if key in self._consts:
                 return self._consts[key]
-        tensor = Tensor(found_dtype, tuple(data.shape), const=data)
+        tensor = Tensor(found_dtype, tuple(data.shape), const=data, sized=sized)
         if key is not None:
             self._consts[key] = tensor
         return tensor
@@ -282,8 +284,8 @@ class Builder:
             count = elements([x.shape[a] for a in kept])
             total = self.reduce("sum", x, kept)
             scale = 1.0 / count if count else float("nan")
-            number = self.like(scale if x.dtype.is_float else count, x)
-            number.sized = kept != (x.rank - 1,)  # the last dimension is seldom one that varies
+            varies = kept != (x.rank - 1,)  # the last dimension is seldom one that does
+            number = self.const(scale if x.dtype.is_float else count, x.dtype, varies)
             out = self.op("mul" if x.dtype.is_float else "div", total, number)
         else:
             out = self.emit(p.Reduce([x], op=op, axes=kept), (x.dtype, shape))[0]

@@ -180,7 +180,7 @@ def load_kernels(program: Program, library: Library, constants: Sequence[Buffer]
     constants = _constants(program.commands) if constants is None else constants
     setup = [c for b in constants for c in b.setup]
     before = library.loaded
-    library.load([kernel for c in (*setup, *program.commands) for kernel in c.kernels()])
+    library.load([*(kernel for c in (*setup, *program.commands) for kernel in c.kernels()), *program.companions])
     if library.loaded > before:
         gc.collect(0)  # what planning left behind; it would be collected a little later in any case
         let_go()

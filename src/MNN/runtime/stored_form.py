@@ -67,7 +67,7 @@ def parse(data: bytes) -> Any:
 
 def portable(program: Program, library: Library) -> Program:
     """The same program with its kernels named by their keys. Raises :class:`Unfit` when it has steps in Python."""
-    return dataclasses.replace(program, commands=[_portable(c, library) for c in program.commands])
+    return dataclasses.replace(program, commands=[_portable(c, library) for c in program.commands], companions=())
 
 
 def _portable(command: Command, library: Library) -> Command:

@@ -7,6 +7,7 @@ Any row program takes the softmax's place, with whatever masks and scales were f
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
+from MNN.kernels.contract import ContractSpec
 from MNN.kernels.shares import BLOCKS_PER_THREAD, longest
 
 ROWS, LEAST_ROWS = 24, 8
@@ -220,6 +222,8 @@ def _command(
     if not done or len(inside) != 1:
         return None
     if imagined is None or old is None:
+        if old is not None and isinstance(inside[0].kernel, ContractSpec):
+            e.companions[dataclasses.replace(inside[0].kernel, b_packed=True)] = None  # for more blocks of rows
         return inside[0]
     with e.collect() as copies:
         found = with_packed(e, inside[0], y, imagined, old)

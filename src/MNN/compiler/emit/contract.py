@@ -283,6 +283,13 @@ def epilogue(
     return sides, body
 
 
+def _family(
+    kinds: tuple[str, ...], a: Side, weights: Weights, c: Side, packed: bool, body: Body | None, narrow: bool
+) -> tuple[object, ...]:
+    """What kernels have in common that differ in their tiles."""
+    return kinds, a.dtype, weights.dtype, c.dtype, weights.group, packed, body, narrow
+
+
 def _emit(
     e: Emitter,
     a: Side,
@@ -313,11 +320,15 @@ def _emit(
         as_ = _tiled(a.dtype)
         packed = constant or e.place(weights.tensor).buffer.nbytes == 0  # the latter: see emit.packing
         habit = (e.origin, n, steps, as_)
-        family = (kinds, a.dtype, weights.dtype, c.dtype, weights.group, packed, body, narrow)
+        if narrow and not constant and e.pool.habits.made(_family(kinds, a, weights, c, packed, body, False)):
+            narrow, target = False, e.target  # columns change with the size: other sizes have such kernels
+        family = _family(kinds, a, weights, c, packed, body, narrow)
         had, made, spare = e.pool.habits.get(habit), e.pool.habits.made(family), e.spare / n_batch
         known = known_tile(target, m, n, steps, as_, had, made, spare, e.threads, constant)
         tile = known or choose_tile(target, m, n, steps, as_, e.threads)
         e.pool.habits.make(family, tile)
+        if not packed and e.collecting:  # see emit.attention
+            e.pool.habits.make(_family(kinds, a, weights, c, True, body, narrow), tile)
         if had is None:
             e.pool.habits.note(habit, tile)
     mr, nv = tile

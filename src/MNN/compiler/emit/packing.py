@@ -27,12 +27,21 @@ def pack_columns(e: Emitter, tensor: Tensor, place: Place, nr: int) -> tuple[Buf
     Gives the buffer and the elements of one packed matrix; matrices follow one another in row-major order.
     """
     *outer, k, n = tensor.shape
-    panels = -(-n // nr)
-    size = panels * k * nr
-    lead = tuple(size * s for s in st.dense(outer, natural(len(outer))))
+    size = -(-n // nr) * k * nr
     packed = e.allocate(tensor.dtype, (elements(outer), size), (0, 1)).buffer
+    _copy_panels(e, tensor, n, place, packed, nr)
+    with e.elsewhere():  # other sizes have several panels and a cut one, or one alone
+        for other in (2 * nr + nr // 2, nr // 2):
+            _copy_panels(e, tensor, other, place, packed, nr)
+    return packed, size
+
+
+def _copy_panels(e: Emitter, tensor: Tensor, n: int, place: Place, packed: Buffer, nr: int) -> None:
+    """Copies the first ``n`` columns of matrices, and zeros behind them."""
+    *outer, k, _ = tensor.shape
+    panels, whole = -(-n // nr), n // nr
+    lead = tuple(panels * k * nr * s for s in st.dense(outer, natural(len(outer))))
     steps, (row, column) = place.strides[:-2], place.strides[-2:]
-    whole = n // nr
     for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
         if count:
             source = Place(place.buffer, place.offset + first * nr * column, (*steps, nr * column, row, column))
@@ -41,7 +50,6 @@ def pack_columns(e: Emitter, tensor: Tensor, place: Place, nr: int) -> tuple[Buf
     if whole < panels:
         rest = Place(packed, whole * k * nr + n - whole * nr, (*lead, nr, 1))
         emit_fill(e, 0, rest, (*outer, k, panels * nr - n), tensor.dtype)
-    return packed, size
 
 
 def with_packed(e: Emitter, command: Command, tensor: Tensor, imagined: Place, place: Place) -> Command | None:
