@@ -162,6 +162,8 @@ def test_vectors_of_half_the_width(tile: tuple[int, int]) -> None:
         if target.vector_bytes > 16:
             assert spec.nr(target) * 2 == dataclasses.replace(spec, narrow=False).nr(target)
             check(Problem(spec, 31, 75, 21, taps=2), target, 2 * tile[0], spec.nr(target), checked=True)
+            plain = dataclasses.replace(spec, b_packed=False)
+            check(Problem(plain, 31, 75, 21), target, 31, 2 * spec.nr(target), checked=True)
 
 
 def test_when_vectors_are_of_half_the_width() -> None:

@@ -32,6 +32,7 @@ from MNN.kernels.contract_emit import many_rows
 from MNN.kernels.contract_half import has_half
 from MNN.kernels.dot import PAIR, group_of, step_ratio
 from MNN.kernels.dot8 import QUAD, in_words
+from MNN.targets.base import Target
 
 MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, DType.I16, DType.I32, DType.I64)
 """Element types that the contraction kernel takes."""
@@ -82,11 +83,12 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     acc = _tiled(x.dtype)
 
     def cycles() -> float:
-        return groups * _cycles(e, *size[:3], group, acc)
+        return groups * _cycles(target, *size[:3], group, acc)
 
     signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
     signature = f"{signature} {e.precision}"
     size = rows_a.size, per_out, taps.size * -(-k // group), acc
+    target = _target(e, *size[1:3], acc, group, w.const is not None)
 
     def direct(tile: Tile | None) -> None:
         _emit(e, a, c, weights, operands, body, taps, k, per_out, tile)
@@ -97,7 +99,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
         source.strides[2:], per_in,
     )  # fmt: skip
     kinds = (
-        ("implicit GEMM", lambda: with_tiles(e, signature, "implicit GEMM", size, cycles, direct, settled)),
+        ("implicit GEMM", lambda: with_tiles(e, signature, "implicit GEMM", size, cycles, direct, target, settled)),
         ("Winograd", lambda: winograd_candidates(e, prim, x, w, source, out, result, operands, body, settled)),
         ("AMX", lambda: amx_candidates(e, a, c, right, operands, body, taps, k, per_out, window)),
         ("Strassen", lambda: strassen_candidates(e, a, c, weights, operands, body, taps, k, per_out, settled)),
@@ -140,7 +142,7 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     acc = _tiled(x.dtype)
 
     def cycles() -> float:
-        return z * _cycles(e, *size[:3], group, acc)
+        return z * _cycles(target, *size[:3], group, acc)
 
     types = f"{x.dtype.value} {y.dtype.value}{' constant' if y.const is not None else ''}"
     signature = f"matmul {types} {z} x {m} x {n} x {k} {e.precision}"
@@ -150,8 +152,9 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
 
     right, size, work = Right(y, None, tuple(outer)), (m, n, -(-k // group), acc), (types, z, n, k)
     settled = e.settled(signature, work, m)
+    target = _target(e, *size[1:3], acc, group, y.const is not None)
     kinds = (
-        ("GEMM", lambda: with_tiles(e, signature, "GEMM", size, cycles, direct, settled)),
+        ("GEMM", lambda: with_tiles(e, signature, "GEMM", size, cycles, direct, target, settled)),
         ("AMX", lambda: amx_candidates(e, a, c, right, operands, body, taps, k, n)),
         ("Strassen", lambda: strassen_candidates(e, a, c, weights, operands, body, taps, k, n, settled)),
     )
@@ -199,16 +202,18 @@ def _tiled(dtype: DType) -> DType:
     return DType.F32 if dtype is DType.I16 else _sums(dtype)
 
 
-def _narrow(e: Emitter, n: int, steps: int, acc: DType, group: int) -> bool:
-    """Whether vectors are of half the processor's width."""
-    return group in (1, PAIR) and narrower(e.target, n, steps, acc)
+def _target(e: Emitter, n: int, steps: int, acc: DType, group: int, constant: bool) -> Target:
+    """The target, with vectors of half the width where a product takes these.
+
+    Only with constant weights: columns of others may change with the input's size, for which no kernel shall be new.
+    """
+    return e.target.narrowed() if constant and group in (1, PAIR) and narrower(e.target, n, steps, acc) else e.target
 
 
-def _cycles(e: Emitter, m: int, n: int, steps: int, group: int, acc: DType) -> float:
+def _cycles(target: Target, m: int, n: int, steps: int, group: int, acc: DType) -> float:
     """Estimate for a product on vectors, with ``steps`` of ``group`` products per sum."""
     wide = acc if acc is DType.F16 else DType.F32
-    target = e.target.narrowed() if _narrow(e, n, steps, acc, group) else e.target
-    return contract_cycles(target, m, n, steps, wide) * (1.0 if group == 1 else step_ratio(e.target, group))
+    return contract_cycles(target, m, n, steps, wide) * (1.0 if group == 1 else step_ratio(target, group))
 
 
 def _halved(e: Emitter, tensor: Tensor) -> Tensor:
@@ -314,14 +319,12 @@ def _emit(
     constant = weights.tensor.const is not None
     kinds = tuple(kind for kind, _ in operands)
     family = None
-    narrow = _narrow(e, n, steps, acc, weights.group)
-    target = e.target.narrowed() if narrow else e.target
+    target = _target(e, n, steps, acc, weights.group, constant)
+    narrow = target is not e.target
     if tile is None:
         as_ = _tiled(a.dtype)
         packed = constant or e.place(weights.tensor).buffer.nbytes == 0  # the latter: see emit.packing
         habit = (e.origin, n, steps, as_)
-        if narrow and not constant and e.pool.habits.made(_family(kinds, a, weights, c, packed, body, False)):
-            narrow, target = False, e.target  # columns change with the size: other sizes have such kernels
         family = _family(kinds, a, weights, c, packed, body, narrow)
         had, made, spare = e.pool.habits.get(habit), e.pool.habits.made(family), e.spare / n_batch
         known = known_tile(target, m, n, steps, as_, had, made, spare, e.threads, constant)
