@@ -208,7 +208,7 @@ def known_tile(
             return earlier
     costs = _costs(target, m, n, k, acc, threads)
     least = min(costs.values())
-    limit = max(least * (KEPT if packed else PACKED), least + spare)
+    limit = max(least * (PACKED if earlier is None and not packed else KEPT), least + spare)
     near = {t: costs[t] for t in made if t in costs and costs[t] <= limit}
     if earlier is None:
         return min(near, key=lambda t: near[t], default=None)
