@@ -116,6 +116,10 @@ def test_precision_bounds_the_tiles() -> None:
     assert [partial_sums(line, n, True) for n in (8, 9, 10)] == [32, 32, None]
     assert partial_sums(dataclasses.replace(line, c=127), 9, True) is None
     assert partial_sums(dataclasses.replace(line, rw=5), 9, False) is None
+    assert [partial_sums(dataclasses.replace(work, c=c), 5, True) for c in (15, 16, 31, 32)] == [None, 0, 0, None]
+    wide = dataclasses.replace(work, rh=5, rw=5)
+    assert [partial_sums(dataclasses.replace(wide, c=c), 7, True) for c in (47, 48, 96)] == [None, 16, 32]
+    assert partial_sums(work, 7, False) is None
     for name in ("sse4.1", "avx2", "avx512", "neon"):
         for precision in ("high", "normal"):
             for threads in (1, 2):

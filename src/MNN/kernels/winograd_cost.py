@@ -13,8 +13,10 @@ and inputs behind a ReLU, 32 to 256 channels; in brackets with partial sums of 3
 positions per side    1-D    2-D
 ====================  =====  ========================================
 4                     0.9    0.7
+5                            1.6 for 16 channels, 1.2 for 32
 6                     1.6    2.4 (1.9 for 48 channels, 0.9 for 256)
                              [2.0 for 32 channels, 2.7 for 16]
+7                            [5 taps: 1.9 for 48 channels, 2.0 for 64, 1.4 for 128]
 8                     2.3 (3)  9 (5)
 9                     [7 taps: 1.9 for 128 channels, 1.7 for 192, partial sums of 32]
 10                    4.8 (2.3 to 3.8) [2.6 for 128 channels, 2.3 for 192]
@@ -38,8 +40,8 @@ from MNN.targets.base import Target
 
 CHUNK, SMALL_CHUNK = 32, 16
 """Channels of a partial sum where the error must be that of plain fp32 sums; of few channels smaller ones."""
-_POSITIONS = (4, 6, 8, 9, 10)
-_AS_EXACT = (4, 6, 9)
+_POSITIONS = (4, 6, 5, 7, 8, 9, 10)
+_AS_EXACT = (4, 5, 6, 7, 9)
 _WORTH_THE_ERROR = 0.8
 """Eight and ten positions, with their larger error, are considered where they take less than this share of time."""
 _MEMORY_BYTES_PER_CYCLE = 8.0
@@ -143,17 +145,21 @@ def partial_sums(work: Work, positions: int, high: bool) -> int | None:
     plane, taps = work.rh > 1 and work.rw > 1, max(work.rh, work.rw)
     if positions <= (4 if plane else 6):
         return 0
+    if positions == 5:  # where six have too large an error
+        return 0 if plane and taps == 3 and high and 16 <= work.c < 32 else None
+    if positions == 7 and (not plane or min(work.rh, work.rw) < 5):
+        return None
     if positions > 8 and (plane or taps < {9: 7, 10: 5}[positions]):
         return None
     if not high:
         return 0 if positions == 6 else CHUNK
     if plane:
-        fewest = {6: 32}.get(positions)
+        fewest = {6: 32, 7: 48}.get(positions)
     else:
         fewest = {8: 64 if taps >= 5 else 128, 9: 128}.get(positions)
     if fewest is None or work.c < fewest:
         return None
-    return SMALL_CHUNK if plane and work.c < 48 else CHUNK
+    return SMALL_CHUNK if plane and work.c < {6: 48, 7: 96}[positions] else CHUNK
 
 
 @functools.lru_cache(maxsize=4096)

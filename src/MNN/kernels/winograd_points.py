@@ -7,8 +7,8 @@ Networks", 2015). The matrices follow from ``n - 1`` points and infinity at whic
 The points decide the error (Barabasz, Anderson, Soodhalter, Gregg, "Error analysis and improving the accuracy of
 Winograd convolution for deep neural networks", 2020). All points here are 0 and pairs +-p of short fractions: pairs
 share half of their arithmetic, and every coefficient of A and B is exact in fp32. For six positions +-3/4 and +-3/2
-were found best by trying all pairs of eighths: 0.6 times the error of the usual +-1 and +-2. Nine positions, four pairs
-without 0, have little more error than eight, which need the pair's other point for one output less.
+were found best by trying all pairs of eighths: 0.6 times the error of the usual +-1 and +-2. Odd numbers of positions
+do without 0: pairs alone, found alike, have little more error than one position less.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ Matrix = tuple[tuple[Fraction, ...], ...]
 
 _PAIRS: dict[int, tuple[Fraction, ...]] = {
     4: (Fraction(1),),
+    5: (Fraction(3, 8), Fraction(5, 4)),
     6: (Fraction(3, 4), Fraction(3, 2)),
+    7: (Fraction(5, 16), Fraction(7, 8), Fraction(7, 4)),
     8: (Fraction(1, 2), Fraction(1), Fraction(2)),
     9: (Fraction(3, 16), Fraction(11, 16), Fraction(9, 8), Fraction(2)),
     10: (Fraction(3, 8), Fraction(3, 4), Fraction(5, 4), Fraction(9, 4)),
