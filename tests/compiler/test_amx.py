@@ -155,3 +155,17 @@ def test_first_products_of_a_deep_network(precision: str) -> None:
     program = compile_stage(b.prims, [first], [x], target, Options(1, precision), ConstantPool())
     parts = [c.kernel.parts for c in program.commands if isinstance(c.kernel, AmxSpec)]
     assert parts == [3] * FIRST + [3 if precision == "high" else 2] * (DEEP - FIRST)
+
+
+def test_fetches_what_the_next_product_begins_with() -> None:
+    left, right = randn(70, 40), randn(40, 50)
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        return b.matmul(b.matmul(x, b.const(left)), b.const(right))
+
+    for threads in (1, 2):
+        program = run(build, randn(30, 70), threads=threads)
+        first, second = (c for c in program.commands if isinstance(c.kernel, AmxSpec))
+        assert first.args["b"] != second.args["b"]
+        assert first.args["next"] == (second if threads == 1 else first).args["b"]
+        assert second.args["next"] == second.args["b"]

@@ -73,6 +73,7 @@ def contract(
         if kind in ("m", "mn"):
             arrays[f"rows{i}"] = (np.arange(m) * (n if kind == "mn" else 1)).astype(np.int32)
     slots = {name: x.ctypes.data for name, x in arrays.items()}
+    slots["next"] = slots["b"]
     numbers = ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs")
     slots |= {name: getattr(layout, name) for name in numbers}
     groups = grouping(target, n, nb, layout, spec.parts)

@@ -70,6 +70,8 @@ def compile_stage(
             what = f"{type(error).__name__}: {error}"
             raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error
     located_out = [_output(emitter, t, set(inputs)) for t in outputs]
+    if options.threads == 1:  # which knows where it will begin
+        amx.fetch_ahead(emitter.commands)
     total = arena.plan(emitter.commands, emitter.buffers)
     return Program(emitter.commands, located_in, located_out, total, emitter.error_word, tuple(emitter.companions))
 

@@ -66,8 +66,9 @@ class _Amx:
             filled = b.udiv(block.index, n_blocks)
             z = b.udiv(filled, m_blocks)
             im = filled - z * m_blocks
-            n0 = (block.index - filled * n_blocks) * nb
-            n1 = b.intrinsic("smin", n0 + nb, n)
+            self.n0 = n0 = (block.index - filled * n_blocks) * nb
+            self.n1 = n1 = b.intrinsic("smin", n0 + nb, n)
+            self.final = b.icmp("eq", filled, m_blocks * k.slot("n_batch") - 1)
             self._bases(z)
             # Blocks that differ in their columns only share the rows.
             stale = b.or_(b.icmp("ne", filled, block.carried[0]), parted)
@@ -104,8 +105,8 @@ class _Amx:
         parted = b.icmp("sgt", k.slot("chunks"), 1)
         skip = region["from"] * (spec.parts * TILE_BYTES)
         start = b.gep(self.right, I8, b.udiv(first, 2 * _LANES) * panel)
-        # What comes behind this group: fetched line by line while the group is summed.
         behind = b.gep(b.gep(start, I8, b.udiv(k.slot("group"), 2 * _LANES) * panel), I8, skip * 2)
+        behind = b.select(b.icmp("eq", past, self.n1), self._behind_block(behind), behind)
         steps = region["to"] - region["from"]
         nothing = b.const(I64, 0)
         with b.loop(0, region["tiles"], 2, carry=[behind, nothing, nothing, nothing, self.sums]) as tile:
@@ -136,6 +137,15 @@ class _Amx:
         if spec.overlap:
             begin, end, row, sums = tile.results[1:]
             self._finish(_Results(begin, end, row, sums, first, past - first))
+
+    def _behind_block(self, behind: Value) -> Value:
+        """What of B comes behind the last group of a block's columns; ``behind``: which follows it in memory."""
+        k, b = self.k, self.b
+        chunk = self.region["to"] * (2 * self.spec.parts * TILE_BYTES)
+        rest = b.gep(b.gep(self.right, I8, b.udiv(self.n0, 2 * _LANES) * k.slot("panel")), I8, chunk)
+        rows = b.select(self.final, k.pointer("next"), self.right)
+        block = b.select(b.icmp("eq", self.n1, k.slot("n")), rows, behind)
+        return b.select(self.last, block, rest)
 
     def _tile_rows(self, tile: Value) -> Value:
         """The address of a tile's rows; sets how far from it those of the next one are."""

@@ -12,7 +12,7 @@ from MNN.compiler.algorithms import Candidate
 from MNN.compiler.emit.side import Side, operand_args
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.order import natural
-from MNN.compiler.program import Buffer, Ref
+from MNN.compiler.program import Buffer, Command, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body
@@ -132,6 +132,17 @@ def amx_candidates(
     return found
 
 
+def fetch_ahead(commands: list[Command]) -> None:
+    """Has contractions on tiles fetch what the next one begins with, where that is a constant."""
+    following: Ref | None = None
+    for i, command in reversed(list(enumerate(commands))):
+        if isinstance(command.kernel, AmxSpec):
+            if following is not None:
+                commands[i] = command.moved(command.args | {"next": following}, command.stages, command.origin)
+            right = command.args["b"]
+            following = right if isinstance(right, Ref) and right.buffer.const is not None else None
+
+
 def _rows(rows: np.ndarray, taps: np.ndarray, k: int, plan: Plan, direct: bool) -> Layout:
     if direct:
         found = direct_layout(rows + int(taps[0]), k, plan.rows, plan.chunk)
@@ -180,6 +191,7 @@ class _Job:
         args: dict[str, int | Ref] = {
             "a": e.ref(a.place, a.dtype),
             "b": packed,
+            "next": packed,
             "c": e.ref(c.place, c.dtype),
             "rows_c": e.offsets(_table(c.rows)),
             "panel": panel_bytes(layout.n_steps, self.parts),
