@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from MNN.kernels.epilogue import Epilogue, masks_work
-from MNN.kernels.lang import F32, I8, I32, I64, OutOfLine, Value
+from MNN.kernels.lang import F32, I8, I32, I64, VOID, OutOfLine, Value
+from MNN.kernels.strassen_sums import COUNT, PRODUCTS, joined
 from MNN.kernels.tile_store import TileStore
 from MNN.kernels.winograd_layout import LINE
 from MNN.targets.base import Target
@@ -14,11 +15,21 @@ from MNN.targets.base import Target
 if TYPE_CHECKING:
     from MNN.kernels.strassen import StrassenSpec
 
-ENTRY = ("summed", "a", "b", "b_second", "mode", "k", "uses", "to0", "sign0", "to1", "sign1")
-"""What an entry of the table of products holds, i64 each."""
-ROW = len(ENTRY)
+STAGE = ("x_rows", "x_panel", "y_rows", "y_panel", "keep", "flip")
+"""What an entry of the table of stages holds, i64 each: a second term of B is masked by ``keep``, then ``flip``."""
+MOST_USES = 4
+USES = 1 + 2 * MOST_USES
+"""i64 in an entry of the table of uses: how many, then tiles of C and signs."""
 _AHEAD = 8
-"""Steps of the sum that B is asked for ahead of its use: it comes from the second-level cache, two rows at a time."""
+"""Steps of the sum that B is asked for ahead of its use: it comes from the second-level cache."""
+_A_AHEAD = 32
+"""The same for A, which comes from the third level."""
+UNROLL = 4
+TURNS = 2
+"""Turns of a product's loop, of ``UNROLL`` steps, in which a vector of each of B's factors is formed. In every turn
+would cost 2 % more (two levels, 197 rows), and where one vector is formed in ``UNROLL / 2`` steps 5 %: what waits for
+the second-level cache then holds up the sums."""
+_PLAIN_ROWS = 4
 
 
 def emit_strassen(spec: StrassenSpec, target: Target) -> str:
@@ -32,154 +43,268 @@ class _Strassen(TileStore):
     def __init__(self, spec: StrassenSpec, target: Target) -> None:
         super().__init__(spec, target)
         self.spec = spec
+        self.parts = 2**spec.levels
+        self.size = spec.mr * self.nr
+        self.many = spec.mr * spec.nv
 
     def emit(self) -> str:
-        k, b, spec = self.k, self.b, self.spec
-        half, pairs, mb, nb = (k.slot(s) for s in ("half", "pairs", "mb", "nb"))
-        self.a = k.pointer("a")
-        n_blocks = b.udiv(pairs + nb - 1, nb)
+        k, b = self.k, self.b
+        groups, mb, nb, rows = (k.slot(s) for s in ("groups", "mb", "nb", "rows"))
+        n_blocks = b.udiv(groups + nb - 1, nb)
         found = b.const(I32, 0)
         for flags in ("flags", "b_flags"):
             with b.loop(0, k.slot(f"n_{flags}"), carry=[found]) as each:
                 each.next(b.or_(each.carried[0], b.load(I32, b.gep(k.pointer(flags), I32, each.index))))
             found = each.results[0]
         spoiled = b.icmp("ne", found, 0)
-        products = k.slot("n_products")
-        self.first = b.select(spoiled, products, b.const(I64, 0))
-        self.last = b.select(spoiled, products + k.slot("n_plain"), products)
+        self.tiles = b.gep(k.scratch, F32, 2 * COUNT * self.spec.piece)
         with b.loop(k.begin, k.end) as block:
             im = b.udiv(block.index, n_blocks)
-            pair0 = (block.index - im * n_blocks) * nb
-            pair1 = b.intrinsic("smin", pair0 + nb, pairs)
-            m0 = im * mb
-            self.m1 = b.intrinsic("smin", m0 + mb, half)
-            with b.loop(pair0, pair1) as pair:
-                self.left = b.gep(k.pointer("b"), F32, pair.index * k.slot("panel"))
-                # The next pair's panels are asked for all along, a share in every tile: left ones first.
-                bytes_ = k.slot("k") * (4 * self.nr * spec.acc.size)
-                share = b.udiv(bytes_, b.udiv(self.m1 - m0 + (spec.mr - 1), b.const(I64, spec.mr)))
-                self.stride = b.udiv(share, k.slot("k") * 7) + 1
-                ahead = b.gep(self.left, F32, k.slot("panel"))
-                jump = b.udiv(k.slot("panels"), b.const(I64, 2)) * k.slot("panel") - k.slot("k") * (2 * self.nr)
-                far = b.gep(ahead, F32, jump)
-                with b.loop(m0, self.m1, spec.mr) as row:
-                    done = b.udiv(row.index - m0, b.const(I64, spec.mr)) * share
-                    near = b.icmp("slt", done, b.lshr(bytes_, 1))
-                    self._tile(row.index, b.gep(b.select(near, ahead, far), I8, done))
-                    self._store_apart(row.index, pair.index)
+            self.g0 = (block.index - im * n_blocks) * nb
+            self.g1 = b.intrinsic("smin", self.g0 + nb, groups)
+            self.m0 = im * mb
+            self.m1 = b.intrinsic("smin", self.m0 + mb, rows)
+
+            def plainly() -> tuple[()]:
+                self._plain_block()
+                return ()
+
+            def by_strassen() -> tuple[()]:
+                self._block()
+                return ()
+
+            b.if_else(spoiled, plainly, by_strassen)
         return k.finish()
 
-    def _store_apart(self, row: Value, pair: Value) -> None:
-        """:meth:`_store_quarters` out of line."""
-        kernel, m1 = self.k, self.m1
-        self.k = part = OutOfLine(kernel, "store_quarters", ("row", "pair", "m1"))
-        self.b, self.c = part.b, part.pointer("c")
-        self.ops = [part.pointer(f"op{i}") for i in range(len(self.spec.operands))]
-        own_row, own_pair, self.m1 = part.params
-        self._store_quarters(own_row, own_pair)
-        part.call(row, pair, m1)
-        self.k, self.b, self.m1 = kernel, kernel.b, m1
+    # B's factors
 
-    def _quarter(self, number: Value | int) -> Value:
-        """Where a quarter's tile of sums lies."""
-        return self.b.gep(self.k.scratch, self.acc.element, number * (self.spec.mr * self.nr))
+    def _sources(self, group: Value, stage: Value) -> list[Value]:
+        """Where the quarters' first terms lie (by columns) and the second ones; with signs in ``self.signs``."""
+        k, b = self.k, self.b
+        entry = b.gep(k.pointer("stages"), I64, stage * len(STAGE))
+        value = {name: b.load(I64, b.gep(entry, I64, i)) for i, name in enumerate(STAGE)}
+        found = []
+        for term in "xy" if self.spec.levels > 1 else "x":
+            for j in range(2):
+                panel = b.intrinsic("smin", group * self.parts + value[f"{term}_panel"] + j, k.slot("panels") - 1)
+                found.append(b.gep(k.pointer("b"), F32, panel * k.slot("panel") + value[f"{term}_rows"]))
+        if self.spec.levels > 1:
+            self.signs = [b.splat(b.convert("trunc", value[s], I32), self.lanes) for s in ("keep", "flip")]
+        return found
 
-    def _tile(self, row: Value, ahead: Value) -> None:
-        """The sums of one tile in each quarter of C; what is at ``ahead`` will be needed in a later tile."""
+    def _form(self, sources: Sequence[Value], to: Value, at: Value) -> None:
+        """One vector, ``at`` elements on, of all of B's factors."""
+        b, bits = self.b, I32.vec(self.lanes)
+        below = self.k.slot("k") * self.nr
+        quarters = {}
+        for i in range(2):
+            for j in range(2):
+                terms = [b.gep(b.gep(s, F32, at), F32, below * i) for s in sources[j::2]]
+                x = b.load(self.acc, terms[0])
+                if len(terms) > 1:
+                    y = b.xor(b.and_(b.load(bits, terms[1]), self.signs[0]), self.signs[1])
+                    x = b.add(x, b.bitcast(y, self.acc))
+                quarters[i, j] = x
+        to = b.gep(to, F32, at)
+        for p, (_, right, _) in enumerate(PRODUCTS):
+            b.store(joined(b, right, quarters), b.gep(to, F32, p * self.spec.piece))
+
+    def _form_rest(self, sources: Sequence[Value], to: Value, at: Value, end: Value) -> None:
+        with self.b.loop(at, end, self.lanes) as loop:
+            self._form(sources, to, loop.index)
+
+    # Products
+
+    def _block(self) -> None:
         k, b, spec = self.k, self.b, self.spec
-        for i in range(4 * spec.mr * spec.nv):
-            b.store(b.const(self.acc, 0), b.gep(k.scratch, self.acc, i))
-        rows = [row if r == 0 else b.intrinsic("smin", row + r, self.m1 - 1) for r in range(spec.mr)]
-        with b.loop(self.first, self.last, carry=[ahead]) as product:
-            entry = b.gep(k.pointer("products"), I64, product.index * ROW)
-            value = {name: b.load(I64, b.gep(entry, I64, i)) for i, name in enumerate(ENTRY[:7])}
-            summed = b.icmp("ne", value["summed"], 0)
-            base = b.gep(b.select(summed, k.pointer("s"), self.a), F32, value["a"])
-            step = b.select(summed, k.slot("lds"), k.slot("lda"))
-            lines = [b.gep(base, F32, r * step) for r in rows]
-            panel = b.gep(self.left, F32, value["b"])
-            second = value["b_second"]
+        stages, chunk = k.slot("n_stages"), k.slot("chunk")
+        total = chunk * self.nr
+        tiles = b.udiv(self.m1 - self.m0 + (spec.mr - 1), b.const(I64, spec.mr))
+        zero = b.const(I64, 0)
+        rarely = b.icmp("sge", tiles * COUNT, TURNS * UNROLL * spec.nv)
+        self.turns = b.select(rarely, b.const(I64, TURNS * UNROLL - 1), b.const(I64, UNROLL - 1))
+        often = b.select(rarely, b.const(I64, TURNS * UNROLL * spec.nv), b.const(I64, UNROLL * spec.nv))
+        self.spread = b.intrinsic("smax", b.udiv(tiles * COUNT, often), b.const(I64, 1))
+        self.product_size = chunk * spec.mr
+        row_size = self.product_size * COUNT
+        stage_size = row_size * k.slot("tiles")
+        # The next group's panels are asked for all along.
+        bytes_ = k.slot("panel") * (4 * self.parts)
+        self.stride = b.udiv(bytes_, stages * tiles * chunk * COUNT) * 2 + 2
+        whole = self.parts**2 * self.size
+        step = b.select(b.icmp("eq", stages, 1), zero, b.const(I64, whole))  # one place is nearer than many
+        buffers = [k.scratch, b.gep(k.scratch, F32, COUNT * spec.piece)]
+        self._form_rest(self._sources(self.g0, zero), buffers[0], zero, total)
+        with b.loop(self.g0, self.g1, carry=buffers) as group:
+            here = group.index
+            far = b.gep(k.pointer("b"), F32, (here + 1) * self.parts * k.slot("panel"))
+            with b.loop(0, stages, carry=[*group.carried, far]) as stage:
+                own, other, far = stage.carried
+                is_last = b.icmp("eq", stage.index, stages - 1)
+                following = b.select(is_last, b.intrinsic("smin", here + 1, self.g1 - 1), here)
+                sources = self._sources(following, b.select(is_last, zero, stage.index + 1))
+                a = b.gep(k.pointer("s"), F32, stage.index * stage_size + b.udiv(self.m0, spec.mr) * row_size)
+                uses = b.gep(k.pointer("uses"), I64, stage.index * (USES * COUNT))
+                with b.loop(0, tiles, carry=[zero, zero, a, far]) as tile:
+                    at = tile.index * step
+                    place = b.gep(self.tiles, F32, at)
+                    with b.loop(
+                        0, b.select(b.icmp("eq", stage.index, 0), b.const(I64, whole), zero), self.lanes
+                    ) as each:
+                        b.store(b.const(self.acc, 0), b.gep(place, F32, each.index))
+                    tile.next(*self._tile(tile.carried, place, uses, own, other, sources, total))
+                    row = self.m0 + tile.index * spec.mr
+                    b.if_(is_last, lambda row=row, at=at: self._store_apart(row, here, at))  # type: ignore[misc]
+                self._form_rest(sources, other, tile.results[0], total)
+                stage.next(other, own, tile.results[3])
+            group.next(*stage.results[:2])
 
-            def run(mode: int) -> list[Value]:
-                return self._product(lines, panel, second, value["k"], mode, product.carried[0])
-
-            def sum_or_difference() -> list[Value]:
-                return b.if_else(b.icmp("eq", value["mode"], 1), lambda: run(1), lambda: run(2))
-
-            *sums, after = b.if_else(b.icmp("eq", value["mode"], 0), lambda: run(0), sum_or_difference)
-            product.next(after)
-            with b.loop(0, value["uses"], guard=False) as use:
-                place = b.gep(entry, I64, 7 + use.index * 2)
-                tile = self._quarter(b.load(I64, place))
+    def _tile(
+        self,
+        carry: Sequence[Value],
+        tile: Value,
+        uses: Value,
+        own: Value,
+        other: Value,
+        sources: Sequence[Value],
+        total: Value,
+    ) -> list[Value]:
+        """A stage's products of one tile of rows; ``carry``: what of the next stage is formed, when to form more, where
+        A's factors are, what to ask for ahead."""
+        b, spec = self.b, self.spec
+        with b.loop(0, COUNT, carry=carry) as product:
+            formed, due, a, far = product.carried
+            right = b.gep(own, F32, product.index * spec.piece)
+            now = b.and_(b.icmp("eq", due, 0), b.icmp("slt", formed, total))
+            stop = b.select(now, total, formed)
+            *sums, far, formed = self._product((a, right, far), formed, stop, sources, other)
+            due = b.select(b.icmp("eq", due, 0), self.spread, due) - 1
+            product.next(formed, due, b.gep(a, F32, self.product_size), far)
+            entry = b.gep(uses, I64, product.index * USES)
+            with b.loop(0, b.load(I64, entry), guard=False) as use:
+                place = b.gep(entry, I64, use.index * 2 + 1)
+                to = b.gep(tile, F32, b.load(I64, place) * self.size)
                 sign = b.splat(b.convert("sitofp", b.load(I64, b.gep(place, I64, 1)), F32), self.lanes)
-                for i, value_ in enumerate(sums):
-                    at = b.gep(tile, self.acc, i)
-                    b.store(b.fma(value_, sign, b.load(self.acc, at)), at)
+                for i, value in enumerate(sums):
+                    at = b.gep(to, self.acc, i)
+                    b.store(b.fma(value, sign, b.load(self.acc, at)), at)
+        return product.results
 
     def _product(
-        self, lines: Sequence[Value], panel: Value, second: Value, depth: Value, mode: int, ahead: Value
+        self, places: tuple[Value, Value, Value], formed: Value, stop: Value, sources: Sequence[Value], other: Value
     ) -> list[Value]:
-        """A register tile of one product; ``mode`` says how B's second quarter joins: not, added, subtracted."""
-        b, spec = self.b, self.spec
-        carry = [*[b.const(self.acc, 0)] * (spec.mr * spec.nv), ahead, panel]
-        unroll = 2 if spec.mr * spec.nv < 16 else 1
-        whole = depth if unroll == 1 else b.and_(depth, -unroll)
-        results = carry
-        for lo, hi, count in ((b.const(I64, 0), whole, unroll), (whole, depth, 1)):
-            if lo is hi:
-                continue
-            with b.loop(lo, hi, count, carry=results) as loop:
-                sums, far, at = list(loop.carried[:-2]), loop.carried[-2], loop.carried[-1]
-                b.prefetch(far, 2)
-                far = b.gep(far, I8, self.stride if count == 1 else self.stride * count)
-                for u in range(count):
-                    right = []
-                    for j in range(spec.nv):
-                        pointer = b.gep(at, F32, j * self.lanes)
-                        ahead = b.gep(pointer, F32, _AHEAD * self.nr)
-                        x = b.load(self.acc, pointer)
-                        new_line = j * self.lanes % LINE == 0
-                        if new_line:
-                            b.prefetch(ahead)
-                        if mode:
-                            y = b.load(self.acc, b.gep(pointer, F32, second))
-                            if new_line:
-                                b.prefetch(b.gep(ahead, F32, second))
-                            x = b.add(x, y) if mode == 1 else b.sub(x, y)
-                        right.append(x)
-                    for r, line in enumerate(lines):
-                        here = b.gep(b.gep(line, F32, loop.index), F32, u)
-                        left = b.splat(b.load(F32, here), self.lanes)
-                        for j in range(spec.nv):
-                            i = r * spec.nv + j
-                            sums[i] = b.fma(left, right[j], sums[i])
-                    at = b.gep(at, F32, self.nr)
-                loop.next(*sums, far, at)
-            results = loop.results
-        return results[:-1]
+        """The sums of one product of a tile, and where to ask ahead and to form B's factors from next.
 
-    def _store_quarters(self, row: Value, pair: Value) -> None:
-        """Epilogue and stores; what both halves hold (a middle row, a middle panel) is stored by one of them."""
+        Those up to ``stop`` are formed meanwhile, between turns of the loop: within a turn LLVM would move loads past
+        that, into registers that there are not.
+        """
+        b, spec = self.b, self.spec
+        a, right, far = places
+        carry = [*[b.const(self.acc, 0)] * self.many, far, right, formed]
+        with b.loop(0, self.k.slot("chunk"), UNROLL, carry=carry, guard=False) as loop:
+            sums, (far, at, done) = list(loop.carried[: self.many]), loop.carried[self.many :]
+
+            def form() -> list[Value]:
+                self._form(sources, other, done)
+                return [done + self.lanes]
+
+            turn = b.icmp("eq", b.and_(loop.index, self.turns), 0)
+            (done,) = b.if_else(b.and_(b.icmp("slt", done, stop), turn), form, lambda: [done])
+            start = loop.index + b.and_(loop.index, -self.lanes) * (spec.mr - 1)
+            left_at = b.gep(a, F32, start)
+            asked = b.gep(a, F32, loop.index * spec.mr)
+            for u in range(UNROLL):
+                if u % 2 == 0:
+                    b.prefetch(far, 2)
+                    far = b.gep(far, I8, self.stride)
+                b.prefetch(b.gep(asked, F32, (_A_AHEAD + u) * spec.mr))
+                vectors = []
+                for j in range(spec.nv):
+                    pointer = b.gep(at, F32, j * self.lanes)
+                    vectors.append(b.load(self.acc, pointer))
+                    if j * self.lanes % LINE == 0:
+                        b.prefetch(b.gep(pointer, F32, _AHEAD * self.nr))
+                for r in range(spec.mr):
+                    left = b.splat(b.load(F32, b.gep(left_at, F32, r * self.lanes + u)), self.lanes)
+                    for j in range(spec.nv):
+                        i = r * spec.nv + j
+                        sums[i] = b.fma(left, vectors[j], sums[i])
+                at = b.gep(at, F32, self.nr)
+            loop.next(*sums, far, at, done)
+        return [*loop.results[: self.many + 1], loop.results[-1]]
+
+    # Numbers that are too large
+
+    def _plain_block(self) -> None:
+        b, spec = self.b, self.spec
+        with b.loop(self.g0, self.g1) as group, b.loop(self.m0, self.m1, spec.mr) as row:
+            kernel = self.k
+            self.k = part = OutOfLine(kernel, "plain_tiles", ("row", "group"))
+            self.b = part.b
+            self._plain_tiles(*part.params)
+            part.call(row.index, group.index)
+            self.k, self.b = kernel, kernel.b
+            self._store_apart(row.index, group.index, b.const(I64, 0))
+
+    def _plain_tiles(self, row: Value, group: Value) -> None:
+        """The tiles of rows ``row ..`` of all parts and the group's panels, by sums of the whole depth."""
+        k, b, spec = self.k, self.b, self.spec
+        tiles = b.gep(k.scratch, F32, 2 * COUNT * spec.piece)
+        last = k.slot("m") - 1
+        with b.loop(0, self.parts) as y, b.loop(0, self.parts) as x, b.loop(0, spec.mr, _PLAIN_ROWS) as some:
+            tile = b.gep(tiles, F32, (y.index * self.parts + x.index) * self.size)
+            panel = b.intrinsic("smin", group * self.parts + x.index, k.slot("panels") - 1)
+            right = b.gep(k.pointer("b"), F32, panel * k.slot("panel"))
+            numbers = [b.intrinsic("smin", some.index + r, b.const(I64, spec.mr - 1)) for r in range(_PLAIN_ROWS)]
+            first = y.index * k.slot("rows") + row
+            starts = [b.intrinsic("smin", first + r, last) * k.slot("lda") for r in numbers]
+            lines = [b.gep(k.pointer("a"), F32, start) for start in starts]
+            carry = [b.const(self.acc, 0)] * (_PLAIN_ROWS * spec.nv)
+            with b.loop(0, k.slot("k") * self.parts, carry=carry) as loop:
+                here = b.gep(right, F32, loop.index * self.nr)
+                vectors = [b.load(self.acc, b.gep(here, F32, j * self.lanes)) for j in range(spec.nv)]
+                sums = list(loop.carried)
+                for r, line in enumerate(lines):
+                    left = b.splat(b.load(F32, b.gep(line, F32, loop.index)), self.lanes)
+                    for j in range(spec.nv):
+                        sums[r * spec.nv + j] = b.fma(left, vectors[j], sums[r * spec.nv + j])
+                loop.next(*sums)
+            for i, value in enumerate(loop.results):
+                to = b.gep(tile, F32, numbers[i // spec.nv] * self.nr)
+                b.store(value, b.gep(to, F32, i % spec.nv * self.lanes))
+
+    # Stores
+
+    def _store_apart(self, row: Value, group: Value, tiles: Value) -> None:
+        """:meth:`_store_tiles` out of line, emitted once."""
+        kernel = self.k
+        if kernel.module.defines("store_tiles"):
+            kernel.b.call(VOID, "store_tiles", kernel.args, kernel.scratch, row, group, self.m1, tiles)
+            return
+        m1 = self.m1
+        self.k = part = OutOfLine(kernel, "store_tiles", ("row", "group", "m1", "tiles"))
+        self.b, self.c = part.b, part.pointer("c")
+        self.ops = [part.pointer(f"op{i}") for i in range(len(self.spec.operands))]
+        own_row, own_group, self.m1, own_tiles = part.params
+        self._store_tiles(own_row, own_group, own_tiles)
+        part.call(row, group, m1, tiles)
+        self.k, self.b, self.m1 = kernel, kernel.b, m1
+
+    def _store_tiles(self, row: Value, group: Value, tiles: Value) -> None:
+        """Epilogue and stores of the rows and panels that there are."""
         k, b, spec = self.k, self.b, self.spec
         epilogue = Epilogue(b, spec.acc, spec.out, spec.epilogue)
-        half, m, pairs = k.slot("half"), k.slot("m"), k.slot("pairs")
-        shared_rows = half * 2 - m
-        shared_panel = b.and_(b.icmp("ne", pairs * 2, k.slot("panels")), b.icmp("eq", pair, 0))
-        panel = b.select(shared_panel, pairs, pair + k.slot("panels") - pairs)  # a panel past the end stores nothing
-        count = b.intrinsic("smin", self.m1 - row, b.const(I64, spec.mr))
-        zero = b.const(I64, 0)
-        with b.loop(0, 4) as quarter:
-            lower, right = b.lshr(quarter.index, 1), b.and_(quarter.index, 1)
-            is_lower, is_right = b.icmp("ne", lower, 0), b.icmp("ne", right, 0)
-            start = b.select(is_lower, b.intrinsic("smax", shared_rows - row, zero), zero)
-            first_row = b.select(is_lower, row + m - half, row)
-            self.column = b.select(is_right, panel, pair) * self.nr
-            skipped = b.and_(is_right, shared_panel)
-            left = b.select(skipped, zero, k.slot("n") - self.column)
-            self.tile = self._quarter(quarter.index)
+        base = b.gep(b.gep(k.scratch, F32, 2 * COUNT * spec.piece), F32, tiles)
+        with b.loop(0, self.parts) as y, b.loop(0, self.parts) as x:
+            first_row = y.index * k.slot("rows") + row
+            most = b.intrinsic("smin", self.m1 - row, k.slot("m") - first_row)
+            count = b.intrinsic("smin", most, b.const(I64, spec.mr))
+            self.column = (group * self.parts + x.index) * self.nr
+            left = k.slot("n") - self.column
+            self.tile = b.gep(base, F32, (y.index * self.parts + x.index) * self.size)
 
             def all_columns() -> tuple[()]:
-                with b.loop(start, count) as r:
+                with b.loop(0, count) as r:
                     self.row_tables(first_row + r.index)
                     if epilogue.short:
                         for j in range(spec.nv):
@@ -194,7 +319,7 @@ class _Strassen(TileStore):
             def some_columns() -> tuple[()]:
                 masks = masks_work(self.target, (spec.out, *self.op_dtypes))
                 lanes = self.lanes if masks else 1
-                with b.loop(start, count) as r:
+                with b.loop(0, count) as r:
                     self.row_tables(first_row + r.index)
                     with b.loop(0, left, lanes) as c:
                         tail = self.cut_tail(left - c.index, lanes)
