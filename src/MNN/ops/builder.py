@@ -106,10 +106,9 @@ class Builder:
         key = (type(prim), *map(id, prim.inputs), prim.attributes(), types)
         if pure and (known := self._merged.get(key)) is not None:
             return known
-        prim.outputs = outputs = [Tensor(d, s, None, "", prim) for d, s in types]
+        prim.outputs = self._merged[key] = [Tensor(d, s, None, "", prim) for d, s in types]
         self.prims.append(prim)
-        self._merged[key] = outputs
-        return outputs
+        return prim.outputs
 
     def expect(self, steps: int) -> None:
         """Says that so many primitives are about to be made; raises :class:`UnsupportedError` when that is too many."""
@@ -196,9 +195,8 @@ class Builder:
         if min((*low, *high), default=0) < 0:
             start = [max(-v, 0) for v in low]
             count = [d - s - max(-h, 0) for d, s, h in zip(x.shape, start, high, strict=True)]
-            x = self.slice(
-                x, [s if c > 0 else 0 for s, c in zip(start, count, strict=True)], [max(c, 0) for c in count]
-            )
+            start = [s if c > 0 else 0 for s, c in zip(start, count, strict=True)]
+            x = self.slice(x, start, [max(c, 0) for c in count])
             low, high = tuple(max(v, 0) for v in low), tuple(max(v, 0) for v in high)
         if not any(low) and not any(high):
             return x
@@ -323,9 +321,8 @@ class Builder:
         """Convolution with zero padding; ``pads``: begins of all spatial axes, then ends."""
         spatial = x.rank - 2
         if w.rank != x.rank or w.shape[1] * groups != x.shape[1] or groups < 1 or w.shape[0] % groups:
-            raise ShapeError(
-                f"{self.where}: input {list(x.shape)} does not fit weights {list(w.shape)} with {groups} group(s)"
-            )
+            sides = f"input {list(x.shape)} does not fit weights {list(w.shape)}"
+            raise ShapeError(f"{self.where}: {sides} with {groups} group(s)")
         narrow = (DType.I8, DType.U8)
         if x.dtype is not w.dtype and not (x.dtype in narrow and w.dtype in (*narrow, DType.I16)):
             raise ShapeError(f"{self.where}: cannot convolve {x.dtype.value} with weights of {w.dtype.value}")
@@ -348,9 +345,8 @@ class Builder:
     ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """Output sizes, and the strides and dilations that matter: those over one window or one tap become 1."""
         if min((*kernel, *strides, *dilations), default=1) < 1:
-            raise ShapeError(
-                f"{self.where}: kernel {kernel}, strides {strides}, dilations {dilations} must be positive"
-            )
+            numbers = f"kernel {kernel}, strides {strides}, dilations {dilations}"
+            raise ShapeError(f"{self.where}: {numbers} must be positive")
         spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
         out = tuple([(n - s) // t + 1 for n, s, t in zip(x.shape[2:], spans, strides, strict=True)])
         if min(out, default=1) < 1:
