@@ -18,6 +18,7 @@ from MNN.runtime import pool as pools
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
+from tests.runtime.changes import changed
 
 SIZES = list(range(8, 48, 2))
 
@@ -202,22 +203,6 @@ def test_more_threads_than_processors() -> None:
     assert pools.usable_threads(200) == pools.available_threads()
 
 
-def changed(graph: Graph, feeds: dict[int, dict[str, np.ndarray]], order: list[int], tolerance: float) -> int:
-    """Runs one session through sizes in this order and compares with fresh ones; how many results were the same bit for
-    bit."""
-    session, same = Session(graph), 0
-    expected = {size: Session(graph).run(given) for size, given in feeds.items()}
-    for size in order:
-        found = session.run(feeds[size])
-        assert found.keys() == expected[size].keys()
-        for name, numbers in expected[size].items():
-            assert found[name].shape == numbers.shape
-            largest = float(np.abs(numbers).max(initial=0)) or 1.0
-            assert float(np.abs(found[name] - numbers).max(initial=0)) <= tolerance * largest, (size, name)
-            same += found[name].tobytes() == numbers.tobytes()
-    return same
-
-
 BACK_AND_FORTH = [24, 40, 24, 9, 33, 40, 9, 16, 33, 24]
 
 
@@ -233,7 +218,7 @@ def test_results_after_changes_are_those_of_a_fresh_session(build: Callable[[], 
         feeds[size] = {
             v.name: rng.standard_normal(s).astype(np.float32) for v, s in zip(graph.inputs, shapes, strict=True)
         }
-    assert changed(graph, feeds, BACK_AND_FORTH, 2e-6) > 0
+    assert changed(lambda: Session(graph), feeds, BACK_AND_FORTH, 2e-6) > 0
 
 
 def test_equal_numbers_of_which_one_follows_from_the_size_stay_apart() -> None:
