@@ -43,8 +43,6 @@ CLOSE = 1.5
 """How many times the least cycles an algorithm may take to be kept when a node comes with another size: its weights are
 packed and its kernel is compiled already, and packing them for another one would take memory for as long as both are
 in use."""
-
-
 _SPARE = 100_000.0
 _SPARE_SHARE = 0.001
 

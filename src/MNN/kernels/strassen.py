@@ -12,7 +12,8 @@ vector now and then between the sums of the stage before, where loads, additions
 own they cost 10 % of two levels. (Formed in registers, each product reads 1.7 streams at one level and 2.9 at two.)
 
 Rounding errors, beside those of sums of the whole depth, root mean square: one level 1.0 times at depth 512 and 768 and
-0.5 at 3072; two levels 2.0 and 1.2. They are relative to the largest numbers of A and B, not to each row's own.
+0.5 at 3072; two levels 2.1 at 768, 2.0 at 1024 and 1.2 at 3072. They are relative to the largest numbers of A and B,
+not to each row's own.
 Infinities, NaNs and numbers whose sums might overflow would spread between rows: the kernel of the factors looks for
 them and the product then takes the plain way.
 """
@@ -34,11 +35,9 @@ from MNN.kernels import overlay
 from MNN.kernels.epilogue import operand_slots
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.strassen_emit import MOST_USES, STAGE, USES, emit_strassen
-from MNN.kernels.strassen_sums import COUNT, PRODUCTS, factor_parts
+from MNN.kernels.strassen_sums import COUNT, PRODUCTS, WHOLE, factor_parts
 from MNN.kernels.traffic import Arguments, number
 from MNN.targets.base import Target
-
-_WHOLE = ("11", "11", "+11")
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def tables(levels: int, k: int, chunk: int, nr: int) -> tuple[npt.NDArray[np.int
 
     ``k`` is the depth of a part. A stage is the inner products of an outer one (at two levels), for ``chunk`` of it.
     """
-    outers = PRODUCTS if levels == 2 else (_WHOLE,)
+    outers = PRODUCTS if levels == 2 else WHOLE
     stages, uses = [], []
     for cut in range(0, k, chunk):
         for _, right, belongs in outers:

@@ -27,6 +27,8 @@ PRODUCTS = (
     ("12-22", "21+22", "+11"),
 )
 COUNT = len(PRODUCTS)
+WHOLE = (("11", "11", "+11"),)
+"""What stands for a level that is not there."""
 
 
 def factor_parts(factor: str) -> list[tuple[int, int, bool]]:
@@ -71,7 +73,7 @@ class StrassenSumsSpec(KernelSpec):
         rows, depth, chunk, last = k.slot("rows"), k.slot("k"), k.slot("chunk"), k.slot("m") - 1
         inner = chunk * self.mr
         outer = inner * COUNT * k.slot("tiles")
-        outers = PRODUCTS if self.levels == 2 else (("11", "11", "+11"),)
+        outers = PRODUCTS if self.levels == 2 else WHOLE
         with b.loop(k.begin, k.end) as block:
             own = b.gep(k.pointer("s"), F32, inner * COUNT * block.index)
 
