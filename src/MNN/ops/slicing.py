@@ -31,6 +31,7 @@ class StridedSlice(Operator):
     element and drops the axis, of ``newAxisMask`` inserts an axis, of ``ellipsisMask`` fills up with whole axes.
     """
 
+    repeats = True
     attributes = {
         "Index": "DT_INVALID",
         "T": "DT_INVALID",
@@ -148,9 +149,10 @@ class Slice(Operator):
 
     ``slicePoints`` are the pieces' sizes (positions of the cuts when ``sourceType`` is CAFFE); one of them may be -1.
     A single point is the size of every piece (their number for TENSORFLOW). The second operand may give the sizes.
-    Without any, the pieces are equal, the last one smaller when it does not divide.
+    Without any, the pieces are equal, the last one smaller (or empty) when it does not divide.
     """
 
+    repeats = True
     attributes = {"axis": 0, "slicePoints": None, "sourceType": "CAFFE"}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -169,9 +171,9 @@ class Slice(Operator):
             sizes = [min(points[0], size - i * points[0]) for i in range(outputs)]
         else:
             piece = -(-size // outputs)
-            sizes = [max(min(piece, size - i * piece), 0) for i in range(outputs)]
-            if source == "TORCH" and size and not sizes[-1]:
+            if source == "TORCH" and size < piece * (outputs - 1):
                 raise ShapeError(f"{b.where}: axis {axis} of {list(x.shape)} has too few for {outputs} pieces")
+            sizes = [max(min(piece, size - i * piece), 0) for i in range(outputs)]
         if source == "TORCH" and -1 not in sizes and sum(sizes) != size:
             raise ShapeError(f"{b.where}: pieces of {list(sizes)} are not all of axis {axis} of {list(x.shape)}")
         return split(b, x, axis, sizes)
@@ -208,6 +210,7 @@ class Unpack(Operator):
 class Concat(Operator):
     """Operands one after the other along ``axis``."""
 
+    repeats = True
     attributes = {"axis": 0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
