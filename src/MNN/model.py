@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from MNN.errors import MNNError
-from MNN.frontends import load_graph
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session, TensorInfo
@@ -22,6 +21,8 @@ def open_graph(source: Source, inputs: Sequence[str] = (), outputs: Sequence[str
 
     It is optimised when it does not come from a converter that has done so; then tensors inside may be gone.
     """
+    from MNN.frontends import load_graph
+
     graph = load_graph(source)
     if inputs or outputs:
         graph = part(graph, inputs, outputs)
@@ -101,6 +102,8 @@ class Model(Session):
         if fetch is None or {v.name for v in self.graph.values()}.issuperset(fetch):
             return super().run(feeds, fetch)
         if self._whole is None:  # tensors that optimising has done away with
+            from MNN.frontends import load_graph
+
             self._whole = Session(load_graph(self._source), self.config)
         return self._whole.run(feeds, fetch)
 
@@ -126,4 +129,6 @@ def load(source: Source, threads: int = 1, precision: str = "normal", cache: boo
 
 def get_model_uuid(path: Source) -> str:
     """The identity that the converter wrote into a .mnn file; empty when it wrote none."""
+    from MNN.frontends import load_graph
+
     return str(load_graph(path).meta.get("uuid", ""))

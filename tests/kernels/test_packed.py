@@ -6,13 +6,14 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 from MNN.kernels import packed
 from MNN.kernels.cache import TEMPORARY, Cache
-from MNN.kernels.packed import PackedStore, checksum
+from MNN.kernels.packed import Checks, PackedStore, checksum
 
 NAME, OTHER = "ab" * 32, "cd" * 32
 SIZE = 3 * (1 << 20) + 8200 + 5
@@ -192,3 +193,48 @@ def test_a_second_process_does_not_pack_again(tmp_path: pathlib.Path) -> None:
         file.write(b"damaged")
     assert run() == "1"
     assert run() == "0"
+
+
+@pytest.mark.parametrize("threads", [True, False])
+def test_checks_may_come_later(tmp_path: pathlib.Path, threads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = PackedStore(tmp_path)
+    names = [f"{i:064x}" for i in range(4)]
+    for name in names:
+        draft = store.draft(name, 5000)
+        assert draft is not None
+        draft.numbers[:] = 7
+        draft.commit(store)
+    if not threads:
+        monkeypatch.setattr(threading.Thread, "start", raising)
+    again, checks = PackedStore(tmp_path), Checks()
+    found = [again.find(name, checks) for name in names]
+    assert all(numbers is not None and not again._mapped for numbers in found)
+    checks.begin()
+    assert checks.sound()
+    assert sorted(again._mapped) == names
+    with (tmp_path / "packed" / names[2]).open("r+b") as file:
+        file.seek(8000)
+        file.write(b"damage")
+    last, checks = PackedStore(tmp_path), Checks()
+    assert all(last.find(name, checks) is not None for name in names)
+    checks.begin()
+    assert not checks.sound()
+    assert names[2] not in last._mapped
+    assert last.find(names[2]) is None
+
+
+def raising(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_checks_that_a_fork_cut_off_are_done_by_who_asks(tmp_path: pathlib.Path) -> None:
+    store, name = PackedStore(tmp_path), "5" * 64
+    draft = store.draft(name, 5000)
+    assert draft is not None
+    draft.commit(store)
+    checks = Checks()
+    again = PackedStore(tmp_path)
+    assert again.find(name, checks) is not None
+    checks._waiting.clear()  # taken by a thread that is gone
+    assert checks.sound()
+    assert list(again._mapped) == [name]

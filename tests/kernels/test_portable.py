@@ -22,7 +22,7 @@ from tests.kernels.test_rows import layer_norm, softmax
 
 F32, F16 = DType.F32, DType.F16
 CALL = re.compile(r"^\s+(?:callq?|bl|jmp|b)\s+([A-Za-z_][\w.@]*)", re.MULTILINE)
-ALL = tuple(d for d in DType if d is not DType.STR and not d.is_narrow)
+ALL = tuple(d for d in DType if d not in (DType.STR, DType.BF16X2) and not d.is_narrow)
 
 
 def outside_calls(spec: KernelSpec, name: str) -> set[str]:

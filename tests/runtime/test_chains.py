@@ -68,7 +68,7 @@ def contract(
     return command(
         spec, spec.blocks(m, n, z, mb, nb), rows_a=rows(m, lds[0]), rows_c=rows(m, lds[1]), taps=rows(1, 0), n_taps=1,
         k=k, ldb=n, panel=spec.nr(shared_library(cache=True).target), m=m, n=n, batch=table(batch), n_batch=z,
-        mb=mb, nb=nb, **given,
+        mb=mb, nb=nb, ub=mb, **given,
     )  # fmt: skip
 
 

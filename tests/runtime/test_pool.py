@@ -83,12 +83,13 @@ def test_workers_come_back_after_sleep(mode: str) -> None:
     child(
         """
         program, out = make(blocks=400, turns=100_000, commands=1)
-        helped = 0
-        for _ in range(10):
+        helped = runs = 0
+        while runs < 10 or (not helped and runs < 300):  # other processes may hold the processors for a while
             time.sleep(0.02)
             program.run(2)
+            runs += 1
             helped += program._scratch.view(np.int64)[program._stride // 8] > 0
-        assert (out == 10).all()
+        assert (out == runs).all()
         assert helped > 0
         """,
         mode,

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import pathlib
 import pickle
+import platform
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -201,3 +204,20 @@ def test_memory_limits_hold_for_stored_programs_too(tmp_path: pathlib.Path) -> N
     for _ in range(2):
         with pytest.raises(MNNError, match="memory"):
             Model(path, Config(memory_limit=1000)).run({"x": DATA})
+
+
+def test_a_warm_start_needs_neither_llvm_nor_readers(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "m.mnn"
+    check(path, write(path))
+    run = f"MNN.load({str(path)!r}).run({{'x': np.zeros((70, 256), 'f4')}})"
+    code = f"import sys, numpy as np, MNN; {run}; print(*sys.modules)"
+    source = str(pathlib.Path(MNN.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": source}
+    found = [
+        subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    unwanted = {"MNN.frontends", "MNN.schema.reader", "MNN.compiler.compile", "MNN.ir.prims"}
+    if platform.machine() == "x86_64" and sys.platform.startswith("linux"):
+        unwanted |= {"llvmlite.binding"}
+    assert not unwanted & set(found[1].split())

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from MNN.compiler import in_place
 from MNN.compiler.program import Buffer, Command
 
-ALIGNMENT = 64
+ALIGNMENT = 128
+"""Bytes; see :mod:`MNN.runtime.arena`."""
 _SHORT = 8
 """Commands: a buffer that lives no longer has few neighbours, which are faster found by command than among all."""
 

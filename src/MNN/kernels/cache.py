@@ -61,6 +61,16 @@ class Cache:
         return Cache(None if Cache._off_everywhere else default_folder(), part)
 
     @staticmethod
+    def existing(part: str) -> Cache:
+        """The default one if its folder is there and can be trusted, else none; makes nothing and warns of nothing."""
+        found = Cache(None, part)
+        folder = default_folder() / part
+        with contextlib.suppress(OSError):
+            if not Cache._off_everywhere and folder.is_dir() and not _untrusted(folder.resolve()):
+                found.folder = folder
+        return found
+
+    @staticmethod
     def switch_off() -> None:
         """No default cache for the rest of this process."""
         Cache._off_everywhere = True

@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import pathlib
 import pkgutil
 import threading
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from MNN.kernels.lang import is_checked
 from MNN.kernels.parallel import side_by_side, workers
 from MNN.kernels.spec import KernelSpec
 from MNN.targets.base import Target, host_target
+from MNN.targets.host import llvm_version, remember
 
 _GENERATORS = ("MNN.kernels", "MNN.targets")
 _LOADED: dict[str, int] = {}  # by key hash, shared by all libraries of the process; addresses stay valid for its life
@@ -31,13 +33,24 @@ def generator_digest() -> str:
 @functools.cache
 def source_digest(packages: tuple[str, ...]) -> str:
     """A hash of the source of these packages (the modules right in them), and of what describes types and code."""
-    total = hashlib.sha256(toolchain.version().encode())
+    total = hashlib.sha256(llvm_version().encode())
     for package in packages:
-        for module in sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(package).__path__)):
-            total.update(module.encode() + b"\0" + _source(f"{package}.{module}"))
+        for module, source in _sources(package):
+            total.update(module.encode() + b"\0" + source)
     for module in ("MNN.ir.dtype", "MNN.ir.scalar"):
         total.update(_source(module))
     return total.hexdigest()
+
+
+def _sources(package: str) -> list[tuple[str, bytes]]:
+    """Names and sources of the modules right in a package."""
+    folders = list(importlib.import_module(package).__path__)
+    if len(folders) == 1 and os.path.isdir(folders[0]):  # the files themselves: finding modules takes much longer
+        names = sorted(name for name in os.listdir(folders[0]) if name.endswith(".py"))
+        if names:
+            return [(name, pathlib.Path(folders[0], name).read_bytes()) for name in names]
+    modules = sorted(m.name for m in pkgutil.iter_modules(folders))
+    return [(module, _source(f"{package}.{module}")) for module in modules]
 
 
 def _source(module: str) -> bytes:
@@ -105,7 +118,7 @@ class Library:
         """Symbols and object files by key."""
         stored = {key: self.cache.get(key) for key in specs}
         absent = [key for key, data in stored.items() if data is None]
-        if len(absent) == 1 or workers() == 1:
+        if len(absent) < 2 or workers() == 1:
             made = [self._compiled(key, specs[key], True) for key in absent]
         else:
             toolchain.lead(self.target)
@@ -148,6 +161,8 @@ def shared_library(cache: bool) -> Library:
         key = (target.key(), cache)
         if key not in _libraries:
             _libraries[key] = Library(target, Cache.default() if cache else None)
+            if cache:
+                remember()
         return _libraries[key]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels.nest import Operand
-from MNN.kernels.traffic import Argument, Arguments, number, table
+from MNN.kernels.traffic import Arguments, number, table
 
 Pairs = tuple[tuple[str, str], ...]
 """Slots of a result and of an operand that may be the same memory."""
@@ -21,12 +21,22 @@ Pairs = tuple[tuple[str, str], ...]
 
 def same_table(args: Arguments, one: str, other: str, count: int) -> bool:
     """Whether two i32 tables begin with the same ``count`` entries."""
-    return _entries(args[one], count) == _entries(args[other], count)
+    first, second = args[one], args[other]
+    assert isinstance(first, np.ndarray), "a table is a constant"
+    assert isinstance(second, np.ndarray), "a table is a constant"
+    if first.__array_interface__["data"] == second.__array_interface__["data"]:
+        return True
+    return _entries(first, count) == _entries(second, count)
 
 
-def _entries(value: Argument, count: int) -> bytes:
-    assert isinstance(value, np.ndarray), "a table is a constant"
-    return value.reshape(-1).view(np.uint8)[: 4 * count].tobytes()
+def _entries(table: np.ndarray, count: int) -> bytes:
+    return table.reshape(-1).view(np.uint8)[: 4 * count].tobytes()
+
+
+def fits(operand: DType, result: DType) -> bool:
+    """Whether a vector of results takes no more than what its operands' vector has given free: ``BF16X2`` puts the
+    parts of a vector in two places."""
+    return operand is result or (operand.size == result.size and DType.BF16X2 not in (operand, result))
 
 
 def of_product(
@@ -42,7 +52,7 @@ def of_product(
         ("c", f"op{i}")
         for i, kind in enumerate(kinds)
         if kind == "mn"
-        and body.args[1 + i].size == out.size
+        and fits(body.args[1 + i], out)
         and np.array_equal(batch[:, 2], batch[:, 3 + i])
         and same_table(args, "rows_c", f"rows{i}", results)
     )
@@ -58,5 +68,5 @@ def of_nest(ins: Sequence[Operand], outs: Sequence[Operand], args: Arguments, di
         (y.name, x.name)
         for y in outs
         for x in ins
-        if x.inner == y.inner != "0" and x.dtype.size == y.dtype.size and strides(x) == strides(y)
+        if x.inner == y.inner != "0" and fits(x.dtype, y.dtype) and strides(x) == strides(y)
     )

@@ -23,6 +23,7 @@ import pathlib
 import shutil
 import struct
 import tempfile
+import threading
 import time
 import warnings
 from typing import Any
@@ -79,8 +80,9 @@ class PackedStore:
         warnings.warn(f"the cache of packed weights {self.folder} is not used: {problem}", RuntimeWarning, stacklevel=3)
         self.folder = None
 
-    def find(self, name: str) -> Bytes | None:
-        """The numbers stored under ``name`` (64 hexadecimal digits), mapped read-only, or None."""
+    def find(self, name: str, checks: Checks | None = None) -> Bytes | None:
+        """The numbers stored under ``name`` (64 hexadecimal digits), mapped read-only, or None. With ``checks`` their
+        checksum is looked at by these, later."""
         if self.folder is None:
             return None
         mapped = self._mapped.get(name)
@@ -97,13 +99,22 @@ class PackedStore:
             mapped = mmap.mmap(file.fileno(), info.st_size, access=mmap.ACCESS_READ)
         whole = np.frombuffer(mapped, np.uint8)
         numbers = whole[_HEAD:]
-        if whole[: _FIXED.size].tobytes() != _header(name, numbers):
+        if checks is not None:
+            checks.add(self, name, mapped)
+        elif not self._accept(name, mapped):
             return None
-        self._mapped[name] = mapped
         if info.st_mtime < time.time() - _DAY:  # marked as used, for pruning
             with contextlib.suppress(OSError):
                 os.utime(path)
         return numbers
+
+    def _accept(self, name: str, mapped: mmap.mmap) -> bool:
+        """Whether an entry is what was written; then nobody needs to map it again."""
+        whole = np.frombuffer(mapped, np.uint8)
+        good = whole[: _FIXED.size].tobytes() == _header(name, whole[_HEAD:])
+        if good:
+            self._mapped[name] = mapped
+        return good
 
     def draft(self, name: str, nbytes: int) -> Draft | None:
         """Room for a new entry, or None when it cannot be kept. The numbers are zeros at first."""
@@ -122,6 +133,49 @@ class PackedStore:
             self._off(str(error))
             return None
         return draft
+
+
+class Checks:
+    """Entries whose checksums another thread looks at while their numbers are in use already: by the time that the
+    first result is there, most of it is done."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[PackedStore, str, mmap.mmap]] = []
+        self._waiting: list[tuple[PackedStore, str, mmap.mmap]] = []
+        self._found: list[bool] = []
+        self._helper: threading.Thread | None = None
+
+    def add(self, store: PackedStore, name: str, mapped: mmap.mmap) -> None:
+        """One more entry, before :meth:`begin`."""
+        self._entries.append((store, name, mapped))
+
+    def begin(self) -> None:
+        """Has a thread look at all that were added, in this order."""
+        if not self._entries:
+            return
+        self._waiting = self._entries[::-1]
+        self._helper = threading.Thread(target=self._work, name="mnn-checks", daemon=True)
+        try:
+            self._helper.start()
+        except RuntimeError:  # no more threads to be had: whoever asks does it
+            self._helper = None
+
+    def sound(self) -> bool:
+        """Whether all of them are what was written."""
+        self._work()
+        if self._helper is not None:
+            self._helper.join()
+        if len(self._found) < len(self._entries):  # in a forked child, which does not have the thread
+            self._found = [store._accept(name, mapped) for store, name, mapped in self._entries]
+        return all(self._found)
+
+    def _work(self) -> None:
+        while True:
+            try:
+                store, name, mapped = self._waiting.pop()
+            except IndexError:  # both threads have come to the end
+                return
+            self._found.append(store._accept(name, mapped))
 
 
 class Draft:

@@ -26,7 +26,7 @@ class Product:
     factors: Type
     name: str
     parts: int = 0
-    """Of tiles: into how many bf16 parts their factors are split (see :mod:`MNN.kernels.amx_split`)."""
+    """Of tiles: into how many bf16 parts their factors are split (see :mod:`MNN.kernels.parts`)."""
 
     @property
     def operations(self) -> int:

@@ -12,8 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from MNN.errors import RunError
 
-ALIGNMENT = 64
-"""Bytes: one cache line, and the widest vector register of any supported processor."""
+ALIGNMENT = 128
+"""Bytes: two cache lines, the thirty-two neighbours of ``BF16X2``."""
 
 
 def aligned_bytes(nbytes: int, alignment: int = ALIGNMENT, zero: bool = False) -> NDArray[np.uint8]:

@@ -72,13 +72,13 @@ class BoundProgram:
                 trim()
 
     def _native(self, steps: Sequence[Step]) -> NativeProgram:
-        used = dict.fromkeys([ref.buffer for c in steps for ref in c.refs()])
+        used = _used(steps)
         bases = {buffer: self._base(buffer) for buffer in used}
 
         def address_of(ref: Ref) -> int:
             return bases[ref.buffer] + ref.offset
 
-        addresses = iter(self._library.load([kernel for c in steps for kernel in c.kernels()]))
+        addresses = iter(self._library.load(_kernels(steps)))
         tables: list[Any] = []
         commands: list[Command] = []
         scratch = 0
@@ -95,8 +95,7 @@ class BoundProgram:
                 else:
                     args = [bases[v.buffer] + v.offset if type(v) is Ref else v for v in c.args.values()]  # type: ignore[misc]
                     if type(c.kernel).scratch is not KernelSpec.scratch:
-                        numbers = dict(zip(c.args, args, strict=True))
-                        scratch = max(scratch, c.kernel.scratch(self._library.target, numbers))
+                        scratch = max(scratch, c.kernel.scratch(self._library.target, c.args))  # type: ignore[arg-type]
                 commands.append(Command(address, args, c.blocks, c.grain, c.origin))
             else:
                 assert c.host is not None
@@ -180,12 +179,27 @@ def load_kernels(program: Program, library: Library, constants: Sequence[Buffer]
     constants = _constants(program.commands) if constants is None else constants
     setup = [c for b in constants for c in b.setup]
     before = library.loaded
-    library.load([*(kernel for c in (*setup, *program.commands) for kernel in c.kernels()), *program.companions])
+    library.load([*_kernels([*setup, *program.commands]), *program.companions])
     if library.loaded > before:
         gc.collect(0)  # what planning left behind; it would be collected a little later in any case
         let_go()
 
 
 def _constants(steps: Sequence[Step]) -> list[Buffer]:
-    used = [ref.buffer for c in steps for ref in c.refs()]
-    return [b for b in dict.fromkeys(used) if b.const is not None]
+    return [b for b in _used(steps) if b.const is not None]
+
+
+def _used(steps: Sequence[Step]) -> dict[Buffer, None]:
+    """Every buffer whose address is an argument, in order of first use."""
+    return dict.fromkeys([ref.buffer for c in steps for ref in c.refs()])
+
+
+def _kernels(steps: Sequence[Step]) -> list[KernelSpec]:
+    """The kernels that commands call, in order."""
+    found: list[KernelSpec] = []
+    for c in steps:
+        if c.stages:
+            found += c.kernels()
+        elif c.kernel is not None:
+            found.append(c.kernel)
+    return found

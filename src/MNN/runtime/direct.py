@@ -85,8 +85,12 @@ def _places(
     """Where the addresses of a buffer stand, None when they are not all plain arguments, or too many."""
     found: list[Place] = []
     for number, command in enumerate(commands):
-        if buffer not in command.buffers():
-            continue
+        for ref in command.refs():
+            if ref.buffer is buffer:
+                break
+        else:
+            if command.host is None or buffer not in command.buffers():
+                continue
         if command.stages or command.host is not None:
             return None
         for index, value in enumerate(command.args.values()):

@@ -49,7 +49,7 @@ class RunContext:
     __slots__ = ("_memory", "address", "exception", "words")
 
     def __init__(self) -> None:
-        self._memory = aligned_bytes(FRAME_BYTES, 2 * ALIGNMENT, zero=True)
+        self._memory = aligned_bytes(FRAME_BYTES, ALIGNMENT, zero=True)
         self.address: int = self._memory.ctypes.data
         self.words: NDArray[np.int64] = self._memory.view(np.int64)
         self.exception: BaseException | None = None

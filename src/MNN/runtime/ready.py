@@ -6,10 +6,12 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from MNN.errors import RunError
 from MNN.kernels.library import shared_library
 from MNN.runtime.arena import Room
 from MNN.runtime.bind import BoundProgram
@@ -50,8 +52,26 @@ class ReadyPrograms:
                     return None
             self._bound.move_to_end(shapes)
             stored, bound = found
-            results = bound.run([arrays[name] for name in stored.inputs], self._threads)
+            given = [arrays[name] for name in stored.inputs]
+            results = bound.run(given, self._threads) if stored.checks is None else self._try(shapes, given)
+            if results is None:
+                return None
         return dict(zip(stored.outputs, results, strict=True))
+
+    def _try(self, shapes: Shapes, given: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+        """The first results of a program; None when its constants turn out to be damaged, and it is forgotten."""
+        stored, bound = self._bound[shapes]
+        assert stored.checks is not None
+        try:
+            results = bound.run(given, self._threads)
+        except RunError:
+            if stored.checks.sound():
+                raise
+        if not stored.checks.sound():
+            self.forget(shapes)
+            return None
+        self._bound[shapes] = replace(stored, checks=None), bound
+        return results
 
     def latest(self, arrays: Mapping[str, np.ndarray]) -> Latest | None:
         """How to run again on inputs like these, when there is a program for them."""

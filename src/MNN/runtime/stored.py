@@ -24,8 +24,8 @@ from MNN.compiler.program import Buffer, Program
 from MNN.errors import MNNError
 from MNN.kernels.cache import Cache
 from MNN.kernels.library import KernelGoneError, Library
-from MNN.kernels.packed import PackedStore
-from MNN.kernels.toolchain import trim, version
+from MNN.kernels.packed import Checks, PackedStore
+from MNN.kernels.toolchain import trim
 from MNN.runtime.bind import load_kernels
 from MNN.runtime.config import Config
 from MNN.runtime.info import TensorInfo
@@ -34,10 +34,13 @@ from MNN.runtime.remembered import choices_mark
 from MNN.runtime.stored_form import Elsewhere, Unfit, dump, parse, portable
 from MNN.schema.files import MappedFile, identity, open_regular
 from MNN.targets.base import host_target
+from MNN.targets.host import llvm_version
 
 PART = "programs"
 MOST = 16
 """Programs that one session writes: a model fed with ever new sizes must not fill the disk."""
+_HARMLESS = ("<f4", "<f8", "<f2")
+"""Element types of constants that are only computed with: damaged ones give wrong numbers and nothing worse."""
 
 Shapes = tuple[tuple[str, str, tuple[int, ...]], ...]
 """Name, element type (numpy's) and sizes of every input."""
@@ -58,6 +61,8 @@ class StoredProgram:
     program: Program
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    checks: Checks | None = None
+    """What still has to be known of its constants before its results can be believed."""
 
 
 class StoredPrograms:
@@ -98,15 +103,17 @@ class StoredPrograms:
         try:
             program, inputs, outputs, files = self._read("program", shapes)
             self._check(files)
-            load_kernels(program, library)
-            used = {ref.buffer for c in program.commands for ref in c.refs()}
-            used.update(t.place.buffer for t in (*program.inputs, *program.outputs))
+            used = dict.fromkeys([ref.buffer for c in program.commands for ref in c.refs()])
+            used.update(dict.fromkeys([t.place.buffer for t in (*program.inputs, *program.outputs)]))
+            checks = Checks()
             for buffer in used:
                 if isinstance(buffer.source, Elsewhere):
-                    self._fetch(buffer, buffer.source)
+                    self._fetch(buffer, buffer.source, checks)
+            checks.begin()
+            load_kernels(program, library)
         except (Unfit, MNNError, OSError, KernelGoneError):
             return None
-        return StoredProgram(program, inputs, outputs)
+        return StoredProgram(program, inputs, outputs, checks)
 
     def save(
         self,
@@ -148,11 +155,13 @@ class StoredPrograms:
         if any(identity(os.stat(path)) != mark for path, mark in files.items()):
             raise Unfit("a file of weights has changed")
 
-    def _fetch(self, buffer: Buffer, where: Elsewhere) -> None:
-        """Brings in the numbers of a large constant: an entry of the store, or a place in a mapped file."""
+    def _fetch(self, buffer: Buffer, where: Elsewhere, checks: Checks) -> None:
+        """Brings in the numbers of a large constant: an entry of the store, or a place in a mapped file.
+
+        Those that no address follows from may be checked while they are in use."""
         numbers: np.ndarray | None
         if where.offset < 0:
-            numbers = self._store.find(where.name)
+            numbers = self._store.find(where.name, checks if where.kind in _HARMLESS else None)
             buffer.stored = where.name
         else:
             whole = np.frombuffer(self._mapped(where.name), np.uint8)
@@ -171,10 +180,10 @@ class StoredPrograms:
 @functools.cache
 def package_stamp() -> str:
     """A text that changes with the engine's own files, and with what runs them."""
-    total = hashlib.sha256(repr((platform.python_version(), np.__version__, version())).encode())
-    root = Path(__file__).parents[1]
-    for path, info in sorted(_sources(os.fspath(root))):
-        total.update(repr((os.path.relpath(path, root), info.st_size, info.st_mtime_ns)).encode())
+    total = hashlib.sha256(repr((platform.python_version(), np.__version__, llvm_version())).encode())
+    root = os.fspath(Path(__file__).parents[1])
+    for path, info in sorted(_sources(root)):
+        total.update(repr((path[len(root) :], info.st_size, info.st_mtime_ns)).encode())
     return total.hexdigest()
 
 

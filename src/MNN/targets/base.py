@@ -15,10 +15,9 @@ import pkgutil
 import platform
 from collections.abc import Callable, Mapping
 
-import llvmlite.binding as llvm
-
 from MNN.errors import UnsupportedError
 from MNN.ir.dtype import DType
+from MNN.targets.host import processor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +64,10 @@ class Target:
 
     def narrowed(self) -> Target:
         """The same processor with vectors of half the width, of which it takes twice as many a cycle."""
+        return self._narrowed
+
+    @functools.cached_property
+    def _narrowed(self) -> Target:
         rate = self.fma_per_cycle * 2
         return dataclasses.replace(self, vector_bytes=self.vector_bytes // 2, split_vectors=False, fma_per_cycle=rate)
 
@@ -152,13 +155,13 @@ def _host_target(bound: str | None) -> Target:
     if bound is not None and bound not in family.targets:
         names = ", ".join(family.targets)
         raise UnsupportedError(f"MNN_TARGET is '{bound}', which is no target of this machine; use one of {names}")
-    found = family.granted(frozenset(name for name, on in llvm.get_host_cpu_features().items() if on))
+    features, triple = processor()
+    found = family.granted(features)
     target = family.choose(found, bound)
     if target is None:
         need = bound or next(iter(family.targets))
         missing = sorted(set(family.targets[need].features) - found)
         raise UnsupportedError(f"target '{need}' needs processor features that this machine lacks: {missing}")
-    triple = llvm.get_process_triple()
     if "windows" in triple:  # LLVM's in-memory loader reads ELF objects on Windows, not COFF
         triple += "-elf"
     l1, l2 = _cache_sizes(target)
