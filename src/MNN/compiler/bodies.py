@@ -10,7 +10,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.scalar import Body, BodyBuilder, Instr
 
-WIDE = {DType.F16: DType.F32, DType.BF16: DType.F32}
+WIDE = {DType.F16: DType.F32, DType.BF16: DType.F32, DType.BF16X2: DType.F32}
 """Types that are accumulated in a wider one."""
 
 

@@ -12,6 +12,7 @@ At last a convolution, matrix product or window that feeds a map group alone tak
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -86,8 +87,8 @@ class Group:
         if known is not None and known[0] is self.prims and known[1] is self.anchor:
             return known[2]
         lead = (self.anchor or self.root).origin
-        others = dict.fromkeys([q.origin.partition(" ")[0] for q in self.prims if q.origin != lead])
-        found = " + ".join([lead, *list(others)[:_NAMED]]) + (" + ..." if len(others) > _NAMED else "")
+        others = tuple([q.origin for q in self.prims if q.origin != lead])
+        found = _named(lead, others) if others else lead
         self._origin = self.prims, self.anchor, found
         return found
 
@@ -95,10 +96,19 @@ class Group:
         return sum([len(q.body.code) if isinstance(q, p.Map) else 1 for q in self.prims])
 
 
+@functools.lru_cache(maxsize=4096)
+def _named(lead: str, others: tuple[str, ...]) -> str:
+    """What a group is called: the same text for every size of the input."""
+    words = list(dict.fromkeys([other.partition(" ")[0] for other in others]))
+    return " + ".join([lead, *words[:_NAMED]]) + (" + ..." if len(words) > _NAMED else "")
+
+
 def looked_up(group: Group) -> Tensor | None:
     """The one byte that a map group's byte is a function of, where computing that costs more than a table."""
-    out = group.root.outputs[0]
-    if group.kind != "map" or out.dtype not in BYTES or elements(out.shape) < TABLE_ELEMENTS:
+    if group.kind != "map":
+        return None
+    out = group.prims[-1].outputs[0]
+    if out.dtype not in BYTES or elements(out.shape) < TABLE_ELEMENTS:
         return None
     given = [t for t in group.inputs() if not is_literal(t)]
     if len(given) != 1 or given[0].dtype not in BYTES or given[0].const is not None:
@@ -146,7 +156,8 @@ class Fuser:
                 self._grow(group)
             groups.append(group)
         taken = {id(g) for g in groups if self._attach(g)}
-        return sorted((g for g in groups if id(g) not in taken), key=lambda g: self._position[id(g.root)])
+        position = self._position
+        return sorted([g for g in groups if id(g) not in taken], key=lambda g: position[id(g.prims[-1])])
 
     def _start(self, prim: Prim) -> Group:
         members = {id(prim)}
@@ -162,27 +173,36 @@ class Fuser:
 
     def _grow(self, group: Group) -> None:
         grown = True
+        never: set[Tensor] = set()
         while grown and looked_up(group) is None:
             grown = False
             for tensor in group.inputs():
+                if tensor in never:
+                    continue
                 prim = tensor.producer
-                if prim is not None and self._joinable(group, prim) and self._fits(group, prim):
+                if prim is None or not self._free(prim):
+                    never.add(tensor)
+                elif self._used_within(group, prim) and self._fits(group, prim):
                     group.members.add(id(prim))
                     position, at = self._position, 0
-                    while at < len(group.prims) and position[id(group.prims[at])] < position[id(prim)]:
+                    own = position[id(prim)]
+                    while at < len(group.prims) and position[id(group.prims[at])] < own:
                         at += 1
                     group.prims = [*group.prims[:at], prim, *group.prims[at:]]
                     self._group_of[id(prim)] = group
                     grown = True
                     break
 
-    def _joinable(self, group: Group, prim: Prim) -> bool:
+    def _free(self, prim: Prim) -> bool:
+        """Whether a primitive can be part of some group and is of none yet."""
         number = id(prim)
         if number in self._group_of or not isinstance(prim, (p.Map, p.Reduce)) or number not in self._position:
             return False
+        return not any(id(t) in self._kept for t in prim.outputs)
+
+    def _used_within(self, group: Group, prim: Prim) -> bool:
+        """Whether the group has all that uses a primitive."""
         for t in prim.outputs:
-            if id(t) in self._kept:
-                return False
             for user in self._uses.get(t, ()):
                 if id(user) not in group.members:
                     return False
@@ -238,16 +258,18 @@ class Fuser:
 
     def _attach(self, group: Group) -> bool:
         """Moves a group that is one contraction or window into the map group that alone uses it."""
-        anchor = group.root
-        if group.kind != "single" or not isinstance(anchor, (p.Conv, p.MatMul, p.CompressedMatMul, p.Window)):
+        if group.kind != "single":
+            return False
+        anchor = group.prims[-1]
+        if not isinstance(anchor, (p.Conv, p.MatMul, p.CompressedMatMul, p.Window)):
             return False
         out = anchor.outputs[0]
-        users = {
-            id(self._group_of[id(u)]): self._group_of[id(u)] for u in self._uses.get(out, []) if id(u) in self._group_of
-        }
-        if len(users) != 1 or id(out) in self._kept or any(isinstance(u, VIEWS) for u in self._uses[out]):
+        users = self._uses.get(out, [])
+        target = self._group_of.get(id(users[0])) if users else None
+        if target is None or id(out) in self._kept:
             return False
-        target = next(iter(users.values()))
+        if len(users) > 1 and any(self._group_of.get(id(u)) is not target for u in users):
+            return False
         if target.kind != "map" or target.anchor is not None or target.shape != out.shape or not self._cheap(target):
             return False
         if not st.same_order(out.shape, self._orders[out], self._orders[target.root.outputs[0]]):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from MNN.compiler.program import Buffer, Command, Local, Ref, StageCall
+from MNN.kernels.spec import KernelSpec
 
 
 def taken(
@@ -25,6 +26,8 @@ def taken(
     """
     found: dict[Buffer, Buffer] = {}
     for index, (command, buffers) in enumerate(zip(commands, touched, strict=True)):
+        if not command.stages and (command.kernel is None or type(command.kernel).in_place is KernelSpec.in_place):
+            continue
         results = [b for b in buffers if life[b][0] == index and not b.pinned]
         sizes = [b.nbytes for b in results]
         operands = [b for b in buffers if b.nbytes in sizes and life[b][0] < index and not b.pinned]

@@ -8,7 +8,7 @@ and become *guards*: the plan holds as long as they give the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +25,7 @@ from MNN.ops.compressed import compressed_weight, lower_compressed
 from MNN.ops.folding import FoldCache
 from MNN.ops.meaning import evaluate
 from MNN.ops.nested import Nested
+from MNN.ops.recipes import READ, Recipe, Sketches, Tape, operands, place
 
 GUARD_PRIMS = 200
 GUARD_ELEMENTS = 1 << 14
@@ -101,11 +102,31 @@ class Lowering(Builder):
         self._known = known
         self._path: list[str] = []
         self._asked = 0
+        self._tape: Tape | None = None
+        """Where the primitives of a node are noted; None as soon as they depend on more than those of nodes like it."""
+        self._alike: Sketches | None = None
+        self._recipes: dict[Hashable, tuple[Node, Recipe | None]] = {}
+        """Recipes of this plan, and of which node each is."""
+
+    def repeat(self, graph: Graph) -> None:
+        """Has nodes of ``graph`` that are alike lowered once."""
+        found = self.folds.sketches.get(graph)
+        if found is None:
+            found = self.folds.sketches[graph] = Sketches(graph)
+        self._alike = found
+
+    def emit(self, prim: Prim, *types: tuple[DType, tuple[int, ...]]) -> list[Tensor]:
+        """As builders do, noted where another node may need it."""
+        outputs = super().emit(prim, *types)
+        if self._tape is not None:
+            self._tape.append((prim, types, outputs))
+        return outputs
 
     def lookup(self, value: Value) -> Tensor:
         """The tensor of a graph value: computed before, captured from outside, or constant."""
-        if value in self.env:
-            return self.env[value]
+        found = self.env.get(value)
+        if found is not None:
+            return found
         if value.data is None:
             raise MNNError(f"{self.where}: value '{value.name}' is used before it is computed")
         if isinstance(value.data, QuantizedArray):
@@ -117,8 +138,12 @@ class Lowering(Builder):
 
     def lower_node(self, node: Node) -> None:
         """Lowers one node and binds its outputs."""
+        sketch = None if self._alike is None else self._alike.get(node)
+        if sketch is not None and self._alike is not None:
+            self._repeat(self._alike, node, *sketch)
+            return
         outer = self.where
-        self.where = f"{node.op} '{node.name}'"
+        self.where = place(node)
         op = operator(node)
         weight = compressed_weight(node)
         late = None if weight is None else node.inputs[1]
@@ -130,6 +155,28 @@ class Lowering(Builder):
             outputs = self._lower_eager(op, node, inputs)
         else:
             outputs = lower_node(self, node, inputs) if found is None else found
+        for value, tensor in zip(node.outputs, outputs, strict=False):
+            self.env[value] = tensor
+            tensor.name = tensor.name or value.name
+        self.where = outer
+
+    def _repeat(self, alike: Sketches, node: Node, sketch: int, where: str) -> None:
+        """Lowers one of several nodes that may be alike."""
+        outer, self.where = self.where, where
+        inputs = [None if v is None else self.lookup(v) for v in node.inputs]
+        about, given = operands(inputs, [v is not None and v.data is not None for v in node.inputs])
+        key = sketch, about
+        first, recipe = self._recipes.get(key, (node, None))
+        if recipe is not None:
+            outputs = recipe.follow(self, given)
+            alike.follow(first)
+        else:
+            self._tape = [] if key not in self._recipes and alike.worth_writing(node) else None
+            try:
+                outputs = lower_node(self, node, inputs)
+                self._recipes[key] = first, None if self._tape is None else Recipe.of(self._tape, given, outputs)
+            finally:
+                self._tape = None
         for value, tensor in zip(node.outputs, outputs, strict=False):
             self.env[value] = tensor
             tensor.name = tensor.name or value.name
@@ -156,6 +203,8 @@ class Lowering(Builder):
 
     def value(self, tensor: Tensor | None, why: str = "an operand") -> np.ndarray:
         """The numbers of a tensor: constant, given, or computed from the inputs when that is small."""
+        if tensor is None or tensor.const is None or tensor.const.size > READ:
+            self._tape = None
         if tensor is None or tensor.const is not None:
             return super().value(tensor, why)
         key = self._next_key(why)
@@ -199,6 +248,7 @@ def lower_stage(
     """
     low = Lowering(numbers, known, room, folds)
     low.env.update(bound)
+    low.repeat(graph)
     inputs = {v: t for v, t in bound.items() if t.const is None}
     index = start
     try:

@@ -83,11 +83,12 @@ def _choose(
     uses: Mapping[Tensor, list[Prim]],
     wishes: _Wishes,
 ) -> Order:
-    if isinstance(prim, (p.Conv, p.Window)):
+    kind = type(prim)
+    if kind is p.Conv or kind is p.Window:
         return channels_last(len(out.shape))
     wish = _wish(out, uses, LOOK_AHEAD, wishes)
-    if wish is not None and isinstance(prim, p.Map):
-        return wish
+    if kind is p.Map:
+        return _like_operands(prim, out, strides_of) if wish is None else wish
     if isinstance(prim, (p.MatMul, p.CompressedMatMul)):
         ends_right = wish is not None and st.order_of(out.shape, st.dense(out.shape, wish))[-1] == out.rank - 1
         return wish if wish is not None and ends_right else natural(out.rank)
@@ -100,7 +101,7 @@ def _choose(
         return wish if wish is not None and possible is not None else natural(out.rank)
     if wish is not None:
         return wish
-    if not isinstance(prim, p.Map) and any(isinstance(u, p.MatMul) and u.inputs[1] is out for u in uses.get(out, [])):
+    if any(isinstance(u, p.MatMul) and u.inputs[1] is out for u in uses.get(out, [])):
         return natural(out.rank)  # rows of the right side are read as they lie; a map that transposes costs more
     if isinstance(prim, p.Gather):
         data = prim.inputs[0]
@@ -116,6 +117,11 @@ def _choose(
                 if n > 1 and own >= 0 and index.shape[own] > 1:
                     seen[axis] = min(seen[axis], base[d])
         return tuple(sorted(range(out.rank), key=lambda a: (-seen[a], a)))
+    return _like_operands(prim, out, strides_of)
+
+
+def _like_operands(prim: Prim, out: Tensor, strides_of: Callable[[Tensor], st.Ints]) -> Order:
+    """The order of the largest operand."""
     rank = len(out.shape)
     candidates = [t for t in prim.inputs if len(t.shape) == rank and t.const is None]
     if not candidates:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from MNN.compiler.algorithms import Choice
 from MNN.ir.dtype import DType
-from MNN.ir.prims import HostFunction
 from MNN.kernels.packed import Draft
 from MNN.kernels.spec import KernelSpec
-from MNN.kernels.traffic import Argument
+
+if TYPE_CHECKING:
+    from MNN.ir.prims import HostFunction
+    from MNN.kernels.traffic import Argument
 
 
 @dataclass(eq=False)
@@ -37,8 +40,7 @@ class Buffer:
     """What the constant goes by while plans are made; None for tables, which go by their numbers."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a tensor lies: ``offset`` and ``strides`` in elements from the start of ``buffer``."""
 
     buffer: Buffer
@@ -46,8 +48,7 @@ class Place:
     strides: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Ref:
+class Ref(NamedTuple):
     """An argument that is an address: ``offset`` bytes into ``buffer``."""
 
     buffer: Buffer
@@ -116,7 +117,7 @@ class HostCall:
     outputs: tuple[Located, ...]
 
 
-class Values(Mapping[str, Argument]):
+class Values(Mapping[str, "Argument"]):
     """Arguments with the contents of constants in place of their addresses, and 0 for other addresses."""
 
     def __init__(self, args: Mapping[str, int | Ref]) -> None:
@@ -162,6 +163,7 @@ class Command:
     part: bool = False
     """One of several commands that write different elements of one result."""
     _refs: tuple[Ref, ...] | None = field(default=None, init=False, repr=False)
+    _links: list[tuple[str, Buffer, int]] | None = field(default=None, init=False, repr=False)
 
     def moved(self, args: dict[str, int | Ref], stages: tuple[StageCall, ...], origin: str) -> Command:
         """The same with other arguments and stages, for another node."""
@@ -169,6 +171,12 @@ class Command:
             self.kernel, args, self.blocks, self.grain, origin, self.flops, self.host, self.choice, self.choices,
             stages, self.inner, self.local_bytes, self.part,
         )  # fmt: skip
+
+    def links(self) -> list[tuple[str, Buffer, int]]:
+        """Slots of the arguments that are addresses, with buffers and offsets; asked of what is copied many times."""
+        if self._links is None:
+            self._links = [(slot, *value) for slot, value in self.args.items() if type(value) is Ref]
+        return self._links
 
     def kernels(self) -> Iterator[KernelSpec]:
         """Every kernel that this command calls."""

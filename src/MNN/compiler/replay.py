@@ -39,26 +39,32 @@ class Work:
         self.arrays: dict[int, int] = {}
         """Numbers of constants by the identity of the array."""
         self.constants: list[Tensor] = []
+        self.counts = False
+        """Whether any constant is a list of integers or of flags."""
         self.origins: dict[str, int] = {}
         self.bases: dict[Buffer, int] = {}
         """Numbers of buffers in which operands and results lie."""
         self.starts: list[tuple[Buffer, int]] = []
         """Those buffers, and the byte at which the first tensor in each begins."""
-        number = self.origins.setdefault
-        key: list[Hashable] = [number(e.origin, len(self.origins)), e.precision]
+        origins, numbers, tensors = self.origins, self._numbers, self.tensors
+        number = origins.setdefault
+        key: list[Hashable] = [number(e.origin, len(origins)), e.precision]
         add = key.append
         for group in groups:
-            key += (group.kind, group.shape, group.axes, group.anchor is None)
-            add(number(group.origin(), len(self.origins)))
+            origin = number(group.origin(), len(origins))
+            key += (group.kind, group.shape, group.axes, group.anchor is None, origin)
             for prim in group.prims if group.anchor is None else [group.anchor, *group.prims]:
-                key += [type(prim).__name__, prim.attributes(), number(prim.origin, len(self.origins))]
+                sort: Hashable = prim.sort or (type(prim), prim.attributes())
+                key += (sort, number(prim.origin, len(origins)))
                 for t in prim.inputs:
-                    known = self._numbers.get(id(t))
+                    known = numbers.get(id(t))
                     add(self._operand(t) if known is None else known)
                 for t in prim.outputs:
                     self._results.add(id(t))
-                    self._add(t)
-                    key += (t.dtype, t.shape)
+                    numbers[id(t)] = len(tensors)
+                    tensors.append(t)
+                    if prim.sort is None:
+                        key += (t.dtype, t.shape)
         for t in groups[-1].root.outputs:
             key += [e.order(t), self._lies(e.output(t), t)]
         key += [e.order(t) for g in groups[:-1] for t in g.root.outputs]
@@ -71,10 +77,14 @@ class Work:
 
     def _operand(self, t: Tensor) -> Hashable:
         """What a tensor is that has not been named yet."""
-        seen, source = [], t
-        while source.producer is not None and id(source) not in self._results and isinstance(source.producer, VIEWS):
-            seen.append((type(source.producer), source.producer.attributes(), source.shape))
-            source = source.producer.inputs[0]
+        source = t
+        seen: list[Hashable] = []
+        if isinstance(t.producer, VIEWS):
+            while (
+                source.producer is not None and id(source) not in self._results and isinstance(source.producer, VIEWS)
+            ):
+                seen.append((type(source.producer), source.producer.attributes(), source.shape))
+                source = source.producer.inputs[0]
         self._add(t)
         if id(source) in self._results:  # computed by these groups: it lies nowhere yet
             return t.dtype, self._numbers[id(source)], tuple(seen)
@@ -83,6 +93,7 @@ class Work:
         array = self.arrays.setdefault(id(t.const), len(self.arrays))
         if array == len(self.constants):
             self.constants.append(t)
+            self.counts = self.counts or (len(t.shape) > 0 and not t.dtype.is_float)
         return t.dtype, t.shape, array, t.sized, t.const.tobytes() if t.const.size == 1 else b""
 
     def _add(self, t: Tensor) -> None:
@@ -127,16 +138,16 @@ class Replay:
         self._said: dict[Hashable, _Said | None] = {}
         sketches = [(group, _sketch(group)) for group in groups]
         counted = Counter([sketch for _, sketch in sketches])
-        self._alike = {id(group) for group, sketch in sketches if counted[sketch] > 1}
+        self._alike = {id(group) for group, sketch in sketches if counted[sketch] > 1 and _is_known(group)}
 
     def emit(self, groups: Sequence[Group], emit: Callable[[], None]) -> None:
         """What ``emit`` does for these groups."""
-        if id(groups[-1]) not in self._alike or not all(_is_known(g) for g in groups):
+        if id(groups[-1]) not in self._alike or not all(_is_known(g) for g in groups[:-1]):
             emit()
             return
         e = self._e
         work = Work(e, groups)
-        if any(t.shape and not t.dtype.is_float for t in work.constants):  # kernels may depend on such numbers
+        if work.counts:  # kernels may depend on such numbers
             emit()
             return
         said = self._said.get(work.key)
@@ -190,12 +201,11 @@ class _Copy:
         return commands, placed
 
     def _command(self, c: Command) -> Command:
-        args, known = dict(c.args), self._buffers
-        for slot, value in c.args.items():
-            if type(value) is Ref:
-                buffer, shift = known.get(value.buffer) or self._buffer(value.buffer)
-                if buffer is not value.buffer or shift:
-                    args[slot] = Ref(buffer, value.offset + shift)
+        args, known = c.args.copy(), self._buffers
+        for slot, old, offset in c.links():
+            buffer, shift = known.get(old) or self._buffer(old)
+            if buffer is not old or shift:
+                args[slot] = Ref(buffer, offset + shift)
         if c.stages:
             stages = tuple(self._stage(s) for s in c.stages)
             return c.moved(args, stages, " + ".join(dict.fromkeys(s.command.origin for s in stages)))
@@ -246,14 +256,13 @@ class _Copy:
 
     def _moved(self, key: tuple[object, ...]) -> tuple[object, ...]:
         """The key of a constant that is made in the same way from the array at hand."""
-        return tuple([self._part(part) for part in key])
-
-    def _part(self, part: object) -> object:
-        if isinstance(part, tuple):
-            return self._moved(part)
-        if isinstance(part, int):
-            if part in self._arrays:
-                return self._arrays[part]
-            if part >= _LARGEST_NUMBER:
-                raise _Other
-        return part
+        arrays, found = self._arrays, list(key)
+        for i, part in enumerate(key):
+            if isinstance(part, int):
+                if part in arrays:
+                    found[i] = arrays[part]
+                elif part >= _LARGEST_NUMBER:
+                    raise _Other
+            elif isinstance(part, tuple):
+                found[i] = self._moved(part)
+        return tuple(found)

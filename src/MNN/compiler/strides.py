@@ -92,6 +92,11 @@ def is_dense(shape: Sequence[int], strides: Sequence[int], order: Sequence[int])
 
 def reshape_strides(shape: Sequence[int], strides: Sequence[int], new: Sequence[int]) -> Ints | None:
     """Strides of a reshaped view, or None when the elements would have to move."""
+    return _reshape_strides(tuple(shape), tuple(strides), tuple(new))
+
+
+@functools.lru_cache(maxsize=4096)
+def _reshape_strides(shape: Ints, strides: Ints, new: Ints) -> Ints | None:
     old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
     out: list[int] = []
     i, j = 0, 0

@@ -7,7 +7,7 @@ Every primitive's exact meaning is its numpy interpretation in ``MNN.ops.meaning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,14 +45,19 @@ class Prim:
     inputs: list[Tensor]
     outputs: list[Tensor] = field(default_factory=list)
     origin: str = ""
+    sort: Hashable = field(default=None, init=False, repr=False)
+    """Equal only for primitives of one kind with the same attributes and types of results; None: not known."""
 
     def attributes(self) -> tuple[object, ...]:
-        """What besides the operands decides the result; hashable, for merging duplicates."""
-        names = _ATTRIBUTES.get(type(self))
-        if names is None:
-            skip = ("inputs", "outputs", "origin")
-            names = _ATTRIBUTES[type(self)] = tuple(n for n in self.__dataclass_fields__ if n not in skip)
-        return tuple([getattr(self, name) for name in names]) if names else ()
+        """What besides the operands decides the result, which does not change; hashable, for merging duplicates."""
+        found: tuple[object, ...] | None = self.__dict__.get("_told")
+        if found is None:
+            names = _ATTRIBUTES.get(type(self))
+            if names is None:
+                skip = ("inputs", "outputs", "origin", "sort")
+                names = _ATTRIBUTES[type(self)] = tuple(n for n in self.__dataclass_fields__ if n not in skip)
+            found = self.__dict__["_told"] = tuple([getattr(self, name) for name in names]) if names else ()
+        return found
 
 
 _ATTRIBUTES: dict[type, tuple[str, ...]] = {}

@@ -16,6 +16,7 @@ from MNN.ops.operands import along, check_channels, operand
 class ReLU(Operator):
     """``max(x, 0)``, or ``x < 0 ? slope * x : x``."""
 
+    repeats = True
     attributes = {"slope": 0.0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -33,6 +34,7 @@ class ReLU(Operator):
 class ReLU6(Operator):
     """``x`` clamped to ``[minValue, maxValue]``."""
 
+    repeats = True
     attributes = {"minValue": 0.0, "maxValue": 6.0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -44,6 +46,7 @@ class ReLU6(Operator):
 class PReLU(Operator):
     """``x < 0 ? slope * x : x``; ``slope`` is one number or one per channel (axis 1)."""
 
+    repeats = True
     attributes = {"slopeCount": 0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -68,6 +71,7 @@ def _elu(s: BodyBuilder, a: int, alpha: float) -> int:
 class ELU(Operator):
     """``x < 0 ? alpha * (exp(x) - 1) : x``."""
 
+    repeats = True
     attributes = {"alpha": 0.0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -91,6 +95,8 @@ class Selu(Operator):
 class Sigmoid(Operator):
     """``1 / (1 + exp(-x))``."""
 
+    repeats = True
+
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x = operand(b, inputs, 0)
         return [b.map(lambda s, a: s("recip", s("add", s("exp", s("neg", a)), s.const(1, x.dtype))), x)]
@@ -99,6 +105,8 @@ class Sigmoid(Operator):
 @register("TanH")
 class TanH(Operator):
     """Hyperbolic tangent."""
+
+    repeats = True
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         return [b.op("tanh", operand(b, inputs, 0))]

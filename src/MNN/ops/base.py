@@ -30,6 +30,9 @@ class Operator:
     """Attribute names with their defaults, in the spelling of the .mnn schema."""
     in_mnn: ClassVar[bool] = True
     """False for operators that the official engine lacks; they are written to files as ``Extra``."""
+    repeats: ClassVar[bool] = False
+    """Whether :meth:`lower` looks at numbers of its operands through the builder only, so that nodes which are alike
+    need to be lowered once (see :mod:`MNN.ops.recipes`)."""
 
     def attr(self, node: Node, key: str) -> object:
         """The node's attribute or its default."""
@@ -39,14 +42,17 @@ class Operator:
         return self.attributes[key] if value is None else value
 
     def int_attr(self, node: Node, key: str) -> int:
-        value = self.attr(node, key)
-        return int(value)  # type: ignore[call-overload, no-any-return]
+        value = node.attrs.get(key)
+        if type(value) is int:  # as files have them
+            return value
+        return int(self.attr(node, key))  # type: ignore[call-overload, no-any-return]
 
     def float_attr(self, node: Node, key: str) -> float:
         return float(self.attr(node, key))  # type: ignore[arg-type]
 
     def bool_attr(self, node: Node, key: str) -> bool:
-        return bool(self.attr(node, key))
+        value = node.attrs.get(key)
+        return value if type(value) is bool else bool(self.attr(node, key))
 
     def str_attr(self, node: Node, key: str) -> str:
         return str(self.attr(node, key))

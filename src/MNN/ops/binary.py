@@ -101,6 +101,7 @@ class BinaryOp(Operator):
     ``activationType`` 1 applies ReLU to the result.
     """
 
+    repeats = True
     attributes = {"opType": "ADD", "T": "DT_FLOAT", "activationType": 0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:

@@ -57,9 +57,9 @@ class Builder:
         self.where = ""
         self.room = room
         """Bytes that any one tensor may take."""
-        self._steps = 0
+        self.steps = 0
         self._fold = fold
-        self._merged: dict[tuple[object, ...], list[Tensor]] = {}
+        self.merged: dict[tuple[object, ...], list[Tensor]] = {}  # what every primitive gives, by what tells it apart
         self._consts: dict[tuple[object, ...], Tensor] = {}
 
     # -- constants and values ---------------------------------------------------------------------------------------
@@ -104,15 +104,15 @@ class Builder:
             if self._fold and pure and _worth_folding(prim, types):
                 return self.folds.fold(prim, types)
         key = (type(prim), *map(id, prim.inputs), prim.attributes(), types)
-        if pure and (known := self._merged.get(key)) is not None:
+        if pure and (known := self.merged.get(key)) is not None:
             return known
-        prim.outputs = self._merged[key] = [Tensor(d, s, None, "", prim) for d, s in types]
+        prim.outputs = self.merged[key] = [Tensor(d, s, None, "", prim) for d, s in types]
         self.prims.append(prim)
         return prim.outputs
 
     def expect(self, steps: int) -> None:
         """Says that so many primitives are about to be made; raises :class:`UnsupportedError` when that is too many."""
-        if self._steps + steps > MAX_STEPS:
+        if self.steps + steps > MAX_STEPS:
             raise UnsupportedError(
                 f"{self.where}: the model unrolls into more than {MAX_STEPS} steps; shorten its sequences"
             )
@@ -125,9 +125,9 @@ class Builder:
 
     def _check(self, types: Sequence[tuple[DType, tuple[int, ...]]]) -> None:
         """Raises before anything is made that nobody can hold."""
-        if self._steps >= MAX_STEPS:
+        if self.steps >= MAX_STEPS:
             self.expect(1)
-        self._steps += 1
+        self.steps += 1
         for dtype, shape in types:
             count = math.prod(shape)
             if len(shape) > MAX_RANK or count > MAX_ELEMENTS or (shape and min(shape) < 0):
@@ -319,14 +319,14 @@ class Builder:
         self, x: Tensor, w: Tensor, strides: Sequence[int], dilations: Sequence[int], groups: int, pads: Sequence[int]
     ) -> Tensor:
         """Convolution with zero padding; ``pads``: begins of all spatial axes, then ends."""
-        spatial = x.rank - 2
         if w.rank != x.rank or w.shape[1] * groups != x.shape[1] or groups < 1 or w.shape[0] % groups:
             sides = f"input {list(x.shape)} does not fit weights {list(w.shape)}"
             raise ShapeError(f"{self.where}: {sides} with {groups} group(s)")
         narrow = (DType.I8, DType.U8)
         if x.dtype is not w.dtype and not (x.dtype in narrow and w.dtype in (*narrow, DType.I16)):
             raise ShapeError(f"{self.where}: cannot convolve {x.dtype.value} with weights of {w.dtype.value}")
-        x = self.pad(x, (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:]))
+        if any(pads):
+            x = self.pad(x, (0, 0, *pads[: x.rank - 2]), (0, 0, *pads[x.rank - 2 :]))
         out, strides, dilations = self._window_shape(x, w.shape[2:], strides, dilations)
         dtype = DType.I32 if x.dtype in narrow else x.dtype
         prim = p.Conv([x, w], strides=tuple(strides), dilations=tuple(dilations), groups=groups)

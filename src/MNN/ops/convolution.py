@@ -101,6 +101,7 @@ _COMMON_3D: dict[str, object] = {
 class Convolution(_Window):
     """``x[N, C, H, W]``, ``weight[O, C/group, kh, kw]``, ``bias[O]?``."""
 
+    repeats = True
     attributes = _COMMON_2D
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -150,6 +151,7 @@ class Deconvolution(_Window):
     ``y[i * stride + k * dilation - pad] += x[i] * weight[k]``.
     """
 
+    repeats = True
     attributes = _COMMON_2D
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:

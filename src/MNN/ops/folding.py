@@ -8,6 +8,7 @@ be made and held again per plan.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -16,6 +17,10 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Reshape, Tensor
 from MNN.ir.quant import QuantizedArray
 from MNN.ops.meaning import evaluate
+
+if TYPE_CHECKING:
+    from MNN.ir.graph import Graph
+    from MNN.ops.recipes import Sketches
 
 SMALL = 4096
 """Bytes of operands below which a result is computed anew: cheaper than remembering it."""
@@ -32,6 +37,8 @@ class FoldCache:
     """Results of primitives on constants; each lives as long as some plan uses it."""
 
     def __init__(self) -> None:
+        self.sketches: dict[Graph, Sketches] = {}
+        """Which nodes may be alike, of graphs that were lowered with this."""
         self._made: WeakValueDictionary[tuple[object, ...], _Folded] = WeakValueDictionary()
 
     def fold(self, prim: Prim, types: Sequence[tuple[DType, tuple[int, ...]]]) -> list[Tensor]:

@@ -27,6 +27,7 @@ def _product(b: Builder, x: Tensor, y: Tensor, transpose_x: bool, transpose_y: b
 class MatMul(Operator):
     """``A @ B + bias?`` by numpy's rules for batches and vectors; ``transposeA``, ``transposeB`` swap the last axes."""
 
+    repeats = True
     attributes = {"T": "DT_FLOAT", "transposeA": False, "transposeB": False}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:

@@ -46,6 +46,7 @@ def affine(b: Builder, x: Tensor, scale: Tensor | None, shift: Tensor | None) ->
 class BatchNorm(Operator):
     """``(x - mean) / sqrt(var + epsilon) * slope + bias`` per channel; inputs ``x, slope, bias, mean, var``."""
 
+    repeats = True
     attributes = {"channels": 0, "epsilon": 0.001}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -97,6 +98,7 @@ class BatchNormTraining(Operator):
 class Scale(Operator):
     """``x * scale + bias?`` per channel (axis 1)."""
 
+    repeats = True
     attributes = {"channels": 0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -109,6 +111,7 @@ class Scale(Operator):
 class InstanceNorm(Operator):
     """Normalises every channel of every sample over its spatial axes; inputs ``x, slope?, bias?`` (per channel)."""
 
+    repeats = True
     attributes = {"channels": 0, "epsilon": 0.001}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -145,6 +148,7 @@ class LayerNorm(Operator):
     root mean square and does not subtract the mean (Zhang & Sennrich 2019, arXiv:1910.07467).
     """
 
+    repeats = True
     attributes = {"axis": None, "epsilon": 0.0, "group": 1, "useRMSNorm": False}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:

@@ -120,6 +120,7 @@ def _global(b: Builder, x: Tensor, average: bool) -> Tensor:
 class Pooling(Operator):
     """Maximum or average over windows of ``x[N, C, H, W]``; over everything when ``isGlobal``."""
 
+    repeats = True
     attributes = {
         "padX": 0, "padY": 0, "isGlobal": False, "kernelX": 0, "kernelY": 0, "strideX": 0, "strideY": 0,
         "type": "MAXPOOL", "padType": "CAFFE", "dataType": "DT_FLOAT", "ceilModel": True, "pads": None,

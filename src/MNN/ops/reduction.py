@@ -21,6 +21,7 @@ class Reduction(Operator):
     ASUM sums absolute values, SUMSQ squares. ANY and ALL give booleans for booleans. f16 and bf16 are summed in f32.
     """
 
+    repeats = True
     attributes = {"operation": "SUM", "dim": None, "coeff": 0.0, "keepDims": False, "dType": "DT_FLOAT"}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:

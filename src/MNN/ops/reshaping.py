@@ -21,6 +21,7 @@ from MNN.ops.operands import operand, optional
 class Reshape(Operator):
     """Reshapes to ``dims`` or to the second operand: 0 copies a size of the input, -1 is computed."""
 
+    repeats = True
     attributes = {"dims": None, "dimType": "NCHW"}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -60,6 +61,7 @@ class ReshapeExact(Operator):
 class Flatten(Operator):
     """A matrix: axes before ``axis`` become rows, the others columns."""
 
+    repeats = True
     attributes = {"axis": 0, "endAxis": 0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -80,6 +82,7 @@ def _axes(op: Operator, b: Builder, node: Node, inputs: Sequence[Tensor | None],
 class Squeeze(Operator):
     """Drops axes of size 1: ``squeezeDims``, the second operand, or all."""
 
+    repeats = True
     attributes = {"squeezeDims": None}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -95,6 +98,7 @@ class Squeeze(Operator):
 class Unsqueeze(Operator):
     """Inserts axes of size 1 at the positions ``squeezeDims`` (or the second operand) of the result."""
 
+    repeats = True
     attributes = {"squeezeDims": None}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -122,6 +126,7 @@ class ExpandDims(Operator):
 class Permute(Operator):
     """Reorders axes: ``y.shape[i] = x.shape[dims[i]]``; reverses them when ``dims`` is absent."""
 
+    repeats = True
     attributes = {"dims": None}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:

@@ -26,6 +26,7 @@ def softmax(b: Builder, x: Tensor, axis: int) -> Tensor:
 class Softmax(Operator):
     """Softmax along ``axis``."""
 
+    repeats = True
     attributes = {"axis": 0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
