@@ -38,10 +38,17 @@ class Layer:
     n: int
     rh: int = 3
     rw: int = 3
+    stride: int = 1
 
     @property
     def work(self) -> Work:
-        return Work(1, self.size, self.size, self.c, self.n, self.rh, self.rw)
+        return Work(1, self.size, self.size, self.c, self.n, self.rh, self.rw, stride=self.stride)
+
+    @property
+    def inputs(self) -> tuple[int, int]:
+        """Rows and columns of the input with its border."""
+        far = (self.size - 1) * self.stride
+        return far + self.rh, far + self.rw
 
 
 LAYERS = [
@@ -61,6 +68,12 @@ LAYERS = [
     Layer("U-Net", 16, 512, 512),
     Layer("DenseNet", 56, 128, 32), Layer("DenseNet", 28, 128, 32), Layer("DenseNet", 14, 128, 32),
     Layer("DenseNet", 7, 128, 32),
+    Layer("Strided ResNet", 28, 64, 128, stride=2), Layer("Strided ResNet", 14, 128, 256, stride=2),
+    Layer("Strided ResNet", 7, 256, 512, stride=2), Layer("Strided ResNet-50", 28, 128, 128, stride=2),
+    Layer("Strided ResNet-50", 14, 256, 256, stride=2), Layer("Strided ResNet-50", 7, 512, 512, stride=2),
+    Layer("Strided YOLO", 160, 16, 32, stride=2), Layer("Strided YOLO", 80, 32, 64, stride=2),
+    Layer("Strided YOLO", 40, 64, 128, stride=2), Layer("Strided YOLO", 20, 128, 256, stride=2),
+    Layer("Strided Inception", 17, 288, 384, stride=2), Layer("Strided Inception", 8, 192, 320, stride=2),
 ]  # fmt: skip
 
 
@@ -85,19 +98,20 @@ class Winograd:
             *tail,
             epilogue=body,
             operands=("n",),
+            stride=layer.stride,
         )
-        made = WinogradWeightsSpec(plan.mh, plan.mw, layer.rh, layer.rw, spec.nr(target))
+        made = WinogradWeightsSpec(plan.mh, plan.mw, layer.rh, layer.rw, spec.nr(target), layer.stride)
         function, make = (ENTRY(a) for a in Library(target).load([spec, made]))
         u, w = _aligned(made.size(c, n)), np.ascontiguousarray(w.transpose(3, 2, 0, 1))
         step = 16
-        args = np.array([w.ctypes.data, u.ctypes.data, c, n, step, *(s // 4 for s in w.strides)], np.int64)
+        args = np.array([w.ctypes.data, u.ctypes.data, c, n, 0, step, *(s // 4 for s in w.strides)], np.int64)
         make(args.ctypes.data, 0, made.blocks(c, n, step), None)
         self.y = np.zeros((size, size, n), np.float32)
-        width, row, column = x.shape[1], size + layer.rh - 2, size + layer.rw - 2
+        (height, width), step = layer.inputs, layer.stride
         starts = [(i, j) for i in range(0, size, plan.mh) for j in range(0, size, plan.mw)]
         ends = [(min(plan.mh, size - i), min(plan.mw, size - j)) for i, j in starts]
         table = [
-            [(i * width + j) * c, row - i, column - j, (i * size + j) * n, *end, 0]
+            [(i * width + j) * step * c, height - 1 - i * step, width - 1 - j * step, (i * size + j) * n, *end, 0]
             for (i, j), end in zip(starts, ends, strict=True)
         ]
         tiles = np.array(table, np.int32)
@@ -130,7 +144,10 @@ class Direct(Ours):
         super().__init__(case, target, np.zeros((size * size, case.c), np.float32), w.reshape(-1, n), bias)
         width = x.shape[1]
         ys, xs = np.divmod(np.arange(size * size), size)
-        rows, taps = ((ys * width + xs) * c).astype(np.int32), (np.arange(layer.rh) * width * c).astype(np.int32)
+        rows, taps = (
+            ((ys * width + xs) * layer.stride * c).astype(np.int32),
+            (np.arange(layer.rh) * width * c).astype(np.int32),
+        )
         changed = {
             "a": x.ctypes.data, "rows_a": rows.ctypes.data, "taps": taps.ctypes.data, "n_taps": layer.rh,
             "k": layer.rw * c,
@@ -144,7 +161,7 @@ def measure(layer: Layer, target: Target, seconds: float, precision: str) -> tup
     """Milliseconds, estimated cycles, and names with errors; implicit GEMM first."""
     rng = np.random.default_rng(0)
     size, c, n = layer.size, layer.c, layer.n
-    x = np.maximum(rng.normal(size=(size + layer.rh - 1, size + layer.rw - 1, c)), 0).astype(np.float32)
+    x = np.maximum(rng.normal(size=(*layer.inputs, c)), 0).astype(np.float32)
     w = (rng.normal(size=(layer.rh, layer.rw, c, n)) / np.sqrt(layer.rh * layer.rw * c)).astype(np.float32)
     bias = rng.normal(size=n).astype(np.float32)
     found = plans(target, layer.work, 1, precision)
@@ -152,9 +169,10 @@ def measure(layer: Layer, target: Target, seconds: float, precision: str) -> tup
     estimates = [contract_cycles(target, size * size, n, c * layer.rh * layer.rw), *(p.cycles for p in found)]
     times = fastest(list(runs), seconds)
     exact = np.zeros((size, size, n))
+    past, step = (size - 1) * layer.stride + 1, layer.stride
     for i in range(layer.rh):
         for j in range(layer.rw):
-            exact += x[i : i + size, j : j + size].astype(np.float64) @ w[i, j].astype(np.float64)
+            exact += x[i : i + past : step, j : j + past : step].astype(np.float64) @ w[i, j].astype(np.float64)
     exact = np.maximum(exact + bias, 0)
     results = [runs[0].c.reshape(exact.shape), *(r.y for r in runs[1:])]
     errors = [np.abs(r - exact).max() / exact.max() for r in results]

@@ -13,9 +13,16 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.kernels.winograd import WinogradSpec
 from MNN.kernels.winograd_cost import Work, partial_sums, plans
+from MNN.kernels.winograd_fixed import applies
 from MNN.ops.builder import Builder
-from MNN.targets import named_target
+from MNN.targets import host_target, named_target
 from tests.compiler.checks import check
+
+
+@pytest.fixture(autouse=True)
+def _no_inner_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on processors without units for additions, where products have one rival less."""
+    monkeypatch.setattr("MNN.compiler.emit.contract.inner_candidates", lambda *rest: [])
 
 
 def randn(*shape: int) -> np.ndarray:
@@ -26,33 +33,42 @@ def specs(program: Program) -> list[WinogradSpec]:
     return [c.kernel for c in program.commands if isinstance(c.kernel, WinogradSpec)]
 
 
-def conv(b: Builder, x: Tensor, n: int, kernel: tuple[int, ...], pads: tuple[int, ...]) -> Tensor:
+def conv(b: Builder, x: Tensor, n: int, kernel: tuple[int, ...], pads: tuple[int, ...], stride: int = 1) -> Tensor:
     weights = randn(n, x.shape[1], *kernel) / np.float32(np.sqrt(x.shape[1] * np.prod(kernel)))
     ones = (1,) * len(kernel)
-    return b.conv(x, b.const(weights), ones, ones, 1, pads)
+    return b.conv(x, b.const(weights), (stride,) * len(kernel), ones, 1, pads)
 
 
 @pytest.mark.parametrize("precision", ["high", "normal"])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(
-    ("shape", "n", "kernel", "pads"),
+    ("shape", "n", "kernel", "pads", "stride"),
     [
-        ((2, 64, 15, 18), 48, (3, 3), (1, 1, 1, 1)),
-        ((1, 64, 14, 14), 64, (3, 3), (0, 0, 0, 0)),
-        ((1, 50, 21, 16), 33, (3, 3), (2, 0, 1, 1)),
-        ((1, 128, 17, 17), 64, (1, 7), (0, 3, 0, 3)),
-        ((1, 128, 17, 17), 64, (7, 1), (3, 0, 3, 0)),
-        ((1, 48, 20, 20), 64, (5, 5), (2, 2, 2, 2)),
-        ((2, 64, 90), 64, (3,), (1, 1)),
+        ((2, 64, 15, 18), 48, (3, 3), (1, 1, 1, 1), 1),
+        ((1, 64, 14, 14), 64, (3, 3), (0, 0, 0, 0), 1),
+        ((1, 50, 21, 16), 33, (3, 3), (2, 0, 1, 1), 1),
+        ((1, 128, 17, 17), 64, (1, 7), (0, 3, 0, 3), 1),
+        ((1, 128, 17, 17), 64, (7, 1), (3, 0, 3, 0), 1),
+        ((1, 48, 20, 20), 64, (5, 5), (2, 2, 2, 2), 1),
+        ((2, 64, 90), 64, (3,), (1, 1), 1),
+        ((2, 64, 29, 36), 80, (3, 3), (1, 1, 1, 1), 2),
+        ((1, 130, 41, 40), 129, (3, 3), (0, 2, 1, 0), 2),
+        ((2, 128, 181), 128, (3,), (0, 0), 2),
     ],
 )
 def test_residual_block(
-    shape: tuple[int, ...], n: int, kernel: tuple[int, ...], pads: tuple[int, ...], precision: str, threads: int
+    shape: tuple[int, ...],
+    n: int,
+    kernel: tuple[int, ...],
+    pads: tuple[int, ...],
+    stride: int,
+    precision: str,
+    threads: int,
 ) -> None:
     """A convolution with bias, a residual and ReLU in its epilogue."""
 
     def build(b: Builder, x: Tensor) -> Tensor:
-        y = conv(b, x, n, kernel, pads)
+        y = conv(b, x, n, kernel, pads, stride)
         bias = b.const(randn(n, *(1,) * len(kernel)))
         other = b.op("tanh", y)
         y = b.op("add", b.op("add", y, bias), other)
@@ -67,6 +83,31 @@ def test_residual_block(
     assert "implicit GEMM" in chosen.rejected
 
 
+@pytest.mark.skipif(not applies(host_target(), 64), reason="no products of pairs of 16 bits")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("shape", "n", "kernel", "pads"),
+    [
+        ((2, 64, 15, 18), 48, (3, 3), (1, 1, 1, 1)),
+        ((1, 72, 21, 16), 33, (3, 3), (2, 0, 1, 1)),
+        ((1, 128, 17, 17), 64, (1, 7), (0, 3, 0, 3)),
+        ((1, 48, 20, 20), 64, (5, 5), (2, 2, 2, 2)),
+    ],
+)
+def test_fixed_point_in_low(
+    shape: tuple[int, ...], n: int, kernel: tuple[int, ...], pads: tuple[int, ...], threads: int
+) -> None:
+    def build(b: Builder, x: Tensor) -> Tensor:
+        y = conv(b, b.op("max", x, b.const(np.zeros((), np.float32))), n, kernel, pads)
+        y = b.op("add", y, b.const(randn(n, 1, 1)))
+        return b.op("add", conv(b, y, 32, (1, 1), (0, 0, 0, 0)), b.const(randn(32, 1, 1)))
+
+    program = check(build, randn(*shape), threads=threads, precision="low", tol=2e-2)
+    (spec,) = specs(program)
+    assert spec.fixed
+    assert spec.out is DType.BF16
+
+
 def test_residual_is_fused() -> None:
     def build(b: Builder, x: Tensor, other: Tensor) -> Tensor:
         return b.op("max", b.op("add", conv(b, x, 64, (3, 3), (1, 1, 1, 1)), other), b.const(np.zeros((), np.float32)))
@@ -76,7 +117,7 @@ def test_residual_is_fused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stride", "dilation", "groups", "c"), [(2, 1, 1, 64), (1, 2, 1, 64), (1, 1, 2, 64), (1, 1, 1, 3)]
+    ("stride", "dilation", "groups", "c"), [(3, 1, 1, 64), (2, 2, 1, 64), (1, 2, 1, 64), (1, 1, 2, 64), (1, 1, 1, 3)]
 )
 def test_where_it_does_not_apply(stride: int, dilation: int, groups: int, c: int) -> None:
     def build(b: Builder, x: Tensor) -> Tensor:
@@ -116,7 +157,7 @@ def test_precision_bounds_the_tiles() -> None:
     assert [partial_sums(line, n, True) for n in (8, 9, 10)] == [32, 32, None]
     assert partial_sums(dataclasses.replace(line, c=127), 9, True) is None
     assert partial_sums(dataclasses.replace(line, rw=5), 9, False) is None
-    assert [partial_sums(dataclasses.replace(work, c=c), 5, True) for c in (15, 16, 31, 32)] == [None, 0, 0, None]
+    assert [partial_sums(dataclasses.replace(work, c=c), 5, True) for c in (15, 16, 31, 256)] == [None, 0, 0, 0]
     wide = dataclasses.replace(work, rh=5, rw=5)
     assert [partial_sums(dataclasses.replace(wide, c=c), 7, True) for c in (47, 48, 96)] == [None, 16, 32]
     assert partial_sums(work, 7, False) is None

@@ -1,11 +1,11 @@
-"""Convolutions with stride 1 by Winograd's minimal filtering, in one kernel per block of tiles.
+"""Convolutions with stride 1 or 2 by Winograd's minimal filtering, in one kernel per block of tiles.
 
 A block takes ``group`` tiles of ``mh x mw`` outputs through all three stages while their numbers are in the caches of
 one core: (1) the transform of the input into ``V[position][tile][channel]``, vectors along channels; (2) for each of
-the ``(mh + rh - 1)(mw + rw - 1)`` positions one product of a ``group x C`` matrix with the transformed weights
-``U[position]``; (3) the transform of the sums ``M[position][tile][n]`` back, with the epilogue. Nothing but the result
-leaves the worker's scratch memory. Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015); the
-points are those of :mod:`MNN.kernels.winograd_points`.
+the ``(mh + rh - 1)(mw + rw - 1)`` positions (more with stride 2) one product of a ``group x C`` matrix with the
+transformed weights ``U[position]``; (3) the transform of the sums ``M[position][tile][n]`` back, with the epilogue.
+Nothing but the result leaves the worker's scratch memory. Lavin and Gray, "Fast Algorithms for Convolutional Neural
+Networks" (2015); the points are those of :mod:`MNN.kernels.winograd_points`.
 
 The error comes mostly from the sums over channels, amplified by the transform of the outputs. These sums are 9 times
 shorter than those of a direct convolution; with ``chunk`` positive they are cut further, into partial sums of so many
@@ -17,6 +17,7 @@ gives them only in the outputs whose windows touch it; and values beyond about 1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -29,8 +30,10 @@ from MNN.kernels import overlay
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, table
 from MNN.kernels.winograd_emit import PER_PIXEL, emit_winograd
+from MNN.kernels.winograd_fixed_emit import emit_fixed
+from MNN.kernels.winograd_inner import NOTES, InnerWinograd
 from MNN.kernels.winograd_layout import Layout
-from MNN.kernels.winograd_points import filtering, supported
+from MNN.kernels.winograd_points import Filtering, filtering, supported
 from MNN.kernels.winograd_weights import emit_weights
 from MNN.kernels.winograd_words import shift_of
 from MNN.targets.base import Target
@@ -55,9 +58,13 @@ class WinogradSpec(KernelSpec):
     operands alike, ``"m"`` operands without ``ch``. ``y`` may be the memory of an ``"mn"`` operand addressed alike, and
     must not overlap x.
 
-    ``u`` is what :class:`WinogradWeightsSpec` makes for the same ``mh mw rh rw`` and ``nr`` = nv vectors. Block
-    ``g * ceil(n / n_block) + i`` computes tiles ``[g*group, ...)`` and columns ``[i*n_block, ...)``; ``n_block`` is a
-    multiple of nr. ``chunk`` is the number of channels per partial sum (at least 1; c and more: one sum).
+    ``fixed``: ``u``, ``scales`` and ``factors`` are the parts of what :func:`MNN.kernels.winograd_fixed.pack_fixed`
+    makes; x is bf16, c a multiple of 8, and ``chunk`` in pairs of channels; ``c_tail``: c may be no multiple of 32.
+
+    ``u`` otherwise is what :class:`WinogradWeightsSpec` makes for the same ``mh mw rh rw stride`` and ``nr`` = nv
+    vectors. Block ``g * ceil(n / n_block) + i`` computes tiles ``[g*group, ...)`` and columns ``[i*n_block, ...)``;
+    ``n_block`` is a multiple of nr. ``chunk`` is the number of channels per partial sum (at least 1; c and more: one
+    sum).
     """
 
     shaped: ClassVar[bool] = True
@@ -77,14 +84,27 @@ class WinogradSpec(KernelSpec):
     epilogue: Body | None = None
     operands: tuple[str, ...] = field(default=())
     x: DType = DType.F32
+    stride: int = 1
+    """Of the windows, along both sides."""
+    fixed: bool = field(default=False, kw_only=True)
+    """Whether products are of 16-bit integers, see :mod:`MNN.kernels.winograd_fixed`."""
+    inner: bool = field(default=False, kw_only=True)
+    """Whether they are inner products of f32, see :mod:`MNN.kernels.winograd_inner`: c is a multiple of a vector,
+    ``chunk`` of ``STEPS``, ``group`` of mr, and U's panels are as :mod:`MNN.kernels.inner_pack` makes them."""
 
     def __post_init__(self) -> None:
-        if not supported(self.mh, self.rh) or not supported(self.mw, self.rw) or self.mh * self.mw < 2:
-            raise ValueError(f"no F({self.mh}x{self.mw}, {self.rh}x{self.rw})")
+        sides = (self.mh, self.rh), (self.mw, self.rw)
+        if not all(supported(m, r, self.stride) for m, r in sides) or self.mh * self.mw < 2:
+            raise ValueError(f"no F({self.mh}x{self.mw}, {self.rh}x{self.rw}) with stride {self.stride}")
         if self.mr < 1 or self.nv < 1 or not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")
-        if self.acc is DType.I32 and (self.c_tail or self.chunked or not shift_of(self.rh, self.rw)):
-            raise ValueError("integers take whole vectors of channels, one sum and windows of three")
+        small = shift_of(self.rh, self.rw) and self.stride == 1
+        if self.acc is DType.I32 and (self.c_tail or self.chunked or not small):
+            raise ValueError("integers take whole vectors of channels, one sum, stride 1 and windows of three")
+        if self.fixed and self.x is not DType.BF16:
+            raise ValueError(f"no fixed point for inputs of {self.x.value}")
+        if self.inner and (self.words or self.c_tail or self.x is not DType.F32):
+            raise ValueError("inner products take f32 and whole vectors of channels")
         if self.epilogue is None:
             if self.operands or self.out is not self.acc:
                 raise ValueError("operands or another result type without an epilogue")
@@ -101,8 +121,13 @@ class WinogradSpec(KernelSpec):
         return DType.I32 if self.x is DType.I16 else DType.F32
 
     @property
+    def filterings(self) -> tuple[Filtering, Filtering]:
+        """Down and across."""
+        return filtering(self.mh, self.rh, self.stride), filtering(self.mw, self.rw, self.stride)
+
+    @property
     def positions(self) -> int:
-        return (self.mh + self.rh - 1) * (self.mw + self.rw - 1)
+        return math.prod(f.positions for f in self.filterings)
 
     def nr(self, target: Target) -> int:
         """Columns of a register tile."""
@@ -110,6 +135,7 @@ class WinogradSpec(KernelSpec):
 
     def slots(self) -> tuple[str, ...]:
         base = "x u y tiles n_tiles group c n n_block chunk row_x col_x row_y col_y".split()
+        base += ["scales", "factors"] if self.fixed else []
         for i, kind in enumerate(self.operands):
             base += [f"op{i}", f"row{i}", f"col{i}"] if kind in PER_PIXEL else [f"op{i}"]
         return tuple(base)
@@ -118,11 +144,17 @@ class WinogradSpec(KernelSpec):
         """V and M of one block, and one tile of outputs."""
         layout = Layout(target.lanes(DType.F32), self.positions, self.mr, self.nr(target))
         columns = min(args["n_block"], args["n"])
-        depth = args["c"] // 2 if self.acc is DType.I32 else args["c"]
-        return layout.bytes(args["group"], depth, columns, self.mh * self.mw)
+        depth = args["c"] // 2 if self.words else args["c"]
+        notes = self.positions * args["group"] // self.mr * NOTES * 4 if self.inner else 0
+        return layout.bytes(args["group"], depth, columns, self.mh * self.mw) + 8 * args["group"] * self.fixed + notes
+
+    @property
+    def words(self) -> bool:
+        """Whether numbers of 16 bits are multiplied, in pairs."""
+        return self.fixed or self.acc is DType.I32
 
     def arithmetic(self, target: Target) -> str:
-        return "int16" if self.acc is DType.I32 else super().arithmetic(target)
+        return "int16" if self.words else super().arithmetic(target)
 
     def blocks(self, n_tiles: int, group: int, n: int, n_block: int) -> int:
         """The size of the block index space."""
@@ -133,8 +165,8 @@ class WinogradSpec(KernelSpec):
         tiles, c, n = number(args, "n_tiles"), number(args, "c"), number(args, "n")
         pixels = tiles * self.mh * self.mw
         found = {
-            "x": pixels * c * self.x.size,
-            "u": self.positions * c * n * (2 if self.acc is DType.I32 else 4),
+            "x": tiles * math.prod(f.stride * f.m for f in self.filterings) * c * self.x.size,
+            "u": math.prod(f.factors for f in self.filterings) * c * n * (2 if self.words else 4),
             "y": pixels * n * self.out.size,
         }
         for i, kind in enumerate(self.operands):
@@ -152,22 +184,26 @@ class WinogradSpec(KernelSpec):
             for i, kind in enumerate(self.operands)
             if kind == "mn"
             and self.epilogue is not None
-            and self.epilogue.args[1 + i].size == self.out.size
+            and overlay.fits(self.epilogue.args[1 + i], self.out)
             and (args[f"row{i}"], args[f"col{i}"]) == (args["row_y"], args["col_y"])
             and np.array_equal(tiles[:, 3], tiles[:, TILE_FIELDS + i])
         )
 
     def emit(self, target: Target) -> str:
-        return emit_winograd(self, target)
+        if self.inner:
+            return InnerWinograd(self, target).emit()
+        return emit_fixed(self, target) if self.fixed else emit_winograd(self, target)
 
 
 @dataclass(frozen=True)
 class WinogradWeightsSpec(KernelSpec):
     """``U = (G_h x G_w) W``, computed in f64 and rounded once, packed for :class:`WinogradSpec`.
 
+    Positions that share a factor (see :class:`MNN.kernels.winograd_points.Filtering`) have one place in U.
+
     Weight (o, ch, i, j) is ``w[o*w_n + ch*w_c + i*w_h + j*w_w]`` in f32. The result is
-    ``u[((position * panels + o / nr) * c + ch) * nr + o % nr]`` with ``panels = ceil(n / nr)``; columns past n repeat
-    the last one. Block ``b`` makes channels ``[(b % parts)*step, ...)`` of panel ``b / parts``, where
+    ``u[((position * panels + o / nr) * (head + c) + head + ch) * nr + o % nr]`` with ``panels = ceil(n / nr)``; columns
+    past n repeat the last one. Block ``b`` makes channels ``[(b % parts)*step, ...)`` of panel ``b / parts``, where
     ``parts = ceil(c / step)``.
     """
 
@@ -176,17 +212,26 @@ class WinogradWeightsSpec(KernelSpec):
     rh: int
     rw: int
     nr: int
+    stride: int = 1
+
+    @property
+    def filterings(self) -> tuple[Filtering, Filtering]:
+        """Down and across."""
+        return filtering(self.mh, self.rh, self.stride), filtering(self.mw, self.rw, self.stride)
 
     def slots(self) -> tuple[str, ...]:
-        return tuple("w u c n step w_n w_c w_h w_w".split())
+        return tuple("w u c n head step w_n w_c w_h w_w".split())
 
     def blocks(self, c: int, n: int, step: int) -> int:
         return -(-n // self.nr) * -(-c // step)
 
-    def size(self, c: int, n: int) -> int:
+    def panels(self, n: int) -> int:
+        """Panels of all positions."""
+        return math.prod(f.factors for f in self.filterings) * -(-n // self.nr)
+
+    def size(self, c: int, n: int, head: int = 0) -> int:
         """Elements of u."""
-        positions = filtering(self.mh, self.rh).positions * filtering(self.mw, self.rw).positions
-        return positions * -(-n // self.nr) * self.nr * c
+        return self.panels(n) * self.nr * (c + head)
 
     def emit(self, target: Target) -> str:
         return emit_weights(self, target)

@@ -21,6 +21,11 @@ positions per side    1-D    2-D
 9                     [7 taps: 1.9 for 128 channels, 1.7 for 192, partial sums of 32]
 10                    4.8 (2.3 to 3.8) [2.6 for 128 channels, 2.3 for 192]
 ====================  =====  ========================================
+
+By inner products (:mod:`MNN.kernels.winograd_inner`) the sums' own errors are 1.2 times as large.
+
+With stride 2, windows of three and 2 to 5 outputs along a line: 0.9, 1.2, 1.1, 1.8 for 16 channels, less for more; 2
+and 3 outputs along both sides: 0.8.
 """
 
 from __future__ import annotations
@@ -28,10 +33,15 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from MNN.ir.dtype import DType
 from MNN.kernels.contract_cost import PACKED, step_cycles
+from MNN.kernels.inner_cost import has_inner
+from MNN.kernels.inner_turn import halved_rows
 from MNN.kernels.shares import longest
+from MNN.kernels.tight import with_all_registers
+from MNN.kernels.winograd_fixed import CHUNK as FIXED_CHUNK
 from MNN.kernels.winograd_layout import Layout
 from MNN.kernels.winograd_points import filtering, supported
 from MNN.kernels.winograd_transform import operations
@@ -42,6 +52,11 @@ CHUNK, SMALL_CHUNK = 32, 16
 """Channels of a partial sum where the error must be that of plain fp32 sums; of few channels smaller ones."""
 _POSITIONS = (4, 6, 5, 7, 8, 9, 10)
 _AS_EXACT = (4, 5, 6, 7, 9)
+_STRIDED_LINE, _STRIDED_PLANE = (2, 3, 4, 5), (2, 3)
+"""Outputs along a side with stride 2 and windows of three. Four in a plane would need 81 positions, whose V and M are
+far away: it is never clearly the fastest."""
+_STRIDED = 1.07
+"""What all of a tile costs more with stride 2, measured."""
 _WORTH_THE_ERROR = 0.8
 """Eight and ten positions, with their larger error, are considered where they take less than this share of time."""
 _MEMORY_BYTES_PER_CYCLE = 8.0
@@ -62,6 +77,14 @@ _NOT_HIDDEN = 0.5
 """Share of the lesser of arithmetic and memory that does not overlap with the other."""
 _PER_TILE = 40.0
 """Cycles of a tile's table entries and addresses, in and out."""
+INNER_TILES = ((9, 2), (7, 2), (10, 2), (6, 3), (12, 1), (14, 1))
+"""Register tiles of inner products, none of which are plain ones."""
+_INNER_WORTH = 0.97
+"""How much less they must cost."""
+_INNER_TILE, _INNER_SUM, _INNER_VECTOR = 60.0, 20.0, 2.0
+"""Cycles of a register tile's start and end; of a further partial sum's, and of each of its vectors."""
+_INNER_ROW, _INNER_VECTORS = 25.0, 5.0
+"""Cycles to bring a row to size that is taken by inner products, and for each of its vectors."""
 _MOST_GROUPS = 12
 _CHANNELS = 8
 """Channels below which nothing is gained."""
@@ -69,7 +92,7 @@ _CHANNELS = 8
 
 @dataclass(frozen=True)
 class Work:
-    """A convolution with stride 1: images, outputs, channels in and out, window."""
+    """A convolution: images, outputs, channels in and out, window, stride along both sides."""
 
     images: int
     oh: int
@@ -78,6 +101,9 @@ class Work:
     n: int
     rh: int
     rw: int
+    fixed: bool = False
+    """In fixed point: pairs of channels are multiplied at once, see :mod:`MNN.kernels.winograd_fixed`."""
+    stride: int = 1
 
 
 @dataclass(frozen=True)
@@ -92,12 +118,15 @@ class Plan:
     n_block: int
     chunk: int
     cycles: float
+    inner: bool = False
+    """By inner products, see :mod:`MNN.kernels.winograd_inner`."""
 
     def name(self, work: Work) -> str:
         """As reports call it."""
+        end = (f"/{work.stride}" if work.stride > 1 else "") + (" in 16 bits" if work.fixed else "")
         if work.rh == 1 or work.rw == 1:
-            return f"Winograd F({self.mh * self.mw},{work.rh * work.rw})"
-        return f"Winograd F({self.mh}x{self.mw},{work.rh}x{work.rw})"
+            return f"Winograd F({self.mh * self.mw},{work.rh * work.rw}){end}"
+        return f"Winograd F({self.mh}x{self.mw},{work.rh}x{work.rw}){end}"
 
 
 Tiles = dict[tuple[int, int], tuple[int, int]]
@@ -105,7 +134,13 @@ Tiles = dict[tuple[int, int], tuple[int, int]]
 
 
 def plans(
-    target: Target, work: Work, threads: int, precision: str, earlier: Tiles | None = None, only: str = ""
+    target: Target,
+    work: Work,
+    threads: int,
+    precision: str,
+    earlier: Tiles | None = None,
+    only: str = "",
+    sizable: bool = False,
 ) -> list[Plan]:
     """The best plan for every size of tile that the precision (``high`` or another) allows; none where none fits.
 
@@ -113,23 +148,47 @@ def plans(
     ``only`` the name of a plan, it alone.
     """
     earlier = {} if earlier is None else earlier
+    inner = sizable and inner_applies(target) and not work.fixed and work.c % target.lanes(DType.F32) == 0
     if work.c < _CHANNELS or work.n < _CHANNELS or work.rh * work.rw == 1:
         return []
     found: list[Plan] = []
     least = math.inf
-    for positions in _POSITIONS:
-        mh, mw = (positions - r + 1 if r > 1 else 1 for r in (work.rh, work.rw))
-        if not (supported(mh, work.rh) and supported(mw, work.rw)):
-            continue
-        if only and only != Plan(mh, mw, 0, 0, 0, 0, 0, 0.0).name(work):
-            continue
-        chunk = partial_sums(work, positions, precision == "high")
+    if work.stride > 1:
+        return _strided_plans(target, work, threads, precision == "high", earlier, only, inner)
+    for positions, mh, mw in _sizes(work.rh, work.rw, work.fixed, only):
+        chunk = fixed_sums(work, positions) if work.fixed else partial_sums(work, positions, precision == "high")
         if chunk is None:
             continue
-        plan = _best(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)))
+        plan = _best_of_both(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)), inner)
         if only or positions in _AS_EXACT or plan.cycles < _WORTH_THE_ERROR * least:
             found.append(plan)
             least = min(least, plan.cycles if positions != 9 else least)
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _sizes(rh: int, rw: int, fixed: bool, only: str) -> tuple[tuple[int, int, int], ...]:
+    """Positions per side and outputs of the tiles that there are for a window; the one of the name ``only``, if any."""
+    work, found = Work(1, 1, 1, 1, 1, rh, rw, fixed), []
+    for positions in _POSITIONS:
+        mh, mw = (positions - r + 1 if r > 1 else 1 for r in (rh, rw))
+        if supported(mh, rh) and supported(mw, rw) and only in ("", Plan(mh, mw, 0, 0, 0, 0, 0, 0.0).name(work)):
+            found.append((positions, mh, mw))
+    return tuple(found)
+
+
+def _strided_plans(
+    target: Target, work: Work, threads: int, high: bool, earlier: Tiles, only: str, inner: bool
+) -> list[Plan]:
+    """The same for strides of 2, in f32 with one sum each."""
+    found = []
+    windows = {work.rh, work.rw}
+    for m in _STRIDED_PLANE if windows == {3} else _STRIDED_LINE[: 3 if high else 4] if windows == {1, 3} else ():
+        mh, mw = (m if r > 1 else 1 for r in (work.rh, work.rw))
+        chunk = fixed_sums(work, 0) or 0 if work.fixed else 0
+        plan = _best_of_both(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)), inner)
+        if only in ("", plan.name(work)):
+            found.append(plan)
     return found
 
 
@@ -137,7 +196,7 @@ def word_plans(target: Target, work: Work, threads: int, earlier: Tiles | None =
     """The plan for bytes (:mod:`MNN.kernels.winograd_words`), whose pairs of channels cost what channels of f32 do."""
     mh, mw = outputs_of(work.rh), outputs_of(work.rw)
     pairs = replace(work, c=work.c // 2)
-    return [_best(target, pairs, threads, mh, mw, 0, (earlier or {}).get((mh, mw)))]
+    return [_best(target, pairs, threads, mh, mw, 0, (earlier or {}).get((mh, mw)), True)]
 
 
 def partial_sums(work: Work, positions: int, high: bool) -> int | None:
@@ -145,8 +204,8 @@ def partial_sums(work: Work, positions: int, high: bool) -> int | None:
     plane, taps = work.rh > 1 and work.rw > 1, max(work.rh, work.rw)
     if positions <= (4 if plane else 6):
         return 0
-    if positions == 5:  # where six have too large an error
-        return 0 if plane and taps == 3 and high and 16 <= work.c < 32 else None
+    if positions == 5:
+        return 0 if plane and taps == 3 and work.c >= 16 else None
     if positions == 7 and (not plane or min(work.rh, work.rw) < 5):
         return None
     if positions > 8 and (plane or taps < {9: 7, 10: 5}[positions]):
@@ -162,14 +221,55 @@ def partial_sums(work: Work, positions: int, high: bool) -> int | None:
     return SMALL_CHUNK if plane and work.c < {6: 48, 7: 96}[positions] else CHUNK
 
 
+def fixed_sums(work: Work, positions: int) -> int | None:
+    """The same in fixed point, in pairs of channels: where the error stays near that of plain products of bf16."""
+    taps = max(work.rh, work.rw)
+    most = 6 if work.rh > 1 and work.rw > 1 else 8 if taps < 7 else 9
+    if positions > most:
+        return None
+    return FIXED_CHUNK // 2 if work.c > FIXED_CHUNK else 0
+
+
+def inner_applies(target: Target) -> bool:
+    """Whether inner products are faster between transforms: they need registers for tiles of many sums."""
+    return has_inner(target) and target.vector_registers >= 32
+
+
+def _best_of_both(
+    target: Target,
+    work: Work,
+    threads: int,
+    mh: int,
+    mw: int,
+    chunk: int,
+    earlier: tuple[int, int] | None,
+    inner: bool,
+) -> Plan:
+    """The best plan with plain products or, where they are possible, inner products; these have register tiles of
+    their own, by which one taken ``earlier`` is told."""
+    plan = _best(target, work, threads, mh, mw, chunk, earlier)
+    if not inner or (earlier is not None and earlier not in INNER_TILES):
+        return plan
+    other = _best(target, work, threads, mh, mw, chunk, earlier, inner=True)
+    return other if earlier is not None or other.cycles < _INNER_WORTH * plan.cycles else plan
+
+
 @functools.lru_cache(maxsize=4096)
 def _best(
-    target: Target, work: Work, threads: int, mh: int, mw: int, chunk: int, earlier: tuple[int, int] | None = None
+    target: Target,
+    work: Work,
+    threads: int,
+    mh: int,
+    mw: int,
+    chunk: int,
+    earlier: tuple[int, int] | None = None,
+    words: bool = False,
+    inner: bool = False,
 ) -> Plan:
     tiles = work.images * -(-work.oh // mh) * -(-work.ow // mw)
     best: Plan | None = None
     kept: Plan | None = None
-    options = register_tiles(target)
+    options = INNER_TILES if inner else register_tiles(target if work.fixed or words else with_all_registers(target))
     if earlier in options and -(-tiles // earlier[0]) * earlier[0] <= PACKED * tiles:
         options = (earlier,)  # only padding makes a tile better for one size than for another
     for mr, nv in options:
@@ -179,11 +279,11 @@ def _best(
             blocks = -(-tiles // group)
             for parts in {1, min(panels, -(-2 * threads // blocks))} if threads > 1 else {1}:
                 n_block = -(-panels // parts) * nr
-                cycles = _cycles(target, work, threads, tiles, Plan(mh, mw, mr, nv, group, n_block, chunk, 0))
+                cycles = _cycles(target, work, threads, tiles, Plan(mh, mw, mr, nv, group, n_block, chunk, 0, inner))
                 if best is None or cycles < best.cycles * 0.995:
-                    best = Plan(mh, mw, mr, nv, group, n_block, chunk, cycles)
+                    best = Plan(mh, mw, mr, nv, group, n_block, chunk, cycles, inner)
                 if (mr, nv) == earlier and (kept is None or cycles < kept.cycles * 0.995):
-                    kept = Plan(mh, mw, mr, nv, group, n_block, chunk, cycles)
+                    kept = Plan(mh, mw, mr, nv, group, n_block, chunk, cycles, inner)
     assert best is not None
     return kept if kept is not None and kept.cycles <= PACKED * best.cycles else best
 
@@ -194,7 +294,7 @@ def register_tiles(target: Target) -> tuple[tuple[int, int], ...]:
         return ((8, 2), (5, 4), (4, 4), (4, 2))
     if target.vector_registers >= 32:
         return ((8, 2), (6, 4), (8, 3), (4, 4), (5, 4), (7, 3))
-    return ((6, 2), (4, 2), (5, 2), (3, 2))
+    return ((6, 2), *(((4, 3),) if target.vector_registers > 16 else ()), (4, 2), (5, 2), (3, 2))
 
 
 def _groups(tiles: int, mr: int) -> list[int]:
@@ -207,42 +307,92 @@ def _groups(tiles: int, mr: int) -> list[int]:
 
 
 @functools.cache
-def _operations(mh: int, rh: int, mw: int, rw: int) -> tuple[float, float]:
-    """Vector operations of both transforms of a tile: fractions that are counted take long."""
-    into, out = operations(filtering(mh, rh), filtering(mw, rw))
+def _operations(mh: int, rh: int, mw: int, rw: int, stride: int) -> tuple[float, float]:
+    """Vector operations of both transforms of a tile: fractions take long to count, and to find in tables."""
+    into, out = operations(filtering(mh, rh, stride), filtering(mw, rw, stride))
     return float(into), float(out)
 
 
-def _cycles(target: Target, work: Work, threads: int, tiles: int, plan: Plan) -> float:
-    positions, lanes = (plan.mh + work.rh - 1) * (plan.mw + work.rw - 1), target.lanes(DType.F32)
-    nr = plan.nv * lanes
-    blocks, parts = -(-tiles // plan.group), -(-work.n // plan.n_block)
-    columns = min(plan.n_block, -(-work.n // nr) * nr)
-    into, out = _operations(plan.mh, work.rh, plan.mw, work.rw)
-    outputs = plan.mh * plan.mw
+class _Rates(NamedTuple):
+    """What does not depend on the size of the images: cycles of a row of register tiles (all positions, one panel), to
+    bring its rows to size, and of a tile's transforms (in, and out per vector of columns), how V and M lie, how deep
+    sums are, and U's bytes."""
+
+    per_panel: float
+    prepare: float
+    per_tile: float
+    per_vector: float
+    layout: Layout
+    depth: int
+    outputs: int
+    u: float
+
+
+@functools.lru_cache(maxsize=1024)
+def _rates(
+    target: Target,
+    c: int,
+    n: int,
+    sides: tuple[int, int, int, int],
+    fixed: bool,
+    stride: int,
+    mr: int,
+    nv: int,
+    chunk: int,
+    inner: bool,
+) -> _Rates:
+    mh, rh, mw, rw = sides
+    filterings = filtering(mh, rh, stride), filtering(mw, rw, stride)
+    positions, lanes = math.prod(f.positions for f in filterings), target.lanes(DType.F32)
+    nr = nv * lanes
+    into, out = _operations(mh, rh, mw, rw, stride)
+    outputs = mh * mw
+    read = math.prod(f.inputs for f in filterings)
     passes = _SPLIT if target.split_vectors else 1.0
-    moved_in = passes * (_INPUT[0] * into + _INPUT[1] * positions)
+    moved_in = passes * (_INPUT[0] * into + _INPUT[1] * (positions + read) / 2)
     moved_out = passes * (_OUTPUT[0] * out + _OUTPUT[1] * (positions + outputs))
-    sums = -(-work.c // plan.chunk) if plan.chunk else 1
-    waiting = target.fma_latency * target.fma_per_cycle / (plan.mr * plan.nv)
+    depth, size = (-(-c // 2), 2.0) if fixed else (c, 4.0)
+    sums = -(-depth // chunk) if chunk else 1
+    waiting = target.fma_latency * target.fma_per_cycle / (mr * nv)
     late = 1.0 if target.lane_operand else 1.0 + _UNHIDDEN_LATENCY * max(0.0, min(waiting, 1.0) - 2 / 3)
     per_register_tile = (
-        work.c * step_cycles(target, DType.F32, work.c, plan.mr, plan.nv) * late
+        depth * step_cycles(target, DType.F32, depth, mr, nv) * late
         + _PER_REGISTER_TILE
-        + _PER_SUM * (sums - 1) * plan.mr * plan.nv
+        + _PER_SUM * (sums - 1) * mr * nv
     )
-    per_row = positions * (columns // nr) * per_register_tile
-    per_tile = -(-work.c // lanes) * moved_in + -(-columns // lanes) * moved_out + _PER_TILE
-    scratch = Layout(lanes, positions, plan.mr, nr).bytes(plan.group, work.c, columns, outputs)
-    u = 4.0 * positions * work.c * -(-work.n // nr) * nr
+    prepare = 0.0
+    if inner:
+        halved = len(halved_rows(mr))
+        pair = nv * max(2.0 * halved, 2.0 * mr - halved) / target.fma_per_cycle
+        per_register_tile = depth / 2 * pair + _INNER_TILE + (sums - 1) * (_INNER_SUM + _INNER_VECTOR * mr * nv)
+        prepare = positions * halved * (_INNER_ROW + _INNER_VECTORS * -(-depth // lanes))
+    u = size * math.prod(f.factors for f in filterings) * c * -(-n // nr) * nr
+    per_tile = -(-c // lanes) * moved_in + _PER_TILE
+    return _Rates(
+        positions * per_register_tile, prepare, per_tile, moved_out, Layout(lanes, positions, mr, nr), depth, outputs, u
+    )
+
+
+def _cycles(target: Target, work: Work, threads: int, tiles: int, plan: Plan) -> float:
+    sides = plan.mh, work.rh, plan.mw, work.rw
+    rates = _rates(target, work.c, work.n, sides, work.fixed, work.stride, plan.mr, plan.nv, plan.chunk, plan.inner)
+    lanes, nr, u = rates.layout.lanes, rates.layout.nr, rates.u
+    blocks, parts = -(-tiles // plan.group), -(-work.n // plan.n_block)
+    columns = min(plan.n_block, -(-work.n // nr) * nr)
+    per_row = columns // nr * rates.per_panel + rates.prepare
+    per_tile = rates.per_tile + -(-columns // lanes) * rates.per_vector
+    scratch = rates.layout.bytes(plan.group, rates.depth, columns, rates.outputs)
     if scratch + u > 0.8 * target.l2_bytes:
         per_tile += (2 if scratch > 0.8 * target.l2_bytes else 1) * scratch / _L3_BYTES_PER_CYCLE / plan.group
-    memory = u / _MEMORY_BYTES_PER_CYCLE
+    memory = u / _MEMORY_BYTES_PER_CYCLE * (threads if plan.inner else 1)  # all read it, at one time
     if u > target.l2_bytes / 2:
         memory += (blocks - 1) * u / (2 * _L3_BYTES_PER_CYCLE)  # U is read in order, which hides best
     rows = longest(-(-tiles // plan.mr), plan.group // plan.mr, parts, 1, threads)  # of register tiles, whole ones
     arithmetic = threads * (per_row * rows + per_tile * longest(tiles, plan.group, parts, 1, threads))
-    images = 4.0 * work.images * work.oh * work.ow * (work.c + 2 * work.n)  # what is written is read first
+    through = work.c * work.stride**2 + 2 * work.n  # what is written is read first
+    images = 4.0 * work.images * work.oh * work.ow * through
     if images > target.l2_bytes:
         arithmetic += images / _FAR_BYTES_PER_CYCLE
-    return max(arithmetic, memory) + _NOT_HIDDEN * min(arithmetic, memory)
+    apart = 1.0 if plan.inner and threads > 1 else _NOT_HIDDEN  # more is read in less time
+    cycles = max(arithmetic, memory) + apart * min(arithmetic, memory)
+    return cycles * (_STRIDED if work.stride > 1 else 1.0)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from MNN.ir.dtype import DType
+from MNN.kernels import tight
 from MNN.kernels.dot8 import dot_words
 from MNN.kernels.element import Tail, load, make_tail, storage_type
 from MNN.kernels.epilogue import Epilogue, masks_work
 from MNN.kernels.lang import F32, I8, I32, I64, Kernel, Loop, Value
 from MNN.kernels.winograd_layout import LINE, Layout
-from MNN.kernels.winograd_points import filtering
 from MNN.kernels.winograd_transform import all_rows, outputs, step_of_rows
 from MNN.kernels.winograd_words import shift_of
 from MNN.targets.base import Target
@@ -25,10 +25,10 @@ PER_PIXEL = ("mn", "m")
 
 def emit_winograd(spec: WinogradSpec, target: Target) -> str:
     """The module's text."""
-    return _Winograd(spec, target).emit()
+    return Winograd(spec, target).emit()
 
 
-class _Winograd:
+class Winograd:
     """The state of one emission: the kernel, and the values that hold for the current block."""
 
     def __init__(self, spec: WinogradSpec, target: Target) -> None:
@@ -36,16 +36,19 @@ class _Winograd:
         self.k = Kernel.of(spec.slots(), target)
         self.b = self.k.b
         self.lanes = target.lanes(DType.F32)
-        self.words = spec.acc is DType.I32
+        self.words = spec.fixed or spec.acc is DType.I32
         self.word = I32 if self.words else F32
+        self.sum = I32 if spec.acc is DType.I32 else F32
         """What V, M and U are addressed in: numbers, or pairs of neighbouring channels' ones in 16 bits (M: sums)."""
         self.vector = self.word.vec(self.lanes)
         self.nr = spec.nr(target)
-        self.f_h, self.f_w = filtering(spec.mh, spec.rh), filtering(spec.mw, spec.rw)
+        self.f_h, self.f_w = spec.filterings
         self.layout = Layout(self.lanes, spec.positions, spec.mr, self.nr)
         self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
         self.out_type = storage_type(spec.out)
         self.fields = 6 + len(spec.operands)
+        self.between = spec.mr if spec.inner else 1
+        """From a vector of channels in V to the next one, in vectors."""
         self.vector_a = target.lane_operand and self.lanes > 1 and spec.mr > 1
         # Measured: AVX2's narrow panels gain up to 28 %, whole lines per vector (AVX512) lose up to 3 %
         # (products of 16 bits, which take a register more on the way, lose up to half).
@@ -72,15 +75,18 @@ class _Winograd:
             self.table = b.gep(k.pointer("tiles"), I32, first * self.fields)
             self.n0 = part * n_block
             self.n1 = b.intrinsic("smin", self.n0 + n_block, n)
-            fresh = b.or_(b.icmp("eq", part, 0), b.icmp("eq", block.index, k.begin))
-            b.if_(fresh, self._inputs)  # the next part of the same tiles finds V made
+            self.fresh = b.or_(b.icmp("eq", part, 0), b.icmp("eq", block.index, k.begin))
+            b.if_(self.fresh, self._inputs)  # the next part of the same tiles finds V made
             self._products()
             self._outputs()
         return k.finish()
 
+    def row_of_v(self, tile: Value) -> Value:
+        """Where the row of a tile begins in V."""
+        return tile * self.row_v
+
     def _entry(self, tile: Value, field: int) -> Value:
-        index = tile * self.fields + field
-        return self.b.convert("sext", self.b.load(I32, self.b.gep(self.table, I32, index)), I64)
+        return self.b.entry(self.table, tile * self.fields + field)
 
     def _hide(self, values: list[Value]) -> Callable[[], list[Value]]:
         """Keeps values in memory; the function gives them back. LLVM then cannot spend its time (and registers) on an
@@ -116,20 +122,20 @@ class _Winograd:
         with b.loop(0, self.count) as tile:
             base = b.gep(k.pointer("x"), x_type, self._entry(tile.index, 0))
             last_row, last_column = self._entry(tile.index, 1), self._entry(tile.index, 2)
-            height, width = self.f_h.positions, self.f_w.positions
+            height, width = self.f_h.inputs, self.f_w.inputs
             ends = [(i, last_row, "row_x") for i in range(1, height)] + [
                 (j, last_column, "col_x") for j in range(1, width)
             ]
             offsets = [b.intrinsic("smin", b.const(I64, i), last) * k.slot(slot) for i, last, slot in ends]
             hidden = self._hide([*offsets, self.step_v])
-            to = b.gep(self.v, F32, tile.index * self.row_v)
+            to = b.gep(self.v, F32, self.row_of_v(tile.index))
 
             def transform(channel: Value, lanes: int, tail: Tail | None) -> None:
                 *found, step = hidden()
                 first = b.gep(base, x_type, channel)
                 rows = [first, *(b.gep(first, x_type, offset) for offset in found[: height - 1])]
                 columns = [b.const(I64, 0), *found[height - 1 :]]
-                place = b.gep(to, F32, b.lshr(channel, 1) if self.words else channel)
+                place = b.gep(to, F32, b.lshr(channel, 1) if self.words else channel * self.between)
                 self._input_tile(rows, columns, place, step, lanes, tail)
 
             if self.words:
@@ -148,7 +154,7 @@ class _Winograd:
         def element(i: int, j: int) -> Value:
             return load(b, self.spec.x, b.gep(rows[i], x_type, offsets[j]), lanes, None, tail)
 
-        width = range(self.f_w.positions)
+        width = range(self.f_w.inputs)
         for step in self.f_h.steps():
             matrix = [self.f_h.bt[i] for i in step]
             columns: list[list[Value]] = []
@@ -179,14 +185,25 @@ class _Winograd:
         with b.loop(0, spec.positions) as position:
             v = b.gep(self.v, F32, position.index * self.step_v)
             m = b.gep(self.m, F32, position.index * self.step_m)
-            u = b.gep(k.pointer("u"), F32, position.index * (panels * panel_size) + first)
+            u = b.gep(k.pointer("u"), F32, self._factor(position.index) * (panels * panel_size) + first)
+            self.position = position.index
             with b.loop(0, self.n1 - self.n0, self.nr, carry=[u]) as column:
+                self.panel_column = column.index
                 ahead = [b.gep(column.carried[0], F32, panel_size)] if self.prefetches else []
                 with b.loop(0, self.count, spec.mr, carry=ahead) as row:
                     to = b.gep(m, F32, row.index * self.row_m + column.index)
                     self._product(v, row.index, [*row.carried, column.carried[0]], to)
                     row.next(*(b.gep(far, I8, share) for far in row.carried))
                 column.next(b.gep(column.carried[0], F32, panel_size))
+
+    def _factor(self, position: Value) -> Value:
+        """The number of a position's factor: with stride 2 positions may share one."""
+        b, f_h, f_w = self.b, self.f_h, self.f_w
+        if (f_h.factors, f_w.factors) == (f_h.positions, f_w.positions):
+            return position
+        row = b.udiv(position, b.const(I64, f_w.positions))
+        column = b.intrinsic("smin", position - row * f_w.positions, b.const(I64, f_w.factors - 1))
+        return b.intrinsic("smin", row, b.const(I64, f_h.factors - 1)) * f_w.factors + column
 
     def _product(self, v: Value, row: Value, right: list[Value], to: Value) -> None:
         """A register tile of sums; rows past the block's tiles repeat the last one. ``right``: what to ask for ahead,
@@ -236,6 +253,10 @@ class _Winograd:
         at = [b.gep(r, F32, loop.index) for r in rows]
         runs = [b.load(F32.vec(count), p) for p in at] if in_runs else []
         for u in range(count):
+            if not self.words and tight.is_tight(self.target, spec.mr, spec.nv):
+                sums = tight.step(b, sums, [b.gep(p, F32, u) for p in at], panel)
+                panel = b.gep(panel, F32, self.nr)
+                continue
             right = [b.load(self.vector, b.gep(panel, self.vector, j)) for j in range(spec.nv)]
             for r in range(spec.mr):
                 if runs:
@@ -245,11 +266,15 @@ class _Winograd:
                 for j in range(spec.nv):
                     i = r * spec.nv + j
                     if self.words:
-                        sums[i] = dot_words(b, sums[i], left, right[j])
+                        sums[i] = self._dot(sums[i], left, right[j])
                     else:
                         sums[i] = b.fma(left, right[j], sums[i])
             panel = b.gep(panel, F32, self.nr)
         loop.next(*sums, *ahead, panel)
+
+    def _dot(self, total: Value, left: Value, right: Value) -> Value:
+        """A sum of integers with two more products."""
+        return dot_words(self.b, total, left, right)
 
     def _write(self, sums: list[Value], to: Value, add: bool = False) -> tuple[()]:
         """Stores what ``sums`` begins with, or adds it."""
@@ -282,7 +307,7 @@ class _Winograd:
 
             def transform(channel: Value, lanes: int, tail: Tail | None) -> None:
                 step_m, row_y, col_y = hidden()
-                values = self._output_tile(b.gep(source, F32, channel - self.n0), step_m, lanes)
+                values = self._output_tile(b.gep(source, F32, channel - self.n0), step_m, lanes, tile.index)
                 corner = b.gep(y, self.out_type, channel)
 
                 def one(value: Value, i: Value, j: Value) -> None:
@@ -304,10 +329,10 @@ class _Winograd:
 
                 def one_by_one() -> tuple[()]:
                     for i, value in enumerate(values):
-                        b.store(value, b.gep(self.tile_memory, self.word.vec(lanes), i))
+                        b.store(value, b.gep(self.tile_memory, self.sum.vec(lanes), i))
                     with b.loop(0, rows) as row, b.loop(0, columns) as column:
-                        at = b.gep(self.tile_memory, self.word.vec(lanes), row.index * spec.mw + column.index)
-                        one(b.load(self.word.vec(lanes), at), row.index, column.index)
+                        at = b.gep(self.tile_memory, self.sum.vec(lanes), row.index * spec.mw + column.index)
+                        one(b.load(self.sum.vec(lanes), at), row.index, column.index)
                     return ()
 
                 if epilogue.short and lanes > 1 and tail is None:
@@ -317,10 +342,10 @@ class _Winograd:
 
             self._channels(self.n0, self.n1, spec.n_tail, masked, transform)
 
-    def _output_tile(self, source: Value, step_m: Value, lanes: int) -> list[Value]:
+    def _output_tile(self, source: Value, step_m: Value, lanes: int, tile: Value) -> list[Value]:
         """The outputs of a tile, row by row; rows of equal parity together where registers are few."""
         b, spec = self.b, self.spec
-        type_, width = self.word.vec(lanes), self.f_w.positions
+        type_, width = self.sum.vec(lanes), self.f_w.positions
         enough = (spec.mh + 1) * width <= self.target.vector_registers
         rows: list[list[Value]] = [[] for _ in range(spec.mh)]
         for parity in [None] if enough or spec.mh == 1 else [0, 1]:
@@ -338,4 +363,4 @@ class _Winograd:
                 line = [column[place] for column in columns]
                 rows[i] = outputs(b, self.f_w, line) if spec.mw > 1 else line
         found = [value for row in rows for value in row]
-        return [b.ashr(value, shift_of(spec.rh, spec.rw)) for value in found] if self.words else found
+        return [b.ashr(value, shift_of(spec.rh, spec.rw)) for value in found] if self.sum is I32 else found

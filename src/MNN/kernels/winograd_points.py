@@ -9,6 +9,9 @@ Winograd convolution for deep neural networks", 2020). All points here are 0 and
 share half of their arithmetic, and every coefficient of A and B is exact in fp32. For six positions +-3/4 and +-3/2
 were found best by trying all pairs of eighths: 0.6 times the error of the usual +-1 and +-2. Odd numbers of positions
 do without 0: pairs alone, found alike, have little more error than one position less.
+
+With stride 2 a filter is two filters with stride 1, of its even and of its odd taps, over the even and the odd inputs:
+``2m + r - 2`` products where ``m r`` are needed plainly (7 for 9 with ``F(3, 3)``).
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from fractions import Fraction
 Matrix = tuple[tuple[Fraction, ...], ...]
 
 _PAIRS: dict[int, tuple[Fraction, ...]] = {
+    3: (Fraction(1),),
     4: (Fraction(1),),
     5: (Fraction(3, 8), Fraction(5, 4)),
     6: (Fraction(3, 4), Fraction(3, 2)),
@@ -34,7 +38,7 @@ _PAIRS: dict[int, tuple[Fraction, ...]] = {
 
 @dataclass(frozen=True)
 class Filtering:
-    """``F(m, r)``: ``at`` is ``[m][n]``, ``g`` ``[n][r]`` and ``bt`` ``[n][n]``.
+    """``F(m, r)``: ``at`` is ``[m][positions]``, ``g`` ``[positions][r]`` and ``bt`` ``[positions][inputs]``.
 
     ``pairs`` are the positions (i, i + 1) that belong to points +p and -p: the even and the odd coefficients of their
     rows of ``bt`` and ``g`` and of their columns of ``at`` agree up to the sign of the odd ones.
@@ -46,10 +50,23 @@ class Filtering:
     g: Matrix
     bt: Matrix
     pairs: tuple[int, ...]
+    stride: int = 1
 
     @property
     def positions(self) -> int:
-        return self.m + self.r - 1
+        """Products."""
+        return len(self.g)
+
+    @property
+    def inputs(self) -> int:
+        """Neighbouring inputs that the outputs depend on."""
+        return (self.m - 1) * self.stride + self.r
+
+    @functools.cached_property
+    def factors(self) -> int:
+        """Different rows of ``g``: positions from the last of these on have the same one."""
+        last = self.g[-1]
+        return next(i for i, row in enumerate(self.g) if row == last) + 1
 
     def steps(self) -> tuple[tuple[int, ...], ...]:
         """The positions, those of a pair together."""
@@ -62,19 +79,56 @@ class Filtering:
         return tuple(out)
 
 
-def supported(m: int, r: int) -> bool:
+def supported(m: int, r: int, stride: int = 1) -> bool:
     """Whether there are points for ``F(m, r)``; ``F(1, 1)`` is the identity."""
-    return (m, r) == (1, 1) or (m >= 2 and r >= 2 and m + r - 1 in _PAIRS)
+    if (m, r) == (1, 1):
+        return stride in (1, 2)
+    if stride == 2:
+        return m >= 2 and r >= 3 and all(phase == 1 or supported(m, phase) for phase in _phases(r))
+    return stride == 1 and m >= 2 and r >= 2 and m + r - 1 in _PAIRS
+
+
+def _phases(r: int) -> tuple[int, int]:
+    """Even and odd taps."""
+    return (r + 1) // 2, r // 2
 
 
 @functools.cache
-def filtering(m: int, r: int) -> Filtering:
+def filtering(m: int, r: int, stride: int = 1) -> Filtering:
     """The matrices of ``F(m, r)``. Raises ``ValueError`` where :func:`supported` says no."""
-    if not supported(m, r):
-        raise ValueError(f"no points for F({m}, {r})")
-    one = ((Fraction(1),),)
+    if not supported(m, r, stride):
+        raise ValueError(f"no points for F({m}, {r}) with stride {stride}")
     if (m, r) == (1, 1):
-        return Filtering(1, 1, one, one, one, ())
+        one = ((Fraction(1),),)
+        return Filtering(1, 1, one, one, one, (), stride)
+    return _minimal(m, r) if stride == 1 else _in_phases(m, r)
+
+
+def _in_phases(m: int, r: int) -> Filtering:
+    """With stride 2: the positions of the even taps, then those of the odd ones."""
+    inputs, zero = 2 * (m - 1) + r, Fraction(0)
+    at: list[list[Fraction]] = [[] for _ in range(m)]
+    g: list[tuple[Fraction, ...]] = []
+    bt: list[tuple[Fraction, ...]] = []
+    pairs: list[int] = []
+    for phase, taps in enumerate(_phases(r)):
+        f = _minimal(m, taps)
+        pairs += [len(g) + i for i in f.pairs]
+        for small, rows, size in ((f.g, g, r), (f.bt, bt, inputs)):
+            for row in small:
+                wide = [zero] * size
+                wide[phase::2] = [*row, *[zero] * (len(wide[phase::2]) - len(row))]
+                rows.append(tuple(wide))
+        for out, row in zip(at, f.at, strict=True):
+            out += row
+    return Filtering(m, r, tuple(map(tuple, at)), tuple(g), tuple(bt), tuple(pairs), 2)
+
+
+def _minimal(m: int, r: int) -> Filtering:
+    """With stride 1; windows of one tap are the identity."""
+    if r == 1:
+        same = tuple(tuple(Fraction(int(i == j)) for j in range(m)) for i in range(m))
+        return Filtering(m, 1, same, ((Fraction(1),),) * m, same, ())
     n = m + r - 1
     points = [Fraction(0)] * (1 - n % 2)
     pairs = tuple(range(len(points), n - 1, 2))

@@ -59,6 +59,23 @@ def step_of_rows(b: Builder, rows: Sequence[Row], values: Callable[[int], Value]
     return [add_scaled(b, e, o_scale, o), add_scaled(b, e, -o_scale, o)]
 
 
+def few_products(b: Builder, rows: Sequence[Row], values: Callable[[int], Value]) -> list[Value]:
+    """As :func:`step_of_rows`, with the fewest multiplications instead of the fewest instructions: a pair's halves are
+    added and subtracted, which processors do beside them."""
+
+    def sum_of(row: Row) -> Value:
+        first, *others = sorted((j for j, c in enumerate(row) if c != 0), key=lambda j: row[j] != 1)
+        total = scaled(b, row[first], values(first))
+        for j in others:
+            total = add_scaled(b, total, row[j], values(j))
+        return total
+
+    if len(rows) == 1:
+        return [sum_of(rows[0])]
+    even, odd = (sum_of(half) for half in halves(rows[0], rows[1]))
+    return [b.add(even, odd), b.sub(even, odd)]
+
+
 def all_rows(b: Builder, matrix: Sequence[Row], f: Filtering, values: Sequence[Value]) -> list[Value]:
     """The product of ``B^T`` or ``G`` (rows in the order of the positions) with ``values``."""
     out: list[Value] = []
@@ -106,8 +123,11 @@ def operations(f_h: Filtering, f_w: Filtering) -> tuple[int, int]:
         return total
 
     def columns(f: Filtering) -> int:
-        return 0 if f.positions == 1 else 2 * len(f.pairs) + sum(len(f.pairs) + (i in (0, f.m - 1)) for i in range(f.m))
+        if f.positions == 1:
+            return 0
+        alone = f.m if f.stride > 1 else 2  # outputs that a position of no pair is added to
+        return 2 * len(f.pairs) + f.m * len(f.pairs) + alone + (f.stride > 1)
 
-    into = rows(f_h) * f_w.positions + rows(f_w) * f_h.positions
+    into = rows(f_h) * f_w.inputs + rows(f_w) * f_h.positions
     out = columns(f_h) * f_w.positions + columns(f_w) * f_h.m
     return into, out

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from MNN.kernels.lang import F32, F64, I64, Kernel, Value
-from MNN.kernels.winograd_points import filtering
 from MNN.kernels.winograd_transform import all_rows
 from MNN.targets.base import Target
 
@@ -17,14 +16,15 @@ def emit_weights(spec: WinogradWeightsSpec, target: Target) -> str:
     """The module's text: lanes are neighbouring filters, a register of f64 at a time."""
     k = Kernel.of(spec.slots(), target)
     b = k.b
-    f_h, f_w = filtering(spec.mh, spec.rh), filtering(spec.mw, spec.rw)
+    f_h, f_w = spec.filterings
     lanes = max(1, min(target.vector_bytes // 8, spec.nr))
     while spec.nr % lanes:
         lanes //= 2
     c, n, step = k.slot("c"), k.slot("n"), k.slot("step")
     parts = b.udiv(c + step - 1, step)
     panels = b.udiv(n + (spec.nr - 1), b.const(I64, spec.nr))
-    position = panels * c * spec.nr
+    high = c + k.slot("head")
+    position = panels * high * spec.nr
     with b.loop(k.begin, k.end) as block:
         panel = b.udiv(block.index, parts)
         first = (block.index - panel * parts) * step
@@ -45,9 +45,9 @@ def emit_weights(spec: WinogradWeightsSpec, target: Target) -> str:
                 return b.convert("fpext", raw, F64.vec(lanes))
 
             columns = [all_rows(b, f_h.g, f_h, [weight(i, j) for i in range(spec.rh)]) for j in range(spec.rw)]
-            out = b.gep(k.pointer("u"), F32, (panel * c + channel.index) * spec.nr + part.index)
-            for i in range(f_h.positions):
-                for value in all_rows(b, f_w.g, f_w, [column[i] for column in columns]):
+            out = b.gep(k.pointer("u"), F32, (panel * high + k.slot("head") + channel.index) * spec.nr + part.index)
+            for i in range(f_h.factors):
+                for value in all_rows(b, f_w.g, f_w, [column[i] for column in columns])[: f_w.factors]:
                     b.store(b.convert("fptrunc", value, F32.vec(lanes)), out)
                     out = b.gep(out, F32, position)
     return k.finish()

@@ -16,9 +16,12 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
-from MNN.kernels.winograd import WinogradSpec, WinogradWeightsSpec
-from MNN.kernels.winograd_cost import Plan, Work, plans, word_plans
+from MNN.kernels.inner_pack import InnerPackSpec
+from MNN.kernels.inner_turn import HEAD
+from MNN.kernels.winograd import TILE_FIELDS, WinogradSpec, WinogradWeightsSpec
+from MNN.kernels.winograd_cost import Plan, Work, inner_applies, plans, word_plans
 from MNN.kernels.winograd_emit import PER_PIXEL
+from MNN.kernels.winograd_fixed import FixedLayout, applies, pack_fixed
 from MNN.kernels.winograd_words import fits, pack_transformed
 
 SMALL = 400_000
@@ -51,25 +54,38 @@ def winograd_candidates(
         or not (words or (x.dtype in (DType.F32, DType.BF16) and w.dtype is DType.F32))
         or prim.groups != 1
         or spatial not in (1, 2)
-        or any(d != 1 for d in (*prim.strides, *prim.dilations))
+        or any(d != 1 for d in prim.dilations)
+        or not (strides := _strides(prim, w, out)) <= ({1} if words else {1, 2})
+        or len(strides) > 1
         or not (_whole(e, w, w.const) if words else e.pool.even((e.origin, "even", id(w.const)), w.const))
     ):
         return []
     oh, ow = (1, *out.shape[2:])[-2:]
     rh, rw = (1, *w.shape[2:])[-2:]
-    work = Work(out.shape[0], oh, ow, w.shape[1], w.shape[0], rh, rw)
+    stride = min(strides, default=1)
+    fixed = x.dtype is DType.BF16 and e.precision == "low" and applies(e.target, w.shape[1])
+    work = Work(out.shape[0], oh, ow, w.shape[1], w.shape[0], rh, rw, fixed, stride)
     conv = _Conv(e, x, source, out, result, w, operands, body, work)
     found = []
-    habit = (e.origin, "Winograd", work.c, work.n, rh, rw)
+    habit = (e.origin, "Winograd", work.c, work.n, rh, rw, work.stride)
     earlier = e.pool.habits.get(habit) or {}
     tiles = dict(earlier)
     ways = word_plans(e.target, work, e.threads, earlier) if words else None
-    for plan in plans(e.target, work, e.threads, e.options.precision, earlier, settled) if ways is None else ways:
+    if ways is None:
+        sizable = not fixed and x.dtype is DType.F32 and _sizable(e, w.const)
+        ways = plans(e.target, work, e.threads, e.options.precision, earlier, settled, sizable)
+    for plan in ways:
         tiles.setdefault((plan.mh, plan.mw), (plan.mr, plan.nv))
         found.append(Candidate(plan.name(work), plan.cycles, lambda plan=plan: conv.emit(plan)))  # type: ignore[misc]
     if len(tiles) > len(earlier):
         e.pool.habits.note(habit, tiles)
     return found
+
+
+def _strides(prim: p.Conv, w: Tensor, out: Tensor) -> set[int]:
+    """The strides of the windows along all sides where they are or move."""
+    sides = zip(prim.strides, w.shape[2:], out.shape[2:], strict=True)
+    return {stride for stride, taps, size in sides if taps > 1 or size > 1}
 
 
 def _whole(e: Emitter, w: Tensor, data: np.ndarray) -> bool:
@@ -79,6 +95,18 @@ def _whole(e: Emitter, w: Tensor, data: np.ndarray) -> bool:
     if found is None:
         found = e.pool.habits.setdefault(key, fits(_square(data)))
     return bool(found) and w.shape[1] % (2 * e.target.lanes(DType.F32)) == 0
+
+
+def _sizable(e: Emitter, data: np.ndarray) -> bool:
+    """Whether filters are all of sizes for inner products, so that all that matters of them is when transformed."""
+    if not inner_applies(e.target):
+        return False
+    key = (e.origin, "winograd sizes", id(data))
+    found = e.pool.habits.get(key)
+    if found is None:
+        sizes = np.abs(data.reshape(len(data), -1)).max(1)
+        found = e.pool.habits.setdefault(key, bool(((sizes == 0) | ((sizes > 2.0**-22) & (sizes < 2.0**22))).all()))
+    return bool(found) and e.pool.mixable((e.origin, "mixable", id(data)), data)
 
 
 def _square(w: np.ndarray) -> np.ndarray:
@@ -92,6 +120,20 @@ def _packed_words(e: Emitter, w: Tensor, work: Work, nr: int) -> Ref:
     assert data is not None
     key = ("winograd words", id(data), nr)
     return Ref(e.pool.get(key, lambda: pack_transformed(_square(data), nr).reshape(-1), (data, w.keep)), 0)
+
+
+def _packed_fixed(e: Emitter, w: Tensor, spec: WinogradSpec) -> dict[str, int | Ref]:
+    """U in fixed point, its scales, and the channels' factors, made once."""
+    data = w.const
+    assert data is not None
+    layout = FixedLayout(spec.filterings, w.shape[1], w.shape[0], spec.nr(e.target))
+    key = ("winograd fixed", id(data), spec.mh, spec.mw, spec.stride, layout.nr)
+    buffer, fresh = e.pool.reserve(key, layout.nbytes, DType.U8, (data, w.keep))
+    if fresh:
+        assert buffer.const is not None
+        pack_fixed(_square(data), layout, buffer.const)
+        e.pool.filled(buffer)
+    return {"u": Ref(buffer, 0), "scales": Ref(buffer, layout.scales), "factors": Ref(buffer, layout.factors)}
 
 
 class _Conv:
@@ -120,7 +162,7 @@ class _Conv:
         e, work = self.e, self.work
         lanes = e.target.lanes(DType.F32)
         kinds = tuple(kind for kind, _ in self.operands)
-        spec = WinogradSpec(
+        spec = WinogradSpec.of(
             plan.mh,
             plan.mw,
             work.rh,
@@ -128,22 +170,26 @@ class _Conv:
             plan.mr,
             plan.nv,
             plan.chunk > 0,
-            work.c % lanes != 0 and self.x.dtype is not DType.I16,
+            work.c % (2 * lanes if work.fixed else lanes) != 0 and self.x.dtype is not DType.I16,
             work.n % lanes != 0,
             self.out.dtype,
             self.body,
             kinds,
             self.x.dtype,
+            fixed=work.fixed,
+            inner=plan.inner,
+            stride=work.stride,
         )
-        table = self._tiles(plan)
+        tiles = self._tiles(plan)
+        n_tiles = work.images * -(-work.oh // plan.mh) * -(-work.ow // plan.mw)
         row_x, col_x = _steps(self.source.strides)
         row_y, col_y = _steps(self.result.strides)
         args: dict[str, int | Ref] = {
             "x": e.ref(self.source, self.x.dtype),
-            "u": self._weights(spec),
+            **self._weights(spec),
             "y": e.ref(self.result, self.out.dtype),
-            "tiles": e.offsets(table),
-            "n_tiles": len(table),
+            "tiles": tiles,
+            "n_tiles": n_tiles,
             "group": plan.group,
             "c": work.c,
             "n": work.n,
@@ -160,7 +206,7 @@ class _Conv:
                 at = self._rows(side)[0]
                 args[f"row{i}"] = int(at[1, 0] - at[0, 0]) if work.oh > 1 else 0
                 args[f"col{i}"] = int(at[0, 1] - at[0, 0]) if work.ow > 1 else 0
-        blocks = spec.blocks(len(table), plan.group, work.n, plan.n_block)
+        blocks = spec.blocks(n_tiles, plan.group, work.n, plan.n_block)
         flops = 2 * elements(self.out.shape) * work.c * work.rh * work.rw
         e.command(spec, args, blocks, blocks if flops < SMALL else 1, flops)
 
@@ -169,46 +215,73 @@ class _Conv:
         assert side.rows is not None
         return side.rows.reshape(self.work.images, self.work.oh, self.work.ow)
 
-    def _tiles(self, plan: Plan) -> np.ndarray:
-        """See :class:`MNN.kernels.winograd.WinogradSpec`."""
-        work = self.work
-        i, j = np.arange(0, work.oh, plan.mh), np.arange(0, work.ow, plan.mw)
-        image, row, col = (g.reshape(-1) for g in np.meshgrid(np.arange(work.images), i, j, indexing="ij"))
+    def _tiles(self, plan: Plan) -> Ref:
+        """The table of tiles, see :class:`MNN.kernels.winograd.WinogradSpec`; one for all that lie alike."""
+        e, work = self.e, self.work
+        grids = tuple([e.grid_key(side.rows) if kind in PER_PIXEL else () for kind, side in self.operands])
+        if None in grids:
+            return e.offsets(self._table(plan))
+        places = self.source.strides, self.result.strides
+        key = (
+            "Winograd",
+            work.images,
+            work.oh,
+            work.ow,
+            work.rh,
+            work.rw,
+            work.stride,
+            plan.mh,
+            plan.mw,
+            places,
+            grids,
+        )
+        return e.named_offsets(key, lambda: self._table(plan))
 
-        def at(strides: st.Ints) -> np.ndarray:
-            down, right = _steps(strides)
-            return image * strides[0] + row * down + col * right
+    def _table(self, plan: Plan) -> np.ndarray:
+        work, step = self.work, self.work.stride
+        image = np.arange(work.images)[:, None, None]
+        row, col = np.arange(0, work.oh, plan.mh)[:, None], np.arange(0, work.ow, plan.mw)
+        high, wide = np.minimum(work.oh - row, plan.mh), np.minimum(work.ow - col, plan.mw)
+        table = np.zeros((work.images, row.size, col.size, TILE_FIELDS + len(self.operands)), np.int64)
+        for field, place, moved in ((0, self.source, step), (3, self.result, 1)):
+            down, right = _steps(place.strides)
+            table[..., field] = image * place.strides[0] + row * (down * moved) + col * (right * moved)
+        table[..., 1], table[..., 2] = high * step - step + work.rh - 1, wide * step - step + work.rw - 1
+        table[..., 4], table[..., 5] = high, wide
+        for i, (kind, side) in enumerate(self.operands):
+            if kind in PER_PIXEL:
+                table[..., TILE_FIELDS + i] = self._rows(side)[image, row, col]
+        return table.reshape(-1, table.shape[-1])
 
-        columns = [
-            at(self.source.strides),
-            np.minimum(work.oh + work.rh - 2 - row, plan.mh + work.rh - 2),
-            np.minimum(work.ow + work.rw - 2 - col, plan.mw + work.rw - 2),
-            at(self.result.strides),
-            np.minimum(work.oh - row, plan.mh),
-            np.minimum(work.ow - col, plan.mw),
-        ]
-        columns += [self._rows(s)[image, row, col] if kind in PER_PIXEL else 0 * row for kind, s in self.operands]
-        return np.stack(columns, axis=1)
-
-    def _weights(self, spec: WinogradSpec) -> Ref:
-        """U, made once."""
+    def _weights(self, spec: WinogradSpec) -> dict[str, int | Ref]:
+        """U and what belongs to it, made once."""
         e, w, work = self.e, self.w, self.work
         if spec.acc is DType.I32:
-            return _packed_words(e, w, work, spec.nr(e.target))
-        made = WinogradWeightsSpec(spec.mh, spec.mw, spec.rh, spec.rw, spec.nr(e.target))
-        key = ("winograd", id(w.const), made.key())
-        buffer, fresh = e.pool.reserve(key, made.size(work.c, work.n), DType.F32, (w.const, w.keep))
+            return {"u": _packed_words(e, w, work, spec.nr(e.target))}
+        if spec.fixed:
+            return _packed_fixed(e, w, spec)
+        form = spec.mh, spec.mw, spec.rh, spec.rw, spec.nr(e.target), spec.stride
+        head = HEAD if spec.inner else 0
+        key = ("winograd", id(w.const), *form, head)
+        known = e.pool.known(key)
+        if known is not None:
+            return {"u": Ref(known, 0)}
+        made = WinogradWeightsSpec(*form)
+        buffer, fresh = e.pool.reserve(key, made.size(work.c, work.n, head), DType.F32, (w.const, w.keep))
         if fresh:
             place = e.place(w)
             w_n, w_c, *rest = place.strides
             w_h, w_w = (0, *rest)[-2:]
             step = min(_STEP, work.c)
             args: dict[str, int | Ref] = {"w": e.ref(place, DType.F32), "u": Ref(buffer, 0), "c": work.c, "n": work.n}
-            args |= {"step": step, "w_n": w_n, "w_c": w_c, "w_h": w_h, "w_w": w_w}
+            args |= {"head": head, "step": step, "w_n": w_n, "w_c": w_c, "w_h": w_h, "w_w": w_w}
             with e.collect() as commands:
                 e.command(made, args, made.blocks(work.c, work.n, step), 1)
+                if head:
+                    vectors = spec.nv * made.panels(work.n)
+                    e.command(InnerPackSpec(), {"b": Ref(buffer, 0), "k": work.c, "vectors": spec.nv}, vectors, 1)
             buffer.setup += commands
-        return Ref(buffer, 0)
+        return {"u": Ref(buffer, 0)}
 
 
 def _steps(strides: st.Ints) -> tuple[int, int]:
