@@ -18,11 +18,13 @@ rng = np.random.default_rng(5)
 
 @pytest.fixture(autouse=True)
 def _starts_cost_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As on processors whose plain products are further from their peak, so that these sizes are large enough, and
-    whose threads have one cache."""
-    cheap = replace(strassen_cost._OTHERS, late=(0.1, 0.1), sums=(30.0, 180.0), far_sums=(30.0, 180.0))
+    """As on processors whose plain products are further from their peak, so that these sizes are large enough, whose
+    threads have one cache, and which have no units for additions."""
+    monkeypatch.setattr("MNN.compiler.emit.contract.inner_candidates", lambda *rest: [])
+    cheap = replace(strassen_cost._OTHERS, late=(0.0, 0.0), sums=(30.0, 180.0), far_sums=(30.0, 180.0), vector=0.0)
     monkeypatch.setattr(strassen_cost, "_LOSSES", {})
-    monkeypatch.setattr(strassen_cost, "PASSED_ON", 0.0)
+    for name in ("PASSED_ON", "FAR_PASSED_ON", "KEPT"):
+        monkeypatch.setattr(strassen_cost, name, 0.0)
     monkeypatch.setattr(strassen_cost, "_OTHERS", cheap)
     strassen_cost.choose_strassen.cache_clear()
     yield
@@ -69,7 +71,8 @@ def test_deep_products(threads: int, rest: str) -> None:
 
 
 def test_threads_leave_products_with_few_columns_to_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strassen_cost, "PASSED_ON", 1e3)
+    for name in ("PASSED_ON", "FAR_PASSED_ON", "KEPT"):
+        monkeypatch.setattr(strassen_cost, name, 1e3)
     w = randn(768, 768) / np.float32(np.sqrt(768))
 
     def build(b: Builder, x):
@@ -152,3 +155,17 @@ def test_one_row_of_a_large_product_is_not() -> None:
     w = randn(4096, 4096) / np.float32(64)
     program = check(lambda b, x: b.matmul(x, b.const(w)), randn(1, 4096), precision="high", tol=1e-5)
     assert uses(program) == 0
+
+
+def test_threads_that_sum_their_own_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rows are enough for both, blocks are cut by rows: factors of A stay with the thread that formed them."""
+    monkeypatch.setattr(strassen_cost, "PASSED_ON", 9.0)
+    w = randn(512, 512, 1, 1) / np.float32(20)
+
+    def build(b: Builder, x):
+        return b.conv(x, b.const(w), (1, 1), (1, 1), 1, (0, 0, 0, 0))
+
+    program = check(build, randn(1, 512, 14, 14), threads=2, precision="high", tol=3e-6)
+    (command,) = (c for c in program.commands if isinstance(c.kernel, StrassenSpec))
+    assert command.args["mb"] < command.args["rows"]
+    assert command.args["nb"] == command.args["groups"]

@@ -82,7 +82,7 @@ LEVELS = pytest.mark.parametrize("levels", [1, 2])
 def test_products(target: Target, m: int, n: int, k: int, checked: bool, levels: int) -> None:
     x, w = numbers(m, k, n)
     exact = x.astype(np.float64) @ w
-    for tile in ((4, 2), (3, 1), (1, 3)):
+    for tile in ((4, 2), (3, 1), (1, 3), (4, 3)):
         found = run(target, x, w, StrassenSpec(*tile, levels), {}, checked)
         np.testing.assert_allclose(found, exact, rtol=0, atol=2e-6 * levels * np.abs(exact).max())
 

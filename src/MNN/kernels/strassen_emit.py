@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from MNN.kernels import tight
 from MNN.kernels.epilogue import Epilogue, masks_work
 from MNN.kernels.lang import F32, I8, I32, I64, VOID, OutOfLine, Value
 from MNN.kernels.strassen_sums import COUNT, PRODUCTS, joined
 from MNN.kernels.tile_store import TileStore
-from MNN.kernels.winograd_layout import LINE
 from MNN.targets.base import Target
 
 if TYPE_CHECKING:
@@ -20,10 +21,8 @@ STAGE = ("x_rows", "x_panel", "y_rows", "y_panel", "keep", "flip")
 MOST_USES = 4
 USES = 1 + 2 * MOST_USES
 """i64 in an entry of the table of uses: how many, then tiles of C and signs."""
-_AHEAD = 8
-"""Steps of the sum that B is asked for ahead of its use: it comes from the second-level cache."""
 _A_AHEAD = 32
-"""The same for A, which comes from the third level."""
+"""Steps of the sum that A is asked for ahead of its use: it comes from the third-level cache."""
 UNROLL = 4
 TURNS = 2
 """Turns of a product's loop, of ``UNROLL`` steps, in which a vector of each of B's factors is formed. In every turn
@@ -35,6 +34,16 @@ _PLAIN_ROWS = 4
 def emit_strassen(spec: StrassenSpec, target: Target) -> str:
     """The module's text."""
     return _Strassen(spec, target).emit()
+
+
+@dataclass(frozen=True)
+class _Factors:
+    """B's factors of a stage, where those of the next one are formed, from what and how many numbers of each."""
+
+    own: Value
+    other: Value
+    sources: Sequence[Value]
+    total: Value
 
 
 class _Strassen(TileStore):
@@ -125,14 +134,13 @@ class _Strassen(TileStore):
         self.turns = b.select(rarely, b.const(I64, TURNS * UNROLL - 1), b.const(I64, UNROLL - 1))
         often = b.select(rarely, b.const(I64, TURNS * UNROLL * spec.nv), b.const(I64, UNROLL * spec.nv))
         self.spread = b.intrinsic("smax", b.udiv(tiles * COUNT, often), b.const(I64, 1))
-        self.product_size = chunk * spec.mr
-        row_size = self.product_size * COUNT
-        stage_size = row_size * k.slot("tiles")
+        self.tile_size = chunk * spec.mr
+        self.product_size = self.tile_size * k.slot("tiles")
+        stage_size = self.product_size * COUNT
         # The next group's panels are asked for all along.
         bytes_ = k.slot("panel") * (4 * self.parts)
         self.stride = b.udiv(bytes_, stages * tiles * chunk * COUNT) * 2 + 2
-        whole = self.parts**2 * self.size
-        step = b.select(b.icmp("eq", stages, 1), zero, b.const(I64, whole))  # one place is nearer than many
+        self.apart = self.parts**2 * self.size
         buffers = [k.scratch, b.gep(k.scratch, F32, COUNT * spec.piece)]
         self._form_rest(self._sources(self.g0, zero), buffers[0], zero, total)
         with b.loop(self.g0, self.g1, carry=buffers) as group:
@@ -143,55 +151,51 @@ class _Strassen(TileStore):
                 is_last = b.icmp("eq", stage.index, stages - 1)
                 following = b.select(is_last, b.intrinsic("smin", here + 1, self.g1 - 1), here)
                 sources = self._sources(following, b.select(is_last, zero, stage.index + 1))
-                a = b.gep(k.pointer("s"), F32, stage.index * stage_size + b.udiv(self.m0, spec.mr) * row_size)
+                a = b.gep(k.pointer("s"), F32, stage.index * stage_size + b.udiv(self.m0, spec.mr) * self.tile_size)
                 uses = b.gep(k.pointer("uses"), I64, stage.index * (USES * COUNT))
-                with b.loop(0, tiles, carry=[zero, zero, a, far]) as tile:
-                    at = tile.index * step
-                    place = b.gep(self.tiles, F32, at)
-                    with b.loop(
-                        0, b.select(b.icmp("eq", stage.index, 0), b.const(I64, whole), zero), self.lanes
-                    ) as each:
-                        b.store(b.const(self.acc, 0), b.gep(place, F32, each.index))
-                    tile.next(*self._tile(tile.carried, place, uses, own, other, sources, total))
-                    row = self.m0 + tile.index * spec.mr
-                    b.if_(is_last, lambda row=row, at=at: self._store_apart(row, here, at))  # type: ignore[misc]
-                self._form_rest(sources, other, tile.results[0], total)
-                stage.next(other, own, tile.results[3])
+                count = b.select(b.icmp("eq", stage.index, 0), tiles * self.apart, zero)
+                with b.loop(0, count, self.lanes) as each:
+                    b.store(b.const(self.acc, 0), b.gep(self.tiles, F32, each.index))
+                factors = _Factors(own, other, sources, total)
+                with b.loop(0, COUNT, carry=[zero, zero, far]) as product:
+                    with b.loop(0, tiles, carry=product.carried) as tile:
+                        tile.next(*self._tile(tile.carried, factors, a, uses, product.index, tile.index))
+                    product.next(*tile.results)
+                self._form_rest(sources, other, product.results[0], total)
+
+                def store(here: Value = here) -> None:
+                    with b.loop(0, tiles) as tile:
+                        self._store_apart(self.m0 + tile.index * spec.mr, here, tile.index * self.apart)
+
+                b.if_(is_last, store)
+                stage.next(other, own, product.results[2])
             group.next(*stage.results[:2])
 
     def _tile(
-        self,
-        carry: Sequence[Value],
-        tile: Value,
-        uses: Value,
-        own: Value,
-        other: Value,
-        sources: Sequence[Value],
-        total: Value,
+        self, carry: Sequence[Value], factors: _Factors, a: Value, uses: Value, product: Value, tile: Value
     ) -> list[Value]:
-        """A stage's products of one tile of rows; ``carry``: what of the next stage is formed, when to form more, where
-        A's factors are, what to ask for ahead."""
+        """One product of one tile of rows; ``carry``: what of the next stage is formed, when to form more, what to ask
+        for ahead."""
         b, spec = self.b, self.spec
-        with b.loop(0, COUNT, carry=carry) as product:
-            formed, due, a, far = product.carried
-            right = b.gep(own, F32, product.index * spec.piece)
-            now = b.and_(b.icmp("eq", due, 0), b.icmp("slt", formed, total))
-            stop = b.select(now, total, formed)
-            *sums, far, formed = self._product((a, right, far), formed, stop, sources, other)
-            due = b.select(b.icmp("eq", due, 0), self.spread, due) - 1
-            product.next(formed, due, b.gep(a, F32, self.product_size), far)
-            entry = b.gep(uses, I64, product.index * USES)
-            with b.loop(0, b.load(I64, entry), guard=False) as use:
-                place = b.gep(entry, I64, use.index * 2 + 1)
-                to = b.gep(tile, F32, b.load(I64, place) * self.size)
-                sign = b.splat(b.convert("sitofp", b.load(I64, b.gep(place, I64, 1)), F32), self.lanes)
-                for i, value in enumerate(sums):
-                    at = b.gep(to, self.acc, i)
-                    b.store(b.fma(value, sign, b.load(self.acc, at)), at)
-        return product.results
+        formed, due, far = carry
+        left = b.gep(a, F32, product * self.product_size + tile * self.tile_size)
+        right = b.gep(factors.own, F32, product * spec.piece)
+        now = b.and_(b.icmp("eq", due, 0), b.icmp("slt", formed, factors.total))
+        stop = b.select(now, factors.total, formed)
+        *sums, far, formed = self._product((left, right, far), formed, stop, factors)
+        due = b.select(b.icmp("eq", due, 0), self.spread, due) - 1
+        entry = b.gep(uses, I64, product * USES)
+        with b.loop(0, b.load(I64, entry), guard=False) as use:
+            place = b.gep(entry, I64, use.index * 2 + 1)
+            to = b.gep(self.tiles, F32, tile * self.apart + b.load(I64, place) * self.size)
+            sign = b.splat(b.convert("sitofp", b.load(I64, b.gep(place, I64, 1)), F32), self.lanes)
+            for i, value in enumerate(sums):
+                at = b.gep(to, self.acc, i)
+                b.store(b.fma(value, sign, b.load(self.acc, at)), at)
+        return [formed, due, far]
 
     def _product(
-        self, places: tuple[Value, Value, Value], formed: Value, stop: Value, sources: Sequence[Value], other: Value
+        self, places: tuple[Value, Value, Value], formed: Value, stop: Value, factors: _Factors
     ) -> list[Value]:
         """The sums of one product of a tile, and where to ask ahead and to form B's factors from next.
 
@@ -205,7 +209,7 @@ class _Strassen(TileStore):
             sums, (far, at, done) = list(loop.carried[: self.many]), loop.carried[self.many :]
 
             def form() -> list[Value]:
-                self._form(sources, other, done)
+                self._form(factors.sources, factors.other, done)
                 return [done + self.lanes]
 
             turn = b.icmp("eq", b.and_(loop.index, self.turns), 0)
@@ -218,12 +222,14 @@ class _Strassen(TileStore):
                     b.prefetch(far, 2)
                     far = b.gep(far, I8, self.stride)
                 b.prefetch(b.gep(asked, F32, (_A_AHEAD + u) * spec.mr))
+                if tight.is_tight(self.target, spec.mr, spec.nv):
+                    rows = [b.gep(left_at, F32, r * self.lanes + u) for r in range(spec.mr)]
+                    sums = tight.step(b, sums, rows, at)
+                    at = b.gep(at, F32, self.nr)
+                    continue
                 vectors = []
                 for j in range(spec.nv):
-                    pointer = b.gep(at, F32, j * self.lanes)
-                    vectors.append(b.load(self.acc, pointer))
-                    if j * self.lanes % LINE == 0:
-                        b.prefetch(b.gep(pointer, F32, _AHEAD * self.nr))
+                    vectors.append(b.load(self.acc, b.gep(at, F32, j * self.lanes)))
                 for r in range(spec.mr):
                     left = b.splat(b.load(F32, b.gep(left_at, F32, r * self.lanes + u)), self.lanes)
                     for j in range(spec.nv):

@@ -53,8 +53,8 @@ class StrassenSumsSpec(KernelSpec):
     """All factors of A ``[m, parts * k]`` (rows ``lda`` apart), as register tiles read them, ``parts = 2**levels``.
 
     Part ``i`` of the rows is ``[i * rows, (i + 1) * rows)``, in ``tiles`` tiles of ``mr`` rows; rows past ``rows`` or
-    ``m`` repeat the last one. ``s`` is ``[k / chunk, 7**(levels-1), tiles, 7, chunk / lanes, mr, lanes]``: pieces of
-    the depth, outer products, tiles, inner products. Block ``b`` does tile ``b`` and sets ``flags[b]`` (i32) to 1 when
+    ``m`` repeat the last one. ``s`` is ``[k / chunk, 7**(levels-1), 7, tiles, chunk / lanes, mr, lanes]``: pieces of
+    the depth, outer products, inner products, tiles. Block ``b`` does tile ``b`` and sets ``flags[b]`` (i32) to 1 when
     it meets a number that is not below ``LARGEST`` in size, else to 0. f32 only; ``chunk`` is a multiple of the lanes.
     """
 
@@ -72,10 +72,11 @@ class StrassenSumsSpec(KernelSpec):
         vector = F32.vec(lanes)
         rows, depth, chunk, last = k.slot("rows"), k.slot("k"), k.slot("chunk"), k.slot("m") - 1
         inner = chunk * self.mr
-        outer = inner * COUNT * k.slot("tiles")
+        product = inner * k.slot("tiles")
+        outer = product * COUNT
         outers = PRODUCTS if self.levels == 2 else WHOLE
         with b.loop(k.begin, k.end) as block:
-            own = b.gep(k.pointer("s"), F32, inner * COUNT * block.index)
+            own = b.gep(k.pointer("s"), F32, inner * block.index)
 
             def line(i: int, row: Value) -> Value:
                 """Where a row of the tile begins in part ``i`` of A."""
@@ -109,7 +110,7 @@ class StrassenSumsSpec(KernelSpec):
                             if len(found) > 1:
                                 quarters[i, j] = b.sub(*found) if terms[1][2] else b.add(*found)
                         for number, (left, _, _) in enumerate(PRODUCTS):
-                            b.store(joined(b, left, quarters), b.gep(place, F32, inner * number))
+                            b.store(joined(b, left, quarters), b.gep(place, F32, product * number))
                     to = b.gep(to, F32, outer)
                 piece.next(to)
         return k.finish()

@@ -17,8 +17,8 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels.shares import BLOCKS_PER_THREAD, longest, piece_sizes, split_evenly
 from MNN.kernels.strassen import StrassenSpec, tables
-from MNN.kernels.strassen_cost import Choice, applies, choose_strassen, chunk_of, most_rows, unhidden
-from MNN.kernels.strassen_sums import LargeSpec, StrassenSumsSpec
+from MNN.kernels.strassen_cost import Choice, applies, choose_strassen, chunk_of, most_rows, passed, unhidden
+from MNN.kernels.strassen_sums import COUNT, LargeSpec, StrassenSumsSpec
 
 _LEAST = 4_000_000
 """Multiply-adds below which the second kernel's start costs too much of the gain."""
@@ -36,8 +36,8 @@ _TWINS = 64
 _UNEVEN = 0.005
 """Share of time that is lost per block that is missing from a run's ``BLOCKS_PER_THREAD``."""
 _FIRST = 0.04
-"""Share of a group's time that a block loses where it begins: factors of B are formed before there are sums to hide it.
-"""
+"""Share of the time of a group's rows that a block loses where it begins: factors of B are formed before there are sums
+to hide it."""
 _BOTH_READ = 0.005
 """Share of time that is lost where all threads read all of B."""
 NAME = "Strassen"
@@ -62,24 +62,13 @@ def strassen_candidates(
     """
     assert a.rows is not None
     m = a.rows.size
-    sides = [a, c, *(side for _, side in operands)]
-    if (
-        m < 2
-        or e.collecting
-        or e.target.lane_operand
-        or weights.tensor.const is None
-        or weights.group != 1
-        or any(d is not DType.F32 for d in (a.dtype, c.dtype, weights.dtype))
-        or any(side.batch.size != 1 or side.batch.any() for side in sides)
-        or taps.size != 1
-        or not applies(e.target, n, k, 1)
-        or m * n * k < _LEAST
-    ):
+    possible = m >= 2 and not e.target.lane_operand and applies(e.target, n, k, 1) and m * n * k >= _LEAST
+    if not possible or not weights.taken_once(e, a, c, operands, taps):
         return []
     steps = np.diff(a.rows)
-    if taps[0] != 0 or a.rows[0] != 0 or (steps != steps[0]).any() or steps[0] < k:
+    if a.rows[0] != 0 or (steps != steps[0]).any() or steps[0] < k:
         return []
-    if not e.pool.even((e.origin, "even", id(weights.tensor.const)), weights.tensor.const):
+    if not weights.mixable(e):
         return []
     if _has_twins(e, weights):
         return []
@@ -189,7 +178,7 @@ def _emit_rows(
     stages, uses = tables(spec.levels, depth, chunk, nr)
     b_flags, n_b_flags = _weight_flags(e, b_ref, panels * panel, (id(weights.tensor.const), nr, weights.conv))
     most = most_rows(e.target, spec.levels, nr, spec.mr)
-    rows_each, groups_each = _blocks(e, rows, groups, (spec.mr, spec.nv), most)
+    rows_each, groups_each = _blocks(e, rows, groups, spec, (m, depth), most)
     args: dict[str, int | Ref] = first | {
         "b": b_ref,
         "c": e.ref(c.place, c.dtype),
@@ -212,23 +201,32 @@ def _emit_rows(
     e.command(spec, args, blocks, 1, 2 * m * n * k, part=True)
 
 
-def _blocks(e: Emitter, rows: int, groups: int, tile: tuple[int, int], most: int) -> tuple[int, int]:
-    """Rows (of a part; at most ``most``) and groups of panels in one block: what makes the runs of threads even."""
-    mr = tile[0]
-    high = -(-rows // mr)
+def _blocks(
+    e: Emitter, rows: int, groups: int, spec: StrassenSpec, sizes: tuple[int, int], most: int
+) -> tuple[int, int]:
+    """Rows (of a part; at most ``most``) and groups of panels in one block: what makes the runs of threads even, or
+    lets each thread read the factors that it wrote. ``sizes``: all rows, the depth of a part."""
+    tile = mr, nv = spec.mr, spec.nv
+    high, (m, depth) = -(-rows // mr), sizes
     if e.threads == 1:
         return split_evenly(rows, -(-rows // most), mr), groups
+
+    work = float(COUNT) ** spec.levels * depth * mr * nv / e.target.fma_per_cycle
+    extents = m, depth << spec.levels, spec.levels, e.threads
+    passing = [passed(e.target, *extents, by_rows) / work for by_rows in (False, True)]
 
     def cost(each: int, wide: int) -> float:
         down, across = -(-high // each), -(-groups // wide)
         few = max(0, BLOCKS_PER_THREAD - down * across // e.threads)  # who has time does what is left of a run
-        formed = 1 + unhidden(tile, each) / each + _FIRST * down * across / (e.threads * groups)
-        both = _BOTH_READ * (min(down, e.threads) - 1) / (e.threads - 1)  # B, by all that have different rows
-        return longest(high, each, groups, wide, e.threads) * (formed + _UNEVEN * few + both)
+        formed = 1 + unhidden(tile, each) / each + _FIRST * down**2 * across / (e.threads * groups)
+        apart = (min(down, e.threads) - 1) / (e.threads - 1)
+        both = _BOTH_READ * apart  # B, by all that have different rows
+        other = (passing[True] * apart + passing[False] * (1 - apart)) / e.threads
+        return longest(high, each, groups, wide, e.threads) * (formed + _UNEVEN * few + both) + other
 
     fit = max(1, most // mr)
-    sizes = [(h, w) for h in piece_sizes(high, e.threads, fit) for w in piece_sizes(groups, e.threads)]
-    each, wide = min(sizes, key=lambda size: cost(*size))
+    options = [(h, w) for h in piece_sizes(high, e.threads, fit) for w in piece_sizes(groups, e.threads)]
+    each, wide = min(options, key=lambda size: cost(*size))
     return each * mr, wide
 
 
