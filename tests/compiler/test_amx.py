@@ -169,3 +169,15 @@ def test_fetches_what_the_next_product_begins_with() -> None:
         assert first.args["b"] != second.args["b"]
         assert first.args["next"] == (second if threads == 1 else first).args["b"]
         assert second.args["next"] == second.args["b"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_long_sums_of_few_pixels_are_tall(threads: int) -> None:
+    channels = 400 * (shared_library(cache=True).target.l2_bytes >> 20)
+    w, bias = randn(40, channels, 3, 3), randn(1, 40, 1, 1)
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        return b.op("add", b.conv(x, b.const(w), (1, 1), (1, 1), 1, (1,) * 4), b.const(bias))
+
+    program = run(build, randn(1, channels, 7, 7), threads=threads)
+    assert any(isinstance(c.kernel, AmxSpec) and c.kernel.tall for c in program.commands)

@@ -21,7 +21,7 @@ from MNN.kernels.amx_lines import has_lines, line_layout
 from MNN.kernels.amx_pack import AmxPackSpec
 from MNN.kernels.amx_tiles import TILE_BYTES
 from MNN.targets import Target, named_target
-from tests.kernels import util
+from tests.kernels import parted, util
 
 F32, BF16 = DType.F32, DType.BF16
 TARGETS = pytest.mark.parametrize("target", util.TARGETS[-2:], ids=lambda t: t.name)
@@ -61,11 +61,16 @@ def contract(
     """C ``[batch, m, N]`` for A ``[batch, ...]`` and B ``[batch, K, N]``; operands are ``[batch, ...]``."""
     z, _, n = b.shape
     packed = pack(target, layout, b, spec.parts, checked)
-    c = np.full((z, m, n + 3), 7, spec.out.numpy)
+    width = n + 3
+    if spec.out is DType.BF16X2:
+        width = n
+        c = parted.empty(z, m, n)
+    else:
+        c = np.full((z, m, width), 7, spec.out.numpy)
     rows = np.random.default_rng(5).permutation(m).astype(np.int32)
     names = ("items", "regions", "first", "place", "kofs")
     arrays = {name: np.ascontiguousarray(getattr(layout, name), np.int32) for name in names}
-    arrays |= {"a": a, "b": packed, "c": c, "rows_c": rows * (n + 3)}
+    arrays |= {"a": a, "b": packed, "c": c, "rows_c": rows * width}
     sizes = [a[0].size, packed[0].nbytes, c[0].size, *(op[0].size for op in operands)]
     arrays["batch"] = np.array([[s * i for s in sizes] for i in range(z)], np.int64)
     for i, (kind, op) in enumerate(zip(spec.operands, operands, strict=True)):

@@ -25,6 +25,10 @@ class DType(enum.Enum):
     U32 = "u32"
     U64 = "u64"
     BOOL = "bool"
+    BF16X2 = "bf16x2"
+    """f32 kept as two bf16 whose sum it is: of 32 neighbours the first parts and behind them the second ones, in the
+    memory of the f32. Only tensors between kernels are of this type, whose last dimension in memory is whole
+    thirty-twos (:mod:`MNN.compiler.parting`). Numbers within 2^-16 of the largest f32 may become infinite."""
     STR = "str"
     F8E4M3FN = "f8e4m3fn"
     F8E4M3FNUZ = "f8e4m3fnuz"
@@ -51,7 +55,7 @@ class DType(enum.Enum):
 
     @functools.cached_property
     def is_float(self) -> bool:
-        return self in (DType.F32, DType.F16, DType.BF16, DType.F64)
+        return self in (DType.F32, DType.F16, DType.BF16, DType.F64, DType.BF16X2)
 
     @property
     def is_signed(self) -> bool:
@@ -94,6 +98,7 @@ _NUMPY: dict[DType, np.dtype[np.generic]] = {
     DType.U32: np.dtype(np.uint32),
     DType.U64: np.dtype(np.uint64),
     DType.BOOL: np.dtype(np.bool_),
+    DType.BF16X2: np.dtype([("first", ml_dtypes.bfloat16), ("second", ml_dtypes.bfloat16)]),
     DType.STR: np.dtype(object),
     DType.F8E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
     DType.F8E4M3FNUZ: np.dtype(ml_dtypes.float8_e4m3fnuz),

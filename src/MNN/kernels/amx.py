@@ -1,6 +1,6 @@
 """Contractions on AMX tiles: matrix products and convolutions by implicit GEMM, in bf16 or in split fp32.
 
-A block's rows of A are first brought into the worker's scratch as bf16 parts (:mod:`MNN.kernels.amx_split`), where
+A block's rows of A are first brought into the worker's scratch as bf16 parts (:mod:`MNN.kernels.parts`), where
 they stay in the second-level cache for all columns. What is brought there are either rows of the product or, for
 windows with large channels, every pixel of the block's region of the input once; tiles are then loaded from pixels
 (``kofs`` says where each step of the sum begins, rows are always ``pitch`` bytes apart). For a window the rows of a
@@ -33,6 +33,8 @@ from MNN.targets.base import Target
 
 PANEL = 32
 """Columns of a panel and rows of a pair of tiles."""
+_HELD = {DType.F32: tuple(PRODUCTS), DType.BF16: (1,), DType.BF16X2: (2,)}
+"""In how many parts A may be multiplied, by its type."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,15 @@ class AmxSpec(KernelSpec):
     With ``passing``, B's tiles do not stay in the first-level cache, so that A's do (a product of two tiles with its
     loads takes 26 instead of 33 cycles where the sums are 512 or 768 deep).
 
+    With ``tall``, sums are of all row tiles of a block, four at most, by one column tile (:mod:`MNN.kernels.amx_tall`),
+    and the first chunk's items bring all that a block needs of A.
+
     Rows of a block are counted from 0; result ``i`` is row ``place[i]`` of block ``im``, where ``first`` gives for
     block ``im`` and pair of tiles ``j`` at ``[im * pairs + j]`` the first result at or behind its rows (one entry more
     ends the last pair). The tables ``rows_c`` and ``rows<operand>`` are by result, and with ``batch``
     (i64[n_batch][3 + operands], b's offset in bytes), the epilogue and its operands as in
     :class:`MNN.kernels.contract.ContractSpec`. ``panel``: bytes of a panel of packed B
-    (:mod:`MNN.kernels.amx_pack`). ``a`` is f32, or bf16 with one part.
+    (:mod:`MNN.kernels.amx_pack`). ``a`` is f32, bf16 with one part, or ``BF16X2`` with two.
     """
 
     shaped: ClassVar[bool] = True
@@ -86,12 +91,15 @@ class AmxSpec(KernelSpec):
     joined: bool = False
     direct: bool = False
     passing: bool = False
+    tall: bool = False
 
     def __post_init__(self) -> None:
-        if self.parts not in PRODUCTS or not (self.a is DType.F32 or (self.a is DType.BF16 and self.parts == 1)):
+        if self.parts not in PRODUCTS or self.parts not in _HELD.get(self.a, ()):
             raise ValueError(f"no contraction of {self.a.value} in {self.parts} bf16 parts")
-        if self.direct and (self.a is not DType.BF16 or self.joined):
+        if self.direct and (self.a is DType.F32 or self.joined):
             raise ValueError("tiles are loaded from rows of bf16 only")
+        if self.tall and (self.direct or self.parts != 2):
+            raise ValueError("tall sums are of two parts, of rows in the scratch")
         if not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad operand kinds {self.operands}")
         check_epilogue(self.epilogue, self.operands, DType.F32, self.out)
@@ -127,6 +135,8 @@ class AmxSpec(KernelSpec):
         brought = different[0].size * m * int(regions[0, :, 3].sum()) if self.direct else 0
         for chunk in range(0 if self.direct else chunks):
             part = np.concatenate([items[first:past] for first, past in regions[:, chunk, :2]])
+            if not part.size:  # it is all there
+                continue
             runs = part[:, 2]
             nth = np.arange(runs.sum()) - np.repeat(np.cumsum(runs) - runs, runs)
             starts = np.unique(np.repeat(part[:, 0], runs) + nth * step)

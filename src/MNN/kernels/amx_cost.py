@@ -15,21 +15,32 @@ import numpy as np
 
 from MNN.kernels.amx_layout import DEPTH, Layout, Window
 from MNN.kernels.amx_split import PRODUCTS
+from MNN.kernels.amx_tall import HEIGHT
 from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
 from MNN.targets.base import Target
 
 PANEL = 32
+LEAST_COLUMNS = 8
+"""With fewer columns, tiles would be mostly padding."""
 _PRODUCT = {1: 24.0, 2: 22.0, 3: 21.0}
 """Cycles of a product of two tiles, with its loads, by parts."""
 _PAIR = 120.0
 """Cycles to begin and end the sums of two by two tiles."""
 _CONVERT = {1: 6.0, 2: 12.0, 3: 18.0}
 """Cycles to bring 32 elements of A."""
+_MOVE = 8.0 / _CONVERT[2]
+"""What it costs where A is in its two parts already, compared with others."""
+DIRECT_COLUMNS = 384
+"""Columns up to which tiles are better loaded from rows in two parts themselves than brought: every panel loads them
+again, from rows that lie less conveniently (289 rows, depth 768, 192 columns: 195 -> 166 us; 197 rows, 768 columns:
+12 % slower); the limit between these is estimated."""
 _CUT = 2.0
 """What elements of joined rows cost, compared with others: they are copied in short runs."""
 _EPILOGUE = 2.5
 """Cycles for a vector of results."""
 _MEMORY_BYTES_PER_CYCLE = 10.0
+_SHARED_BYTES_PER_CYCLE = 6.0
+"""What each of several threads gets."""
 _NOT_HIDDEN = 0.25
 """Share of the lesser of arithmetic and memory that does not overlap with the other."""
 _SET_UP = 600.0
@@ -37,6 +48,8 @@ _BEGIN = 1000.0
 """Cycles to claim a block and to begin with it."""
 _HANDED = 2500.0
 """Cycles until other workers take part in a command, and until they are known to be done."""
+_FOREIGN = 40.0
+"""Cycles that 32 elements of A take longer where another thread wrote them: their lines lie in its caches."""
 _LATE = 0.1
 """Of a block: what workers wait for one another where they do not run at the same speed, or come late."""
 _MOST_SHARES = 4
@@ -45,6 +58,10 @@ _CHUNK = 128 << 10
 """Bytes of A in a block where B is small enough to be read again for every block."""
 _GROUP = 8
 """Panels of a group at most: rows of results are then written in runs of some length, which memory likes."""
+_TALL_GROUP = 4
+"""Panels of a group of tall sums at most: what is fetched ahead is the group behind."""
+STRETCH = 4
+"""Steps of tall sums at a time: four row tiles of two parts then take two thirds of the first-level cache."""
 _CHUNKED_COLUMNS = 1024
 _LEAST_CHUNK = 256
 _GROUP_SHARE = 16
@@ -85,7 +102,9 @@ def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int) -> Gro
     size = panel_bytes(layout.n_steps, parts)
     panels = -(-min(n, nb) // PANEL)
     pairs = layout.pairs
-    if layout.chunks > 1:
+    if layout.tall:
+        group, columns, rows = -(-panels // -(-panels // _TALL_GROUP)), panels, layout.tiles * ROWS
+    elif layout.chunks > 1:
         group, columns, rows = 1, panels, pairs * PANEL
     else:
         most = max(1, min(_GROUP, panels, target.l2_bytes // _GROUP_SHARE // size))
@@ -97,23 +116,36 @@ def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int) -> Gro
     each = min(parts * PANEL / pairs, _MOST_AHEAD)
     ahead = 0 if in_cache else max(lines for lines in (1, 2, 4, 8, 16, 32) if lines <= max(1.0, each * 1.25))
     left = parts * min(layout.n_steps * PANEL * ROW_BYTES, int(np.ptp(layout.kofs)) + PANEL * layout.pitch)
-    passing = left + group * size > target.l1_bytes  # what two row tiles and a group take, one after the other
+    passing = layout.tall or left + group * size > target.l1_bytes  # two row tiles and a group, one after the other
     return Grouping(group * PANEL, line, rows * line, ahead, passing)
+
+
+def is_tall(target: Target, layout: Layout, parts: int) -> bool:
+    """Whether sums are better tall: for few rows, of which all do not fit the second-level cache beside two panels."""
+    if layout.chunks > 1 or layout.direct or parts != 2 or not HEIGHT - 1 <= layout.tiles <= HEIGHT:
+        return False
+    return parts * layout.plane + 2 * panel_bytes(layout.n_steps, parts) > target.l2_bytes * 5 // 8
+
+
+def tall_columns(target: Target, layout: Layout, nb: int) -> int:
+    """Columns of a block of tall sums: as many as have their sums in a quarter of the second-level cache."""
+    most = max(1, target.l2_bytes // 4 // (layout.tiles * ROWS * PANEL * 4))
+    panels = -(-nb // PANEL)
+    return -(-panels // -(-panels // most)) * PANEL
 
 
 def _right_bytes(n: int, n_steps: int, parts: int) -> int:
     return -(-n // ROWS) * ROWS * n_steps * DEPTH * 2 * parts
 
 
-def _cycles(
-    target: Target, m: int, tiles: int, n: int, n_steps: int, brought: float, parts: int, reads: float = 1.0
-) -> float:
+def _cycles(m: int, tiles: int, n: int, n_steps: int, brought: float, parts: int, threads: int, reads: float) -> float:
     """``m`` results of ``n`` columns in ``tiles`` row tiles, B being read ``reads`` times."""
     columns = -(-n // ROWS)
     products = len(PRODUCTS[parts]) * tiles * columns * n_steps
     pairs = -(-tiles // 2) * -(-columns // 2)
     compute = products * _PRODUCT[parts] + pairs * _PAIR + brought * _CONVERT[parts] + m * n / 16 * _EPILOGUE
-    memory = _right_bytes(n, n_steps, parts) * reads / _MEMORY_BYTES_PER_CYCLE
+    rate = _MEMORY_BYTES_PER_CYCLE if threads == 1 else _SHARED_BYTES_PER_CYCLE
+    memory = _right_bytes(n, n_steps, parts) * reads / rate
     return max(compute, memory) + 0.1 * compute + _NOT_HIDDEN * min(compute, memory)
 
 
@@ -150,13 +182,14 @@ def _cut(
     widest: int,
     batch: int,
     threads: int,
-    cost: Callable[[int, int, float], float],
+    cost: Callable[[int, int, float, float], float],
 ) -> _Cut:
     """How threads get done first with ``batch`` times ``rows`` rows and ``panels`` panels.
 
     Rows are cut into one of ``counts`` parts, or more for the threads' sake, of whole ``unit`` rows; columns into parts
     of at most ``widest`` panels. Blocks that share rows bring them each. ``cost``: of a block of so many rows and
-    panels, where a thread has so many blocks of the same panels.
+    panels, where a thread has so many blocks of the same panels, and this share of the rows comes from other threads:
+    the command before is cut into rows, too.
     """
     wanted = [threads * share for share in range(1, _MOST_SHARES + 1)] if threads > 1 else [1]
     least = min(counts)
@@ -173,9 +206,10 @@ def _cut(
             if (height, width) not in found:
                 n_columns = -(-panels // width)
                 again = max(1.0, n_rows * min(batch, threads) / threads)
+                own = 1 / min(n_columns, threads)
                 heights = [height] * (n_rows - 1) + [rows - height * (n_rows - 1)]
                 widths = [width] * (n_columns - 1) + [panels - width * (n_columns - 1)]
-                each = {(h, w): cost(h, w, again) for h in set(heights) for w in set(widths)}
+                each = {(h, w): cost(h, w, again, 1 - own) for h in set(heights) for w in set(widths)}
                 blocks = [each[h, w] for h in heights for w in widths]
                 total = sum(blocks) * batch
                 if len(blocks) * batch > 4 * _MOST_SHARES * threads:  # so many that they come out even
@@ -194,14 +228,16 @@ def _row_bytes(target: Target, n: int, n_steps: int, parts: int) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def plan_rows(
-    target: Target, m: int, n: int, k: int, n_taps: int, parts: int, batch: int, threads: int, direct: bool = False
-) -> Plan:
-    """For rows of ``n_taps`` joined runs of ``k`` elements; ``direct``: which need not be brought."""
+    target: Target, m: int, n: int, k: int, n_taps: int, parts: int, batch: int, threads: int, direct: bool = False,
+    parted: bool = False,
+) -> Plan:  # fmt: skip
+    """For rows of ``n_taps`` joined runs of ``k`` elements, which need not be brought when ``direct``, and are in their
+    parts already when ``parted``."""
     n_steps = -(-n_taps * k // DEPTH)
     pitch = n_steps * DEPTH * 2 * parts
     per_row = n_taps * -(-k // DEPTH) * (_CUT if n_taps > 1 and k % DEPTH else 1.0)
-    if direct:
-        per_row = 0.0
+    if direct or parted:
+        per_row *= 0.0 if direct else _MOVE
     room = _row_bytes(target, n, n_steps, parts)
     if n_taps > 1:  # joined rows share lines
         room = max(room, target.l2_bytes // 4)
@@ -217,18 +253,23 @@ def plan_rows(
         chunk = -(-k // -(-k // chunk) // DEPTH) * DEPTH
     stays = _stays(target, n, n_steps, parts)
 
-    def cost(height: int, panels: int, blocks: float) -> float:
+    def cost(height: int, panels: int, blocks: float, foreign: float) -> float:
         width = min(n, panels * PANEL)
         reads = 1 / blocks if stays else 1.0
-        return _cycles(target, height, -(-height // ROWS), width, n_steps, height * per_row, parts, reads)
+        cycles = _cycles(height, -(-height // ROWS), width, n_steps, height * per_row, parts, threads, reads)
+        return cycles + height * n_steps * foreign * _FOREIGN
 
-    cut = _cut(m, PANEL, (-(-m // rows),), -(-n // PANEL), -(-columns // PANEL), batch, threads, cost)
+    unit = PANEL if threads == 1 else ROWS
+    cut = _cut(m, unit, (-(-m // rows),), -(-n // PANEL), -(-columns // PANEL), batch, threads, cost)
     return Plan(-(-cut.rows // ROWS) * ROWS, cut.panels * PANEL, cut.total + _SET_UP, chunk)
 
 
 @functools.lru_cache(maxsize=1024)
-def plan_window(target: Target, w: Window, n: int, parts: int, threads: int, share: float = 1.0) -> Plan:
-    """For pixels of an image, of whose steps of channels only a ``share`` is brought where they overlap."""
+def plan_window(
+    target: Target, w: Window, n: int, parts: int, threads: int, share: float = 1.0, parted: bool = False
+) -> Plan:
+    """For pixels of an image (in their parts already when ``parted``), of whose steps of channels only a ``share`` is
+    brought where they overlap."""
     chunks = -(-w.channels // DEPTH)
     taps, inner, outer, reach = 1, 1, 1, 0
     for i, (o, k, s, d) in enumerate(zip(w.outputs, w.kernel, w.strides, w.dilations, strict=True)):
@@ -243,12 +284,13 @@ def plan_window(target: Target, w: Window, n: int, parts: int, threads: int, sha
     height = w.outputs[0]
     stays = _stays(target, n, n_steps, parts)
 
-    def cost(rows: int, panels: int, blocks: float) -> float:
+    def cost(rows: int, panels: int, blocks: float, foreign: float) -> float:
         width = min(n, panels * PANEL)
         tiles = -(-rows * inner // ROWS)
-        brought = (rows + reach) * inner * chunks * used * share
+        brought = (rows + reach) * inner * chunks * used * share * (_MOVE if parted else 1.0)
         reads = 1 / blocks if stays else 1.0
-        return _cycles(target, rows * outer, tiles, width, n_steps, brought, parts, reads)
+        cycles = _cycles(rows * outer, tiles, width, n_steps, brought, parts, threads, reads)
+        return cycles + brought * foreign * _FOREIGN
 
     room = max(1, _row_bytes(target, n, n_steps, parts) // line - reach)
     panels = -(-n // PANEL)

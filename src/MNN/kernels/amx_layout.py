@@ -14,11 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from MNN.kernels.amx_tall import HEIGHT
 from MNN.kernels.amx_tiles import ROW_BYTES, ROWS
 
 DEPTH = 32
 """Products of one step of the sum."""
 Table = npt.NDArray[np.int64]
+MOST_BETWEEN = 1.15
+"""Rows that are loaded where they lie, at most, beside those that are wanted: bringing takes a fifth of a product."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Layout:
     move_step: int = 0
     direct: bool = False
     """Tiles are loaded from A itself."""
+    tall: bool = False
+    """All row tiles of a block are summed together, a few steps at a time."""
 
     @property
     def n_steps(self) -> int:
@@ -56,7 +61,9 @@ class Layout:
 
     @property
     def pace(self) -> int:
-        """Results to finish in every step, so that a pair of tiles is done with the fewest steps that a region has."""
+        """Results to finish in every step, so that a pair of tiles is done with the fewest steps that a region has.
+
+        Four tiles have twice as many steps, for one column tile after the other."""
         return -(-2 * ROWS // int((self.regions[:, 5] - self.regions[:, 4]).min()))
 
     @property
@@ -143,43 +150,70 @@ def rows_layout(rows: Table, taps: Table, k: int, mb: int, chunk: int = 0) -> La
     )
 
 
-def direct_layout(rows: Table, k: int, mb: int, chunk: int = 0) -> Layout | None:
-    """As :func:`rows_layout` for one tap, tiles being loaded from the rows themselves, which are bf16.
+def tall_layout(layout: Layout, steps: int) -> Layout:
+    """The same for tall sums: one chunk becomes several, of about ``steps`` steps each.
 
-    None where that cannot be: rows must be evenly spaced, 16 at least, and of whole steps of the sum.
+    Raises ``ValueError`` for blocks of too many rows."""
+    if layout.tiles > HEIGHT:
+        raise ValueError(f"tall sums are of {HEIGHT} row tiles at most, not of {layout.tiles}")
+    chunks = max(1, layout.n_steps // steps)
+    bounds = layout.n_steps * np.arange(chunks + 1) // chunks
+    regions = np.repeat(layout.regions[:, None], chunks, axis=1)
+    regions[:, :, 4], regions[:, :, 5] = bounds[:-1], bounds[1:]
+    regions[:, 1:, 0] = regions[:, 1:, 1]
+    return dataclasses.replace(layout, regions=regions.reshape(-1, regions.shape[-1]), chunks=chunks, tall=True)
+
+
+def direct_layout(rows: Table, k: int, mb: int, chunk: int = 0, parts: int = 1) -> Layout | None:
+    """As :func:`rows_layout` for one tap, tiles being loaded from the rows themselves, which are bf16 (``parts`` of
+    them), and what lies between them: results of that are not stored.
+
+    None where :func:`direct_rows` gives none.
     """
-    if not can_be_direct(rows, k):
+    at = direct_rows(rows, k)
+    if at is None:
         return None
-    plain = rows_layout(rows, np.zeros(1, np.int64), k, mb, chunk)
-    starts = np.arange(0, rows.size, mb)
-    heights = np.minimum(rows.size - starts, mb)
+    m = int(at[-1]) + 1
+    every = int(rows[0]) + np.arange(m) * (int(rows[1]) - int(rows[0]))
+    plain = rows_layout(every, np.zeros(1, np.int64), k, mb, chunk)
+    starts = np.arange(0, m, mb)
+    heights = np.minimum(m - starts, mb)
     regions = plain.regions.reshape(starts.size, plain.chunks, -1).copy()
     regions[:, :, :2] = 0
-    regions[:, :, 6] = rows[starts][:, None]
+    regions[:, :, 6] = every[starts][:, None]
     regions[:, :, 7] = (heights - ROWS)[:, None]
-    height = heights[np.arange(rows.size) // mb]
-    last = plain.place >= (height - 1) // ROWS * ROWS  # in the last tile, which ends with the block
-    place = plain.place + last * (-height % ROWS)
+    place = plain.place[at]
+    height = heights[at // mb]
+    last = place >= (height - 1) // ROWS * ROWS  # in the last tile, which ends with the block
+    place = place + last * (-height % ROWS)
     return dataclasses.replace(
         plain,
         items=np.zeros((1, 3), np.int64),
         regions=regions.reshape(-1, regions.shape[-1]),
-        first=_firsts(place, starts.tolist(), plain.pairs),
+        first=_firsts(place, np.searchsorted(at, starts).tolist(), plain.pairs),
         place=place,
-        kofs=np.arange(plain.n_steps) * ROW_BYTES,
-        pitch=plain.step * 2,
-        plane=0,
+        kofs=np.arange(plain.n_steps) * (parts * ROW_BYTES),
+        pitch=plain.step * (parts * 2),
+        plane=(parts - 1) * ROW_BYTES,
         clear_rows=0,
         direct=True,
     )
 
 
-def can_be_direct(rows: Table, k: int) -> bool:
-    """Whether :func:`direct_layout` gives something for these rows."""
+def direct_rows(rows: Table, k: int) -> Table | None:
+    """Which of the evenly spaced rows that begin with the first two these are, in order: lines of an image within a
+    border, say. None where tiles cannot be loaded from them: fewer than 16, no whole steps of the sum, or too much
+    between them."""
     if rows.size < ROWS or k % DEPTH:
-        return False
+        return None
     step = int(rows[1] - rows[0])
-    return step >= k and bool((np.diff(rows) == step).all())
+    if step < k:
+        return None
+    at: Table
+    at, rest = np.divmod(rows - rows[0], step)
+    if rest.any() or (np.diff(at) <= 0).any() or at[-1] + 1 > MOST_BETWEEN * rows.size:
+        return None
+    return at
 
 
 def joined_layout(rows: Table, taps: Table, k: int, mb: int) -> Layout | None:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from MNN.ir.dtype import DType
-from MNN.kernels.amx_split import PRODUCTS, pair, parts_of
+from MNN.kernels.amx_split import PRODUCTS, pair
 from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
 from MNN.kernels.element import storage_type, widen
-from MNN.kernels.lang import I8, I32, I64, PTR, Kernel, Value
+from MNN.kernels.lang import I8, I64, PTR, Kernel, Value
+from MNN.kernels.parts import parts_of
 from MNN.kernels.spec import KernelSpec
 from MNN.targets.base import Target
 
@@ -62,10 +63,7 @@ class AmxPackSpec(KernelSpec):
                 start = b.gep(source, kind, (n0 + tile.index * _LANES) * column)
                 lanes = b.mul(b.lane_numbers(I64, _LANES), b.splat(column, _LANES))
                 with b.loop(0, k.slot("n_steps") * ROWS) as row:
-                    rows = [
-                        b.convert("sext", b.load(I32, b.gep(k.pointer("rows"), I32, row.index * 2 + i)), I64)
-                        for i in range(2)
-                    ]
+                    rows = [b.entry(k.pointer("rows"), row.index * 2 + i) for i in range(2)]
                     even, odd = (parts_of(b, self._row(k, start, r, lanes, mask), self.parts, True) for r in rows)
                     step, inner = b.lshr(row.index, 4), b.and_(row.index, ROWS - 1)
                     for part in range(self.parts):

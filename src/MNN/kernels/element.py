@@ -1,7 +1,7 @@
 """Tensor elements in registers: conversions between what memory holds and what is computed with, and tail accesses.
 
-Booleans are bytes in memory and i1 in registers; f16 and bf16 are computed in f32. Where the processor has no
-conversion for them it is done with integer operations, never by a library call.
+Booleans are bytes in memory and i1 in registers; f16, bf16 and pairs of bf16 are computed in f32. Where the processor
+has no conversion for them it is done with integer operations, never by a library call.
 """
 
 from __future__ import annotations
@@ -9,23 +9,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from MNN.ir.dtype import DType
-from MNN.kernels.lang import BF16, F16, F32, I1, I8, I16, I32, Builder, Type, Value, memory_type
+from MNN.kernels.lang import BF16, F16, F32, I1, I8, I16, I32, I64, Builder, Type, Value, memory_type
+from MNN.kernels.parts import parts_of
+
+PARTED = 32
+"""Neighbours of which ``BF16X2`` keeps the first parts before the second ones; vectors do not reach across."""
 
 
 def compute_type(dtype: DType, lanes: int = 1) -> Type:
     """The type in which values of ``dtype`` are computed."""
     if dtype is DType.BOOL:
         return I1.vec(lanes)
-    if dtype in (DType.F16, DType.BF16):
+    if dtype in (DType.F16, DType.BF16, DType.BF16X2):
         return F32.vec(lanes)
     return memory_type(dtype, lanes)
 
 
 def storage_type(dtype: DType, lanes: int = 1) -> Type:
-    """The type with which values of ``dtype`` are loaded and stored: 16-bit floats travel as integers."""
+    """The type with which values of ``dtype`` are loaded and stored: 16-bit floats travel as integers. (That of
+    ``BF16X2`` only says how far elements are apart.)"""
     if dtype in (DType.F16, DType.BF16):
         return I16.vec(lanes)
-    return memory_type(dtype, lanes)
+    return F32.vec(lanes) if dtype is DType.BF16X2 else memory_type(dtype, lanes)
 
 
 def _has_half(b: Builder) -> bool:
@@ -104,6 +109,10 @@ def load(
 
     Only the tail's elements are touched when there is one; the other lanes are then zero.
     """
+    if dtype is DType.BF16X2:
+        _check_neighbours(lanes, stride)
+        first, second = (load(b, DType.BF16, at, lanes, None, tail) for at in _places(b, pointer))
+        return b.add(first, second)
     t = storage_type(dtype, lanes)
     if lanes == 1:
         raw = b.load(t, pointer)
@@ -122,6 +131,18 @@ def load(
     return widen(b, dtype, raw)
 
 
+def _check_neighbours(lanes: int, stride: Value | None) -> None:
+    if lanes > 1 and stride is not None:
+        raise ValueError("vectors of pairs of bf16 are of neighbours")
+
+
+def _places(b: Builder, pointer: Value) -> tuple[Value, Value]:
+    """Where the two parts begin of the elements of ``BF16X2`` whose f32 would be at ``pointer``."""
+    within = b.and_(b.convert("ptrtoint", pointer, I64), 4 * PARTED - 1)
+    first = b.gep(pointer, I8, b.sub(b.const(I64, 0), b.lshr(within, 1)))
+    return first, b.gep(first, I16, PARTED)
+
+
 def _load_strided(b: Builder, t: Type, pointer: Value, stride: Value) -> Value:
     out = b.poison(t)
     for lane in range(t.lanes):
@@ -135,6 +156,11 @@ def store(
     b: Builder, dtype: DType, value: Value, pointer: Value, stride: Value | None = None, tail: Tail | None = None
 ) -> None:
     """Stores a value of the compute type, rounded; the counterpart of :func:`load`."""
+    if dtype is DType.BF16X2:
+        _check_neighbours(value.type.lanes, stride)
+        for part, at in zip(parts_of(b, value, 2), _places(b, pointer), strict=True):
+            store(b, DType.BF16, part, at, None, tail)
+        return
     raw = narrow(b, dtype, value)
     t = raw.type
     if t.lanes == 1:

@@ -19,14 +19,27 @@ from MNN.ir.scalar import Body
 from MNN.ir.shape import elements
 from MNN.kernels import amx_tiles
 from MNN.kernels.amx import AmxSpec
-from MNN.kernels.amx_cost import PANEL, Plan, grouping, panel_bytes, plan_rows, plan_window
+from MNN.kernels.amx_cost import (
+    DIRECT_COLUMNS,
+    LEAST_COLUMNS,
+    PANEL,
+    STRETCH,
+    Plan,
+    grouping,
+    is_tall,
+    panel_bytes,
+    plan_rows,
+    plan_window,
+    tall_columns,
+)
 from MNN.kernels.amx_layout import (
     Layout,
     Window,
-    can_be_direct,
     direct_layout,
+    direct_rows,
     joined_layout,
     rows_layout,
+    tall_layout,
     window_layout,
 )
 from MNN.kernels.amx_lines import has_lines, line_layout, plan_lines
@@ -38,8 +51,6 @@ _WINDOW_CHANNELS = 16
 """With fewer channels, pixels padded to 32 would be mostly padding."""
 _LINE_CHANNELS = 32
 """From so many channels on, a pixel fills steps of the sum by itself."""
-_LEAST = 8
-"""With fewer columns, tiles would be mostly padding."""
 _PACK_CYCLES = 0.7
 """Cycles to pack an element of B."""
 
@@ -109,22 +120,25 @@ def amx_candidates(
     if (
         not available(e.target)
         or any(p.buffer.nbytes == 0 for p in places)  # memory within a chain, whose stages are vector kernels
-        or a.dtype not in (DType.F32, DType.BF16)
+        or a.dtype not in (DType.F32, DType.BF16, DType.BF16X2)
         or tensor.dtype not in (DType.F32, DType.BF16)
-        or n < _LEAST
+        or n < LEAST_COLUMNS
         or a.rows.size == 0
         or c.batch.size == 0
     ):
         return []
-    parts = 1 if a.dtype is DType.BF16 else _PARTS[e.precision]
+    parted = a.dtype is DType.BF16X2
+    parts = 1 if a.dtype is DType.BF16 else 2 if parted else _PARTS[e.precision]
     job = _Job(e, a, c, right, operands, body, n, parts)
     m, n_batch = a.rows.size, c.batch.size
     packing = 0.0 if tensor.const is not None else elements(tensor.shape) * parts * _PACK_CYCLES
-    direct = a.dtype is DType.BF16 and taps.size == 1 and can_be_direct(a.rows + int(taps[0]), k)
-    rows = plan_rows(e.target, m, n, k, taps.size, parts, n_batch, e.threads, direct)
+    there = a.dtype is DType.BF16 or (parted and n <= DIRECT_COLUMNS)
+    at = direct_rows(a.rows + int(taps[0]), k) if there and taps.size == 1 else None
+    m, direct = (m, 0) if at is None else (int(at[-1]) + 1, parts)
+    rows = plan_rows(e.target, m, n, k, taps.size, parts, n_batch, e.threads, direct > 0, parted)
     found = [job.candidate("rows", rows, packing, lambda: _rows(_table(a.rows), taps, k, rows, direct))]
     if window is not None and elements(window.kernel) > 1 and window.channels >= _WINDOW_CHANNELS:
-        pixels = plan_window(e.target, window, n, parts, e.threads)
+        pixels = plan_window(e.target, window, n, parts, e.threads, parted=parted)
         found.append(job.candidate("pixels", pixels, packing, lambda: window_layout(window, pixels.rows), n_batch))
     if window is not None and window.channels < _LINE_CHANNELS and has_lines(window):
         lines = plan_lines(e.target, window, n, parts, e.threads)
@@ -143,9 +157,10 @@ def fetch_ahead(commands: list[Command]) -> None:
             following = right if isinstance(right, Ref) and right.buffer.const is not None else None
 
 
-def _rows(rows: np.ndarray, taps: np.ndarray, k: int, plan: Plan, direct: bool) -> Layout:
+def _rows(rows: np.ndarray, taps: np.ndarray, k: int, plan: Plan, direct: int) -> Layout:
+    """``direct``: of how many parts tiles are loaded from the rows themselves."""
     if direct:
-        found = direct_layout(rows + int(taps[0]), k, plan.rows, plan.chunk)
+        found = direct_layout(rows + int(taps[0]), k, plan.rows, plan.chunk, direct)
         assert found is not None
         return found
     joined = joined_layout(rows, taps, k, plan.rows) if taps.size > 1 and not plan.chunk else None
@@ -180,11 +195,15 @@ class _Job:
         e, a, c = self.e, self.a, self.c
         n_batch = c.batch.size
         kinds = tuple(name for name, _ in self.operands)
-        groups = grouping(e.target, self.n, plan.nb, layout, self.parts)
+        nb = plan.nb
+        if is_tall(e.target, layout, self.parts):
+            nb = tall_columns(e.target, layout, min(self.n, nb))
+            layout = tall_layout(layout, STRETCH)
+        groups = grouping(e.target, self.n, nb, layout, self.parts)
         overlap = self.body is not None
         spec = AmxSpec(
             a.dtype, c.dtype, self.parts, self.body, kinds, groups.ahead, overlap, layout.moves is not None,
-            layout.direct, groups.passing,
+            layout.direct, groups.passing, layout.tall,
         )  # fmt: skip
         packed, b_batch = self._packed(kind, layout, n_batch)
         sides = [a.batch, b_batch, c.batch, *(s.batch for _, s in self.operands)]
@@ -199,7 +218,7 @@ class _Job:
             "line": groups.line,
             "held": groups.held,
             "n": self.n,
-            "nb": plan.nb,
+            "nb": nb,
             "batch": e.table(np.stack([np.broadcast_to(t, (n_batch,)) for t in sides], axis=1).astype(np.int64)),
             "n_batch": n_batch,
         }
@@ -215,7 +234,7 @@ class _Job:
         args |= operand_args(e, self.operands)
         depth = int((layout.b_rows >= 0).sum())
         flops = 2 * layout.place.size * self.n * depth * n_batch
-        e.command(spec, args, n_batch * layout.m_blocks * -(-self.n // plan.nb), 1, flops)
+        e.command(spec, args, n_batch * layout.m_blocks * -(-self.n // nb), 1, flops)
 
     def _packed(self, kind: str, layout: Layout, n_batch: int) -> tuple[Ref, np.ndarray]:
         """Address and batch offsets (bytes) of packed B: a constant packed once, or packed here and now."""

@@ -1,0 +1,141 @@
+"""Sums of four row tiles by one column tile, a few steps of the sum at a time: ``tall`` in
+:class:`MNN.kernels.amx.AmxSpec`.
+
+For few rows and long sums (the last convolutions of networks for pictures). Whole sums of two by two tiles go through
+all of A for every panel of B; where these do not fit the second-level cache together, A comes from behind it every
+time. Here A's tiles of a few steps stay in the first-level cache for all columns, while the sums come and go
+(ResNet-50's convolutions of 7x7 pixels 9 to 17 %, InceptionV3's of 8x8 25 %).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from MNN.kernels.amx_results import Results
+from MNN.kernels.amx_split import PRODUCTS
+from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
+from MNN.kernels.lang import F32, I8, I32, I64, Value
+
+if TYPE_CHECKING:
+    from MNN.kernels.amx_emit import Amx
+
+HEIGHT = 4
+"""Row tiles of a block at most, which are summed together."""
+_PARTS = 2
+_B, _A = 4, 6
+"""The first registers of B's parts and of A's."""
+_WIDTH = 32
+
+
+class Tall:
+    """Emits one group of columns of a block, for the current chunk."""
+
+    def __init__(self, amx: Amx) -> None:
+        self._x, self._k, self._b, self._spec = amx, amx.k, amx.b, amx.spec
+
+    def group(self, im: Value, first: Value, past: Value) -> None:
+        """Columns ``first ..`` of block ``im``."""
+        x, k, b, spec, region = self._x, self._k, self._b, self._spec, self._x.region
+        panel = k.slot("panel")
+        start, behind = x.group_begin(first, past)
+        skip = region["from"] * (_PARTS * TILE_BYTES)
+        self._steps = region["to"] - region["from"]
+        firsts = b.gep(k.pointer("first"), I32, im * k.slot("pairs"))
+        begin, end = b.entry(firsts, 0), b.entry(firsts, k.slot("pairs"))
+        end = b.select(x.last, end, begin)
+        none = b.const(I64, 0)
+        sums = b.gep(x.sums, F32, first - x.n0)
+        waits = [none, none, none, sums, none, none]
+        with b.loop(first, past, _WIDTH, carry=[start, behind, sums, *waits]) as column:
+            base, self._ahead, self._sums, *waiting = column.carried
+            left = past - column.index
+            wide = b.icmp("sgt", left, ROWS)
+            self._right = b.gep(base, I8, b.select(wide, skip * 2, skip))
+            self._waiting = Results(*waiting)
+            self._panel(region["tiles"], wide)
+            columns = b.intrinsic("smin", left, b.const(I64, _WIDTH))
+            done = Results(begin, end, none, self._sums, column.index, columns)
+            if not spec.overlap:
+                x.finishing.finish(done)
+                done = Results(*waiting)
+            waiting = [done.begin, done.end, done.row, done.sums, done.column, done.columns]
+            after = [b.gep(base, I8, panel), b.gep(self._ahead, I8, panel), b.gep(self._sums, F32, _WIDTH)]
+            column.next(*after, *waiting)
+        if spec.overlap:
+            x.finishing.finish(Results(*column.results[3:]))
+
+    def _panel(self, height: Value, wide: Value) -> None:
+        """The sums of ``height`` row tiles and a panel; finishes the panel before in between, where it is whole."""
+        b = self._b
+        now = self._waiting
+        begin = now.begin
+
+        def run(tiles: int, width: int) -> Callable[[], tuple[Value, ...]]:
+            def emit() -> tuple[Value, ...]:
+                result = begin
+                for column in range(width):
+                    result = self._column(tiles, column, width, result)
+                return (result,)
+
+            return emit
+
+        def of_height(tiles: int) -> Callable[[], tuple[Value, ...]]:
+            def emit() -> tuple[Value, ...]:
+                return tuple(b.if_else(wide, run(tiles, 2), run(tiles, 1)))
+
+            return emit
+
+        def at_most(tiles: int) -> Callable[[], tuple[Value, ...]]:
+            if tiles == 1:
+                return of_height(1)
+
+            def emit() -> tuple[Value, ...]:
+                return tuple(b.if_else(b.icmp("eq", height, tiles), of_height(tiles), at_most(tiles - 1)))
+
+            return emit
+
+        if self._spec.overlap:
+            whole = b.icmp("eq", now.columns, _WIDTH)
+            self._waiting = Results(begin, b.select(whole, now.end, begin), now.row, now.sums, now.column, now.columns)
+        (result,) = at_most(HEIGHT)()
+        if self._spec.overlap:  # what is not done, as of a panel that is not whole
+            self._x.finishing.finish(Results(result, now.end, now.row, now.sums, now.column, now.columns))
+
+    def _column(self, height: int, column: int, width: int, result: Value) -> Value:
+        """The sums of one column tile; the number of the next result that waits."""
+        x, b, spec, tiles = self._x, self._b, self._spec, self._x.tiles
+        held = [b.gep(self._sums, I8, x.line * (ROWS * r) + column * ROW_BYTES) for r in range(height)]
+
+        def zero() -> tuple[()]:
+            for register in range(height):
+                tiles.zero(register)
+            return ()
+
+        def load() -> tuple[()]:
+            for register, pointer in enumerate(held):
+                tiles.load(register, pointer, x.line)
+            return ()
+
+        b.if_else(x.fresh, zero, load)
+        right = b.gep(self._right, I8, column * TILE_BYTES)
+        ahead = b.gep(self._ahead, I8, self._steps * (spec.ahead * ROW_BYTES) * column) if column else self._ahead
+        with b.loop(x.region["from"], x.region["to"], carry=[right, ahead, result], guard=False) as step:
+            right, ahead, result = step.carried
+            at = b.gep(x.rows, I8, b.entry(self._k.pointer("kofs"), step.index))
+            fetched = x.fetched(ahead, len(PRODUCTS[_PARTS]) * height)
+            for part in range(_PARTS):
+                tile = b.gep(right, I8, part * width * TILE_BYTES)
+                tiles.load(_B + part, tile, ROW_BYTES, passing=spec.passing)
+            for row in range(height):
+                for part in reversed(range(_PARTS)):
+                    tiles.load(_A + part, b.gep(at, I8, x.plane * part + x.pitch * (ROWS * row)), x.pitch)
+                for left_part, right_part in PRODUCTS[_PARTS]:
+                    tiles.dot(row, _A + left_part, _B + right_part)
+                    next(fetched)
+            if spec.overlap:
+                result = x.finishing.some(self._waiting, result)
+            step.next(b.gep(right, I8, _PARTS * width * TILE_BYTES), b.gep(ahead, I8, spec.ahead * ROW_BYTES), result)
+        for register, pointer in enumerate(held):
+            tiles.store(register, pointer, x.line)
+        return step.results[2]
