@@ -133,14 +133,14 @@ class Ours:
         else:
             rows, merged, taps = np.arange(m) * case.c, case.c, np.zeros(1)
         self.c = np.zeros((m, n), np.float32)
-        mb, nb = choose_blocks(target, m, n, case.depth, 1, tile)
+        mb, nb, ub = choose_blocks(target, m, n, case.depth, 1, tile)
         arrays = {
             "a": x, "b": pack_b(w, nr), "c": self.c, "rows_a": rows.astype(np.int32), "taps": taps.astype(np.int32),
             "rows_c": (np.arange(m) * n).astype(np.int32), "batch": np.zeros((1, 4), np.int64), "op0": bias,
         }  # fmt: skip
         slots = {
             "n_taps": taps.size, "k": merged, "ldb": nr, "panel": case.depth * nr, "m": m, "n": n, "n_batch": 1,
-            "mb": mb, "nb": nb,
+            "mb": mb, "nb": nb, "ub": ub,
         }  # fmt: skip
         slots |= {name: array.ctypes.data for name, array in arrays.items()}
         self.arrays = arrays

@@ -7,6 +7,7 @@ import pytest
 
 from MNN.compiler import strides as st
 from MNN.kernels.contract import ContractSpec
+from MNN.kernels.inner import InnerSpec
 from MNN.kernels.window import WindowSpec
 from MNN.ops.builder import Builder
 from tests.compiler.checks import check
@@ -46,7 +47,7 @@ def test_long_rows_between_products_are_spaced(width: int, apart: int, shape: tu
         return b.matmul(y, b.const(randn(width, 24) / 30))
 
     program = check(build, randn(*shape, 24))
-    first, second = (c for c in program.commands if isinstance(c.kernel, ContractSpec))
+    first, second = (c for c in program.commands if isinstance(c.kernel, (ContractSpec, InnerSpec)))
     rows = second.args["rows_a"].buffer.const
     assert (rows[1] - rows[0]) == apart
     assert second.args["a"].buffer is first.args["c"].buffer

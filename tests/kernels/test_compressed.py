@@ -56,7 +56,7 @@ def product(
         "batch": np.zeros((1, 3 + len(spec.operands)), np.int64), **operands,
     }  # fmt: skip
     numbers = {
-        "n_taps": 1, "k": k, "ldb": 0, "panel": 0, "m": m, "n": n, "n_batch": 1, "mb": mb, "nb": nb,
+        "n_taps": 1, "k": k, "ldb": 0, "panel": 0, "m": m, "n": n, "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
         "blocks": layout.blocks, "groups": layout.groups,
     }  # fmt: skip
     slots = numbers | {name: array.ctypes.data for name, array in arrays.items()}

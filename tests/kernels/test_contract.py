@@ -14,6 +14,7 @@ from MNN.kernels.contract import ContractSpec
 from MNN.kernels.contract_cost import choose_tile, narrower, pack_b
 from MNN.kernels.contract_emit import many_rows
 from MNN.kernels.dot import group_of
+from MNN.kernels.tight import is_tight, with_all_registers
 from MNN.ops import meaning_scalar
 from MNN.targets import Target, host_target, named_target
 from tests.kernels import util
@@ -43,7 +44,9 @@ class Problem:
             return rng.integers(info.min if small else -50, info.max + 1 if small else 50, shape).astype(dtype.numpy)
         return rng.uniform(-1, 1, shape).astype(dtype.numpy)
 
-    def run(self, target: Target, mb: int, nb: int, checked: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def run(
+        self, target: Target, mb: int, nb: int, checked: bool = False, ub: int = 0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The kernel's C, the expected C in float64, and the sum of absolute products (for bounds)."""
         spec, m, n, k = self.spec, self.m, self.n, self.k
         rng, nr, z = np.random.default_rng(self.seed), spec.nr(target), self.batches
@@ -67,7 +70,7 @@ class Problem:
         slots = {
             "n_taps": self.taps, "k": k, "ldb": nr * spec.group if spec.b_packed else n,
             "panel": self.taps * steps * nr if spec.b_packed else nr,
-            "m": m, "n": n, "n_batch": z, "mb": mb, "nb": nb,
+            "m": m, "n": n, "n_batch": z, "mb": mb, "nb": nb, "ub": ub or mb,
         }  # fmt: skip
         arrays = {"a": a, "b": packed, "c": c, "rows_a": rows_a, "rows_c": rows_c, "taps": taps}
         jumps = [a[0].size, packed[0].size, c[0].size]
@@ -84,7 +87,7 @@ class Problem:
             each = {"n": lambda x: x[None, :], "mn": lambda x, r=rows: x[r, :n], "m": lambda x, r=rows: x[r, None]}
             operands.append(np.stack([each.get(kind, lambda x: x[None])(x) for x in op]))
         arrays["batch"] = np.array([[s * i for s in jumps] for i in range(z)], np.int64)
-        blocks = spec.blocks(m, n, z, mb, nb)
+        blocks = spec.blocks(m, n, z, ub or mb, nb)
         slots |= {name: array.ctypes.data for name, array in arrays.items()}
         util.call(spec, target, slots, blocks, list(arrays.values()), checked)
         columns = np.array([t * k + i for t in tap_order for i in range(k)], np.int64)
@@ -103,8 +106,10 @@ class Problem:
         return np.broadcast_to(meaning_scalar.evaluate(body, values)[0], sums.shape)
 
 
-def check(problem: Problem, target: Target, mb: int, nb: int, checked: bool = False, tolerance: float = 2e-7) -> None:
-    found, expected, bound = problem.run(target, mb, nb, checked)
+def check(
+    problem: Problem, target: Target, mb: int, nb: int, checked: bool = False, tolerance: float = 2e-7, ub: int = 0
+) -> None:
+    found, expected, bound = problem.run(target, mb, nb, checked, ub)
     if not problem.spec.acc.is_float:
         np.testing.assert_array_equal(found, expected)
         return
@@ -131,7 +136,7 @@ def test_matrix_product(target: Target, packed: bool, m: int, n: int, k: int) ->
 
 
 @TARGETS
-@pytest.mark.parametrize("tile", [(1, 1), (1, 4), (2, 3), (4, 1), (5, 2), (14, 1), (7, 3)], ids=str)
+@pytest.mark.parametrize("tile", [(1, 1), (1, 4), (2, 3), (4, 1), (5, 2), (14, 1), (7, 3), (4, 3), (2, 5)], ids=str)
 def test_every_shape_of_tile(target: Target, tile: tuple[int, int]) -> None:
     spec = ContractSpec(F32, F32, F32, F32, *tile)
     check(Problem(spec, 31, 75, 21, taps=2), target, 2 * tile[0], spec.nr(target), checked=True)
@@ -144,6 +149,18 @@ def test_taps(target: Target, k: int) -> None:
         spec = ContractSpec(F32, F32, F32, F32, *tile)
         check(Problem(spec, 11, 20, k, taps=9), target, 11, 4 * spec.nr(target))
     check(Problem(dataclasses.replace(spec, b_packed=False), 11, 20, k, taps=9), target, 11, 4 * spec.nr(target), True)
+
+
+@TARGETS
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "plain"])
+@pytest.mark.parametrize(("units", "rows", "columns"), [(1, 2, 1), (3, 1, 2), (2, 2, 9)])
+def test_units_of_blocks(target: Target, packed: bool, units: int, rows: int, columns: int) -> None:
+    """Runs that begin and end within blocks, whose last ones are shorter."""
+    tile = TILES.get(target.name, (4, 2))
+    spec = ContractSpec(F32, F32, F32, F32, *tile, epilogue=relu_bias(), operands=("n",), b_packed=packed)
+    ub = rows * tile[0]
+    problem = Problem(spec, 7 * tile[0] + 3, 3 * spec.nr(target) - 2, 5, batches=2)
+    check(problem, target, units * ub, columns * spec.nr(target), checked=True, ub=ub)
 
 
 @TARGETS
@@ -260,7 +277,7 @@ def test_result_may_replace_an_operand(target: Target) -> None:
     arrays = [a, packed, c, rows_a, rows_c, taps, batch]
     slots = dict(zip("a b c rows_a rows_c taps batch".split(), (x.ctypes.data for x in arrays), strict=True))
     slots |= {"op0": c.ctypes.data, "rows0": rows_c.ctypes.data, "n_taps": 1, "k": k, "ldb": nr, "panel": k * nr}
-    slots |= {"m": m, "n": n, "n_batch": 1, "mb": 4, "nb": nr}
+    slots |= {"m": m, "n": n, "n_batch": 1, "mb": 4, "nb": nr, "ub": 4}
     util.call(spec, target, slots, spec.blocks(m, n, 1, 4, nr), arrays, checked=True)
     np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
 
@@ -342,6 +359,21 @@ def test_sums_stay_in_registers(name: str) -> None:
         stack = [line for line in text.splitlines() if "(%rsp)" in line or "[sp" in line]
         moved = [s for s in stack if any(f"%{p}{v}" in s for p in "xyz" for v in vectors) or "\tq" in s]
         assert not moved, (spec, moved)
+
+
+@pytest.mark.parametrize("many_rows", [False, True])
+@pytest.mark.parametrize("tile", [(4, 3), (2, 5)])
+def test_tiles_of_all_registers(tile: tuple[int, int], many_rows: bool) -> None:
+    """They fit, whatever else a loop holds, and are chosen for whom they suit."""
+    target = named_target("avx2")
+    assert is_tight(target, *tile)
+    spec = ContractSpec(F32, F32, F32, F32, *tile, many_rows=many_rows)
+    text = toolchain.assembly(spec.emit(target), target, spec.shaped)
+    assert not [line for line in text.splitlines() if "(%rsp)" in line and "%ymm" in line]
+    n = tile[1] * target.lanes(F32)
+    assert choose_tile(with_all_registers(target), 196, n, 240) == tile
+    assert choose_tile(target, 196, n, 240) != tile, "bf16 operands need registers on the way"
+    assert with_all_registers(named_target("avx512")) is named_target("avx512")
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,9 @@ def test_choices_fit(name: str) -> None:
                     assert mr <= m
                     assert mr * nv + nv <= target.vector_registers
                     nr = nv * target.lanes(F32)
-                    mb, nb = choose_blocks(target, m, n, k, threads, (mr, nv))
-                    assert mb % mr == 0
-                    assert nb % nr == 0
-                    blocks = -(-m // mb) * -(-n // nb)
+                    mb, nb, ub = choose_blocks(target, m, n, k, threads, (mr, nv))
+                    assert mb % ub == ub % mr == nb % nr == 0
+                    blocks = -(-m // ub) * -(-n // nb)
                     assert m * n * k < 1e7 or blocks >= min(threads, -(-n // nr))
 
 
@@ -42,12 +41,13 @@ def test_threads_get_equal_shares(threads: int) -> None:
     for m, n, k in [(196, 480, 80), (196, 112, 672), (49, 160, 960), (49, 1280, 320), (784, 40, 120), (12544, 16, 27)]:
         mr, nv = choose_tile(target, m, n, k, threads=threads)
         nr = nv * target.lanes(F32)
-        mb, nb = choose_blocks(target, m, n, k, threads, (mr, nv))
+        _, nb, ub = choose_blocks(target, m, n, k, threads, (mr, nv))
         rows, panels = -(-m // mr), -(-n // nr)
-        assert (
-            longest(rows, mb // mr, panels, nb // nr, threads)
-            <= (1.05 if threads == 2 else 1.25) * rows * panels / threads
-        )
+        assert nb == nr
+        most = longest(rows, ub // mr, panels, 1, threads)
+        assert most <= (1.02 if threads == 2 else 1.1) * rows * panels / threads
+        plain = choose_blocks(target, m, n, k, threads, (mr, nv), packed=False)
+        assert plain[0] == plain[2]  # panels of these are packed block by block
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_exact_products(target: Target, tile: tuple[int, int], m: int, n: int, k
     panels = -(-n // nr)
     slots = {
         "n_taps": taps, "k": k, "ldb": 2 * nr, "panel": packed.shape[1] // panels, "m": m, "n": n, "n_batch": 2,
-        "mb": 2 * tile[0], "nb": nr,
+        "mb": 2 * tile[0], "nb": nr, "ub": 2 * tile[0],
     }  # fmt: skip
     slots |= {name: array.ctypes.data for name, array in arrays.items()}
     util.call(spec, target, slots, spec.blocks(m, n, 2, 2 * tile[0], nr), list(arrays.values()), True)

@@ -48,9 +48,10 @@ def run(
     slots = {
         "n_taps": taps, "k": k, "ldb": 4 * nr if spec.b_packed else n,
         "panel": packed.shape[-1] if spec.b_packed else nr, "m": m, "n": n, "n_batch": batches, "mb": mb, "nb": nb,
+        "ub": spec.mr,
     }  # fmt: skip
     slots |= {name: array.ctypes.data for name, array in arrays.items()}
-    util.call(spec, target, slots, spec.blocks(m, n, batches, mb, nb), list(arrays.values()), checked)
+    util.call(spec, target, slots, spec.blocks(m, n, batches, spec.mr, nb), list(arrays.values()), checked)
     assert (c[:, :, n:] == 7).all(), "wrote past the columns"
     expected = a[:, order].astype(np.int64) @ b.astype(np.int64)
     np.testing.assert_array_equal(c[:, :, :n], expected.astype(spec.out.numpy))
@@ -91,7 +92,7 @@ def test_the_largest_numbers_do_not_saturate(target: Target) -> None:
         slots = {name: array.ctypes.data for name, array in arrays.items()}
         nr = spec.nr(target)
         slots |= {"n_taps": 1, "k": k, "ldb": 4 * nr, "panel": packed.shape[-1], "m": m, "n": n, "n_batch": 1, "mb": m}
-        slots["nb"] = -(-n // nr) * nr
+        slots |= {"nb": -(-n // nr) * nr, "ub": m}
         util.call(spec, target, slots, spec.blocks(m, n, 1, m, -(-n // nr) * nr), list(arrays.values()), True)
         assert (c == 255 * number * k).all()
 
@@ -111,6 +112,6 @@ def test_requantising_epilogue(target: Target) -> None:
     }  # fmt: skip
     slots = {name: array.ctypes.data for name, array in arrays.items()}
     slots |= {"n_taps": 1, "k": k, "ldb": 4 * nr, "panel": packed.shape[-1], "m": m, "n": n, "n_batch": 1, "mb": m}
-    slots["nb"] = 4 * nr
+    slots |= {"nb": 4 * nr, "ub": m}
     util.call(spec, target, slots, spec.blocks(m, n, 1, m, 4 * nr), list(arrays.values()), True)
     np.testing.assert_array_equal(c, np.clip(a.astype(int) @ b.astype(int), 0, 255))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from MNN.ir import prims as p
 from MNN.ir.dtype import DType
-from MNN.ir.prims import Prim
 from MNN.ir.shape import elements
 from MNN.targets.base import Target
+
+if TYPE_CHECKING:
+    from MNN.ir.prims import Prim
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,14 @@ _SPARE_SHARE = 0.001
 def spare_cycles(prims: Sequence[Prim], target: Target) -> float:
     """Cycles that a command may be slower than the best that is known, so that no kernel is compiled for one size of
     the input alone: some 30 us, or a thousandth of the whole. Compiling takes as long as a thousand such losses."""
-    products = sum([products_of(q) for q in prims if isinstance(q, (p.Conv, p.MatMul))])
-    return max(_SPARE, _SPARE_SHARE * products / (target.lanes(DType.F32) * target.fma_per_cycle))
+    from MNN.ir import prims as p  # stored programs, which know the choices in this file, do without them
 
+    def products(prim: Prim) -> int:
+        depth = elements(prim.inputs[1].shape[1:]) if isinstance(prim, p.Conv) else prim.inputs[0].shape[-1]
+        return elements(prim.outputs[0].shape) * depth
 
-def products_of(prim: Prim) -> int:
-    """Multiplications of a convolution or a matrix product, 0 for everything else."""
-    if isinstance(prim, p.Conv):
-        return elements(prim.outputs[0].shape) * elements(prim.inputs[1].shape[1:])
-    return elements(prim.outputs[0].shape) * prim.inputs[0].shape[-1] if isinstance(prim, p.MatMul) else 0
+    whole = sum([products(prim) for prim in prims if isinstance(prim, (p.Conv, p.MatMul))])
+    return max(_SPARE, _SPARE_SHARE * whole / (target.lanes(DType.F32) * target.fma_per_cycle))
 
 
 def near(extent: int, known: Mapping[int, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from MNN.compiler import arena, precision, usage
@@ -22,9 +23,9 @@ from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Fuser, Group
 from MNN.compiler.options import Options
 from MNN.compiler.order import assign_orders, natural
+from MNN.compiler.parting import Parting
 from MNN.compiler.program import Located, Program
 from MNN.compiler.replay import Replay
-from MNN.compiler.usage import has_text
 from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
 from MNN.ir.prims import Prim, Tensor
@@ -40,13 +41,15 @@ def compile_stage(
     options: Options,
     pool: ConstantPool,
 ) -> Program:
-    """The program that computes ``outputs`` (not constant, no duplicates) from ``inputs``."""
+    """The program that computes ``outputs`` (not constant, no duplicates) from ``inputs``; there may be no strings."""
     pool.habits.turn()
     kept = usage.live(prims, outputs)
     narrow = precision.storage(target, options.precision)
     narrowing = None
-    if narrow is not None:
+    parts = options.precision == "normal" and amx.available(target)
+    if narrow is not None or parts:
         kept, outputs = precision.own_copy(kept, outputs)
+    if narrow is not None:
         narrowing = precision.Narrowing(kept, inputs, outputs, narrow)
         kept = usage.live(narrowing.prims, outputs)
     uses = usage.consumers(kept)
@@ -59,13 +62,16 @@ def compile_stage(
     chains = Chains(groups, uses, outputs, target, options.threads)
     emitter.spare = spare_cycles(kept, target)
     replay = Replay(emitter, groups)
-    splits = options.precision == "normal" and amx.available(target)
-    first = precision.first_products(kept) if splits else frozenset()
+    first = precision.first_products(kept) if parts else frozenset()
+    if parts:
+        parting = Parting(kept, groups, uses, orders, (*inputs, *outputs), target, options.threads)
+        parting.choose(groups, chains.groups, first)
+    each = functools.partial(_emit_or_host, emitter)
     for group in groups:
         emitter.origin = group.origin()
         emitter.precision = "high" if (group.anchor or group.root) in first else options.precision
         try:
-            chains.emit(emitter, group, lambda g: _emit_or_host(emitter, g), replay)
+            chains.emit(emitter, group, each, replay)
         except MISFITS as error:
             what = f"{type(error).__name__}: {error}"
             raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error
@@ -103,8 +109,6 @@ def _output(e: Emitter, tensor: Tensor, inputs: set[Tensor]) -> Located:
 
 
 def _emit(e: Emitter, group: Group) -> bool:
-    if has_text(group.prims if group.anchor is None else [group.anchor, *group.prims]):
-        return False
     if all(elements(t.shape) == 0 for t in group.root.outputs):
         for t in group.root.outputs:
             e.output(t)

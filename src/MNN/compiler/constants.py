@@ -26,6 +26,8 @@ from MNN.targets.base import Target
 _PACKERS = ("MNN.kernels", "MNN.targets", "MNN.compiler", "MNN.compiler.emit")
 _LINE = 64
 _MOST_SPREAD, _SAMPLE = 2.0**14, 1 << 12
+_LEAST_WEIGHTS = 0.75
+"""Of the weights of a product, those that are not zero, where its sums may be mixed up with others."""
 _LARGEST_NUMBER = 1 << 31
 """Numbers in a key beyond this are identities of objects, which mean nothing to another process."""
 
@@ -65,6 +67,22 @@ class ConstantPool:
             release(numbers)  # packing reads it again, when its turn comes
             self.habits[key] = found
         return bool(found)
+
+    def mixable(self, key: Key, numbers: np.ndarray) -> bool:
+        """Whether the weights of a product are even, and sums may have errors that follow the norm of a row of the left
+        side, as where different numbers of a row are added before they are multiplied.
+
+        Not where weights pick what they sum, being mostly zeros (a bank of filters, one of many): loud numbers beside
+        quiet ones would be heard in all results. Nor where all weights have one sign: what is never negative in plain
+        sums may be given to a logarithm (SwiftF0's bands). ``key`` as for :meth:`even`.
+        """
+        found = self.habits.get(key)
+        if found is None:
+            sample = numbers.reshape(-1)[:: numbers.size // _SAMPLE | 1]  # odd, so that it meets all columns
+            some = np.count_nonzero(sample) >= _LEAST_WEIGHTS * sample.size
+            found = some and float(sample.min(initial=0)) < 0 < float(sample.max(initial=0))
+            self.habits[key] = found
+        return bool(found) and self.even((*key[:1], "even", *key[2:]), numbers)
 
     def get(self, key: Key, make: Callable[[], np.ndarray], source: object = None) -> Buffer:
         """The buffer for ``key``, made when no plan holds it. ``source`` (whose id may be in the key) lives as long."""
@@ -173,6 +191,8 @@ def _text(part: object, sources: dict[int, np.ndarray]) -> str:
 def _content(array: np.ndarray) -> str:
     """What an array holds: by its place in an unchanged file, else by its numbers."""
     form = f"{array.dtype.str}{array.shape}"
+    if array.ndim == 2 and not array.flags.c_contiguous and array.T.flags.c_contiguous:
+        return f"{_content(array.T)} turned"
     found = origin(array)
     if found is not None and found[0].identity:
         return f"{form} at {found[1]} of {found[0].identity}"

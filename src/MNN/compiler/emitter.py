@@ -65,6 +65,8 @@ class Emitter:
         """What the arrays in ``_grids`` hold, by their identity."""
         self._kernels: dict[KernelSpec, tuple[KernelSpec, tuple[str, ...]]] = {}
         """One object for equal kernels, and its slots."""
+        self._known: dict[int, tuple[KernelSpec, tuple[str, ...]]] = {}
+        """The same by these objects' identities."""
         self.narrowed: Collection[Tensor] = ()
         """Tensors that primitives give and take as f32, stored in fewer bits (see :mod:`MNN.compiler.precision`)."""
 
@@ -210,12 +212,20 @@ class Emitter:
             self._keys[id(found)] = key
         return found
 
+    def grid_key(self, values: np.ndarray | None) -> st.Runs | None:
+        """What tells an array that :meth:`grid` gave from others; None for another array."""
+        return self._keys.get(id(values))
+
     def offsets(self, values: np.ndarray) -> Ref:
         """The address of a table of i32 element offsets. Raises when a tensor is too large for them."""
         key = self._keys.get(id(values))
         if key is None:
             return Ref(self.pool.table(self._narrow(values)), 0)
-        return Ref(self.pool.named_table(("grid", key), lambda: self._narrow(values)), 0)
+        return self.named_offsets(("grid", key), lambda: values)
+
+    def named_offsets(self, key: tuple[object, ...], make: Callable[[], np.ndarray]) -> Ref:
+        """The same of a table that is only made where there is none under ``key``."""
+        return Ref(self.pool.named_table(key, lambda: self._narrow(make())), 0)
 
     def _narrow(self, values: np.ndarray) -> np.ndarray:
         if values.size and max(-int(values.min()), int(values.max())) > _I32_MAX:
@@ -236,9 +246,9 @@ class Emitter:
         part: bool = False,
     ) -> None:
         """Appends a kernel call; argument names must be the kernel's slots. ``part``: see ``Command``."""
-        known = self._kernels.get(kernel)
+        known = self._known.get(id(kernel)) or self._kernels.get(kernel)
         if known is None:
-            known = self._kernels[kernel] = kernel, kernel.slots()
+            known = self._kernels[kernel] = self._known[id(kernel)] = kernel, kernel.slots()
         kernel, slots = known
         ordered = {name: args[name] for name in slots}
         assert len(ordered) == len(args), f"{sorted(set(args) - set(ordered))} are not slots of {kernel.key()}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
+from MNN.kernels.element import PARTED
 
 VIEWS = (p.Reshape, p.Permute, p.Slice, p.Expand)
 """Primitives that only look at their operand in another way (when strides allow)."""
@@ -14,6 +15,11 @@ _PERIOD = 2048
 """Bytes: pixels at a multiple of this distance fall into two sets of a first-level cache of 64 sets, or one."""
 _GAP = 64
 _LOOK_BACK = 6
+
+
+def _gap(dtype: DType) -> int:
+    """Elements, of ``BF16X2`` whole thirty-twos."""
+    return PARTED if dtype is DType.BF16X2 else _GAP // dtype.size
 
 
 def live(prims: Sequence[Prim], outputs: Iterable[Tensor]) -> list[Prim]:
@@ -31,14 +37,7 @@ def live(prims: Sequence[Prim], outputs: Iterable[Tensor]) -> list[Prim]:
 
 def has_text(prims: Sequence[Prim]) -> bool:
     """Whether any of them takes or gives strings."""
-    for prim in prims:
-        for t in prim.inputs:
-            if t.dtype is DType.STR:
-                return True
-        for t in prim.outputs:
-            if t.dtype is DType.STR:
-                return True
-    return False
+    return DType.STR in [t.dtype for prim in prims for t in (*prim.inputs, *prim.outputs)]
 
 
 def consumers(prims: Sequence[Prim]) -> dict[Tensor, list[Prim]]:
@@ -79,16 +78,16 @@ def gap(tensor: Tensor, order: Sequence[int], uses: Mapping[Tensor, list[Prim]])
     4096 bytes long: those of a register tile, and what is read beside them.
     """
     if _only_multiplied(tensor, order, uses.get(tensor, [])):
-        return _GAP // tensor.dtype.size
+        return _gap(tensor.dtype)
     if len(tensor.shape) < 3 or order[-1] != 1 or tensor.shape[1] * tensor.dtype.size % _PERIOD:
         return 0
     users = uses.get(tensor, [])
     behind = [u for q in users if isinstance(q, p.Pad) for u in uses.get(q.outputs[0], [])]
     if any(is_depthwise(u) for u in (*users, *behind)):
-        return _GAP // tensor.dtype.size
+        return _gap(tensor.dtype)
     made = tensor.producer
     for _ in range(_LOOK_BACK):
         if not isinstance(made, p.Map):
             break
         made = next((t.producer for t in made.inputs if t.shape == tensor.shape), None)
-    return _GAP // tensor.dtype.size if is_depthwise(made) else 0
+    return _gap(tensor.dtype) if is_depthwise(made) else 0

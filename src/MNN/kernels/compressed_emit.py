@@ -24,6 +24,8 @@ _AHEAD = 4096
 class _Compressed(Contract):
     """What both ways share: where records lie."""
 
+    begins = False
+
     def __init__(self, spec: CompressedSpec, target: Target) -> None:
         super().__init__(spec, target)
         self.weights = spec
@@ -123,7 +125,7 @@ class FewRows(_Compressed):
                 number = b.udiv(self.column, self.columns_of_panel)
                 panel = b.gep(k.pointer("b"), I8, number * k.slot("blocks") * self.record_bytes())
                 with b.loop(m0, self.m1, spec.mr) as row:
-                    self._finish(row.index, self._tiles(row.index, panel))
+                    self.finish(row.index, self._tiles(row.index, panel), spec.mr)
         return k.finish()
 
     def _prepare(self, m0: Value) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
-from MNN.kernels import overlay
+from MNN.kernels import lean, overlay
 from MNN.kernels.contract_emit import emit_contract
 from MNN.kernels.contract_half import emit_half
 from MNN.kernels.dot import PAIR
@@ -52,9 +52,10 @@ class ContractSpec(KernelSpec):
     columns (panel = NR, ldb = the row's stride).
 
     Block ``((z * ceil(m / mb)) + im) * ceil(n / nb) + in`` computes rows ``[im*mb, ...)`` of columns ``[in*nb, ...)``;
-    ``nb`` is a multiple of NR. Accumulation is in ``acc``; the epilogue (``None``: a conversion) takes the sum as its
-    argument 0 and the operands, of the kinds in ``operands``, as the rest, and gives one value of dtype ``out``.
-    ``c`` may be the same memory as an ``"mn"`` operand addressed alike, and must not overlap a or b.
+    ``nb`` is a multiple of NR. What is dealt out are units of ``ub`` rows of a block, in order (``mb`` is a multiple of
+    ``ub``, see :mod:`MNN.kernels.contract_runs`). Accumulation is in ``acc``; the epilogue (``None``: a conversion)
+    takes the sum as its argument 0 and the operands, of the kinds in ``operands``, as the rest, and gives one value of
+    dtype ``out``. ``c`` may be the same memory as an ``"mn"`` operand addressed alike, and must not overlap a or b.
 
     With ``group`` 2 (see :mod:`MNN.kernels.dot`) a and b are bf16 and two products are summed at once. Packed B is then
     ``B[(n / NR) * panel + (t * ceil(k / 2) + kk / 2) * ldb + (n % NR) * 2 + kk % 2]`` (ldb = 2 NR, zeros where k is
@@ -86,12 +87,18 @@ class ContractSpec(KernelSpec):
     :func:`MNN.kernels.contract_emit.many_rows`; a matter of speed alone."""
     narrow: bool = field(default=False, kw_only=True)
     """Vectors of half the processor's width, see :func:`MNN.kernels.contract_cost.narrower`."""
+    lean: bool = field(default=False, kw_only=True)
+    """Whether B is of 24 bits, packed by :func:`MNN.kernels.lean.pack_lean` (b i8, in bytes; ldb is not looked at)."""
 
     def __post_init__(self) -> None:
         floats = {DType.F32: (DType.F32, DType.F16, DType.BF16), DType.F64: (DType.F64,), DType.F16: (DType.F16,)}
         words = (DType.I16,) if self.group == PAIR and self.b_packed else ()
         ints = {DType.I32: (DType.I32, *_INT_SOURCES, *words), DType.I64: (DType.I64,)}
         allowed = {**floats, **ints}.get(self.acc, ())
+        if self.lean:
+            if (self.a, self.b, self.acc) != (DType.F32, DType.I8, DType.F32) or not self.b_packed or self.narrow:
+                raise ValueError("weights of 24 bits are bytes, packed, for f32 in whole vectors")
+            allowed = (DType.F32, DType.I8)
         if self.a not in allowed or self.b not in allowed:
             raise ValueError(f"no contraction of {self.a.value} x {self.b.value} with sums in {self.acc.value}")
         pairs = self.group == PAIR and self.a is self.b and self.a in (DType.BF16, *words)
@@ -114,7 +121,7 @@ class ContractSpec(KernelSpec):
         return self.nv * target.lanes(self.acc) // (2 if self.narrow else 1)
 
     def slots(self) -> tuple[str, ...]:
-        base = "a b c rows_a rows_c taps n_taps k ldb panel m n batch n_batch mb nb".split()
+        base = "a b c rows_a rows_c taps n_taps k ldb panel m n batch n_batch mb nb ub".split()
         return (*base, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
@@ -126,9 +133,9 @@ class ContractSpec(KernelSpec):
         panel = 0 if self.b_packed else args["n_taps"] * steps * nr * self.b.size + starts
         return tile + panel
 
-    def blocks(self, m: int, n: int, n_batch: int, mb: int, nb: int) -> int:
-        """The size of the block index space."""
-        return n_batch * -(-m // mb) * -(-n // nb)
+    def blocks(self, m: int, n: int, n_batch: int, ub: int, nb: int) -> int:
+        """The size of the index space: units of ``ub`` rows and ``nb`` columns."""
+        return n_batch * -(-m // ub) * -(-n // nb)
 
     def arithmetic(self, target: Target) -> str:
         grouped = {PAIR: "int16" if self.a is DType.I16 else "bf16", QUAD: "int8"}.get(self.group)
@@ -142,7 +149,7 @@ class ContractSpec(KernelSpec):
         starts = np.unique(table(args, "rows_a", m)[:, None] + table(args, "taps", n_taps))
         found = {
             "a": union((starts[:, None] + different[0]).reshape(-1), k) * self.a.size,
-            "b": different[1].size * n_taps * k * n * self.b.size,
+            "b": different[1].size * n_taps * k * n * (lean.BYTES if self.lean else self.b.size),
             "c": n_batch * m * n * self.out.size,
         }
         return found | operand_bytes(self.operands, self.epilogue, different[3:], m, n)

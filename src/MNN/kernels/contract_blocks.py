@@ -8,14 +8,19 @@ columns that others will read. The model weighs both in cycles beside the arithm
 from __future__ import annotations
 
 import functools
+import math
 
 from MNN.ir.dtype import DType
 from MNN.kernels.contract_cost import MEMORY_BYTES_PER_CYCLE, tile_cycles
-from MNN.kernels.shares import BLOCKS_PER_THREAD, longest, piece_sizes, split_evenly
+from MNN.kernels.shares import longest, piece_sizes, split_evenly
 from MNN.targets.base import Target
 
 _FAR_BYTES = 4 << 20
 """Bytes of A that a block may read from beyond the second-level cache."""
+_UNIT_CYCLES = 1000.0
+"""Units of less work are not worth counting."""
+_PARTS = 32
+"""Parts of a thread's run that one alone is still taken of: what threads end with apart."""
 _LEAST_CYCLES = 3000.0
 """Blocks of less work are not worth handing to another worker one by one."""
 _PANEL_BYTES_PER_CYCLE = 44.0
@@ -23,13 +28,20 @@ _PANEL_BYTES_PER_CYCLE = 44.0
 
 
 def choose_blocks(
-    target: Target, m: int, n: int, k_total: int, threads: int, tile: tuple[int, int], acc: DType = DType.F32
-) -> tuple[int, int]:
-    """Rows and columns of a block: multiples of the tile.
+    target: Target,
+    m: int,
+    n: int,
+    k_total: int,
+    threads: int,
+    tile: tuple[int, int],
+    acc: DType = DType.F32,
+    packed: bool = True,
+) -> tuple[int, int, int]:
+    """Rows and columns of a block and rows of a unit: multiples of the tile.
 
     The rows of A of one block stay in half of the second-level cache, for they are read once per panel of B; unless
     these are fewer rows than a panel has columns: then reading A again per panel is less traffic than reading B again
-    per block.
+    per block. Units are for several threads, and panels that are not ``packed`` are not cut into any.
     """
     mr, nr = tile[0], tile[1] * target.lanes(acc)
     m, n, k_total = max(m, 1), max(n, 1), max(k_total, 1)
@@ -38,40 +50,42 @@ def choose_blocks(
         rows = max(_FAR_BYTES // (k_total * acc.size), 4 * mr)
     mb = split_evenly(m, -(-m // rows), mr)
     if threads == 1:
-        return mb, -(-n // nr) * nr
-    return _shared(target, (m, n, k_total), mb // mr, threads, tile, acc)
+        return mb, -(-n // nr) * nr, mb
+    return _shared(target, (m, n, k_total), mb // mr, threads, tile, acc, packed)
 
 
 @functools.lru_cache(maxsize=4096)
 def _shared(
-    target: Target, size: tuple[int, int, int], most: int, threads: int, tile: tuple[int, int], acc: DType
-) -> tuple[int, int]:
-    """Blocks for several threads, of at most ``most`` rows of tiles."""
+    target: Target,
+    size: tuple[int, int, int],
+    most: int,
+    threads: int,
+    tile: tuple[int, int],
+    acc: DType,
+    packed: bool,
+) -> tuple[int, int, int]:
+    """Blocks and units for several threads, of at most ``most`` rows of tiles."""
     m, n, k = size
     mr, nr = tile[0], tile[1] * target.lanes(acc)
     rows, panels = -(-m // mr), -(-n // nr)
     work = tile_cycles(target, acc, k, *tile)
-    useful = max(1, int(_cycles(target, m, n, k, tile, acc) / _LEAST_CYCLES))
     read_b = (1 - 1 / threads) * k * n * acc.size / MEMORY_BYTES_PER_CYCLE
     read_a = (1 - 1 / threads) * m * (k + n) * acc.size / MEMORY_BYTES_PER_CYCLE
     again = nr * k * acc.size / _PANEL_BYTES_PER_CYCLE
-    best, found = float("inf"), (min(rows, most), panels)
+    least = max(1, math.ceil(_UNIT_CYCLES / work))
+    best, found = float("inf"), (rows, rows)
     for high in piece_sizes(rows, threads, most):
-        for wide in piece_sizes(panels, threads):
-            blocks = -(-rows // high) * -(-panels // wide)
-            if blocks > max(useful, -(-rows // most)):
-                continue
-            runs = longest(rows, high, panels, wide, threads)
-            # Blocks of a run, each of which reads its panels: more of them cost little and even out what is uneven.
-            count = -(-blocks // threads)
-            cost = (
-                runs * work + count * wide * again + work * high * wide * (0.0 if count >= BLOCKS_PER_THREAD else 0.02)
-            )
-            by_rows = (min(-(-rows // high), threads) - 1) / (threads - 1)
-            cost += by_rows * read_b + (1 - by_rows) * read_a
-            if cost < best:
-                best, found = cost, (high, wide)
-    return found[0] * mr, found[1] * nr
+        unit = min(least, high) if packed else high
+        high = -(-high // unit) * unit
+        down = -(-rows // high)
+        runs = longest(rows, unit, panels, 1, threads)
+        # A run's pieces of panels: every one is read again.
+        cost = runs * work + math.ceil(panels * down / threads) * again
+        by_rows = (min(down, threads) - 1) / (threads - 1)
+        cost += by_rows * read_b + (1 - by_rows) * read_a
+        if cost < best:
+            best, found = cost, (high, unit)
+    return found[0] * mr, nr, found[1] * mr
 
 
 def _cycles(target: Target, m: int, n: int, k: int, tile: tuple[int, int], acc: DType) -> float:
@@ -90,7 +104,11 @@ def choose_grain(
     n_batch: int,
     blocks: int,
     acc: DType = DType.F32,
+    threads: int = 1,
 ) -> int:
     """How many of the ``blocks`` of ``n_batch`` products a worker takes at least; all if they are not worth sharing."""
     cycles = n_batch * _cycles(target, m, n, k_total, tile, acc)
-    return min(blocks, -(-blocks // max(1, int(cycles / _LEAST_CYCLES))))
+    parts = max(1, int(cycles / _LEAST_CYCLES))
+    if threads > 1:
+        parts = min(parts, _PARTS * threads)
+    return min(blocks, -(-blocks // parts))

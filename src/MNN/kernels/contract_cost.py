@@ -30,8 +30,10 @@ from MNN.kernels.dot8 import in_halves
 from MNN.targets.base import Target
 
 _ISSUE_WIDTH = 5.0
-_L2_BYTES_PER_CYCLE = {32: 16.0, 64: 11.0}
-"""By bytes of a vector, behind which half a line or a whole one is loaded at a time; measured on products."""
+_L2_BYTES_PER_CYCLE = {(16, 32): 32.0, (32, 32): 16.0}
+_USUAL_L2_BYTES_PER_CYCLE = 11.0
+"""By registers and bytes of a vector; measured on products. (2x5 vectors of 32 bytes, five cycles a step, lose nothing
+to panels of 38 KB.)"""
 MEMORY_BYTES_PER_CYCLE = 10.0
 _L1_WAYS = 8
 _L1_PERIOD = 4096
@@ -43,6 +45,9 @@ KEPT = 1.2
 PACKED = 1.5
 """The same for one for which weights are packed, too: packing them again takes as long as a hundred such losses, and
 memory for as long as both are in use."""
+_FEW_SUMS = 0.3
+"""What tiles lose whose sums wait for each other all of the time, from two thirds of it: on AVX2 4 % with 10 sums, 6 %
+with 9, beside 12."""
 _ALL_LOADS = 1.2
 """What loads cost where every multiply-add has one, twice a cycle."""
 _LANES_OF_HALF = 10
@@ -77,7 +82,7 @@ def pack_b(matrix: npt.NDArray[np.generic], nr: int, group: int = 1) -> npt.NDAr
 def _fits(target: Target, mr: int, nv: int, acc: DType) -> bool:
     """Whether the tile's sums, B's vectors, what holds A's scalars (and products, without FMA) fit the registers.
 
-    One register is left over, since LLVM's allocator starts to spill when none is.
+    One register is left over, since LLVM's allocator starts to spill when none is; see :mod:`MNN.kernels.tight`.
     """
     if target.lane_operand:
         extra = nv + mr + 1
@@ -108,13 +113,20 @@ def step_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
     separate = 0 if target.has_fma else products + mr
     issue = (products + separate + rows + nv + spilled + 3) / _ISSUE_WIDTH
     width = nv * target.vector_bytes
-    stream = width / _L2_BYTES_PER_CYCLE.get(target.vector_bytes, 11.0) if width * k > target.l1_bytes // 2 else 0.0
+    rate = _L2_BYTES_PER_CYCLE.get((target.vector_registers & ~1, target.vector_bytes), _USUAL_L2_BYTES_PER_CYCLE)
+    stream = width / rate if width * k > target.l1_bytes // 2 else 0.0
     return max(arithmetic, loads, issue, stream) + 0.04 * stream  # it never hides completely
 
 
 def tile_cycles(target: Target, acc: DType, k: int, mr: int, nv: int) -> float:
     """Cycles of a whole tile with ``k`` steps."""
-    return k * step_cycles(target, acc, k, mr, nv) + (24.0 + 2 * mr + 2 * mr * nv)
+    return k * step_cycles(target, acc, k, mr, nv) * few_sums(target, mr, nv) + (24.0 + 2 * mr + 2 * mr * nv)
+
+
+def few_sums(target: Target, mr: int, nv: int) -> float:
+    """How much longer a step takes where few sums wait for each other."""
+    waiting = 0.0 if target.lane_operand else target.fma_latency * target.fma_per_cycle / (mr * nv)
+    return 1.0 + _FEW_SUMS * max(0.0, min(waiting, 1.0) - 2 / 3)
 
 
 def _costs(target: Target, m: int, n: int, k: int, acc: DType, threads: int) -> dict[tuple[int, int], float]:
@@ -256,4 +268,4 @@ def _usual(target: Target, n: int) -> tuple[tuple[int, int], ...]:
         return (*alone, (5, 5), (8, 3), (8, 2))
     if target.vector_registers >= 32:
         return ((8, 3), (6, 4), (8, 2), (7, 3), (10, 2), (14, 1), (1, 4), (1, 8))
-    return ((6, 2), (5, 2), (4, 2), (1, 4))
+    return ((6, 2), (4, 3), (5, 2), (4, 2), (1, 4))

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from MNN.ir.dtype import DType
-from MNN.kernels import dot8, element
+from MNN.kernels import dot8, element, lean, tight
+from MNN.kernels.contract_runs import cut_of
 from MNN.kernels.dot import dot, interleave, load_group, load_rest, load_run
 from MNN.kernels.dot8 import QUAD
 from MNN.kernels.element import storage_type
-from MNN.kernels.epilogue import Epilogue, combine, load_as, masks_work
+from MNN.kernels.epilogue import combine, load_as, masks_work
 from MNN.kernels.lang import I8, I32, I64, Loop, Value
 from MNN.kernels.tile_store import TileStore
 from MNN.targets.base import Target
@@ -37,9 +38,8 @@ def emit_contract(spec: ContractSpec, target: Target) -> str:
 
 def many_rows(target: Target, tile: tuple[int, int], m: int, steps: int) -> bool:
     """Whether so many tiles of rows use a panel of B with so many ``steps`` that each asks for little of the next."""
-    mr, nv = tile
-    asks = 1 < mr <= _MOST_ROWS_AHEAD and not target.lane_operand
-    return asks and -(-m // mr) * _AT_ONCE * _LINE >= steps * nv * target.vector_bytes
+    asks = 1 < tile[0] <= _MOST_ROWS_AHEAD and not target.lane_operand
+    return asks and -(-m // tile[0]) * _AT_ONCE * _LINE >= steps * tile[1] * target.vector_bytes
 
 
 def _parts(sums: int) -> int:
@@ -51,7 +51,9 @@ class Contract(TileStore):
     """The state of one emission: the kernel, its types, and the values that hold for the current block and panel."""
 
     def __init__(self, spec: ContractSpec, target: Target) -> None:
-        super().__init__(spec, target)
+        # What is added to sums costs nothing where they begin with it; in long sums of f32 it would cost accuracy.
+        begins = self.begins and spec.acc is DType.F32 and (spec.many_rows or spec.a is not DType.F32)
+        super().__init__(spec, target, begins)
         self.spec = spec
         self.a_type, self.b_type = storage_type(spec.a), storage_type(spec.b)
         work = spec.mr * spec.nv + spec.mr + spec.nv
@@ -69,15 +71,17 @@ class Contract(TileStore):
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
-        m, n, mb, nb = (k.slot(s) for s in ("m", "n", "mb", "nb"))
+        m, n, mb, nb, ub = (k.slot(s) for s in ("m", "n", "mb", "nb", "ub"))
         n_blocks = b.udiv(n + nb - 1, nb)
-        m_blocks = b.udiv(m + mb - 1, mb)
-        with b.loop(k.begin, k.end) as block:
+        cut = cut_of(b, (m, mb, ub), n_blocks)
+        first, last = cut.find(k.begin), cut.find(k.end - 1)
+        past = b.select(b.icmp("slt", k.begin, k.end), last[0] + 1, first[0])
+        with b.loop(first[0], past) as block:
             rest = b.udiv(block.index, n_blocks)
-            z = b.udiv(rest, m_blocks)
+            z = b.udiv(rest, cut.down)
             n0 = (block.index - rest * n_blocks) * nb
-            m0 = (rest - z * m_blocks) * mb
-            n1, self.m1 = b.intrinsic("smin", n0 + nb, n), b.intrinsic("smin", m0 + mb, m)
+            n1 = b.intrinsic("smin", n0 + nb, n)
+            m0, self.m1 = cut.rows(block.index, (rest - z * cut.down) * mb, first, last)
             batch = b.gep(k.pointer("batch"), I64, z * (3 + len(spec.operands)))
             names = ["a", "b", "c", *(f"op{i}" for i in range(len(spec.operands)))]
             types = [self.a_type, self.b_type, self.out_type, *map(storage_type, self.op_dtypes)]
@@ -89,11 +93,12 @@ class Contract(TileStore):
             self.ops = bases[3:]
             with b.loop(n0, n1, self.nr) as column:
                 self.column, self.columns = column.index, n1 - column.index
+                self.begin_panel(spec.nv)
                 panel, step = self._panel(b_base, m0)
                 ahead, share = self._next_panel(panel, m0)
                 with b.loop(m0, self.m1, spec.mr, carry=ahead) as row:
                     sums = self._sums(row.index, [*self._ask_at_once(row.carried), panel], step)
-                    self._finish(row.index, sums)
+                    self.finish(row.index, sums, spec.mr)
                     row.next(*(b.gep(far, I8, share) for far in row.carried))
         return k.finish()
 
@@ -131,7 +136,7 @@ class Contract(TileStore):
         k, b, spec = self.k, self.b, self.spec
         start = b.gep(base, self.b_type, b.udiv(self.column, self.nr) * k.slot("panel"))
         if spec.b_packed:
-            return start, self.nr * self.group
+            return start, self.nr * (lean.BYTES if spec.lean else self.group)
         # Plain B: a panel that many rows use, or one cut off by the last column, is packed first.
         packed = b.gep(k.scratch, self.acc, spec.mr * self.nr // self.lanes)
         if self.group > 1:
@@ -220,8 +225,7 @@ class Contract(TileStore):
         rows = []
         for r in range(self.spec.mr):
             index = row if r == 0 else b.intrinsic("smin", row + r, self.m1 - 1)
-            offset = b.load(I32, b.gep(k.pointer("rows_a"), I32, index))
-            rows.append(b.gep(self.a, self.a_type, offset))
+            rows.append(b.gep(self.a, self.a_type, b.entry(k.pointer("rows_a"), index)))
         return rows
 
     def _sums(self, row: Value, right: Sequence[Value], step: Value | int) -> list[Value]:
@@ -230,14 +234,16 @@ class Contract(TileStore):
         k, b, spec = self.k, self.b, self.spec
         *ahead, panel = right
         rows = self._row_starts(row)
-        sums = [b.const(self.acc, 0)] * (spec.mr * spec.nv)
+        sums = self.begun(spec.nv) * spec.mr
         if self.group == QUAD:
             sums = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(spec.nv)] * spec.mr
             panel = b.gep(panel, self.acc, spec.nv)
+        if spec.lean:
+            self.scales = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(spec.nv)]
+            panel = b.gep(panel, self.acc, spec.nv)
         sums += [b.const(self.acc, 0)] * (len(sums) * (self.parts - 1))
         with b.loop(0, k.slot("n_taps"), carry=[*sums, *ahead, panel]) as tap:
-            offset = b.load(I32, b.gep(k.pointer("taps"), I32, tap.index))
-            lo = b.convert("sext", offset, I64)
+            lo = b.entry(k.pointer("taps"), tap.index)
             hi = lo + k.slot("k")
             if self.group > 1:
                 last = self._group_loops(lo, hi, rows, tap.carried, step)
@@ -281,9 +287,8 @@ class Contract(TileStore):
         *sums, panel = loop.carried
         ahead = self._ask(sums)
         at = [b.gep(r, self.a_type, loop.index) for r in rows]
-        runs = []
-        if self.vector_a and count == self.lanes:
-            runs = [load_run(b, p, self.lanes, self.group) for p in at]
+        whole = self.vector_a and count == self.lanes
+        runs = [load_run(b, p, self.lanes, self.group) for p in at] if whole else []
         if self.group == QUAD:
             runs = [dot8.prepare_a(b, self.target, spec.a, run)[0] for run in runs]
         for u in range(count):
@@ -324,8 +329,11 @@ class Contract(TileStore):
         at = [b.gep(r, self.a_type, loop.index) for r in rows]
         runs = [b.load(self.a_type.vec(count), p) for p in at] if in_runs else []
         for u in range(count):
-            vectors = [b.gep(panel, self.b_type, j * self.lanes) for j in range(spec.nv)]
-            right = [load_as(b, spec.b, spec.acc, p, self.lanes) for p in vectors]
+            if tight.is_tight(self.target, spec.mr, spec.nv, (spec.a, spec.b)):
+                sums = tight.step(b, sums, [b.gep(p, self.a_type, u) for p in at], panel)
+                panel = b.gep(panel, self.b_type, step)
+                continue
+            right = [self._right(panel, j) for j in range(spec.nv)]
             for r in range(spec.mr):
                 if runs:
                     left = b.shuffle(runs[r], None, [u] * self.lanes)
@@ -337,49 +345,9 @@ class Contract(TileStore):
             panel = b.gep(panel, self.b_type, step)
         loop.next(*sums, *ahead, panel)
 
-    def _finish(self, row: Value, sums: list[Value]) -> None:
-        """Applies the epilogue and stores the tile: at once when it is whole, else row by row through scratch (where
-        it lies already when there are no ``sums``)."""
+    def _right(self, panel: Value, j: int) -> Value:
+        """A vector of a row of a panel of B."""
         b, spec = self.b, self.spec
-        epilogue = Epilogue(b, spec.sums, spec.out, spec.epilogue)
-        whole = b.and_(b.icmp("sle", row + spec.mr, self.m1), b.icmp("sge", self.columns, self.nr))
-
-        def spill() -> None:
-            for i, value in enumerate(sums):
-                b.store(value, b.gep(self.k.scratch, self.acc, i))
-
-        def at_once() -> tuple[()]:
-            if not epilogue.short or not sums:  # a long epilogue is emitted once, not once per register
-                spill()
-                with b.loop(0, spec.mr) as line:
-                    self.row_tables(row + line.index)
-                    with b.loop(0, self.nr, self.lanes) as c:
-                        value = self.tile_load(line.index, c.index, self.lanes)
-                        self.store_vector(epilogue, value, c.index, self.lanes)
-                return ()
-            for r in range(spec.mr):
-                self.row_tables(row + r)
-                for j in range(spec.nv):
-                    column = b.const(I64, j * self.lanes)
-                    self.store_vector(epilogue, sums[r * spec.nv + j], column, self.lanes)
-            return ()
-
-        def in_parts() -> tuple[()]:
-            spill()
-            masks = masks_work(self.target, (spec.out, *self.op_dtypes))
-            lanes = self.lanes if masks else 1
-            columns = b.intrinsic("smin", self.columns, b.const(I64, self.nr))
-            with b.loop(0, b.intrinsic("smin", self.m1 - row, b.const(I64, spec.mr))) as r:
-                self.row_tables(row + r.index)
-                first: Value | int = 0
-                if not masks and self.lanes > 1:
-                    first = b.and_(columns, -self.lanes)
-                    with b.loop(0, first, self.lanes) as c:
-                        self.store_vector(epilogue, self.tile_load(r.index, c.index, self.lanes), c.index, self.lanes)
-                with b.loop(first, columns, lanes) as c:
-                    tail = self.cut_tail(columns - c.index, lanes)
-                    value = self.tile_load(r.index, c.index, lanes)
-                    self.store_vector(epilogue, value, c.index, lanes, tail if masks else None)
-            return ()
-
-        b.if_else(whole, at_once, in_parts, likely=True)
+        if spec.lean:
+            return lean.load_lean(b, b.gep(panel, I8, j * self.lanes * lean.BYTES), self.scales[j])
+        return load_as(b, spec.b, spec.acc, b.gep(panel, self.b_type, j * self.lanes), self.lanes)

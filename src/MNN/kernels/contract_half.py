@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from MNN.kernels.contract_emit import Contract
-from MNN.kernels.lang import F16, F32, I16, I32, I64, Loop, Value
+from MNN.kernels.lang import F16, F32, I16, I64, Loop, Value
 from MNN.targets.base import Target
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class _Half(Contract):
         zeros = [b.const(self.half, 0)] * (spec.mr * spec.nv * self.parts)
         none = b.const(I64, 0)
         with b.loop(0, k.slot("n_taps"), carry=[*zeros, panel, none]) as tap:
-            lo = b.convert("sext", b.load(I32, b.gep(k.pointer("taps"), I32, tap.index)), I64)
+            lo = b.entry(k.pointer("taps"), tap.index)
             hi = lo + k.slot("k")
             with b.loop(lo, hi, FLUSH, carry=tap.carried) as run:
                 *sums, at, summed = run.carried

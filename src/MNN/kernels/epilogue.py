@@ -71,6 +71,24 @@ def operand_bytes(
     return {f"op{i}": starts[i].size * sizes[kind] * dtypes[i].size for i, kind in enumerate(kinds)}
 
 
+def added_first(body: Body | None, kinds: Sequence[str]) -> int | None:
+    """The number of the operand that the body adds to the sum before anything else, one number per column in f32, and
+    uses nowhere else; None when there is none. Sums may begin with it instead of zero."""
+    if body is None:
+        return None
+    sums = [i for i, instr in enumerate(body.code) if instr.op == "arg" and instr.value == 0]
+    users = [instr for instr in body.code if set(sums) & set(instr.args)]
+    if len(sums) != 1 or len(users) != 1 or sums[0] in body.outputs or users[0].op != "add":
+        return None
+    other = next((i for i in users[0].args if i != sums[0]), None)
+    if other is None or users[0].dtype is not DType.F32:
+        return None
+    number, once = body.code[other].value, sum(instr.args.count(other) for instr in body.code) == 1
+    if body.code[other].op != "arg" or not isinstance(number, int) or not once or other in body.outputs:
+        return None
+    return number - 1 if kinds[number - 1] == "n" and body.args[number] is DType.F32 else None
+
+
 class Epilogue:
     """The body behind an accumulation in ``acc``, giving ``out``; None only converts."""
 
@@ -88,7 +106,7 @@ class Epilogue:
     def apply(self, value: Value, operands: Sequence[Value], lanes: int) -> Value:
         """The result for one vector, in the compute type of ``out``."""
         if self._body is None:
-            if self._acc is DType.F32 and self._out in (DType.F16, DType.BF16):
+            if self._acc is DType.F32 and self._out in (DType.F16, DType.BF16, DType.BF16X2):
                 return value  # the store rounds
             return cast(self._b, value, self._acc, self._out)
         return emit_body(self._b, self._body, [value, *operands], lanes)[0]

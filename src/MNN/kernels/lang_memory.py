@@ -8,7 +8,7 @@ them writes its number (1, 2, ... in order of emission) to ``error`` and leaves 
 from __future__ import annotations
 
 from MNN.kernels.lang_ops import OpsMixin
-from MNN.kernels.lang_types import I1, I8, I64, PTR, VOID, Type, Value, int_type
+from MNN.kernels.lang_types import I1, I8, I32, I64, PTR, VOID, Type, Value, int_type
 
 CHECK_FUNCTION = """\
 @mnn.table = internal global ptr null
@@ -107,6 +107,10 @@ class MemoryMixin(OpsMixin):
         """Asks for the line at ``pointer`` in the first-level cache (``near`` 2: the second); any address will do."""
         level = [self.const(int_type(32), n) for n in (0, near, 1)]  # for reading, how near, data
         self.call(VOID, "llvm.prefetch.p0", pointer, *level)
+
+    def entry(self, table: Value, index: Value | int) -> Value:
+        """An entry of an i32 table, as an index (i64)."""
+        return self.convert("sext", self.load(I32, self.gep(table, I32, index)), I64)
 
     def load_masked(self, type_: Type, pointer: Value, mask: Value, other: Value | None = None) -> Value:
         """Loads the lanes whose mask bit is set; the rest take ``other`` (default zero) and are not touched."""

@@ -9,7 +9,7 @@ from MNN.ir.scalar import Body
 from MNN.kernels import overlay
 from MNN.kernels.element import Tail, lanes_for, load, make_tail, store
 from MNN.kernels.lang import Kernel, Value
-from MNN.kernels.nest import Operand, for_rows, minimum
+from MNN.kernels.nest import Operand, for_rows, minimum, operands_of
 from MNN.kernels.scalar_code import BodyCode, body_cost, stored
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, operand_bytes
@@ -37,9 +37,8 @@ class MapSpec(KernelSpec):
     outputs: tuple[str, ...]
 
     def operands(self) -> tuple[list[Operand], list[Operand]]:
-        ins = [Operand(f"in{i}", d, c) for i, (d, c) in enumerate(zip(self.body.args, self.inputs, strict=True))]
-        results = self.body.result_dtypes
-        return ins, [Operand(f"out{j}", d, c) for j, (d, c) in enumerate(zip(results, self.outputs, strict=True))]
+        """Those that it reads, and those that it writes."""
+        return operands_of(self.body, self.inputs, self.outputs)
 
     def slots(self) -> tuple[str, ...]:
         names = [f"extent{d}" for d in range(self.rank)] + ["chunk"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
 from MNN.kernels.element import storage_type
 from MNN.kernels.lang import Kernel, Value
 
@@ -39,6 +41,14 @@ class Operand:
         """The pointer ``index * stride`` elements on."""
         offset = index if stride is None else stride * index
         return k.b.gep(pointer, storage_type(self.dtype), offset)
+
+
+@functools.lru_cache(maxsize=1024)
+def operands_of(body: Body, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> tuple[list[Operand], list[Operand]]:
+    """A body's operands and results by their classes along the innermost loop."""
+    ins = [Operand(f"in{i}", d, c) for i, (d, c) in enumerate(zip(body.args, inputs, strict=True))]
+    results = zip(body.result_dtypes, outputs, strict=True)
+    return ins, [Operand(f"out{j}", d, c) for j, (d, c) in enumerate(results)]
 
 
 def coordinates(k: Kernel, linear: Value, extents: Sequence[Value]) -> list[Value]:

@@ -14,9 +14,10 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import llvmlite.binding as llvm
+if TYPE_CHECKING:
+    import llvmlite.binding as llvm
 
 MOST = 4
 """Threads: beyond, they would wait for Python, which writes the kernels' text."""
@@ -75,6 +76,8 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[
 
 def emit_object(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
     """The module's object file, by a code generator that no other thread uses."""
+    import llvmlite.binding as llvm
+
     function = _emission()
     if function is None:
         data: bytes = machine.emit_object(module)
@@ -93,6 +96,8 @@ def emit_object(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
 @functools.cache
 def _emission() -> Callable[..., Any] | None:
     """LLVM's emission of objects without llvmlite's lock; None where this version of llvmlite has no such function."""
+    import llvmlite.binding as llvm
+
     try:
         guarded = llvm.ffi.lib.LLVMPY_TargetMachineEmitToMemory
         free = ctypes.CDLL(llvm.ffi.lib._name).LLVMPY_TargetMachineEmitToMemory

@@ -11,7 +11,7 @@ from MNN.ir.scalar import Body
 from MNN.kernels import overlay
 from MNN.kernels.element import Tail, compute_type, lanes_for, load, make_tail, store
 from MNN.kernels.lang import I8, I32, Kernel, Value
-from MNN.kernels.nest import Operand, for_rows
+from MNN.kernels.nest import Operand, for_rows, operands_of
 from MNN.kernels.reduction import Reducer
 from MNN.kernels.scalar_code import COSTLY, BodyCode, stored
 from MNN.kernels.softmax import maxima_of_numbers
@@ -45,9 +45,8 @@ class RowSpec(KernelSpec):
     outputs: tuple[str, ...]
 
     def operands(self) -> tuple[list[Operand], list[Operand]]:
-        ins = [Operand(f"in{i}", d, c) for i, (d, c) in enumerate(zip(self.body.args, self.inputs, strict=True))]
-        results = self.body.result_dtypes
-        return ins, [Operand(f"out{j}", d, c) for j, (d, c) in enumerate(zip(results, self.outputs, strict=True))]
+        """Those that it reads, and those that it writes."""
+        return operands_of(self.body, self.inputs, self.outputs)
 
     def slots(self) -> tuple[str, ...]:
         names = [f"extent{d}" for d in range(self.rank)]

@@ -40,7 +40,7 @@ def stored(body: Body) -> tuple[int, ...]:
     roots = []
     for i in body.outputs:
         instr = body.code[i]
-        rounds = instr.op == "cast" and instr.dtype in (DType.F16, DType.BF16)
+        rounds = instr.op == "cast" and instr.dtype in (DType.F16, DType.BF16, DType.BF16X2)
         roots.append(instr.args[0] if rounds and body.code[instr.args[0]].dtype is DType.F32 else i)
     return tuple(roots)
 

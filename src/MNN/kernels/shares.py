@@ -14,6 +14,8 @@ BLOCKS_PER_THREAD = 4
 
 def longest(rows: int, high: int, panels: int, wide: int, threads: int, batches: int = 1) -> int:
     """Tiles of the longest run when blocks of ``high`` x ``wide`` tiles are dealt out in order, batch by batch."""
+    if threads == 1:
+        return rows * panels * batches
     down, across = -(-rows // high), -(-panels // wide)
     last_row = rows - (down - 1) * high
     blocks = down * across * batches

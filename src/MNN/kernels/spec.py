@@ -17,8 +17,9 @@ from __future__ import annotations
 import abc
 import dataclasses
 import enum
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+import functools
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from MNN.ir.scalar import Body
 from MNN.targets.base import Target
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 ENTRY = "kernel"
 """Name of the function that every generated module defines."""
+Spec = TypeVar("Spec", bound="KernelSpec")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +38,12 @@ class KernelSpec(abc.ABC):
 
     shaped: ClassVar[bool] = False
     """The generator's code needs no pass over the IR: code generation alone gives the same machine code sooner."""
+
+    @classmethod
+    def of(cls: type[Spec], *fields: Hashable, **named: Hashable) -> Spec:
+        """The kernel with these fields: one object for equal ones, made and checked once."""
+        found: Spec = _made(cls, *fields, **named)
+        return found
 
     @abc.abstractmethod
     def slots(self) -> tuple[str, ...]:
@@ -76,6 +84,11 @@ class KernelSpec(abc.ABC):
         """A stable text that is equal exactly for equal specs: the class and every field."""
         fields = ",".join(f"{f.name}={_text(getattr(self, f.name))}" for f in dataclasses.fields(self))
         return f"{type(self).__name__}({fields})"
+
+
+@functools.lru_cache(maxsize=4096)
+def _made(kind: type[KernelSpec], *fields: Hashable, **named: Hashable) -> Any:
+    return kind(*fields, **named)
 
 
 def _text(value: object) -> str:

@@ -20,7 +20,7 @@ from MNN.kernels.dot8 import multiply_add
 from MNN.kernels.element import Tail, compute_type, make_tail, storage_type
 from MNN.kernels.epilogue import Epilogue, combine, identity, load_as, masks_work
 from MNN.kernels.halves import load_halves, store_halves
-from MNN.kernels.lang import I32, I64, Kernel, Value
+from MNN.kernels.lang import I64, Kernel, Value
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.traffic import Arguments, number, table
 from MNN.kernels.window_cost import UNROLLED_WIDTH, columns_of, vectors_at_once
@@ -107,7 +107,7 @@ class WindowSpec(KernelSpec):
             for i, kind in enumerate(self.operands)
             if kind == "pc"
             and self.epilogue is not None
-            and self.epilogue.args[1 + i].size == self.out.size
+            and overlay.fits(self.epilogue.args[1 + i], self.out)
             and args[f"step{i}"] == args["step_y"]
             and overlay.same_table(args, "lines_y", f"lines{i}", lines)
         )
@@ -187,7 +187,7 @@ class _Window:
 
     def _entry(self, table: str, line: Value) -> Value:
         """An entry of a table of lines, as an index."""
-        return self.b.convert("sext", self.b.load(I32, self.b.gep(self.k.pointer(table), I32, line)), I64)
+        return self.b.entry(self.k.pointer(table), line)
 
     def _tile(self, pixel: Value, pixels: int, lines: int) -> None:
         """All channels of ``pixels`` outputs from ``pixel`` on in each line."""

@@ -80,7 +80,7 @@ def by_rows(e: Emitter, command: Command, mb: int) -> Command:
     kernel, (m, z) = command.kernel, rows_and_batches(command) or (0, 0)
     assert isinstance(kernel, ContractSpec)
     nr = kernel.nr(e.target)
-    args = {**command.args, "mb": mb, "nb": -(-_number(command.args["n"]) // nr) * nr}
+    args = {**command.args, "mb": mb, "ub": mb, "nb": -(-_number(command.args["n"]) // nr) * nr}
     return dataclasses.replace(command, args=args, blocks=z * -(-m // mb))
 
 

@@ -30,6 +30,8 @@ class Chains:
     ) -> None:
         self._ends: dict[int, tuple[Sequence[Group], Callable[..., None]]] = {}
         self._covered: set[int] = set()
+        self.groups: list[Group] = []
+        """All that are part of one."""
         for attention in find_attention(groups, uses, outputs):
             parts = (attention.scoring, attention.rows, attention.mixing)
             self._add(parts, partial(emit_attention, found=attention))
@@ -39,11 +41,13 @@ class Chains:
     def _add(self, groups: Sequence[Group], emit: Callable[..., None]) -> None:
         self._ends[id(groups[-1])] = groups, emit
         self._covered |= {id(g) for g in groups}
+        self.groups += groups
 
     def emit(self, e: Emitter, group: Group, each: EmitGroup, replay: Replay) -> None:
         """Emits a group with ``each``, or the chain that it ends, or nothing when its chain ends later."""
-        if id(group) in self._ends:
-            groups, emit = self._ends[id(group)]
+        chain = self._ends.get(id(group))
+        if chain is not None:
+            groups, emit = chain
             replay.emit(groups, lambda: emit(e, emit_group=each))
         elif id(group) not in self._covered:
             replay.emit([group], lambda: each(group))

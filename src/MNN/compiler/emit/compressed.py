@@ -104,7 +104,7 @@ def _emit(
         "a": e.ref(a.place, a.dtype), "b": weights, "c": e.ref(c.place, c.dtype),
         "rows_a": e.offsets(a.rows), "rows_c": e.offsets(c.rows), "taps": e.offsets(np.zeros(1, np.int64)),
         "n_taps": 1, "k": k, "ldb": nr, "panel": layout.panel, "m": m, "n": n,
-        "batch": e.table(np.zeros((1, 3 + len(operands)), np.int64)), "n_batch": 1, "mb": mb, "nb": nb,
+        "batch": e.table(np.zeros((1, 3 + len(operands)), np.int64)), "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
         "blocks": layout.blocks, "groups": layout.groups,
     }  # fmt: skip
     args |= operand_args(e, operands)

@@ -10,7 +10,8 @@ from MNN.compiler import strides as st
 from MNN.compiler.algorithms import ways
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.emit.amx import Right, amx_candidates
-from MNN.compiler.emit.side import Side, channel_result, operand_args, store_back
+from MNN.compiler.emit.inner import inner_candidates
+from MNN.compiler.emit.side import Side, batch_starts, channel_result, operand_args, store_back
 from MNN.compiler.emit.strassen import strassen_candidates
 from MNN.compiler.emit.tiles import Tile, sums_of, with_tiles
 from MNN.compiler.emit.weights import Weights
@@ -32,10 +33,13 @@ from MNN.kernels.contract_emit import many_rows
 from MNN.kernels.contract_half import has_half
 from MNN.kernels.dot import PAIR, group_of, step_ratio
 from MNN.kernels.dot8 import QUAD, in_words
+from MNN.kernels.lean import lean_tile
+from MNN.kernels.tight import with_all_registers
 from MNN.targets.base import Target
 
-MULTIPLIED = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.I8, DType.U8, DType.I16, DType.I32, DType.I64)
-"""Element types that the contraction kernel takes."""
+_FLOATS = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.BF16X2)
+MULTIPLIED = (*_FLOATS, DType.I8, DType.U8, DType.I16, DType.I32, DType.I64)
+"""Element types that products are made of."""
 _BYTES = (DType.I8, DType.U8, DType.I16)
 """Element types of constant weights that bytes are multiplied by."""
 
@@ -71,12 +75,11 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     def row_table(place_strides: st.Ints) -> np.ndarray:
         return e.grid(grid, (place_strides[0], *place_strides[2:]))
 
-    batch = np.arange(groups, dtype=np.int64)
-    a = Side(source, x.dtype, rows_a, batch * per_in)
-    c = Side(result, out.dtype, row_table(result.strides), batch * per_out)
+    def batch_table(place_strides: st.Ints, per_group: int = per_out) -> np.ndarray:
+        return e.grid((groups,), (per_group * place_strides[1],))
 
-    def batch_table(place_strides: st.Ints) -> np.ndarray:
-        return batch * (per_out * place_strides[1])
+    a = Side(source, x.dtype, rows_a, batch_table((0, 1), per_in))
+    c = Side(result, out.dtype, row_table(result.strides), batch_table((0, 1)))
 
     operands, body = epilogue(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
     weights = Weights(w, (kernel, per_in, per_out, groups), group, k)
@@ -88,7 +91,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
     signature = f"{signature} {e.precision}"
     size = rows_a.size, per_out, taps.size * -(-k // group), acc
-    target = _target(e, *size[1:3], acc, group, w.const is not None)
+    target = _target(e, *size[1:3], acc, group, w.const is not None, {x.dtype, w.dtype})
 
     def direct(tile: Tile | None) -> None:
         _emit(e, a, c, weights, operands, body, taps, k, per_out, tile)
@@ -98,13 +101,15 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
         shape[0], shape[2:], x.shape[2:], kernel, tuple(prim.strides), tuple(prim.dilations), source.strides[0],
         source.strides[2:], per_in,
     )  # fmt: skip
+    tiles = ("AMX", lambda: amx_candidates(e, a, c, right, operands, body, taps, k, per_out, window))
     kinds = (
         ("implicit GEMM", lambda: with_tiles(e, signature, "implicit GEMM", size, cycles, direct, target, settled)),
         ("Winograd", lambda: winograd_candidates(e, prim, x, w, source, out, result, operands, body, settled)),
-        ("AMX", lambda: amx_candidates(e, a, c, right, operands, body, taps, k, per_out, window)),
+        tiles,
         ("Strassen", lambda: strassen_candidates(e, a, c, weights, operands, body, taps, k, per_out, settled)),
+        ("inner products", lambda: inner_candidates(e, a, c, weights, operands, body, taps, k, per_out, settled)),
     )
-    e.choose(signature, ways(settled, kinds), w.shape, rows_a.size)
+    e.choose(signature, ways(settled, (tiles,) if x.dtype is DType.BF16X2 else kinds), w.shape, rows_a.size)
     return store_back(e, out, result)
 
 
@@ -152,11 +157,12 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
 
     right, size, work = Right(y, None, tuple(outer)), (m, n, -(-k // group), acc), (types, z, n, k)
     settled = e.settled(signature, work, m)
-    target = _target(e, *size[1:3], acc, group, y.const is not None)
+    target = _target(e, *size[1:3], acc, group, y.const is not None, {x.dtype, y.dtype})
     kinds = (
         ("GEMM", lambda: with_tiles(e, signature, "GEMM", size, cycles, direct, target, settled)),
         ("AMX", lambda: amx_candidates(e, a, c, right, operands, body, taps, k, n)),
         ("Strassen", lambda: strassen_candidates(e, a, c, weights, operands, body, taps, k, n, settled)),
+        ("inner products", lambda: inner_candidates(e, a, c, weights, operands, body, taps, k, n, settled)),
     )
     e.choose(signature, ways(settled, kinds), work, m)
     return store_back(e, out, result)
@@ -170,6 +176,8 @@ def _operands(e: Emitter, x: Tensor, y: Tensor, simple: bool = True, rows: int =
     """Both sides in types that a kernel multiplies, and how many products it sums at once (1 unless ``simple``).
 
     ``rows`` of the left side make it worth preparing constant weights for them."""
+    if x.dtype is DType.BF16X2:  # for tiles alone
+        return x, _widened(e, y), 1
     if x.dtype is DType.F16 and e.precision == "low" and has_half(e.target):
         if y.const is not None:
             y = _halved(e, y)
@@ -202,12 +210,16 @@ def _tiled(dtype: DType) -> DType:
     return DType.F32 if dtype is DType.I16 else _sums(dtype)
 
 
-def _target(e: Emitter, n: int, steps: int, acc: DType, group: int, constant: bool) -> Target:
-    """The target, with vectors of half the width where a product takes these.
+def _target(e: Emitter, n: int, steps: int, acc: DType, group: int, constant: bool, types: set[DType]) -> Target:
+    """The target, with vectors of half the width where a product takes these, and with all registers where operands
+    of these ``types`` leave them to tiles.
 
-    Only with constant weights: columns of others may change with the input's size, for which no kernel shall be new.
+    Half the width only with constant weights: columns of others may change with the input's size, for which no kernel
+    shall be new.
     """
-    return e.target.narrowed() if constant and group in (1, PAIR) and narrower(e.target, n, steps, acc) else e.target
+    if constant and group in (1, PAIR) and narrower(e.target, n, steps, acc):
+        return e.target.narrowed()
+    return with_all_registers(e.target) if types == {DType.F32} else e.target
 
 
 def _cycles(target: Target, m: int, n: int, steps: int, group: int, acc: DType) -> float:
@@ -314,13 +326,18 @@ def _emit(
         return
     acc = _sums(a.dtype)
     depth = taps.size * k
-    taps = np.tile(taps, weights.parts)
+    if weights.parts > 1:
+        taps = np.tile(taps, weights.parts)
     steps = taps.size * -(-k // weights.group)
     constant = weights.tensor.const is not None
     kinds = tuple(kind for kind, _ in operands)
     family = None
-    target = _target(e, n, steps, acc, weights.group, constant)
-    narrow = target is not e.target
+    lean = m == n_batch == taps.size == 1 and a.dtype is DType.F32 and weights.lean(e)
+    types = {a.dtype, weights.dtype}
+    target = e.target if lean else _target(e, n, steps, acc, weights.group, constant, types)
+    narrow = target.vector_bytes < e.target.vector_bytes
+    if lean:
+        tile = lean_tile(n, e.target.lanes(DType.F32))
     if tile is None:
         as_ = _tiled(a.dtype)
         packed = constant or e.place(weights.tensor).buffer.nbytes == 0  # the latter: see emit.packing
@@ -345,15 +362,16 @@ def _emit(
         from MNN.ir.scalar import body_of
 
         body = body_of([finished], lambda b, v: b.cast(v, c.dtype))
-    types = a.dtype, weights.dtype, acc, c.dtype
-    spec = ContractSpec(*types, mr, nv, constant, body, kinds, weights.group, many_rows=many, narrow=narrow)
+    kept = a.dtype, DType.I8 if lean else weights.dtype, acc, c.dtype
+    spec = ContractSpec.of(
+        *kept, mr, nv, constant, body, kinds, weights.group, many_rows=many, narrow=narrow, lean=lean
+    )
     nr = spec.nr(e.target)
-    find = weights.packed if constant else weights.plain
-    b_ref, ldb, panel, b_batch = find(e, nr, n_batch, a.dtype)
-    mb, nb = choose_blocks(target, m, n, steps, e.threads, (mr, nv), acc)
-    batch = np.empty((n_batch, 3 + len(operands)), np.int64)
-    for i, column in enumerate((a.batch, b_batch, c.batch, *(s.batch for _, s in operands))):
-        batch[:, i] = column
+    if lean:
+        (b_ref, panel), ldb, b_batch = weights.packed_lean(e, nr), 0, np.zeros(1, np.int64)
+    else:
+        b_ref, ldb, panel, b_batch = (weights.packed if constant else weights.plain)(e, nr, n_batch, a.dtype)
+    mb, nb, ub = choose_blocks(target, m, n, steps, e.threads, (mr, nv), acc, constant)
     args: dict[str, int | Ref] = {
         "a": e.ref(a.place, a.dtype),
         "b": b_ref,
@@ -367,13 +385,14 @@ def _emit(
         "panel": panel,
         "m": m,
         "n": n,
-        "batch": e.table(batch),
+        "batch": batch_starts(e, [a.batch, b_batch, c.batch, *[s.batch for _, s in operands]], n_batch),
         "n_batch": n_batch,
         "mb": mb,
         "nb": nb,
+        "ub": ub,
     }
     args |= operand_args(e, operands)
     flops = 2 * m * n * depth * n_batch
-    blocks = spec.blocks(m, n, n_batch, mb, nb)
-    grain = choose_grain(target, m, n, steps, (mr, nv), n_batch, blocks, acc)
+    blocks = spec.blocks(m, n, n_batch, ub, nb)
+    grain = choose_grain(target, m, n, steps, (mr, nv), n_batch, blocks, acc, e.threads)
     e.command(spec, args, blocks, grain, flops)

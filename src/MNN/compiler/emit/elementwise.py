@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -66,7 +68,7 @@ def _nest(
     classes = [_inner_class(c[-1]) for c in columns]
     if classes[0] == "0":  # a single element
         classes[0] = "1"
-    spec = MapSpec(body=body, rank=rank, inputs=tuple(classes[1:]), outputs=(classes[0],))
+    spec = MapSpec.of(body, rank, tuple(classes[1:]), (classes[0],))
     chunk = inner if inner <= 2 * CHUNK else CHUNK
     args: dict[str, int | Ref] = {f"extent{d}": n for d, n in enumerate(extents)}
     args["chunk"] = chunk
@@ -119,8 +121,14 @@ def emit_copy(e: Emitter, src: Place, dst: Place, shape: st.Ints, dtype: DType) 
             _emit_transpose(e, src, dst, split, dtype)
             return
     raw = DType.U16 if dtype.is_float and dtype.size == 2 else dtype  # moved, not converted
-    body = body_of([raw], lambda b, x: x)
+    body = _moved(raw)
     _nest(e, body, shape, [src.strides], [e.ref(src, dtype)], dst, dtype)
+
+
+@functools.cache
+def _moved(dtype: DType) -> Body:
+    """The body that gives what it is given."""
+    return body_of([dtype], lambda b, x: x)
 
 
 @dataclass(frozen=True)
@@ -156,7 +164,12 @@ def _split(src: Place, dst: Place, shape: st.Ints) -> _Split | None:
 
 def _only_rounds(body: Body) -> bool:
     """Whether it rounds f32 to 16 bits and does nothing else."""
-    return body in [body_of([DType.F32], lambda b, x, to=to: b.cast(x, to)) for to in (DType.BF16, DType.F16)]
+    return len(body.code) == 2 and body in _roundings()
+
+
+@functools.cache
+def _roundings() -> tuple[Body, ...]:
+    return tuple([body_of([DType.F32], lambda b, x, to=to: b.cast(x, to)) for to in (DType.BF16, DType.F16)])
 
 
 def _emit_transpose(e: Emitter, src: Place, dst: Place, split: _Split, dtype: DType) -> None:
@@ -192,9 +205,15 @@ def _emit_interleave(e: Emitter, src: Place, dst: Place, split: _Split, dtype: D
 
 def emit_fill(e: Emitter, value: float | int, dst: Place, shape: st.Ints, dtype: DType) -> None:
     """Stores one number everywhere."""
-    body = body_of([], lambda b: b.const(value, dtype))
     if 0 not in shape:
-        _nest(e, body, shape, [], [], dst, dtype)
+        _nest(e, _constant(value, math.copysign(1, value), dtype), shape, [], [], dst, dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def _constant(value: float | int, sign: float, dtype: DType) -> Body:
+    """The body that gives a number, of which zeros of either ``sign`` are equal."""
+    del sign
+    return body_of([], lambda b: b.const(value, dtype))
 
 
 def emit_pad(e: Emitter, group: Group) -> bool:

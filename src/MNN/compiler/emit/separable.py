@@ -193,17 +193,18 @@ def _weigh(
     line_out = width * channels * size if project is not None else 0
     limit = target.l2_bytes // (CACHE_PART if expand is not None else ALONE_PART)
     least = -(-overlap(conv) // conv.strides[0]) if expand is not None else 1
-    fits = [
-        n
-        for n in range(1, height + 1)
-        if (height % n == 0 or batch == 1) and (needed(conv, n) * line_in + n * line_out <= limit or n == least)
-    ]
-    few = [
-        n for n in fits if n >= least and batch * -(-height // n) >= (BLOCKS_PER_THREAD * threads if threads > 1 else 1)
-    ]
-    if not few:
+    fewest = BLOCKS_PER_THREAD * threads if threads > 1 else 1
+    step, first = conv.strides[0], needed(conv, 1)
+    for lines in range(height, least - 1, -1):
+        held = (first + (lines - 1) * step) * line_in + lines * line_out
+        if (
+            (held <= limit or lines == least)
+            and (batch == 1 or height % lines == 0)
+            and batch * -(-height // lines) >= fewest
+        ):
+            break
+    else:
         return None
-    lines = max(few)
     blocks = batch * -(-height // lines)
     grain = blocks if threads == 1 else max(blocks // (BLOCKS_PER_THREAD * threads), 1)
     per_cycle = 2 * target.lanes(DType.F32) * target.fma_per_cycle

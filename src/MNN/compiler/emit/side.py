@@ -36,6 +36,14 @@ def operand_args(e: Emitter, operands: Sequence[tuple[str, Side]]) -> dict[str, 
     return args
 
 
+def batch_starts(e: Emitter, columns: Sequence[np.ndarray], n_batch: int) -> Ref:
+    """The table of where each operand of each batch begins."""
+    if n_batch == 1:
+        row = tuple([int(column[0]) for column in columns])
+        return Ref(e.pool.named_table(("batch", row), lambda: np.array(row, np.int64)), 0)
+    return e.table(np.stack([np.broadcast_to(column, (n_batch,)) for column in columns], axis=1).astype(np.int64))
+
+
 def channel_result(e: Emitter, out: Tensor) -> Place:
     """Where a kernel writes whose channels are innermost: the tensor's own place, or one to copy from."""
     place = e.output(out)

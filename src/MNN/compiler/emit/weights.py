@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.emit.pairs import pack_pairs, pair_steps
 from MNN.compiler.emit.quads import packed_quads, packed_words, signed_parts
+from MNN.compiler.emit.side import Side
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.order import natural
 from MNN.compiler.program import Place, Ref
@@ -15,6 +18,10 @@ from MNN.ir.prims import Tensor
 from MNN.ir.shape import elements
 from MNN.kernels.dot import PAIR
 from MNN.kernels.dot8 import QUAD
+from MNN.kernels.inner_pack import InnerPackSpec, sizable
+from MNN.kernels.inner_turn import Turn
+from MNN.kernels.lean import LEAST, fits, has_lean, nbytes, pack_lean, panel_bytes
+from MNN.schema.files import release
 
 
 class Weights:
@@ -38,9 +45,11 @@ class Weights:
         self.dtype = DType.I16 if self.words else {PAIR: DType.BF16, QUAD: DType.I8}.get(group, tensor.dtype)
         self.parts = signed_parts(tensor) if group == QUAD else 1
 
-    def packed(self, e: Emitter, nr: int, n_batch: int, a: DType = DType.F32) -> tuple[Ref, int, int, np.ndarray]:
+    def packed(
+        self, e: Emitter, nr: int, n_batch: int, a: DType = DType.F32, turn: Turn | None = None
+    ) -> tuple[Ref, int, int, np.ndarray]:
         """Address, ldb, panel and batch offsets of packed constant weights, for a left side of type ``a``; see
-        ``contract_cost.pack_b``."""
+        ``contract_cost.pack_b``. With a ``turn`` they are for inner products."""
         data = self.tensor.const
         assert data is not None
         if self.group == QUAD:
@@ -49,9 +58,12 @@ class Weights:
         if self.words:
             buffer, size, panel = packed_words(e, self.tensor, self.conv, self.run, nr)
             return Ref(buffer, 0), nr * PAIR, panel, self._batches(e, size, n_batch)
+        turned = self.conv is None and _turned(data)
         if self.conv is None:
             per_tap, n = self.tensor.shape[-2:]
             batches, taps, channel_step, tap_step, column = elements(self.tensor.shape[:-2]), 1, n, 0, 1
+            if turned:
+                channel_step, column = 1, per_tap
         else:
             kernel, per_tap, n, batches = self.conv
             taps = elements(kernel)
@@ -59,15 +71,17 @@ class Weights:
         k, group = taps * per_tap, self.group
         steps = k if group == 1 else pair_steps(self.run, k // self.run)
         panels = -(-n // nr)
-        size = panels * steps * nr * group
-        key = ("packed", id(data), nr, self.conv, group, self.run if group > 1 else 0)
+        head = turn.head if turn else 0
+        high = head + (turn.whole(steps) if turn else steps)
+        size = panels * high * nr * group
+        key = ("packed", id(data), nr, self.conv, group, self.run if group > 1 else 0, head)
         buffer, fresh = e.pool.reserve(key, batches * size, self.dtype, (data, self.tensor.keep))
         if fresh:
-            base, whole = e.place(self.tensor), n // nr
+            base, whole = _as_it_lies(e, self.tensor) if turned else e.place(self.tensor), n // nr
             parts = []  # whole panels and the cut one: begin in the source, begin in the result, axes
             for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
-                axes = [(batches, n * k, size // group), (count, nr * column, steps * nr), (width, column, 1)]
-                parts.append((first * nr * column, first * steps * nr, axes))
+                axes = [(batches, n * k, size // group), (count, nr * column, high * nr), (width, column, 1)]
+                parts.append((first * nr * column, (first * high + head) * nr, axes))
             channels, every_tap = (per_tap, channel_step), (taps, tap_step)
             if group == PAIR:
                 pack_pairs(e, base, self.tensor.dtype, buffer, parts, channels, every_tap, self.run, nr)
@@ -76,7 +90,87 @@ class Weights:
                 for begin, into, outer_axes in parts:
                     shape, frm, to = zip(*outer_axes, *inner, strict=True)
                     e.copy_once(Place(base.buffer, begin, frm), Place(buffer, into, to), shape, self.dtype)
-        return Ref(buffer, 0), nr * group, steps * nr * group, self._batches(e, size, n_batch)
+            if turn:
+                vectors = nr // e.target.lanes(DType.F32)
+                args: dict[str, int | Ref] = {"b": Ref(buffer, 0), "k": high - head, "vectors": vectors}
+                with e.collect() as commands:
+                    e.command(InnerPackSpec(turn.split), args, panels * vectors, 1)
+                buffer.setup += commands
+        return Ref(buffer, 0), nr * group, high * nr * group, self._batches(e, size, n_batch)
+
+    def taken_once(self, e: Emitter, a: Side, c: Side, operands: Sequence[tuple[str, Side]], taps: np.ndarray) -> bool:
+        """Whether they are constants in one product of f32, of one batch and one tap and not within a chain: what
+        algorithms other than the plain one need."""
+        sides = [a, c, *(side for _, side in operands)]
+        return (
+            not e.collecting
+            and self.tensor.const is not None
+            and self.group == 1
+            and all(d is DType.F32 for d in (a.dtype, c.dtype, self.dtype))
+            and not any(side.batch.size != 1 or side.batch.any() for side in sides)
+            and taps.size == 1
+            and int(taps[0]) == 0
+        )
+
+    def mixable(self, e: Emitter) -> bool:
+        """Whether constant weights may be multiplied in mixed-up sums, see ``ConstantPool.mixable``."""
+        data = self.tensor.const
+        assert data is not None
+        return e.pool.mixable((e.origin, "mixable", id(data)), data)
+
+    def sizable(self, e: Emitter) -> bool:
+        """Whether the columns of constant weights can be brought to one size for inner products."""
+        data = self.tensor.const
+        assert data is not None
+        key = (e.origin, "sizable", id(data))
+        found = e.pool.habits.get(key)
+        if found is None:
+            found = self.mixable(e) and sizable(self._matrix(data))
+            release(data)  # packing reads it again, when its turn comes
+            e.pool.habits[key] = found
+        return bool(found)
+
+    def packed_sized(self, e: Emitter, nr: int, turn: Turn) -> tuple[Ref, int]:
+        """Address and panel of weights for inner products (:mod:`MNN.kernels.inner`)."""
+        ref, _, panel, _ = self.packed(e, nr, 1, turn=turn)
+        return ref, panel
+
+    def lean(self, e: Emitter) -> bool:
+        """Whether constant weights are read from memory for one row alone, and lose nothing in 24 bits."""
+        data = self.tensor.const
+        if (
+            data is None
+            or not has_lean(e.target)
+            or self.tensor.dtype is not DType.F32
+            or self.group != 1
+            or data.nbytes < LEAST
+            or (self.conv is not None and elements(self.conv[0]) > 1)
+        ):
+            return False
+        key = (e.origin, "lean", id(data))
+        found = e.pool.habits.get(key)
+        if found is None:
+            found = e.pool.habits.setdefault(key, fits(self._matrix(data)))
+            release(data)  # packing reads it again, when its turn comes
+        return bool(found)
+
+    def _matrix(self, data: np.ndarray) -> np.ndarray:
+        """``[K, N]``, of one tap and one batch."""
+        return data.reshape(-1, data.shape[-1]) if self.conv is None else data.reshape(data.shape[0], -1).T
+
+    def packed_lean(self, e: Emitter, nr: int) -> tuple[Ref, int]:
+        """Address and panel in bytes of weights in 24 bits."""
+        data = self.tensor.const
+        assert data is not None
+        matrix = self._matrix(data)
+        key = ("lean", id(data), nr, self.conv is None)
+        (k, n), source = matrix.shape, (data, self.tensor.keep)
+        buffer, fresh = e.pool.reserve(key, nbytes(k, n, nr), DType.U8, source)
+        if fresh:
+            assert buffer.const is not None
+            pack_lean(matrix, nr, buffer.const)
+            e.pool.filled(buffer)
+        return Ref(buffer, 0), panel_bytes(k, nr)
 
     def _batches(self, e: Emitter, size: int, n_batch: int) -> np.ndarray:
         """Where each batch's matrix begins, of matrices of ``size`` elements one after the other."""
@@ -108,6 +202,19 @@ class Weights:
         strides = st.broadcast_strides(tensor.shape[:-2], place.strides[:-2], self.outer) if self.outer else ()
         batch = _broadcast_batch(e.grid(self.outer, strides), n_batch)
         return e.ref(place, tensor.dtype), place.strides[-2] if tensor.shape[-2] > 1 else nr, nr, batch
+
+
+def _turned(data: np.ndarray) -> bool:
+    """Whether a matrix is a transposed view of one that lies in order, such as weights ``[N, K]`` of a file."""
+    return data.ndim == 2 and not data.flags.c_contiguous and data.T.flags.c_contiguous
+
+
+def _as_it_lies(e: Emitter, tensor: Tensor) -> Place:
+    """Such a matrix where it is, without a copy in its own order."""
+    data = tensor.const
+    assert data is not None
+    buffer = e.pool.get(("turned", id(data)), lambda: data.T.reshape(-1), (data, tensor.keep))
+    return Place(buffer, 0, (1, tensor.shape[-2]))
 
 
 def _broadcast_batch(table: np.ndarray, n_batch: int) -> np.ndarray:

@@ -135,7 +135,7 @@ def _emit(
     deep, pixels = choose_window(e.target, op, window, steps[1], spread[1], most, ow, vectors, made, spare)
     e.pool.habits.make(family, (deep, pixels))
     tile = pixels, body, tuple(kinds), deep
-    spec = WindowSpec(x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], *tile, pairs=pairs)
+    spec = WindowSpec.of(x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], *tile, pairs=pairs)
     work = ow * c * elements(full)
     per_block = _lines(total, max(1, LINE_WORK // max(work * deep, 1)) * deep, deep, e.threads)
     args: dict[str, int | Ref] = {
