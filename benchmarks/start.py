@@ -195,6 +195,9 @@ def measure(
         starts = {engine: bare(python, Path(folder) / "none") for engine, python in pythons.items()}
         warm: dict[str, list[tuple[float, dict[str, Any]]]] = {engine: [] for engine in pythons}
         cold: dict[str, tuple[float, dict[str, Any]]] = {}
+        for engine, python in pythons.items():  # byte code is compiled when a package is installed, not when it starts
+            words = [__file__, "--child", engine, name, str(paths[engine]), str(args.threads)]
+            spawn(python, [*words, "-1", "1"], Path(folder) / "installed")
         for turn in range(args.repeats + 1):
             for engine, python in pythons.items():
                 words = [__file__, "--child", engine, name, str(paths[engine]), str(args.threads)]
