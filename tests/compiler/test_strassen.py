@@ -11,6 +11,7 @@ import pytest
 from MNN.kernels import strassen_cost
 from MNN.kernels.strassen import StrassenSpec
 from MNN.ops.builder import Builder
+from MNN.runtime.executor import shared_library
 from tests.compiler.checks import check
 
 rng = np.random.default_rng(5)
@@ -19,7 +20,11 @@ rng = np.random.default_rng(5)
 @pytest.fixture(autouse=True)
 def _starts_cost_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As on processors whose plain products are further from their peak, so that these sizes are large enough, whose
-    threads have one cache, and which have no units for additions."""
+    threads have one cache, and which have no units for additions. Rates and caches are not this machine's."""
+    library = shared_library(cache=True)
+    monkeypatch.setattr(
+        library, "target", replace(library.target, fma_per_cycle=1.0, l1_bytes=32 << 10, l2_bytes=1 << 20)
+    )
     monkeypatch.setattr("MNN.compiler.emit.contract.inner_candidates", lambda *rest: [])
     cheap = replace(strassen_cost._OTHERS, late=(0.0, 0.0), sums=(30.0, 180.0), far_sums=(30.0, 180.0), vector=0.0)
     monkeypatch.setattr(strassen_cost, "_LOSSES", {})
