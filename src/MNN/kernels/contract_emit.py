@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from MNN.ir.dtype import DType
 from MNN.kernels import dot8, element, lean, tight
-from MNN.kernels.contract_runs import cut_of
+from MNN.kernels.contract_runs import Runs
 from MNN.kernels.dot import dot, interleave, load_group, load_rest, load_run
 from MNN.kernels.dot8 import QUAD
 from MNN.kernels.element import storage_type
@@ -71,17 +71,11 @@ class Contract(TileStore):
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
-        m, n, mb, nb, ub = (k.slot(s) for s in ("m", "n", "mb", "nb", "ub"))
-        n_blocks = b.udiv(n + nb - 1, nb)
-        cut = cut_of(b, (m, mb, ub), n_blocks)
-        first, last = cut.find(k.begin), cut.find(k.end - 1)
-        past = b.select(b.icmp("slt", k.begin, k.end), last[0] + 1, first[0])
-        with b.loop(first[0], past) as block:
-            rest = b.udiv(block.index, n_blocks)
-            z = b.udiv(rest, cut.down)
-            n0 = (block.index - rest * n_blocks) * nb
-            n1 = b.intrinsic("smin", n0 + nb, n)
-            m0, self.m1 = cut.rows(block.index, (rest - z * cut.down) * mb, first, last)
+        runs = Runs(k)
+        with b.loop(runs.first, runs.past) as block:
+            z, top, n0 = runs.place(block.index)
+            n1 = runs.columns_end(n0)
+            m0, self.m1 = runs.rows(block.index, top)
             batch = b.gep(k.pointer("batch"), I64, z * (3 + len(spec.operands)))
             names = ["a", "b", "c", *(f"op{i}" for i in range(len(spec.operands)))]
             types = [self.a_type, self.b_type, self.out_type, *map(storage_type, self.op_dtypes)]

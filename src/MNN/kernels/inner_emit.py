@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from MNN.ir.dtype import DType
 from MNN.kernels import element
-from MNN.kernels.contract_runs import cut_of
+from MNN.kernels.contract_runs import Runs
 from MNN.kernels.inner_turn import emit_turn, turn_of
 from MNN.kernels.lang import F32, I8, I32, I64, PTR, Value, int_type
 from MNN.kernels.tile_store import TileStore
@@ -54,21 +54,15 @@ class _Inner(TileStore):
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
-        m, n, mb, nb, ub = (k.slot(s) for s in ("m", "n", "mb", "nb", "ub"))
-        n_blocks = b.udiv(n + nb - 1, nb)
-        cut = cut_of(b, (m, mb, ub), n_blocks)
-        first, last = cut.find(k.begin), cut.find(k.end - 1)
-        past = b.select(b.icmp("slt", k.begin, k.end), last[0] + 1, first[0])
+        runs = Runs(k)
         self.c = k.pointer("c")
         self.ops = [k.pointer(f"op{i}") for i in range(len(spec.operands))]
-        with b.loop(first[0], past) as block:
-            im = b.udiv(block.index, n_blocks)
-            n0 = (block.index - im * n_blocks) * nb
-            n1 = b.intrinsic("smin", n0 + nb, n)
-            top = im * mb
-            fresh = b.or_(b.icmp("eq", n0, 0), b.icmp("eq", block.index, first[0]))
-            b.if_(fresh, partial(self._prepare_rows, top, b.intrinsic("smin", top + mb, m)))
-            m0, self.m1 = cut.rows(block.index, top, first, last)
+        with b.loop(runs.first, runs.past) as block:
+            _, top, n0 = runs.place(block.index)
+            n1 = runs.columns_end(n0)
+            fresh = b.or_(b.icmp("eq", n0, 0), b.icmp("eq", block.index, runs.first))
+            b.if_(fresh, partial(self._prepare_rows, top, runs.rows_end(top)))
+            m0, self.m1 = runs.rows(block.index, top)
             tiles = b.udiv(self.m1 - m0 + (spec.mr - 1), spec.mr)
             share = b.udiv(k.slot("panel") * self.spec.b.size, tiles)
             begin = b.gep(self.notes, F32, b.udiv(m0 - top, b.const(I64, spec.mr)) * self.tile_size)
