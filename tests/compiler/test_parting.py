@@ -24,6 +24,7 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     cheap_tiles(monkeypatch)
     for cost in ("_STORE", "_OPERAND", "_POOL"):
         monkeypatch.setattr(parting, cost, 0.0)
+    monkeypatch.setattr(parting, "_MOVE", -4.0)
 
 
 def randn(*shape: int) -> np.ndarray:

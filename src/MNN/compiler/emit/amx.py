@@ -44,6 +44,7 @@ from MNN.kernels.amx_layout import (
 )
 from MNN.kernels.amx_lines import has_lines, line_layout, plan_lines
 from MNN.kernels.amx_pack import AmxPackSpec
+from MNN.kernels.scalar_code import body_cost
 from MNN.targets.base import Target
 
 _PARTS = {"high": 3, "normal": 2, "low": 1}
@@ -51,6 +52,8 @@ _WINDOW_CHANNELS = 16
 """With fewer channels, pixels padded to 32 would be mostly padding."""
 _LINE_CHANNELS = 32
 """From so many channels on, a pixel fills steps of the sum by itself."""
+_MOST_HIDDEN = 0.25
+"""Of a product on tiles: what its epilogue takes in other kernels, at most, where it is as good as free here."""
 _PACK_CYCLES = 0.7
 """Cycles to pack an element of B."""
 
@@ -189,7 +192,11 @@ class _Job:
         self, kind: str, plan: Plan, packing: float, layout: Callable[[], Layout], times: int = 1
     ) -> Candidate:
         name = f"AMX {kind}, {self.parts} bf16 part{'s' if self.parts > 1 else ''}"
-        return Candidate(name, plan.cycles * times + packing, lambda: self._emit(kind, plan, layout()))
+        cycles = plan.cycles * times + packing
+        if self.body is not None:  # it is computed between the products; other kernels do so behind their sums
+            vectors = _table(self.a.rows).size * self.c.batch.size * self.n / self.e.target.lanes(DType.F32)
+            cycles -= min(body_cost(self.body) * vectors, _MOST_HIDDEN * cycles)
+        return Candidate(name, cycles, lambda: self._emit(kind, plan, layout()))
 
     def _emit(self, kind: str, plan: Plan, layout: Layout) -> None:
         e, a, c = self.e, self.a, self.c
