@@ -29,21 +29,21 @@ BOUNDS = {1: 2.0**-7.9, 2: 2.0**-15, 3: 2.0**-21}
 """Largest error relative to the sum of absolute products, apart from that of summing in f32."""
 
 
-def panel_bytes(layout: Layout, parts: int) -> int:
-    return layout.n_steps * parts * 2 * TILE_BYTES
+def panel_bytes(layout: Layout, parts: int, lean: bool = False) -> int:
+    return layout.n_steps * 2 * (TILE_BYTES * 3 // 2 if lean else parts * TILE_BYTES)
 
 
-def pack(target: Target, layout: Layout, b: np.ndarray, parts: int, checked: bool) -> np.ndarray:
+def pack(target: Target, layout: Layout, b: np.ndarray, parts: int, checked: bool, lean: bool = False) -> np.ndarray:
     """B ``[batch, K, N]`` packed."""
     z, _, n = b.shape
-    panels, panel = -(-n // PANEL), panel_bytes(layout, parts)
+    panels, panel = -(-n // PANEL), panel_bytes(layout, parts, lean)
     packed = np.full((z, panels, panel), 0x7F, np.uint8)  # NaN where nothing is written
     rows = np.where(layout.b_rows >= 0, layout.b_rows * n, -1).astype(np.int32)
     batch = np.array([(i * b[0].size, i * panels * panel) for i in range(z)], np.int64)
     arrays = {"src": b, "dst": packed, "rows": rows, "batch": batch}
     slots = {name: a.ctypes.data for name, a in arrays.items()}
     slots |= {"n_steps": layout.n_steps, "column": 1, "n": n, "panel": panel, "n_batch": z}
-    util.call(AmxPackSpec(DType.of(b), parts), target, slots, z * panels, list(arrays.values()), checked)
+    util.call(AmxPackSpec(DType.of(b), parts, lean), target, slots, z * panels, list(arrays.values()), checked)
     return packed
 
 
@@ -60,7 +60,7 @@ def contract(
 ) -> np.ndarray:
     """C ``[batch, m, N]`` for A ``[batch, ...]`` and B ``[batch, K, N]``; operands are ``[batch, ...]``."""
     z, _, n = b.shape
-    packed = pack(target, layout, b, spec.parts, checked)
+    packed = pack(target, layout, b, spec.parts, checked, spec.lean)
     width = n + 3
     if spec.out is DType.BF16X2:
         width = n
@@ -81,9 +81,9 @@ def contract(
     slots["next"] = slots["b"]
     numbers = ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs")
     slots |= {name: getattr(layout, name) for name in numbers}
-    groups = grouping(target, n, nb, layout, spec.parts)
+    groups = grouping(target, n, nb, layout, spec.parts, spec.lean)
     slots |= {"group": groups.group, "line": groups.line, "held": groups.held}
-    slots |= {"panel": panel_bytes(layout, spec.parts), "n": n, "nb": nb, "n_batch": z}
+    slots |= {"panel": panel_bytes(layout, spec.parts, spec.lean), "n": n, "nb": nb, "n_batch": z}
     if spec.overlap:
         slots["pace"] = layout.pace
     if layout.moves is not None:

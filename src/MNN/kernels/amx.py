@@ -24,7 +24,7 @@ from MNN.ir.scalar import Body
 from MNN.kernels import overlay
 from MNN.kernels.amx_emit import REGION, emit_amx
 from MNN.kernels.amx_split import ARITHMETIC, PRODUCTS
-from MNN.kernels.amx_tiles import state_bytes
+from MNN.kernels.amx_tiles import TILE_BYTES, state_bytes
 from MNN.kernels.contract import OPERAND_KINDS
 from MNN.kernels.epilogue import check_epilogue, operand_bytes, operand_slots
 from MNN.kernels.spec import KernelSpec
@@ -69,7 +69,8 @@ class AmxSpec(KernelSpec):
     loads takes 26 instead of 33 cycles where the sums are 512 or 768 deep).
 
     With ``tall``, sums are of all row tiles of a block, four at most, by one column tile (:mod:`MNN.kernels.amx_tall`),
-    and the first chunk's items bring all that a block needs of A.
+    and the first chunk's items bring all that a block needs of A. With ``lean``, B's second parts are bytes
+    (:mod:`MNN.kernels.amx_lean`).
 
     Rows of a block are counted from 0; result ``i`` is row ``place[i]`` of block ``im``, where ``first`` gives for
     block ``im`` and pair of tiles ``j`` at ``[im * pairs + j]`` the first result at or behind its rows (one entry more
@@ -92,6 +93,7 @@ class AmxSpec(KernelSpec):
     direct: bool = False
     passing: bool = False
     tall: bool = False
+    lean: bool = False
 
     def __post_init__(self) -> None:
         if self.parts not in PRODUCTS or self.parts not in _HELD.get(self.a, ()):
@@ -100,6 +102,8 @@ class AmxSpec(KernelSpec):
             raise ValueError("tiles are loaded from rows of bf16 only")
         if self.tall and (self.direct or self.parts != 2):
             raise ValueError("tall sums are of two parts, of rows in the scratch")
+        if self.lean and self.parts != 2:
+            raise ValueError("second parts of B are bytes only where there are two")
         if not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad operand kinds {self.operands}")
         check_epilogue(self.epilogue, self.operands, DType.F32, self.out)
@@ -116,8 +120,9 @@ class AmxSpec(KernelSpec):
         return (*base, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        """The sums, A's parts (and the tile registers where the processor has none)."""
-        return args["held"] + self.parts * args["plane"] + state_bytes(target)
+        """The sums, A's parts, B's second parts of two steps (and the tile registers where the processor has none)."""
+        second = 4 * TILE_BYTES if self.lean else 0
+        return args["held"] + self.parts * args["plane"] + state_bytes(target) + second
 
     def arithmetic(self, target: Target) -> str:
         return ARITHMETIC[self.parts]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from MNN.kernels.amx_layout import DEPTH, Layout, Window
+from MNN.kernels.amx_lean import STEP_BYTES
 from MNN.kernels.amx_split import PRODUCTS
 from MNN.kernels.amx_tall import HEIGHT
 from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
@@ -34,6 +35,8 @@ DIRECT_COLUMNS = 384
 """Columns up to which tiles are better loaded from rows in two parts themselves than brought: every panel loads them
 again, from rows that lie less conveniently (289 rows, depth 768, 192 columns: 195 -> 166 us; 197 rows, 768 columns:
 12 % slower); the limit between these is estimated."""
+LEAN_ROWS = 64
+"""Rows up to which second parts of weights are bytes."""
 _CUT = 2.0
 """What elements of joined rows cost, compared with others: they are copied in short runs."""
 _EPILOGUE = 2.5
@@ -92,14 +95,14 @@ class Grouping:
     passing: bool
 
 
-def panel_bytes(n_steps: int, parts: int) -> int:
+def panel_bytes(n_steps: int, parts: int, lean: bool = False) -> int:
     """Bytes of a packed panel of B."""
-    return n_steps * parts * 2 * TILE_BYTES
+    return n_steps * 2 * (STEP_BYTES if lean else parts * TILE_BYTES)
 
 
-def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int) -> Grouping:
+def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int, lean: bool = False) -> Grouping:
     """For ``n`` columns in blocks of ``nb``."""
-    size = panel_bytes(layout.n_steps, parts)
+    size = panel_bytes(layout.n_steps, parts, lean)
     panels = -(-min(n, nb) // PANEL)
     pairs = layout.pairs
     if layout.tall:
@@ -113,8 +116,9 @@ def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int) -> Gro
     line = columns * PANEL * 4
     line += ROW_BYTES if line % 256 == 0 else 0
     in_cache = panels * size <= target.l2_bytes // 4 and layout.m_blocks > 2
-    each = min(parts * PANEL / pairs, _MOST_AHEAD)
-    ahead = 0 if in_cache else max(lines for lines in (1, 2, 4, 8, 16, 32) if lines <= max(1.0, each * 1.25))
+    each = min(size / layout.n_steps / ROW_BYTES / pairs, _MOST_AHEAD)
+    some = (1, 2, 4, 6, 8, 12, 16, 24, 32) if lean else (1, 2, 4, 8, 16, 32)
+    ahead = 0 if in_cache else max(lines for lines in some if lines <= max(1.0, each * 1.25))
     left = parts * min(layout.n_steps * PANEL * ROW_BYTES, int(np.ptp(layout.kofs)) + PANEL * layout.pitch)
     passing = layout.tall or left + group * size > target.l1_bytes  # two row tiles and a group, one after the other
     return Grouping(group * PANEL, line, rows * line, ahead, passing)

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from MNN.kernels.amx_fill import Filling
+from MNN.kernels.amx_lean import STEP_BYTES, Packed, unpacked
 from MNN.kernels.amx_results import Finishing, Results
 from MNN.kernels.amx_split import PRODUCTS
 from MNN.kernels.amx_tall import Tall
-from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES, Tiles
+from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES, Tiles, state_bytes
 from MNN.kernels.element import storage_type
 from MNN.kernels.lang import F32, I8, I32, I64, Kernel, Value
 from MNN.targets.base import Target
@@ -40,7 +41,10 @@ class Amx:
         self.sums, self.line = self.k.scratch, self.k.slot("line")
         self.rows = b.gep(self.k.scratch, I8, self.k.slot("held"))
         self.plane, self.pitch = self.k.slot("plane"), self.k.slot("pitch")
-        self.tiles = Tiles(self.k, target, b.gep(self.rows, I8, self.plane * spec.parts))
+        state = b.gep(self.rows, I8, self.plane * spec.parts)
+        self.tiles = Tiles(self.k, target, state)
+        self.second = b.gep(state, I8, state_bytes(target))
+        self.step_bytes = STEP_BYTES if spec.lean else spec.parts * TILE_BYTES
         self.filling = Filling(self.k, spec, self.rows)
         self.finishing = Finishing(self.k, spec, target)
         self.tall = Tall(self)
@@ -96,7 +100,7 @@ class Amx:
         k, b, spec, region = self.k, self.b, self.spec, self.region
         panel = k.slot("panel")
         parted = b.icmp("sgt", k.slot("chunks"), 1)
-        skip = region["from"] * (spec.parts * TILE_BYTES)
+        skip = region["from"] * self.step_bytes
         start, behind = self.group_begin(first, past)
         steps = region["to"] - region["from"]
         nothing = b.const(I64, 0)
@@ -131,7 +135,7 @@ class Amx:
         """Where the panels of a group of columns begin, and what of B will be needed behind it."""
         k, b = self.k, self.b
         panel = k.slot("panel")
-        skip = self.region["from"] * (2 * self.spec.parts * TILE_BYTES)
+        skip = self.region["from"] * (2 * self.step_bytes)
         start = b.gep(self.right, I8, b.udiv(first, 2 * _LANES) * panel)
         behind = b.gep(b.gep(start, I8, b.udiv(k.slot("group"), 2 * _LANES) * panel), I8, skip)
         return start, b.select(b.icmp("eq", past, self.n1), self._behind_block(behind), behind)
@@ -139,7 +143,7 @@ class Amx:
     def _behind_block(self, behind: Value) -> Value:
         """What of B comes behind the last group of a block's columns; ``behind``: which follows it in memory."""
         k, b = self.k, self.b
-        chunk = self.region["to"] * (2 * self.spec.parts * TILE_BYTES)
+        chunk = self.region["to"] * (2 * self.step_bytes)
         rest = b.gep(b.gep(self.right, I8, b.udiv(self.n0, 2 * _LANES) * k.slot("panel")), I8, chunk)
         rows = b.select(self.final, k.pointer("next"), self.right)
         block = b.select(b.icmp("eq", self.n1, k.slot("n")), rows, behind)
@@ -192,7 +196,7 @@ class Amx:
 
     def _sums(self, rows: Value, panel: Value, sums: Value, height: int, width: int) -> None:
         k, b, tiles, spec, region = self.k, self.b, self.tiles, self.spec, self.region
-        step_bytes = spec.parts * width * TILE_BYTES
+        step_bytes = width * self.step_bytes
         held = [
             (2 * r + c, b.gep(b.gep(sums, I8, self.line * (ROWS * r)), I8, c * ROW_BYTES))
             for r in range(height)
@@ -211,11 +215,17 @@ class Amx:
 
         b.if_else(self.fresh, zero, load, likely=True)
         both = spec.overlap and height == width == 2
+        products = len(PRODUCTS[spec.parts]) * height * width
+        last = region["to"] - 1
+        self.unpack_first(Packed.at(b, panel, width, 0), width)
         carry = [panel, self.ahead, *([self.waiting.begin] if both else [])]
         with b.loop(region["from"], region["to"], carry=carry, guard=False) as step:
             at = b.gep(rows, I8, b.entry(k.pointer("kofs"), step.index))
             right, ahead, *result = step.carried
-            fetched = self.fetched(ahead, len(PRODUCTS[spec.parts]) * height * width)
+            behind = b.gep(right, I8, step_bytes)
+            fetched = self.fetched(ahead, products)
+            after = Packed.at(b, b.select(b.icmp("eq", step.index, last), right, behind), width, 0)
+            unpacked = self.unpacked(after, step.index + 1, width, products)
             loaded: tuple[int, int] = (-1, -1)
             for left_part, right_part in PRODUCTS[spec.parts]:
                 # All loads before the products: as fast on a core of one's own, a fifth faster on one whose other
@@ -226,17 +236,40 @@ class Amx:
                         tiles.load(4 + r, plane, self.pitch)
                 if right_part != loaded[1]:
                     for c in range(width):
-                        tile = b.gep(right, I8, (right_part * width + c) * TILE_BYTES)
-                        tiles.load(6 + c, tile, ROW_BYTES, passing=spec.passing)
+                        self.load_right(6 + c, right, right_part, width, c, self.second_tile(step.index, c))
                 for r, c in itertools.product(range(height), range(width)):
                     tiles.dot(2 * r + c, 4 + r, 6 + c)
                     next(fetched)
+                    next(unpacked)
                 loaded = (left_part, right_part)
             if both:
                 result = [self.finishing.some(self.waiting, result[0])]
-            step.next(b.gep(right, I8, step_bytes), b.gep(ahead, I8, spec.ahead * ROW_BYTES), *result)
+            step.next(behind, b.gep(ahead, I8, spec.ahead * ROW_BYTES), *result)
         for register, pointer in held:
             tiles.store(register, pointer, self.line)
+
+    def second_tile(self, step: Value, column: int = 0) -> Value:
+        """Where second parts of B for a step are, those that are unpacked: two steps' take turns."""
+        return self.b.gep(self.second, I8, self.b.and_(step, 1) * (2 * TILE_BYTES) + column * TILE_BYTES)
+
+    def unpack_first(self, packed: Packed, width: int) -> None:
+        """Unpacks second parts of the first step, of ``width`` tiles."""
+        if self.spec.lean:
+            list(unpacked(self.b, packed, self.second_tile(self.region["from"]), width, 1))
+
+    def unpacked(self, packed: Packed, step: Value, width: int, products: int) -> Iterator[None]:
+        """Unpacks second parts for a step that comes behind, evenly between the products of this one."""
+        if not self.spec.lean:
+            return itertools.repeat(None)
+        return unpacked(self.b, packed, self.second_tile(step), width, products)
+
+    def load_right(self, register: int, right: Value, part: int, width: int, column: int, second: Value) -> None:
+        """A tile of B, whose step begins at ``right``; ``second``: where it is when it was unpacked."""
+        if part == 1 and self.spec.lean:
+            self.tiles.load(register, second, ROW_BYTES)
+        else:
+            tile = self.b.gep(right, I8, (part * width + column) * TILE_BYTES)
+            self.tiles.load(register, tile, ROW_BYTES, passing=self.spec.passing and not self.spec.lean)
 
     def fetched(self, lines: Value, products: int) -> Iterator[None]:
         """Asks for a step's lines of B, evenly between its products.

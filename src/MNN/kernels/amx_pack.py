@@ -1,15 +1,18 @@
 """Packing of B for AMX: panels of 32 columns, in steps of 32 products, split into bf16 parts, in pairs.
 
 Per panel ``[step][part][tile of 16 columns][16 pairs][16 columns][2]``; a last panel of at most 16 columns has one
-tile.
+tile. With ``lean``, per step the tiles of first parts, and behind them those of second ones as bytes
+(:mod:`MNN.kernels.amx_lean`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from MNN.ir.dtype import DType
+from MNN.kernels.amx_lean import STEP_BYTES, to_bytes
 from MNN.kernels.amx_split import PRODUCTS, pair
 from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
 from MNN.kernels.element import storage_type, widen
@@ -34,6 +37,7 @@ class AmxPackSpec(KernelSpec):
 
     b: DType
     parts: int
+    lean: bool = False
 
     def __post_init__(self) -> None:
         if self.parts not in PRODUCTS or self.b not in (DType.F32, DType.BF16):
@@ -66,10 +70,24 @@ class AmxPackSpec(KernelSpec):
                     rows = [b.entry(k.pointer("rows"), row.index * 2 + i) for i in range(2)]
                     even, odd = (parts_of(b, self._row(k, start, r, lanes, mask), self.parts, True) for r in rows)
                     step, inner = b.lshr(row.index, 4), b.and_(row.index, ROWS - 1)
-                    for part in range(self.parts):
+                    if self.lean:
+                        begin = b.gep(to, I8, step * width * STEP_BYTES)
+                        self._store_lean(k, begin, width, tile.index, inner, even, odd)
+                    for part in range(0 if self.lean else self.parts):
                         at = ((step * self.parts + part) * width + tile.index) * TILE_BYTES + inner * ROW_BYTES
                         b.store(pair(b, even[part], odd[part]), b.gep(to, I8, at))
         return k.finish()
+
+    def _store_lean(
+        self, k: Kernel, step: Value, width: Value, tile: Value, row: Value, even: Sequence[Value], odd: Sequence[Value]
+    ) -> None:
+        """A row of a step's tile of first parts, and of its bytes behind all tiles of first parts."""
+        b = k.b
+        b.store(pair(b, even[0], odd[0]), b.gep(step, I8, tile * TILE_BYTES + row * ROW_BYTES))
+        low, high = (to_bytes(b, *parts) for parts in (even, odd))
+        both = b.shuffle(low, high, [i // 2 + i % 2 * _LANES for i in range(2 * _LANES)])
+        at = width * TILE_BYTES + (tile * ROWS + row) * (ROW_BYTES // 2)
+        b.store(both, b.gep(step, I8, at))
 
     def _row(self, k: Kernel, start: Value, offset: Value, lanes: Value, mask: Value) -> Value:
         """16 columns of a row, or zeros."""

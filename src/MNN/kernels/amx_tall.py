@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from MNN.kernels.amx_lean import Packed
 from MNN.kernels.amx_results import Results
 from MNN.kernels.amx_split import PRODUCTS
-from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
+from MNN.kernels.amx_tiles import ROW_BYTES, ROWS
 from MNN.kernels.lang import F32, I8, I32, I64, Value
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Tall:
         x, k, b, spec, region = self._x, self._k, self._b, self._spec, self._x.region
         panel = k.slot("panel")
         start, behind = x.group_begin(first, past)
-        skip = region["from"] * (_PARTS * TILE_BYTES)
+        skip = region["from"] * x.step_bytes
         self._steps = region["to"] - region["from"]
         firsts = b.gep(k.pointer("first"), I32, im * k.slot("pairs"))
         begin, end = b.entry(firsts, 0), b.entry(firsts, k.slot("pairs"))
@@ -47,11 +48,16 @@ class Tall:
         none = b.const(I64, 0)
         sums = b.gep(x.sums, F32, first - x.n0)
         waits = [none, none, none, sums, none, none]
+        if spec.lean:
+            wide = b.icmp("sgt", past - first, ROWS)
+            right = b.gep(start, I8, b.select(wide, skip * 2, skip))
+            x.unpack_first(Packed.at(b, right, b.select(wide, b.const(I64, 2), b.const(I64, 1)), 0), 1)
         with b.loop(first, past, _WIDTH, carry=[start, behind, sums, *waits]) as column:
             base, self._ahead, self._sums, *waiting = column.carried
             left = past - column.index
             wide = b.icmp("sgt", left, ROWS)
             self._right = b.gep(base, I8, b.select(wide, skip * 2, skip))
+            self._next = self._behind(b.gep(base, I8, panel), skip, wide, left)
             self._waiting = Results(*waiting)
             self._panel(region["tiles"], wide)
             columns = b.intrinsic("smin", left, b.const(I64, _WIDTH))
@@ -64,6 +70,14 @@ class Tall:
             column.next(*after, *waiting)
         if spec.overlap:
             x.finishing.finish(Results(*column.results[3:]))
+
+    def _behind(self, panel: Value, skip: Value, wide: Value, left: Value) -> Packed:
+        """What to unpack for the panel behind the one of which ``left`` columns are left: it begins at ``panel``. The
+        one at hand again where there is none."""
+        b, two, one = self._b, self._b.const(I64, 2), self._b.const(I64, 1)
+        more = b.icmp("sgt", left, _WIDTH)
+        width = b.select(b.icmp("sgt", b.select(more, left - _WIDTH, left), ROWS), two, one)
+        return Packed.at(b, b.select(more, b.gep(panel, I8, skip * width), self._right), width, 0)
 
     def _panel(self, height: Value, wide: Value) -> None:
         """The sums of ``height`` row tiles and a panel; finishes the panel before in between, where it is whole."""
@@ -118,24 +132,35 @@ class Tall:
             return ()
 
         b.if_else(x.fresh, zero, load)
-        right = b.gep(self._right, I8, column * TILE_BYTES)
+        right = self._right
+        products = len(PRODUCTS[_PARTS]) * height
+        after = Packed.at(b, right, width, 1) if column + 1 < width else self._next
         ahead = b.gep(self._ahead, I8, self._steps * (spec.ahead * ROW_BYTES) * column) if column else self._ahead
         with b.loop(x.region["from"], x.region["to"], carry=[right, ahead, result], guard=False) as step:
             right, ahead, result = step.carried
             at = b.gep(x.rows, I8, b.entry(self._k.pointer("kofs"), step.index))
-            fetched = x.fetched(ahead, len(PRODUCTS[_PARTS]) * height)
+            fetched = x.fetched(ahead, products)
+            behind = b.gep(right, I8, width * x.step_bytes)
+            inside = b.icmp("ne", step.index, x.region["to"] - 1)
+            later = Packed.at(b, behind, width, column).or_else(b, inside, after)
+            number = b.select(inside, step.index + 1, x.region["from"])
+            unpacked = x.unpacked(later, number, 1, products)
             for part in range(_PARTS):
-                tile = b.gep(right, I8, part * width * TILE_BYTES)
-                tiles.load(_B + part, tile, ROW_BYTES, passing=spec.passing)
+                x.load_right(_B + part, right, part, width, column, x.second_tile(step.index))
             for row in range(height):
                 for part in reversed(range(_PARTS)):
-                    tiles.load(_A + part, b.gep(at, I8, x.plane * part + x.pitch * (ROWS * row)), x.pitch)
+                    tiles.load(_A + part, self._row(at, part, row), x.pitch)
                 for left_part, right_part in PRODUCTS[_PARTS]:
                     tiles.dot(row, _A + left_part, _B + right_part)
                     next(fetched)
+                    next(unpacked)
             if spec.overlap:
                 result = x.finishing.some(self._waiting, result)
-            step.next(b.gep(right, I8, _PARTS * width * TILE_BYTES), b.gep(ahead, I8, spec.ahead * ROW_BYTES), result)
+            step.next(behind, b.gep(ahead, I8, spec.ahead * ROW_BYTES), result)
         for register, pointer in enumerate(held):
             tiles.store(register, pointer, x.line)
         return step.results[2]
+
+    def _row(self, at: Value, part: int, row: int) -> Value:
+        """Where the tile of a row tile lies, of a part of A."""
+        return self._b.gep(at, I8, self._x.plane * part + self._x.pitch * (ROWS * row))

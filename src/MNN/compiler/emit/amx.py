@@ -21,6 +21,7 @@ from MNN.kernels import amx_tiles
 from MNN.kernels.amx import AmxSpec
 from MNN.kernels.amx_cost import (
     DIRECT_COLUMNS,
+    LEAN_ROWS,
     LEAST_COLUMNS,
     PANEL,
     STRETCH,
@@ -42,6 +43,7 @@ from MNN.kernels.amx_layout import (
     tall_layout,
     window_layout,
 )
+from MNN.kernels.amx_lean import fits
 from MNN.kernels.amx_lines import has_lines, line_layout, plan_lines
 from MNN.kernels.amx_pack import AmxPackSpec
 from MNN.kernels.scalar_code import body_cost
@@ -206,13 +208,14 @@ class _Job:
         if is_tall(e.target, layout, self.parts):
             nb = tall_columns(e.target, layout, min(self.n, nb))
             layout = tall_layout(layout, STRETCH)
-        groups = grouping(e.target, self.n, nb, layout, self.parts)
+        lean = self._lean(layout)
+        groups = grouping(e.target, self.n, nb, layout, self.parts, lean)
         overlap = self.body is not None
         spec = AmxSpec(
             a.dtype, c.dtype, self.parts, self.body, kinds, groups.ahead, overlap, layout.moves is not None,
-            layout.direct, groups.passing, layout.tall,
+            layout.direct, groups.passing, layout.tall, lean,
         )  # fmt: skip
-        packed, b_batch = self._packed(kind, layout, n_batch)
+        packed, b_batch = self._packed(kind, layout, n_batch, lean)
         sides = [a.batch, b_batch, c.batch, *(s.batch for _, s in self.operands)]
         args: dict[str, int | Ref] = {
             "a": e.ref(a.place, a.dtype),
@@ -220,7 +223,7 @@ class _Job:
             "next": packed,
             "c": e.ref(c.place, c.dtype),
             "rows_c": e.offsets(_table(c.rows)),
-            "panel": panel_bytes(layout.n_steps, self.parts),
+            "panel": panel_bytes(layout.n_steps, self.parts, lean),
             "group": groups.group,
             "line": groups.line,
             "held": groups.held,
@@ -243,12 +246,26 @@ class _Job:
         flops = 2 * layout.place.size * self.n * depth * n_batch
         e.command(spec, args, n_batch * layout.m_blocks * -(-self.n // nb), 1, flops)
 
-    def _packed(self, kind: str, layout: Layout, n_batch: int) -> tuple[Ref, np.ndarray]:
+    def _lean(self, layout: Layout) -> bool:
+        """Whether second parts of weights are bytes: where they come from memory for few rows. Other sizes of the same
+        product keep to it."""
+        e, data = self.e, self.right.tensor.const
+        if self.parts != 2 or data is None or data.dtype != np.float32:
+            return False
+        key = (e.origin, "lean tiles", id(data))
+        found = e.pool.habits.get(key)
+        if found is None:
+            rows = sum(layout.regions[:: layout.chunks, 2]) * amx_tiles.ROWS
+            found = rows <= LEAN_ROWS and data.size * 4 > e.target.l2_bytes // 4 and fits(data)
+            e.pool.habits[key] = found
+        return bool(found)
+
+    def _packed(self, kind: str, layout: Layout, n_batch: int, lean: bool) -> tuple[Ref, np.ndarray]:
         """Address and batch offsets (bytes) of packed B: a constant packed once, or packed here and now."""
         e, tensor, parts = self.e, self.right.tensor, self.parts
         rows, column, step, matrices = self.right.offsets()
         panels = -(-self.n // PANEL)
-        size = panels * panel_bytes(layout.n_steps, parts)
+        size = panels * panel_bytes(layout.n_steps, parts, lean)
         data = tensor.const
         fresh = True
         if data is None:
@@ -258,7 +275,7 @@ class _Job:
             buffer = e.allocate(DType.U8, (matrices * size,), (0,)).buffer
         else:
             place = e.place(tensor)
-            key = ("amx", id(data), self.right.conv, parts, kind)
+            key = ("amx", id(data), self.right.conv, parts, kind, lean)
             buffer, fresh = e.pool.reserve(key, matrices * size, DType.U8, (data, tensor.keep))
         if fresh:
             table = np.where(layout.b_rows >= 0, rows[layout.b_rows], -1)
@@ -270,15 +287,14 @@ class _Job:
                 "n_steps": layout.n_steps,
                 "column": column,
                 "n": self.n,
-                "panel": panel_bytes(layout.n_steps, parts),
+                "panel": panel_bytes(layout.n_steps, parts, lean),
                 "batch": e.table(np.stack([each * step, each * size], axis=1).astype(np.int64)),
                 "n_batch": matrices,
             }
-            self._pack(buffer, args, matrices * panels, data is not None)
+            self._pack(AmxPackSpec(tensor.dtype, parts, lean), buffer, args, matrices * panels, data is not None)
         return Ref(buffer, 0), self.right.batches(size, n_batch)
 
-    def _pack(self, buffer: Buffer, args: dict[str, int | Ref], blocks: int, once: bool) -> None:
-        spec = AmxPackSpec(self.right.tensor.dtype, self.parts)
+    def _pack(self, spec: AmxPackSpec, buffer: Buffer, args: dict[str, int | Ref], blocks: int, once: bool) -> None:
         if not once:
             self.e.command(spec, args, blocks, 1)
             return
