@@ -181,3 +181,28 @@ def test_long_sums_of_few_pixels_are_tall(threads: int) -> None:
 
     program = run(build, randn(1, channels, 7, 7), threads=threads)
     assert any(isinstance(c.kernel, AmxSpec) and c.kernel.tall for c in program.commands)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("rows", "large", "lean"), [(49, 1.0, True), (200, 1.0, False), (49, 300.0, False)])
+def test_second_parts_of_weights_are_bytes_for_few_rows(threads: int, rows: int, large: float, lean: bool) -> None:
+    """Weights too large for the second-level cache, of sizes that can be kept so."""
+    w = randn(1024, 1024)
+    w[3, 5] = large
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        return b.op("max", b.matmul(x, b.const(w)), b.const(np.float32(0)))
+
+    program = run(build, randn(rows, 1024), threads=threads)
+    assert [c.kernel.lean for c in program.commands if isinstance(c.kernel, AmxSpec)] == [lean]
+
+
+def test_more_rows_keep_second_parts_as_they_are() -> None:
+    w, library, pool = randn(1024, 1024), shared_library(cache=True), ConstantPool()
+    kept = []
+    for rows in (49, 200, 30):
+        b, inputs, outputs, _ = built(lambda b, x: b.matmul(x, b.const(w)), randn(rows, 1024))
+        program = compile_stage(b.prims, inputs, outputs, library.target, Options(1, "normal"), pool)
+        kept += [(c.kernel.lean, c.args["b"]) for c in program.commands if isinstance(c.kernel, AmxSpec)]
+    assert len({(lean, id(ref.buffer)) for lean, ref in kept}) == 1, "weights were packed again"
+    assert kept[0][0]

@@ -35,8 +35,9 @@ DIRECT_COLUMNS = 384
 """Columns up to which tiles are better loaded from rows in two parts themselves than brought: every panel loads them
 again, from rows that lie less conveniently (289 rows, depth 768, 192 columns: 195 -> 166 us; 197 rows, 768 columns:
 12 % slower); the limit between these is estimated."""
-LEAN_ROWS = 64
-"""Rows up to which second parts of weights are bytes."""
+LEAN_ROWS = 128
+"""Rows up to which second parts of weights are bytes (:mod:`MNN.kernels.amx_lean`): what is read takes longer than the
+products then. With 197 rows it makes no difference (ViT-B/16) or costs 5 % (ViT-tiny)."""
 _CUT = 2.0
 """What elements of joined rows cost, compared with others: they are copied in short runs."""
 _EPILOGUE = 2.5

@@ -47,6 +47,7 @@ from MNN.kernels.amx_lean import fits
 from MNN.kernels.amx_lines import has_lines, line_layout, plan_lines
 from MNN.kernels.amx_pack import AmxPackSpec
 from MNN.kernels.scalar_code import body_cost
+from MNN.schema.files import release
 from MNN.targets.base import Target
 
 _PARTS = {"high": 3, "normal": 2, "low": 1}
@@ -256,7 +257,10 @@ class _Job:
         found = e.pool.habits.get(key)
         if found is None:
             rows = sum(layout.regions[:: layout.chunks, 2]) * amx_tiles.ROWS
-            found = rows <= LEAN_ROWS and data.size * 4 > e.target.l2_bytes // 4 and fits(data)
+            found = rows <= LEAN_ROWS and data.size * 4 > e.target.l2_bytes // 4
+            if found:
+                found = fits(data)
+                release(data)  # packing reads it again, when its turn comes
             e.pool.habits[key] = found
         return bool(found)
 
