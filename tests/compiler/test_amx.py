@@ -206,3 +206,22 @@ def test_more_rows_keep_second_parts_as_they_are() -> None:
         kept += [(c.kernel.lean, c.args["b"]) for c in program.commands if isinstance(c.kernel, AmxSpec)]
     assert len({(lean, id(ref.buffer)) for lean, ref in kept}) == 1, "weights were packed again"
     assert kept[0][0]
+
+
+@pytest.mark.parametrize("ends", ["log", "exp, then log", "nothing"])
+def test_products_before_logarithms_are_exact(ends: str) -> None:
+    """A spectrum and its bands, and what becomes of the logarithms."""
+    spectrum, bands, last = randn(256, 256), np.abs(randn(256, 64)), randn(64, 64)
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        y = b.matmul(x, b.const(spectrum))
+        y = b.matmul(b.op("mul", y, y), b.const(bands))
+        if ends == "exp, then log":
+            y = b.op("exp", b.op("mul", y, b.const(np.float32(1e-4))))
+        if ends != "nothing":
+            y = b.op("log", b.op("add", y, b.const(np.float32(1))))
+        return b.matmul(y, b.const(last))
+
+    program = run(build, randn(48, 256))
+    parts = [c.kernel.parts for c in program.commands if isinstance(c.kernel, AmxSpec)]
+    assert parts == ([3, 3, 2] if ends == "log" else [2, 2, 2])

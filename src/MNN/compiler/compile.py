@@ -62,14 +62,14 @@ def compile_stage(
     chains = Chains(groups, uses, outputs, target, options.threads)
     emitter.spare = spare_cycles(kept, target)
     replay = Replay(emitter, groups)
-    first = precision.first_products(kept) if parts else frozenset()
+    exact = precision.exact_products(kept) if parts else frozenset()
     if parts:
         parting = Parting(kept, groups, uses, orders, (*inputs, *outputs), target, options.threads)
-        parting.choose(groups, chains.groups, first)
+        parting.choose(groups, chains.groups, exact)
     each = functools.partial(_emit_or_host, emitter)
     for group in groups:
         emitter.origin = group.origin()
-        emitter.precision = "high" if (group.anchor or group.root) in first else options.precision
+        emitter.precision = "high" if (group.anchor or group.root) in exact else options.precision
         try:
             chains.emit(emitter, group, each, replay)
         except MISFITS as error:

@@ -49,12 +49,16 @@ SMALL_PRODUCT = 1 << 15
 """Multiply-adds below which a contraction is not worth converting an operand for."""
 DEEP, FIRST = 80, 8
 """Products with weights that make a network deep, and how many of those are its first."""
+LOGGED = 2
+"""Products before a logarithm that are exact: a spectrum's transform, and the bands that are made of it."""
 _LARGE = {DType.BF16: 1e30, DType.F16: 3e4}
 """Where numbers come near the end of a type's range."""
 _GROWING = frozenset("exp exp2 expm1 pow sinh cosh".split())
 """Operations whose results easily leave the range of f16."""
 _ROUNDING = frozenset("floor ceil round trunc mod rem floordiv".split())
 _ANGLES = frozenset("sin cos tan".split())
+_LOGARITHMS = frozenset(("log", "log1p"))
+_EXPONENTIALS = frozenset("exp exp2 expm1 sinh cosh tanh".split())
 _PRODUCTS = (p.Conv, p.MatMul, p.CompressedMatMul)
 _ALIKE = (*VIEWS, p.Pad, p.Concat, p.Gather)
 """Primitives that move elements: operands and result have one type."""
@@ -68,15 +72,41 @@ def storage(target: Target, precision: str) -> DType | None:
     return DType.BF16 if multiplies else DType.F16 if has_half(target) else None
 
 
-def first_products(prims: Sequence[Prim]) -> frozenset[Prim]:
-    """The first products of a deep network, none of others. Where ``normal`` splits fp32 into two bf16 parts, these are
-    computed as ``high`` does.
+def exact_products(prims: Sequence[Prim]) -> frozenset[Prim]:
+    """The products that ``normal`` computes as ``high`` does, where it splits fp32 into two bf16 parts: the first ones
+    of a deep network, and those that logarithms are taken of."""
+    return frozenset((*_first_products(prims), *_before_logarithms(prims)))
+
+
+def _first_products(prims: Sequence[Prim]) -> list[Prim]:
+    """The first products of a deep network, none of others.
 
     What is lost in the first layers passes through all others: on InceptionV3 with random weights, which amplifies
     errors most of the networks tried, the largest falls from 1.0e-3 to 2.7e-4 of the largest output.
     """
-    products = [q for q in prims if isinstance(q, (p.Conv, p.MatMul)) and q.inputs[1].const is not None]
-    return frozenset(products[:FIRST] if len(products) >= DEEP else ())
+    products: list[Prim] = [q for q in prims if isinstance(q, (p.Conv, p.MatMul)) and q.inputs[1].const is not None]
+    return products[:FIRST] if len(products) >= DEEP else []
+
+
+def _before_logarithms(prims: Sequence[Prim]) -> list[Prim]:
+    """Products whose results, or functions of these, become logarithms: spectra and their filter banks.
+
+    Bands with little in them are small sums of large products. Their errors are small beside the largest band, which
+    is all that two parts promise, but not beside themselves. What has passed through an exponential does not count.
+    """
+    found: list[Prim] = []
+    passing: dict[Tensor, int] = {}  # how many products on the way to the tensor are still to be exact
+    for prim in reversed(prims):
+        left = max([passing.get(t, 0) for t in prim.outputs], default=0)
+        if isinstance(prim, p.Map):
+            made = {i.op for i in prim.body.code}
+            left = 0 if made & _EXPONENTIALS else LOGGED if made & _LOGARITHMS else left
+        elif isinstance(prim, (p.Conv, p.MatMul)) and left:
+            found.append(prim)
+            left -= 1
+        for t in prim.inputs if left else ():
+            passing[t] = max(passing.get(t, 0), left)
+    return found
 
 
 def own_copy(prims: Sequence[Prim], outputs: Sequence[Tensor]) -> tuple[list[Prim], list[Tensor]]:
