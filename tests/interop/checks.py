@@ -13,6 +13,7 @@ from MNN.errors import MNNError
 from MNN.frontends import load_graph
 from MNN.frontends.mnn import write_mnn
 from MNN.ir.graph import Graph
+from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from tests.interop import official
 from tests.interop.models import Model
@@ -66,7 +67,7 @@ def difference(expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarra
 
 def run_here(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     given = {v.name: np.asarray(feeds[v.name]).astype(v.dtype.numpy if v.dtype else None) for v in graph.inputs}
-    return Session(graph).run(given)
+    return Session(graph, Config(precision="high")).run(given)
 
 
 def run_there(path: Path, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
