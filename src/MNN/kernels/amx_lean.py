@@ -1,8 +1,8 @@
 """B's second bf16 parts as bytes, for products on tiles that take as long as their weights come from memory.
 
 A weight is its first part (a bf16, rounded), and a whole number of 256th parts of that one's last place: 24 bits, with
-an error of 2^-17 of the weight at most, and 2^-16 at the ends of the range of a byte. (Two bf16 have 2^-18.) Bytes
-become bf16 through fp16, whose exponents are moved: a byte has 7 bits and a sign, which both types hold.
+an error of 2^-16 of the weight at most, but at the ends of a byte's range, and 2^-17 in the mean. Bytes become bf16
+through fp16, whose exponents are moved: a byte has 7 bits and a sign, which both types hold.
 """
 
 from __future__ import annotations

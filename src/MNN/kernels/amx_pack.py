@@ -42,6 +42,8 @@ class AmxPackSpec(KernelSpec):
     def __post_init__(self) -> None:
         if self.parts not in PRODUCTS or self.b not in (DType.F32, DType.BF16):
             raise ValueError(f"no packing of {self.b.value} in {self.parts} parts")
+        if self.lean and self.parts != 2:
+            raise ValueError("second parts are bytes only where there are two")
 
     def slots(self) -> tuple[str, ...]:
         return ("src", "dst", "rows", "n_steps", "column", "n", "panel", "batch", "n_batch")
