@@ -63,7 +63,7 @@ def test_a_model_over_two_gigabytes(tmp_path: Path) -> None:
 
         x = np.linspace(-1, 1, SIZE, dtype=np.float32)[None]
         np.save(tmp_path / "x.npy", x)
-        arguments = ["-i", "x.npy", "--fetch", "y2", "-o", "out"]
+        arguments = ["-i", "x.npy", "--fetch", "y2", "-o", "out", "--precision", "high"]
         done = shell("run", "large.mnn", *arguments, cwd=tmp_path, timeout=600)
         assert done.returncode == 0, done.stderr
         np.testing.assert_allclose(np.load(tmp_path / "out" / "y2.npy"), x * 2 * 3 * 4, rtol=1e-5)
