@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable, Iterator
 
 import pytest
+
+from MNN.targets.base import _host_target
+from MNN.targets.host import processor
 
 _WITH_TILES = ("compiler", "kernels")
 """Folders of tests that know what products on matrix units lose."""
@@ -19,3 +23,22 @@ def _as_exact_as_fp32(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     folder = request.path.relative_to(pathlib.Path(__file__).parent).parts[0]
     if folder not in _WITH_TILES and not request.node.name.startswith(_ANSWERS):
         monkeypatch.setattr("MNN.compiler.emit.amx.available", lambda target: False)
+
+
+@pytest.fixture
+def weaker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Makes this machine one of a weaker target, less features that are optional there: ``"avx2 -avxvnni"``. With an
+    empty text it stays what it is."""
+
+    def lower(text: str) -> None:
+        name, *without = text.split() or [""]
+        if name:
+            monkeypatch.setenv("MNN_TARGET", name)
+        features, triple = processor()
+        left = features - {feature.removeprefix("-") for feature in without}
+        monkeypatch.setattr("MNN.targets.base.processor", lambda: (left, triple))
+        _host_target.cache_clear()
+
+    yield lower
+    monkeypatch.undo()
+    _host_target.cache_clear()

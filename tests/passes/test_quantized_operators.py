@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -87,16 +88,15 @@ def _ops(path: pathlib.Path) -> Counter[str]:
     return Counter(n.op for n in graph.nodes)
 
 
-@pytest.mark.parametrize("target", ["", "avx2"])
+@pytest.mark.parametrize("target", ["", "avx2", "avx2 -avxvnni -avxvnniint8"])
 @pytest.mark.parametrize("per_channel", [False, True], ids=["tensor", "channel"])
 @pytest.mark.parametrize("kinds", ["u8 i8", "i8 i8", "u8 u8"])
 @pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator], ids=["QDQ", "QOperator"])
 def test_static(
     form: QuantFormat, kinds: str, per_channel: bool, target: str, tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
+    weaker: Callable[[str], None],
 ) -> None:  # fmt: skip
-    if target:
-        monkeypatch.setenv("MNN_TARGET", target)
+    weaker(target)
     of = {"u8": QuantType.QUInt8, "i8": QuantType.QInt8}
     activations, weights = (of[k] for k in kinds.split())
     plain, path = tmp_path / "plain.onnx", tmp_path / "quantised.onnx"
