@@ -1,6 +1,6 @@
 """Contractions on tiles against numpy in float64: layouts, tails, strides, batches, epilogues, parts, special values.
 
-On processors without AMX the kernels run with the tile registers' plain form.
+The kernels run with the tile registers' plain form, and on processors that have tiles with these too.
 """
 
 from __future__ import annotations
@@ -19,31 +19,36 @@ from MNN.kernels.amx_cost import grouping
 from MNN.kernels.amx_layout import Layout, Window, direct_layout, joined_layout, rows_layout, window_layout
 from MNN.kernels.amx_lines import has_lines, line_layout
 from MNN.kernels.amx_pack import AmxPackSpec
-from MNN.kernels.amx_tiles import TILE_BYTES
-from MNN.targets import Target, named_target
+from MNN.kernels.amx_tiles import TILE_BYTES, has_tiles
+from MNN.targets import Target, host_target, named_target
 from tests.kernels import parted, util
 
 F32, BF16 = DType.F32, DType.BF16
-TARGETS = pytest.mark.parametrize("target", util.TARGETS[-2:], ids=lambda t: t.name)
+HOST = host_target()
+TARGETS = pytest.mark.parametrize(
+    "target", [*util.TARGETS[-2:], *([HOST] if has_tiles(HOST) else [])], ids=lambda t: "host" if t is HOST else t.name
+)
 BOUNDS = {1: 2.0**-7.9, 2: 2.0**-15, 3: 2.0**-21}
 """Largest error relative to the sum of absolute products, apart from that of summing in f32."""
 
 
-def panel_bytes(layout: Layout, parts: int, lean: bool = False) -> int:
-    return layout.n_steps * 2 * (TILE_BYTES * 3 // 2 if lean else parts * TILE_BYTES)
+def panel_bytes(layout: Layout, parts: int, lean: bool = False, half: bool = False) -> int:
+    return layout.n_steps * 2 * (TILE_BYTES * 3 // 2 if lean else parts * TILE_BYTES) + 128 * half
 
 
-def pack(target: Target, layout: Layout, b: np.ndarray, parts: int, checked: bool, lean: bool = False) -> np.ndarray:
+def pack(
+    target: Target, layout: Layout, b: np.ndarray, parts: int, checked: bool, lean: bool = False, half: bool = False
+) -> np.ndarray:
     """B ``[batch, K, N]`` packed."""
     z, _, n = b.shape
-    panels, panel = -(-n // PANEL), panel_bytes(layout, parts, lean)
+    panels, panel = -(-n // PANEL), panel_bytes(layout, parts, lean, half)
     packed = np.full((z, panels, panel), 0x7F, np.uint8)  # NaN where nothing is written
     rows = np.where(layout.b_rows >= 0, layout.b_rows * n, -1).astype(np.int32)
     batch = np.array([(i * b[0].size, i * panels * panel) for i in range(z)], np.int64)
     arrays = {"src": b, "dst": packed, "rows": rows, "batch": batch}
     slots = {name: a.ctypes.data for name, a in arrays.items()}
     slots |= {"n_steps": layout.n_steps, "column": 1, "n": n, "panel": panel, "n_batch": z}
-    util.call(AmxPackSpec(DType.of(b), parts, lean), target, slots, z * panels, list(arrays.values()), checked)
+    util.call(AmxPackSpec(DType.of(b), parts, lean, half), target, slots, z * panels, list(arrays.values()), checked)
     return packed
 
 
@@ -60,7 +65,7 @@ def contract(
 ) -> np.ndarray:
     """C ``[batch, m, N]`` for A ``[batch, ...]`` and B ``[batch, K, N]``; operands are ``[batch, ...]``."""
     z, _, n = b.shape
-    packed = pack(target, layout, b, spec.parts, checked, spec.lean)
+    packed = pack(target, layout, b, spec.parts, checked, spec.lean, spec.half)
     width = n + 3
     if spec.out is DType.BF16X2:
         width = n
@@ -81,9 +86,9 @@ def contract(
     slots["next"] = slots["b"]
     numbers = ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs")
     slots |= {name: getattr(layout, name) for name in numbers}
-    groups = grouping(target, n, nb, layout, spec.parts, spec.lean)
+    groups = grouping(target, n, nb, layout, spec.parts, spec.lean, spec.half)
     slots |= {"group": groups.group, "line": groups.line, "held": groups.held}
-    slots |= {"panel": panel_bytes(layout, spec.parts, spec.lean), "n": n, "nb": nb, "n_batch": z}
+    slots |= {"panel": panel_bytes(layout, spec.parts, spec.lean, spec.half), "n": n, "nb": nb, "n_batch": z}
     if spec.overlap:
         slots["pace"] = layout.pace
     if layout.moves is not None:

@@ -1,7 +1,7 @@
 """Contractions on AMX tiles: matrix products and convolutions by implicit GEMM, in bf16 or in split fp32.
 
-A block's rows of A are first brought into the worker's scratch as bf16 parts (:mod:`MNN.kernels.parts`), where
-they stay in the second-level cache for all columns. What is brought there are either rows of the product or, for
+A block's rows of A are first brought into the worker's scratch as bf16 or fp16 parts (:mod:`MNN.kernels.amx_split`),
+where they stay in the second-level cache for all columns. What is brought there are either rows of the product or, for
 windows with large channels, every pixel of the block's region of the input once; tiles are then loaded from pixels
 (``kofs`` says where each step of the sum begins, rows are always ``pitch`` bytes apart). For a window the rows of a
 tile are neighbouring pixels, over the end of the image's rows too: the results of such places are not stored. Strides
@@ -22,7 +22,9 @@ import numpy as np
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.kernels import overlay
-from MNN.kernels.amx_emit import REGION, emit_amx
+from MNN.kernels.amx_emit import emit_amx
+from MNN.kernels.amx_fill import REGION
+from MNN.kernels.amx_scale import SCALE_BYTES
 from MNN.kernels.amx_split import ARITHMETIC, PRODUCTS
 from MNN.kernels.amx_tiles import TILE_BYTES, state_bytes
 from MNN.kernels.contract import OPERAND_KINDS
@@ -70,7 +72,8 @@ class AmxSpec(KernelSpec):
 
     With ``tall``, sums are of all row tiles of a block, four at most, by one column tile (:mod:`MNN.kernels.amx_tall`),
     and the first chunk's items bring all that a block needs of A. With ``lean``, B's second parts are bytes
-    (:mod:`MNN.kernels.amx_lean`).
+    (:mod:`MNN.kernels.amx_lean`). With ``half``, parts are fp16, of A scaled by block and B by panel
+    (:mod:`MNN.kernels.amx_scale`).
 
     Rows of a block are counted from 0; result ``i`` is row ``place[i]`` of block ``im``, where ``first`` gives for
     block ``im`` and pair of tiles ``j`` at ``[im * pairs + j]`` the first result at or behind its rows (one entry more
@@ -94,16 +97,19 @@ class AmxSpec(KernelSpec):
     passing: bool = False
     tall: bool = False
     lean: bool = False
+    half: bool = False
 
     def __post_init__(self) -> None:
         if self.parts not in PRODUCTS or self.parts not in _HELD.get(self.a, ()):
-            raise ValueError(f"no contraction of {self.a.value} in {self.parts} bf16 parts")
+            raise ValueError(f"no contraction of {self.a.value} in {self.parts} parts")
         if self.direct and (self.a is DType.F32 or self.joined):
             raise ValueError("tiles are loaded from rows of bf16 only")
         if self.tall and (self.direct or self.parts != 2):
             raise ValueError("tall sums are of two parts, of rows in the scratch")
         if self.lean and self.parts != 2:
             raise ValueError("second parts of B are bytes only where there are two")
+        if self.half and (self.a is not DType.F32 or self.parts != 2 or self.direct or self.lean):
+            raise ValueError("fp16 parts are two, of f32, and whole")
         if not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad operand kinds {self.operands}")
         check_epilogue(self.epilogue, self.operands, DType.F32, self.out)
@@ -120,12 +126,13 @@ class AmxSpec(KernelSpec):
         return (*base, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        """The sums, A's parts, B's second parts of two steps (and the tile registers where the processor has none)."""
-        second = 4 * TILE_BYTES if self.lean else 0
-        return args["held"] + self.parts * args["plane"] + state_bytes(target) + second
+        """The sums, A's parts and their scale, B's second parts of two steps (and the tile registers where the
+        processor has none)."""
+        behind = 4 * TILE_BYTES if self.lean else SCALE_BYTES if self.half else 0
+        return args["held"] + self.parts * args["plane"] + state_bytes(target, self.half) + behind
 
     def arithmetic(self, target: Target) -> str:
-        return ARITHMETIC[self.parts]
+        return ARITHMETIC[self.parts, self.half]
 
     def traffic(self, args: Arguments) -> dict[str, int]:
         n, n_batch, chunks = (number(args, slot) for slot in ("n", "n_batch", "chunks"))

@@ -15,6 +15,7 @@ import numpy as np
 
 from MNN.kernels.amx_layout import DEPTH, Layout, Window
 from MNN.kernels.amx_lean import STEP_BYTES
+from MNN.kernels.amx_scale import SCALE_BYTES
 from MNN.kernels.amx_split import PRODUCTS
 from MNN.kernels.amx_tall import HEIGHT
 from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
@@ -29,6 +30,8 @@ _PAIR = 120.0
 """Cycles to begin and end the sums of two by two tiles."""
 _CONVERT = {1: 6.0, 2: 12.0, 3: 18.0}
 """Cycles to bring 32 elements of A."""
+_SCALE = 10.0
+"""Cycles to scale 32 elements of A, and to find the scale, beside bringing them in two parts."""
 _MOVE = 8.0 / _CONVERT[2]
 """What it costs where A is in its two parts already, compared with others."""
 DIRECT_COLUMNS = 384
@@ -96,14 +99,16 @@ class Grouping:
     passing: bool
 
 
-def panel_bytes(n_steps: int, parts: int, lean: bool = False) -> int:
+def panel_bytes(n_steps: int, parts: int, lean: bool = False, half: bool = False) -> int:
     """Bytes of a packed panel of B."""
-    return n_steps * 2 * (STEP_BYTES if lean else parts * TILE_BYTES)
+    return n_steps * 2 * (STEP_BYTES if lean else parts * TILE_BYTES) + half * SCALE_BYTES
 
 
-def grouping(target: Target, n: int, nb: int, layout: Layout, parts: int, lean: bool = False) -> Grouping:
+def grouping(
+    target: Target, n: int, nb: int, layout: Layout, parts: int, lean: bool = False, half: bool = False
+) -> Grouping:
     """For ``n`` columns in blocks of ``nb``."""
-    size = panel_bytes(layout.n_steps, parts, lean)
+    size = panel_bytes(layout.n_steps, parts, lean, half)
     panels = -(-min(n, nb) // PANEL)
     pairs = layout.pairs
     if layout.tall:
@@ -234,7 +239,7 @@ def _row_bytes(target: Target, n: int, n_steps: int, parts: int) -> int:
 @functools.lru_cache(maxsize=1024)
 def plan_rows(
     target: Target, m: int, n: int, k: int, n_taps: int, parts: int, batch: int, threads: int, direct: bool = False,
-    parted: bool = False,
+    parted: bool = False, half: bool = False,
 ) -> Plan:  # fmt: skip
     """For rows of ``n_taps`` joined runs of ``k`` elements, which need not be brought when ``direct``, and are in their
     parts already when ``parted``."""
@@ -243,6 +248,7 @@ def plan_rows(
     per_row = n_taps * -(-k // DEPTH) * (_CUT if n_taps > 1 and k % DEPTH else 1.0)
     if direct or parted:
         per_row *= 0.0 if direct else _MOVE
+    per_row *= 1 + half * _SCALE / _CONVERT[parts]
     room = _row_bytes(target, n, n_steps, parts)
     if n_taps > 1:  # joined rows share lines
         room = max(room, target.l2_bytes // 4)
@@ -271,8 +277,9 @@ def plan_rows(
 
 @functools.lru_cache(maxsize=1024)
 def plan_window(
-    target: Target, w: Window, n: int, parts: int, threads: int, share: float = 1.0, parted: bool = False
-) -> Plan:
+    target: Target, w: Window, n: int, parts: int, threads: int, share: float = 1.0, parted: bool = False,
+    half: bool = False,
+) -> Plan:  # fmt: skip
     """For pixels of an image (in their parts already when ``parted``), of whose steps of channels only a ``share`` is
     brought where they overlap."""
     chunks = -(-w.channels // DEPTH)
@@ -288,11 +295,12 @@ def plan_window(
     line = max(1, int(inner * chunks * DEPTH * 2 * parts * used * share))
     height = w.outputs[0]
     stays = _stays(target, n, n_steps, parts)
+    bring = share * (_MOVE if parted else 1 + half * _SCALE / _CONVERT[parts])
 
     def cost(rows: int, panels: int, blocks: float, foreign: float) -> float:
         width = min(n, panels * PANEL)
         tiles = -(-rows * inner // ROWS)
-        brought = (rows + reach) * inner * chunks * used * share * (_MOVE if parted else 1.0)
+        brought = (rows + reach) * inner * chunks * used * bring
         reads = 1 / blocks if stays else 1.0
         cycles = _cycles(rows * outer, tiles, width, n_steps, brought, parts, threads, reads)
         return cycles + brought * foreign * _FOREIGN

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from MNN.kernels.amx_fill import Filling
+from MNN.kernels.amx_fill import Filling, region_record
 from MNN.kernels.amx_lean import STEP_BYTES, Packed, unpacked
 from MNN.kernels.amx_results import Finishing, Results
 from MNN.kernels.amx_split import PRODUCTS
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from MNN.kernels.amx import AmxSpec
 
 _LANES = 16
-REGION = ("first", "past", "tiles", "k", "from", "to", "first move", "past move")
-"""Words of a region's record; see :class:`MNN.kernels.amx.AmxSpec`."""
 
 
 def emit_amx(spec: AmxSpec, target: Target) -> str:
@@ -42,11 +41,12 @@ class Amx:
         self.rows = b.gep(self.k.scratch, I8, self.k.slot("held"))
         self.plane, self.pitch = self.k.slot("plane"), self.k.slot("pitch")
         state = b.gep(self.rows, I8, self.plane * spec.parts)
-        self.tiles = Tiles(self.k, target, state)
-        self.second = b.gep(state, I8, state_bytes(target))
+        self.tiles = Tiles(self.k, target, state, spec.half)
+        behind = b.gep(state, I8, state_bytes(target, spec.half))
+        self.second = scale = behind  # no kernel has both
         self.step_bytes = STEP_BYTES if spec.lean else spec.parts * TILE_BYTES
-        self.filling = Filling(self.k, spec, self.rows)
-        self.finishing = Finishing(self.k, spec, target)
+        self.filling = Filling(self.k, spec, self.rows, scale)
+        self.finishing = Finishing(self.k, spec, target, scale)
         self.tall = Tall(self)
 
     def emit(self) -> str:
@@ -64,9 +64,10 @@ class Amx:
             self._bases(z)
             # Blocks that differ in their columns only share the rows.
             stale = b.icmp("ne", filled, block.carried[0])
+            if spec.half:
+                b.if_(stale, functools.partial(self.filling.measure, self.a, im * chunks))
             with b.loop(0, chunks) as chunk:
-                region = b.gep(k.pointer("regions"), I32, (im * chunks + chunk.index) * len(REGION))
-                self.region = {name: b.entry(region, i) for i, name in enumerate(REGION)}
+                self.region = region_record(k, im * chunks + chunk.index)
                 self.fresh = b.icmp("eq", chunk.index, 0)
                 self.last = b.icmp("eq", chunk.index, chunks - 1)
                 if not spec.direct:
@@ -93,6 +94,7 @@ class Amx:
             for i, (name, type_) in enumerate(zip(names, types, strict=True))
         ]
         self.a, self.right, finishing.c = bases[:3]
+        finishing.right = self.right
         finishing.operands = bases[3:]
 
     def _group(self, im: Value, first: Value, past: Value, origin: Value) -> None:

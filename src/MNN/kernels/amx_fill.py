@@ -1,4 +1,4 @@
-"""Brings A into the scratch of :class:`MNN.kernels.amx.AmxSpec`, rounded to bf16, split into bf16 parts or as it is."""
+"""Brings A into the scratch of :class:`MNN.kernels.amx.AmxSpec`, rounded to bf16, split into parts or as it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from MNN.ir.dtype import DType
-from MNN.kernels.amx_split import to_bf16
+from MNN.kernels import amx_scale
+from MNN.kernels.amx_split import halves_of, to_bf16
 from MNN.kernels.element import storage_type
 from MNN.kernels.lang import I8, I16, I32, I64, Kernel, Value
 from MNN.kernels.parts import parts_of
@@ -16,19 +17,59 @@ if TYPE_CHECKING:
 
 _LANES = 16
 _DEPTH = 2 * _LANES
+REGION = ("first", "past", "tiles", "k", "from", "to", "first move", "past move")
+"""Words of a region's record; see :class:`MNN.kernels.amx.AmxSpec`."""
+
+
+def region_record(k: Kernel, number: Value) -> dict[str, Value]:
+    """The words of a region's record."""
+    at = k.b.gep(k.pointer("regions"), I32, number * len(REGION))
+    return {name: k.b.entry(at, i) for i, name in enumerate(REGION)}
 
 
 class Filling:
-    """``rows``: where A's parts lie in the scratch."""
+    """``rows``: where A's parts lie in the scratch, ``scale``: where their scale does, if they have one."""
 
-    def __init__(self, k: Kernel, spec: AmxSpec, rows: Value) -> None:
-        self._k, self._b, self._spec, self._rows = k, k.b, spec, rows
+    def __init__(self, k: Kernel, spec: AmxSpec, rows: Value, scale: Value) -> None:
+        self._k, self._b, self._spec, self._rows, self._scale = k, k.b, spec, rows, scale
         self._plane, self._pitch = k.slot("plane"), k.slot("pitch")
         self._type = storage_type(spec.a)
+
+    def measure(self, a: Value, first: Value) -> None:
+        """Finds the scale of a block of ``a``, from the numbers in its regions, the ``first`` and those behind it."""
+        k, b = self._k, self._b
+
+        def measured(finite: bool) -> Value:
+            with b.loop(0, k.slot("chunks"), carry=[amx_scale.nothing(b)]) as chunk:
+                region = region_record(k, first + chunk.index)
+                with b.loop(region["first"], region["past"], carry=chunk.carried) as item:
+                    source, _, count = self._item(a, item.index)
+                    with b.loop(0, count, carry=item.carried) as run:
+                        own = b.gep(source, self._type, run.index * k.slot("step"))
+
+                        def load(at: Value, mask: Value | None, own: Value = own) -> Value:
+                            pointer, vector = b.gep(own, self._type, at), self._type.vec(_LANES)
+                            return b.load(vector, pointer) if mask is None else b.load_masked(vector, pointer, mask)
+
+                        run.next(amx_scale.largest_of_run(b, load, region["k"], run.carried[0], finite))
+                    item.next(*run.results)
+                chunk.next(*item.results)
+            return chunk.results[0]
+
+        amx_scale.store_scale(b, measured, self._scale)
+
+    def _item(self, a: Value, number: Value) -> tuple[Value, Value, Value]:
+        """Where an item's first run begins in ``a``, where it goes, and how many runs there are."""
+        b = self._b
+        entry = b.gep(self._k.pointer("items"), I32, number * 3)
+        to = b.gep(self._rows, I8, b.entry(entry, 1))
+        return b.gep(a, self._type, b.entry(entry, 0)), to, b.entry(entry, 2)
 
     def fill(self, a: Value, region: Mapping[str, Value]) -> None:
         """Zeros, items and moves of a region of ``a``."""
         k, b, spec = self._k, self._b, self._spec
+        if spec.half:
+            self._factor = amx_scale.scale_at(b, self._scale)
         with b.loop(0, k.slot("clear_rows")) as row:
             at = b.gep(self._rows, I8, k.slot("clear") + row.index * self._pitch)
             for part in range(spec.parts):
@@ -39,10 +80,8 @@ class Filling:
         masks = [b.prefix_mask(b.intrinsic("smax", rest - low, b.const(I64, 0)), _LANES) for low in (0, _LANES)]
         upper = b.select(b.icmp("sgt", rest, _LANES), b.const(I64, _LANES), b.const(I64, 0))  # not past the end
         with b.loop(region["first"], region["past"]) as item:
-            entry = b.gep(k.pointer("items"), I32, item.index * 3)
-            source = b.gep(a, self._type, b.entry(entry, 0))
-            to = b.gep(self._rows, I8, b.entry(entry, 1))
-            with b.loop(0, b.entry(entry, 2)) as run:
+            source, to, count = self._item(a, item.index)
+            with b.loop(0, count) as run:
                 run_source = b.gep(source, self._type, run.index * k.slot("step"))
                 run_to = b.gep(to, I8, run.index * self._pitch)
                 with b.loop(0, whole, _DEPTH) as chunk:
@@ -96,6 +135,11 @@ class Filling:
                 halves.append(half)
         if spec.a is DType.BF16:
             b.store(b.shuffle(halves[0], halves[1], range(_DEPTH)), to)
+            return
+        if spec.half:
+            for i, x in enumerate(halves):
+                for part, value in enumerate(halves_of(b, b.mul(x, self._factor))):
+                    b.store(value, b.gep(b.gep(to, I8, self._plane * part), I16, i * _LANES))
             return
         low, high = (parts_of(b, x, spec.parts) for x in halves)
         for part in range(spec.parts):

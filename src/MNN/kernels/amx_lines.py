@@ -44,11 +44,11 @@ def _length(w: Window) -> int:
     return ((w.outputs[-1] - 1) * w.strides[-1] + w.kernel[-1]) * w.channels
 
 
-def plan_lines(target: Target, w: Window, n: int, parts: int, threads: int) -> Plan:
+def plan_lines(target: Target, w: Window, n: int, parts: int, threads: int, half: bool = False) -> Plan:
     """As :func:`MNN.kernels.amx_cost.plan_window`."""
     runs = _runs_as_pixels(w)
     share = _length(w) / (w.outputs[-1] * -(-runs.channels // DEPTH) * DEPTH)
-    return plan_window(target, runs, n, parts, threads, share)
+    return plan_window(target, runs, n, parts, threads, share, half=half)
 
 
 def line_layout(w: Window, rows: int) -> Layout:

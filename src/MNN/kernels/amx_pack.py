@@ -2,21 +2,23 @@
 
 Per panel ``[step][part][tile of 16 columns][16 pairs][16 columns][2]``; a last panel of at most 16 columns has one
 tile. With ``lean``, per step the tiles of first parts, and behind them those of second ones as bytes
-(:mod:`MNN.kernels.amx_lean`).
+(:mod:`MNN.kernels.amx_lean`). With ``half``, parts are fp16, and a panel ends with their scale
+(:mod:`MNN.kernels.amx_scale`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from MNN.ir.dtype import DType
+from MNN.kernels import amx_scale
 from MNN.kernels.amx_lean import STEP_BYTES, to_bytes
-from MNN.kernels.amx_split import PRODUCTS, pair
+from MNN.kernels.amx_split import PRODUCTS, halves_of, pair, pair_of_halves
 from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
 from MNN.kernels.element import storage_type, widen
-from MNN.kernels.lang import I8, I64, PTR, Kernel, Value
+from MNN.kernels.lang import I8, I64, PTR, Builder, Kernel, Value
 from MNN.kernels.parts import parts_of
 from MNN.kernels.spec import KernelSpec
 from MNN.targets.base import Target
@@ -38,12 +40,13 @@ class AmxPackSpec(KernelSpec):
     b: DType
     parts: int
     lean: bool = False
+    half: bool = False
 
     def __post_init__(self) -> None:
         if self.parts not in PRODUCTS or self.b not in (DType.F32, DType.BF16):
             raise ValueError(f"no packing of {self.b.value} in {self.parts} parts")
-        if self.lean and self.parts != 2:
-            raise ValueError("second parts are bytes only where there are two")
+        if (self.lean or self.half) and self.parts != 2:
+            raise ValueError("second parts are bytes, or parts are fp16, only where there are two")
 
     def slots(self) -> tuple[str, ...]:
         return ("src", "dst", "rows", "n_steps", "column", "n", "panel", "batch", "n_batch")
@@ -63,22 +66,46 @@ class AmxPackSpec(KernelSpec):
             n0 = panel * _PANEL
             left = n - n0
             width = b.select(b.icmp("sgt", left, _LANES), b.const(I64, 2), b.const(I64, 1))
-            with b.loop(0, width) as tile:
-                have = b.intrinsic("smin", left - tile.index * _LANES, b.const(I64, _LANES))
-                mask = b.prefix_mask(have, _LANES)
-                start = b.gep(source, kind, (n0 + tile.index * _LANES) * column)
-                lanes = b.mul(b.lane_numbers(I64, _LANES), b.splat(column, _LANES))
-                with b.loop(0, k.slot("n_steps") * ROWS) as row:
-                    rows = [b.entry(k.pointer("rows"), row.index * 2 + i) for i in range(2)]
-                    even, odd = (parts_of(b, self._row(k, start, r, lanes, mask), self.parts, True) for r in rows)
-                    step, inner = b.lshr(row.index, 4), b.and_(row.index, ROWS - 1)
-                    if self.lean:
-                        begin = b.gep(to, I8, step * width * STEP_BYTES)
-                        self._store_lean(k, begin, width, tile.index, inner, even, odd)
-                    for part in range(0 if self.lean else self.parts):
-                        at = ((step * self.parts + part) * width + tile.index) * TILE_BYTES + inner * ROW_BYTES
-                        b.store(pair(b, even[part], odd[part]), b.gep(to, I8, at))
+            lanes = b.mul(b.lane_numbers(I64, _LANES), b.splat(column, _LANES))
+
+            def two_rows(tile: Value, number: Value, source: Value = source, n0: Value = n0) -> list[Value]:
+                """Two rows of a tile's columns, which become one of pairs."""
+                mask = b.prefix_mask(b.intrinsic("smin", n - n0 - tile * _LANES, b.const(I64, _LANES)), _LANES)
+                start = b.gep(source, kind, (n0 + tile * _LANES) * column)
+                rows = [b.entry(k.pointer("rows"), number * 2 + i) for i in range(2)]
+                return [self._row(k, start, r, lanes, mask) for r in rows]
+
+            scale = None
+            if self.half:
+                scale = self._measure(k, width, two_rows, b.gep(to, I8, k.slot("panel") - amx_scale.SCALE_BYTES))
+            with b.loop(0, width) as tile, b.loop(0, k.slot("n_steps") * ROWS) as row:
+                even, odd = (self._parts(b, x, scale) for x in two_rows(tile.index, row.index))
+                step, inner = b.lshr(row.index, 4), b.and_(row.index, ROWS - 1)
+                if self.lean:
+                    begin = b.gep(to, I8, step * width * STEP_BYTES)
+                    self._store_lean(k, begin, width, tile.index, inner, even, odd)
+                for part in range(0 if self.lean else self.parts):
+                    at = ((step * self.parts + part) * width + tile.index) * TILE_BYTES + inner * ROW_BYTES
+                    joined = (pair_of_halves if self.half else pair)(b, even[part], odd[part])
+                    b.store(joined, b.gep(to, I8, at))
         return k.finish()
+
+    def _measure(self, k: Kernel, width: Value, two_rows: Callable[[Value, Value], list[Value]], to: Value) -> Value:
+        """Finds the panel's scale, and writes it."""
+        b = k.b
+
+        def measured(finite: bool) -> Value:
+            with b.loop(0, width, carry=[amx_scale.nothing(b)]) as tile:
+                with b.loop(0, k.slot("n_steps") * ROWS, carry=tile.carried) as row:
+                    sizes = [amx_scale.magnitude(b, x, finite) for x in two_rows(tile.index, row.index)]
+                    row.next(amx_scale.larger(b, row.carried[0], amx_scale.larger(b, *sizes)))
+                tile.next(*row.results)
+            return tile.results[0]
+
+        return amx_scale.store_scale(b, measured, to)
+
+    def _parts(self, b: Builder, x: Value, scale: Value | None) -> Sequence[Value]:
+        return parts_of(b, x, self.parts, True) if scale is None else halves_of(b, b.mul(x, scale))
 
     def _store_lean(
         self, k: Kernel, step: Value, width: Value, tile: Value, row: Value, even: Sequence[Value], odd: Sequence[Value]

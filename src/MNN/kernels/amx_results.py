@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from MNN.ir.dtype import DType
+from MNN.kernels import amx_scale
 from MNN.kernels.amx_split import to_bf16
 from MNN.kernels.element import Tail, make_tail, storage_type
 from MNN.kernels.epilogue import Epilogue, masks_work
@@ -34,15 +35,17 @@ class Results:
 
 
 class Finishing:
-    """Emits the end of results. ``c`` and ``operands``: the addresses for the current batch, to be set."""
+    """Emits the end of results. ``scale``: where A's is, if it has one. ``right`` (packed B), ``c`` and ``operands``:
+    the addresses for the current batch, to be set."""
 
-    def __init__(self, k: Kernel, spec: AmxSpec, target: Target) -> None:
-        self._k, self._b, self._spec = k, k.b, spec
+    def __init__(self, k: Kernel, spec: AmxSpec, target: Target, scale: Value) -> None:
+        self._k, self._b, self._spec, self._scale = k, k.b, spec, scale
         self._line_bytes = k.slot("line")
         self.out_type = storage_type(spec.out)
         self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
         self._parted = spec.out is DType.BF16X2
         self._masks = masks_work(target, (spec.out, *self.op_dtypes))
+        self.right: Value
         self.c: Value
         self.operands: Sequence[Value] = ()
 
@@ -114,8 +117,17 @@ class Finishing:
     def _result(self, epilogue: Epilogue, sums: Value, column: Value, lanes: int, tail: Tail | None) -> Value:
         b = self._b
         value = b.load(F32.vec(lanes), b.gep(sums, F32, column))
+        if self._spec.half:
+            value = b.mul(value, self._unscaled(column, lanes))
         args = []
         for kind, dtype, pointer in zip(self._spec.operands, self.op_dtypes, self._op_rows, strict=True):
             moves = kind in ("n", "mn")
             args.append(epilogue.load(pointer, dtype, column if moves else None, lanes, tail))
         return epilogue.apply(value, args, lanes)
+
+    def _unscaled(self, column: Value, lanes: int) -> Value:
+        """What brings sums of scaled numbers back."""
+        b, panel = self._b, self._k.slot("panel")
+        behind = b.lshr(self._column + column, 5) * panel + panel
+        right = amx_scale.inverse_at(b, b.gep(self.right, I8, behind - amx_scale.SCALE_BYTES), lanes)
+        return b.mul(amx_scale.inverse_at(b, self._scale, lanes), right)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from MNN.kernels.lang import F32, I8, I32, I64, PTR, VOID, Builder, Kernel, Value
+from MNN.ir.dtype import DType
+from MNN.kernels.element import widen
+from MNN.kernels.lang import F32, I8, I16, I32, I64, PTR, VOID, Builder, Kernel, Value
 from MNN.targets.base import Target
 
 ROWS, ROW_BYTES = 16, 64
@@ -21,29 +23,31 @@ _CONFIG = bytes([1, *[0] * 15, *[ROW_BYTES, 0] * REGISTERS, *[0] * 16, *[ROWS] *
 """Palette 1: every register whole."""
 
 
-def has_tiles(target: Target) -> bool:
-    """Whether the processor has bf16 tiles."""
-    return target.has("amx-tile") and target.has("amx-bf16")
+def has_tiles(target: Target, half: bool = False) -> bool:
+    """Whether the processor has bf16 tiles, or fp16 ones."""
+    return target.has("amx-tile") and target.has("amx-fp16" if half else "amx-bf16")
 
 
-def state_bytes(target: Target) -> int:
+def state_bytes(target: Target, half: bool = False) -> int:
     """Memory that the registers take, where they are memory."""
-    return 0 if has_tiles(target) else REGISTERS * TILE_BYTES
+    return 0 if has_tiles(target, half) else REGISTERS * TILE_BYTES
 
 
 class Tiles:
-    """Emits tile instructions. ``state`` is memory of :func:`state_bytes`, 64-byte aligned."""
+    """Emits tile instructions, for products of bf16 or of fp16 (``half``). ``state`` is memory of
+    :func:`state_bytes`, 64-byte aligned."""
 
-    def __init__(self, k: Kernel, target: Target, state: Value) -> None:
+    def __init__(self, k: Kernel, target: Target, state: Value, half: bool = False) -> None:
         self._b, self._state = k.b, state
-        self._hard = has_tiles(target)
+        self._hard = has_tiles(target, half)
+        self._dot = "llvm.x86.tdpfp16ps" if half else "llvm.x86.tdpbf16ps"
         if self._hard:
             text = "".join(f"\\{byte:02X}" for byte in _CONFIG)
             k.module.add(f'@tiles = private unnamed_addr constant [64 x i8] c"{text}", align 64')
         else:
             _soft_move(k, "tile_load", True)
             _soft_move(k, "tile_store", False)
-            _soft_dot(k)
+            _soft_dot(k, half)
 
     @contextlib.contextmanager
     def configured(self) -> Iterator[None]:
@@ -70,10 +74,10 @@ class Tiles:
         self._move("store", register, pointer, stride)
 
     def dot(self, c: int, a: int, b: int) -> None:
-        """``c[m, n] += a[m, 2k] * b[k, 2n] + a[m, 2k + 1] * b[k, 2n + 1]``: f32 sums of bf16 products."""
+        """``c[m, n] += a[m, 2k] * b[k, 2n] + a[m, 2k + 1] * b[k, 2n + 1]``: f32 sums of products."""
         numbers = [self._number(r) for r in (c, a, b)]
         if self._hard:
-            self._b.call(VOID, "llvm.x86.tdpbf16ps", *numbers)
+            self._b.call(VOID, self._dot, *numbers)
         else:
             self._b.call(VOID, "tile_dot", self._state, *numbers)
 
@@ -109,7 +113,7 @@ def _soft_move(k: Kernel, name: str, into: bool) -> None:
     b.ret()
 
 
-def _soft_dot(k: Kernel) -> None:
+def _soft_dot(k: Kernel, half: bool) -> None:
     b = k.module.function("tile_dot", [(PTR, "state"), (I8, "c"), (I8, "a"), (I8, "b")])
     state = b.params[0]
     c, left, right = (_register(b, state, number) for number in b.params[1:])
@@ -117,6 +121,10 @@ def _soft_dot(k: Kernel) -> None:
 
     def halves(bits: Value) -> tuple[Value, Value]:
         bits = b.splat(bits, 16)
+        if half:
+            both = (b.convert("trunc", x, I16.vec(16)) for x in (bits, b.lshr(bits, 16)))
+            even, odd = (widen(b, DType.F16, x) for x in both)
+            return even, odd
         return b.bitcast(b.shl(bits, 16), vector), b.bitcast(b.and_(bits, -0x10000), vector)
 
     with b.loop(0, ROWS) as row:

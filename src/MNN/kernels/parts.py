@@ -31,7 +31,7 @@ def parts_of(b: Builder, x: Value, parts: int, right: bool = False) -> list[Valu
     found = []
     for _ in range(parts - 1):
         t = x.type
-        bits = b.bitcast(_limited(b, x), I32.vec(t.lanes))
+        bits = b.bitcast(limited(b, x, _LARGEST), I32.vec(t.lanes))
         if right:
             small = b.icmp("ult", b.and_(bits, 0x7FFFFFFF), _ROUNDED_BELOW)
             bits = b.select(small, b.add(bits, 0x8000), bits)
@@ -43,12 +43,12 @@ def parts_of(b: Builder, x: Value, parts: int, right: bool = False) -> list[Valu
     return [*found, x]
 
 
-def _limited(b: Builder, x: Value) -> Value:
-    """``x``, or the largest bf16 of its sign where it is larger (or NaN, of any sign)."""
+def limited(b: Builder, x: Value, largest: float) -> Value:
+    """``x``, or the ``largest`` number with its sign where it is larger (or NaN, of any sign)."""
     t = x.type
     if t.lanes * t.bits == 512 and "avx512dq" in b.module.features:
         lesser_size = b.const(I32, 2)  # of the two, with the first one's sign
         rest = (b.const(t, 0.0), b.const(I16, -1), b.const(I32, 4))
-        return b.call(t, "llvm.x86.avx512.mask.range.ps.512", x, b.const(t, _LARGEST), lesser_size, *rest)
-    limited = b.select(b.fcmp("olt", x, _LARGEST), x, _LARGEST)
-    return b.select(b.fcmp("ogt", limited, -_LARGEST), limited, -_LARGEST)
+        return b.call(t, "llvm.x86.avx512.mask.range.ps.512", x, b.const(t, largest), lesser_size, *rest)
+    below = b.select(b.fcmp("olt", x, largest), x, largest)
+    return b.select(b.fcmp("ogt", below, -largest), below, -largest)

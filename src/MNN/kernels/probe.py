@@ -26,7 +26,9 @@ class Product:
     factors: Type
     name: str
     parts: int = 0
-    """Of tiles: into how many bf16 parts their factors are split (see :mod:`MNN.kernels.parts`)."""
+    """Of tiles: into how many parts their factors are split (see :mod:`MNN.kernels.amx_split`)."""
+    half: bool = False
+    """Whether the parts are fp16, not bf16."""
 
     @property
     def operations(self) -> int:
@@ -52,9 +54,9 @@ def products(target: Target) -> dict[str, Product]:
         found["int8"] = Product(I32.vec(size // 4), I8.vec(size), f"llvm.x86.avx512.vpdpbusd.{size * 8}")
     elif target.has("dotprod"):
         found["int8"] = Product(I32.vec(size // 4), I8.vec(size), "llvm.aarch64.neon.sdot.v4i32.v16i8")
-    if has_tiles(target):
-        for parts, name in ARITHMETIC.items():
-            found[name] = Product(f32, BF16.vec(size // 2), "", parts)
+    for (parts, fp16), name in ARITHMETIC.items():
+        if has_tiles(target, fp16):
+            found[name] = Product(f32, (F16 if fp16 else BF16).vec(size // 2), "", parts, fp16)
     return found
 
 
@@ -86,7 +88,7 @@ class ProductSpec(KernelSpec):
         kind = products(target)[self.product]
         data = k.pointer("data")
         if kind.parts:
-            self._tiles(k, target)
+            self._tiles(k, target, kind.half)
             return k.finish()
         x, y = (b.load(kind.factors, b.gep(data, kind.factors, i)) for i in range(2))
         zero = b.const(kind.sums, 0)
@@ -111,8 +113,8 @@ class ProductSpec(KernelSpec):
             b.store(whole, b.gep(k.scratch, kind.sums, 0))
         return k.finish()
 
-    def _tiles(self, k: Kernel, target: Target) -> None:
-        b, tiles = k.b, Tiles(k, target, k.scratch)
+    def _tiles(self, k: Kernel, target: Target, half: bool) -> None:
+        b, tiles = k.b, Tiles(k, target, k.scratch, half)
         with tiles.configured(), b.loop(k.begin, k.end) as block:
             del block
             for register in range(_TILE_SUMS):

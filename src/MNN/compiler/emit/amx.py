@@ -99,6 +99,11 @@ def available(target: Target) -> bool:
     return amx_tiles.has_tiles(target)
 
 
+def splits_in_fp16(target: Target) -> bool:
+    """Whether ``high`` multiplies two fp16 parts, as exact as three bf16 ones, in half as many products."""
+    return amx_tiles.has_tiles(target, half=True)
+
+
 def amx_candidates(
     e: Emitter,
     a: Side,
@@ -134,20 +139,21 @@ def amx_candidates(
     ):
         return []
     parted = a.dtype is DType.BF16X2
-    parts = 1 if a.dtype is DType.BF16 else 2 if parted else _PARTS[e.precision]
-    job = _Job(e, a, c, right, operands, body, n, parts)
+    half = e.precision == "high" and a.dtype is DType.F32 and splits_in_fp16(e.target)
+    parts = 1 if a.dtype is DType.BF16 else 2 if parted or half else _PARTS[e.precision]
+    job = _Job(e, a, c, right, operands, body, n, parts, half)
     m, n_batch = a.rows.size, c.batch.size
     packing = 0.0 if tensor.const is not None else elements(tensor.shape) * parts * _PACK_CYCLES
     there = a.dtype is DType.BF16 or (parted and n <= DIRECT_COLUMNS)
     at = direct_rows(a.rows + int(taps[0]), k) if there and taps.size == 1 else None
     m, direct = (m, 0) if at is None else (int(at[-1]) + 1, parts)
-    rows = plan_rows(e.target, m, n, k, taps.size, parts, n_batch, e.threads, direct > 0, parted)
+    rows = plan_rows(e.target, m, n, k, taps.size, parts, n_batch, e.threads, direct > 0, parted, half)
     found = [job.candidate("rows", rows, packing, lambda: _rows(_table(a.rows), taps, k, rows, direct))]
     if window is not None and elements(window.kernel) > 1 and window.channels >= _WINDOW_CHANNELS:
-        pixels = plan_window(e.target, window, n, parts, e.threads, parted=parted)
+        pixels = plan_window(e.target, window, n, parts, e.threads, parted=parted, half=half)
         found.append(job.candidate("pixels", pixels, packing, lambda: window_layout(window, pixels.rows), n_batch))
     if window is not None and window.channels < _LINE_CHANNELS and has_lines(window):
-        lines = plan_lines(e.target, window, n, parts, e.threads)
+        lines = plan_lines(e.target, window, n, parts, e.threads, half)
         found.append(job.candidate("lines", lines, packing, lambda: line_layout(window, lines.rows), n_batch))
     return found
 
@@ -190,11 +196,12 @@ class _Job:
     body: Body | None
     n: int
     parts: int
+    half: bool
 
     def candidate(
         self, kind: str, plan: Plan, packing: float, layout: Callable[[], Layout], times: int = 1
     ) -> Candidate:
-        name = f"AMX {kind}, {self.parts} bf16 part{'s' if self.parts > 1 else ''}"
+        name = f"AMX {kind}, {self.parts} {'fp16' if self.half else 'bf16'} part{'s' if self.parts > 1 else ''}"
         cycles = plan.cycles * times + packing
         if self.body is not None:  # it is computed between the products; other kernels do so behind their sums
             vectors = _table(self.a.rows).size * self.c.batch.size * self.n / self.e.target.lanes(DType.F32)
@@ -210,11 +217,11 @@ class _Job:
             nb = tall_columns(e.target, layout, min(self.n, nb))
             layout = tall_layout(layout, STRETCH)
         lean = self._lean(layout)
-        groups = grouping(e.target, self.n, nb, layout, self.parts, lean)
+        groups = grouping(e.target, self.n, nb, layout, self.parts, lean, self.half)
         overlap = self.body is not None
         spec = AmxSpec(
             a.dtype, c.dtype, self.parts, self.body, kinds, groups.ahead, overlap, layout.moves is not None,
-            layout.direct, groups.passing, layout.tall, lean,
+            layout.direct, groups.passing, layout.tall, lean, self.half,
         )  # fmt: skip
         packed, b_batch = self._packed(kind, layout, n_batch, lean)
         sides = [a.batch, b_batch, c.batch, *(s.batch for _, s in self.operands)]
@@ -224,7 +231,7 @@ class _Job:
             "next": packed,
             "c": e.ref(c.place, c.dtype),
             "rows_c": e.offsets(_table(c.rows)),
-            "panel": panel_bytes(layout.n_steps, self.parts, lean),
+            "panel": panel_bytes(layout.n_steps, self.parts, lean, self.half),
             "group": groups.group,
             "line": groups.line,
             "held": groups.held,
@@ -251,7 +258,7 @@ class _Job:
         """Whether second parts of weights are bytes: where they come from memory for few rows. Other sizes of the same
         product keep to it."""
         e, data = self.e, self.right.tensor.const
-        if self.parts != 2 or data is None or data.dtype != np.float32:
+        if self.parts != 2 or self.half or data is None or data.dtype != np.float32:
             return False
         key = (e.origin, "lean tiles", id(data))
         found = e.pool.habits.get(key)
@@ -269,7 +276,7 @@ class _Job:
         e, tensor, parts = self.e, self.right.tensor, self.parts
         rows, column, step, matrices = self.right.offsets()
         panels = -(-self.n // PANEL)
-        size = panels * panel_bytes(layout.n_steps, parts, lean)
+        size = panels * panel_bytes(layout.n_steps, parts, lean, self.half)
         data = tensor.const
         fresh = True
         if data is None:
@@ -279,7 +286,7 @@ class _Job:
             buffer = e.allocate(DType.U8, (matrices * size,), (0,)).buffer
         else:
             place = e.place(tensor)
-            key = ("amx", id(data), self.right.conv, parts, kind, lean)
+            key = ("amx", id(data), self.right.conv, parts, kind, lean, self.half)
             buffer, fresh = e.pool.reserve(key, matrices * size, DType.U8, (data, tensor.keep))
         if fresh:
             table = np.where(layout.b_rows >= 0, rows[layout.b_rows], -1)
@@ -291,11 +298,13 @@ class _Job:
                 "n_steps": layout.n_steps,
                 "column": column,
                 "n": self.n,
-                "panel": panel_bytes(layout.n_steps, parts, lean),
+                "panel": panel_bytes(layout.n_steps, parts, lean, self.half),
                 "batch": e.table(np.stack([each * step, each * size], axis=1).astype(np.int64)),
                 "n_batch": matrices,
             }
-            self._pack(AmxPackSpec(tensor.dtype, parts, lean), buffer, args, matrices * panels, data is not None)
+            self._pack(
+                AmxPackSpec(tensor.dtype, parts, lean, self.half), buffer, args, matrices * panels, data is not None
+            )
         return Ref(buffer, 0), self.right.batches(size, n_batch)
 
     def _pack(self, spec: AmxPackSpec, buffer: Buffer, args: dict[str, int | Ref], blocks: int, once: bool) -> None:
