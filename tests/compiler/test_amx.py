@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
 from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
+from MNN.compiler.emit import amx
 from MNN.compiler.options import Options
 from MNN.compiler.precision import DEEP, FIRST
 from MNN.compiler.program import Program
@@ -21,7 +24,9 @@ from MNN.runtime.executor import shared_library
 from MNN.targets import named_target
 from tests.compiler.checks import Build, built, cheap_tiles
 
-TOLERANCE = {"high": 1e-6, "normal": 3e-5, "low": 2e-2}
+TOLERANCE = {"high": 1e-6, "fp16": 1e-6, "normal": 3e-5, "low": 2e-2}
+PRECISIONS = pytest.mark.parametrize("precision", list(TOLERANCE))
+"""``fp16``: ``high`` where tiles multiply fp16."""
 
 
 @pytest.fixture(autouse=True)
@@ -33,14 +38,17 @@ def run(build: Build, *arrays: np.ndarray, precision: str = "normal", threads: i
     """Runs ``build`` compiled and by meaning, and compares."""
     b, inputs, (made,), numbers = built(build, *arrays)
     library = shared_library(cache=True)
-    program = compile_stage(b.prims, inputs, [made], library.target, Options(threads, precision), ConstantPool())
+    half = precision == "fp16"
+    with mock.patch.object(amx, "splits_in_fp16", return_value=half):
+        options = Options(threads, "high" if half else precision)
+        program = compile_stage(b.prims, inputs, [made], library.target, options, ConstantPool())
     bound = BoundProgram(program, library, threads)
     for _ in range(2):
         (found,) = bound.run(list(arrays), threads)
         want = numbers[made].astype(np.float64)
         error = np.abs(found.astype(np.float64) - want).max() / np.abs(want).max()
         assert error <= TOLERANCE[precision], error
-    assert any(isinstance(c.kernel, AmxSpec) for c in program.commands), "no tiles were used"
+    assert any(isinstance(c.kernel, AmxSpec) and c.kernel.half == half for c in program.commands), "no tiles were used"
     return program
 
 
@@ -48,7 +56,7 @@ def randn(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("precision", ["high", "normal", "low"])
+@PRECISIONS
 @pytest.mark.parametrize(
     ("c", "o", "kernel", "stride", "groups", "hw"),
     [(3, 20, 7, 2, 1, 21), (32, 40, 3, 1, 1, 9), (48, 16, 3, 2, 1, 12), (64, 33, 1, 1, 1, 7), (32, 32, 3, 1, 2, 6)],
@@ -73,7 +81,7 @@ def test_dimensions_and_dilation(shape: tuple[int, ...]) -> None:
     run(lambda b, x: b.conv(x, b.const(w), (1,) * dims, (2,) * dims, 1, (2,) * 2 * dims), randn(1, 20, *shape))
 
 
-@pytest.mark.parametrize("precision", ["high", "normal", "low"])
+@PRECISIONS
 @pytest.mark.parametrize(("left", "right"), [((30, 70), (70, 40)), ((2, 3, 17, 33), (33, 50)), ((1, 64), (64, 100))])
 def test_matrix_product(precision: str, left: tuple[int, ...], right: tuple[int, ...]) -> None:
     w, bias = randn(*right), randn(right[-1])
@@ -145,16 +153,19 @@ def test_rows_of_bf16_are_not_copied(threads: int, m: int, k: int) -> None:
 
 
 @pytest.mark.parametrize("precision", ["high", "normal"])
-def test_first_products_of_a_deep_network(precision: str) -> None:
+@pytest.mark.parametrize("half", [False, True], ids=["bf16", "fp16"])
+def test_first_products_of_a_deep_network(half: bool, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors of the first layers pass through all others: ``normal`` computes them as ``high`` does."""
+    monkeypatch.setattr(amx, "splits_in_fp16", lambda target: half)
     b = Builder()
     x = first = Tensor(DType.F32, (20, 32))
     for i in range(DEEP):
         x = b.matmul(x, b.const(np.full((32, 32), i, np.float32)))
     target = named_target("avx512")
     program = compile_stage(b.prims, [first], [x], target, Options(1, precision), ConstantPool())
-    parts = [c.kernel.parts for c in program.commands if isinstance(c.kernel, AmxSpec)]
-    assert parts == [3] * FIRST + [3 if precision == "high" else 2] * (DEEP - FIRST)
+    parts = [(c.kernel.parts, c.kernel.half) for c in program.commands if isinstance(c.kernel, AmxSpec)]
+    exact = (2, True) if half else (3, False)
+    assert parts == [exact] * FIRST + [exact if precision == "high" else (2, False)] * (DEEP - FIRST)
 
 
 def test_fetches_what_the_next_product_begins_with() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import MNN
 from benchmarks.architectures.catalog import ARCHITECTURES
 from tests import zoo
 from tests.models.runners import REFERENCE, RUNNERS, onnxruntime_runner
@@ -24,3 +25,13 @@ def test_same_numbers_as_reference(name: str, engine: str) -> None:
         feeds = ARCHITECTURES[name].feeds(7, **extents)
         error = largest_error(run(feeds), reference(feeds))
         assert error < TOLERANCE, f"{extents}: largest error {error:.2e} of the largest output"
+
+
+@pytest.mark.parametrize("name", list(ARCHITECTURES))
+def test_high_is_as_exact(name: str) -> None:
+    """With two threads, and on the processor's matrix unit where it multiplies fp16."""
+    path = zoo.architecture(name)
+    feeds = ARCHITECTURES[name].feeds(8, **SIZES[0])
+    found = MNN.load(path, threads=2, precision="high").run(feeds)
+    error = largest_error(found, onnxruntime_runner(path)(feeds))
+    assert error < TOLERANCE, f"largest error {error:.2e} of the largest output"
