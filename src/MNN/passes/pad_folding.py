@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from MNN.ir.graph import Graph, Node, Value
 from MNN.passes.manager import Pass
-from MNN.passes.patterns import attribute, ints, plain, scalar
+from MNN.passes.patterns import attribute, ints, own_padding, plain, scalar
 from MNN.passes.rewrite import Rewriter
 
 CONVOLUTIONS = {"Convolution": 2, "ConvolutionDepthwise": 2, "Convolution3D": 3}
@@ -31,7 +31,7 @@ def run(graph: Graph) -> int:
         if border is None or value is None:
             continue
         key = "padType" if user.op == "Pooling" else "padMode"
-        own = _own(user, key, spatial)
+        own = own_padding(user, key, spatial)
         fits = value == 0.0 if user.op in CONVOLUTIONS else own is not None and _pools(rw, user, x, value, border, own)
         if own is None or not fits or not rw.bypass(node, x):
             continue
@@ -59,20 +59,6 @@ def _value(node: Node) -> float | None:
     if len(node.inputs) < 3 or node.inputs[2] is None:
         return 0.0
     return scalar(node.inputs[2])
-
-
-def _own(node: Node, key: str, spatial: int) -> list[int] | None:
-    """The padding that the operator has, begins then ends; None when it depends on the input's size."""
-    mode = attribute(node, key)
-    if mode == "VALID":
-        return [0] * (2 * spatial)
-    if mode != "CAFFE":
-        return None
-    given = node.attrs.get("pads")
-    pads = [int(p) for p in given] if isinstance(given, list | tuple) else []
-    if not pads:
-        pads = [int(attribute(node, "padY")), int(attribute(node, "padX"))] if spatial == 2 else [0] * spatial
-    return pads if len(pads) == 2 * spatial else [*pads, *pads] if len(pads) == spatial else None
 
 
 def _pools(rw: Rewriter, node: Node, x: Value, value: float, border: list[int], own: list[int]) -> bool:

@@ -93,3 +93,17 @@ def with_constant(node: Node) -> tuple[Value, Value, bool] | None:
 
 def unary(node: Node | None, *kinds: str) -> bool:
     return node is not None and node.op == "UnaryOp" and node.attrs.get("opType", "ABS") in kinds
+
+
+def own_padding(node: Node, key: str, spatial: int) -> list[int] | None:
+    """The padding that the operator has, begins then ends; None when it depends on the input's size."""
+    mode = attribute(node, key)
+    if mode == "VALID":
+        return [0] * (2 * spatial)
+    if mode != "CAFFE":
+        return None
+    given = node.attrs.get("pads")
+    pads = [int(p) for p in given] if isinstance(given, list | tuple) else []
+    if not pads:
+        pads = [int(attribute(node, "padY")), int(attribute(node, "padX"))] if spatial == 2 else [0] * spatial
+    return pads if len(pads) == 2 * spatial else [*pads, *pads] if len(pads) == spatial else None
