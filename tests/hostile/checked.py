@@ -30,11 +30,12 @@ class OutOfBounds(BaseException):
 
 
 class CheckedProgram(BoundProgram):
-    """Stands where the runtime binds a program. Inputs are copied: the bounds that are checked are the arena's."""
+    """Stands where the runtime binds a program. Nothing is used in place: the bounds that are checked are the arena's."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._direct = [None] * len(self._direct)
+        self._direct_inputs = [None] * len(self._direct_inputs)
+        self._direct_outputs = [None] * len(self._direct_outputs)
 
     def _native(self, steps: Sequence[Command]) -> NativeProgram:
         block = self._arena.view(0, (self._arena.nbytes,), np.uint8)

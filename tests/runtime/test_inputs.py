@@ -1,13 +1,16 @@
-"""Inputs that are read where the caller has them, or copied: the same numbers whatever the array's memory is like."""
+"""Inputs that are read where the caller has them, or copied: the same numbers whatever the array's memory is like. And
+outputs that are written where the caller gets them."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import math
 import mmap
 import pathlib
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import onnx
@@ -17,6 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 import MNN
 from MNN.errors import ShapeError
 from MNN.runtime.bind import BoundProgram
+from MNN.runtime.direct import Direct
 from MNN.runtime.session import Session
 
 SHAPE = (2, 3, 41, 43)
@@ -175,7 +179,7 @@ def test_large_inputs_are_read_in_place_and_not_looked_at_afterwards(tmp_path: p
     given = IMAGE.copy()
     want = model.run({"x": given})["y"]
     bound = bound_of(model)
-    assert bound._direct[0] is not None
+    assert bound._direct_inputs[0] is not None
     model.run({"x": given + 1})
     np.testing.assert_array_equal(bound._inputs[0], given)  # the arena still holds what came first
     del given
@@ -183,30 +187,76 @@ def test_large_inputs_are_read_in_place_and_not_looked_at_afterwards(tmp_path: p
     np.testing.assert_array_equal(bound.read()[0], want)
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protects memory as Linux does")
+class Guarded:
+    """Memory whose end (or beginning) lies where memory ends that may be used."""
+
+    def __init__(self, shape: tuple[int, ...], end: bool) -> None:
+        size, page = 4 * math.prod(shape), mmap.PAGESIZE
+        self._room = -(-size // page) * page
+        self._block = mmap.mmap(-1, self._room + 2 * page)
+        self._base = np.frombuffer(self._block, np.uint8).ctypes.data
+        self.array = np.ndarray(shape, np.float32, self._block, page + (self._room - size if end else 0))
+        self._protect = ctypes.CDLL(None, use_errno=True).mprotect
+        self._protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+    @contextlib.contextmanager
+    def guarded(self, inside: int = mmap.PROT_READ | mmap.PROT_WRITE) -> Iterator[np.ndarray]:
+        page = mmap.PAGESIZE
+        sides = (self._base, self._base + page + self._room)
+        assert [self._protect(side, page, 0) for side in sides] == [0, 0]
+        assert self._protect(self._base + page, self._room, inside) == 0
+        try:
+            yield self.array
+        finally:
+            for start, size in [*((side, page) for side in sides), (self._base + page, self._room)]:
+                self._protect(start, size, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+ON_LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="protects memory as Linux does")
+
+
+@ON_LINUX
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("end", [True, False])
 def test_nothing_beside_an_input_is_touched(name: str, end: bool, tmp_path: pathlib.Path) -> None:
-    """The array ends where memory ends that may be read, or begins where it begins."""
-    page = mmap.PAGESIZE
-    room = -(-IMAGE.nbytes // page) * page
-    block = mmap.mmap(-1, room + 2 * page)
-    base = np.frombuffer(block, np.uint8).ctypes.data
-    given = np.ndarray(SHAPE, np.float32, block, page + (room - IMAGE.nbytes if end else 0))
-    given[...] = IMAGE
-    protect = ctypes.CDLL(None, use_errno=True).mprotect
-    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    memory = Guarded(SHAPE, end)
+    memory.array[...] = IMAGE
     model = load(tmp_path, GRAPHS[name])
     want = model.run({"x": IMAGE})["y"]
-    sides = (base, base + page + room)
-    assert [protect(side, page, 0) for side in sides] == [0, 0]
-    assert protect(base + page, room, mmap.PROT_READ) == 0
-    try:
+    with memory.guarded(mmap.PROT_READ) as given:
         for _ in range(2):
             np.testing.assert_array_equal(model.run({"x": given})["y"], want)
-    finally:
-        for side in sides:
-            protect(side, page, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+@ON_LINUX
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("end", [True, False])
+def test_nothing_beside_an_output_is_touched(
+    name: str, end: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(tmp_path, GRAPHS[name])
+    want = model.run({"x": IMAGE})["y"]
+    memory = Guarded(want.shape, end)
+
+    def lend(direct: Direct) -> np.ndarray:
+        assert direct.lend(memory.array)
+        return memory.array
+
+    monkeypatch.setattr(Direct, "fresh", lend)
+    with memory.guarded() as into:
+        for _ in range(2):
+            into[...] = np.nan
+            np.testing.assert_array_equal(model.run({"x": IMAGE})["y"], want)
+
+
+def test_large_outputs_are_written_in_place(tmp_path: pathlib.Path) -> None:
+    model = load(tmp_path, GRAPHS["convolution"])
+    first = model.run({"x": IMAGE})["y"]
+    bound = bound_of(model)
+    assert bound._direct_outputs[0] is not None
+    second = model.run({"x": IMAGE + 1})["y"]
+    np.testing.assert_array_equal(bound.read()[0], first)  # the arena still holds what came first
+    assert not np.array_equal(first, second)
 
 
 def test_threads_with_arrays_of_several_sizes_get_their_own_answers(tmp_path: pathlib.Path) -> None:

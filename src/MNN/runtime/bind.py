@@ -15,7 +15,7 @@ from MNN.kernels.library import Library
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.toolchain import let_go, trim
 from MNN.runtime.arena import Arena, Block, Room
-from MNN.runtime.direct import DirectInput, direct_inputs
+from MNN.runtime.direct import Direct, direct_tensors
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 
 _TOGETHER = 8 << 20
@@ -45,7 +45,7 @@ class BoundProgram:
         self.native = self._native(program.commands)
         self._inputs = [self.view(t) for t in program.inputs]
         self._outputs = [self.view(t) for t in program.outputs]
-        self._direct = direct_inputs(program, self.native.args, self._base)
+        self._direct_inputs, self._direct_outputs = direct_tensors(program, self.native.args, self._base)
 
     @property
     def library(self) -> Library:
@@ -138,30 +138,38 @@ class BoundProgram:
         return run
 
     def run(self, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
-        """One inference; the results are copies.
+        """One inference; the results are the caller's own.
 
-        Large inputs are read in place where they can be, but not the first time, nor after another program has used
-        the memory: profiles, which run the native program alone, find numbers of the usual kind in the arena.
+        Large inputs are read and large outputs written in place where they can be, but not the first time, nor after
+        another program has used the memory: profiles, which run the native program alone, find numbers of the usual
+        kind in the arena.
         """
         block, thread = self._arena.block, threading.get_ident()
         if block.running is not None and block.running is not self._token and block.runner == thread:
             return BoundProgram(self.program, self._library, threads).run(arrays, threads)  # within a host call
-        lent: list[DirectInput] = []
+        lent: list[Direct] = []
+        written: list[np.ndarray | None] = []
         known, outer = block.user is self._token, block.running
         block.user = block.running = self._token
         block.runner = thread
         try:
-            for direct, to, array in zip(self._direct, self._inputs, arrays, strict=True):
+            for direct, to, array in zip(self._direct_inputs, self._inputs, arrays, strict=True):
                 if direct is not None and known and direct.lend(array):
                     lent.append(direct)
                 else:
                     to[...] = array
+            for direct in self._direct_outputs:
+                if direct is not None and known:
+                    lent.append(direct)
+                    written.append(direct.fresh())
+                else:
+                    written.append(None)
             self.native.run(threads)
         finally:
             block.running = outer
             for direct in lent:
                 direct.give_back()
-        return [o.copy() for o in self._outputs]
+        return [o.copy() if w is None else w for w, o in zip(written, self._outputs, strict=True)]
 
     def write(self, arrays: Sequence[np.ndarray]) -> None:
         """Copies the inputs in."""

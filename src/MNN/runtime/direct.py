@@ -1,14 +1,16 @@
-"""Inputs that kernels read where the caller has them, without a copy into the arena.
+"""Inputs that kernels read where the caller has them, and outputs that they write where the caller gets them, without a
+copy into or out of the arena.
 
 A run returns when all is computed, so that whatever the caller does to the array afterwards comes too late to matter.
-What is read in place: floating point numbers (indices are checked before they are used, which must not change in
-between), in one block and aligned as numpy aligns them, of an input that kernels take as a plain argument. Everything
-else is copied: other strides or byte order, small inputs, inputs that a chain or a step in Python reads, that are an
-output too, or that many commands read.
+What is read or written in place: floating point numbers (indices are checked before they are used, which must not
+change in between), in one block and aligned as numpy aligns them, that kernels take as a plain argument. Everything
+else is copied: other strides or byte order, what is small, what a chain or a step in Python reads, what is an input and
+an output, or what many commands use.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -26,8 +28,8 @@ Place = tuple[NDArray[np.int64], int, int]
 """The arguments of a command, which of them is an address in the input, and how many bytes from its start."""
 
 
-class DirectInput:
-    """An input whose address stands in known places among the arguments."""
+class Direct:
+    """An input or output whose address stands in known places among the arguments."""
 
     __slots__ = ("_home", "_kind", "_places", "_shape")
 
@@ -36,15 +38,21 @@ class DirectInput:
         self._kind, self._shape, self._home, self._places = tensor.dtype.numpy, tensor.shape, home, tuple(places)
 
     def lend(self, array: np.ndarray) -> bool:
-        """Has kernels read ``array``, which the caller keeps until :meth:`give_back`; False when it must be copied."""
+        """Has kernels use ``array``, which the caller keeps until :meth:`give_back`; False when it must be copied."""
         flags = array.flags
         if not (flags.c_contiguous and flags.aligned and array.dtype == self._kind and array.shape == self._shape):
             return False
         self._point(array.__array_interface__["data"][0])
         return True
 
+    def fresh(self) -> np.ndarray:
+        """An array of its own for an output, which kernels write to until :meth:`give_back`."""
+        array = np.empty(self._shape, self._kind)
+        self._point(array.__array_interface__["data"][0])
+        return array
+
     def give_back(self) -> None:
-        """Has kernels read the arena again."""
+        """Has kernels use the arena again."""
         self._point(self._home)
 
     def _point(self, address: int) -> None:
@@ -52,26 +60,29 @@ class DirectInput:
             arguments[index] = address + offset
 
 
-def direct_inputs(
+def direct_tensors(
     program: Program, arguments: Callable[[int], NDArray[np.int64]], base: Callable[[Buffer], int]
-) -> list[DirectInput | None]:
-    """For every input of a bound program how to read it in place, or None. ``arguments`` gives those of a command."""
-    buffers = [t.place.buffer for t in program.inputs]
-    shared = {t.place.buffer for t in program.outputs} | {b for b in buffers if buffers.count(b) > 1}
-    found: list[DirectInput | None] = []
-    for tensor in program.inputs:
-        places = _places(program.commands, tensor.place.buffer, arguments) if _fits(tensor, shared) else None
-        found.append(None if places is None else DirectInput(tensor, base(tensor.place.buffer), places))
-    return found
+) -> tuple[list[Direct | None], list[Direct | None]]:
+    """For every input and for every output of a bound program how to use it in place, or None. ``arguments`` gives
+    those of a command."""
+    both = (program.inputs, program.outputs)
+    uses = Counter(t.place.buffer for part in both for t in part)
+
+    def direct(tensor: Located) -> Direct | None:
+        fits = uses[tensor.place.buffer] == 1 and _fits(tensor)
+        places = _places(program.commands, tensor.place.buffer, arguments) if fits else None
+        return None if places is None else Direct(tensor, base(tensor.place.buffer), places)
+
+    inputs, outputs = ([direct(t) for t in part] for part in both)
+    return inputs, outputs
 
 
-def _fits(tensor: Located, shared: set[Buffer]) -> bool:
+def _fits(tensor: Located) -> bool:
     buffer = tensor.place.buffer
     dense = tuple(np.cumprod((1, *tensor.shape[:0:-1]))[::-1].tolist()) if tensor.shape else ()
     return (
         tensor.dtype in _KINDS
         and buffer.const is None
-        and buffer not in shared
         and buffer.nbytes >= LEAST
         and tensor.place.offset == 0
         and tensor.place.strides == dense
@@ -101,4 +112,4 @@ def _places(
     return found
 
 
-__all__ = ["LEAST", "DirectInput", "direct_inputs"]
+__all__ = ["LEAST", "Direct", "direct_tensors"]
