@@ -30,7 +30,7 @@ class OutOfBounds(BaseException):
 
 
 class CheckedProgram(BoundProgram):
-    """Stands where the runtime binds a program. Nothing is used in place: the bounds that are checked are the arena's."""
+    """Stands where the runtime binds a program. Nothing is used in place: what is checked are the arena's bounds."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
