@@ -18,6 +18,7 @@ from MNN.ir.prims import Tensor
 from MNN.kernels.amx import AmxSpec
 from MNN.kernels.amx_cost import plan_rows, plan_window
 from MNN.kernels.amx_layout import Window
+from MNN.kernels.dot import PAIR
 from MNN.ops.builder import Builder
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.executor import shared_library
@@ -143,7 +144,8 @@ def test_threads_get_equal_shares(threads: int, m: int, n: int, k: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("m", "k"), [(16, 32), (33, 64), (100, 96)])
-def test_rows_of_bf16_are_not_copied(threads: int, m: int, k: int) -> None:
+def test_rows_of_bf16_are_not_copied(threads: int, m: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("MNN.compiler.emit.contract.group_of", lambda target, dtype: PAIR)  # as where there are tiles
     left = randn(m, k).astype(DType.BF16.numpy)
     w = randn(k, 40).astype(DType.BF16.numpy)
     program = run(lambda b, x: b.matmul(x, b.const(w)), left, precision="low", threads=threads)
