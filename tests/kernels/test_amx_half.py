@@ -145,6 +145,22 @@ def test_special_values_give_what_fp32_gives() -> None:
         np.testing.assert_allclose(found, want, rtol=3e-7, atol=1e-37)
 
 
+@TARGETS
+@pytest.mark.parametrize(("large", "other"), [(1e30, 1e20), (1e20, 1e30), (1e38, 1e-10), (1e-10, 1e38)], ids=str)
+def test_large_numbers_beside_others(target: Target, large: float, other: float) -> None:
+    """Scales whose product is no fp32 number, or far from the result's."""
+    a = np.array([[[large, 0], [0, large], [1, 0], [0, 0]]], np.float32)
+    b = np.array([[[other, 0, 1e-3], [0, 1e-3, 0]]], np.float32)
+    layout = rows_layout(np.arange(4) * 2, np.zeros(1, np.int64), 2, 16)
+    found = contract(HALF, target, layout, a, b, 4, 32)
+    with np.errstate(over="ignore"):
+        wanted = (a.astype(np.float64) @ b).astype(np.float32)
+    largest = 2.0**-39 * np.abs(a).max() * float(np.abs(b).max())
+    plain = np.isfinite(wanted)
+    np.testing.assert_array_equal(np.isinf(found), ~plain)
+    assert (np.abs(found[plain].astype(np.float64) - wanted[plain]) <= 1e-6 * np.abs(wanted[plain]) + largest).all()
+
+
 def test_a_number_that_is_not_finite_spoils_its_results_alone() -> None:
     target = util.TARGETS[-1]
     m, n, k = 40, 40, 64

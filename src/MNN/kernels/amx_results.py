@@ -118,16 +118,19 @@ class Finishing:
         b = self._b
         value = b.load(F32.vec(lanes), b.gep(sums, F32, column))
         if self._spec.half:
-            value = b.mul(value, self._unscaled(column, lanes))
+            for inverse in self._inverses(column, lanes):
+                value = b.mul(value, inverse)
         args = []
         for kind, dtype, pointer in zip(self._spec.operands, self.op_dtypes, self._op_rows, strict=True):
             moves = kind in ("n", "mn")
             args.append(epilogue.load(pointer, dtype, column if moves else None, lanes, tail))
         return epilogue.apply(value, args, lanes)
 
-    def _unscaled(self, column: Value, lanes: int) -> Value:
-        """What brings sums of scaled numbers back."""
+    def _inverses(self, column: Value, lanes: int) -> tuple[Value, Value]:
+        """What brings sums of scaled numbers back, the lesser first: nothing overflows on the way to the result."""
         b, panel = self._b, self._k.slot("panel")
         behind = b.lshr(self._column + column, 5) * panel + panel
         right = amx_scale.inverse_at(b, b.gep(self.right, I8, behind - amx_scale.SCALE_BYTES), lanes)
-        return b.mul(amx_scale.inverse_at(b, self._scale, lanes), right)
+        left = amx_scale.inverse_at(b, self._scale, lanes)
+        less = b.fcmp("olt", left, right)
+        return b.select(less, left, right), b.select(less, right, left)
