@@ -13,13 +13,13 @@ POINT = {"kernelX": 1, "kernelY": 1, "pads": [0, 0, 0, 0]}
 
 
 @COUNTS
-@pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 0, 0, 0], [0, 2, 1, 0]], ids=str)
+@pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 0, 0, 0], [0, 2, 1, 0], [3, 1, 1, 1]], ids=str)
 @pytest.mark.parametrize("flag", ["", "relu", "relu6"])
 def test_fewer_channels_are_averaged(count: str, pads: list[int], flag: str) -> None:
     m = Maker()
     pooled = m.op("Pooling", m.input(2, 12, 7, 6), pads=pads, countType=count, **NEIGHBOURS)
     after = fires("average-pooling", m.done(m.conv(pooled, 5, 12, 1, **POINT, **({flag: True} if flag else {}))))
-    late = ["ADD"] if count != "EXCLUDE_PADDING" and any(pads) else []
+    late = ["ADD"] if any(pads) and (count != "EXCLUDE_PADDING" or max(pads) > 2) else []
     last = {"": [], "relu": ["ReLU"], "relu6": ["ReLU6"]}[flag]
     assert ops(after) == ["Convolution", "Pooling", *late, *last]
 

@@ -67,9 +67,12 @@ def _bias(node: Node) -> Value | None:
 
 def _keeps_constants(pool: Node) -> bool:
     """Whether the average of equal numbers is that number, at the borders too."""
-    if attribute_true(pool, "isGlobal") or attribute(pool, "countType") == "EXCLUDE_PADDING":
+    if attribute_true(pool, "isGlobal"):
         return True
-    return own_padding(pool, "padType", 2) == [0] * 4
+    pads = own_padding(pool, "padType", 2)
+    kernel = [int(attribute(pool, f"kernel{axis}")) for axis in "YX"] * 2
+    inside = pads is not None and all(p < k for p, k in zip(pads, kernel, strict=True))  # no window beside the picture
+    return pads == [0] * 4 or (inside and attribute(pool, "countType") == "EXCLUDE_PADDING")
 
 
 def _convolve_later(rw: Rewriter, pool: Node, conv: Node) -> None:
