@@ -15,7 +15,7 @@ from MNN.kernels.amx import AmxSpec
 from MNN.kernels.amx_layout import joined_layout, rows_layout, tall_layout, window_layout
 from MNN.kernels.amx_lines import line_layout
 from MNN.targets import Target
-from tests.kernels import test_amx, util
+from tests.kernels import test_amx
 from tests.kernels.test_amx import LINES, TARGETS, WINDOWS, contract, windows
 
 F32 = DType.F32
@@ -129,9 +129,9 @@ def test_epilogue(target: Target, tall: bool, overlap: bool) -> None:
     np.testing.assert_allclose(found, a.astype(np.float64) @ b + x[:, None], rtol=0, atol=1e-6)
 
 
-def test_special_values_give_what_fp32_gives() -> None:
+@TARGETS
+def test_special_values_give_what_fp32_gives(target: Target) -> None:
     """One product per result, with a small one beside it; every pair alone, as it has scales of its own."""
-    target = util.TARGETS[-1]
     largest = float(np.finfo(np.float32).max)
     few = [0.0, 1.0, 1.5, 1 / 3, 1e10, 1e30, largest, np.inf]
     values = np.array([*few, *(-x for x in few), np.nan], np.float32)
@@ -161,8 +161,8 @@ def test_large_numbers_beside_others(target: Target, large: float, other: float)
     assert (np.abs(found[plain].astype(np.float64) - wanted[plain]) <= 1e-6 * np.abs(wanted[plain]) + largest).all()
 
 
-def test_a_number_that_is_not_finite_spoils_its_results_alone() -> None:
-    target = util.TARGETS[-1]
+@TARGETS
+def test_a_number_that_is_not_finite_spoils_its_results_alone(target: Target) -> None:
     m, n, k = 40, 40, 64
     a, b = numbers(1, m, k), np.abs(numbers(1, k, n))
     a[0, 3, 5], a[0, 4, 5], a[0, 5, 5] = np.inf, -np.inf, np.nan
