@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from MNN.ir.graph import Graph, Node, Value
-from MNN.ir.shape import Shape
+from MNN.ir.shape import Dim, Shape
 from MNN.passes.affine import BIAS, attribute_true
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import attribute, floats, own_padding
@@ -82,7 +82,8 @@ def _convolve_later(rw: Rewriter, pool: Node, conv: Node) -> None:
     x, between, out = conv.inputs[0], pool.inputs[0], pool.outputs[0]
     assert x is not None
     assert between is not None
-    first = Value(rw.unique(f"{between.name}/average"), x.dtype, _channels(out, x))
+    channels = None if x.shape is None else x.shape[1]
+    first = Value(rw.unique(f"{between.name}/average"), x.dtype, _with_channels(out, channels))
     rw.swap(conv, Node("Pooling", pool.name, [x], [first], dict(pool.attrs)))
     rw.swap(pool, Node("Convolution", conv.name, [first, *conv.inputs[1:]], [out], dict(conv.attrs)))
 
@@ -97,8 +98,7 @@ def _convolve_first(rw: Rewriter, pool: Node, conv: Node) -> None:
     attrs = dict(conv.attrs)
     flags = [flag for flag in ("relu6", "relu") if attrs.pop(flag, False)][:1]
     late = numbers is not None and not _keeps_constants(pool)
-    shape = None if x.shape is None else (x.shape[0], channels[0], *x.shape[2:])
-    value = Value(rw.unique(f"{out.name}/pixels"), out.dtype, shape)
+    value = Value(rw.unique(f"{out.name}/pixels"), out.dtype, _with_channels(x, channels[0]))
     inputs = [x, *conv.inputs[1:]]
     rw.swap(pool, Node("Convolution", conv.name, inputs[:BIAS] if late else inputs, [value], attrs))
     steps: list[tuple[str, str, list[Value], dict[str, object]]] = [("Pooling", pool.name, [], dict(pool.attrs))]
@@ -115,11 +115,9 @@ def _convolve_first(rw: Rewriter, pool: Node, conv: Node) -> None:
     rw.swap(conv, Node(op, name, [value, *more], [out], own))
 
 
-def _channels(value: Value, like: Value) -> Shape | None:
-    """The shape of ``value`` with as many channels as ``like`` has."""
-    if value.shape is None or like.shape is None:
-        return None
-    return (value.shape[0], like.shape[1], *value.shape[2:])
+def _with_channels(value: Value, channels: Dim | None) -> Shape | None:
+    """The shape of ``value`` with so many channels; None when anything of it is not known."""
+    return None if value.shape is None or channels is None else (value.shape[0], channels, *value.shape[2:])
 
 
 PASS = Pass("average-pooling", run, rank=36)

@@ -7,7 +7,7 @@ import numpy as np
 from MNN.ir.graph import Graph, Node, Value
 from MNN.passes import affine
 from MNN.passes.manager import Pass
-from MNN.passes.patterns import attribute, binary, floats, plain, with_constant
+from MNN.passes.patterns import attribute, binary, floats, own_padding, plain, with_constant
 from MNN.passes.rewrite import Rewriter
 
 OPS = ("Convolution", "ConvolutionDepthwise")
@@ -56,7 +56,7 @@ def _fold(rw: Rewriter, node: Node, user: Node, x: Value, constant: Value, first
             return False
         rw.set_input(user, 1, rw.constant(f"{base}/weight", made))
         return True
-    if _padded(user) or (kind == "SUB" and first):
+    if own_padding(user, "padMode", 2) != [0] * 4 or (kind == "SUB" and first):
         return False
     amount = (split * (line if kind == "ADD" else -line)).sum(axis=(2, 3, 4)).reshape(-1)
     bias = _bias(user, data.shape[0])
@@ -76,12 +76,6 @@ def _per_channel(constant: Value, channels: int) -> np.ndarray | None:
     if data.ndim < 3 or data.shape[data.ndim - 3] != channels or data.size != channels:
         return None
     return data.reshape(-1).astype(np.float64)
-
-
-def _padded(node: Node) -> bool:
-    mode = attribute(node, "padMode")
-    pads = node.attrs.get("pads") or (attribute(node, "padX"), attribute(node, "padY"))
-    return mode != "VALID" and (mode != "CAFFE" or any(int(p) != 0 for p in pads))  # type: ignore[attr-defined]
 
 
 def _bias(node: Node, channels: int) -> np.ndarray | None:
