@@ -144,6 +144,11 @@ def tall_columns(target: Target, layout: Layout, nb: int) -> int:
     return -(-panels // -(-panels // most)) * PANEL
 
 
+def _bringing(parts: int, parted: bool, half: bool) -> float:
+    """What bringing elements of A costs, compared with splitting them into bf16 parts."""
+    return _MOVE if parted else 1 + half * _SCALE / _CONVERT[parts]
+
+
 def _right_bytes(n: int, n_steps: int, parts: int) -> int:
     return -(-n // ROWS) * ROWS * n_steps * DEPTH * 2 * parts
 
@@ -246,9 +251,7 @@ def plan_rows(
     n_steps = -(-n_taps * k // DEPTH)
     pitch = n_steps * DEPTH * 2 * parts
     per_row = n_taps * -(-k // DEPTH) * (_CUT if n_taps > 1 and k % DEPTH else 1.0)
-    if direct or parted:
-        per_row *= 0.0 if direct else _MOVE
-    per_row *= 1 + half * _SCALE / _CONVERT[parts]
+    per_row *= 0.0 if direct else _bringing(parts, parted, half)
     room = _row_bytes(target, n, n_steps, parts)
     if n_taps > 1:  # joined rows share lines
         room = max(room, target.l2_bytes // 4)
@@ -295,7 +298,7 @@ def plan_window(
     line = max(1, int(inner * chunks * DEPTH * 2 * parts * used * share))
     height = w.outputs[0]
     stays = _stays(target, n, n_steps, parts)
-    bring = share * (_MOVE if parted else 1 + half * _SCALE / _CONVERT[parts])
+    bring = share * _bringing(parts, parted, half)
 
     def cost(rows: int, panels: int, blocks: float, foreign: float) -> float:
         width = min(n, panels * PANEL)
