@@ -68,10 +68,12 @@ def direct_tensors(
     both = (program.inputs, program.outputs)
     uses = Counter(t.place.buffer for part in both for t in part)
 
+    wanted = {t.place.buffer for part in both for t in part if uses[t.place.buffer] == 1 and _fits(t)}
+    places = _places(program.commands, wanted, arguments) if wanted else {}
+
     def direct(tensor: Located) -> Direct | None:
-        fits = uses[tensor.place.buffer] == 1 and _fits(tensor)
-        places = _places(program.commands, tensor.place.buffer, arguments) if fits else None
-        return None if places is None else Direct(tensor, base(tensor.place.buffer), places)
+        found = places.get(tensor.place.buffer)
+        return Direct(tensor, base(tensor.place.buffer), found) if found else None
 
     inputs, outputs = ([direct(t) for t in part] for part in both)
     return inputs, outputs
@@ -91,25 +93,20 @@ def _fits(tensor: Located) -> bool:
 
 
 def _places(
-    commands: Sequence[Command], buffer: Buffer, arguments: Callable[[int], NDArray[np.int64]]
-) -> list[Place] | None:
-    """Where the addresses of a buffer stand, None when they are not all plain arguments, or too many."""
-    found: list[Place] = []
+    commands: Sequence[Command], wanted: set[Buffer], arguments: Callable[[int], NDArray[np.int64]]
+) -> dict[Buffer, list[Place]]:
+    """Where the addresses of buffers stand; without those of which they are not all plain arguments, or too many."""
+    found: dict[Buffer, list[Place]] = {buffer: [] for buffer in wanted}
     for number, command in enumerate(commands):
-        for ref in command.refs():
-            if ref.buffer is buffer:
-                break
-        else:
-            if command.host is None or buffer not in command.buffers():
-                continue
+        used = wanted.intersection(command.buffers())
         if command.stages or command.host is not None:
-            return None
-        for index, value in enumerate(command.args.values()):
-            if not isinstance(value, int) and value.buffer is buffer:
-                found.append((arguments(number), index, value.offset))
-        if len(found) > _MOST_PLACES:
-            return None
-    return found
+            for buffer in used:
+                found.pop(buffer, None)
+        elif used:
+            for index, value in enumerate(command.args.values()):
+                if not isinstance(value, int) and value.buffer in used and value.buffer in found:
+                    found[value.buffer].append((arguments(number), index, value.offset))
+    return {buffer: places for buffer, places in found.items() if len(places) <= _MOST_PLACES}
 
 
 __all__ = ["LEAST", "Direct", "direct_tensors"]
