@@ -5,26 +5,40 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from MNN.compiler.emit import weights
+from MNN.compiler.emit import amx, weights
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
+from tests.compiler.checks import cheap_tiles
+
+
+def product(m: int, k: int, n: int, precision: str, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Runs one, compares, and gives what was packed as it lies."""
+    rng = np.random.default_rng(m)
+    w = rng.standard_normal((n, k)).astype(np.float32)
+    x, y = Value("x", DType.F32, (m, k)), Value("y", DType.F32)
+    node = Node("MatMul", "m", [x, Value("w", DType.F32, w.shape, w)], [y], {"transposeB": True})
+    used: list[object] = []
+    as_it_lies = weights.as_it_lies
+    for module in (weights, amx):
+        monkeypatch.setattr(module, "as_it_lies", lambda e, t: used.append(t) or as_it_lies(e, t))
+    data = rng.standard_normal((m, k)).astype(np.float32)
+    found = Session(Graph("g", [x], [y], [node]), Config(precision=precision, cache=False)).run({"x": data})["y"]
+    tolerance = 1e-5 if precision == "high" else 3e-2
+    np.testing.assert_allclose(found, data @ w.T, atol=tolerance * (np.abs(data) @ np.abs(w.T)).max())
+    return used
 
 
 @pytest.mark.parametrize("precision", ["high", "low"])
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 70, 37), (5, 64, 100), (40, 33, 130), (3, 1, 20), (3, 20, 1)])
 def test_products(m: int, k: int, n: int, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(m)
-    w = rng.standard_normal((n, k)).astype(np.float32)
-    x, y = Value("x", DType.F32, (m, k)), Value("y", DType.F32)
-    node = Node("MatMul", "m", [x, Value("w", DType.F32, w.shape, w)], [y], {"transposeB": True})
-    used = []
-    as_it_lies = weights._as_it_lies
-    monkeypatch.setattr(weights, "_as_it_lies", lambda e, t: used.append(t) or as_it_lies(e, t))
-    data = rng.standard_normal((m, k)).astype(np.float32)
-    found = Session(Graph("g", [x], [y], [node]), Config(precision=precision, cache=False)).run({"x": data})["y"]
-    tolerance = 1e-5 if precision == "high" else 3e-2
-    np.testing.assert_allclose(found, data @ w.T, atol=tolerance * (np.abs(data) @ np.abs(w.T)).max())
+    used = product(m, k, n, precision, monkeypatch)
     if precision == "high" and min(k, n) > 1:
         assert used
+
+
+@pytest.mark.parametrize("precision", ["high", "normal", "low"])
+def test_products_on_tiles(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cheap_tiles(monkeypatch)
+    assert product(40, 33, 130, precision, monkeypatch)

@@ -10,9 +10,10 @@ import numpy as np
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.emit.side import Side, operand_args
+from MNN.compiler.emit.weights import as_it_lies, is_turned
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.order import natural
-from MNN.compiler.program import Buffer, Command, Ref
+from MNN.compiler.program import Buffer, Command, Place, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body
@@ -70,12 +71,18 @@ class Right:
     conv: tuple[st.Ints, int, int, int] | None
     outer: tuple[int, ...] = ()
 
+    @property
+    def turned(self) -> bool:
+        """Whether it is a constant matrix whose columns lie one after the other."""
+        return self.conv is None and self.tensor.const is not None and is_turned(self.tensor.const)
+
     def offsets(self) -> tuple[np.ndarray, int, int, int]:
         """Where each row of B lies (taps, then channels), from column to column, from matrix to matrix, and how many
-        matrices there are: in elements, for dense memory."""
+        matrices there are: in elements, for dense memory, or for that of a turned matrix."""
         if self.conv is None:
             k, n = self.tensor.shape[-2:]
-            return np.arange(k) * n, 1, k * n, elements(self.tensor.shape[:-2])
+            row, column = (1, k) if self.turned else (n, 1)
+            return np.arange(k) * row, column, k * n, elements(self.tensor.shape[:-2])
         kernel, per_in, per_out, groups = self.conv
         taps = elements(kernel)
         j = np.arange(taps * per_in)
@@ -280,15 +287,12 @@ class _Job:
         data = tensor.const
         fresh = True
         if data is None:
-            place = e.in_order(
-                tensor, natural(tensor.rank), lambda p: st.is_dense(tensor.shape, p.strides, natural(tensor.rank))
-            )
             buffer = e.allocate(DType.U8, (matrices * size,), (0,)).buffer
         else:
-            place = e.place(tensor)
             key = ("amx", id(data), self.right.conv, parts, kind, lean, self.half)
             buffer, fresh = e.pool.reserve(key, matrices * size, DType.U8, (data, tensor.keep))
         if fresh:
+            place = self._unpacked()
             table = np.where(layout.b_rows >= 0, rows[layout.b_rows], -1)
             each = np.arange(matrices)
             args: dict[str, int | Ref] = {
@@ -306,6 +310,14 @@ class _Job:
                 AmxPackSpec(tensor.dtype, parts, lean, self.half), buffer, args, matrices * panels, data is not None
             )
         return Ref(buffer, 0), self.right.batches(size, n_batch)
+
+    def _unpacked(self) -> Place:
+        """B as :meth:`Right.offsets` says that it lies."""
+        e, tensor = self.e, self.right.tensor
+        if tensor.const is not None:
+            return as_it_lies(e, tensor) if self.right.turned else e.place(tensor)
+        order = natural(tensor.rank)
+        return e.in_order(tensor, order, lambda p: st.is_dense(tensor.shape, p.strides, order))
 
     def _pack(self, spec: AmxPackSpec, buffer: Buffer, args: dict[str, int | Ref], blocks: int, once: bool) -> None:
         if not once:

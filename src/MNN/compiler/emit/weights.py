@@ -58,7 +58,7 @@ class Weights:
         if self.words:
             buffer, size, panel = packed_words(e, self.tensor, self.conv, self.run, nr)
             return Ref(buffer, 0), nr * PAIR, panel, self._batches(e, size, n_batch)
-        turned = self.conv is None and _turned(data)
+        turned = self.conv is None and is_turned(data)
         if self.conv is None:
             per_tap, n = self.tensor.shape[-2:]
             batches, taps, channel_step, tap_step, column = elements(self.tensor.shape[:-2]), 1, n, 0, 1
@@ -77,7 +77,7 @@ class Weights:
         key = ("packed", id(data), nr, self.conv, group, self.run if group > 1 else 0, head)
         buffer, fresh = e.pool.reserve(key, batches * size, self.dtype, (data, self.tensor.keep))
         if fresh:
-            base, whole = _as_it_lies(e, self.tensor) if turned else e.place(self.tensor), n // nr
+            base, whole = as_it_lies(e, self.tensor) if turned else e.place(self.tensor), n // nr
             parts = []  # whole panels and the cut one: begin in the source, begin in the result, axes
             for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
                 axes = [(batches, n * k, size // group), (count, nr * column, high * nr), (width, column, 1)]
@@ -204,12 +204,12 @@ class Weights:
         return e.ref(place, tensor.dtype), place.strides[-2] if tensor.shape[-2] > 1 else nr, nr, batch
 
 
-def _turned(data: np.ndarray) -> bool:
+def is_turned(data: np.ndarray) -> bool:
     """Whether a matrix is a transposed view of one that lies in order, such as weights ``[N, K]`` of a file."""
     return data.ndim == 2 and not data.flags.c_contiguous and data.T.flags.c_contiguous
 
 
-def _as_it_lies(e: Emitter, tensor: Tensor) -> Place:
+def as_it_lies(e: Emitter, tensor: Tensor) -> Place:
     """Such a matrix where it is, without a copy in its own order."""
     data = tensor.const
     assert data is not None
