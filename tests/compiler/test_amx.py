@@ -16,7 +16,7 @@ from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.kernels.amx import AmxSpec
-from MNN.kernels.amx_cost import plan_rows, plan_window
+from MNN.kernels.amx_cost import ask_ahead, plan_rows, plan_window
 from MNN.kernels.amx_layout import Window
 from MNN.kernels.dot import PAIR
 from MNN.ops.builder import Builder
@@ -109,6 +109,34 @@ def test_packed_weights_are_shared() -> None:
     program = compile_stage(b.prims, [x, y], outputs, library.target, Options(), pool)
     buffers = {id(c.args["b"].buffer) for c in program.commands}  # type: ignore[union-attr]
     assert len(buffers) == 1
+
+
+@pytest.mark.parametrize("precision", ["high", "normal", "low"])
+def test_other_sizes_compile_no_kernels(precision: str) -> None:
+    """Steps ask for more or fewer lines of weights, with kernels that are there."""
+    w, target = randn(768, 512), named_target("avx512")
+    pool, asked, kernels = ConstantPool(), set(), set()
+    for rows in (49, 196, 300, 130, 70):
+        b, x = Builder(), Tensor(DType.F32, (rows, 768))
+        made = b.matmul(x, b.const(w))
+        (product,) = [
+            c
+            for c in compile_stage(b.prims, [x], [made], target, Options(1, precision), pool).commands
+            if isinstance(c.kernel, AmxSpec)
+        ]
+        asked.add(product.args["fetch"])
+        kernels.add(product.kernel)
+    assert len(asked) > 1
+    assert len(kernels) == 1
+
+
+def test_lines_are_asked_for_by_few_kinds_of_kernels() -> None:
+    assert len({ask_ahead(lines, 1000) for lines in range(33)}) < 5
+    for lines in range(33):
+        assert ask_ahead(lines, 1000) >= lines
+        assert ask_ahead(lines, 1000, made=[32], spare=1e6) == 32
+        assert ask_ahead(lines, 1000, made=[lines - 1], spare=1e6) == ask_ahead(lines, 1000)
+    assert ask_ahead(1, 10**6, made=[32], spare=1e5) == 1, "asking 31 times more often costs more than is to spare"
 
 
 def test_plans() -> None:

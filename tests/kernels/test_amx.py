@@ -19,7 +19,7 @@ from MNN.kernels.amx_cost import grouping
 from MNN.kernels.amx_layout import Layout, Window, direct_layout, joined_layout, rows_layout, window_layout
 from MNN.kernels.amx_lines import has_lines, line_layout
 from MNN.kernels.amx_pack import AmxPackSpec
-from MNN.kernels.amx_tiles import TILE_BYTES, has_tiles
+from MNN.kernels.amx_tiles import ROW_BYTES, TILE_BYTES, has_tiles
 from MNN.targets import Target, host_target, named_target
 from tests.kernels import parted, util
 
@@ -87,7 +87,7 @@ def contract(
     numbers = ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs")
     slots |= {name: getattr(layout, name) for name in numbers}
     groups = grouping(target, n, nb, layout, spec.parts, spec.lean, spec.half)
-    slots |= {"group": groups.group, "line": groups.line, "held": groups.held}
+    slots |= {"group": groups.group, "line": groups.line, "held": groups.held, "fetch": groups.lines * ROW_BYTES}
     slots |= {"panel": panel_bytes(layout, spec.parts, spec.lean, spec.half), "n": n, "nb": nb, "n_batch": z}
     if spec.overlap:
         slots["pace"] = layout.pace

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,8 +73,11 @@ _CHUNKED_COLUMNS = 1024
 _LEAST_CHUNK = 256
 _GROUP_SHARE = 16
 """A group takes at most one part in so many of the second-level cache: the one behind it is fetched meanwhile."""
-_MOST_AHEAD = 32
-"""Lines fetched in a step at most."""
+_AHEAD = (1, 4, 16, 32)
+"""Lines that kernels ask for in a step. Few kinds of kernels do for all sizes: a step goes on where the next line is
+that nobody has asked for, and asking again for the lines behind it costs little."""
+_ASK = 1.0
+"""Cycles to ask for a line that is there."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Slots ``group``, ``line`` and ``held`` of a kernel call, and its spec's ``ahead`` and ``passing``."""
+    """Slots ``group``, ``line`` and ``held`` of a kernel call, how many ``lines`` its steps should ask for, and its
+    spec's ``passing``."""
 
     group: int
     line: int
     held: int
-    ahead: int
+    lines: int
     passing: bool
 
 
@@ -122,12 +126,19 @@ def grouping(
     line = columns * PANEL * 4
     line += ROW_BYTES if line % 256 == 0 else 0
     in_cache = panels * size <= target.l2_bytes // 4 and layout.m_blocks > 2
-    each = min(size / layout.n_steps / ROW_BYTES / pairs, _MOST_AHEAD)
-    some = (1, 2, 4, 6, 8, 12, 16, 24, 32) if lean else (1, 2, 4, 8, 16, 32)
-    ahead = 0 if in_cache else max(lines for lines in some if lines <= max(1.0, each * 1.25))
+    lines = 0 if in_cache else min(-(-size // (layout.n_steps * ROW_BYTES)) // pairs, _AHEAD[-1])
     left = parts * min(layout.n_steps * PANEL * ROW_BYTES, int(np.ptp(layout.kofs)) + PANEL * layout.pitch)
     passing = layout.tall or left + group * size > target.l1_bytes  # two row tiles and a group, one after the other
-    return Grouping(group * PANEL, line, rows * line, ahead, passing)
+    return Grouping(group * PANEL, line, rows * line, lines, passing)
+
+
+def ask_ahead(lines: int, steps: int, made: Collection[int] = (), spare: float = 0.0) -> int:
+    """For how many lines a kernel should ask in each of so many ``steps`` where ``lines`` are wanted.
+
+    A kernel that was ``made`` is taken where what it asks for beyond them costs no more than ``spare`` cycles.
+    """
+    best = next(n for n in _AHEAD if n >= lines)
+    return min((n for n in made if n >= lines and (n - best) * steps * _ASK <= spare), default=best)
 
 
 def is_tall(target: Target, layout: Layout, parts: int) -> bool:

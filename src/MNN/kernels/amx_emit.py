@@ -37,7 +37,7 @@ class Amx:
         self.k = Kernel.of(spec.slots(), target)
         self.b = self.k.b
         b = self.b
-        self.sums, self.line = self.k.scratch, self.k.slot("line")
+        self.sums, self.line, self.fetch = self.k.scratch, self.k.slot("line"), self.k.slot("fetch")
         self.rows = b.gep(self.k.scratch, I8, self.k.slot("held"))
         self.plane, self.pitch = self.k.slot("plane"), self.k.slot("pitch")
         state = b.gep(self.rows, I8, self.plane * spec.parts)
@@ -119,7 +119,7 @@ class Amx:
                 whole = b.intrinsic("smin", left, b.const(I64, 2 * _LANES))
                 self.waiting = Results(waiting[0], waiting[1], waiting[2], before, column.index, whole)
                 self._pair(rows, at, to, region["tiles"] - tile.index, wide)
-                ahead = b.gep(self.ahead, I8, steps * (spec.ahead * ROW_BYTES))
+                ahead = b.gep(self.ahead, I8, steps * self.fetch)
                 column.next(b.gep(base, I8, panel), ahead, b.gep(to, F32, 2 * _LANES), b.gep(before, F32, 2 * _LANES))
             firsts = b.gep(k.pointer("first"), I32, im * k.slot("pairs") + b.lshr(tile.index, 1))
             done = Results(b.entry(firsts, 0), b.entry(firsts, 1), tile.index * ROWS, sums, first, past - first)
@@ -246,7 +246,7 @@ class Amx:
                 loaded = (left_part, right_part)
             if both:
                 result = [self.finishing.some(self.waiting, result[0])]
-            step.next(behind, b.gep(ahead, I8, spec.ahead * ROW_BYTES), *result)
+            step.next(behind, b.gep(ahead, I8, self.fetch), *result)
         for register, pointer in held:
             tiles.store(register, pointer, self.line)
 

@@ -135,7 +135,7 @@ class Tall:
         right = self._right
         products = len(PRODUCTS[_PARTS]) * height
         after = Packed.at(b, right, width, 1) if column + 1 < width else self._next
-        ahead = b.gep(self._ahead, I8, self._steps * (spec.ahead * ROW_BYTES) * column) if column else self._ahead
+        ahead = b.gep(self._ahead, I8, self._steps * x.fetch * column) if column else self._ahead
         with b.loop(x.region["from"], x.region["to"], carry=[right, ahead, result], guard=False) as step:
             right, ahead, result = step.carried
             at = b.gep(x.rows, I8, b.entry(self._k.pointer("kofs"), step.index))
@@ -156,7 +156,7 @@ class Tall:
                     next(unpacked)
             if spec.overlap:
                 result = x.finishing.some(self._waiting, result)
-            step.next(behind, b.gep(ahead, I8, spec.ahead * ROW_BYTES), result)
+            step.next(behind, b.gep(ahead, I8, x.fetch), result)
         for register, pointer in enumerate(held):
             tiles.store(register, pointer, x.line)
         return step.results[2]

@@ -18,7 +18,6 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body
 from MNN.ir.shape import elements
-from MNN.kernels import amx_tiles
 from MNN.kernels.amx import AmxSpec
 from MNN.kernels.amx_cost import (
     DIRECT_COLUMNS,
@@ -27,6 +26,7 @@ from MNN.kernels.amx_cost import (
     PANEL,
     STRETCH,
     Plan,
+    ask_ahead,
     grouping,
     is_tall,
     panel_bytes,
@@ -47,6 +47,7 @@ from MNN.kernels.amx_layout import (
 from MNN.kernels.amx_lean import fits
 from MNN.kernels.amx_lines import has_lines, line_layout, plan_lines
 from MNN.kernels.amx_pack import AmxPackSpec
+from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, has_tiles
 from MNN.kernels.scalar_code import body_cost
 from MNN.schema.files import release
 from MNN.targets.base import Target
@@ -103,12 +104,12 @@ class Right:
 
 def available(target: Target) -> bool:
     """Whether there are tiles to choose."""
-    return amx_tiles.has_tiles(target)
+    return has_tiles(target)
 
 
 def splits_in_fp16(target: Target) -> bool:
     """Whether ``high`` multiplies two fp16 parts, as exact as three bf16 ones, in half as many products."""
-    return amx_tiles.has_tiles(target, half=True)
+    return has_tiles(target, half=True)
 
 
 def amx_candidates(
@@ -226,10 +227,13 @@ class _Job:
         lean = self._lean(layout)
         groups = grouping(e.target, self.n, nb, layout, self.parts, lean, self.half)
         overlap = self.body is not None
-        spec = AmxSpec(
-            a.dtype, c.dtype, self.parts, self.body, kinds, groups.ahead, overlap, layout.moves is not None,
-            layout.direct, groups.passing, layout.tall, lean, self.half,
-        )  # fmt: skip
+        steps = n_batch * layout.m_blocks * layout.pairs * -(-self.n // PANEL) * layout.n_steps
+        types = (a.dtype, c.dtype, self.parts, self.body, kinds)
+        traits = (overlap, layout.moves is not None, layout.direct, groups.passing, layout.tall, lean, self.half)
+        family = ("AMX", *types, *traits)
+        ahead = ask_ahead(groups.lines, steps, e.pool.habits.made(family), e.spare * e.threads)
+        e.pool.habits.make(family, ahead)
+        spec = AmxSpec(*types, ahead, *traits)
         packed, b_batch = self._packed(kind, layout, n_batch, lean)
         sides = [a.batch, b_batch, c.batch, *(s.batch for _, s in self.operands)]
         args: dict[str, int | Ref] = {
@@ -242,6 +246,7 @@ class _Job:
             "group": groups.group,
             "line": groups.line,
             "held": groups.held,
+            "fetch": groups.lines * ROW_BYTES,
             "n": self.n,
             "nb": nb,
             "batch": e.table(np.stack([np.broadcast_to(t, (n_batch,)) for t in sides], axis=1).astype(np.int64)),
@@ -270,7 +275,7 @@ class _Job:
         key = (e.origin, "lean tiles", id(data))
         found = e.pool.habits.get(key)
         if found is None:
-            rows = sum(layout.regions[:: layout.chunks, 2]) * amx_tiles.ROWS
+            rows = sum(layout.regions[:: layout.chunks, 2]) * ROWS
             found = rows <= LEAN_ROWS and data.size * 4 > e.target.l2_bytes // 4
             if found:
                 found = fits(data)
