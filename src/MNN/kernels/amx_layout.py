@@ -7,7 +7,7 @@ joined to one dense row), or the pixels of a region of the input, each once, for
 from __future__ import annotations
 
 import dataclasses
-import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,8 +40,9 @@ class Layout:
     clear: int
     clear_rows: int
     pairs: int
-    b_rows: Table
-    """For every product of every step, which row of B it takes (tap by tap, channel by channel); -1: none."""
+    taps: int
+    run: int
+    """Steps take runs of so many rows of B, one for each tap, filled up with nothing."""
     moves: Table | None = None
     """How rows are joined from lines of pixels, where they are; with the next two."""
     width: int = 0
@@ -54,6 +55,13 @@ class Layout:
     @property
     def n_steps(self) -> int:
         return self.kofs.size
+
+    @property
+    def b_rows(self) -> Table:
+        """For every product of every step, which row of B it takes (tap by tap, channel by channel); -1: none."""
+        found = np.full((self.taps, -(-self.run // DEPTH) * DEPTH), -1)
+        found[:, : self.run] = np.arange(self.taps * self.run).reshape(self.taps, self.run)
+        return found.reshape(-1)
 
     @property
     def m_blocks(self) -> int:
@@ -83,12 +91,13 @@ def _plane(rows: int, pitch: int) -> int:
     return (rows * pitch // ROW_BYTES | 1) * ROW_BYTES
 
 
-def _firsts(place: Table, starts: Sequence[int], pairs: int) -> Table:
+def _firsts(place: Table, starts: Table, pairs: int) -> Table:
     """The kernel's table ``first``; block ``i`` has the results from ``starts[i]`` on."""
-    table = []
-    for low, high in itertools.pairwise([*starts, place.size]):
-        table.append(low + np.searchsorted(place[low:high], np.arange(pairs) * 2 * ROWS))
-    return np.concatenate([*table, [place.size]]).astype(np.int64)
+    span = pairs * 2 * ROWS  # of rows that all blocks have less than
+    block = np.zeros(place.size, np.int64)
+    block[starts[1:]] = span
+    wanted = np.arange(starts.size * pairs) * (2 * ROWS)
+    return np.append(np.searchsorted(np.cumsum(block) + place, wanted), place.size)
 
 
 def rows_layout(rows: Table, taps: Table, k: int, mb: int, chunk: int = 0) -> Layout:
@@ -131,12 +140,10 @@ def rows_layout(rows: Table, taps: Table, k: int, mb: int, chunk: int = 0) -> La
     regions[:, :, 5] = np.minimum((part + 1) * per, n_steps)
     pairs = int(-(-tiles.max() // 2))
     place = np.arange(m) - np.arange(m) // mb * mb
-    b_rows = np.full(n_steps * DEPTH, -1)
-    b_rows[: n_taps * k] = np.arange(n_taps * k)
     return Layout(
         items.reshape(-1, 3),
         regions.reshape(-1, 8),
-        _firsts(place, starts.tolist(), pairs),
+        _firsts(place, starts, pairs),
         place,
         np.arange(n_steps) % per * ROW_BYTES,
         chunks,
@@ -146,7 +153,8 @@ def rows_layout(rows: Table, taps: Table, k: int, mb: int, chunk: int = 0) -> La
         (n_steps - 1) * ROW_BYTES,
         int(min(mb, m)) if reach < n_steps * ROW_BYTES else 0,
         pairs,
-        b_rows,
+        1,
+        n_taps * k,
     )
 
 
@@ -190,7 +198,7 @@ def direct_layout(rows: Table, k: int, mb: int, chunk: int = 0, parts: int = 1) 
         plain,
         items=np.zeros((1, 3), np.int64),
         regions=regions.reshape(-1, regions.shape[-1]),
-        first=_firsts(place, np.searchsorted(at, starts).tolist(), plain.pairs),
+        first=_firsts(place, np.searchsorted(at, starts), plain.pairs),
         place=place,
         kofs=np.arange(plain.n_steps) * (parts * ROW_BYTES),
         pitch=plain.step * (parts * 2),
@@ -280,90 +288,89 @@ def window_layout(w: Window, rows: int, pitch: int = 0, line: int = 0) -> Layout
 
     ``pitch``: bytes between pixels, and ``line``: pixels between lines, where they are not to be chosen here.
     """
-    phases, reach = [], []
-    for kernel, stride, dilation in zip(w.kernel, w.strides, w.dilations, strict=True):
-        at = np.arange(kernel) * dilation
-        phases.append(sorted(set((at % stride).tolist())))
-        reach.append(int(at[-1] // stride))
+    shifts = [np.arange(k) * d for k, d in zip(w.kernel, w.dilations, strict=True)]
+    phases = [np.array(sorted(set((at % s).tolist()))) for at, s in zip(shifts, w.strides, strict=True)]
+    reach = [int(at[-1]) // s for at, s in zip(shifts, w.strides, strict=True)]
     sides = [rows + reach[0], *(o + q for o, q in zip(w.outputs[1:], reach[1:], strict=True))]
     sides[-1] = line or sides[-1]
-    weights = [int(np.prod(sides[i + 1 :])) for i in range(len(sides))]
-    pixels = int(np.prod(sides))
-    n_steps = int(np.prod(w.kernel)) * -(-w.channels // DEPTH)
+    weights = [math.prod(sides[i + 1 :]) for i in range(len(sides))]
+    pixels, planes = math.prod(sides), math.prod([p.size for p in phases])
     pitch = pitch or _pitch(-(-w.channels // DEPTH) * ROW_BYTES)
-    combos = list(itertools.product(*phases))
-    items: list[tuple[int, int, int]] = []
-    regions, starts, places = [], [], []
-    grid = [np.arange(n) * weight for n, weight in zip(w.outputs, weights, strict=True)]
-    inner = np.zeros(1, np.int64)
-    for dim in grid[1:]:
-        inner = (inner[:, None] + dim).reshape(-1)
-    results = 0
-    for image in range(w.images):
-        for r0 in range(0, w.outputs[0], rows):
-            low = len(items)
-            for index, combo in enumerate(combos):
-                items += _runs(w, combo, r0, sides, weights, pitch, index * pixels, image)
-            place = (grid[0][: min(rows, w.outputs[0] - r0), None] + inner).reshape(-1)
-            regions.append((low, len(items), -(-(int(place[-1]) + 1) // ROWS), w.channels, 0, n_steps, 0, 0))
-            starts.append(results)
-            places.append(place)
-            results += place.size
-    kofs, b_rows = [], []
-    for t, tap in enumerate(itertools.product(*map(range, w.kernel))):
-        shift = [i * d for i, d in zip(tap, w.dilations, strict=True)]
-        combo = tuple(a % s for a, s in zip(shift, w.strides, strict=True))
-        pixel = sum(a // s * weight for a, s, weight in zip(shift, w.strides, weights, strict=True))
-        base = (combos.index(combo) * pixels + pixel) * pitch
-        for c in range(0, w.channels, DEPTH):
-            kofs.append(base + c * 2)
-            channel = np.arange(c, c + DEPTH)
-            b_rows.append(np.where(channel < w.channels, t * w.channels + channel, -1))
-    table = np.array(regions, np.int64)
-    tiles = int(table[:, 2].max())
-    pairs = -(-tiles // 2)
-    place = np.concatenate(places)
+
+    # Which plane of pixels a tap takes, those of its phases, and which pixel of it.
+    first = [
+        (np.searchsorted(p, at % s) * (planes * pixels), at // s * weight)
+        for at, s, p, weight in zip(shifts, w.strides, phases, weights, strict=True)
+    ]
+    taps, count = np.zeros(1, np.int64), 1
+    for (plane, pixel), phase in zip(first, phases, strict=True):
+        count *= phase.size
+        taps = np.add.outer(taps, plane // count + pixel).reshape(-1)
+    kofs = np.add.outer(taps * pitch, np.arange(0, w.channels, DEPTH) * 2).reshape(-1)
+
+    starts = np.arange(0, w.outputs[0], rows)
+    per_row = math.prod(w.outputs[1:])
+    place = np.zeros(1, np.int64)
+    for n, weight in zip((min(rows, w.outputs[0]), *w.outputs[1:]), weights, strict=True):
+        place = np.add.outer(place, np.arange(n) * weight).reshape(-1)
+    results = np.minimum(w.outputs[0] - starts, rows) * per_row
+    places = np.concatenate([place[:n] for n in results] * w.images)
+    results = np.tile(results, w.images)
+    begin = np.cumsum(results) - results
+    tiles = place[results - 1] // ROWS + 1
+    pairs = -(-int(tiles.max()) // 2)
+
+    items, ends = _runs(w, starts, phases, sides, weights, pixels)
+    items[:, 1] *= pitch
+    regions = np.zeros((results.size, 8), np.int64)
+    regions[1:, 0], regions[:, 1] = ends[:-1], ends
+    regions[:, 2], regions[:, 3], regions[:, 5] = tiles, w.channels, kofs.size
+    last = int(tiles.max()) * ROWS + int(kofs.max()) // pitch + 1
     return Layout(
-        np.array(items, np.int64).reshape(-1, 3),
-        table,
-        _firsts(place, starts, pairs),
-        place,
-        np.array(kofs, np.int64),
+        items,
+        regions,
+        _firsts(places, begin, pairs),
+        places,
+        kofs,
         1,
         pitch,
-        _plane(max(tiles * ROWS + max(kofs) // pitch + 1, len(combos) * pixels), pitch),
+        _plane(max(last, planes * pixels), pitch),
         w.strides[-1] * w.steps[-1],
         0,
         0,
         pairs,
-        np.concatenate(b_rows),
+        math.prod(w.kernel),
+        w.channels,
     )
 
 
 def _runs(
-    w: Window,
-    phase: Sequence[int],
-    r0: int,
-    sides: Sequence[int],
-    weights: Sequence[int],
-    pitch: int,
-    base: int,
-    image: int,
-) -> list[tuple[int, int, int]]:
-    """The items that bring one phase's pixels of a region: a run for each of its rows."""
-    first = [r0, *[0] * (len(sides) - 1)]
-    have = [
-        min(side, -(-(n - p) // s) - f)
-        for side, n, p, s, f in zip(sides, w.inputs, phase, w.strides, first, strict=True)
-    ]
-    if have[-1] <= 0:
-        return []
-    found = []
-    for at in itertools.product(*map(range, have[:-1])):
-        full = (*at, 0)
-        source = image * w.image_step + sum(
-            ((f + q) * s + p) * step for f, q, s, p, step in zip(first, full, w.strides, phase, w.steps, strict=True)
-        )
-        pixel = base + sum(q * weight for q, weight in zip(full, weights, strict=True))
-        found.append((source, pixel * pitch, have[-1]))
-    return found
+    w: Window, starts: Table, phases: Sequence[Table], sides: Sequence[int], weights: Sequence[int], pixels: int
+) -> tuple[Table, Table]:
+    """The items that bring the regions whose results begin at rows ``starts`` of all images, their places as pixels,
+    and the end of every region's: a run for each line of pixels of each phase that the input has."""
+    first, last = 0, len(sides) - 1
+    shape = (starts.size, *[p.size for p in phases], *sides[:-1])
+    axes = np.ogrid[tuple([slice(n) for n in shape])]
+    begin, phase, line = starts[axes[0]], axes[1 : last + 2], axes[last + 2 :]
+    source = begin * (w.strides[0] * w.steps[0])
+    to = np.zeros_like(source)
+    there = np.ones(shape, bool)
+    count = np.full_like(source, sides[-1])
+    for d, (n, s, step) in enumerate(zip(w.inputs, w.strides, w.steps, strict=True)):
+        offset = phases[d][phase[d]]
+        source = source + offset * step
+        to = to * phases[d].size + phase[d] * pixels
+        left = -(-(n - offset) // s) - (begin if d == first else 0)  # pixels of the input from here on
+        if d < last:
+            source, there = source + line[d] * (s * step), there & (line[d] < left)
+        else:
+            count = np.minimum(count, left)
+            there = there & (left > 0)
+    for at, weight in zip(line, weights[:-1], strict=True):
+        to = to + at * weight
+    one = np.stack([np.broadcast_to(table, shape)[there] for table in (source, to, count)], axis=1)
+    ends = np.cumsum(there.reshape(starts.size, -1).sum(axis=1))
+    items = np.tile(one, (w.images, 1))
+    items[:, 0] += np.repeat(np.arange(w.images) * w.image_step, len(one))
+    return items, np.add.outer(np.arange(w.images) * len(one), ends).reshape(-1)
