@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from MNN.compiler.emit import amx, weights
+from MNN.compiler.emit import amx_weights, weights
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.runtime.config import Config
@@ -21,7 +21,7 @@ def product(m: int, k: int, n: int, precision: str, monkeypatch: pytest.MonkeyPa
     node = Node("MatMul", "m", [x, Value("w", DType.F32, w.shape, w)], [y], {"transposeB": True})
     used: list[object] = []
     as_it_lies = weights.as_it_lies
-    for module in (weights, amx):
+    for module in (weights, amx_weights):
         monkeypatch.setattr(module, "as_it_lies", lambda e, t: used.append(t) or as_it_lies(e, t))
     data = rng.standard_normal((m, k)).astype(np.float32)
     found = Session(Graph("g", [x], [y], [node]), Config(precision=precision, cache=False)).run({"x": data})["y"]

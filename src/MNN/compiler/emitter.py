@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from MNN.ops.meaning import evaluate
 from MNN.targets.base import Target
 
 _I32_MAX = (1 << 31) - 1
+T = TypeVar("T")
 
 
 class Emitter:
@@ -63,6 +65,7 @@ class Emitter:
         self._grids: dict[st.Runs, np.ndarray] = {}
         self._keys: dict[int, st.Runs] = {}
         """What the arrays in ``_grids`` hold, by their identity."""
+        self._once: dict[Hashable, object] = {}
         self._kernels: dict[KernelSpec, tuple[KernelSpec, tuple[str, ...]]] = {}
         """One object for equal kernels, and its slots."""
         self._known: dict[int, tuple[KernelSpec, tuple[str, ...]]] = {}
@@ -211,6 +214,12 @@ class Emitter:
             found.flags.writeable = False
             self._keys[id(found)] = key
         return found
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What ``make`` gives, made once in a plan for equal keys."""
+        if key not in self._once:
+            self._once[key] = make()
+        return cast("T", self._once[key])
 
     def grid_key(self, values: np.ndarray | None) -> st.Runs | None:
         """What tells an array that :meth:`grid` gave from others; None for another array."""

@@ -9,6 +9,7 @@ import numpy as np
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.emit import amx
+from MNN.compiler.emit.amx_weights import Right
 from MNN.compiler.emit.contract import epilogue
 from MNN.compiler.emit.side import Side, operand_args, store_back
 from MNN.compiler.emitter import Emitter
@@ -80,8 +81,8 @@ def _on_tiles(
     """Products of matrix units, which take weights that are expanded for good."""
     weight = prim.inputs[1].keep
     assert isinstance(weight, QuantizedArray)
-    right = amx.Right(e.pool.folds.expanded(weight), ((1, 1), k, n, 1))
-    return amx.amx_candidates(e, a, c, right, operands, body, np.zeros(1, np.int64), k, n)
+    right = Right(e.pool.folds.expanded(weight), ((1, 1), k, n, 1))
+    return amx.amx_candidates(e, a, c, right, operands, body, e.grid((), ()), k, n)
 
 
 def _emit(

@@ -9,7 +9,8 @@ import numpy as np
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import ways
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
-from MNN.compiler.emit.amx import Right, amx_candidates
+from MNN.compiler.emit.amx import amx_candidates
+from MNN.compiler.emit.amx_weights import Right
 from MNN.compiler.emit.inner import inner_candidates
 from MNN.compiler.emit.side import Side, batch_starts, channel_result, operand_args, store_back
 from MNN.compiler.emit.strassen import strassen_candidates
@@ -101,7 +102,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
         shape[0], shape[2:], x.shape[2:], kernel, tuple(prim.strides), tuple(prim.dilations), source.strides[0],
         source.strides[2:], per_in,
     )  # fmt: skip
-    tiles = ("AMX", lambda: amx_candidates(e, a, c, right, operands, body, taps, k, per_out, window))
+    tiles = ("AMX", lambda: amx_candidates(e, a, c, right, operands, body, taps, k, per_out, window, settled))
     kinds = (
         ("implicit GEMM", lambda: with_tiles(e, signature, "implicit GEMM", size, cycles, direct, target, settled)),
         ("Winograd", lambda: winograd_candidates(e, prim, x, w, source, out, result, operands, body, settled)),
@@ -140,7 +141,7 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     a = Side(source, x.dtype, row_table(xs), batch_table(xs))
     c = Side(result, out.dtype, row_table(result.strides), batch_table(result.strides))
     operands, body = epilogue(e, fused, prim.outputs[0], out, rank - 1, row_table, batch_table)
-    k, n, taps = x.shape[-1], shape[-1], np.zeros(1, np.int64)
+    k, n, taps = x.shape[-1], shape[-1], e.grid((), ())
     weights = Weights(y, None, group, k, tuple(outer))
     assert a.rows is not None
     m, z = a.rows.size, c.batch.size
@@ -160,7 +161,7 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     target = _target(e, *size[1:3], acc, group, y.const is not None, {x.dtype, y.dtype})
     kinds = (
         ("GEMM", lambda: with_tiles(e, signature, "GEMM", size, cycles, direct, target, settled)),
-        ("AMX", lambda: amx_candidates(e, a, c, right, operands, body, taps, k, n)),
+        ("AMX", lambda: amx_candidates(e, a, c, right, operands, body, taps, k, n, None, settled)),
         ("Strassen", lambda: strassen_candidates(e, a, c, weights, operands, body, taps, k, n, settled)),
         ("inner products", lambda: inner_candidates(e, a, c, weights, operands, body, taps, k, n, settled)),
     )
