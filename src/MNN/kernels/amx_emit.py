@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from MNN.kernels.amx_fill import Filling, region_record
-from MNN.kernels.amx_lean import STEP_BYTES, Packed, unpacked
+from MNN.kernels.amx_lean import STEP_BYTES, Packed, unpack, unpacked
 from MNN.kernels.amx_results import Finishing, Results
 from MNN.kernels.amx_split import PRODUCTS
 from MNN.kernels.amx_tall import Tall
@@ -227,7 +227,7 @@ class Amx:
             behind = b.gep(right, I8, step_bytes)
             fetched = self.fetched(ahead, products)
             after = Packed.at(b, b.select(b.icmp("eq", step.index, last), right, behind), width, 0)
-            unpacked = self.unpacked(after, step.index + 1, width, products)
+            unpacked = self.unpacked(after, step.index + 1, width, products, often=width == 2)
             loaded: tuple[int, int] = (-1, -1)
             for left_part, right_part in PRODUCTS[spec.parts]:
                 # All loads before the products: as fast on a core of one's own, a fifth faster on one whose other
@@ -257,13 +257,16 @@ class Amx:
     def unpack_first(self, packed: Packed, width: int) -> None:
         """Unpacks second parts of the first step, of ``width`` tiles."""
         if self.spec.lean:
-            list(unpacked(self.b, packed, self.second_tile(self.region["from"]), width, 1))
+            unpack(self.b, packed, self.second_tile(self.region["from"]), width)
 
-    def unpacked(self, packed: Packed, step: Value, width: int, products: int) -> Iterator[None]:
-        """Unpacks second parts for a step that comes behind, evenly between the products of this one."""
-        if not self.spec.lean:
-            return itertools.repeat(None)
-        return unpacked(self.b, packed, self.second_tile(step), width, products)
+    def unpacked(self, packed: Packed, step: Value, width: int, products: int, often: bool) -> Iterator[None]:
+        """Unpacks second parts for a step that comes behind, evenly between the products of this one; behind the first,
+        which is less code to compile, where products are not of the shape that comes ``often``."""
+        if self.spec.lean and often:
+            yield from unpacked(self.b, packed, self.second_tile(step), width, products)
+        elif self.spec.lean:
+            unpack(self.b, packed, self.second_tile(step), width)
+        yield from itertools.repeat(None)
 
     def load_right(self, register: int, right: Value, part: int, width: int, column: int, second: Value) -> None:
         """A tile of B, whose step begins at ``right``; ``second``: where it is when it was unpacked."""

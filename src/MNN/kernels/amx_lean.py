@@ -64,21 +64,30 @@ class Packed:
         return Packed(b.select(condition, self.firsts, other.firsts), b.select(condition, self.numbers, other.numbers))
 
 
+def unpack(b: Builder, packed: Packed, to: Value, width: int) -> None:
+    """Emits the tiles of second parts at ``to``, of ``width`` column tiles."""
+    with b.loop(0, width * ROWS) as row:
+        _unpack_row(b, packed, to, row.index)
+
+
 def unpacked(b: Builder, packed: Packed, to: Value, width: int, products: int) -> Iterator[None]:
-    """Emits the tiles of second parts at ``to``, of ``width`` column tiles, evenly between ``products`` products."""
-    words = I16.vec(_WORDS)
-    zero = b.const(words, 0)
+    """The same, evenly between ``products`` products."""
     rows = width * ROWS
     for product in range(products):
         for row in range(product * rows // products, (product + 1) * rows // products):
-            first = b.load(words, b.gep(packed.firsts, I16, row * _WORDS))
-            byte = b.convert("sext", b.load(I8.vec(_WORDS), b.gep(packed.numbers, I8, row * _WORDS)), words)
-            half = b.bitcast(b.convert("sitofp", byte, F16.vec(_WORDS)), words)
-            size = b.lshr(b.and_(half, 0x7FFF), 3)  # three bits of the fraction fewer
-            moved = b.add(size, b.sub(b.and_(first, _EXPONENT), _MOVED))
-            second = b.or_(moved, b.and_(half, -0x8000))
-            b.store(b.select(b.icmp("eq", half, 0), zero, second), b.gep(to, I16, row * _WORDS))
+            _unpack_row(b, packed, to, row)
         yield
 
 
-__all__ = ["STEP_BYTES", "Packed", "fits", "to_bytes", "unpacked"]
+def _unpack_row(b: Builder, packed: Packed, to: Value, row: Value | int) -> None:
+    words, at = I16.vec(_WORDS), row * _WORDS
+    first = b.load(words, b.gep(packed.firsts, I16, at))
+    byte = b.convert("sext", b.load(I8.vec(_WORDS), b.gep(packed.numbers, I8, at)), words)
+    half = b.bitcast(b.convert("sitofp", byte, F16.vec(_WORDS)), words)
+    size = b.lshr(b.and_(half, 0x7FFF), 3)  # three bits of the fraction fewer
+    moved = b.add(size, b.sub(b.and_(first, _EXPONENT), _MOVED))
+    second = b.or_(moved, b.and_(half, -0x8000))
+    b.store(b.select(b.icmp("eq", half, 0), b.const(words, 0), second), b.gep(to, I16, at))
+
+
+__all__ = ["STEP_BYTES", "Packed", "fits", "to_bytes", "unpack", "unpacked"]

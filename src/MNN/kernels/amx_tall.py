@@ -144,7 +144,7 @@ class Tall:
             inside = b.icmp("ne", step.index, x.region["to"] - 1)
             later = Packed.at(b, behind, width, column).or_else(b, inside, after)
             number = b.select(inside, step.index + 1, x.region["from"])
-            unpacked = x.unpacked(later, number, 1, products)
+            unpacked = x.unpacked(later, number, 1, products, often=width == 2 and height >= HEIGHT - 1)
             for part in range(_PARTS):
                 x.load_right(_B + part, right, part, width, column, x.second_tile(step.index))
             for row in range(height):
