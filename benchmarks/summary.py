@@ -107,15 +107,16 @@ def summary(records: Sequence[Record]) -> list[Line]:
     ]
 
 
-def scaling(records: Sequence[Record]) -> list[tuple[str, str, float, float]]:
-    """(setting, model, one thread's ms, speed-up of two) of this engine wherever both were measured."""
+def scaling(records: Sequence[Record], engine: str = "") -> list[tuple[str, str, float, float]]:
+    """(setting, model, one thread's ms, speed-up of two) of an engine, this one at first, wherever both were
+    measured."""
     found = newest(records)
     result = []
     for (name, threads, batch, model), record in found.items():
         two = found.get((name, 2, batch, model))
         if threads != 1 or batch != 1 or two is None:
             continue
-        a, b = record.row(SETTINGS[name].ours), two.row(SETTINGS[name].ours)
+        a, b = (r.row(engine or SETTINGS[name].ours) for r in (record, two))
         if a and b and a.min_ms and b.min_ms:
             result.append((name, model, a.min_ms, a.min_ms / b.min_ms))
     return result

@@ -136,17 +136,19 @@ def _mean(ratios: Sequence[float | None]) -> str:
 
 
 def threads(records: Sequence[Record]) -> str:
-    """What two threads bring this engine."""
+    """What two threads bring this engine, and its peers on the same machine."""
     found = scaling(records)
     if not found:
         return ""
-    rows = ["## Two threads\n", "Time of one thread / time of two, this engine.\n"]
-    rows += ["| model | " + " | ".join(f"`{s}`" for s in dict.fromkeys(f[0] for f in found)) + " |"]
-    settings = list(dict.fromkeys(f[0] for f in found))
-    rows.append("| --- |" + " ---: |" * len(settings))
-    cell = {(m, s): up for s, m, _, up in found}
-    for model in dict.fromkeys(f[1] for f in found):
-        cells = [f"{cell[model, s]:.2f}" if (model, s) in cell else "" for s in settings]
+    settings = list(dict.fromkeys(setting for setting, *_ in found))
+    columns = {f"`{s}`": {model: up for setting, model, _, up in found if setting == s} for s in settings}
+    for engine in SETTINGS["high"].peers:
+        columns[PEERS[engine].label] = {model: up for s, model, _, up in scaling(records, engine) if s == "high"}
+    columns = {name: cells for name, cells in columns.items() if cells}
+    rows = ["## Two threads\n", "Time of one thread / time of two: of this engine by setting, of its peers in fp32.\n"]
+    rows += ["| model | " + " | ".join(columns) + " |", "| --- |" + " ---: |" * len(columns)]
+    for model in dict.fromkeys(model for _, model, *_ in found):
+        cells = [f"{up[model]:.2f}" if model in up else "" for up in columns.values()]
         rows.append(f"| {model} | {' | '.join(cells)} |")
     for s in settings:
         long = [up for name, _, ms, up in found if name == s and ms >= LONG_MS]

@@ -12,12 +12,14 @@ import pytest
 from benchmarks.architectures.catalog import ARCHITECTURES, select
 from benchmarks.driver import Measurement
 from benchmarks.models import find
+from benchmarks.peers.catalog import PEERS
 from benchmarks.records import Record, Row, combined, load, machine, save
 from benchmarks.reference import error, reference
 from benchmarks.report import BEGIN, END, markdown, publish
 from benchmarks.settings import SETTINGS, engines_of
 from benchmarks.setup_peers import REPOSITORY, work_folder
 from benchmarks.summary import newest, scaling, summary
+from benchmarks.tables import threads
 from tests.models.runners import onnxruntime_runner
 
 DIGITS = REPOSITORY / "src" / "MNN" / "data" / "digits.onnx"
@@ -130,7 +132,13 @@ def test_ratios_leave_out_wrong_results_and_judge_errors() -> None:
 
 
 def test_scaling_compares_one_thread_with_two() -> None:
-    assert scaling([record("resnet18", 3.0), record("resnet18", 2.0, threads=2)]) == [("high", "resnet18", 3.0, 1.5)]
+    records = [record("resnet18", 3.0), record("resnet18", 2.0, threads=2)]
+    assert scaling(records) == [("high", "resnet18", 3.0, 1.5)]
+    peers = [(engine, up) for engine in SETTINGS["high"].peers for *_, up in scaling(records, engine)]
+    assert peers
+    text = threads(records)
+    assert "| resnet18 | 1.50 | " + " | ".join(f"{up:.2f}" for _, up in peers) + " |" in text
+    assert all(PEERS[engine].label in text for engine, _ in peers)
 
 
 def test_settings_name_engines_that_exist_and_keep_ours() -> None:
