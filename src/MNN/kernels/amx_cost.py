@@ -17,7 +17,7 @@ from MNN.kernels.amx_layout import DEPTH, Layout, Window
 from MNN.kernels.amx_lean import STEP_BYTES
 from MNN.kernels.amx_scale import SCALE_BYTES
 from MNN.kernels.amx_split import PRODUCTS
-from MNN.kernels.amx_tall import HEIGHT
+from MNN.kernels.amx_tall import HEIGHT, LEAST
 from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, TILE_BYTES
 from MNN.targets.base import Target
 
@@ -116,7 +116,7 @@ def grouping(
     panels = -(-min(n, nb) // PANEL)
     pairs = layout.pairs
     if layout.tall:
-        group, columns, rows = -(-panels // -(-panels // _TALL_GROUP)), panels, layout.tiles * ROWS
+        group, columns, rows = -(-panels // -(-panels // _TALL_GROUP)), panels, max(layout.tiles, LEAST) * ROWS
     elif layout.chunks > 1:
         group, columns, rows = 1, panels, pairs * PANEL
     else:
@@ -143,7 +143,7 @@ def ask_ahead(lines: int, steps: int, made: Collection[int] = (), spare: float =
 
 def is_tall(target: Target, layout: Layout, parts: int) -> bool:
     """Whether sums are better tall: for few rows, of which all do not fit the second-level cache beside two panels."""
-    if layout.chunks > 1 or layout.direct or parts != 2 or not HEIGHT - 1 <= layout.tiles <= HEIGHT:
+    if layout.chunks > 1 or layout.direct or parts != 2 or not LEAST <= layout.tiles <= HEIGHT:
         return False
     return parts * layout.plane + 2 * panel_bytes(layout.n_steps, parts) > target.l2_bytes * 5 // 8
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from MNN.kernels.amx_tall import HEIGHT
+from MNN.kernels.amx_tall import HEIGHT, LEAST
 from MNN.kernels.amx_tiles import ROW_BYTES, ROWS
 
 DEPTH = 32
@@ -169,7 +169,14 @@ def tall_layout(layout: Layout, steps: int) -> Layout:
     regions = np.repeat(layout.regions[:, None], chunks, axis=1)
     regions[:, :, 4], regions[:, :, 5] = bounds[:-1], bounds[1:]
     regions[:, 1:, 0] = regions[:, 1:, 1]
-    return dataclasses.replace(layout, regions=regions.reshape(-1, regions.shape[-1]), chunks=chunks, tall=True)
+    rows = LEAST * ROWS + int(layout.kofs.max()) // layout.pitch + 1
+    return dataclasses.replace(
+        layout,
+        regions=regions.reshape(-1, regions.shape[-1]),
+        chunks=chunks,
+        plane=max(layout.plane, _plane(rows, layout.pitch)),
+        tall=True,
+    )
 
 
 def direct_layout(rows: Table, k: int, mb: int, chunk: int = 0, parts: int = 1) -> Layout | None:

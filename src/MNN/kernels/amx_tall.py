@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 HEIGHT = 4
 """Row tiles of a block at most, which are summed together."""
+LEAST = 3
+"""Row tiles that are summed at least: what blocks of fewer do not have is not stored. Kernels for one or two of their
+own would be compiled for next to nothing."""
 _PARTS = 2
 _B, _A = 4, 6
 """The first registers of B's parts and of A's."""
@@ -100,19 +103,10 @@ class Tall:
 
             return emit
 
-        def at_most(tiles: int) -> Callable[[], tuple[Value, ...]]:
-            if tiles == 1:
-                return of_height(1)
-
-            def emit() -> tuple[Value, ...]:
-                return tuple(b.if_else(b.icmp("eq", height, tiles), of_height(tiles), at_most(tiles - 1)))
-
-            return emit
-
         if self._spec.overlap:
             whole = b.icmp("eq", now.columns, _WIDTH)
             self._waiting = Results(begin, b.select(whole, now.end, begin), now.row, now.sums, now.column, now.columns)
-        (result,) = at_most(HEIGHT)()
+        (result,) = b.if_else(b.icmp("eq", height, HEIGHT), of_height(HEIGHT), of_height(LEAST))
         if self._spec.overlap:  # what is not done, as of a panel that is not whole
             self._x.finishing.finish(Results(result, now.end, now.row, now.sums, now.column, now.columns))
 
@@ -144,7 +138,7 @@ class Tall:
             inside = b.icmp("ne", step.index, x.region["to"] - 1)
             later = Packed.at(b, behind, width, column).or_else(b, inside, after)
             number = b.select(inside, step.index + 1, x.region["from"])
-            unpacked = x.unpacked(later, number, 1, products, often=width == 2 and height >= HEIGHT - 1)
+            unpacked = x.unpacked(later, number, 1, products, often=width == 2)
             for part in range(_PARTS):
                 x.load_right(_B + part, right, part, width, column, x.second_tile(step.index))
             for row in range(height):
