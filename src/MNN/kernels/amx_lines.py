@@ -58,18 +58,14 @@ def line_layout(w: Window, rows: int) -> Layout:
     beyond = -(-runs.channels * 2 // pitch) - 1
     plain = window_layout(runs, rows, pitch, w.outputs[-1] + beyond)
     pixels = (w.outputs[-1] + beyond) * pitch
-    items, regions, brought = [], plain.regions.copy(), 0
-    for region in regions:
-        part = plain.items[int(region[0]) : int(region[1])]
-        # Behind the last of lines that follow one another, it is brought again: rows of tiles reach over their lines'
-        # ends, and what is there must be numbers.
-        ends = np.flatnonzero(np.diff(part[:, 1], append=-1) != pixels)
-        again = part[ends] + [0, pixels, 0]
-        part = np.insert(part, ends + 1, again, axis=0)
-        region[0], region[1], region[3] = brought, brought + len(part), _length(w)
-        brought += len(part)
-        items.append(part)
-    every = np.concatenate(items)
+    # Behind the last of lines that follow one another, it is brought again: rows of tiles reach over their lines' ends,
+    # and what is there must be numbers.
+    items, regions = plain.items, plain.regions.copy()
+    ends = np.diff(items[:, 1], append=-1) != pixels
+    ends[regions[:, 1] - 1] = True
+    every = np.insert(items, np.flatnonzero(ends) + 1, items[ends] + [0, pixels, 0], axis=0)
+    regions[:, :2] += np.append(0, np.cumsum(ends))[regions[:, :2]]
+    regions[:, 3] = _length(w)
     every[:, 2] = 1
     last_row = (int(regions[:, 2].max()) * ROWS - 1) * pitch + int(plain.kofs.max())
     size = max(last_row, int(every[:, 1].max()) + _length(w) * 2) + 2 * ROW_BYTES

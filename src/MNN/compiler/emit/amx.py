@@ -186,15 +186,16 @@ class _Job:
             vectors = _table(self.a.rows).size * self.c.batch.size * self.n / self.e.target.lanes(DType.F32)
             cycles -= min(body_cost(self.body) * vectors, _MOST_HIDDEN * cycles)
 
+        name = None if None in key else ("AMX", kind, self.parts, *key)
+
         def laid() -> _Laid:
             found = layout()
             if is_tall(self.e.target, found, self.parts):
                 found = tall_layout(found, STRETCH)
-            return found, _tables(self.e, found)
+            return found, _tables(self.e, found, name)
 
         def emit() -> None:
-            found = laid() if None in key else self.e.once(("AMX", kind, self.parts, *key), laid)
-            self._emit(kind, plan, *found)
+            self._emit(kind, plan, *(laid() if name is None else self.e.once(name, laid)))
 
         return Candidate(self.name(kind), cycles, emit)
 
@@ -248,14 +249,19 @@ def _rows(rows: np.ndarray, taps: np.ndarray, k: int, plan: Plan, direct: int) -
     return joined or rows_layout(rows, taps, k, plan.rows, plan.chunk)
 
 
-def _tables(e: Emitter, layout: Layout) -> dict[str, int | Ref]:
-    found: dict[str, int | Ref] = {
-        name: e.offsets(getattr(layout, name)) for name in ("items", "regions", "first", "place", "kofs")
-    }
-    for name in ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs"):
-        found[name] = int(getattr(layout, name))
+def _tables(e: Emitter, layout: Layout, name: tuple[object, ...] | None) -> dict[str, int | Ref]:
+    """``name``: what tells the layout from others, where anything does."""
+
+    def table(slot: str) -> Ref:
+        if name is None:
+            return e.offsets(getattr(layout, slot))
+        return e.named_offsets((*name, slot), lambda: getattr(layout, slot))
+
+    found: dict[str, int | Ref] = {slot: table(slot) for slot in ("items", "regions", "first", "place", "kofs")}
+    for slot in ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs"):
+        found[slot] = int(getattr(layout, slot))
     if layout.moves is not None:
-        found |= {"moves": e.offsets(layout.moves), "width": layout.width, "move_step": layout.move_step}
+        found |= {"moves": table("moves"), "width": layout.width, "move_step": layout.move_step}
     return found
 
 
