@@ -83,7 +83,7 @@ class Parting:
         kept = {self._find(t) for t in self._kept}
         chosen = [t for t in self._made if self._find(t) not in kept and total[self._find(t)] > 0]
         for t in chosen:
-            t.dtype = DType.BF16X2
+            t.retype(DType.BF16X2)
         return chosen
 
     def _see(self, group: Group, lead: Prim, exact: frozenset[Prim]) -> bool:

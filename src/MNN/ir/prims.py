@@ -34,6 +34,12 @@ class Tensor:
     def rank(self) -> int:
         return len(self.shape)
 
+    def retype(self, dtype: DType) -> None:
+        """Has it stored as another type than its producer was made for."""
+        self.dtype = dtype
+        if self.producer is not None:
+            self.producer.sort = None
+
     def __repr__(self) -> str:
         return f"<{'const ' if self.const is not None else ''}{self.dtype.value}{list(self.shape)} {self.name}>"
 
