@@ -4,6 +4,7 @@ OpenVINO.
     python -m benchmarks.start                      # the 13 networks of the benchmark
     python -m benchmarks.start --models resnet50 --threads 2 --json start.json
     python -m benchmarks.start --models --json start.json --publish    # what was measured before, to docs/start.md
+    python -m benchmarks.start --models --json start.json --publish --page amx    # to docs/start-amx.md
 
 Every figure comes from a fresh process, which this file is as well (``start.py --child ...``). "First result" counts
 from the start of the process to the numbers of the first inference, less what a process takes that runs nothing; cold
@@ -190,7 +191,9 @@ def measure(
     """One row per engine."""
     import tempfile
 
-    rows = []
+    from benchmarks.records import machine
+
+    here, rows = machine(), []
     with tempfile.TemporaryDirectory() as folder:
         starts = {engine: bare(python, Path(folder) / "none") for engine, python in pythons.items()}
         warm: dict[str, list[tuple[float, dict[str, Any]]]] = {engine: [] for engine in pythons}
@@ -220,6 +223,7 @@ def measure(
                     "compiled": sum(many["compiled"].values()), "compiled_again": many["compiled_again"],
                     "compiled_later": sum(list(many["compiled"].values())[1:]),
                     "grown_mb": many["grown"], "changes": many["changes"],
+                    "processor": f"{here['processor']} ({', '.join(here['features'])})", "commit": here["commit"],
                 }
             )  # fmt: skip
     return rows
@@ -242,8 +246,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def page(rows: list[dict[str, Any]]) -> str:
-    """docs/start.md."""
+def page(rows: list[dict[str, Any]], name: str) -> str:
+    """docs/start.md, or that of a processor of its own."""
     from benchmarks.architectures.catalog import ARCHITECTURES
 
     order = list(ARCHITECTURES)
@@ -257,12 +261,13 @@ def page(rows: list[dict[str, Any]]) -> str:
         "resident memory over random changes among these sizes. Kernels are compiled on all processors. Measured on a "
         "virtual machine of two processors, on which everything takes up to twice as long for seconds at a time."
     )
-    return "\n\n".join(
-        [
-            "# Start, memory and changes of size", "Written by `python -m benchmarks.start --publish`.",
-            f"{len({r['model'] for r in rows})} networks, batch 1, one thread, fp32.", table(rows), notes,
-        ]
-    ) + "\n"  # fmt: skip
+    written = f"Written by `python -m benchmarks.start --publish{f' --page {name}' if name else ''}`."
+    said = [f"{r['processor']}, at commit {r['commit']}." for r in rows if "processor" in r]
+    networks = (
+        f"{len({r['model'] for r in rows})} networks, batch 1, one thread; this engine with its default precision."
+    )
+    parts = ["# Start, memory and changes of size", written, networks, *dict.fromkeys(said), table(rows), notes]
+    return "\n\n".join(parts) + "\n"
 
 
 def main() -> None:
@@ -291,7 +296,8 @@ def main() -> None:
         if kept is not None:
             kept.write_text(json.dumps(rows, indent=1))
     if args.publish:
-        (Path(__file__).parents[1] / "docs" / "start.md").write_text(page(rows))
+        file = f"start-{args.page}.md" if args.page else "start.md"
+        (Path(__file__).parents[1] / "docs" / file).write_text(page(rows, args.page))
 
 
 def arguments() -> argparse.Namespace:
@@ -304,6 +310,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peers", nargs="*", default=["onnxruntime", "openvino"])
     parser.add_argument("--sizes", type=int, default=20, help="sizes of the input, at most 20")
     parser.add_argument("--publish", action="store_true", help="write docs/start.md")
+    parser.add_argument("--page", default="", help="of the documentation, for a processor of its own: amx")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5, help="warm starts")
     parser.add_argument("--changes", type=int, default=100, help="changes of size after every size was seen")
