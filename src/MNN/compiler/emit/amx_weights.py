@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from MNN.compiler import strides as st
-from MNN.compiler.emit.weights import as_it_lies, is_turned
+from MNN.compiler.emit.weights import as_it_lies, is_turned, matrix_starts
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.order import natural
 from MNN.compiler.program import Buffer, Place, Ref
@@ -47,7 +47,8 @@ class Right:
                 with e.collect() as commands:
                     self._pack(e, buffer, layout, n, AmxPackSpec(self.tensor.dtype, parts, lean, half))
                 buffer.setup += commands
-        return Ref(buffer, 0), self._batches(e, size, n_batch)
+        groups = 0 if self.conv is None else matrices
+        return Ref(buffer, 0), matrix_starts(e, self.tensor, groups, self.outer, size, n_batch)
 
     def lean(self, e: Emitter, layout: Layout, parts: int) -> bool:
         """Whether second parts of weights are bytes: where they come from memory for few rows. Other sizes of the same
@@ -105,12 +106,3 @@ class Right:
 
     def _matrices(self) -> int:
         return elements(self.tensor.shape[:-2]) if self.conv is None else self.conv[3]
-
-    def _batches(self, e: Emitter, size: int, n_batch: int) -> np.ndarray:
-        """Offset of the matrix of every batch, matrices being ``size`` apart."""
-        if self.conv is not None:
-            return e.grid((n_batch,), (size,))
-        own = tuple(self.tensor.shape[:-2])
-        steps = tuple(size * s for s in st.dense(own, natural(len(own))))
-        found = e.grid(self.outer, st.broadcast_strides(own, steps, self.outer) if self.outer else ())
-        return np.broadcast_to(found, (n_batch,)) if found.size == 1 else found

@@ -161,7 +161,7 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     target = _target(e, *size[1:3], acc, group, y.const is not None, {x.dtype, y.dtype})
     kinds = (
         ("GEMM", lambda: with_tiles(e, signature, "GEMM", size, cycles, direct, target, settled)),
-        ("AMX", lambda: amx_candidates(e, a, c, right, operands, body, taps, k, n, None, settled)),
+        ("AMX", lambda: amx_candidates(e, a, c, right, operands, body, taps, k, n, settled=settled)),
         ("Strassen", lambda: strassen_candidates(e, a, c, weights, operands, body, taps, k, n, settled)),
         ("inner products", lambda: inner_candidates(e, a, c, weights, operands, body, taps, k, n, settled)),
     )

@@ -173,15 +173,8 @@ class Weights:
         return Ref(buffer, 0), panel_bytes(k, nr)
 
     def _batches(self, e: Emitter, size: int, n_batch: int) -> np.ndarray:
-        """Where each batch's matrix begins, of matrices of ``size`` elements one after the other."""
-        if self.conv is not None:
-            outer: tuple[int, ...] = (self.conv[3],)
-            strides: tuple[int, ...] = (size,)
-        else:
-            own = tuple(self.tensor.shape[:-2])
-            per_matrix = tuple(size * s for s in st.dense(own, natural(len(own))))
-            outer, strides = self.outer, st.broadcast_strides(own, per_matrix, self.outer) if self.outer else ()
-        return _broadcast_batch(e.grid(outer, strides), n_batch)
+        groups = 0 if self.conv is None else self.conv[3]
+        return matrix_starts(e, self.tensor, groups, self.outer, size, n_batch)
 
     def plain(self, e: Emitter, nr: int, n_batch: int, a: DType = DType.F32) -> tuple[Ref, int, int, np.ndarray]:
         """Address, ldb, panel and batch offsets of weights read as rows of contiguous columns."""
@@ -202,6 +195,19 @@ class Weights:
         strides = st.broadcast_strides(tensor.shape[:-2], place.strides[:-2], self.outer) if self.outer else ()
         batch = _broadcast_batch(e.grid(self.outer, strides), n_batch)
         return e.ref(place, tensor.dtype), place.strides[-2] if tensor.shape[-2] > 1 else nr, nr, batch
+
+
+def matrix_starts(
+    e: Emitter, tensor: Tensor, groups: int, outer: tuple[int, ...], size: int, n_batch: int
+) -> np.ndarray:
+    """Where each batch's matrix begins, of matrices of ``size`` elements or bytes one after the other: those of a
+    convolution's ``groups``, or of a ``tensor`` ``[..., K, N]`` where there are none."""
+    if groups:
+        return _broadcast_batch(e.grid((groups,), (size,)), n_batch)
+    own = tuple(tensor.shape[:-2])
+    per_matrix = tuple(size * s for s in st.dense(own, natural(len(own))))
+    strides = st.broadcast_strides(own, per_matrix, outer) if outer else ()
+    return _broadcast_batch(e.grid(outer, strides), n_batch)
 
 
 def is_turned(data: np.ndarray) -> bool:
