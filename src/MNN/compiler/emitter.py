@@ -32,7 +32,7 @@ from MNN.ops.meaning import evaluate
 from MNN.targets.base import Target
 
 _I32_MAX = (1 << 31) - 1
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Emitter:
@@ -66,6 +66,7 @@ class Emitter:
         self._keys: dict[int, st.Runs] = {}
         """What the arrays in ``_grids`` hold, by their identity."""
         self._once: dict[Hashable, object] = {}
+        """See :meth:`once`."""
         self._kernels: dict[KernelSpec, tuple[KernelSpec, tuple[str, ...]]] = {}
         """One object for equal kernels, and its slots."""
         self._known: dict[int, tuple[KernelSpec, tuple[str, ...]]] = {}
@@ -215,11 +216,11 @@ class Emitter:
             self._keys[id(found)] = key
         return found
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+    def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """What ``make`` gives, made once in a plan for equal keys."""
         if key not in self._once:
             self._once[key] = make()
-        return cast("T", self._once[key])
+        return cast("_T", self._once[key])
 
     def grid_key(self, values: np.ndarray | None) -> st.Runs | None:
         """What tells an array that :meth:`grid` gave from others; None for another array."""

@@ -58,10 +58,10 @@ _GROWING = frozenset("exp exp2 expm1 pow sinh cosh".split())
 _ROUNDING = frozenset("floor ceil round trunc mod rem floordiv".split())
 _ANGLES = frozenset("sin cos tan".split())
 _LOGARITHMS = frozenset(("log", "log1p"))
-Copied = TypeVar("Copied", Prim, Tensor)
 _EXPONENTIALS = frozenset("exp exp2 expm1 sinh cosh tanh".split())
 _PRODUCTS = (p.Conv, p.MatMul, p.CompressedMatMul)
 _ALIKE = (*VIEWS, p.Pad, p.Concat, p.Gather)
+_Copied = TypeVar("_Copied", Prim, Tensor)
 """Primitives that move elements: operands and result have one type."""
 
 
@@ -126,9 +126,9 @@ def own_copy(prims: Sequence[Prim], outputs: Sequence[Tensor]) -> tuple[list[Pri
     return copied, [own.get(t, t) for t in outputs]
 
 
-def _twin(thing: Copied) -> Copied:
-    """Like ``copy.copy``, which takes five times as long."""
-    new: Copied = object.__new__(type(thing))
+def _twin(thing: _Copied) -> _Copied:
+    """Like ``copy.copy``, which takes four to five times as long."""
+    new: _Copied = object.__new__(type(thing))
     new.__dict__.update(thing.__dict__)
     return new
 

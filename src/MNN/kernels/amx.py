@@ -64,8 +64,8 @@ class AmxSpec(KernelSpec):
 
     Panels are taken in groups of ``group`` columns, for each pair of tiles all panels of the group. Their sums are held
     in ``held`` bytes of scratch, in rows ``line`` bytes apart: those of a pair and group, or with several chunks those
-    of the whole block. While a step is summed, ``ahead`` lines of the group behind are asked for, from ``fetch`` bytes
-    behind those of the step before on, at last those from ``next`` on, which the command behind will need; with
+    of the whole block. While a step is summed, ``ahead`` lines of the group behind are asked for, which begin ``fetch``
+    bytes behind those of the step before, at last those from ``next`` on, which the command behind will need; with
     ``overlap``, ``pace`` results of the pair before are finished in between: enough for a pair's 32 rows in all steps
     of a chunk.
     With ``passing``, B's tiles do not stay in the first-level cache, so that A's do (a product of two tiles with its

@@ -77,7 +77,7 @@ _AHEAD = (1, 4, 16, 32)
 """Lines that kernels ask for in a step. Few kinds of kernels do for all sizes: a step goes on where the next line is
 that nobody has asked for, and asking again for the lines behind it costs little."""
 _ASK = 1.0
-"""Cycles to ask for a line that is there."""
+"""Cycles to ask for a line that is there (ResNet-18 in ``low``: three of them in every step take 2 %)."""
 
 
 @dataclass(frozen=True)
