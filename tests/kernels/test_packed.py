@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import pathlib
 import subprocess
@@ -42,6 +43,16 @@ def test_what_is_written_is_found(tmp_path: pathlib.Path) -> None:
         assert not array.flags.writeable
         assert array.ctypes.data % 64 == 0
     assert os.listdir(tmp_path / "packed") == [NAME]
+
+
+def test_systems_without_large_pages(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 1 << 20, raising=False)  # no advice that any system knows
+    with mmap.mmap(-1, mmap.PAGESIZE) as anything, pytest.raises((OSError, AttributeError)):
+        anything.madvise(mmap.MADV_HUGEPAGE)
+    write(PackedStore(tmp_path))
+    found = PackedStore(tmp_path).find(NAME)
+    assert found is not None
+    np.testing.assert_array_equal(found, numbers())
 
 
 @pytest.mark.parametrize(
