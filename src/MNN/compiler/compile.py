@@ -25,7 +25,9 @@ from MNN.compiler.options import Options
 from MNN.compiler.order import assign_orders, natural
 from MNN.compiler.parting import Parting
 from MNN.compiler.program import Located, Program
+from MNN.compiler.repeat import repeated
 from MNN.compiler.replay import Replay
+from MNN.compiler.slices import sliced
 from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
 from MNN.ir.prims import Prim, Tensor
@@ -44,6 +46,25 @@ def compile_stage(
     """The program that computes ``outputs`` (not constant, no duplicates) from ``inputs``; there may be no strings."""
     pool.habits.turn()
     kept = usage.live(prims, outputs)
+    narrow = precision.storage(target, options.precision)
+    parts = sliced(kept, inputs, outputs, target, options.threads, 32 if narrow is None else 8 * narrow.size)
+    if parts is not None:
+        one = _compile(parts.prims, parts.inputs, parts.outputs, target, options, pool)
+        whole = repeated(one, parts.count, inputs, outputs)
+        if whole is not None:
+            return whole
+    return _compile(kept, inputs, outputs, target, options, pool)
+
+
+def _compile(
+    kept: Sequence[Prim],
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    target: Target,
+    options: Options,
+    pool: ConstantPool,
+) -> Program:
+    """As :func:`compile_stage`, all of a batch at once; ``kept``: what is needed."""
     narrow = precision.storage(target, options.precision)
     narrowing = None
     parts = options.precision == "normal" and amx.available(target)

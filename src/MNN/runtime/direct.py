@@ -21,7 +21,7 @@ from MNN.ir.dtype import DType
 
 LEAST = 16 << 10
 """Bytes below which copying costs less than passing another address."""
-_MOST_PLACES = 16
+_MOST_PLACES = 64
 _KINDS = (DType.F16, DType.F32, DType.F64)
 
 Place = tuple[NDArray[np.int64], int, int]
