@@ -62,13 +62,13 @@ def draw_models(records: Sequence[Record], path: Path) -> None:
     counts = sorted({key[1] for key in found})
     if not counts:
         return
-    models = list(dict.fromkeys(key[3] for key in found))
+    models_by = {n: list(dict.fromkeys(key[3] for key in found if key[1] == n)) for n in counts}
     settings = [s for s in SETTINGS.values() if any(key[0] == s.name for key in found)]
     engines = list(dict.fromkeys(e for s in settings for e in (s.ours, *s.peers)))
-    size = (max(9.0, 1.3 * len(models) + 2), 6.0 * len(counts))
+    size = (max(9.0, 1.3 * max(map(len, models_by.values())) + 2), 6.0 * len(counts))
     figure, axes = pyplot.subplots(2 * len(counts), 1, figsize=size, squeeze=False, height_ratios=[2, 1] * len(counts))
     width = 0.84 / len(engines)
-    for k, threads in enumerate(counts):
+    for k, (threads, models) in enumerate(models_by.items()):
         times, errors = axes[2 * k][0], axes[2 * k + 1][0]
         for e, engine in enumerate(engines):
             rows = [_row(found, threads, model, engine) for model in models]
