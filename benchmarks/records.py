@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shlex
 import statistics
 import subprocess
@@ -156,7 +157,9 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "commit": _commit(),
         "date": time.strftime("%Y-%m-%d"),
-        "command": shlex.join(["python", "-m", "benchmarks.compare", *sys.argv[1:]]),
+        "command": re.sub(
+            r"--(out|merge) \S+", r"--\1 results", shlex.join(["python", "-m", "benchmarks.compare", *sys.argv[1:]])
+        ),
     }
 
 
