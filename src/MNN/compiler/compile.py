@@ -27,9 +27,10 @@ from MNN.compiler.parting import Parting
 from MNN.compiler.program import Located, Program
 from MNN.compiler.repeat import repeated
 from MNN.compiler.replay import Replay
-from MNN.compiler.slices import sliced
+from MNN.compiler.slices import Task, sliced
 from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
+from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
 from MNN.targets.base import Target
@@ -47,25 +48,19 @@ def compile_stage(
     pool.habits.turn()
     kept = usage.live(prims, outputs)
     narrow = precision.storage(target, options.precision)
-    parts = sliced(kept, inputs, outputs, target, options.threads, 32 if narrow is None else 8 * narrow.size)
-    if parts is not None:
-        one = _compile(parts.prims, parts.inputs, parts.outputs, target, options, pool)
-        whole = repeated(one, parts.count, inputs, outputs)
-        if whole is not None:
-            return whole
-    return _compile(kept, inputs, outputs, target, options, pool)
+    whole = Task(kept, inputs, outputs)
+    found = sliced(whole, target, options.threads, 32 if narrow is None else 8 * narrow.size)
+    if found is not None:
+        part, count = found
+        program = repeated(_compile(part, narrow, target, options, pool), count, inputs, outputs)
+        if program is not None:
+            return program
+    return _compile(whole, narrow, target, options, pool)
 
 
-def _compile(
-    kept: Sequence[Prim],
-    inputs: Sequence[Tensor],
-    outputs: Sequence[Tensor],
-    target: Target,
-    options: Options,
-    pool: ConstantPool,
-) -> Program:
-    """As :func:`compile_stage`, all of a batch at once; ``kept``: what is needed."""
-    narrow = precision.storage(target, options.precision)
+def _compile(task: Task, narrow: DType | None, target: Target, options: Options, pool: ConstantPool) -> Program:
+    """As :func:`compile_stage`, all at once; ``narrow``: what f32 is stored as, where that is another type."""
+    kept, inputs, outputs = task
     narrowing = None
     parts = options.precision == "normal" and amx.available(target)
     if narrow is not None or parts:

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from MNN.compiler.arena import ALIGNMENT
-from MNN.compiler.program import Buffer, Command, Located, Program, Ref, StageCall
+from MNN.compiler.program import Buffer, Command, Located, Program, Ref
 from MNN.ir.prims import Tensor
+from MNN.ir.shape import elements
 
 
 def repeated(program: Program, count: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Program | None:
@@ -34,10 +35,8 @@ def repeated(program: Program, count: int, inputs: Sequence[Tensor], outputs: Se
 
 
 def _fills(t: Located) -> bool:
-    size = t.dtype.size
-    for n in t.shape:
-        size *= n
-    return t.place.buffer.const is None and t.place.offset == 0 and t.place.buffer.nbytes == size
+    place = t.place
+    return place.buffer.const is None and place.offset == 0 and place.buffer.nbytes == elements(t.shape) * t.dtype.size
 
 
 def _whole(parts: Sequence[Located], tensors: Sequence[Tensor]) -> list[Located]:
@@ -48,18 +47,10 @@ def _whole(parts: Sequence[Located], tensors: Sequence[Tensor]) -> list[Located]
 def _moved(c: Command, steps: Mapping[Buffer, int], part: int) -> Command:
     if part == 0 or not any(ref.buffer in steps for ref in c.refs()):
         return c
-    args = {slot: _ahead(value, steps, part) if isinstance(value, Ref) else value for slot, value in c.args.items()}
-    stages = tuple(_stage(s, steps, part) for s in c.stages)
-    return c.moved(args, stages, c.origin)
 
+    def move(ref: Ref) -> Ref:
+        step = steps.get(ref.buffer)
+        return ref if step is None else Ref(ref.buffer, ref.offset + part * step)
 
-def _stage(s: StageCall, steps: Mapping[Buffer, int], part: int) -> StageCall:
-    patches = tuple(
-        dataclasses.replace(q, base=_ahead(q.base, steps, part)) if isinstance(q.base, Ref) else q for q in s.patches
-    )
-    return dataclasses.replace(s, command=_moved(s.command, steps, part), patches=patches)
-
-
-def _ahead(ref: Ref, steps: Mapping[Buffer, int], part: int) -> Ref:
-    step = steps.get(ref.buffer)
-    return ref if step is None else Ref(ref.buffer, ref.offset + part * step)
+    args = {slot: move(value) if isinstance(value, Ref) else value for slot, value in c.args.items()}
+    return c.moved(args, tuple(s.moved(_moved(s.command, steps, part), move) for s in c.stages), c.origin)

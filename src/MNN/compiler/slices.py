@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from MNN.ir import prims as p
 from MNN.ir.prims import Prim, Tensor
@@ -27,7 +27,7 @@ _FAR = 0.25
 """The same for what goes by way of memory, in addition."""
 _BEGIN = 256 << 10
 """What a layer costs every time whatever its size, in bytes of weights, by threads: 20 us. These are fitted to five
-networks in batches of 1 to 32, one thread with AMX, to within 5 %."""
+networks in batches of 1 to 32, one thread with AMX (root mean square error 5 %)."""
 _THIRD_LEVEL = 32 << 20
 """Bytes that are taken to stay in the third-level cache, which cores and machines share."""
 _MOST = 64
@@ -40,21 +40,19 @@ class _Mixed(Exception):  # noqa: N818 - an answer
     """Results of one picture depend on others, or this cannot be told."""
 
 
-@dataclass(frozen=True)
-class Slices:
-    """The primitives of a batch, made for a part of it that is run ``count`` times."""
+class Task(NamedTuple):
+    """What computes ``outputs`` from ``inputs``."""
 
-    count: int
-    prims: list[Prim]
-    inputs: list[Tensor]
-    outputs: list[Tensor]
+    prims: Sequence[Prim]
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
 
 
-def sliced(
-    prims: Sequence[Prim], inputs: Sequence[Tensor], outputs: Sequence[Tensor], target: Target, threads: int, bits: int
-) -> Slices | None:
-    """How to cut the batch of a stage, where that is worth it: all its inputs and outputs begin with the batch, and
-    nothing looks across. ``bits``: of what is stored of an f32 between layers."""
+def sliced(whole: Task, target: Target, threads: int, bits: int) -> tuple[Task, int] | None:
+    """The same for a part of a batch, and how often that has to run; None where it is not worth it, some input or
+    output does not begin with the batch, or something looks across. ``bits``: of what is stored of an f32 between
+    layers."""
+    prims, inputs, outputs = whole
     batch = inputs[0].shape[0] if inputs and inputs[0].rank else 0
     if batch < 2 or any(t.rank == 0 or t.shape[0] != batch for t in inputs):
         return None
@@ -65,12 +63,8 @@ def sliced(
     if axes is None or any(axes.get(t) != 0 for t in outputs):
         return None
     made = {t: _part(t, axis, batch, size) for t, axis in axes.items()}
-    return Slices(
-        batch // size,
-        [_rewritten(prim, made, size) for prim in prims],
-        [made[t] for t in inputs],
-        [made[t] for t in outputs],
-    )
+    part = Task([_rewritten(q, made, size) for q in prims], [made[t] for t in inputs], [made[t] for t in outputs])
+    return part, batch // size
 
 
 def best_size(prims: Sequence[Prim], batch: int, target: Target, threads: int, bits: int) -> int:
@@ -202,6 +196,7 @@ def _reshaped(prim: Prim, axes: dict[Tensor, int], batch: int) -> int:
     """The batch stays outermost in a dimension that has the same number of elements before it."""
     axis = _alone(prim, axes)
     before, shape = math.prod(prim.inputs[0].shape[:axis]), prim.outputs[0].shape
+    _check(before > 0)
     found = [i for i, n in enumerate(shape) if n % batch == 0 and math.prod(shape[:i]) == before]
     _check(bool(found))
     return found[0]

@@ -22,6 +22,7 @@ from MNN.ir.dtype import DType
 LEAST = 16 << 10
 """Bytes below which copying costs less than passing another address."""
 _MOST_PLACES = 64
+"""As many as a batch has slices (:mod:`MNN.compiler.slices`)."""
 _KINDS = (DType.F16, DType.F32, DType.F64)
 
 Place = tuple[NDArray[np.int64], int, int]
