@@ -88,9 +88,8 @@ def test_slices_give_what_the_batch_gives(name: str, size: int, monkeypatch: pyt
     monkeypatch.setattr(slices, "best_size", lambda *rest: size)
     for threads, precision, tol in ((1, "high", 1e-5), (2, "normal", 1e-4), (2, "low", 0.05)):
         program = check(build, *[randn(*shape) for shape in shapes], threads=threads, precision=precision, tol=tol)
-        kernels = [c.kernel for c in program.commands]
-        count = BATCH // size
-        assert kernels == kernels[: len(kernels) // count] * count
+        assert program.slices is not None
+        assert (program.slices.count, program.slices.hands) == (BATCH // size, threads)
     assert [t.shape for t in program.outputs] == [t.shape for t in whole.outputs]
 
 
@@ -160,13 +159,13 @@ def test_an_output_that_lies_within_other_memory(monkeypatch: pytest.MonkeyPatch
     """A part's output is dense there, which that of the batch would not be."""
     monkeypatch.setattr(slices, "best_size", lambda *rest: 1)
     program = check(lambda b, x: b.slice(b.op("exp", x), (0, 0), (BATCH, 100)), randn(BATCH, 300))
-    assert len(program.commands) < BATCH
+    assert program.slices is None
 
 
 def test_inputs_without_the_batch_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "best_size", lambda *rest: 2)
     program = check(lambda b, x, y: b.op("add", x, y), randn(BATCH, 300), randn(300))
-    assert len(program.commands) == 1
+    assert program.slices is None
 
 
 def convolutions(batch: int, channels: int, side: int, layers: int) -> list[Prim]:
@@ -193,17 +192,19 @@ def test_how_much_at_a_time(batch: int, channels: int, side: int, expected: int)
     assert slices.best_size(prims, batch, TARGET, 1, 16) == expected
 
 
-def test_slices_are_whole_and_grow_with_the_cache() -> None:
-    prims = convolutions(30, 256, 28, 8)
-    sizes = [slices.best_size(prims, 30, TARGET, threads, 16) for threads in (1, 4, 16, 64)]
-    assert all(30 % size == 0 for size in sizes)
-    assert sizes == sorted(sizes)
-    assert sizes[0] < sizes[-1] == 30
+def test_threads_take_slices_of_their_own() -> None:
+    """As many for each, or none where the batch is too small for that."""
+    large = convolutions(32, 32, 112, 4)
+    assert [slices.best_size(large, 32, TARGET, threads, 16) for threads in (1, 2, 8, 32)] == [1, 1, 1, 1]
+    assert slices.best_size(large, 32, TARGET, 31, 16) == 32
+    assert slices.best_size(convolutions(6, 32, 112, 4), 6, TARGET, 4, 16) == 6
+    assert slices.best_size(convolutions(6, 32, 112, 4), 6, TARGET, 3, 16) == 1
 
 
-def test_a_program_does_not_grow_without_end() -> None:
-    assert slices.best_size(convolutions(128, 32, 112, 4), 128, TARGET, 1, 16) == 2
-    assert slices.best_size(convolutions(127, 32, 112, 4), 127, TARGET, 1, 16) == 127
+def test_slices_are_whole() -> None:
+    for batch in (7, 30, 127, 128):
+        prims = convolutions(batch, 256, 28, 8)
+        assert all(batch % slices.best_size(prims, batch, TARGET, threads, 16) == 0 for threads in (1, 2, 3, 64))
 
 
 def test_only_large_batches_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

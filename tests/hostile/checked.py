@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from MNN.compiler.program import Buffer, Command, Ref
+from MNN.compiler.program import Buffer, Command, Ref, Slices
 from MNN.kernels.lang import checked_build
 from MNN.runtime import executor
 from MNN.runtime.arena import aligned_bytes
-from MNN.runtime.bind import BoundProgram
+from MNN.runtime.bind import BoundProgram, slice_bytes
 from MNN.runtime.chains import ChainTables
 from MNN.runtime.native import Command as Row
 from MNN.runtime.native import HostFunction, NativeProgram
@@ -33,22 +33,35 @@ class CheckedProgram(BoundProgram):
     """Stands where the runtime binds a program. Nothing is used in place: what is checked are the arena's bounds."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._slice = 0
         super().__init__(*args, **kwargs)
         self._direct_inputs = [None] * len(self._direct_inputs)
         self._direct_outputs = [None] * len(self._direct_outputs)
 
     def _native(self, steps: Sequence[Command]) -> NativeProgram:
+        return self._rows(steps, 1)
+
+    def _sliced(self, steps: Sequence[Command], slices: Slices) -> NativeProgram:  # type: ignore[override]
+        """One slice after the other, in one thread's memory."""
+        return self._rows(steps, slices.count)
+
+    def _rows(self, steps: Sequence[Command], slices: int) -> NativeProgram:
         block = self._arena.view(0, (self._arena.nbytes,), np.uint8)
         block[:] = 0xFF
         rows: list[Row] = []
         keep: list[object] = [*steps, self._arena]
-        for step in steps:
-            if step.kernel is None:
-                assert step.host is not None
-                rows.append(Row(self._host(step.host), [], 1, 1, step.origin))
-            else:
-                rows.append(Row(self._checked(step, keep), [], step.blocks, step.blocks, step.origin))
+        for self._slice in range(slices):
+            for step in steps:
+                if step.kernel is None:
+                    assert step.host is not None
+                    rows.append(Row(self._host(step.host), [], 1, 1, step.origin))
+                else:
+                    rows.append(Row(self._checked(step, keep), [], step.blocks, step.blocks, step.origin))
+        self._slice = 0
         return NativeProgram(rows, context=self._context, keep=keep)
+
+    def _base(self, buffer: Buffer) -> int:
+        return super()._base(buffer) + self._slice * slice_bytes(self.program).get(buffer, 0)
 
     def _checked(self, step: Command, keep: list[object]) -> HostFunction:
         assert step.kernel is not None
@@ -86,7 +99,8 @@ class CheckedProgram(BoundProgram):
         if buffer is self.program.error_word:
             return [self._context.error_address, self._context.error_address + 8]
         base = self._base(buffer)
-        return [base, base + (buffer.nbytes if buffer.const is None else buffer.const.nbytes)]
+        nbytes = buffer.nbytes if buffer.const is None else buffer.const.nbytes
+        return [base, base + slice_bytes(self.program).get(buffer, nbytes)]
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 
@@ -52,7 +53,8 @@ def compile_stage(
     found = sliced(whole, target, options.threads, 32 if narrow is None else 8 * narrow.size)
     if found is not None:
         part, count = found
-        program = repeated(_compile(part, narrow, target, options, pool), count, inputs, outputs)
+        alone = dataclasses.replace(options, threads=1)
+        program = repeated(_compile(part, narrow, target, alone, pool), count, options.threads, inputs, outputs)
         if program is not None:
             return program
     return _compile(whole, narrow, target, options, pool)

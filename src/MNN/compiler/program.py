@@ -214,6 +214,19 @@ class Command:
         return [b for b in found if b.const is None and b.nbytes > 0]
 
 
+@dataclass(frozen=True)
+class Slices:
+    """A batch a few pictures at a time: what the commands compute is one of ``count`` equal slices of it.
+
+    Inputs and outputs hold all slices, one after the other. Of what else lies in the arena, each of the ``hands``
+    threads that take part in a run has its own: ``nbytes``, those of the first thread first.
+    """
+
+    count: int
+    hands: int
+    nbytes: int
+
+
 @dataclass(eq=False)
 class Program:
     """All commands of a stage, where its inputs go and its outputs are found, and the arena it needs."""
@@ -226,7 +239,14 @@ class Program:
     """Stands for the word in which kernels report an error; its address is the run's, not the arena's."""
     companions: tuple[KernelSpec, ...] = ()
     """Kernels that the same work needs at other sizes: compiled with the others, side by side."""
+    slices: Slices | None = None
+    """How often the commands run, where that is not once."""
+
+    @property
+    def times(self) -> int:
+        """How often every command runs."""
+        return 1 if self.slices is None else self.slices.count
 
     @property
     def flops(self) -> int:
-        return sum(c.flops for c in self.commands)
+        return self.times * sum(c.flops for c in self.commands)

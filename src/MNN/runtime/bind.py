@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from MNN.compiler.program import Buffer, HostCall, Located, Program, Ref
+from MNN.compiler.program import Buffer, HostCall, Located, Program, Ref, Slices
 from MNN.compiler.program import Command as Step
 from MNN.kernels.library import Library
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.toolchain import let_go, trim
 from MNN.runtime.arena import Arena, Block, Room
-from MNN.runtime.direct import Direct, direct_tensors
+from MNN.runtime.direct import Direct, direct_tensors, plain_places
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
+from MNN.runtime.sliced import Move, SlicedProgram
+
+if TYPE_CHECKING:
+    from MNN.runtime.chains import ChainTables
 
 _TOGETHER = 8 << 20
 """Bytes of constants that are filled at a time."""
@@ -42,10 +46,12 @@ class BoundProgram:
         constants = _constants(program.commands)
         load_kernels(program, library, constants)
         self._fill_constants(constants, threads)
-        self.native = self._native(program.commands)
+        slices, steps = program.slices, program.commands
+        native = self.native = self._native(steps) if slices is None else self._sliced(steps, slices)
         self._inputs = [self.view(t) for t in program.inputs]
         self._outputs = [self.view(t) for t in program.outputs]
-        self._direct_inputs, self._direct_outputs = direct_tensors(program, self.native.args, self._base)
+        places = native.places if isinstance(native, SlicedProgram) else plain_places(program, native.args)
+        self._direct_inputs, self._direct_outputs = direct_tensors(program, places, self._base)
 
     @property
     def library(self) -> Library:
@@ -72,14 +78,42 @@ class BoundProgram:
                 trim()
 
     def _native(self, steps: Sequence[Step]) -> NativeProgram:
+        return self._bound(steps, self._base, self._context)[0]
+
+    def _sliced(self, steps: Sequence[Step], slices: Slices) -> SlicedProgram:
+        """The same steps for every thread, in its part of the arena."""
+        strides = slice_bytes(self.program)
+
+        def one(hand: int) -> tuple[NativeProgram, list[Move]]:
+            context = RunContext()
+
+            def base(buffer: Buffer) -> int:
+                if buffer is self.program.error_word:
+                    return context.error_address
+                own = buffer.const is None and buffer not in strides
+                return self._base(buffer) + own * hand * slices.nbytes
+
+            native, tables = self._bound(steps, base, context)
+            return native, [
+                Move(address, ref.buffer, base(ref.buffer), ref.offset, strides[ref.buffer])
+                for address, ref in _addresses(steps, native, tables)
+                if ref.buffer in strides
+            ]
+
+        return SlicedProgram([one(hand) for hand in range(slices.hands)], slices.count)
+
+    def _bound(
+        self, steps: Sequence[Step], base: Callable[[Buffer], int], context: RunContext
+    ) -> tuple[NativeProgram, list[ChainTables]]:
+        """A program of steps, ``base`` saying where buffers lie, and the tables of its chains."""
         used = _used(steps)
-        bases = {buffer: self._base(buffer) for buffer in used}
+        bases = {buffer: base(buffer) for buffer in used}
 
         def address_of(ref: Ref) -> int:
             return bases[ref.buffer] + ref.offset
 
         addresses = iter(self._library.load(_kernels(steps)))
-        tables: list[Any] = []
+        tables: list[ChainTables] = []
         commands: list[Command] = []
         scratch = 0
         for c in steps:
@@ -101,7 +135,7 @@ class BoundProgram:
                 assert c.host is not None
                 commands.append(Command(self._host(c.host), [], 1, 1, c.origin))
         keep = (self._arena, [b.const for b in used if b.const is not None], tables)
-        return NativeProgram(commands, scratch_bytes=scratch, context=self._context, keep=keep)
+        return NativeProgram(commands, scratch_bytes=scratch, context=context, keep=keep), tables
 
     def _address(self, ref: Ref) -> int:
         return self._base(ref.buffer) + ref.offset
@@ -181,6 +215,11 @@ class BoundProgram:
         return [o.copy() for o in self._outputs]
 
 
+def slice_bytes(program: Program) -> dict[Buffer, int]:
+    """What a slice takes of the memory of every input and output."""
+    return {t.place.buffer: t.place.buffer.nbytes // program.times for t in (*program.inputs, *program.outputs)}
+
+
 def load_kernels(program: Program, library: Library, constants: Sequence[Buffer] | None = None) -> None:
     """Loads a program's kernels, those that fill its constants too. Done before weights come into memory, so that LLVM
     and they are not there at the same time."""
@@ -200,6 +239,19 @@ def _constants(steps: Sequence[Step]) -> list[Buffer]:
 def _used(steps: Sequence[Step]) -> dict[Buffer, None]:
     """Every buffer whose address is an argument, in order of first use."""
     return dict.fromkeys([ref.buffer for c in steps for ref in c.refs()])
+
+
+def _addresses(
+    steps: Sequence[Step], native: NativeProgram, tables: Sequence[ChainTables]
+) -> Iterator[tuple[int, Ref]]:
+    """Where in memory the addresses that steps are given stand."""
+    chains = iter(tables)
+    for number, c in enumerate(steps):
+        if c.stages:
+            yield from next(chains).addresses()
+        else:
+            start = native.args(number).ctypes.data
+            yield from ((start + 8 * i, v) for i, v in enumerate(c.args.values()) if isinstance(v, Ref))
 
 
 def _kernels(steps: Sequence[Step]) -> list[KernelSpec]:

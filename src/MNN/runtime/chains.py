@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from MNN.compiler.program import Command, Local, Ref, StageCall
-from MNN.kernels.chain import NO_LIMIT, STAGE
+from MNN.kernels.chain import NO_LIMIT, PATCH, STAGE
 from MNN.runtime.arena import ALIGNMENT, aligned_bytes
 from MNN.targets.base import Target
 
@@ -29,6 +29,7 @@ class ChainTables:
         target: Target,
         trailing: Sequence[int] = (),
     ) -> None:
+        self._step = step
         inner = max(step.inner, 1)
         outer = step.blocks // inner
         words: list[int] = []
@@ -70,6 +71,19 @@ class ChainTables:
             "rest": rest,
             "bytes": rest + scratch,
         }
+
+    def addresses(self) -> Iterator[tuple[int, Ref]]:
+        """Where in memory the addresses stand that stages are given or that are patched in, and what they mean."""
+        records = self.stages.reshape(-1, len(STAGE)).tolist()
+        for stage, record in zip(self._step.stages, records, strict=True):
+            start = self.template.ctypes.data + 8 * record[STAGE.index("args")]
+            for slot, value in enumerate(stage.command.args.values()):
+                if isinstance(value, Ref):
+                    yield start + 8 * slot, value
+            start = record[STAGE.index("patches")] + 8 * PATCH.index("base")
+            for number, patch in enumerate(stage.patches):
+                if isinstance(patch.base, Ref):
+                    yield start + 8 * len(PATCH) * number, patch.base
 
     @property
     def arrays(self) -> list[np.ndarray]:

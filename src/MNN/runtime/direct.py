@@ -11,18 +11,18 @@ an output, or what many commands use.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from MNN.compiler.program import Buffer, Command, Located, Program
+from MNN.compiler.program import Buffer, Located, Program
 from MNN.ir.dtype import DType
 
 LEAST = 16 << 10
 """Bytes below which copying costs less than passing another address."""
 _MOST_PLACES = 64
-"""As many as a batch has slices (:mod:`MNN.compiler.slices`)."""
+"""Of all threads, where each has places of its own."""
 _KINDS = (DType.F16, DType.F32, DType.F64)
 
 Place = tuple[NDArray[np.int64], int, int]
@@ -62,19 +62,19 @@ class Direct:
 
 
 def direct_tensors(
-    program: Program, arguments: Callable[[int], NDArray[np.int64]], base: Callable[[Buffer], int]
+    program: Program, places: Mapping[Buffer, Sequence[Place]], base: Callable[[Buffer], int]
 ) -> tuple[list[Direct | None], list[Direct | None]]:
-    """For every input and for every output of a bound program how to use it in place, or None. ``arguments`` gives
-    those of a command."""
+    """For every input and for every output of a bound program how to use it in place, or None. ``places``: where the
+    addresses of buffers stand, of those that may be anywhere."""
     both = (program.inputs, program.outputs)
     uses = Counter(t.place.buffer for part in both for t in part)
 
-    wanted = {t.place.buffer for part in both for t in part if uses[t.place.buffer] == 1 and _fits(t)}
-    places = _places(program.commands, wanted, arguments) if wanted else {}
-
     def direct(tensor: Located) -> Direct | None:
-        found = places.get(tensor.place.buffer)
-        return Direct(tensor, base(tensor.place.buffer), found) if found else None
+        buffer = tensor.place.buffer
+        found = places.get(buffer, ())
+        if uses[buffer] > 1 or not 0 < len(found) <= _MOST_PLACES or not _fits(tensor):
+            return None
+        return Direct(tensor, base(buffer), found)
 
     inputs, outputs = ([direct(t) for t in part] for part in both)
     return inputs, outputs
@@ -93,21 +93,20 @@ def _fits(tensor: Located) -> bool:
     )
 
 
-def _places(
-    commands: Sequence[Command], wanted: set[Buffer], arguments: Callable[[int], NDArray[np.int64]]
-) -> dict[Buffer, list[Place]]:
-    """Where the addresses of buffers stand; without those of which they are not all plain arguments, or too many."""
-    found: dict[Buffer, list[Place]] = {buffer: [] for buffer in wanted}
-    for number, command in enumerate(commands):
-        used = wanted.intersection(command.buffers())
+def plain_places(program: Program, arguments: Callable[[int], NDArray[np.int64]]) -> dict[Buffer, list[Place]]:
+    """Where the addresses of inputs and outputs stand, of those which are plain arguments everywhere. ``arguments``
+    gives those of a command."""
+    found: dict[Buffer, list[Place]] = {t.place.buffer: [] for t in (*program.inputs, *program.outputs) if _fits(t)}
+    for number, command in enumerate(program.commands if found else ()):
+        used = found.keys() & command.buffers()
         if command.stages or command.host is not None:
             for buffer in used:
-                found.pop(buffer, None)
+                del found[buffer]
         elif used:
             for index, value in enumerate(command.args.values()):
-                if not isinstance(value, int) and value.buffer in used and value.buffer in found:
+                if not isinstance(value, int) and value.buffer in used:
                     found[value.buffer].append((arguments(number), index, value.offset))
-    return {buffer: places for buffer, places in found.items() if len(places) <= _MOST_PLACES}
+    return found
 
 
-__all__ = ["LEAST", "Direct", "direct_tensors"]
+__all__ = ["LEAST", "Direct", "Place", "direct_tensors", "plain_places"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from MNN.kernels.cache import Cache
 from MNN.kernels.library import Library
-from MNN.runtime.loop_ir import PARTS, LoopSpec
+from MNN.runtime.loop_ir import LoopSpec
 from MNN.runtime.loop_layout import FRAME, FRAME_BYTES
 from MNN.runtime.loop_machines import has_clock
 from MNN.targets.base import Target, host_target
@@ -25,21 +25,28 @@ _FRAME_ONLY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 @dataclasses.dataclass(frozen=True)
 class LoopFunctions:
-    """``run(frame)``, ``worker(pool, number, 0, None)``, ``spin(pool, count, yielding, None)``, and the address of
-    ``plain``."""
+    """``run(frame)``, ``worker(pool, number, 0, None)``, ``spin(pool, count, yielding, None)``, and the addresses of
+    ``plain`` and ``run``."""
 
     run: Callable[[int], None]
     worker: NativeFunction
     spin: NativeFunction
     plain: int
+    run_address: int
     clock: bool
     """Whether ``run`` takes time stamps on this processor."""
+    library: Library
+
+    def slices(self) -> int:
+        """The address of ``slices``, which few models need."""
+        return self.library.load([LoopSpec("slices")])[0]
 
 
 def load_loop(target: Target, cache: Cache | None) -> LoopFunctions:
     """The loop for a target that this machine can run."""
-    run, worker, spin, plain = Library(target, cache).load([LoopSpec(part) for part in PARTS])
-    return LoopFunctions(_FRAME_ONLY(run), _KERNEL(worker), _KERNEL(spin), plain, has_clock(target))
+    library = Library(target, cache)
+    run, worker, spin, plain = library.load([LoopSpec(part) for part in ("run", "worker", "spin", "plain")])
+    return LoopFunctions(_FRAME_ONLY(run), _KERNEL(worker), _KERNEL(spin), plain, run, has_clock(target), library)
 
 
 _loaded: list[LoopFunctions] = []

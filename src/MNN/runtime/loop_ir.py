@@ -1,6 +1,6 @@
 """LLVM IR of the native loop: what walks a program's commands and what a worker thread runs while it is parked.
 
-Four functions share the kernels' signature, so that they are compiled and cached like kernels:
+Five functions share the kernels' signature, so that they are compiled and cached like kernels:
 
 - ``run`` (args = frame): executes commands of a table in order. A command with more blocks than its grain is shared
   with the workers; every other command is one plain call.
@@ -8,6 +8,8 @@ Four functions share the kernels' signature, so that they are compiled and cache
   there is none, then sleeps.
 - ``spin`` (args = pool, begin = count, end = 1 to give way each time): burns time; used to calibrate the spinning.
 - ``plain`` (args = address of a Python callback, its arguments): calls it with floating point as Python knows it.
+- ``slices`` (args = ``run``, the frame of the run that it is a command of, a row for every thread): runs the program of
+  the thread that it is called by once per block, with some words in memory moved on from block to block.
 
 Numbers too small to be normal count as zero while kernels run: processors take up to a hundred times as long for them,
 and networks make many where activations die out. The mode belongs to a thread: ``run`` sets it and puts it back, a
@@ -48,7 +50,7 @@ from MNN.runtime.wake_ir import WAKE
 from MNN.runtime.worker_ir import CLAIM, SPIN, WORKER
 from MNN.targets.base import Target
 
-PARTS = ("run", "worker", "spin", "plain")
+PARTS = ("run", "worker", "spin", "plain", "slices")
 
 _RUN = """
 ; One command shared with the workers; returns false, having done nothing, when they serve another run.
@@ -258,10 +260,74 @@ entry:
 }
 """
 
+_SLICES = """
+define void @kernel(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
+entry:
+  %run = load ptr, ptr %args, align 8
+  %p_outer = getelementptr i8, ptr %args, i64 8
+  %outer = load ptr, ptr %p_outer, align 8
+  %p_hands = getelementptr i8, ptr %args, i64 16
+  %hands = load ptr, ptr %p_hands, align 8
+  ; who calls is told by its scratch memory
+  %p_first = getelementptr i8, ptr %outer, i64 $frame_scratch
+  %first = load i64, ptr %p_first, align 8
+  %p_stride = getelementptr i8, ptr %outer, i64 $frame_stride
+  %stride = load i64, ptr %p_stride, align 8
+  %own = ptrtoint ptr %scratch to i64
+  %distance = sub i64 %own, %first
+  %hand = udiv i64 %distance, %stride
+  %row = getelementptr [3 x i64], ptr %hands, i64 %hand
+  %frame = load ptr, ptr %row, align 8
+  %p_moves = getelementptr i8, ptr %row, i64 8
+  %moves = load ptr, ptr %p_moves, align 8
+  %p_count = getelementptr i8, ptr %row, i64 16
+  %count = load i64, ptr %p_count, align 8
+  %p_error = getelementptr i8, ptr %frame, i64 $frame_error
+  %p_failed = getelementptr i8, ptr %outer, i64 $frame_error
+  br label %head
+head: ; until some thread has failed
+  %b = phi i64 [ %begin, %entry ], [ %b1, %after ]
+  %failed = load atomic i64, ptr %p_failed monotonic, align 8
+  %well = icmp eq i64 %failed, 0
+  %some = icmp slt i64 %b, %end
+  %more = and i1 %well, %some
+  br i1 %more, label %next, label %out
+next:
+  %m = phi i64 [ 0, %head ], [ %m1, %move ]
+  %left = icmp slt i64 %m, %count
+  br i1 %left, label %move, label %call
+move: ; the word's address, what it is for block 0, and how much more for each block
+  %p_word = getelementptr [3 x i64], ptr %moves, i64 %m
+  %word = load ptr, ptr %p_word, align 8
+  %p_base = getelementptr i8, ptr %p_word, i64 8
+  %base = load i64, ptr %p_base, align 8
+  %p_step = getelementptr i8, ptr %p_word, i64 16
+  %step = load i64, ptr %p_step, align 8
+  %way = mul i64 %b, %step
+  %value = add i64 %base, %way
+  store i64 %value, ptr %word, align 8
+  %m1 = add i64 %m, 1
+  br label %next
+call:
+  call void %run(ptr %frame, i64 0, i64 0, ptr null)
+  %error = load atomic i64, ptr %p_error monotonic, align 8
+  %bad = icmp ne i64 %error, 0
+  br i1 %bad, label %fail, label %after
+after:
+  %b1 = add i64 %b, 1
+  br label %head
+fail:
+  store atomic i64 %error, ptr %p_failed monotonic, align 8
+  br label %out
+out:
+  ret void
+}
+"""
+
 
 @dataclasses.dataclass(frozen=True)
 class LoopSpec(KernelSpec):
-    """One of the functions of the native loop: ``run``, ``worker``, ``spin`` or ``plain``."""
+    """One of the functions of the native loop: ``run``, ``worker``, ``spin``, ``plain`` or ``slices``."""
 
     part: str
 
@@ -292,4 +358,4 @@ class LoopSpec(KernelSpec):
 
 
 _DECLARATIONS = "declare i64 @llvm.umin.i64(i64, i64)\ndeclare i64 @llvm.umax.i64(i64, i64)\n"
-_SOURCES = {"run": WAKE + _RUN, "worker": WORKER, "spin": SPIN, "plain": _PLAIN}
+_SOURCES = {"run": WAKE + _RUN, "worker": WORKER, "spin": SPIN, "plain": _PLAIN, "slices": _SLICES}

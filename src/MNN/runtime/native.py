@@ -226,16 +226,27 @@ class NativeProgram:
         words[FRAME["pool"] // 8] = pool.address if pool is not None else 0
         self._threads, self._pool = threads, pool
 
+    def frame(self) -> int:
+        """The address of the frame, ready for the loop's ``run`` in one thread."""
+        self._prepare(1)
+        return self._frame
+
+    def failure(self) -> BaseException | None:
+        """Why the loop stopped early, when it did; afterwards the context is fit for the next run."""
+        return self._failure() if self.context.words[FRAME["error"] // 8] else None
+
     def _fail(self) -> None:
-        """Raises for a run that ended early, and makes the context fit for the next."""
+        raise self._failure()
+
+    def _failure(self) -> BaseException:
         words, context = self.context.words, self.context
         index, code = int(self._stopped.value), int(words[FRAME["error"] // 8])
         words[FRAME["error"] // 8] = words[FRAME["abort"] // 8] = 0
         exception, context.exception = context.exception, None
         if exception is not None:
-            raise exception
+            return exception
         what = _ERRORS.get(code, f"a kernel reported the error {code}")
-        raise RunError(f"{self.labels[index] or f'command {index}'}: {what}; check the values of the model's inputs")
+        return RunError(f"{self.labels[index] or f'command {index}'}: {what}; check the values of the model's inputs")
 
     def _host(self, index: int, function: HostFunction, address: int) -> int:
         """The address of what ``plain`` takes to call ``function``, which stops the run if that raises."""

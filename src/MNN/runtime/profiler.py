@@ -19,6 +19,7 @@ from MNN.runtime.bind import BoundProgram
 from MNN.runtime.machine import Machine
 from MNN.runtime.roofline import Access, bound, sources
 from MNN.runtime.session import Session
+from MNN.runtime.sliced import SlicedProgram
 from MNN.runtime.trace import Span, trace
 from MNN.targets.base import Target
 
@@ -29,7 +30,8 @@ _APART = 1 << 44
 
 @dataclass(frozen=True)
 class CommandProfile:
-    """A command. Times in nanoseconds over the runs; ``share`` of the sum of the commands' minima.
+    """A command, in all slices of a batch that is cut into some. Times in nanoseconds over the runs, of one thread
+    where several are at different commands; ``share`` of the sum of the commands' minima.
 
     ``bytes`` of all operands, each byte once; ``exact`` where the kernel says so itself, else the operands' whole
     buffers are counted. ``levels``: where these bytes come from (see :mod:`MNN.runtime.roofline`). ``bound_ns``: the
@@ -106,7 +108,7 @@ class Profile:
     arena_bytes: tuple[int, ...]
     blocks: list[Block]
     spans: list[Span] = field(default_factory=list)
-    """Of the stage that takes longest; empty unless asked for."""
+    """Of the stage that takes longest, one slice of a batch that is cut into some; empty unless asked for."""
 
 
 def profile(
@@ -144,7 +146,11 @@ def profile(
     if traced:
         longest = max(range(len(stages)), key=lambda i: sum(c.min_ns for c in commands if c.stage == i))
         first = next(c.number for c in commands if c.stage == longest)
-        found = trace(stages[longest].native, stages[longest].library, threads)
+        program, library = stages[longest].native, stages[longest].library
+        if isinstance(program, SlicedProgram):
+            found = trace(program.first(), library, 1)
+        else:
+            found = trace(program, library, threads)
         spans = [dataclasses.replace(s, command=s.command + first) for s in found]
     return Profile(
         threads=threads,
@@ -175,16 +181,20 @@ def _commands(
     touched = [touched_by(c, s) for s, c in steps]
     levels: list[dict[str, int]] = [{} for _ in steps]
     if machine is not None:
-        levels = sources([accesses for accesses, _ in touched], machine, threads)
+        alone = any(s.program.slices is not None for s in stages)  # every thread has its own
+        levels = sources([accesses for accesses, _ in touched], machine, 1 if alone else threads)
     least, middle = times.min(axis=0), np.median(times, axis=0)
     total = float(least.sum()) or 1.0
     found: list[CommandProfile] = []
     for number, (stage, c) in enumerate(steps):
-        hands = max(1, min(threads, -(-c.blocks // c.grain)))
+        slices = stages[stage].program.slices
+        again, shares = (1, -(-c.blocks // c.grain)) if slices is None else (slices.count, slices.hands)
+        hands = max(1, min(threads, shares))
         kind = arithmetic(c, target)
+        flops, origins = again * c.flops, {name: again * nbytes for name, nbytes in levels[number].items()}
         limit = None
         if machine is not None and c.kernel is not None:
-            limit = bound(c.flops, kind, levels[number], machine.rates(hands))
+            limit = bound(flops, kind, origins, machine.rates(hands))
         accesses, exact = touched[number]
         choice = c.choices[0] if c.choices else None
         around = [f"{o.name}: {o.reason}" for o in c.choices[1:]]
@@ -199,13 +209,13 @@ def _commands(
                 min_ns=float(least[number]),
                 median_ns=float(middle[number]),
                 share=float(least[number]) / total,
-                flops=c.flops,
-                bytes=sum(a.nbytes for a in accesses),
+                flops=flops,
+                bytes=again * sum(a.nbytes for a in accesses),
                 exact=exact,
-                blocks=c.blocks,
+                blocks=again * c.blocks,
                 threads=hands,
                 arithmetic=kind,
-                levels=levels[number],
+                levels=origins,
                 bound_ns=None if limit is None else limit.ns,
                 bound_by="" if limit is None else limit.by,
                 signature=choice.signature if choice else "",

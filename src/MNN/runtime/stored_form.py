@@ -20,7 +20,17 @@ from MNN.kernels.packed import SMALLEST, PackedStore
 from MNN.schema.files import origin
 
 _CLASSES = {
-    "MNN.compiler.program": {"Command", "Local", "Located", "Patch", "Place", "Program", "Ref", "StageCall"},
+    "MNN.compiler.program": {
+        "Command",
+        "Local",
+        "Located",
+        "Patch",
+        "Place",
+        "Program",
+        "Ref",
+        "Slices",
+        "StageCall",
+    },
     "MNN.compiler.algorithms": {"Choice"},
     "MNN.ir.dtype": {"DType"},
     "MNN.kernels.chain": {"ChainSpec"},
