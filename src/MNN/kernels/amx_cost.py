@@ -48,6 +48,9 @@ _EPILOGUE = 2.5
 _MEMORY_BYTES_PER_CYCLE = 10.0
 _SHARED_BYTES_PER_CYCLE = 6.0
 """What each of several threads gets."""
+_SAME_BYTES_PER_CYCLE = 5.0
+"""The same where others read the same bytes at the same time, as they do when only rows are cut (128 rows, depth 3072,
+768 columns, fp16 parts, two threads: 1050 us cut into rows, 910 into columns; depth 768: 268 and 195)."""
 _NOT_HIDDEN = 0.25
 """Share of the lesser of arithmetic and memory that does not overlap with the other."""
 _SET_UP = 600.0
@@ -55,7 +58,7 @@ _BEGIN = 1000.0
 """Cycles to claim a block and to begin with it."""
 _HANDED = 2500.0
 """Cycles until other workers take part in a command, and until they are known to be done."""
-_FOREIGN = 40.0
+_FOREIGN = 50.0
 """Cycles that 32 elements of A take longer where another thread wrote them: their lines lie in its caches."""
 _LATE = 0.1
 """Of a block: what workers wait for one another where they do not run at the same speed, or come late."""
@@ -164,15 +167,18 @@ def _right_bytes(n: int, n_steps: int, parts: int) -> int:
     return -(-n // ROWS) * ROWS * n_steps * DEPTH * 2 * parts
 
 
-def _cycles(m: int, tiles: int, n: int, n_steps: int, brought: float, parts: int, threads: int, reads: float) -> float:
-    """``m`` results of ``n`` columns in ``tiles`` row tiles, B being read ``reads`` times."""
+def _cycles(m: int, tiles: int, n: int, n_steps: int, brought: float, parts: int, rate: float, reads: float) -> float:
+    """``m`` results of ``n`` columns in ``tiles`` row tiles, B being read ``reads`` times at so many bytes a cycle."""
     columns = -(-n // ROWS)
     products = len(PRODUCTS[parts]) * tiles * columns * n_steps
     pairs = -(-tiles // 2) * -(-columns // 2)
     compute = products * _PRODUCT[parts] + pairs * _PAIR + brought * _CONVERT[parts] + m * n / 16 * _EPILOGUE
-    rate = _MEMORY_BYTES_PER_CYCLE if threads == 1 else _SHARED_BYTES_PER_CYCLE
     memory = _right_bytes(n, n_steps, parts) * reads / rate
     return max(compute, memory) + 0.1 * compute + _NOT_HIDDEN * min(compute, memory)
+
+
+def _rate(threads: int) -> float:
+    return _MEMORY_BYTES_PER_CYCLE if threads == 1 else _SHARED_BYTES_PER_CYCLE
 
 
 def _stays(target: Target, n: int, n_steps: int, parts: int) -> bool:
@@ -208,14 +214,14 @@ def _cut(
     widest: int,
     batch: int,
     threads: int,
-    cost: Callable[[int, int, float, float], float],
+    cost: Callable[[int, int, float, float, float], float],
 ) -> _Cut:
     """How threads get done first with ``batch`` times ``rows`` rows and ``panels`` panels.
 
     Rows are cut into one of ``counts`` parts, or more for the threads' sake, of whole ``unit`` rows; columns into parts
     of at most ``widest`` panels. Blocks that share rows bring them each. ``cost``: of a block of so many rows and
-    panels, where a thread has so many blocks of the same panels, and this share of the rows comes from other threads:
-    the command before is cut into rows, too.
+    panels, where a thread has so many blocks of the same panels, this share of the rows comes from other threads (the
+    command before is cut into rows, too), and panels come at so many bytes a cycle.
     """
     wanted = [threads * share for share in range(1, _MOST_SHARES + 1)] if threads > 1 else [1]
     least = min(counts)
@@ -235,7 +241,8 @@ def _cut(
                 own = 1 / min(n_columns, threads)
                 heights = [height] * (n_rows - 1) + [rows - height * (n_rows - 1)]
                 widths = [width] * (n_columns - 1) + [panels - width * (n_columns - 1)]
-                each = {(h, w): cost(h, w, again, 1 - own) for h in set(heights) for w in set(widths)}
+                rate = _SAME_BYTES_PER_CYCLE if n_columns * batch < threads else _rate(threads)
+                each = {(h, w): cost(h, w, again, 1 - own, rate) for h in set(heights) for w in set(widths)}
                 blocks = [each[h, w] for h in heights for w in widths]
                 total = sum(blocks) * batch
                 if len(blocks) * batch > 4 * _MOST_SHARES * threads:  # so many that they come out even
@@ -278,10 +285,10 @@ def plan_rows(
         chunk = -(-k // -(-k // chunk) // DEPTH) * DEPTH
     stays = _stays(target, n, n_steps, parts)
 
-    def cost(height: int, panels: int, blocks: float, foreign: float) -> float:
+    def cost(height: int, panels: int, blocks: float, foreign: float, rate: float) -> float:
         width = min(n, panels * PANEL)
         reads = 1 / blocks if stays else 1.0
-        cycles = _cycles(height, -(-height // ROWS), width, n_steps, height * per_row, parts, threads, reads)
+        cycles = _cycles(height, -(-height // ROWS), width, n_steps, height * per_row, parts, rate, reads)
         return cycles + height * n_steps * foreign * _FOREIGN
 
     unit = PANEL if threads == 1 else ROWS
@@ -311,12 +318,12 @@ def plan_window(
     stays = _stays(target, n, n_steps, parts)
     bring = share * _bringing(parts, parted, half)
 
-    def cost(rows: int, panels: int, blocks: float, foreign: float) -> float:
+    def cost(rows: int, panels: int, blocks: float, foreign: float, rate: float) -> float:
         width = min(n, panels * PANEL)
         tiles = -(-rows * inner // ROWS)
         brought = (rows + reach) * inner * chunks * used * bring
         reads = 1 / blocks if stays else 1.0
-        cycles = _cycles(rows * outer, tiles, width, n_steps, brought, parts, threads, reads)
+        cycles = _cycles(rows * outer, tiles, width, n_steps, brought, parts, rate, reads)
         return cycles + brought * foreign * _FOREIGN
 
     room = max(1, _row_bytes(target, n, n_steps, parts) // line - reach)
