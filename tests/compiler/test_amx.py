@@ -16,7 +16,7 @@ from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.kernels.amx import AmxSpec
-from MNN.kernels.amx_cost import ask_ahead, plan_rows, plan_window
+from MNN.kernels.amx_cost import Plan, ask_ahead, plan_rows, plan_window
 from MNN.kernels.amx_layout import Window
 from MNN.kernels.dot import PAIR
 from MNN.ops.builder import Builder
@@ -24,6 +24,7 @@ from MNN.runtime.bind import BoundProgram
 from MNN.runtime.executor import shared_library
 from MNN.targets import named_target
 from tests.compiler.checks import Build, built, cheap_tiles
+from tests.hostile.checked import CheckedProgram
 
 TOLERANCE = {"high": 1e-6, "fp16": 1e-6, "normal": 3e-5, "low": 2e-2}
 PRECISIONS = pytest.mark.parametrize("precision", list(TOLERANCE))
@@ -168,6 +169,50 @@ def test_threads_get_equal_shares(threads: int, m: int, n: int, k: int) -> None:
             ends[ends.argmin()] += work
         assert ends.max() * threads <= 1.5 * m * n
         assert threads == 1 or heights.size * widths.size <= max(8 * threads, -(-m // 32))
+
+
+@pytest.mark.parametrize("precision", ["fp16", "high", "normal"])
+@pytest.mark.parametrize(("threads", "n", "chunk"), [(2, 100, 0), (2, 40, 32), (3, 70, 0), (3, 8, 0), (2, 300, 64)])
+def test_rows_that_threads_share(
+    precision: str, threads: int, n: int, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every block has the last rows, of which it computes some columns; a sum in place must not be added twice."""
+    m, k = 32 * threads + 21, 70
+    plan = Plan(32 + 21, -(-n // 32) * 32, 1.0, chunk, 21)
+    monkeypatch.setattr(amx, "plan_rows", lambda *rest: plan)
+    w, bias = randn(k, n), randn(n)
+
+    def build(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+        added = b.op("exp", b.op("mul", y, b.const(np.float32(0.1))))
+        product = b.op("add", b.matmul(x, b.const(w)), b.const(bias))
+        return b.op("add", product, added)
+
+    program = run(build, randn(m, k), randn(m, n), precision=precision, threads=threads)
+    (command,) = (c for c in program.commands if isinstance(c.kernel, AmxSpec))
+    assert command.blocks == threads
+    assert command.args["shared"] == 2
+    assert command.flops == 2 * m * n * k
+    checked = CheckedProgram(program, shared_library(cache=True), threads)
+    plain = BoundProgram(program, shared_library(cache=True), threads)
+    data = [randn(m, k), randn(m, n)]
+    np.testing.assert_array_equal(checked.run(data, 1)[0], plain.run(data, threads)[0])
+    assert command.kernel is not None
+    traffic = command.kernel.traffic(command.values())
+    assert traffic is not None
+    assert traffic["c"] == m * n * 4
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "threads", "own", "shared"), [(197, 384, 2, 96, 5), (784, 128, 4, 192, 16), (289, 384, 2, 128, 33)]
+)
+def test_rows_that_do_not_come_out_even_are_shared(m: int, k: int, threads: int, own: int, shared: int) -> None:
+    def planned(n: int = 73728 // k, batch: int = 1, threads: int = threads, direct: bool = False) -> Plan:
+        return plan_rows(named_target("avx512"), m, n, k, 1, 2, batch, threads, direct, half=not direct)
+
+    plan = planned()
+    assert (plan.rows, plan.shared, plan.nb) == (own + shared, shared, 73728 // k)
+    assert planned(batch=4).shared == planned(threads=1).shared == planned(direct=True).shared == 0
+    assert planned(n=10**6 // k).shared == 0, "a right side that does not stay in the cache"
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -89,6 +89,7 @@ def contract(
     groups = grouping(target, n, nb, layout, spec.parts, spec.lean, spec.half)
     slots |= {"group": groups.group, "line": groups.line, "held": groups.held, "fetch": groups.lines * ROW_BYTES}
     slots |= {"panel": panel_bytes(layout, spec.parts, spec.lean, spec.half), "n": n, "nb": nb, "n_batch": z}
+    slots |= {"shared": 0, "part": groups.part}
     if spec.overlap:
         slots["pace"] = layout.pace
     if layout.moves is not None:

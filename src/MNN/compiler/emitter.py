@@ -62,8 +62,8 @@ class Emitter:
         """See :class:`MNN.compiler.program.Program`."""
         self.spare = 0.0
         """Cycles that a command may take beyond the least before another kernel is compiled for it alone."""
-        self._grids: dict[st.Runs, np.ndarray] = {}
-        self._keys: dict[int, st.Runs] = {}
+        self._grids: dict[Hashable, np.ndarray] = {}
+        self._keys: dict[int, Hashable] = {}
         """What the arrays in ``_grids`` hold, by their identity."""
         self._once: dict[Hashable, object] = {}
         """See :meth:`once`."""
@@ -216,14 +216,26 @@ class Emitter:
             self._keys[id(found)] = key
         return found
 
+    def picked(self, values: np.ndarray, name: Hashable, which: Callable[[], np.ndarray]) -> np.ndarray:
+        """Some of a grid's offsets, ``name`` telling which: one array, only to be read, for the same of equal grids."""
+        grid = self.grid_key(values)
+        found = self._grids.get((grid, name))
+        if found is None:
+            found = np.asarray(values[which()])
+            found.flags.writeable = False
+            if grid is not None:
+                self._grids[grid, name] = found
+                self._keys[id(found)] = (grid, name)
+        return found
+
     def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """What ``make`` gives, made once in a plan for equal keys."""
         if key not in self._once:
             self._once[key] = make()
         return cast("_T", self._once[key])
 
-    def grid_key(self, values: np.ndarray | None) -> st.Runs | None:
-        """What tells an array that :meth:`grid` gave from others; None for another array."""
+    def grid_key(self, values: np.ndarray | None) -> Hashable:
+        """What tells an array that :meth:`grid` or :meth:`picked` gave from others; None for another array."""
         return self._keys.get(id(values))
 
     def offsets(self, values: np.ndarray) -> Ref:

@@ -62,6 +62,10 @@ class AmxSpec(KernelSpec):
     row of a block begins at element ``first move``; its last tile begins at row ``past move``, which overlaps the tile
     before where 16 does not divide the rows.
 
+    The last ``shared`` tiles of all blocks are of the same rows (none: 0): block ``im`` computes them in columns
+    ``[im * part, (im + 1) * part)``, ``part`` a multiple of ``group``. The tiles before them come in pairs, and a block
+    has all columns then.
+
     Panels are taken in groups of ``group`` columns, for each pair of tiles all panels of the group. Their sums are held
     in ``held`` bytes of scratch, in rows ``line`` bytes apart: those of a pair and group, or with several chunks those
     of the whole block. While a step is summed, ``ahead`` lines of the group behind are asked for, which begin ``fetch``
@@ -118,7 +122,7 @@ class AmxSpec(KernelSpec):
     def slots(self) -> tuple[str, ...]:
         base = (
             "a b c next items regions first place rows_c kofs chunks pitch plane step clear clear_rows panel group "
-            "line held fetch m_blocks pairs n nb batch n_batch"
+            "line held fetch m_blocks pairs n nb shared part batch n_batch"
         ).split()
         if self.overlap:
             base.append("pace")
@@ -145,6 +149,8 @@ class AmxSpec(KernelSpec):
         regions = table(args, "regions", m_blocks * chunks * words).reshape(m_blocks, chunks, words)
         items = table(args, "items", int(regions[..., 1].max()) * 3).reshape(-1, 3)
         m = int(table(args, "first", m_blocks * number(args, "pairs") + 1)[-1])
+        if number(args, "shared"):  # rows that several blocks have
+            m = np.unique(table(args, "rows_c", m)).size
         brought = different[0].size * m * int(regions[0, :, 3].sum()) if self.direct else 0
         for chunk in range(0 if self.direct else chunks):
             part = np.concatenate([items[first:past] for first, past in regions[:, chunk, :2]])

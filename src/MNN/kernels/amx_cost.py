@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import heapq
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -62,6 +63,10 @@ _FOREIGN = 50.0
 """Cycles that 32 elements of A take longer where another thread wrote them: their lines lie in its caches."""
 _LATE = 0.1
 """Of a block: what workers wait for one another where they do not run at the same speed, or come late."""
+_HELD = 3 / 8
+"""Of the second-level cache: up to so large a B, rows that do not come out even are shared by threads, each of which
+computes some columns (197 rows, depth 192, 576 columns, two threads: 60 -> 47 us). A larger one comes from behind the
+cache, faster where threads are not all at the same place (197 rows, depth 3072: 3 % slower when shared)."""
 _MOST_SHARES = 4
 """Blocks per thread, at most, that columns or rows are cut into for the threads' sake."""
 _CHUNK = 128 << 10
@@ -86,12 +91,14 @@ _ASK = 1.0
 @dataclass(frozen=True)
 class Plan:
     """How to cut a contraction: ``rows`` of the product per block (of the image, for windows), ``nb`` columns, and
-    ``chunk`` products of a sum at a time (0: all)."""
+    ``chunk`` products of a sum at a time (0: all). The last ``shared`` rows of the product are in every block, which
+    computes some of their columns."""
 
     rows: int
     nb: int
     cycles: float
     chunk: int = 0
+    shared: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,8 @@ class Grouping:
     held: int
     lines: int
     passing: bool
+    part: int
+    """Columns of shared rows that a block computes."""
 
 
 def panel_bytes(n_steps: int, parts: int, lean: bool = False, half: bool = False) -> int:
@@ -112,27 +121,29 @@ def panel_bytes(n_steps: int, parts: int, lean: bool = False, half: bool = False
 
 
 def grouping(
-    target: Target, n: int, nb: int, layout: Layout, parts: int, lean: bool = False, half: bool = False
+    target: Target, n: int, nb: int, layout: Layout, parts: int, lean: bool = False, half: bool = False, shared: int = 0
 ) -> Grouping:
-    """For ``n`` columns in blocks of ``nb``."""
+    """For ``n`` columns in blocks of ``nb``; every block has some of those of ``shared`` row tiles, in whole groups."""
     size = panel_bytes(layout.n_steps, parts, lean, half)
     panels = -(-min(n, nb) // PANEL)
+    share = -(-panels // layout.m_blocks) if shared else panels
     pairs = layout.pairs
     if layout.tall:
         group, columns, rows = -(-panels // -(-panels // _TALL_GROUP)), panels, max(layout.tiles, LEAST) * ROWS
     elif layout.chunks > 1:
         group, columns, rows = 1, panels, pairs * PANEL
     else:
-        most = max(1, min(_GROUP, panels, target.l2_bytes // _GROUP_SHARE // size))
-        group = columns = -(-panels // -(-panels // most))
+        most = max(1, min(_GROUP, share, target.l2_bytes // _GROUP_SHARE // size))
+        group = columns = -(-share // -(-share // most))
         rows = PANEL
     line = columns * PANEL * 4
     line += ROW_BYTES if line % 256 == 0 else 0
     in_cache = panels * size <= target.l2_bytes // 4 and layout.m_blocks > 2
-    lines = 0 if in_cache else min(-(-size // (layout.n_steps * ROW_BYTES)) // pairs, _AHEAD[-1])
+    least = (layout.tiles - shared) // 2 if shared else pairs  # of a group's pairs of tiles
+    lines = 0 if in_cache else min(-(-size // (layout.n_steps * ROW_BYTES)) // least, _AHEAD[-1])
     left = parts * min(layout.n_steps * PANEL * ROW_BYTES, int(np.ptp(layout.kofs)) + PANEL * layout.pitch)
     passing = layout.tall or left + group * size > target.l1_bytes  # two row tiles and a group, one after the other
-    return Grouping(group * PANEL, line, rows * line, lines, passing)
+    return Grouping(group * PANEL, line, rows * line, lines, passing, -(-share // group) * group * PANEL)
 
 
 def ask_ahead(lines: int, steps: int, made: Collection[int] = (), spare: float = 0.0) -> int:
@@ -292,8 +303,26 @@ def plan_rows(
         return cycles + height * n_steps * foreign * _FOREIGN
 
     unit = PANEL if threads == 1 else ROWS
-    cut = _cut(m, unit, (-(-m // rows),), -(-n // PANEL), -(-columns // PANEL), batch, threads, cost)
+    panels = -(-n // PANEL)
+    cut = _cut(m, unit, (-(-m // rows),), panels, -(-columns // PANEL), batch, threads, cost)
+    alone = direct or batch > 1 or panels > -(-columns // PANEL)
+    held = _right_bytes(n, n_steps, parts) <= target.l2_bytes * _HELD
+    own, shared = _shares(m, threads) if held and not alone else (0, 0)
+    if own and own * ROWS + shared <= rows:
+        block = cost(own * ROWS, panels, 1, 0, _SAME_BYTES_PER_CYCLE) + shared * per_row * _CONVERT[parts]
+        width = -(-panels // threads) * PANEL
+        block += _cycles(shared, -(-shared // ROWS), width, n_steps, 0, parts, math.inf, 0)
+        if _time([block] * threads, threads) < cut.time:
+            return Plan(own * ROWS + shared, panels * PANEL, block * threads + _SET_UP, chunk, shared)
     return Plan(-(-cut.rows // ROWS) * ROWS, cut.panels * PANEL, cut.total + _SET_UP, chunk)
+
+
+def _shares(m: int, threads: int) -> tuple[int, int]:
+    """Pairs of row tiles are dealt out to threads evenly: how many tiles each has, and the rows behind those of all. 0
+    where nothing is left, or a block has too few tiles."""
+    own = m // ROWS // threads // 2 * 2
+    shared = m - own * ROWS * threads
+    return (own, shared) if threads > 1 and shared and own + -(-shared // ROWS) > HEIGHT else (0, 0)
 
 
 @functools.lru_cache(maxsize=1024)

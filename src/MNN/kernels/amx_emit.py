@@ -106,7 +106,9 @@ class Amx:
         start, behind = self.group_begin(first, past)
         steps = region["to"] - region["from"]
         nothing = b.const(I64, 0)
-        with b.loop(0, region["tiles"], 2, carry=[behind, nothing, nothing, nothing, self.sums]) as tile:
+        others = b.icmp("ne", b.udiv(first, k.slot("part")), im)
+        tiles = region["tiles"] - b.select(others, k.slot("shared"), nothing)
+        with b.loop(0, tiles, 2, carry=[behind, nothing, nothing, nothing, self.sums]) as tile:
             rows = self._tile_rows(tile.index)
             row = b.select(parted, tile.index * ROWS, b.const(I64, 0))
             sums = b.gep(b.gep(self.sums, I8, row * self.line), F32, first - origin)
@@ -118,7 +120,7 @@ class Amx:
                 at = b.gep(base, I8, b.select(wide, skip * 2, skip))
                 whole = b.intrinsic("smin", left, b.const(I64, 2 * _LANES))
                 self.waiting = Results(waiting[0], waiting[1], waiting[2], before, column.index, whole)
-                self._pair(rows, at, to, region["tiles"] - tile.index, wide)
+                self._pair(rows, at, to, tiles - tile.index, wide)
                 ahead = b.gep(self.ahead, I8, steps * self.fetch)
                 column.next(b.gep(base, I8, panel), ahead, b.gep(to, F32, 2 * _LANES), b.gep(before, F32, 2 * _LANES))
             firsts = b.gep(k.pointer("first"), I32, im * k.slot("pairs") + b.lshr(tile.index, 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,7 +41,7 @@ from MNN.kernels.amx_layout import (
     window_layout,
 )
 from MNN.kernels.amx_lines import has_lines, line_layout, plan_lines
-from MNN.kernels.amx_tiles import ROW_BYTES, has_tiles
+from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, has_tiles
 from MNN.kernels.scalar_code import body_cost
 from MNN.targets.base import Target
 
@@ -158,8 +158,24 @@ class _Job:
         m, direct = (rows.size, 0) if at is None else (int(at[-1]) + 1, self.parts)
         batch = self.c.batch.size
         plan = plan_rows(e.target, m, self.n, k, taps.size, self.parts, batch, e.threads, direct > 0, parted, self.half)
+        job = self._sharing(plan) if plan.shared else self
+        rows = _table(job.a.rows)
         key = (e.grid_key(rows), e.grid_key(taps), k, plan.rows, plan.chunk, direct)
-        return self.candidate("rows", plan, key, lambda: _rows(rows, taps, k, plan, direct))
+        return job.candidate("rows", plan, key, lambda: _rows(rows, taps, k, plan, direct))
+
+    def _sharing(self, plan: Plan) -> _Job:
+        """The same with the rows of all blocks one after the other, those that they share behind the others of each."""
+        own, shared, m = plan.rows - plan.shared, plan.shared, _table(self.a.rows).size
+
+        def order() -> np.ndarray:
+            blocks = np.arange(m - shared).reshape(-1, own)
+            return np.concatenate([blocks, np.broadcast_to(np.arange(m - shared, m), (len(blocks), shared))], 1).ravel()
+
+        def side(s: Side) -> Side:
+            return s if s.rows is None else replace(s, rows=self.e.picked(s.rows, ("shared", own, shared), order))
+
+        operands = [(kind, side(s)) for kind, s in self.operands]
+        return replace(self, a=side(self.a), c=side(self.c), operands=operands)
 
     def pixels(self) -> Candidate:
         """The pixels of regions, each once."""
@@ -205,7 +221,8 @@ class _Job:
         kinds = tuple(name for name, _ in self.operands)
         nb = tall_columns(e.target, layout, min(self.n, plan.nb)) if layout.tall else plan.nb
         lean = not self.half and self.right.lean(e, layout, self.parts)
-        groups = grouping(e.target, self.n, nb, layout, self.parts, lean, self.half)
+        shared = -(-plan.shared // ROWS)
+        groups = grouping(e.target, self.n, nb, layout, self.parts, lean, self.half, shared)
         overlap = self.body is not None
         steps = n_batch * layout.m_blocks * layout.pairs * -(-self.n // PANEL) * layout.n_steps
         types = (a.dtype, c.dtype, self.parts, self.body, kinds)
@@ -229,13 +246,16 @@ class _Job:
             "fetch": groups.lines * ROW_BYTES,
             "n": self.n,
             "nb": nb,
+            "shared": shared,
+            "part": groups.part,
             "batch": batch_starts(e, sides, n_batch),
             "n_batch": n_batch,
         }
         if overlap:
             args["pace"] = layout.pace
         args |= operand_args(e, self.operands)
-        flops = 2 * layout.place.size * self.n * layout.taps * layout.run * n_batch
+        results = layout.place.size - plan.shared * (layout.m_blocks - 1)
+        flops = 2 * results * self.n * layout.taps * layout.run * n_batch
         e.command(spec, args, n_batch * layout.m_blocks * -(-self.n // nb), 1, flops)
 
 
