@@ -120,11 +120,11 @@ def load(folders: Iterable[Path]) -> list[Record]:
 
 
 def combined(records: Iterable[Record]) -> list[Record]:
-    """One record for each network, threads, batch and settings: of each engine the row of the run that it was fastest
-    in. For machines with neighbours, where no single run is calm from beginning to end; it favours no engine."""
-    groups: dict[str, list[Record]] = {}
+    """One record for each network, threads and batch: of each engine the row of the run that it was fastest in. For
+    machines with neighbours, where no single run is calm from beginning to end; it favours no engine."""
+    groups: dict[tuple[str, int, int], list[Record]] = {}
     for record in records:
-        groups.setdefault(record.file_name, []).append(record)
+        groups.setdefault((record.model, record.threads, record.batch), []).append(record)
     found = []
     for group in groups.values():
         rows: dict[str, Row] = {}
@@ -134,7 +134,8 @@ def combined(records: Iterable[Record]) -> list[Record]:
                 rows[row.engine] = row
         commits = sorted({r.machine["commit"] for r in group if r.machine["commit"]})
         about = {**group[-1].machine, "commit": ", ".join(commits), "runs": len(group)}
-        found.append(replace(group[-1], machine=about, rows=tuple(rows.values())))
+        settings = tuple(dict.fromkeys(s for record in group for s in record.settings))
+        found.append(replace(group[-1], settings=settings, machine=about, rows=tuple(rows.values())))
     return found
 
 
