@@ -155,11 +155,22 @@ def test_a_program_that_calls_python_is_one_for_the_whole_batch(monkeypatch: pyt
     assert sum(c.host is not None for c in program.commands) == 1
 
 
-def test_an_output_that_lies_within_other_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part's output is dense there, which that of the batch would not be."""
-    monkeypatch.setattr(slices, "best_size", lambda *rest: 1)
-    program = check(lambda b, x: b.slice(b.op("exp", x), (0, 0), (BATCH, 100)), randn(BATCH, 300))
-    assert program.slices is None
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda b, x: b.slice(b.op("exp", x), (0, 0), (BATCH, 100)),
+        lambda b, x: b.slice(b.op("exp", x), (0, 100), (BATCH, 200)),
+        lambda b, x: [y := b.op("exp", x), b.reshape(y, (BATCH, 3, 100)), b.op("add", y, y)],
+        lambda b, x: [b.op("exp", x), x],
+    ],
+    ids=["first", "last", "twice", "input"],
+)
+def test_outputs_that_lie_within_other_memory(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "best_size", lambda *rest: 2)
+    program = check(build, randn(BATCH, 300))
+    assert program.slices is not None
+    buffers = [t.place.buffer for t in program.outputs]
+    assert len(set(buffers)) == len(buffers)
 
 
 def test_inputs_without_the_batch_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:

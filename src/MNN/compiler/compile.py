@@ -54,14 +54,18 @@ def compile_stage(
     if found is not None:
         part, count = found
         alone = dataclasses.replace(options, threads=1)
-        program = repeated(_compile(part, narrow, target, alone, pool), count, options.threads, inputs, outputs)
+        one = _compile(part, narrow, target, alone, pool, apart=True)
+        program = repeated(one, count, options.threads, inputs, outputs)
         if program is not None:
             return program
     return _compile(whole, narrow, target, options, pool)
 
 
-def _compile(task: Task, narrow: DType | None, target: Target, options: Options, pool: ConstantPool) -> Program:
-    """As :func:`compile_stage`, all at once; ``narrow``: what f32 is stored as, where that is another type."""
+def _compile(
+    task: Task, narrow: DType | None, target: Target, options: Options, pool: ConstantPool, apart: bool = False
+) -> Program:
+    """As :func:`compile_stage`, all at once; ``narrow``: what f32 is stored as, where that is another type; ``apart``:
+    outputs fill their memory, of which they may be a part otherwise."""
     kept, inputs, outputs = task
     narrowing = None
     parts = options.precision == "normal" and amx.available(target)
@@ -93,7 +97,7 @@ def _compile(task: Task, narrow: DType | None, target: Target, options: Options,
         except MISFITS as error:
             what = f"{type(error).__name__}: {error}"
             raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error
-    located_out = [_output(emitter, t, set(inputs)) for t in outputs]
+    located_out = [_output(emitter, t, set(inputs), apart) for t in outputs]
     if options.threads == 1:  # which knows where it will begin
         amx.fetch_ahead(emitter.commands)
     total = arena.plan(emitter.commands, emitter.buffers)
@@ -115,10 +119,11 @@ def _input(e: Emitter, tensor: Tensor) -> Located:
     return Located(tensor.dtype, tensor.shape, place)
 
 
-def _output(e: Emitter, tensor: Tensor, inputs: set[Tensor]) -> Located:
+def _output(e: Emitter, tensor: Tensor, inputs: set[Tensor], apart: bool) -> Located:
     """Outputs are row-major in memory of their own, so that reading them is one plain copy."""
     place = e.place(tensor)
-    if tensor in inputs or not st.is_dense(tensor.shape, place.strides, natural(tensor.rank)):
+    inside = apart and (place.buffer.pinned or place.buffer.nbytes > elements(tensor.shape) * tensor.dtype.size)
+    if inside or tensor in inputs or not st.is_dense(tensor.shape, place.strides, natural(tensor.rank)):
         dense = e.allocate(tensor.dtype, tensor.shape, natural(tensor.rank))
         e.copy(place, dense, tensor.shape, tensor.dtype)
         place = dense
