@@ -10,15 +10,15 @@ import pytest
 
 import MNN
 from MNN.compiler import slices
-from MNN.compiler.program import Buffer, Slices
+from MNN.compiler.program import Buffer, Ref, Slices
 from MNN.errors import RunError
 from MNN.frontends.mnn import write_mnn
-from MNN.runtime.bind import BoundProgram
+from MNN.runtime.bind import BoundProgram, slice_bytes
 from MNN.runtime.config import Config
 from MNN.runtime.later import finish
 from MNN.runtime.native import Command, NativeProgram, RunContext
 from MNN.runtime.pool import usable_threads
-from MNN.runtime.profiler import profile
+from MNN.runtime.profiler import profile, touched_by
 from MNN.runtime.session import Session
 from MNN.runtime.sliced import Move, SlicedProgram
 from tests.hostile.checked import CheckedProgram
@@ -118,6 +118,18 @@ def test_profiles_count_every_slice_once(threads: int) -> None:
     one = Session(convolutions(), Config(cache=False))
     one.run({"x": DATA[:1]})
     assert bound_of(one).program.flops * BATCH == program.flops
+
+
+@pytest.mark.usefixtures("in_twos")
+def test_where_a_kernel_does_not_say_how_much_a_slice_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(convolutions(), Config(cache=False))
+    session.run({"x": DATA})
+    program = bound_of(session).program
+    reads = next(c for c in program.commands if program.inputs[0].place.buffer in c.buffers())
+    monkeypatch.setattr(type(reads.kernel), "traffic", lambda *args: None)
+    (access,) = (a for a in touched_by(reads, 0, slice_bytes(program))[0] if a.nbytes == DATA.nbytes // 6)
+    assert isinstance(reads.args[access.slot], Ref)
+    assert reads.args[access.slot].buffer is program.inputs[0].place.buffer  # type: ignore[union-attr]
 
 
 @pytest.mark.usefixtures("in_twos")

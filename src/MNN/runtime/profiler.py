@@ -15,7 +15,7 @@ from MNN.compiler.program import Buffer, Command, Program, Ref
 from MNN.errors import RunError
 from MNN.ir.dtype import DType
 from MNN.kernels.spec import KernelSpec
-from MNN.runtime.bind import BoundProgram
+from MNN.runtime.bind import BoundProgram, slice_bytes
 from MNN.runtime.machine import Machine
 from MNN.runtime.roofline import Access, bound, sources
 from MNN.runtime.session import Session
@@ -33,9 +33,9 @@ class CommandProfile:
     """A command, in all slices of a batch that is cut into some. Times in nanoseconds over the runs, of one thread
     where several are at different commands; ``share`` of the sum of the commands' minima.
 
-    ``bytes`` of all operands, each byte once; ``exact`` where the kernel says so itself, else the operands' whole
-    buffers are counted. ``levels``: where these bytes come from (see :mod:`MNN.runtime.roofline`). ``bound_ns``: the
-    least time on this machine, set by ``bound_by``; None when it was never measured.
+    ``bytes`` of all operands, each byte once in a slice; ``exact`` where the kernel says so itself, else the operands'
+    whole buffers are counted. ``levels``: where these bytes come from (see :mod:`MNN.runtime.roofline`). ``bound_ns``:
+    the least time on this machine, set by ``bound_by``; None when it was never measured.
     """
 
     number: int
@@ -178,7 +178,8 @@ def _commands(
 ) -> list[CommandProfile]:
     steps = [(i, c) for i, s in enumerate(stages) for c in s.program.commands]
     target = stages[0].library.target
-    touched = [touched_by(c, s) for s, c in steps]
+    sizes = [slice_bytes(s.program) for s in stages]
+    touched = [touched_by(c, s, sizes[s]) for s, c in steps]
     levels: list[dict[str, int]] = [{} for _ in steps]
     if machine is not None:
         alone = any(s.program.slices is not None for s in stages)  # every thread has its own
@@ -227,10 +228,11 @@ def _commands(
     return found
 
 
-def touched_by(command: Command, stage: int = 0) -> tuple[list[Access], bool]:
-    """The memory that a command reads and writes, operand by operand, and whether its kernel said how much."""
+def touched_by(command: Command, stage: int, sizes: Mapping[Buffer, int]) -> tuple[list[Access], bool]:
+    """The memory that a command reads and writes, operand by operand, and whether its kernel said how much. ``sizes``:
+    bytes of the buffers of which it sees a part only."""
     if command.stages:
-        parts = [_chained(command, i, stage) for i in range(len(command.stages))]
+        parts = [_chained(command, i, stage, sizes) for i in range(len(command.stages))]
         return [a for part in parts for a in part], False
     found: dict[str, int] | None = None
     refs = {slot: ref for slot, ref in command.args.items() if isinstance(ref, Ref) and ref.buffer.nbytes}
@@ -241,23 +243,23 @@ def touched_by(command: Command, stage: int = 0) -> tuple[list[Access], bool]:
         refs = {f"{i}": Ref(t.place.buffer, 0) for i, t in enumerate(located)}
     if found is None:  # the operands' whole buffers, tables left out
         kept = {s: r for s, r in refs.items() if not _is_table(r)}
-        whole = {r.buffer: (s, r.buffer.nbytes - r.offset) for s, r in kept.items()}
+        whole = {r.buffer: (s, sizes.get(r.buffer, r.buffer.nbytes) - r.offset) for s, r in kept.items()}
         found = dict(whole.values())
     return [Access(s, _start(refs[s], stage), n) for s, n in found.items() if s in refs], bool(command.kernel)
 
 
-def _chained(command: Command, index: int, stage: int) -> list[Access]:
+def _chained(command: Command, index: int, stage: int, sizes: Mapping[Buffer, int]) -> list[Access]:
     """Of a stage of a chain: what is patched moves on with every block, the rest is read once; local memory stays."""
     call = command.stages[index]
     inner = call.command
-    accesses, _ = touched_by(inner, stage)
+    accesses, _ = touched_by(inner, stage, sizes)
     moved = {patch.slot: patch.base for patch in call.patches}
     found: list[Access] = []
     for access in accesses:
         base = moved.get(access.slot, inner.args.get(access.slot))
         if isinstance(base, Ref):
             times = command.blocks if access.slot in moved else 1
-            room = base.buffer.nbytes - base.offset
+            room = sizes.get(base.buffer, base.buffer.nbytes) - base.offset
             found.append(Access(access.slot, _start(base, stage), min(access.nbytes * times, room)))
     return found
 
