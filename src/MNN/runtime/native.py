@@ -148,7 +148,7 @@ class NativeProgram:
                 self._prepare(threads)
             self._run(self._frame)
             if self._stopped.value != self._count:
-                self._fail()
+                raise self._failure()
         finally:
             self._leave()
 
@@ -194,7 +194,7 @@ class NativeProgram:
             self._prepare(threads)
             self._run(self._frame)
             if self._stopped.value != last:
-                self._fail()
+                raise self._failure()
         finally:
             words[FRAME["first"] // 8], words[FRAME["last"] // 8] = 0, self._count
 
@@ -232,13 +232,11 @@ class NativeProgram:
         return self._frame
 
     def failure(self) -> BaseException | None:
-        """Why the loop stopped early, when it did; afterwards the context is fit for the next run."""
+        """What a kernel reported, if one did, where the loop was run by other native code; see :meth:`frame`."""
         return self._failure() if self.context.words[FRAME["error"] // 8] else None
 
-    def _fail(self) -> None:
-        raise self._failure()
-
     def _failure(self) -> BaseException:
+        """Why the loop stopped early; afterwards the context is fit for the next run."""
         words, context = self.context.words, self.context
         index, code = int(self._stopped.value), int(words[FRAME["error"] // 8])
         words[FRAME["error"] // 8] = words[FRAME["abort"] // 8] = 0

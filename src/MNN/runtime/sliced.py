@@ -78,8 +78,9 @@ class SlicedProgram:
             raise
 
     def profile(self, threads: int = 1) -> NDArray[np.float64]:
-        """Runs all; gives the nanoseconds that each command of a slice took in all slices, divided by the threads that
-        computed any: float64 of shape (commands,)."""
+        """Runs all; gives the nanoseconds that each command took in all slices, divided by how many of these were
+        computed at the same time: float64 of shape (commands,). Where the processor has no clock for it, those of the
+        first slice alone, times the slices."""
         if not loop_functions().clock:
             return self.first().profile() * self._count
         ticks = np.zeros((self._count, len(self) + 1), np.int64)
