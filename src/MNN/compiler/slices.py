@@ -29,7 +29,7 @@ _FAR = 0.25
 _BEGIN = 256 << 10
 """What a layer costs every time whatever its size, in bytes of weights, by threads: 20 us. These are fitted to five
 networks in batches of 1 to 32, one thread with AMX (root mean square error 5 %); what they say of two threads was
-within 10 % for six networks in batches of 8."""
+within 15 % for six networks in batches of 8."""
 _THIRD_LEVEL = 32 << 20
 """Bytes that are taken to stay in the third-level cache, which cores and machines share."""
 _IDLE = 0.1
