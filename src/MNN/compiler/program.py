@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -97,13 +96,6 @@ class StageCall:
     shift: int = 0
     count: int | None = None
     when: str = "always"
-
-    def moved(self, command: Command, move: Callable[[Ref], Ref]) -> StageCall:
-        """The same with another command, and with the addresses that ``move`` gives for those that are patched in."""
-        patches = tuple(
-            dataclasses.replace(q, base=move(q.base)) if isinstance(q.base, Ref) else q for q in self.patches
-        )
-        return dataclasses.replace(self, command=command, patches=patches)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
-from MNN.compiler.program import Buffer, Command, Place, Ref
+from MNN.compiler.program import Buffer, Command, Place, Ref, StageCall
 from MNN.compiler.usage import VIEWS
 from MNN.ir import prims as p
 from MNN.ir.prims import Tensor
@@ -207,11 +207,17 @@ class _Copy:
             if buffer is not old or shift:
                 args[slot] = Ref(buffer, offset + shift)
         if c.stages:
-            stages = tuple(s.moved(self._command(s.command), self._ref) for s in c.stages)
+            stages = tuple(self._stage(s) for s in c.stages)
             return c.moved(args, stages, " + ".join(dict.fromkeys(s.command.origin for s in stages)))
         if c.origin not in self._origins:
             raise _Other
         return c.moved(args, (), self._origins[c.origin])
+
+    def _stage(self, s: StageCall) -> StageCall:
+        patches = tuple(
+            dataclasses.replace(q, base=self._ref(q.base)) if isinstance(q.base, Ref) else q for q in s.patches
+        )
+        return dataclasses.replace(s, command=self._command(s.command), patches=patches)
 
     def _ref(self, ref: Ref) -> Ref:
         buffer, shift = self._buffer(ref.buffer)

@@ -4,8 +4,8 @@ copy into or out of the arena.
 A run returns when all is computed, so that whatever the caller does to the array afterwards comes too late to matter.
 What is read or written in place: floating point numbers (indices are checked before they are used, which must not
 change in between), in one block and aligned as numpy aligns them, that kernels take as a plain argument. Everything
-else is copied: other strides or byte order, what is small, what a chain or a step in Python reads, what is an input and
-an output, or what many commands use.
+else is copied: other strides or byte order, what is small, what a chain (outside of slices) or a step in Python reads,
+what is an input and an output, or what many commands use.
 """
 
 from __future__ import annotations
