@@ -59,8 +59,8 @@ _BEGIN = 1000.0
 """Cycles to claim a block and to begin with it."""
 _HANDED = 2500.0
 """Cycles until other workers take part in a command, and until they are known to be done."""
-_FOREIGN = 50.0
-"""Cycles that 32 elements of A take longer where another thread wrote them: their lines lie in its caches."""
+_FOREIGN = 25.0
+"""Cycles that a line of A (64 bytes) takes longer where another thread wrote it: it lies in that one's caches."""
 _LATE = 0.1
 """Of a block: what workers wait for one another where they do not run at the same speed, or come late."""
 _HELD = 3 / 8
@@ -167,6 +167,11 @@ def tall_columns(target: Target, layout: Layout, nb: int) -> int:
     most = max(1, target.l2_bytes // 4 // (layout.tiles * ROWS * PANEL * 4))
     panels = -(-nb // PANEL)
     return -(-panels // -(-panels // most)) * PANEL
+
+
+def _lines(parts: int) -> int:
+    """Of 32 elements of A: numbers in one part are bf16, others f32 or in two parts of 16 bits."""
+    return min(parts, 2)
 
 
 def _bringing(parts: int, parted: bool, half: bool) -> float:
@@ -294,13 +299,13 @@ def plan_rows(
         even = -(-m // -(-m // rows))
         chunk = max(_LEAST_CHUNK, room // (even * 2 * parts))
         chunk = -(-k // -(-k // chunk) // DEPTH) * DEPTH
-    stays = _stays(target, n, n_steps, parts)
+    stays, lines = _stays(target, n, n_steps, parts), _lines(parts)
 
     def cost(height: int, panels: int, blocks: float, foreign: float, rate: float) -> float:
         width = min(n, panels * PANEL)
         reads = 1 / blocks if stays else 1.0
         cycles = _cycles(height, -(-height // ROWS), width, n_steps, height * per_row, parts, rate, reads)
-        return cycles + height * n_steps * foreign * _FOREIGN
+        return cycles + height * n_steps * lines * foreign * _FOREIGN
 
     unit = PANEL if threads == 1 else ROWS
     panels = -(-n // PANEL)
@@ -344,7 +349,7 @@ def plan_window(
     n_steps = taps * chunks
     line = max(1, int(inner * chunks * DEPTH * 2 * parts * used * share))
     height = w.outputs[0]
-    stays = _stays(target, n, n_steps, parts)
+    stays, lines = _stays(target, n, n_steps, parts), _lines(parts)
     bring = share * _bringing(parts, parted, half)
 
     def cost(rows: int, panels: int, blocks: float, foreign: float, rate: float) -> float:
@@ -353,7 +358,8 @@ def plan_window(
         brought = (rows + reach) * inner * chunks * used * bring
         reads = 1 / blocks if stays else 1.0
         cycles = _cycles(rows * outer, tiles, width, n_steps, brought, parts, rate, reads)
-        return cycles + brought * foreign * _FOREIGN
+        read = min(rows + reach, height) * outer * chunks * used
+        return cycles + read * lines * foreign * _FOREIGN
 
     room = max(1, _row_bytes(target, n, n_steps, parts) // line - reach)
     panels = -(-n // PANEL)
