@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import MNN
 from MNN.errors import ShapeError
+from MNN.runtime import address
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.direct import Direct
 from MNN.runtime.session import Session
@@ -283,3 +284,9 @@ def test_threads_with_arrays_of_several_sizes_get_their_own_answers(tmp_path: pa
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_addresses_are_those_of_numpys_interface() -> None:
+    block = np.arange(24, dtype=np.float32).reshape(4, 6)
+    for array in (block, block[1:, 2:], block[::-1], block.T, block[:0], block.astype(np.float16)):
+        assert address.address_of(array) == address._by_interface(array) == array.ctypes.data

@@ -14,6 +14,7 @@ from MNN.compiler.program import Command as Step
 from MNN.kernels.library import Library
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.toolchain import let_go, trim
+from MNN.runtime.address import address_of
 from MNN.runtime.arena import Arena, Block, Room
 from MNN.runtime.direct import Direct, direct_tensors, plain_places
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
@@ -42,6 +43,7 @@ class BoundProgram:
         self.program, self._library, self._filled = program, library, filled
         self._arena = Arena(program.arena_bytes, room)
         self._token = object()
+        self._hosted = any(c.host is not None for c in program.commands)
         self._context = RunContext()
         constants = _constants(program.commands)
         load_kernels(program, library, constants)
@@ -144,7 +146,7 @@ class BoundProgram:
         if buffer is self.program.error_word:
             return self._context.error_address
         if buffer.const is not None:
-            return int(buffer.const.__array_interface__["data"][0])
+            return address_of(buffer.const)
         return self._arena.at(buffer.offset)
 
     def view(self, tensor: Located) -> np.ndarray:
@@ -178,32 +180,37 @@ class BoundProgram:
         another program has used the memory: profiles, which run the native program alone, find numbers of the usual
         kind in the arena.
         """
-        block, thread = self._arena.block, threading.get_ident()
-        if block.running is not None and block.running is not self._token and block.runner == thread:
+        block = self._arena.block
+        outer = block.running
+        if outer is not None and outer is not self._token and block.runner == threading.get_ident():
             return BoundProgram(self.program, self._library, threads).run(arrays, threads)  # within a host call
         lent: list[Direct] = []
-        written: list[np.ndarray | None] = []
-        known, outer = block.user is self._token, block.running
-        block.user = block.running = self._token
-        block.runner = thread
+        results: list[np.ndarray] = []
+        known = block.user is self._token
+        block.user = self._token
+        if self._hosted:
+            block.running, block.runner = self._token, threading.get_ident()
         try:
-            for direct, to, array in zip(self._direct_inputs, self._inputs, arrays, strict=True):
-                if direct is not None and known and direct.lend(array):
+            for i, direct in enumerate(self._direct_inputs):
+                if direct is not None and known and direct.lend(arrays[i]):
                     lent.append(direct)
                 else:
-                    to[...] = array
-            for direct in self._direct_outputs:
+                    self._inputs[i][...] = arrays[i]
+            for i, direct in enumerate(self._direct_outputs):
                 if direct is not None and known:
                     lent.append(direct)
-                    written.append(direct.fresh())
+                    results.append(direct.fresh())
                 else:
-                    written.append(None)
+                    results.append(self._outputs[i])
             self.native.run(threads)
         finally:
             block.running = outer
             for direct in lent:
                 direct.give_back()
-        return [o.copy() if w is None else w for w, o in zip(written, self._outputs, strict=True)]
+        for i, output in enumerate(self._outputs):
+            if results[i] is output:
+                results[i] = output.copy()
+        return results
 
     def write(self, arrays: Sequence[np.ndarray]) -> None:
         """Copies the inputs in."""

@@ -10,6 +10,7 @@ what is an input and an output, or what many commands use.
 
 from __future__ import annotations
 
+import ctypes
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from MNN.compiler.program import Buffer, Located, Program
 from MNN.ir.dtype import DType
+from MNN.runtime.address import address_of
 
 LEAST = 16 << 10
 """Bytes below which copying costs less than passing another address."""
@@ -32,24 +34,26 @@ Place = tuple[NDArray[np.int64], int, int]
 class Direct:
     """An input or output whose address stands in known places among the arguments."""
 
-    __slots__ = ("_home", "_kind", "_places", "_shape")
+    __slots__ = ("_home", "_keep", "_kind", "_places", "_shape")
 
     def __init__(self, tensor: Located, home: int, places: Sequence[Place]) -> None:
         """``home``: the address of its memory in the arena, which the arguments hold between runs."""
-        self._kind, self._shape, self._home, self._places = tensor.dtype.numpy, tensor.shape, home, tuple(places)
+        self._kind, self._shape, self._home = tensor.dtype.numpy, tensor.shape, home
+        self._keep = [arguments for arguments, _, _ in places]
+        self._places = [(ctypes.c_int64.from_address(address_of(a[i:])), offset) for a, i, offset in places]
 
     def lend(self, array: np.ndarray) -> bool:
         """Has kernels use ``array``, which the caller keeps until :meth:`give_back`; False when it must be copied."""
         flags = array.flags
         if not (flags.c_contiguous and flags.aligned and array.dtype == self._kind and array.shape == self._shape):
             return False
-        self._point(array.__array_interface__["data"][0])
+        self._point(address_of(array))
         return True
 
     def fresh(self) -> np.ndarray:
         """An array of its own for an output, which kernels write to until :meth:`give_back`."""
         array = np.empty(self._shape, self._kind)
-        self._point(array.__array_interface__["data"][0])
+        self._point(address_of(array))
         return array
 
     def give_back(self) -> None:
@@ -57,8 +61,8 @@ class Direct:
         self._point(self._home)
 
     def _point(self, address: int) -> None:
-        for arguments, index, offset in self._places:
-            arguments[index] = address + offset
+        for word, offset in self._places:
+            word.value = address + offset
 
 
 def direct_tensors(

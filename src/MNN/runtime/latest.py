@@ -45,4 +45,7 @@ class Latest:
             arrays.append(array)
         with self._lock:
             results = self._bound.run(arrays, self._threads)
-        return dict(zip(self._outputs, results, strict=True))
+        found: dict[str, np.ndarray] = {}
+        for i, name in enumerate(self._outputs):
+            found[name] = results[i]
+        return found

@@ -199,7 +199,7 @@ class NativeProgram:
             words[FRAME["first"] // 8], words[FRAME["last"] // 8] = 0, self._count
 
     def _enter(self) -> None:
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(False):
             if self._owner == threading.get_ident():
                 raise RunError("a program was run from within one of its own commands")
             self._lock.acquire()
