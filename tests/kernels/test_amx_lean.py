@@ -8,6 +8,7 @@ import pytest
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
 from MNN.kernels.amx import AmxSpec
+from MNN.kernels.amx_cost import is_lean
 from MNN.kernels.amx_layout import rows_layout, tall_layout, window_layout
 from MNN.kernels.amx_lean import fits
 from MNN.kernels.amx_tall import HEIGHT
@@ -80,3 +81,15 @@ def test_which_weights_fit() -> None:
 def test_only_second_parts_are_bytes() -> None:
     with pytest.raises(ValueError, match="second parts"):
         AmxSpec(F32, F32, 1, lean=True)
+
+
+@TARGETS
+def test_weights_are_bytes_where_they_take_longer_than_the_products(target: Target) -> None:
+    cache = target.l2_bytes // 4  # weights of 4 bytes that fill it
+    assert is_lean(target, cache // 2, 49, 1, 1)
+    assert not is_lean(target, cache // 8, 49, 1, 1)
+    assert not is_lean(target, 4 * cache, 200, 1, 1)
+    assert not is_lean(target, 4 * cache, 200, 4, 1)
+    assert is_lean(target, 4 * cache, 200, 4, 2), "each of two threads has few rows"
+    assert not is_lean(target, 4 * cache, 200, 1, 2), "threads share the columns"
+    assert not is_lean(target, cache // 2, 200, 2, 2)

@@ -14,7 +14,7 @@ from MNN.compiler.program import Buffer, Place, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.shape import elements
-from MNN.kernels.amx_cost import LEAN_ROWS, PANEL, panel_bytes
+from MNN.kernels.amx_cost import PANEL, is_lean, panel_bytes
 from MNN.kernels.amx_layout import Layout
 from MNN.kernels.amx_lean import fits
 from MNN.kernels.amx_pack import AmxPackSpec
@@ -60,7 +60,7 @@ class Right:
         found = e.pool.habits.get(key)
         if found is None:
             rows = sum(layout.regions[:: layout.chunks, 2]) * ROWS
-            found = rows <= LEAN_ROWS and data.size * 4 > e.target.l2_bytes // 4
+            found = is_lean(e.target, data.size, rows, layout.m_blocks, e.threads)
             if found:
                 found = fits(data)
                 release(data)  # packing reads it again, when its turn comes
