@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
@@ -120,8 +121,9 @@ def load(folders: Iterable[Path]) -> list[Record]:
 
 
 def combined(records: Iterable[Record]) -> list[Record]:
-    """One record for each network, threads and batch: of each engine the row of the run that it was fastest in. For
-    machines with neighbours, where no single run is calm from beginning to end; it favours no engine."""
+    """One record for each network, threads and batch: of each engine the row of the run that it was fastest in, with
+    the least of all runs for what else it costs. For machines with neighbours, where no single run is calm from
+    beginning to end, and runs of which the first finds no kernels cached; it favours no engine."""
     groups: dict[tuple[str, int, int], list[Record]] = {}
     for record in records:
         groups.setdefault((record.model, record.threads, record.batch), []).append(record)
@@ -130,13 +132,23 @@ def combined(records: Iterable[Record]) -> list[Record]:
         rows: dict[str, Row] = {}
         for row in (row for record in group for row in record.rows):
             had = rows.get(row.engine)
-            if had is None or had.min_ms is None or (row.min_ms is not None and row.min_ms < had.min_ms):
+            if had is None or had.min_ms is None:
                 rows[row.engine] = row
+            elif row.min_ms is not None:
+                faster = min(had, row, key=lambda r: r.min_ms or math.inf)
+                rows[row.engine] = replace(faster, **{name: _least(had, row, name) for name in _COSTS})
         commits = sorted({r.machine["commit"] for r in group if r.machine["commit"]})
         about = {**group[-1].machine, "commit": ", ".join(commits), "runs": len(group)}
         settings = tuple(dict.fromkeys(s for record in group for s in record.settings))
         found.append(replace(group[-1], settings=settings, machine=about, rows=tuple(rows.values())))
     return found
+
+
+_COSTS = ("load_ms", "first_ms", "peak_mb", "overhead_ms")
+
+
+def _least(one: Row, other: Row, name: str) -> float | None:
+    return min((v for row in (one, other) if (v := getattr(row, name)) is not None), default=None)
 
 
 def machine() -> dict[str, Any]:

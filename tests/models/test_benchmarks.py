@@ -105,12 +105,14 @@ def test_of_several_runs_each_engine_counts_with_its_least_time() -> None:
         record("resnet18", 1.5, when=2.0),
         machine={**slow.machine, "commit": "abc"},
         settings=("low",),
-        rows=tuple(dataclasses.replace(r, min_ms=r.min_ms and 1.5 * r.min_ms) for r in slow.rows),
+        rows=tuple(dataclasses.replace(r, min_ms=r.min_ms and 1.5 * r.min_ms, first_ms=7.0) for r in slow.rows),
     )
-    slow = dataclasses.replace(slow, machine={**slow.machine, "commit": "def"})
+    cold = tuple(dataclasses.replace(r, first_ms=9.0) for r in slow.rows)
+    slow = dataclasses.replace(slow, machine={**slow.machine, "commit": "def"}, rows=cold)
     other = record("resnet50", 9.0)
     both, alone = combined([slow, quick, other])
     assert [r.min_ms for r in both.rows] == [r.min_ms for r in slow.rows]
+    assert {r.first_ms for r in both.rows if r.min_ms} == {7.0}, "of what else a run costs, the least counts too"
     assert both.settings == (*slow.settings, "low")
     assert (both.when, both.machine["runs"], both.machine["commit"]) == (2.0, 2, "abc, def")
     assert (alone.rows, alone.machine["runs"]) == (other.rows, 1)
