@@ -142,6 +142,24 @@ def test_settings_have_programs_of_their_own(tmp_path: pathlib.Path) -> None:
     assert len(entries(tmp_path)) == 4
 
 
+@pytest.mark.parametrize("depth", [640, 40000])
+def test_constants_of_types_that_numpy_does_not_know(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, depth: int
+) -> None:
+    """Weights of 16 bits, in a program's entry and in the store."""
+    path = tmp_path / "m.mnn"
+    rng = np.random.default_rng(0)
+    w, data = (rng.standard_normal(shape).astype(np.float32) for shape in ((depth, 4), (20, depth)))
+    x, y = Value("x", DType.F32, data.shape), Value("y", DType.F32)
+    write_mnn(Graph("g", [x], [y], [Node("MatMul", "m", [x, Value("w", DType.F32, w.shape, w)], [y])]), path)
+    time.sleep(0.08)
+    first = MNN.load(path, precision="low").run({"x": data})["y"]
+    finish()
+    assert len(entries(tmp_path)) == 2
+    monkeypatch.setattr("MNN.model.open_graph", refuse)
+    np.testing.assert_array_equal(MNN.load(path, precision="low").run({"x": data})["y"], first)
+
+
 @pytest.mark.parametrize("loss", ["program", "card", "packed", "damage", "kernels", "packed damage"])
 def test_lost_and_damaged_entries_are_made_again(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, loss: str

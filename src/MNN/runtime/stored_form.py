@@ -111,9 +111,11 @@ class _Writer(pickle.Pickler):
             raise Unfit("a constant is not filled yet")
         if array is None:
             return None, "", "", -1
-        kind = array.dtype.str
-        if np.dtype(kind) != array.dtype or array.dtype.hasobject:
+        if array.dtype.hasobject:
             raise Unfit(f"a constant of {array.dtype}")
+        kind = array.dtype.str
+        if np.dtype(kind) != array.dtype:  # bf16, of which numpy's names know nothing: kernels know what they read
+            kind = f"|V{array.dtype.itemsize}"
         if buffer.nbytes < SMALLEST:
             return array.tobytes(), kind, "", -1
         found = None if buffer.stored else origin(array)
