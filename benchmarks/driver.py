@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -22,6 +23,7 @@ from .peers.interface import UnavailableError
 from .setup_peers import REPOSITORY, interpreter
 
 ANSWER_LIMIT_S = 600
+END_S = 10
 STOPPABLE = hasattr(signal, "SIGSTOP")
 
 
@@ -73,12 +75,19 @@ class Process:
             self.process.send_signal(getattr(signal, name))
 
     def close(self) -> None:
-        if self.process.poll() is None:
+        """Lets the process end by itself, which stores what engines keep for their next start; kills it when that takes
+        long."""
+        self._signal("SIGCONT")
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(END_S)
+        except subprocess.TimeoutExpired:
             self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
+            self.process.wait()
+        self.process.stdout.close()
 
 
 @dataclass

@@ -1,8 +1,9 @@
 """The process that holds one model in one engine: ``python -m benchmarks.peers.worker MODULE``.
 
 It reads one JSON object a line from its input and answers each with one line of JSON. Requests: ``load``, ``inputs``,
-``run``, ``overhead``, ``outputs``, ``quit``; an answer with the key ``error`` says why a request failed. Engines print
-to standard output as they like: answers go to the descriptor that was it at the start, prints to standard error.
+``run``, ``overhead``, ``outputs``; an answer with the key ``error`` says why a request failed. It ends with its input.
+Engines print to standard output as they like: answers go to the descriptor that was it at the start, prints to standard
+error.
 """
 
 from __future__ import annotations
@@ -119,8 +120,6 @@ def main() -> None:
     requests = {name: getattr(worker, name) for name in ("load", "inputs", "run", "overhead", "outputs")}
     for line in sys.stdin:
         request = json.loads(line)
-        if request["request"] == "quit":
-            break
         try:
             answer = requests[request["request"]](request)
         except UnavailableError as error:
