@@ -91,6 +91,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--report", action="store_true", help="only write tables and plot from the records")
     parser.add_argument("--least", action="store_true", help="of several runs, the least time of each engine counts")
     parser.add_argument("--merge", action="append", default=[], type=Path, help="another DIR whose records count too")
+    parser.add_argument(
+        "--costs", action="append", default=[], type=Path, help="a DIR of which all but times counts, with --least"
+    )
     parser.add_argument("--publish", action="store_true", help="write the tables into README.md and docs as well")
     parser.add_argument("--page", default="", help="of the documentation to publish, for a processor of its own: amx")
     parser.add_argument("--work", type=Path, help="folder of setup_peers")
@@ -166,7 +169,7 @@ def main() -> None:
     if not records:
         raise SystemExit(f"{folder} holds no records")
     if options.least:
-        records = combined(records)
+        records = combined(records, load([c / "records" for c in options.costs]))
     print(write(records, options.out))
     if options.publish:
         publish(records, page=options.page)

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -120,23 +120,27 @@ def load(folders: Iterable[Path]) -> list[Record]:
     return sorted(found, key=lambda r: r.when)
 
 
-def combined(records: Iterable[Record]) -> list[Record]:
+def combined(records: Iterable[Record], costs: Iterable[Record] = ()) -> list[Record]:
     """One record for each network, threads and batch: of each engine the row of the run that it was fastest in, with
     the least of all runs for what else it costs. For machines with neighbours, where no single run is calm from
-    beginning to end, and runs of which the first finds no kernels cached; it favours no engine."""
+    beginning to end, and runs of which the first finds no kernels cached; it favours no engine.
+
+    Of ``costs`` nothing else counts, so that not all engines need to be in them."""
     groups: dict[tuple[str, int, int], list[Record]] = {}
+    beside: dict[tuple[str, int, int], list[Row]] = {}
     for record in records:
         groups.setdefault((record.model, record.threads, record.batch), []).append(record)
+    for record in costs:
+        beside.setdefault((record.model, record.threads, record.batch), []).extend(record.rows)
     found = []
-    for group in groups.values():
+    for key, group in groups.items():
         rows: dict[str, Row] = {}
         for row in (row for record in group for row in record.rows):
-            had = rows.get(row.engine)
-            if had is None or had.min_ms is None:
-                rows[row.engine] = row
-            elif row.min_ms is not None:
-                faster = min(had, row, key=lambda r: r.min_ms or math.inf)
-                rows[row.engine] = replace(faster, **{name: _least(had, row, name) for name in _COSTS})
+            had = rows.get(row.engine, row)
+            rows[row.engine] = _cheaper(min(had, row, key=lambda r: r.min_ms or math.inf), (had, row))
+        for row in beside.get(key, ()):
+            if row.engine in rows:
+                rows[row.engine] = _cheaper(rows[row.engine], (rows[row.engine], row))
         commits = sorted({r.machine["commit"] for r in group if r.machine["commit"]})
         about = {**group[-1].machine, "commit": ", ".join(commits), "runs": len(group)}
         settings = tuple(dict.fromkeys(s for record in group for s in record.settings))
@@ -144,11 +148,11 @@ def combined(records: Iterable[Record]) -> list[Record]:
     return found
 
 
-_COSTS = ("load_ms", "first_ms", "peak_mb", "overhead_ms")
-
-
-def _least(one: Row, other: Row, name: str) -> float | None:
-    return min((v for row in (one, other) if (v := getattr(row, name)) is not None), default=None)
+def _cheaper(row: Row, runs: Sequence[Row]) -> Row:
+    """A row with the least of ``runs`` for all but its time."""
+    names = ("load_ms", "first_ms", "peak_mb", "overhead_ms")
+    given = {name: [v for r in runs if (v := getattr(r, name)) is not None] for name in names}
+    return replace(row, **{name: min(values, default=None) for name, values in given.items()})
 
 
 def machine() -> dict[str, Any]:

@@ -113,6 +113,11 @@ def test_of_several_runs_each_engine_counts_with_its_least_time() -> None:
     both, alone = combined([slow, quick, other])
     assert [r.min_ms for r in both.rows] == [r.min_ms for r in slow.rows]
     assert {r.first_ms for r in both.rows if r.min_ms} == {7.0}, "of what else a run costs, the least counts too"
+    cheap = dataclasses.replace(
+        quick, rows=tuple(dataclasses.replace(r, min_ms=0.1, first_ms=5.0) for r in quick.rows[:1])
+    )
+    beside, _ = combined([slow, quick, other], [cheap])
+    assert [(r.min_ms, r.first_ms) for r in beside.rows[:2]] == [(both.rows[0].min_ms, 5.0), (both.rows[1].min_ms, 7.0)]
     assert both.settings == (*slow.settings, "low")
     assert (both.when, both.machine["runs"], both.machine["commit"]) == (2.0, 2, "abc, def")
     assert (alone.rows, alone.machine["runs"]) == (other.rows, 1)
