@@ -43,7 +43,6 @@ class BoundProgram:
         self.program, self._library, self._filled = program, library, filled
         self._arena = Arena(program.arena_bytes, room)
         self._token = object()
-        self._hosted = any(c.host is not None for c in program.commands)
         self._context = RunContext()
         constants = _constants(program.commands)
         load_kernels(program, library, constants)
@@ -178,18 +177,16 @@ class BoundProgram:
 
         Large inputs are read and large outputs written in place where they can be, but not the first time, nor after
         another program has used the memory: profiles, which run the native program alone, find numbers of the usual
-        kind in the arena.
+        kind in the arena. What is called here is found in cold caches: see :mod:`MNN.runtime.latest`.
         """
-        block = self._arena.block
-        outer = block.running
-        if outer is not None and outer is not self._token and block.runner == threading.get_ident():
+        block, thread, outer = self._arena.block, threading.get_ident(), self._arena.block.running
+        if outer is not None and outer is not self._token and block.runner == thread:
             return BoundProgram(self.program, self._library, threads).run(arrays, threads)  # within a host call
         lent: list[Direct] = []
         results: list[np.ndarray] = []
         known = block.user is self._token
-        block.user = self._token
-        if self._hosted:
-            block.running, block.runner = self._token, threading.get_ident()
+        block.user = block.running = self._token
+        block.runner = thread
         try:
             for i, direct in enumerate(self._direct_inputs):
                 if direct is not None and known and direct.lend(arrays[i]):
