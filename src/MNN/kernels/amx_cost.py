@@ -182,7 +182,7 @@ def tall_columns(target: Target, layout: Layout, nb: int) -> int:
 
 
 def _lines(parts: int) -> int:
-    """Of 32 elements of A: numbers in one part are bf16, others f32 or in two parts of 16 bits."""
+    """Lines of 64 bytes that 32 elements of A take: in one part they are bf16, else f32 or two parts of 16 bits."""
     return min(parts, 2)
 
 
