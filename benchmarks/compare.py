@@ -7,10 +7,10 @@ the same graph.
 
 One model with one number of threads and one batch is one record in ``DIR/records``; with ``--resume`` those that are
 there are kept, so that a run can be made in pieces (``--limit`` ends one in time), and the records of several folders
-can be merged (``--merge``; with ``--least``, runs of the same network too, engine by engine). Tables, plot and numbers
-are written to DIR after each record, and into the documentation with ``--publish``. ``--prepare`` does beforehand what
-needs no quiet machine: exports, conversions, references and compiled kernels. Set up the other engines first:
-``python -m benchmarks.setup_peers``.
+can be merged (``--merge``; with ``--least``, runs of the same network too, engine by engine; ``--costs`` folders then
+say what a start and a run cost besides time). Tables, plot and numbers are written to DIR after each record, and into
+the documentation with ``--publish``. ``--prepare`` does beforehand what needs no quiet machine: exports, conversions,
+references and compiled kernels. Set up the other engines first: ``python -m benchmarks.setup_peers``.
 """
 
 from __future__ import annotations
@@ -168,6 +168,8 @@ def main() -> None:
     records = load([folder, *(m / "records" for m in options.merge)])
     if not records:
         raise SystemExit(f"{folder} holds no records")
+    if options.costs and not options.least:
+        raise SystemExit("--costs goes with --least: what a start costs is the least of several runs")
     if options.least:
         records = combined(records, load([c / "records" for c in options.costs]))
     print(write(records, options.out))
