@@ -53,12 +53,12 @@ _SAME_BYTES_PER_CYCLE = 5.0
 768 columns, fp16 parts, two threads: 1050 us cut into rows, 910 into columns; depth 768: 268 and 195)."""
 _NOT_HIDDEN = 0.25
 """Share of the lesser of arithmetic and memory that does not overlap with the other."""
-_SET_UP = 600.0
+SET_UP = 600.0
 _BEGIN = 1000.0
 """Cycles to claim a block and to begin with it."""
-_HANDED = 2500.0
+HANDED = 2500.0
 """Cycles until other workers take part in a command, and until they are known to be done."""
-_FOREIGN = 25.0
+FOREIGN = 25.0
 """Cycles that a line of A (64 bytes) takes longer where another thread wrote it: it lies in that one's caches."""
 _LATE = 0.1
 """Of a block: what workers wait for one another where they do not run at the same speed, or come late."""
@@ -91,13 +91,17 @@ _ASK = 1.0
 class Plan:
     """How to cut a contraction: ``rows`` of the product per block (of the image, for windows), ``nb`` columns, and
     ``chunk`` products of a sum at a time (0: all). The last ``shared`` rows of the product are in every block, which
-    computes some of their columns."""
+    computes some of their columns. Of several ``slices`` (:mod:`MNN.kernels.amx_slices`) every block has one chunk.
+
+    ``cycles``: of all blocks together; ``time``: until all threads are done with them."""
 
     rows: int
     nb: int
     cycles: float
+    time: float
     chunk: int = 0
     shared: int = 0
+    slices: int = 1
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,7 @@ def grouping(
     elif layout.chunks > 1:
         group, columns, rows = 1, panels, pairs * PANEL
     else:
-        most = max(1, min(_GROUP, share, target.l2_bytes // _GROUP_SHARE // size))
+        most = 1 if layout.sliced else max(1, min(_GROUP, share, target.l2_bytes // _GROUP_SHARE // size))
         group = columns = -(-share // -(-share // most))
         rows = PANEL
     line = columns * PANEL * 4
@@ -169,7 +173,7 @@ def is_lean(target: Target, weights: int, rows: int, blocks: int, threads: int) 
 
 def is_tall(target: Target, layout: Layout, parts: int) -> bool:
     """Whether sums are better tall: for few rows, of which all do not fit the second-level cache beside two panels."""
-    if layout.chunks > 1 or layout.direct or parts != 2 or not LEAST <= layout.tiles <= HEIGHT:
+    if layout.chunks > 1 or layout.sliced or layout.direct or parts != 2 or not LEAST <= layout.tiles <= HEIGHT:
         return False
     return parts * layout.plane + 2 * panel_bytes(layout.n_steps, parts) > target.l2_bytes * 5 // 8
 
@@ -181,12 +185,12 @@ def tall_columns(target: Target, layout: Layout, nb: int) -> int:
     return -(-panels // -(-panels // most)) * PANEL
 
 
-def _lines(parts: int) -> int:
+def lines_of(parts: int) -> int:
     """Lines of 64 bytes that 32 elements of A take: in one part they are bf16, else f32 or two parts of 16 bits."""
     return min(parts, 2)
 
 
-def _bringing(parts: int, parted: bool, half: bool) -> float:
+def bringing(parts: int, parted: bool, half: bool) -> float:
     """What bringing elements of A costs, compared with splitting them into bf16 parts."""
     return _MOVE if parted else 1 + half * _SCALE / _CONVERT[parts]
 
@@ -195,7 +199,9 @@ def _right_bytes(n: int, n_steps: int, parts: int) -> int:
     return -(-n // ROWS) * ROWS * n_steps * DEPTH * 2 * parts
 
 
-def _cycles(m: int, tiles: int, n: int, n_steps: int, brought: float, parts: int, rate: float, reads: float) -> float:
+def block_cycles(
+    m: int, tiles: int, n: int, n_steps: int, brought: float, parts: int, rate: float, reads: float
+) -> float:
     """``m`` results of ``n`` columns in ``tiles`` row tiles, B being read ``reads`` times at so many bytes a cycle."""
     columns = -(-n // ROWS)
     products = len(PRODUCTS[parts]) * tiles * columns * n_steps
@@ -205,7 +211,7 @@ def _cycles(m: int, tiles: int, n: int, n_steps: int, brought: float, parts: int
     return max(compute, memory) + 0.1 * compute + _NOT_HIDDEN * min(compute, memory)
 
 
-def _rate(threads: int) -> float:
+def memory_rate(threads: int) -> float:
     return _MEMORY_BYTES_PER_CYCLE if threads == 1 else _SHARED_BYTES_PER_CYCLE
 
 
@@ -214,11 +220,11 @@ def _stays(target: Target, n: int, n_steps: int, parts: int) -> bool:
     return _right_bytes(n, n_steps, parts) <= target.l2_bytes // 4
 
 
-def _time(blocks: Sequence[float], threads: int) -> float:
+def until_done(blocks: Sequence[float], threads: int) -> float:
     """Until workers that take these blocks in turn are done with all of them."""
     if threads == 1 or len(blocks) == 1:
         return sum(blocks)
-    ends = [_HANDED] * threads
+    ends = [HANDED] * threads
     for block in blocks:
         heapq.heapreplace(ends, ends[0] + block + _BEGIN)
     return max(ends) + _LATE * max(blocks)
@@ -269,14 +275,14 @@ def _cut(
                 own = 1 / min(n_columns, threads)
                 heights = [height] * (n_rows - 1) + [rows - height * (n_rows - 1)]
                 widths = [width] * (n_columns - 1) + [panels - width * (n_columns - 1)]
-                rate = _SAME_BYTES_PER_CYCLE if n_columns * batch < threads else _rate(threads)
+                rate = _SAME_BYTES_PER_CYCLE if n_columns * batch < threads else memory_rate(threads)
                 each = {(h, w): cost(h, w, again, 1 - own, rate) for h in set(heights) for w in set(widths)}
                 blocks = [each[h, w] for h in heights for w in widths]
                 total = sum(blocks) * batch
                 if len(blocks) * batch > 4 * _MOST_SHARES * threads:  # so many that they come out even
                     time = total / threads
                 else:
-                    time = _time(blocks * batch, threads)
+                    time = until_done(blocks * batch, threads)
                 found[height, width] = _Cut(height, width, time, total)
     return min(found.values(), key=lambda cut: cut.time)
 
@@ -297,7 +303,7 @@ def plan_rows(
     n_steps = -(-n_taps * k // DEPTH)
     pitch = n_steps * DEPTH * 2 * parts
     per_row = n_taps * -(-k // DEPTH) * (_CUT if n_taps > 1 and k % DEPTH else 1.0)
-    per_row *= 0.0 if direct else _bringing(parts, parted, half)
+    per_row *= 0.0 if direct else bringing(parts, parted, half)
     room = _row_bytes(target, n, n_steps, parts)
     if n_taps > 1:  # joined rows share lines
         room = max(room, target.l2_bytes // 4)
@@ -311,13 +317,13 @@ def plan_rows(
         even = -(-m // -(-m // rows))
         chunk = max(_LEAST_CHUNK, room // (even * 2 * parts))
         chunk = -(-k // -(-k // chunk) // DEPTH) * DEPTH
-    stays, lines = _stays(target, n, n_steps, parts), _lines(parts)
+    stays, lines = _stays(target, n, n_steps, parts), lines_of(parts)
 
     def cost(height: int, panels: int, blocks: float, foreign: float, rate: float) -> float:
         width = min(n, panels * PANEL)
         reads = 1 / blocks if stays else 1.0
-        cycles = _cycles(height, -(-height // ROWS), width, n_steps, height * per_row, parts, rate, reads)
-        return cycles + height * n_steps * lines * foreign * _FOREIGN
+        cycles = block_cycles(height, -(-height // ROWS), width, n_steps, height * per_row, parts, rate, reads)
+        return cycles + height * n_steps * lines * foreign * FOREIGN
 
     unit = PANEL if threads == 1 else ROWS
     panels = -(-n // PANEL)
@@ -328,10 +334,11 @@ def plan_rows(
     if own and own * ROWS + shared <= rows:
         block = cost(own * ROWS, panels, 1, 0, _SAME_BYTES_PER_CYCLE) + shared * per_row * _CONVERT[parts]
         width = -(-panels // threads) * PANEL
-        block += _cycles(shared, -(-shared // ROWS), width, n_steps, 0, parts, math.inf, 0)
-        if _time([block] * threads, threads) < cut.time:
-            return Plan(own * ROWS + shared, panels * PANEL, block * threads + _SET_UP, chunk, shared)
-    return Plan(-(-cut.rows // ROWS) * ROWS, cut.panels * PANEL, cut.total + _SET_UP, chunk)
+        block += block_cycles(shared, -(-shared // ROWS), width, n_steps, 0, parts, math.inf, 0)
+        time = until_done([block] * threads, threads)
+        if time < cut.time:
+            return Plan(own * ROWS + shared, panels * PANEL, block * threads + SET_UP, time, chunk, shared)
+    return Plan(-(-cut.rows // ROWS) * ROWS, cut.panels * PANEL, cut.total + SET_UP, cut.time, chunk)
 
 
 def _shares(m: int, threads: int) -> tuple[int, int]:
@@ -361,21 +368,21 @@ def plan_window(
     n_steps = taps * chunks
     line = max(1, int(inner * chunks * DEPTH * 2 * parts * used * share))
     height = w.outputs[0]
-    stays, lines = _stays(target, n, n_steps, parts), _lines(parts)
-    bring = share * _bringing(parts, parted, half)
+    stays, lines = _stays(target, n, n_steps, parts), lines_of(parts)
+    bring = share * bringing(parts, parted, half)
 
     def cost(rows: int, panels: int, blocks: float, foreign: float, rate: float) -> float:
         width = min(n, panels * PANEL)
         tiles = -(-rows * inner // ROWS)
         brought = (rows + reach) * inner * chunks * used * bring
         reads = 1 / blocks if stays else 1.0
-        cycles = _cycles(rows * outer, tiles, width, n_steps, brought, parts, rate, reads)
+        cycles = block_cycles(rows * outer, tiles, width, n_steps, brought, parts, rate, reads)
         read = min(rows + reach, height) * outer * chunks * used
-        return cycles + read * lines * foreign * _FOREIGN
+        return cycles + read * lines * foreign * FOREIGN
 
     room = max(1, _row_bytes(target, n, n_steps, parts) // line - reach)
     panels = -(-n // PANEL)
     least = -(-height // min(room, height))
     counts = range(least, min(least + 8, height + 1))  # other cuts may leave less of the tiles to padding
     cut = _cut(height, 1, counts, panels, panels, w.images, threads, cost)
-    return Plan(cut.rows, cut.panels * PANEL, cut.total + _SET_UP)
+    return Plan(cut.rows, cut.panels * PANEL, cut.total + SET_UP, cut.time)

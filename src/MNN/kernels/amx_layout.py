@@ -51,6 +51,8 @@ class Layout:
     """Tiles are loaded from A itself."""
     tall: bool = False
     """All row tiles of a block are summed together, a few steps at a time."""
+    sliced: bool = False
+    """Blocks have the same rows, each another part of the sums' depth (:mod:`MNN.kernels.amx_slices`)."""
 
     @property
     def n_steps(self) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emit.amx_slices import can_sum, emit_sum
 from MNN.compiler.emit.amx_weights import Right
 from MNN.compiler.emit.side import Side, batch_starts, operand_args
 from MNN.compiler.emitter import Emitter
-from MNN.compiler.program import Command, Ref
+from MNN.compiler.order import natural
+from MNN.compiler.program import Command, Place, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.ir.shape import elements
@@ -41,6 +44,7 @@ from MNN.kernels.amx_layout import (
     window_layout,
 )
 from MNN.kernels.amx_lines import has_lines, line_layout, plan_lines
+from MNN.kernels.amx_slices import plan_slices, sliced_layout
 from MNN.kernels.amx_tiles import ROW_BYTES, ROWS, has_tiles
 from MNN.kernels.scalar_code import body_cost
 from MNN.targets.base import Target
@@ -158,10 +162,27 @@ class _Job:
         m, direct = (rows.size, 0) if at is None else (int(at[-1]) + 1, self.parts)
         batch = self.c.batch.size
         plan = plan_rows(e.target, m, self.n, k, taps.size, self.parts, batch, e.threads, direct > 0, parted, self.half)
+        if batch == taps.size == 1 and can_sum(self.c, self.operands) and not e.collecting:
+            plan = self._sliced(plan, m, direct > 0)
         job = self._sharing(plan) if plan.shared else self
         rows = _table(job.a.rows)
-        key = (e.grid_key(rows), e.grid_key(taps), k, plan.rows, plan.chunk, direct)
+        key = (e.grid_key(rows), e.grid_key(taps), k, plan.rows, plan.chunk, plan.slices, direct)
         return job.candidate("rows", plan, key, lambda: _rows(rows, taps, k, plan, direct))
+
+    def _sliced(self, plan: Plan, m: int, direct: bool) -> Plan:
+        """The plan with slices of the depth, where that is done sooner; other sizes of the same product keep to it."""
+        e, parted = self.e, self.a.dtype is DType.BF16X2
+        habit = (e.origin, "slices", self.n, self.k)
+        kept = e.pool.habits.get(habit)
+        if kept is False:
+            return plan
+        least = replace(plan, time=math.inf) if kept else plan
+        found = plan_slices(
+            e.target, m, self.n, self.k, least, e.threads, self.parts, direct, parted, self.half
+        )  # fmt: skip
+        if kept is None:
+            e.pool.habits.note(habit, found.slices > 1)
+        return found if found.slices > 1 else plan
 
     def _sharing(self, plan: Plan) -> _Job:
         """The same with the rows of all blocks one after the other, those that they share behind the others of each."""
@@ -211,9 +232,20 @@ class _Job:
             return found, _tables(self.e, found, name)
 
         def emit() -> None:
-            self._emit(kind, plan, *(laid() if name is None else self.e.once(name, laid)))
+            found = laid() if name is None else self.e.once(name, laid)
+            (self._emit_slices if plan.slices > 1 else self._emit)(kind, plan, *found)
 
         return Candidate(self.name(kind), cycles, emit)
+
+    def _emit_slices(self, kind: str, plan: Plan, layout: Layout, tables: dict[str, int | Ref]) -> None:
+        """Slices of the depth side by side, and their sum."""
+        e, m, n = self.e, _table(self.a.rows).size, self.n
+        results = e.allocate(DType.F32, (plan.slices, m, n), natural(3))
+        rows = e.grid((plan.slices, m), results.strides[:2])
+        side = Side(results, DType.F32, rows, self.c.batch * 0)
+        replace(self, c=side, operands=(), body=None)._emit(kind, plan, layout, tables)
+        each = [Place(results.buffer, z * m * n, results.strides[1:]) for z in range(plan.slices)]
+        emit_sum(e, each, self.c, self.operands, self.body, n)
 
     def _emit(self, kind: str, plan: Plan, layout: Layout, tables: dict[str, int | Ref]) -> None:
         e, a, c = self.e, self.a, self.c
@@ -254,7 +286,7 @@ class _Job:
         if overlap:
             args["pace"] = layout.pace
         args |= operand_args(e, self.operands)
-        results = layout.place.size - plan.shared * (layout.m_blocks - 1)
+        results = layout.place.size // plan.slices - plan.shared * (layout.m_blocks - 1)
         flops = 2 * results * self.n * layout.taps * layout.run * n_batch
         e.command(spec, args, n_batch * layout.m_blocks * -(-self.n // nb), 1, flops)
 
@@ -264,7 +296,9 @@ def _rows(rows: np.ndarray, taps: np.ndarray, k: int, plan: Plan, direct: int) -
     if direct:
         found = direct_layout(rows + int(taps[0]), k, plan.rows, plan.chunk, direct)
         assert found is not None
-        return found
+        return sliced_layout(found, plan.slices) if plan.slices > 1 else found
+    if plan.slices > 1:
+        return sliced_layout(rows_layout(rows, taps, k, plan.rows, plan.chunk), plan.slices)
     joined = joined_layout(rows, taps, k, plan.rows) if taps.size > 1 and not plan.chunk else None
     return joined or rows_layout(rows, taps, k, plan.rows, plan.chunk)
 

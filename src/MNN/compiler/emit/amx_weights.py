@@ -59,7 +59,8 @@ class Right:
         key = (e.origin, "lean tiles", id(data))
         found = e.pool.habits.get(key)
         if found is None:
-            rows = sum(layout.regions[:: layout.chunks, 2]) * ROWS
+            blocks = layout.regions[:: layout.chunks, 2]
+            rows = (blocks[0] if layout.sliced else sum(blocks)) * ROWS
             found = is_lean(e.target, data.size, rows, layout.m_blocks, e.threads)
             if found:
                 found = fits(data)

@@ -56,12 +56,13 @@ def emit_nest(
         return
     inputs = [st.broadcast_strides(t.shape, pl.strides, shape) for t, pl in operands]
     refs = [e.ref(pl, t.dtype) for t, pl in operands]
-    _nest(e, body, tuple(shape), inputs, refs, dst, dtype)
+    strided_nest(e, body, tuple(shape), inputs, refs, dst, dtype)
 
 
-def _nest(
+def strided_nest(
     e: Emitter, body: Body, shape: st.Ints, inputs: Sequence[st.Ints], refs: Sequence[Ref], dst: Place, dtype: DType
 ) -> None:
+    """The same, of operands at ``refs`` with the strides ``inputs`` over the ``shape``."""
     extents, columns = st.merge_loops(shape, [dst.strides, *inputs], st.order_of(shape, dst.strides))
     extents, columns = _best_inner(extents, columns)
     rank, inner = len(extents), extents[-1]
@@ -122,7 +123,7 @@ def emit_copy(e: Emitter, src: Place, dst: Place, shape: st.Ints, dtype: DType) 
             return
     raw = DType.U16 if dtype.is_float and dtype.size == 2 else dtype  # moved, not converted
     body = _moved(raw)
-    _nest(e, body, shape, [src.strides], [e.ref(src, dtype)], dst, dtype)
+    strided_nest(e, body, shape, [src.strides], [e.ref(src, dtype)], dst, dtype)
 
 
 @functools.cache
@@ -206,7 +207,7 @@ def _emit_interleave(e: Emitter, src: Place, dst: Place, split: _Split, dtype: D
 def emit_fill(e: Emitter, value: float | int, dst: Place, shape: st.Ints, dtype: DType) -> None:
     """Stores one number everywhere."""
     if 0 not in shape:
-        _nest(e, _constant(value, math.copysign(1, value), dtype), shape, [], [], dst, dtype)
+        strided_nest(e, _constant(value, math.copysign(1, value), dtype), shape, [], [], dst, dtype)
 
 
 @functools.lru_cache(maxsize=256)
