@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-from typing import cast
 from unittest import mock
 
 import numpy as np
@@ -18,11 +15,9 @@ from MNN.compiler.precision import DEEP, FIRST
 from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
-from MNN.kernels import amx_slices
 from MNN.kernels.amx import AmxSpec
 from MNN.kernels.amx_cost import Plan, ask_ahead, plan_rows, plan_window
 from MNN.kernels.amx_layout import Window
-from MNN.kernels.amx_slices import plan_slices
 from MNN.kernels.dot import PAIR
 from MNN.ops.builder import Builder
 from MNN.runtime.bind import BoundProgram
@@ -246,75 +241,6 @@ def test_first_products_of_a_deep_network(half: bool, precision: str, monkeypatc
     parts = [(c.kernel.parts, c.kernel.half) for c in program.commands if isinstance(c.kernel, AmxSpec)]
     exact = (2, True) if half else (3, False)
     assert parts == [exact] * FIRST + [exact if precision == "high" else (2, False)] * (DEEP - FIRST)
-
-
-def test_fetches_what_the_next_product_begins_with() -> None:
-    left, right = randn(70, 40), randn(40, 50)
-
-    def build(b: Builder, x: Tensor) -> Tensor:
-        return b.matmul(b.matmul(x, b.const(left)), b.const(right))
-
-    for threads in (1, 2):
-        program = run(build, randn(30, 70), threads=threads)
-        first, second = (c for c in program.commands if isinstance(c.kernel, AmxSpec))
-        assert first.args["b"] != second.args["b"]
-        assert first.args["next"] == (second if threads == 1 else first).args["b"]
-        assert second.args["next"] == second.args["b"]
-
-
-@PRECISIONS
-@pytest.mark.parametrize("chunked", [False, True])
-@pytest.mark.parametrize(("threads", "ends"), [(2, "nothing"), (3, "bias and sum"), (4, "column")])
-def test_products_in_slices(
-    precision: str, threads: int, ends: str, chunked: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A slice of the depth for each of several threads; the sum of their results has the epilogue."""
-
-    def always(*sizes: object, **rest: object) -> Plan:
-        plan = replace(cast("Plan", sizes[4]), time=math.inf)
-        return plan_slices(*sizes[:4], plan, *sizes[5:], **rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(amx, "plan_slices", always)
-    monkeypatch.setattr(amx_slices, "LEAST_DEPTH", 64)
-    if chunked:
-        monkeypatch.setattr(amx_slices, "WHOLE", 0)
-    w, bias, column = randn(64 * threads, 80), randn(80), randn(50, 1)
-
-    def build(b: Builder, x: Tensor, other: Tensor) -> Tensor:
-        y = b.matmul(x, b.const(w))
-        if ends == "bias and sum":
-            return b.op("max", b.op("add", b.op("add", y, b.const(bias)), other), b.like(0.0, y))
-        return b.op("mul", y, b.const(column)) if ends == "column" else b.op("add", y, other)
-
-    program = run(build, randn(50, 64 * threads), randn(50, 80), precision=precision, threads=threads)
-    slots = [[c.args[s] for s in ("m_blocks", "chunks")] for c in program.commands if isinstance(c.kernel, AmxSpec)]
-    assert slots == [[threads, 1 + chunked]]
-
-
-def test_slices_are_for_deep_products_alone() -> None:
-    target = named_target("avx512")
-
-    def slices(m: int, n: int, k: int, threads: int = 2, direct: bool = False) -> int:
-        plan = plan_rows(target, m, n, k, 1, 1 if direct else 2, 1, threads, direct)
-        return plan_slices(target, m, n, k, plan, threads, 1 if direct else 2, direct, False, False).slices
-
-    assert slices(128, 768, 3072) == slices(197, 768, 3072) == 2
-    assert slices(128, 768, 3072, threads=4) == 1, "a slice is not deep"
-    assert slices(128, 768, 3072, threads=1) == 1
-    assert slices(128, 768, 768) == slices(128, 768, 3072 + 32) == 1
-    assert slices(4096, 768, 4096) == 1, "rows do not stay in the cache"
-    assert slices(128, 768, 3072, direct=True) == 1, "columns are as good"
-
-
-def test_other_sizes_keep_to_slices() -> None:
-    w, library, pool, kernels = randn(2048, 320), shared_library(cache=True), ConstantPool(), set()
-    for rows in (64, 200, 20, 130):
-        b, inputs, outputs, _ = built(lambda b, x: b.matmul(x, b.const(w)), randn(rows, 2048))
-        program = compile_stage(b.prims, inputs, outputs, library.target, Options(2, "normal"), pool)
-        new = {kernel for c in program.commands for kernel in c.kernels()}
-        assert not kernels or new <= kernels, "a kernel was compiled for another size"
-        kernels |= new
-        assert [c.args["m_blocks"] for c in program.commands if isinstance(c.kernel, AmxSpec)] == [2]
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -77,6 +77,8 @@ def contract(
     arrays = {name: np.ascontiguousarray(getattr(layout, name), np.int32) for name in names}
     arrays |= {"a": a, "b": packed, "c": c, "rows_c": rows * width}
     sizes = [a[0].size, packed[0].nbytes, c[0].size, *(op[0].size for op in operands)]
+    arrays["turns"] = np.full(z * layout.m_blocks * -(-n // nb), -1, np.int64)
+    arrays["turns"][-1] = 0
     arrays["batch"] = np.array([[s * i for s in sizes] for i in range(z)], np.int64)
     for i, (kind, op) in enumerate(zip(spec.operands, operands, strict=True)):
         arrays[f"op{i}"] = op

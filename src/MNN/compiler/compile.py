@@ -11,6 +11,7 @@ from MNN.compiler import strides as st
 from MNN.compiler.algorithms import spare_cycles
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.emit import amx
+from MNN.compiler.emit.amx_ahead import fetch_ahead
 from MNN.compiler.emit.chains import Chains
 from MNN.compiler.emit.compressed import emit_compressed
 from MNN.compiler.emit.contract import emit_conv, emit_matmul
@@ -98,8 +99,7 @@ def _compile(
             what = f"{type(error).__name__}: {error}"
             raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error
     located_out = [_output(emitter, t, set(inputs), apart) for t in outputs]
-    if options.threads == 1:  # which knows where it will begin
-        amx.fetch_ahead(emitter.commands)
+    fetch_ahead(pool, emitter.commands, options.threads)
     total = arena.plan(emitter.commands, emitter.buffers)
     return Program(emitter.commands, located_in, located_out, total, emitter.error_word, tuple(emitter.companions))
 

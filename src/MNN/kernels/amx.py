@@ -69,9 +69,9 @@ class AmxSpec(KernelSpec):
     Panels are taken in groups of ``group`` columns, for each pair of tiles all panels of the group. Their sums are held
     in ``held`` bytes of scratch, in rows ``line`` bytes apart: those of a pair and group, or with several chunks those
     of the whole block. While a step is summed, ``ahead`` lines of the group behind are asked for, which begin ``fetch``
-    bytes behind those of the step before, at last those from ``next`` on, which the command behind will need; with
-    ``overlap``, ``pace`` results of the pair before are finished in between: enough for a pair's 32 rows in all steps
-    of a chunk.
+    bytes behind those of the step before; at the end of a block for which ``turns`` (i64[blocks]) has no -1, those so
+    many bytes behind ``next``, where its thread will begin in the command behind. With ``overlap``, ``pace`` results of
+    the pair before are finished in between: enough for a pair's 32 rows in all steps of a chunk.
     With ``passing``, B's tiles do not stay in the first-level cache, so that A's do (a product of two tiles with its
     loads takes 26 instead of 33 cycles where the sums are 512 or 768 deep).
 
@@ -121,8 +121,8 @@ class AmxSpec(KernelSpec):
 
     def slots(self) -> tuple[str, ...]:
         base = (
-            "a b c next items regions first place rows_c kofs chunks pitch plane step clear clear_rows panel group "
-            "line held fetch m_blocks pairs n nb shared part batch n_batch"
+            "a b c next turns items regions first place rows_c kofs chunks pitch plane step clear clear_rows panel "
+            "group line held fetch m_blocks pairs n nb shared part batch n_batch"
         ).split()
         if self.overlap:
             base.append("pace")

@@ -60,7 +60,7 @@ class Amx:
             im = filled - z * m_blocks
             self.n0 = n0 = (block.index - filled * n_blocks) * nb
             self.n1 = n1 = b.intrinsic("smin", n0 + nb, n)
-            self.final = b.icmp("eq", filled, m_blocks * k.slot("n_batch") - 1)
+            self.turn = b.load(I64, b.gep(k.pointer("turns"), I64, block.index))
             self._bases(z)
             # Blocks that differ in their columns only share the rows.
             stale = b.icmp("ne", filled, block.carried[0])
@@ -149,9 +149,9 @@ class Amx:
         k, b = self.k, self.b
         chunk = self.region["to"] * (2 * self.step_bytes)
         rest = b.gep(b.gep(self.right, I8, b.udiv(self.n0, 2 * _LANES) * k.slot("panel")), I8, chunk)
-        rows = b.select(self.final, k.pointer("next"), self.right)
-        block = b.select(b.icmp("eq", self.n1, k.slot("n")), rows, behind)
-        return b.select(self.last, block, rest)
+        block = b.select(b.icmp("eq", self.n1, k.slot("n")), self.right, behind)
+        ended = b.icmp("sge", self.turn, 0)
+        return b.select(self.last, b.select(ended, b.gep(k.pointer("next"), I8, self.turn), block), rest)
 
     def _tile_rows(self, tile: Value) -> Value:
         """The address of a tile's rows; sets how far from it those of the next one are."""

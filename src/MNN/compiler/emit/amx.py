@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emit.amx_ahead import turns
 from MNN.compiler.emit.amx_slices import can_sum, emit_sum
 from MNN.compiler.emit.amx_weights import Right
 from MNN.compiler.emit.side import Side, batch_starts, operand_args
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.order import natural
-from MNN.compiler.program import Command, Place, Ref
+from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 from MNN.ir.shape import elements
@@ -116,17 +117,6 @@ def amx_candidates(
         ways["lines"] = job.lines
     kept = [kind for kind in ways if job.name(kind) == settled]
     return [ways[kind]() for kind in kept or ways]
-
-
-def fetch_ahead(commands: list[Command]) -> None:
-    """Has contractions on tiles fetch what the next one begins with, where that is a constant."""
-    following: Ref | None = None
-    for i, command in reversed(list(enumerate(commands))):
-        if isinstance(command.kernel, AmxSpec):
-            if following is not None:
-                commands[i] = command.moved(command.args | {"next": following}, command.stages, command.origin)
-            right = command.args["b"]
-            following = right if isinstance(right, Ref) and right.buffer.const is not None else None
 
 
 _Laid = tuple[Layout, dict[str, int | Ref]]
@@ -269,6 +259,7 @@ class _Job:
             "a": e.ref(a.place, a.dtype),
             "b": packed,
             "next": packed,
+            "turns": turns(e.pool, n_batch * layout.m_blocks * -(-self.n // nb), {}),
             "c": e.ref(c.place, c.dtype),
             "rows_c": e.offsets(_table(c.rows)),
             "panel": panel_bytes(layout.n_steps, self.parts, lean, self.half),
