@@ -32,20 +32,24 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     cheap_tiles(monkeypatch)
 
 
-@PRECISIONS
-@pytest.mark.parametrize("chunked", [False, True])
-@pytest.mark.parametrize(("threads", "ends"), [(2, "nothing"), (3, "bias and sum"), (4, "column")])
-def test_products_in_slices(
-    precision: str, threads: int, ends: str, chunked: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A slice of the depth for each of several threads; the sum of their results has the epilogue."""
-
+@pytest.fixture
+def always_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     def always(*sizes: object, **rest: object) -> Plan:
         plan = replace(cast("Plan", sizes[4]), time=math.inf)
         return plan_slices(*sizes[:4], plan, *sizes[5:], **rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(amx, "plan_slices", always)
     monkeypatch.setattr(amx_slices, "LEAST_DEPTH", 64)
+
+
+@PRECISIONS
+@pytest.mark.usefixtures("always_slices")
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize(("threads", "ends"), [(2, "nothing"), (3, "bias and sum"), (4, "column")])
+def test_products_in_slices(
+    precision: str, threads: int, ends: str, chunked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slice of the depth for each of several threads; the sum of their results has the epilogue."""
     if chunked:
         monkeypatch.setattr(amx_slices, "WHOLE", 0)
     w, bias, column = randn(64 * threads, 80), randn(80), randn(50, 1)
@@ -59,6 +63,25 @@ def test_products_in_slices(
     program = run(build, randn(50, 64 * threads), randn(50, 80), precision=precision, threads=threads)
     slots = [[c.args[s] for s in ("m_blocks", "chunks")] for c in program.commands if isinstance(c.kernel, AmxSpec)]
     assert slots == [[threads, 1 + chunked]]
+
+
+@PRECISIONS
+@pytest.mark.usefixtures("always_slices")
+@pytest.mark.parametrize("images", [1, 2])
+def test_slices_within_a_border(precision: str, images: int) -> None:
+    """A pointwise convolution whose result lies inside the next one's border; not of two pictures, whose rows are not
+    evenly apart along lines alone."""
+    w, bias, window = randn(32, 128, 1, 1), randn(1, 32, 1, 1), randn(16, 32, 3, 3)
+
+    def build(b: Builder, x: Tensor, other: Tensor) -> Tensor:
+        y = b.conv(x, b.const(w), (1, 1), (1, 1), 1, (0,) * 4)
+        y = b.op("max", b.op("add", b.op("add", y, b.const(bias)), other), b.like(0.0, y))
+        return b.conv(y, b.const(window), (1, 1), (1, 1), 1, (1,) * 4)
+
+    program = run(build, randn(images, 128, 7, 9), randn(images, 32, 7, 9), precision=precision, threads=2)
+    first = next(c for c in program.commands if isinstance(c.kernel, AmxSpec))
+    assert isinstance(first.kernel, AmxSpec)
+    assert (first.kernel.epilogue is None) == (images == 1)
 
 
 def test_slices_are_for_deep_products_alone() -> None:

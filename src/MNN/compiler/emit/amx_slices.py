@@ -15,39 +15,53 @@ from MNN.compiler.program import Place
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder
 
-_STEPS = {"n": (0, 1), "m": (1, 0), "mn": (1, 1), "1": (0, 0)}
-"""Whether operands of each kind change from row to row, and from column to column."""
-
-
-def row_step(side: Side) -> int | None:
-    """Elements from each of its rows to the next, None where they are not evenly apart."""
-    rows = side.rows
-    if rows is None or rows.size < 2:
-        return 0
-    step = int(rows[1]) - int(rows[0])
-    return step if (np.diff(rows) == step).all() else None
-
 
 def can_sum(c: Side, operands: Sequence[tuple[str, Side]]) -> bool:
-    """Whether rows of the result and of its operands are evenly apart."""
-    return all(row_step(side) is not None for side in (c, *(s for _, s in operands)))
+    """Whether rows of the result and of its operands are evenly apart, along lines at least (within a border)."""
+    sides = [c, *(side for _, side in operands)]
+    return all(side.dtype is not DType.BF16X2 for side in sides) and _row_steps(sides) is not None
 
 
 def emit_sum(
     e: Emitter, slices: Sequence[Place], c: Side, operands: Sequence[tuple[str, Side]], body: Body | None, n: int
 ) -> None:
     """Stores ``body`` of the slices' sum, and of the operands, as ``n`` columns of ``c``. ``slices``: ``[rows, n]``."""
+    found = _row_steps([c, *(side for _, side in operands)])
+    assert found is not None
     assert c.rows is not None
-    places, strides, refs = list(slices), [place.strides for place in slices], []
-    for kind, side in operands:
-        down, across = _STEPS[kind]
-        places.append(_first(side))
-        strides.append((down * (row_step(side) or 0), across))
+    line, ((down, across), *others) = found
+    places = [*slices, *(_first(side) for _, side in operands)]
+    strides = [(line * n, n, 1) for _ in slices]
+    strides += [(*steps, int("n" in kind)) for (kind, _), steps in zip(operands, others, strict=True)]
     types = [*[DType.F32] * len(slices), *(side.dtype for _, side in operands)]
     refs = [e.ref(place, dtype) for place, dtype in zip(places, types, strict=True)]
-    to = _first(c)._replace(strides=(row_step(c) or n, 1))
+    to = _first(c)._replace(strides=(down, across, 1))
     summed = _summed(len(slices), body, c.dtype, tuple(types[len(slices) :]))
-    strided_nest(e, summed, (c.rows.size, n), strides, refs, to, c.dtype)
+    strided_nest(e, summed, (c.rows.size // line, line, n), strides, refs, to, c.dtype)
+
+
+def _row_steps(sides: Sequence[Side]) -> tuple[int, list[tuple[int, int]]] | None:
+    """How many rows are a line; from line to line, and from row to row, so many elements of each side. None where rows
+    are not so."""
+    tables = [np.zeros(1, np.int64) if side.rows is None else side.rows for side in sides]
+    line = min([_evenly(rows) for rows in tables if rows.size > 1], default=1)
+    found = []
+    for rows in tables:
+        if rows.size % line and rows.size > 1:
+            return None
+        grid = rows.reshape(-1, line if rows.size > 1 else 1)
+        down = int(grid[1, 0] - grid[0, 0]) if grid.shape[0] > 1 else 0
+        across = int(grid[0, 1] - grid[0, 0]) if grid.shape[1] > 1 else 0
+        first, second = np.ogrid[: grid.shape[0], : grid.shape[1]]
+        if (grid != grid[0, 0] + first * down + second * across).any():
+            return None
+        found.append((down, across))
+    return line, found
+
+
+def _evenly(rows: np.ndarray) -> int:
+    """How many of the first rows are evenly apart."""
+    return int(np.argmax(np.diff(rows, append=2 * rows[0] - rows[1] - 1) != rows[1] - rows[0])) + 1
 
 
 def _first(side: Side) -> Place:
