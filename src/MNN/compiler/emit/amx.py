@@ -152,7 +152,7 @@ class _Job:
         m, direct = (rows.size, 0) if at is None else (int(at[-1]) + 1, self.parts)
         batch = self.c.batch.size
         plan = plan_rows(e.target, m, self.n, k, taps.size, self.parts, batch, e.threads, direct > 0, parted, self.half)
-        if batch == taps.size == 1 and can_sum(self.c, self.operands) and not e.collecting:
+        if batch == taps.size == 1 and e.threads > 1 and not e.collecting:
             plan = self._sliced(plan, m, direct > 0)
         job = self._sharing(plan) if plan.shared else self
         rows = _table(job.a.rows)
@@ -170,9 +170,10 @@ class _Job:
         found = plan_slices(
             e.target, m, self.n, self.k, least, e.threads, self.parts, direct, parted, self.half
         )  # fmt: skip
+        sliced = found.slices > 1 and can_sum(self.c, self.operands)
         if kept is None:
-            e.pool.habits.note(habit, found.slices > 1)
-        return found if found.slices > 1 else plan
+            e.pool.habits.note(habit, sliced)
+        return found if sliced else plan
 
     def _sharing(self, plan: Plan) -> _Job:
         """The same with the rows of all blocks one after the other, those that they share behind the others of each."""
