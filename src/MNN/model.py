@@ -95,13 +95,11 @@ class Model(Session):
         self._source = source
         self._whole: Session | None = None
 
-    def run(self, feeds: Mapping[str, Any], fetch: Sequence[str] | None = None) -> dict[str, Any]:
-        """One inference: inputs by name to outputs by name, or to any tensors of the model named in ``fetch``.
-
-        A sequence is a list of arrays, a map a dict, an optional without a value None."""
-        if fetch is None or {v.name for v in self.graph.values()}.issuperset(fetch):
-            return super().run(feeds, fetch)
-        if self._whole is None:  # tensors that optimising has done away with
+    def _fetch(self, feeds: Mapping[str, Any], fetch: Sequence[str]) -> dict[str, Any]:
+        """As sessions do, also of tensors that optimising has done away with."""
+        if {v.name for v in self.graph.values()}.issuperset(fetch):
+            return super()._fetch(feeds, fetch)
+        if self._whole is None:
             from MNN.frontends import load_graph
 
             self._whole = Session(load_graph(self._source), self.config)

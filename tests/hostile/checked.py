@@ -19,6 +19,7 @@ from MNN.runtime import executor
 from MNN.runtime.arena import aligned_bytes
 from MNN.runtime.bind import BoundProgram, slice_bytes
 from MNN.runtime.chains import ChainTables
+from MNN.runtime.direct import Place
 from MNN.runtime.native import Command as Row
 from MNN.runtime.native import HostFunction, NativeProgram
 
@@ -35,8 +36,9 @@ class CheckedProgram(BoundProgram):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._slice = 0
         super().__init__(*args, **kwargs)
-        self._direct_inputs = [None] * len(self._direct_inputs)
-        self._direct_outputs = [None] * len(self._direct_outputs)
+
+    def _places(self) -> dict[Buffer, Sequence[Place]]:
+        return {}
 
     def _native(self, steps: Sequence[Command]) -> NativeProgram:
         return self._rows(steps, 1)

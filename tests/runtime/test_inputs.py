@@ -31,6 +31,7 @@ WEIGHTS = {
     "w": RNG.standard_normal((5, 3, 3, 3)).astype(np.float32),
     "m": RNG.standard_normal((43, 7)).astype(np.float32),
     "d": RNG.standard_normal((3, 1, 3, 3)).astype(np.float32),
+    "h": RNG.standard_normal((3, 5)).astype(np.float32),
 }
 GRAPHS: dict[str, list[onnx.NodeProto]] = {
     "convolution": [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
@@ -38,6 +39,12 @@ GRAPHS: dict[str, list[onnx.NodeProto]] = {
     "product": [helper.make_node("MatMul", ["x", "m"], ["y"])],
     "elementwise": [helper.make_node("Sigmoid", ["x"], ["y"])],
     "sum": [helper.make_node("ReduceSum", ["x"], ["y"], keepdims=0)],
+    "classes": [
+        helper.make_node("GlobalAveragePool", ["x"], ["a"]),
+        helper.make_node("Flatten", ["a"], ["f"]),
+        helper.make_node("MatMul", ["f", "h"], ["y"]),
+    ],
+    "shares": [helper.make_node("GlobalAveragePool", ["x"], ["a"]), helper.make_node("Softmax", ["a"], ["y"], axis=1)],
     "pooling": [helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3])],
     "transposed": [helper.make_node("Transpose", ["x"], ["y"], perm=[3, 0, 2, 1])],
     "itself": [helper.make_node("Identity", ["x"], ["y"])],
@@ -250,8 +257,9 @@ def test_nothing_beside_an_output_is_touched(
             np.testing.assert_array_equal(model.run({"x": IMAGE})["y"], want)
 
 
-def test_large_outputs_are_written_in_place(tmp_path: pathlib.Path) -> None:
-    model = load(tmp_path, GRAPHS["convolution"])
+@pytest.mark.parametrize("name", ["convolution", "classes"])
+def test_outputs_are_written_in_place(name: str, tmp_path: pathlib.Path) -> None:
+    model = load(tmp_path, GRAPHS[name])
     first = model.run({"x": IMAGE})["y"]
     bound = bound_of(model)
     assert bound._direct_outputs[0] is not None
@@ -288,5 +296,18 @@ def test_threads_with_arrays_of_several_sizes_get_their_own_answers(tmp_path: pa
 
 def test_addresses_are_those_of_numpys_interface() -> None:
     block = np.arange(24, dtype=np.float32).reshape(4, 6)
+    cell = np.zeros(1, np.int64)
     for array in (block, block[1:, 2:], block[::-1], block.T, block[:0], block.astype(np.float16)):
         assert address.address_of(array) == address._by_interface(array) == array.ctypes.data
+        for pointer_to in (address.pointer_to, address._to_cell):
+            assert ctypes.c_int64.from_address(pointer_to(array, cell)).value == array.ctypes.data
+
+
+def test_arrays_are_found_where_their_layout_is_not_known(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(tmp_path, GRAPHS["convolution"])
+    want = model.run({"x": IMAGE})["y"]
+    monkeypatch.setattr("MNN.runtime.direct.pointer_to", address._to_cell)
+    for _ in range(2):
+        np.testing.assert_array_equal(model.run({"x": IMAGE.copy()})["y"], want)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from MNN.errors import MNNError, RunError
 from MNN.runtime import pool
-from MNN.runtime.native import Command, NativeProgram, RunContext
+from MNN.runtime.native import Command, Lent, NativeProgram, RunContext
 from tests.runtime.natives import address
 
 _KEEP: list[NDArray[np.int64]] = []  # commands hold only addresses
@@ -226,6 +226,21 @@ def test_ranges_step_through_a_program(workers: str) -> None:
     for first, last in ((-1, 2), (3, 2), (0, 6)):
         with pytest.raises(ValueError, match="outside"):
             program.run_range(first, last)
+
+
+def test_what_is_lent_is_so_for_one_run() -> None:
+    own, other, block = np.zeros(4, np.int64), np.zeros(5, np.int64), np.zeros(2, np.int64)
+    block[1] = other.ctypes.data  # the slot, and what it may point to
+    program = NativeProgram([Command(address("count"), [own.ctypes.data, 1], 3, 3)], scratch_bytes=16)
+    slot = block.ctypes.data
+    program.lend([Lent(program.args(0).ctypes.data, slot, 8, own.ctypes.data)])
+    program.run()
+    block[0] = slot + 8
+    program.run()
+    assert (block[0], program.args(0)[0]) == (0, own.ctypes.data)
+    program.run()
+    assert own.tolist() == [2, 2, 2, 0]
+    assert other.tolist() == [0, 1, 1, 1, 0]
 
 
 def test_an_empty_program_runs() -> None:

@@ -35,5 +35,18 @@ def _agree() -> bool:
     return all(_in_head(a) == _by_interface(a) for a in (some, some[1:], some[::-1], np.zeros(0)))
 
 
-address_of: Callable[[NDArray[Any]], int] = _in_head if _agree() else _by_interface
+def _to_head(array: NDArray[Any], cell: NDArray[np.int64]) -> int:
+    return id(array) + _HEAD
+
+
+def _to_cell(array: NDArray[Any], cell: NDArray[np.int64]) -> int:
+    cell[0] = _by_interface(array)
+    return _by_interface(cell)
+
+
+_KNOWN = _agree()
+address_of: Callable[[NDArray[Any]], int] = _in_head if _KNOWN else _by_interface
 """The address of an array's first number."""
+pointer_to: Callable[[NDArray[Any], NDArray[np.int64]], int] = _to_head if _KNOWN else _to_cell
+"""The address of a word that holds that address, for native code to follow: a word of the array itself where that is
+known, else the ``cell``, an array of one number. Both must be kept until then."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ from MNN.kernels.spec import KernelSpec
 from MNN.kernels.toolchain import let_go, trim
 from MNN.runtime.address import address_of
 from MNN.runtime.arena import Arena, Block, Room
-from MNN.runtime.direct import Direct, direct_tensors, plain_places
+from MNN.runtime.direct import Place, direct_tensors, plain_places
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 from MNN.runtime.sliced import Move, SlicedProgram
 
@@ -51,8 +51,10 @@ class BoundProgram:
         native = self.native = self._native(steps) if slices is None else self._sliced(steps, slices)
         self._inputs = [self.view(t) for t in program.inputs]
         self._outputs = [self.view(t) for t in program.outputs]
-        places = native.places if isinstance(native, SlicedProgram) else plain_places(program, native.args)
-        self._direct_inputs, self._direct_outputs = direct_tensors(program, places, self._base)
+        self._direct_inputs, self._direct_outputs = direct_tensors(program, self._places(), self._base)
+        self._direct = [d for d in (*self._direct_inputs, *self._direct_outputs) if d is not None]
+        self._copied = [i for i, direct in enumerate(self._direct_outputs) if direct is None]
+        native.lend([lent for direct in self._direct for lent in direct.lent()])
 
     @property
     def library(self) -> Library:
@@ -77,6 +79,11 @@ class BoundProgram:
                 self._filled(buffer)
             if not waiting:
                 trim()
+
+    def _places(self) -> Mapping[Buffer, Sequence[Place]]:
+        """Where the addresses of inputs and outputs stand, of those that may be anywhere."""
+        native = self.native
+        return native.places if isinstance(native, SlicedProgram) else plain_places(self.program, native.args)
 
     def _native(self, steps: Sequence[Step]) -> NativeProgram:
         return self._bound(steps, self._base, self._context)[0]
@@ -179,34 +186,28 @@ class BoundProgram:
         another program has used the memory: profiles, which run the native program alone, find numbers of the usual
         kind in the arena. What is called here is found in cold caches: see :mod:`MNN.runtime.latest`.
         """
-        block, thread, outer = self._arena.block, threading.get_ident(), self._arena.block.running
+        block, thread, outer = self._arena.block, get_ident(), self._arena.block.running
         if outer is not None and outer is not self._token and block.runner == thread:
             return BoundProgram(self.program, self._library, threads).run(arrays, threads)  # within a host call
-        lent: list[Direct] = []
         results: list[np.ndarray] = []
         known = block.user is self._token
         block.user = block.running = self._token
         block.runner = thread
         try:
             for i, direct in enumerate(self._direct_inputs):
-                if direct is not None and known and direct.lend(arrays[i]):
-                    lent.append(direct)
-                else:
+                if direct is None or not known or not direct.lend(arrays[i]):
                     self._inputs[i][...] = arrays[i]
             for i, direct in enumerate(self._direct_outputs):
-                if direct is not None and known:
-                    lent.append(direct)
-                    results.append(direct.fresh())
-                else:
-                    results.append(self._outputs[i])
+                results.append(self._outputs[i] if direct is None or not known else direct.fresh())
             self.native.run(threads)
+        except BaseException:
+            for lent in self._direct:  # the native run may not have come to it
+                lent.give_back()
+            raise
         finally:
             block.running = outer
-            for direct in lent:
-                direct.give_back()
-        for i, output in enumerate(self._outputs):
-            if results[i] is output:
-                results[i] = output.copy()
+        for i in self._copied if known else range(len(results)):
+            results[i] = results[i].copy()
         return results
 
     def write(self, arrays: Sequence[np.ndarray]) -> None:

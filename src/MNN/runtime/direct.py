@@ -4,13 +4,12 @@ copy into or out of the arena.
 A run returns when all is computed, so that whatever the caller does to the array afterwards comes too late to matter.
 What is read or written in place: floating point numbers (indices are checked before they are used, which must not
 change in between), in one block and aligned as numpy aligns them, that kernels take as a plain argument. Everything
-else is copied: other strides or byte order, what is small, what a chain (outside of slices) or a step in Python reads,
+else is copied: other strides or byte order, small inputs, what a chain (outside of slices) or a step in Python reads,
 what is an input and an output, or what many commands use.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,10 +18,12 @@ from numpy.typing import NDArray
 
 from MNN.compiler.program import Buffer, Located, Program
 from MNN.ir.dtype import DType
-from MNN.runtime.address import address_of
+from MNN.runtime.address import address_of, pointer_to
+from MNN.runtime.native import Lent
 
 LEAST = 16 << 10
-"""Bytes below which copying costs less than passing another address."""
+"""Bytes below which copying an input costs less than passing another address. Outputs need an array in any case, and
+what copies into it has to come from memory behind a large model: 40 us for 4 kB."""
 _MOST_PLACES = 64
 """Of all threads, where each has places of its own."""
 _KINDS = (DType.F16, DType.F32, DType.F64)
@@ -34,35 +35,39 @@ Place = tuple[NDArray[np.int64], int, int]
 class Direct:
     """An input or output whose address stands in known places among the arguments."""
 
-    __slots__ = ("_home", "_keep", "_kind", "_places", "_shape")
+    __slots__ = ("_cell", "_home", "_kind", "_places", "_shape", "_slot", "_word")
 
     def __init__(self, tensor: Located, home: int, places: Sequence[Place]) -> None:
         """``home``: the address of its memory in the arena, which the arguments hold between runs."""
         self._kind, self._shape, self._home = tensor.dtype.numpy, tensor.shape, home
-        self._keep = [arguments for arguments, _, _ in places]
-        self._places = [(ctypes.c_int64.from_address(address_of(a[i:])), offset) for a, i, offset in places]
+        self._places = places
+        self._word, self._cell = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        self._slot = self._word.data  # a view that is written to sooner
 
     def lend(self, array: np.ndarray) -> bool:
-        """Has kernels use ``array``, which the caller keeps until :meth:`give_back`; False when it must be copied."""
-        flags = array.flags
-        if not (flags.c_contiguous and flags.aligned and array.dtype == self._kind and array.shape == self._shape):
+        """Has kernels use ``array``, which the caller keeps, in the next run; False when it must be copied."""
+        kind, flags = array.dtype, array.flags
+        if kind is not self._kind and kind != self._kind:
             return False
-        self._point(address_of(array))
+        if not (flags.c_contiguous and flags.aligned and array.shape == self._shape):
+            return False
+        self._slot[0] = pointer_to(array, self._cell)
         return True
 
     def fresh(self) -> np.ndarray:
-        """An array of its own for an output, which kernels write to until :meth:`give_back`."""
+        """An array of its own for an output, which the caller keeps, and kernels write to in the next run."""
         array = np.empty(self._shape, self._kind)
-        self._point(address_of(array))
+        self._slot[0] = pointer_to(array, self._cell)
         return array
 
-    def give_back(self) -> None:
-        """Has kernels use the arena again."""
-        self._point(self._home)
+    def lent(self) -> list[Lent]:
+        """The arguments that change, for the native program."""
+        slot = address_of(self._word)
+        return [Lent(address_of(a[i:]), slot, offset, self._home + offset) for a, i, offset in self._places]
 
-    def _point(self, address: int) -> None:
-        for word, offset in self._places:
-            word.value = address + offset
+    def give_back(self) -> None:
+        """Has kernels use the arena in the next run, too."""
+        self._slot[0] = 0
 
 
 def direct_tensors(
@@ -73,24 +78,23 @@ def direct_tensors(
     both = (program.inputs, program.outputs)
     uses = Counter(t.place.buffer for part in both for t in part)
 
-    def direct(tensor: Located) -> Direct | None:
+    def direct(tensor: Located, least: int) -> Direct | None:
         buffer = tensor.place.buffer
         found = places.get(buffer, ())
-        if uses[buffer] > 1 or not 0 < len(found) <= _MOST_PLACES or not _fits(tensor):
+        if uses[buffer] > 1 or not 0 < len(found) <= _MOST_PLACES or not _fits(tensor, least):
             return None
         return Direct(tensor, base(buffer), found)
 
-    inputs, outputs = ([direct(t) for t in part] for part in both)
-    return inputs, outputs
+    return [direct(t, LEAST) for t in program.inputs], [direct(t, 1) for t in program.outputs]
 
 
-def _fits(tensor: Located) -> bool:
+def _fits(tensor: Located, least: int) -> bool:
     buffer = tensor.place.buffer
     dense = tuple(np.cumprod((1, *tensor.shape[:0:-1]))[::-1].tolist()) if tensor.shape else ()
     return (
         tensor.dtype in _KINDS
         and buffer.const is None
-        and buffer.nbytes >= LEAST
+        and buffer.nbytes >= least
         and tensor.place.offset == 0
         and tensor.place.strides == dense
         and int(np.prod(tensor.shape)) * tensor.dtype.size == buffer.nbytes
@@ -100,7 +104,8 @@ def _fits(tensor: Located) -> bool:
 def plain_places(program: Program, arguments: Callable[[int], NDArray[np.int64]]) -> dict[Buffer, list[Place]]:
     """Where the addresses of inputs and outputs stand, of those which are plain arguments everywhere. ``arguments``
     gives those of a command."""
-    found: dict[Buffer, list[Place]] = {t.place.buffer: [] for t in (*program.inputs, *program.outputs) if _fits(t)}
+    found: dict[Buffer, list[Place]] = {t.place.buffer: [] for t in program.inputs if _fits(t, LEAST)}
+    found |= {t.place.buffer: [] for t in program.outputs if _fits(t, 1)}
     for number, command in enumerate(program.commands if found else ()):
         used = found.keys() & command.buffers()
         if command.stages or command.host is not None:

@@ -40,12 +40,14 @@ class Latest:
         arrays: list[np.ndarray] = []
         for name, dtype, shape in self._given:
             array = feeds.get(name)
-            if type(array) is not np.ndarray or array.shape != shape or array.dtype != dtype:
+            if type(array) is not np.ndarray or array.shape != shape:
+                return None
+            if array.dtype is not dtype and array.dtype != dtype:  # numpy takes its time to compare them
                 return None
             arrays.append(array)
         with self._lock:
             results = self._bound.run(arrays, self._threads)
-        found: dict[str, np.ndarray] = {}  # by number: a dict of a strict zip takes 15 us longer, in cold caches
-        for i, name in enumerate(self._outputs):
-            found[name] = results[i]
+        found: dict[str, np.ndarray] = {}
+        for name in self._outputs:  # a dict of a zip takes 15 us longer, in cold caches
+            found[name] = results[len(found)]
         return found

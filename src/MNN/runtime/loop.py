@@ -20,7 +20,7 @@ from MNN.targets.base import Target, host_target
 NativeFunction = Callable[[int, int, int, "int | None"], None]
 # The interpreter lock is released during calls. Addresses are passed as plain integers.
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-_FRAME_ONLY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class LoopFunctions:
     """``run(frame)``, ``worker(pool, number, 0, None)``, ``spin(pool, count, yielding, None)``, and the addresses of
     ``plain`` and ``run``."""
 
-    run: Callable[[int], None]
+    run: Callable[[int], int]
     worker: NativeFunction
     spin: NativeFunction
     plain: int
@@ -46,7 +46,7 @@ def load_loop(target: Target, cache: Cache | None) -> LoopFunctions:
     """The loop for a target that this machine can run."""
     library = Library(target, cache)
     run, worker, spin, plain = library.load([LoopSpec(part) for part in ("run", "worker", "spin", "plain")])
-    return LoopFunctions(_FRAME_ONLY(run), _KERNEL(worker), _KERNEL(spin), plain, run, has_clock(target), library)
+    return LoopFunctions(_RUN(run), _KERNEL(worker), _KERNEL(spin), plain, run, has_clock(target), library)
 
 
 _loaded: list[LoopFunctions] = []

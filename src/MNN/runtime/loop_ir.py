@@ -3,7 +3,8 @@
 Five functions share the kernels' signature, so that they are compiled and cached like kernels:
 
 - ``run`` (args = frame): executes commands of a table in order. A command with more blocks than its grain is shared
-  with the workers; every other command is one plain call.
+  with the workers; every other command is one plain call. Gives the number of the command after which it stopped early,
+  or of the last one; it alone gives anything.
 - ``worker`` (args = pool, begin = worker's number): claims blocks of whatever command is open, spins a while when
   there is none, then sleeps.
 - ``spin`` (args = pool, begin = count, end = 1 to give way each time): burns time; used to calibrate the spinning.
@@ -51,6 +52,68 @@ from MNN.runtime.worker_ir import CLAIM, SPIN, WORKER
 from MNN.targets.base import Target
 
 PARTS = ("run", "worker", "spin", "plain", "slices")
+
+_LEND = """
+; Words of which slots say where what they point to lies in this run.
+define internal void @lend(ptr %frame) {
+entry:
+  %p_rows = getelementptr i8, ptr %frame, i64 $frame_lent
+  %rows = load ptr, ptr %p_rows, align 8
+  %p_count = getelementptr i8, ptr %frame, i64 $frame_lent_count
+  %count = load i64, ptr %p_count, align 8
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i1, %after ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %row, label %out
+row:
+  %i1 = add i64 %i, 1
+  %word_of = getelementptr [4 x i64], ptr %rows, i64 %i
+  %slot_of = getelementptr i8, ptr %word_of, i64 8
+  %slot = load ptr, ptr %slot_of, align 8
+  %where = load ptr, ptr %slot, align 8
+  %used = icmp ne ptr %where, null
+  br i1 %used, label %point, label %after
+point:
+  %word = load ptr, ptr %word_of, align 8
+  %offset_of = getelementptr i8, ptr %word_of, i64 16
+  %offset = load i64, ptr %offset_of, align 8
+  %address = load i64, ptr %where, align 8
+  %value = add i64 %address, %offset
+  store i64 %value, ptr %word, align 8
+  br label %after
+after:
+  br label %next
+out:
+  ret void
+}
+
+define internal void @give_back(ptr %frame) {
+entry:
+  %p_rows = getelementptr i8, ptr %frame, i64 $frame_lent
+  %rows = load ptr, ptr %p_rows, align 8
+  %p_count = getelementptr i8, ptr %frame, i64 $frame_lent_count
+  %count = load i64, ptr %p_count, align 8
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i1, %row ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %row, label %out
+row:
+  %i1 = add i64 %i, 1
+  %word_of = getelementptr [4 x i64], ptr %rows, i64 %i
+  %word = load ptr, ptr %word_of, align 8
+  %home_of = getelementptr i8, ptr %word_of, i64 24
+  %home = load i64, ptr %home_of, align 8
+  store i64 %home, ptr %word, align 8
+  %slot_of = getelementptr i8, ptr %word_of, i64 8
+  %slot = load ptr, ptr %slot_of, align 8
+  store i64 0, ptr %slot, align 8
+  br label %next
+out:
+  ret void
+}
+"""
 
 _RUN = """
 ; One command shared with the workers; returns false, having done nothing, when they serve another run.
@@ -150,7 +213,7 @@ close:
   ret i1 true
 }
 
-define void @kernel(ptr %frame, i64 %unused0, i64 %unused1, ptr %unused2) {
+define i64 @kernel(ptr %frame, i64 %unused0, i64 %unused1, ptr %unused2) {
 entry:
   %p_table = getelementptr i8, ptr %frame, i64 $frame_table
   %table = load ptr, ptr %p_table, align 8
@@ -175,6 +238,7 @@ entry:
   $flush
   %timed = icmp ne ptr %times, null
   %alone = icmp eq ptr %pool, null
+  call void @lend(ptr %frame)
   br i1 %alone, label %head, label %gather
 gather: ; workers wake while the first commands already run
   %p_active = getelementptr i8, ptr %pool, i64 $pool_active
@@ -236,13 +300,14 @@ stamp_end:
 leave:
   $restore
   store i64 %result, ptr %p_stopped, align 8
-  br i1 %alone, label %out, label %scatter
+  br i1 %alone, label %return, label %scatter
 scatter:
   %p_active1 = getelementptr i8, ptr %pool, i64 $pool_active
   %a1 = atomicrmw sub ptr %p_active1, i64 1 seq_cst, align 8
-  br label %out
-out:
-  ret void
+  br label %return
+return:
+  call void @give_back(ptr %frame)
+  ret i64 %result
 }
 """
 
@@ -309,7 +374,7 @@ move: ; the word's address, what it is for block 0, and how much more for each b
   %m1 = add i64 %m, 1
   br label %next
 call:
-  call void %run(ptr %frame, i64 0, i64 0, ptr null)
+  %ran = call i64 %run(ptr %frame, i64 0, i64 0, ptr null)
   %error = load atomic i64, ptr %p_error monotonic, align 8
   %bad = icmp ne i64 %error, 0
   br i1 %bad, label %fail, label %after
@@ -358,4 +423,4 @@ class LoopSpec(KernelSpec):
 
 
 _DECLARATIONS = "declare i64 @llvm.umin.i64(i64, i64)\ndeclare i64 @llvm.umax.i64(i64, i64)\n"
-_SOURCES = {"run": WAKE + _RUN, "worker": WORKER, "spin": SPIN, "plain": _PLAIN, "slices": _SLICES}
+_SOURCES = {"run": WAKE + _LEND + _RUN, "worker": WORKER, "spin": SPIN, "plain": _PLAIN, "slices": _SLICES}

@@ -55,6 +55,8 @@ FRAME = {
     "scratch": 40,
     "stride": 48,  # bytes of scratch per thread
     "times": 56,  # 0, or memory for last - first + 1 clock readings
+    "lent": 64,  # rows of four i64: a word, a slot, what is added to the number that the slot points to, and what the
+    "lent_count": 72,  # word holds between runs. Slots that are not 0 count for one run
     "stopped": LINE,  # result: number of the command after which the run stopped early, or last
     "abort": LINE + 8,  # set by the host: stop after this command
     "error": LINE + 16,  # set by kernels: stop after this command

@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +42,19 @@ class Command(NamedTuple):
     grain: int
     label: str = ""
     """What messages call the command: the node it came from."""
+
+
+class Lent(NamedTuple):
+    """A word in memory, by address, that says where something lies.
+
+    When a run begins and ``slot``, another address, holds that of a third word, the first one becomes ``offset`` more
+    than what this one holds. When it ends, ``word`` is ``home`` again and ``slot`` 0.
+    """
+
+    word: int
+    slot: int
+    offset: int
+    home: int
 
 
 class RunContext:
@@ -108,11 +122,12 @@ class NativeProgram:
         words[FRAME["last"] // 8] = self._count
         words[FRAME["stride"] // 8] = self._stride
         words[FRAME["threads"] // 8] = 0
-        self._run = self._loop.run
+        self.call = self._loop.run
+        """The native call that a run is, for the frame's address; whoever times it may put something else here."""
         self._frame = self.context.address
-        self._stopped = ctypes.c_int64.from_address(self._frame + FRAME["stopped"])
         self._threads: int | None = None  # what the frame is set up for
         self._pool: object = None
+        self._lent = aligned_bytes(0).view(np.int64)
         _PROGRAMS.add(self)
 
     def __len__(self) -> int:
@@ -146,11 +161,19 @@ class NativeProgram:
         try:
             if threads != self._threads or threads > 1:
                 self._prepare(threads)
-            self._run(self._frame)
-            if self._stopped.value != self._count:
+            if self.call(self._frame) != self._count:
                 raise self._failure()
         finally:
-            self._leave()
+            self._owner = 0
+            self._lock.release()
+
+    def lend(self, lent: Sequence[Lent]) -> None:
+        """What may lie elsewhere in a run; called before the first one."""
+        if lent:
+            self._lent = aligned_bytes(32 * len(lent)).view(np.int64).reshape(-1, 4)
+            self._lent[:] = lent
+            self.context.words[FRAME["lent"] // 8] = self._lent.ctypes.data
+            self.context.words[FRAME["lent_count"] // 8] = len(lent)
 
     def run_range(self, first: int, last: int, threads: int = 1) -> None:
         """Runs the commands ``first <= i < last``; raises like :meth:`run`."""
@@ -192,18 +215,17 @@ class NativeProgram:
         words[FRAME["first"] // 8], words[FRAME["last"] // 8] = first, last
         try:
             self._prepare(threads)
-            self._run(self._frame)
-            if self._stopped.value != last:
+            if self.call(self._frame) != last:
                 raise self._failure()
         finally:
             words[FRAME["first"] // 8], words[FRAME["last"] // 8] = 0, self._count
 
     def _enter(self) -> None:
         if not self._lock.acquire(False):
-            if self._owner == threading.get_ident():
+            if self._owner == get_ident():
                 raise RunError("a program was run from within one of its own commands")
             self._lock.acquire()
-        self._owner = threading.get_ident()
+        self._owner = get_ident()
 
     def _leave(self) -> None:
         self._owner = 0
@@ -238,7 +260,7 @@ class NativeProgram:
     def _failure(self) -> BaseException:
         """Why the loop stopped early; afterwards the context is fit for the next run."""
         words, context = self.context.words, self.context
-        index, code = int(self._stopped.value), int(words[FRAME["error"] // 8])
+        index, code = int(words[FRAME["stopped"] // 8]), int(words[FRAME["error"] // 8])
         words[FRAME["error"] // 8] = words[FRAME["abort"] // 8] = 0
         exception, context.exception = context.exception, None
         if exception is not None:
@@ -282,7 +304,7 @@ _PROGRAMS: weakref.WeakSet[NativeProgram] = weakref.WeakSet()
 
 def _after_fork() -> None:
     # A thread that is gone in the child may have held a lock. A child forked by a host command keeps its own.
-    me = threading.get_ident()
+    me = get_ident()
     for program in list(_PROGRAMS):
         if program._owner != me:
             program._reset_lock()

@@ -100,26 +100,34 @@ class Session:
         Raises :class:`ShapeError` when inputs are missing, unknown or do not fit, and :class:`RunError` when the
         computation fails.
         """
+        if fetch is not None:
+            return self._fetch(feeds, fetch)
         latest = self._latest
-        if fetch is None and latest is not None:
+        if latest is not None:
             found = latest.run(feeds)
             if found is not None:
                 return found
         self._latest = None
         arrays = self._checked(feeds)
-        if fetch is None and self._ready is not None:
+        if self._ready is not None:
             found = self._ready.run(arrays)
             if found is not None:
                 self._last = arrays
                 self._latest = self._ready.latest(arrays)
                 return found
         self._last = None
-        wanted = [self._value(n) for n in fetch] if fetch is not None else self.graph.outputs
-        values = self._values(arrays)
+        wanted, values = self.graph.outputs, self._values(arrays)
         results = self._executor.run(values, wanted)
-        if fetch is None and not self._kinds:
+        if not self._kinds:
             self._latest = self._executor.latest(values, wanted)
-        return dict(zip(fetch if fetch is not None else [v.name for v in wanted], results, strict=True))
+        return dict(zip([v.name for v in wanted], results, strict=True))
+
+    def _fetch(self, feeds: Mapping[str, Any], fetch: Sequence[str]) -> dict[str, Any]:
+        """The tensors of these names."""
+        self._last = self._latest = None
+        arrays = self._checked(feeds)
+        wanted = [self._value(n) for n in fetch]
+        return dict(zip(fetch, self._executor.run(self._values(arrays), wanted), strict=True))
 
     def plan(self, feeds: Mapping[str, Any]) -> Plan:
         """The (first) plan for inputs like these, for reports on memory, arithmetic and kernels."""
