@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from MNN.errors import RunError
+from MNN.runtime.turn import Turn
 
 ALIGNMENT = 128
 """Bytes: two cache lines, the thirty-two neighbours of ``BF16X2``."""
@@ -42,7 +43,7 @@ MOST_SHARED = 64 << 20
 class Block:
     """Memory of programs of which one runs at a time."""
 
-    __slots__ = ("bytes", "runner", "running", "used", "user")
+    __slots__ = ("bytes", "running", "under", "used", "user")
 
     def __init__(self, nbytes: int) -> None:
         self.bytes = aligned_bytes(nbytes)
@@ -51,14 +52,16 @@ class Block:
         self.user: object = None
         """Whose numbers it holds."""
         self.running: object = None
-        self.runner = 0
-        """Who runs now, and the thread that does."""
+        self.under: object = None
+        """Who runs now, and the lock that it runs under."""
 
 
 class Room:
     """Gives programs of which one runs at a time the same memory: a new size finds pages that are in use already."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn: Turn | None = None) -> None:
+        """``turn``: whose turn it is to run, by default of these programs alone."""
+        self.turn = turn or Turn()
         self._block: Block | None = None
 
     def block(self, nbytes: int) -> Block:

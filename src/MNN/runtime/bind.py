@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from threading import get_ident
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from MNN.runtime.arena import Arena, Block, Room
 from MNN.runtime.direct import Place, direct_tensors, plain_places
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 from MNN.runtime.sliced import Move, SlicedProgram
+from MNN.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from MNN.runtime.chains import ChainTables
@@ -41,6 +41,7 @@ class BoundProgram:
         """``filled`` is called with every constant that the program is the first to use, once it holds its numbers.
         Of programs in one ``room``, which share their memory, one may run at a time."""
         self.program, self._library, self._filled = program, library, filled
+        self._turn = Turn() if room is None else room.turn
         self._arena = Arena(program.arena_bytes, room)
         self._token = object()
         self._context = RunContext()
@@ -108,7 +109,7 @@ class BoundProgram:
                 if ref.buffer in strides
             ]
 
-        return SlicedProgram([one(hand) for hand in range(slices.hands)], slices.count)
+        return SlicedProgram([one(hand) for hand in range(slices.hands)], slices.count, self._turn)
 
     def _bound(
         self, steps: Sequence[Step], base: Callable[[Buffer], int], context: RunContext
@@ -143,7 +144,8 @@ class BoundProgram:
                 assert c.host is not None
                 commands.append(Command(self._host(c.host), [], 1, 1, c.origin))
         keep = (self._arena, [b.const for b in used if b.const is not None], tables)
-        return NativeProgram(commands, scratch_bytes=scratch, context=context, keep=keep), tables
+        program = NativeProgram(commands, scratch_bytes=scratch, context=context, keep=keep, turn=self._turn)
+        return program, tables
 
     def _address(self, ref: Ref) -> int:
         return self._base(ref.buffer) + ref.offset
@@ -186,29 +188,31 @@ class BoundProgram:
         another program has used the memory: profiles, which run the native program alone, find numbers of the usual
         kind in the arena. What is called here is found in cold caches: see :mod:`MNN.runtime.latest`.
         """
-        block, thread, outer = self._arena.block, get_ident(), self._arena.block.running
-        if outer is not None and outer is not self._token and block.runner == thread:
-            return BoundProgram(self.program, self._library, threads).run(arrays, threads)  # within a host call
-        results: list[np.ndarray] = []
-        known = block.user is self._token
-        block.user = block.running = self._token
-        block.runner = thread
-        try:
-            for i, direct in enumerate(self._direct_inputs):
-                if direct is None or not known or not direct.lend(arrays[i]):
-                    self._inputs[i][...] = arrays[i]
-            for i, direct in enumerate(self._direct_outputs):
-                results.append(self._outputs[i] if direct is None or not known else direct.fresh())
-            self.native.run(threads)
-        except BaseException:
-            for lent in self._direct:  # the native run may not have come to it
-                lent.give_back()
-            raise
-        finally:
-            block.running = outer
-        for i in self._copied if known else range(len(results)):
-            results[i] = results[i].copy()
-        return results
+        lock, block, token = self._turn.lock, self._arena.block, self._token
+        with lock:
+            outer = block.running
+            if outer is not None and outer is not token and block.under is lock:
+                return BoundProgram(self.program, self._library, threads).run(arrays, threads)  # within a host call
+            results: list[np.ndarray] = []
+            known = block.user is token
+            block.user = block.running = token
+            block.under = lock
+            try:
+                for i, direct in enumerate(self._direct_inputs):
+                    if direct is None or not known or not direct.lend(arrays[i]):
+                        self._inputs[i][...] = arrays[i]
+                for i, direct in enumerate(self._direct_outputs):
+                    results.append(self._outputs[i] if direct is None or not known else direct.fresh())
+                self.native.run(threads)
+            except BaseException:
+                for lent in self._direct:  # the native run may not have come to it
+                    lent.give_back()
+                raise
+            finally:
+                block.running = outer
+            for i in self._copied if known else range(len(results)):
+                results[i] = results[i].copy()
+            return results
 
     def write(self, arrays: Sequence[np.ndarray]) -> None:
         """Copies the inputs in."""

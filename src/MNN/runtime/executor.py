@@ -6,12 +6,9 @@ on), the least recently used ones are dropped; kernels and packed weights are sh
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,6 +37,7 @@ from MNN.runtime.loop import loop_functions
 from MNN.runtime.pool import usable_threads
 from MNN.runtime.reference import MeaningProgram
 from MNN.runtime.remembered import known_choices
+from MNN.runtime.turn import Turn
 from MNN.runtime.uncollected import uninterrupted
 
 PLANS_KEPT = 32
@@ -64,7 +62,7 @@ class Plan:
     results: list[Tensor]
     """Tensors that leave the stage, in the order of the program's outputs."""
     guards: list[Guard]
-    following: PlanCache = field(default_factory=lambda: PlanCache())
+    following: PlanCache
 
     def holds(self, arrays: Sequence[np.ndarray]) -> bool:
         if not self.guards:
@@ -84,9 +82,9 @@ class Plan:
 class PlanCache:
     """Plans by key, several per key where guards differ."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn: Turn) -> None:
         self._plans: OrderedDict[Key, list[Plan]] = OrderedDict()
-        self.room = Room()
+        self.room = Room(turn)
 
     def nbytes(self) -> int:
         """Memory that the plans work in."""
@@ -134,11 +132,10 @@ class Executor:
         choices = known_choices(config) if tuned is None else tuned
         self._threads = usable_threads(config.threads)
         self._options = Options(self._threads, config.precision, choices, tuning)
-        self._plans = PlanCache()
+        self._turn = Turn(self._clock.reset)
+        self._plans = PlanCache(self._turn)
         self._bodies: dict[Graph, Executor] = {}
-        self._lock = threading.RLock()
         self.last_plans: list[Plan] = []
-        _EXECUTORS.add(self)
 
     @property
     def pool(self) -> ConstantPool:
@@ -149,17 +146,17 @@ class Executor:
         """The numbers of ``fetch`` (any values of the graph) for these inputs (and captured values).
 
         Values may be lists (sequences), dicts (maps) and None (empty optionals) of arrays."""
-        with self._lock, self._clock:
+        with self._turn.lock, self._clock:
             return self._run(dict(feeds), tuple(fetch))
 
     def plan(self, feeds: Mapping[Value, Nested], fetch: Sequence[Value]) -> Plan:
         """The first stage's plan for these inputs, made when there is none yet."""
-        with self._lock:
+        with self._turn.lock:
             return self._plan(self._plans, 0, dict(feeds), {}, {}, tuple(fetch))
 
     def latest(self, values: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> Latest | None:
         """How to run again on inputs like these, when one program gave all that was fetched in the last run."""
-        with self._lock:
+        with self._turn.lock:
             plan = self.last_plans[0] if len(self.last_plans) == 1 else None
             if plan is None or plan.simple_program(fetch) is None or not isinstance(plan.bound, BoundProgram):
                 return None
@@ -167,7 +164,7 @@ class Executor:
             if any(a.shape != t.shape for a, t in zip(arrays, plan.input_tensors, strict=True)):
                 return None  # another thread has run since
             given = [(v.name, a) for v, a in zip(plan.inputs, arrays, strict=True)]
-            return Latest(given, [v.name for v in fetch], plan.bound, self._lock, self._threads)
+            return Latest(given, [v.name for v in fetch], plan.bound, self._threads)
 
     def _run(self, values: dict[Value, Nested], fetch: tuple[Value, ...]) -> list[Nested]:
         plans, start = self._plans, 0
@@ -289,24 +286,7 @@ class Executor:
                 check_memory(program.arena_bytes, self.config.memory, _largest(program))
             loop_functions(self.library.cache)
             bound = BoundProgram(program, self.library, self._threads, self._pool.filled, room)
-        return Plan(stage, bound, list(values), used, results, stage.guards)
-
-
-_EXECUTORS: weakref.WeakSet[Executor] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    """A thread that is gone in the child may have held a lock. A child forked within a run keeps its own."""
-    for executor in list(_EXECUTORS):
-        if executor._lock.acquire(blocking=False):
-            executor._lock.release()
-        else:
-            executor._lock = threading.RLock()
-            executor._clock.reset()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+        return Plan(stage, bound, list(values), used, results, stage.guards, PlanCache(self._turn))
 
 
 def _largest(program: Program) -> str:

@@ -7,7 +7,6 @@ is not looked at costs nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -18,20 +17,18 @@ from MNN.runtime.bind import BoundProgram
 class Latest:
     """The program of the last run, for inputs like those that it had."""
 
-    __slots__ = ("_bound", "_given", "_lock", "_outputs", "_threads")
+    __slots__ = ("_bound", "_given", "_outputs", "_threads")
 
     def __init__(
         self,
         given: Sequence[tuple[str, np.ndarray]],
         outputs: Sequence[str],
         bound: BoundProgram,
-        lock: AbstractContextManager[Any],
         threads: int,
     ) -> None:
-        """``given``: what was accepted, by name, in the program's order; ``outputs``: what to call its results.
-        ``lock`` is held while it runs."""
+        """``given``: what was accepted, by name, in the program's order; ``outputs``: what to call its results."""
         self._given = [(name, array.dtype, array.shape) for name, array in given]
-        self._outputs, self._bound, self._lock, self._threads = tuple(outputs), bound, lock, threads
+        self._outputs, self._bound, self._threads = tuple(outputs), bound, threads
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray] | None:
         """The outputs by name; None when the inputs are not like the last ones, and have to be looked at."""
@@ -45,8 +42,7 @@ class Latest:
             if array.dtype is not dtype and array.dtype != dtype:  # numpy takes its time to compare them
                 return None
             arrays.append(array)
-        with self._lock:
-            results = self._bound.run(arrays, self._threads)
+        results = self._bound.run(arrays, self._threads)
         found: dict[str, np.ndarray] = {}
         for name in self._outputs:  # a dict of a zip takes 15 us longer, in cold caches
             found[name] = results[len(found)]

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import os
-import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
-from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +16,7 @@ from MNN.runtime.arena import ALIGNMENT, aligned_bytes
 from MNN.runtime.loop import clock_tick_ns, loop_functions
 from MNN.runtime.loop_layout import FRAME, FRAME_BYTES
 from MNN.runtime.pool import MAX_THREADS, pool_for
+from MNN.runtime.turn import Turn
 
 HostFunction = Callable[[NDArray[np.int64], int, int], None]
 """A command in Python: called with its arguments (a live view) and the blocks ``begin <= b < end`` to do."""
@@ -77,8 +74,8 @@ class RunContext:
 class NativeProgram:
     """Commands ready to run. ``run`` makes one native call and allocates nothing once a thread count has been used.
 
-    One run at a time per program (its commands share memory): a second Python thread waits for the first. Different
-    programs run at the same time and share the workers.
+    One run at a time per program (its commands share memory): a second Python thread waits for the first. Programs
+    with turns of their own run at the same time and share the workers.
     """
 
     def __init__(
@@ -88,9 +85,10 @@ class NativeProgram:
         scratch_bytes: int = 0,
         context: RunContext | None = None,
         keep: object = None,
+        turn: Turn | None = None,
     ) -> None:
         """``scratch_bytes``: the most scratch that any command needs per thread. ``keep``: whatever owns the memory
-        that arguments point to (arena, weights); held as long as the program."""
+        that arguments point to (arena, weights); held as long as the program. ``turn``: by default its own."""
         rows = [command if isinstance(command, Command) else Command(*command) for command in commands]
         self.context = context or RunContext()
         self.labels = [row.label for row in rows]
@@ -98,8 +96,8 @@ class NativeProgram:
         self._count = len(rows)
         self._hosts: list[Any] = []
         self._parallel: bool | None = None  # some command may be shared; None: not known
-        self._lock = threading.Lock()
-        self._owner = 0
+        self._turn = turn or Turn()
+        self._under: object = None  # the lock that it runs under
         self._starts = list(itertools.accumulate((len(row.args) for row in rows), initial=0))
         self._args = aligned_bytes(max(8 * self._starts[-1], 8)).view(np.int64)
         self._args[: self._starts[-1]] = list(itertools.chain.from_iterable(row.args for row in rows))
@@ -128,7 +126,6 @@ class NativeProgram:
         self._threads: int | None = None  # what the frame is set up for
         self._pool: object = None
         self._lent = aligned_bytes(0).view(np.int64)
-        _PROGRAMS.add(self)
 
     def __len__(self) -> int:
         return self._count
@@ -157,15 +154,15 @@ class NativeProgram:
         Raises what a host command raised, or ``RunError`` when a kernel reported an error in the data; commands after
         that one have not run.
         """
-        self._enter()
-        try:
-            if threads != self._threads or threads > 1:
-                self._prepare(threads)
-            if self.call(self._frame) != self._count:
-                raise self._failure()
-        finally:
-            self._owner = 0
-            self._lock.release()
+        with self._turn.lock:
+            self._enter()
+            try:
+                if threads != self._threads or threads > 1:
+                    self._prepare(threads)
+                if self.call(self._frame) != self._count:
+                    raise self._failure()
+            finally:
+                self._under = None
 
     def lend(self, lent: Sequence[Lent]) -> None:
         """What may lie elsewhere in a run; called before the first one."""
@@ -177,28 +174,31 @@ class NativeProgram:
 
     def run_range(self, first: int, last: int, threads: int = 1) -> None:
         """Runs the commands ``first <= i < last``; raises like :meth:`run`."""
-        self._enter()
-        try:
-            self._run_range(first, last, threads)
-        finally:
-            self._leave()
+        with self._turn.lock:
+            self._enter()
+            try:
+                self._run_range(first, last, threads)
+            finally:
+                self._under = None
 
     def profile(self, threads: int = 1) -> NDArray[np.float64]:
         """Runs all commands; gives the nanoseconds that each took, float64 of shape (commands,)."""
-        self._enter()
-        try:
-            if not self._loop.clock:
-                return self._profile_in_steps(threads)
-            tick = clock_tick_ns()
-            ticks = np.zeros(self._count + 1, np.int64)
-            self.context.words[FRAME["times"] // 8] = ticks.ctypes.data
+        with self._turn.lock:
+            self._enter()
             try:
-                self._run_range(0, self._count, threads)
+                return self._profile(threads) if self._loop.clock else self._profile_in_steps(threads)
             finally:
-                self.context.words[FRAME["times"] // 8] = 0
-            return np.diff(ticks) * tick
+                self._under = None
+
+    def _profile(self, threads: int) -> NDArray[np.float64]:
+        tick = clock_tick_ns()
+        ticks = np.zeros(self._count + 1, np.int64)
+        self.context.words[FRAME["times"] // 8] = ticks.ctypes.data
+        try:
+            self._run_range(0, self._count, threads)
         finally:
-            self._leave()
+            self.context.words[FRAME["times"] // 8] = 0
+        return np.diff(ticks) * tick
 
     def _profile_in_steps(self, threads: int) -> NDArray[np.float64]:
         result = np.zeros(self._count)
@@ -221,15 +221,10 @@ class NativeProgram:
             words[FRAME["first"] // 8], words[FRAME["last"] // 8] = 0, self._count
 
     def _enter(self) -> None:
-        if not self._lock.acquire(False):
-            if self._owner == get_ident():
-                raise RunError("a program was run from within one of its own commands")
-            self._lock.acquire()
-        self._owner = get_ident()
-
-    def _leave(self) -> None:
-        self._owner = 0
-        self._lock.release()
+        lock = self._turn.lock
+        if self._under is lock:
+            raise RunError("a program was run from within one of its own commands")
+        self._under = lock
 
     def _prepare(self, threads: int) -> None:
         """Brings the frame's thread count, pool and scratch memory up to date."""
@@ -287,28 +282,9 @@ class NativeProgram:
         self._hosts.append((callback, pair))
         return int(pair.ctypes.data)
 
-    def _reset_lock(self) -> None:
-        self._lock = threading.Lock()
-        self._owner = 0
-
 
 def _shares(index: int, blocks: int, grain: int) -> tuple[int, int]:
     """Blocks of a command, and how many are handed out at a time. Raises ``ValueError`` for numbers below 0."""
     if blocks < 0:
         raise ValueError(f"command {index} cannot have {blocks} blocks")
     return blocks, max(grain, 1)
-
-
-_PROGRAMS: weakref.WeakSet[NativeProgram] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    # A thread that is gone in the child may have held a lock. A child forked by a host command keeps its own.
-    me = get_ident()
-    for program in list(_PROGRAMS):
-        if program._owner != me:
-            program._reset_lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +18,7 @@ from MNN.runtime.limits import check_memory
 from MNN.runtime.loop import loop_functions
 from MNN.runtime.pool import usable_threads
 from MNN.runtime.stored import Shapes, StoredProgram, StoredPrograms
+from MNN.runtime.turn import Turn
 
 KEPT = 32
 KEPT_BYTES = 256 << 20
@@ -35,14 +33,13 @@ class ReadyPrograms:
         self._threads = usable_threads(config.threads)
         self._bound: OrderedDict[Shapes, tuple[StoredProgram, BoundProgram]] = OrderedDict()
         self._absent: set[Shapes] = set()
-        self._room = Room()
-        self._lock = threading.RLock()
-        _READY.add(self)
+        self._turn = Turn()
+        self._room = Room(self._turn)
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
         """The outputs by name, None when no program for such inputs is stored."""
         shapes = shapes_of(arrays)
-        with self._lock:
+        with self._turn.lock:
             found = self._bound.get(shapes)
             if found is None:
                 if shapes in self._absent:
@@ -75,17 +72,17 @@ class ReadyPrograms:
 
     def latest(self, arrays: Mapping[str, np.ndarray]) -> Latest | None:
         """How to run again on inputs like these, when there is a program for them."""
-        with self._lock:
+        with self._turn.lock:
             found = self._bound.get(shapes_of(arrays))
             if found is None:
                 return None
             stored, bound = found
             given = [(name, arrays[name]) for name in stored.inputs]
-            return Latest(given, stored.outputs, bound, self._lock, self._threads)
+            return Latest(given, stored.outputs, bound, self._threads)
 
     def forget(self, shapes: Shapes) -> None:
         """From now on there is none for such inputs: they have been planned anew."""
-        with self._lock:
+        with self._turn.lock:
             self._bound.pop(shapes, None)
             self._absent.add(shapes)
 
@@ -110,19 +107,3 @@ class ReadyPrograms:
 def shapes_of(arrays: Mapping[str, np.ndarray]) -> Shapes:
     """What tells inputs apart for planning."""
     return tuple((name, str(a.dtype), a.shape) for name, a in arrays.items())
-
-
-_READY: weakref.WeakSet[ReadyPrograms] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    """A thread that is gone in the child may have held a lock."""
-    for ready in list(_READY):
-        if ready._lock.acquire(blocking=False):
-            ready._lock.release()
-        else:
-            ready._lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -21,6 +21,7 @@ from MNN.runtime.direct import Place
 from MNN.runtime.loop import clock_tick_ns, loop_functions
 from MNN.runtime.loop_layout import FRAME
 from MNN.runtime.native import Command, Lent, NativeProgram, RunContext
+from MNN.runtime.turn import Turn
 
 
 class Move(NamedTuple):
@@ -37,8 +38,11 @@ class Move(NamedTuple):
 class SlicedProgram:
     """Runs like a :class:`~MNN.runtime.native.NativeProgram`, of which it holds one per thread."""
 
-    def __init__(self, hands: Sequence[tuple[NativeProgram, Iterable[Move]]], count: int) -> None:
-        """``hands``: for every thread the program of a slice in memory of its own, and what moves in it."""
+    def __init__(
+        self, hands: Sequence[tuple[NativeProgram, Iterable[Move]]], count: int, turn: Turn | None = None
+    ) -> None:
+        """``hands``: for every thread the program of a slice in memory of its own, and what moves in it. ``turn``: by
+        default its own."""
         loop, context = loop_functions(), RunContext()
         self._hands = [program for program, _ in hands]
         self._count = count
@@ -57,7 +61,7 @@ class SlicedProgram:
         args = [loop.run_address, context.address, self._rows.ctypes.data]
         whole = Command(loop.slices(), args, count, 1, "a slice of the batch")
         keep = (self._hands, self._moves, self._rows)
-        self._all = NativeProgram([whole], scratch_bytes=ALIGNMENT, context=context, keep=keep)
+        self._all = NativeProgram([whole], scratch_bytes=ALIGNMENT, context=context, keep=keep, turn=turn)
 
     def __len__(self) -> int:
         return len(self._hands[0])

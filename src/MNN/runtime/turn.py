@@ -1,0 +1,46 @@
+"""Whose turn it is: programs that share memory, and the plans that they are made of, are used by one thread at a time.
+
+A thread may come in again from within: what it runs may run other programs of the same memory.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+
+
+class Turn:
+    """``with turn.lock: ...``: the lock of everything that takes turns."""
+
+    __slots__ = ("__weakref__", "_renewed", "lock")
+
+    def __init__(self, renewed: Callable[[], None] = lambda: None) -> None:
+        """``renewed`` is called in a forked child whose lock is another one: a thread that is not there held it, and
+        what it was about to do will never be done."""
+        self.lock = threading.RLock()
+        self._renewed = renewed
+        _TURNS.add(self)
+
+    def after_fork(self) -> None:
+        """A child forked by the thread whose turn it is keeps the lock."""
+        if self.lock.acquire(blocking=False):
+            self.lock.release()
+        else:
+            self.lock = threading.RLock()
+            self._renewed()
+
+
+_TURNS: weakref.WeakSet[Turn] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for turn in list(_TURNS):
+        turn.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+__all__ = ["Turn"]
