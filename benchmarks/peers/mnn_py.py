@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import MNN
@@ -37,25 +37,47 @@ class Engine:
         return {"precision": self.precision, "target": host_target().name}
 
     def overhead(self) -> float:
-        """One run: seconds spent outside of native calls, which is what the Python API costs."""
-        inside = 0.0
-        clock, native = time.perf_counter, NativeProgram.run
+        """One run: seconds spent outside of the call of native code, which is what the Python API costs."""
+        inside, clock = 0.0, time.perf_counter
+        programs = self._programs()
+        calls = [program.call for program in programs]
 
-        def timed(program: NativeProgram, threads: int = 1) -> None:
-            nonlocal inside
-            start = clock()
-            try:
-                native(program, threads)
-            finally:
-                inside += clock() - start
+        def timed(call: Callable[[int], int]) -> Callable[[int], int]:
+            def run(frame: int) -> int:
+                nonlocal inside
+                start = clock()
+                try:
+                    return call(frame)
+                finally:
+                    inside += clock() - start
 
-        NativeProgram.run = timed  # type: ignore[method-assign]
+            return run
+
+        for program, call in zip(programs, calls, strict=True):
+            program.call = timed(call)
         try:
             start = clock()
             self.run()
             whole = clock() - start
         finally:
-            NativeProgram.run = native  # type: ignore[method-assign]
+            for program, call in zip(programs, calls, strict=True):
+                program.call = call
         if not inside:
             raise UnavailableError("no native call was seen")
         return whole - inside
+
+    def _programs(self) -> list[NativeProgram]:
+        """What a run calls."""
+        found: dict[NativeProgram, None] = {}
+        native = NativeProgram.run
+
+        def noted(program: NativeProgram, threads: int = 1) -> None:
+            found[program] = None
+            native(program, threads)
+
+        NativeProgram.run = noted  # type: ignore[method-assign]
+        try:
+            self.run()
+        finally:
+            NativeProgram.run = native  # type: ignore[method-assign]
+        return list(found)
