@@ -125,21 +125,27 @@ class Conditions:
 
 
 def measure(
-    model: Model, candidates: Sequence[tuple[Peer, Path]], conditions: Conditions, work: Path
+    model: Model,
+    candidates: Sequence[tuple[Peer, Path]],
+    conditions: Conditions,
+    work: Path,
+    each: Sequence[Conditions] = (),
 ) -> list[Measurement]:
-    """Load ``model`` in every engine, then let them take turns: each round all engines, in rotating order."""
+    """Load ``model`` in every engine, then let them take turns: each round all engines, in rotating order. ``each``:
+    of every candidate, where they have threads and cores of their own."""
     results: list[Measurement] = []
     running: list[tuple[Process, Measurement]] = []
     with tempfile.TemporaryDirectory() as name:
         feeds = Path(name) / "feeds.npz"
         np.savez(feeds, **model.feeds)
         try:
-            for peer, file in candidates:
+            for number, (peer, file) in enumerate(candidates):
+                own = each[number] if each else conditions
                 result = Measurement(peer.name)
                 results.append(result)
                 process = Process(peer, work)
                 try:
-                    _start(process, result, file, feeds, model, peer.precision, conditions)
+                    _start(process, result, file, feeds, model, peer.precision, own)
                     running.append((process, result))
                 except UnavailableError as reason:
                     result.note = str(reason)
