@@ -199,6 +199,9 @@ def test_when_rows_are_many() -> None:
     assert not many_rows(target, (6, 2), 49, 64)
     assert not many_rows(target, (1, 4), 3136, 64)
     assert not many_rows(target, (12, 1), 3136, 64)  # asks for nothing anyway
+    wide = named_target("avx512")
+    assert many_rows(wide, (14, 2), 12544, 64)
+    assert not many_rows(dataclasses.replace(wide, fetches_ahead=True), (14, 2), 12544, 64)
 
 
 def test_an_empty_sum_is_zero() -> None:

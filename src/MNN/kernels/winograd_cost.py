@@ -277,7 +277,8 @@ def _best(
         panels = -(-work.n // nr)
         for group in _groups(tiles, mr):
             blocks = -(-tiles // group)
-            for parts in {1, min(panels, -(-2 * threads // blocks))} if threads > 1 else {1}:
+            wanted = (1, *(-(-blocks_each * threads // blocks) for blocks_each in (1, 2))) if threads > 1 else (1,)
+            for parts in {min(panels, count) for count in wanted}:
                 n_block = -(-panels // parts) * nr
                 cycles = _cycles(target, work, threads, tiles, Plan(mh, mw, mr, nv, group, n_block, chunk, 0, inner))
                 if best is None or cycles < best.cycles * 0.995:

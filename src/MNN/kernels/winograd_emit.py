@@ -50,9 +50,11 @@ class Winograd:
         self.between = spec.mr if spec.inner else 1
         """From a vector of channels in V to the next one, in vectors."""
         self.vector_a = target.lane_operand and self.lanes > 1 and spec.mr > 1
-        # Measured: AVX2's narrow panels gain up to 28 %, whole lines per vector (AVX512) lose up to 3 %
-        # (products of 16 bits, which take a register more on the way, lose up to half).
-        self.prefetches = target.vector_bytes < 4 * LINE and not target.lane_operand and not self.words
+        # Measured: AVX2's narrow panels gain up to 28 %; whole lines per vector (AVX512) lose up to 3 % on processors
+        # that fetch ahead, and gain up to 45 % on others. Products of 16 bits, which take a register more on the way,
+        # lose up to half.
+        asks = target.vector_bytes < 4 * LINE or not target.fetches_ahead
+        self.prefetches = asks and not target.lane_operand and not self.words
         work = spec.mr * spec.nv + spec.mr + spec.nv
         self.unroll = self.lanes if self.vector_a else 2 if target.has_fma and work < 24 else 1
 

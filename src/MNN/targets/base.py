@@ -48,6 +48,8 @@ class Target:
     """The processor whose pipeline LLVM orders instructions for, by LLVM's name; empty: that of ``cpu``."""
     tune_switches: tuple[str, ...] = ()
     """How LLVM should pick instructions, as its names of switches: nothing that a processor has or lacks."""
+    fetches_ahead: bool = False
+    """The processor brings streams of whole lines from far away in time, so that kernels need not ask for them."""
     fma_per_cycle: float = 2.0
     loads_per_cycle: float = 2.0
     fma_latency: int = 4
@@ -89,6 +91,7 @@ class Target:
             self.vector_bytes,
             self.vector_registers,
             self.tune,
+            self.fetches_ahead,
         )
         return "|".join(map(str, code))
 

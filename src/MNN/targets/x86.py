@@ -87,13 +87,15 @@ def _choose(found: frozenset[str], bound: str | None) -> Target | None:
 
 
 def _rates(target: Target, found: frozenset[str]) -> Target:
-    """Cores with SSE4a add on units of their own. Those of them with AVX512 but without AVX-VNNI (the first ones)
-    split a 512-bit operation over units of 256 bits."""
+    """Cores with SSE4a add on units of their own, and fetch far streams themselves. Those of them with AVX512 but
+    without AVX-VNNI (the first ones) split a 512-bit operation over units of 256 bits."""
     if "sse4a" not in found:
         return target
     split = target.name == "avx512" and "avxvnni" not in found
     rate = 1.0 if split else target.fma_per_cycle
-    return dataclasses.replace(target, separate_adders=True, split_vectors=split, fma_per_cycle=rate)
+    return dataclasses.replace(
+        target, separate_adders=True, fetches_ahead=True, split_vectors=split, fma_per_cycle=rate
+    )
 
 
 _SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
