@@ -31,7 +31,7 @@ from .peers.interface import UnavailableError
 from .records import Record, Row, combined, load, machine, save
 from .reference import error, reference
 from .report import publish, write
-from .settings import SETTINGS, engines_of
+from .settings import SETTINGS, USUAL, engines_of
 from .setup_peers import work_folder
 
 
@@ -72,7 +72,9 @@ def arguments() -> argparse.Namespace:
         "--models", default="main", help=f"names, files, real:NAME, real, or {', '.join(GROUPS)}; known: "
         + ", ".join(ARCHITECTURES),
     )  # fmt: skip
-    parser.add_argument("--settings", default=",".join(SETTINGS), help="measured together; default all: %(default)s")
+    parser.add_argument(
+        "--settings", default=",".join(USUAL), help=f"of {', '.join(SETTINGS)}, measured together; default %(default)s"
+    )
     parser.add_argument("--engines", help=f"keep only these peers: {', '.join(PEERS)}, or families of them")
     parser.add_argument("--threads", default="1", help="numbers of threads, such as 1,2")
     parser.add_argument("--batch", default="1", help="batch sizes, such as 8,32")

@@ -64,6 +64,15 @@ SETTINGS: dict[str, Setting] = {
             "openvino-default",
         ),
         Setting(
+            "avx512",
+            "`high` with the processor's matrix unit (AMX) masked",
+            "mnn-avx512",
+            FP32,
+            Target(1.25, 1.0),
+            bound=1e-5,
+            times_reference=4.0,
+        ),
+        Setting(
             "avx2",
             "`high` with the processor's features above AVX2 masked",
             "mnn-avx2",
@@ -74,6 +83,9 @@ SETTINGS: dict[str, Setting] = {
         ),
     )
 }
+
+USUAL = ("high", "normal", "low", "avx2")
+"""What is measured unless something else is asked for: ``avx512`` is for processors with a matrix unit."""
 
 NOTES = {
     "low": "OpenVINO at its default precision (the column's note says which that is here), PyTorch in bfloat16 through "

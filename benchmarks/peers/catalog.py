@@ -36,6 +36,10 @@ PEERS: dict[str, Peer] = {
             "mnn-avx2", "mnn-py", "this engine, AVX2", "mnn_py", "onnx", "here", "high", "#e377c2",
             (("MNN_TARGET", "avx2"),),
         ),
+        Peer(
+            "mnn-avx512", "mnn-py", "this engine, no tiles", "mnn_py", "onnx", "here", "high", "#bcbd22",
+            (("MNN_TARGET", "avx512,-amx-tile"),),
+        ),
         Peer("onnxruntime", "onnxruntime", "ONNX Runtime", "onnxruntime_py", "onnx", "peers", "high", "#1f77b4"),
         Peer("openvino", "openvino", "OpenVINO f32", "openvino_py", "onnx", "peers", "high", "#9467bd"),
         Peer("ncnn", "ncnn", "ncnn", "ncnn_py", "ncnn", "peers", "high", "#2ca02c"),

@@ -50,6 +50,16 @@ def test_environment_lowers_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     weakest = next(iter(families()[best.family].targets))
     monkeypatch.setenv("MNN_TARGET", weakest)
     assert host_target().name == weakest
+    feature = best.features[-1]
+    monkeypatch.setenv("MNN_TARGET", f"{weakest},-{feature}")
+    if feature in families()[best.family].targets[weakest].features:
+        with pytest.raises(UnsupportedError, match=f"lacks: .*{feature}"):
+            host_target()
+    else:
+        assert not host_target().has(feature)
+    monkeypatch.setenv("MNN_TARGET", f"{weakest},{feature}")
+    with pytest.raises(UnsupportedError, match="features to do without"):
+        host_target()
     monkeypatch.setenv("MNN_TARGET", "altivec")
     with pytest.raises(UnsupportedError, match="MNN_TARGET is 'altivec'"):
         host_target()

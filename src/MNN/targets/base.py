@@ -140,7 +140,8 @@ def named_target(name: str) -> Target:
 
 
 def host_target() -> Target:
-    """The best target for this machine; the environment variable ``MNN_TARGET`` lowers it (for example ``avx2``).
+    """The best target for this machine; the environment variable ``MNN_TARGET`` lowers it, for example ``avx2``, or
+    ``avx512,-amx-tile`` to do without a feature.
 
     Raises ``UnsupportedError`` when the machine is of no known family, is too weak, or ``MNN_TARGET`` names something
     that this machine cannot run.
@@ -149,18 +150,22 @@ def host_target() -> Target:
 
 
 @functools.cache
-def _host_target(bound: str | None) -> Target:
+def _host_target(given: str | None) -> Target:
     machine = platform.machine().lower()
     family = next((f for f in families().values() if machine in f.machines), None)
     if family is None:
         known = ", ".join(m for f in families().values() for m in f.machines)
         raise UnsupportedError(f"no code generator for the processor '{machine}'; known: {known}")
-    if bound is not None and bound not in family.targets:
+    bound, *without = (given or "").split(",")
+    if given and not (bound in family.targets and all(f.startswith("-") for f in without)):
         names = ", ".join(family.targets)
-        raise UnsupportedError(f"MNN_TARGET is '{bound}', which is no target of this machine; use one of {names}")
+        raise UnsupportedError(
+            f"MNN_TARGET is '{given}', which is no target of this machine; use one of {names}, if need be with "
+            "features to do without, such as 'avx512,-amx-tile'"
+        )
     features, triple = processor()
-    found = family.granted(features)
-    target = family.choose(found, bound)
+    found = family.granted(features) - {feature[1:] for feature in without}
+    target = family.choose(found, bound or None)
     if target is None:
         need = bound or next(iter(family.targets))
         missing = sorted(set(family.targets[need].features) - found)
