@@ -58,7 +58,7 @@ def row(name: str, one: Measurement, two: Measurement) -> dict[str, Any]:
     here = machine()
     return {
         "model": name, "engine": one.engine, "one_ms": min(one.times_ms), "two_ms": min(two.times_ms),
-        "rounds": ratios, "date": here["date"], "commit": here["commit"],
+        "rounds": ratios, "commit": here["commit"],
         "processor": f"{here['processor']} ({', '.join(here['features'])})",
     }  # fmt: skip
 
@@ -94,7 +94,8 @@ def page(rows: list[dict[str, Any]], name: str) -> str:
     order = list(ARCHITECTURES)
     rows = sorted(rows, key=lambda r: (order.index(r["model"]), list(PEERS).index(r["engine"])))
     written = f"Written by `python -m benchmarks.scaling --publish{f' --page {name}' if name else ''}`."
-    said = dict.fromkeys(f"{r['processor']}, {r['date']}, at commit {r['commit']}." for r in rows)
+    commits = ", ".join(dict.fromkeys(c for r in rows for c in r["commit"].split(", ")))
+    said = [f"{p}, at commit {commits}." for p in dict.fromkeys(r["processor"] for r in rows)]
     ours = [r for r in rows if PEERS[r["engine"]].family == "mnn-py" and r["one_ms"] >= LONG_MS]
     least = [
         f"{PEERS[engine].label}: at least {min(ratio(r) for r in ours if r['engine'] == engine):.2f} on networks above "
@@ -124,6 +125,8 @@ def main() -> None:
             print(table([found]).splitlines()[-1], flush=True)
         if kept is not None:
             kept.write_text(json.dumps(list(rows.values()), indent=1), encoding="utf-8")
+    if options.publish and not rows:
+        raise SystemExit("nothing was measured: name networks, or a file of --json that has them")
     if options.publish:
         file = f"threads-{options.page}.md" if options.page else "threads.md"
         (REPOSITORY / "docs" / file).write_text(page(list(rows.values()), options.page), encoding="utf-8")
