@@ -45,6 +45,7 @@ import string
 
 from MNN.errors import UnsupportedError
 from MNN.kernels.spec import KernelSpec
+from MNN.runtime.lend_ir import LEND
 from MNN.runtime.loop_layout import FRAME, LINE, POOL, SHARE_BITS, SHARE_MOST, SLOT, SLOT_BYTES
 from MNN.runtime.loop_machines import MACHINES
 from MNN.runtime.wake_ir import WAKE
@@ -52,68 +53,6 @@ from MNN.runtime.worker_ir import CLAIM, SPIN, WORKER
 from MNN.targets.base import Target
 
 PARTS = ("run", "worker", "spin", "plain", "slices")
-
-_LEND = """
-; Words of which slots say where what they point to lies in this run.
-define internal void @lend(ptr %frame) {
-entry:
-  %p_rows = getelementptr i8, ptr %frame, i64 $frame_lent
-  %rows = load ptr, ptr %p_rows, align 8
-  %p_count = getelementptr i8, ptr %frame, i64 $frame_lent_count
-  %count = load i64, ptr %p_count, align 8
-  br label %next
-next:
-  %i = phi i64 [ 0, %entry ], [ %i1, %after ]
-  %left = icmp slt i64 %i, %count
-  br i1 %left, label %row, label %out
-row:
-  %i1 = add i64 %i, 1
-  %word_of = getelementptr [4 x i64], ptr %rows, i64 %i
-  %slot_of = getelementptr i8, ptr %word_of, i64 8
-  %slot = load ptr, ptr %slot_of, align 8
-  %where = load ptr, ptr %slot, align 8
-  %used = icmp ne ptr %where, null
-  br i1 %used, label %point, label %after
-point:
-  %word = load ptr, ptr %word_of, align 8
-  %offset_of = getelementptr i8, ptr %word_of, i64 16
-  %offset = load i64, ptr %offset_of, align 8
-  %address = load i64, ptr %where, align 8
-  %value = add i64 %address, %offset
-  store i64 %value, ptr %word, align 8
-  br label %after
-after:
-  br label %next
-out:
-  ret void
-}
-
-define internal void @give_back(ptr %frame) {
-entry:
-  %p_rows = getelementptr i8, ptr %frame, i64 $frame_lent
-  %rows = load ptr, ptr %p_rows, align 8
-  %p_count = getelementptr i8, ptr %frame, i64 $frame_lent_count
-  %count = load i64, ptr %p_count, align 8
-  br label %next
-next:
-  %i = phi i64 [ 0, %entry ], [ %i1, %row ]
-  %left = icmp slt i64 %i, %count
-  br i1 %left, label %row, label %out
-row:
-  %i1 = add i64 %i, 1
-  %word_of = getelementptr [4 x i64], ptr %rows, i64 %i
-  %word = load ptr, ptr %word_of, align 8
-  %home_of = getelementptr i8, ptr %word_of, i64 24
-  %home = load i64, ptr %home_of, align 8
-  store i64 %home, ptr %word, align 8
-  %slot_of = getelementptr i8, ptr %word_of, i64 8
-  %slot = load ptr, ptr %slot_of, align 8
-  store i64 0, ptr %slot, align 8
-  br label %next
-out:
-  ret void
-}
-"""
 
 _RUN = """
 ; One command shared with the workers; returns false, having done nothing, when they serve another run.
@@ -423,4 +362,4 @@ class LoopSpec(KernelSpec):
 
 
 _DECLARATIONS = "declare i64 @llvm.umin.i64(i64, i64)\ndeclare i64 @llvm.umax.i64(i64, i64)\n"
-_SOURCES = {"run": WAKE + _LEND + _RUN, "worker": WORKER, "spin": SPIN, "plain": _PLAIN, "slices": _SLICES}
+_SOURCES = {"run": WAKE + LEND + _RUN, "worker": WORKER, "spin": SPIN, "plain": _PLAIN, "slices": _SLICES}
