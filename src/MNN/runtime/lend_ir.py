@@ -1,4 +1,4 @@
-"""LLVM IR of what is lent for a run: words that say where inputs and outputs lie, see :class:`MNN.runtime.native.Lent`."""
+"""LLVM IR of what is lent for a run: words that say where inputs and outputs lie (:class:`MNN.runtime.native.Lent`)."""
 
 LEND = """
 ; Words of which slots say where what they point to lies in this run.
