@@ -1,8 +1,8 @@
 """LLVM IR of what is lent for a run: words that say where inputs and outputs lie (:class:`MNN.runtime.native.Lent`)."""
 
 LEND = """
-; Words of which slots say where what they point to lies in this run.
-define internal void @lend(ptr %frame) {
+; At the begin of a run, words of which slots say where what they point to lies; at its end, all words as they were.
+define internal void @lend(ptr %frame, i1 %begins) {
 entry:
   %p_rows = getelementptr i8, ptr %frame, i64 $frame_lent
   %rows = load ptr, ptr %p_rows, align 8
@@ -15,47 +15,29 @@ next:
   br i1 %left, label %row, label %out
 row:
   %i1 = add i64 %i, 1
-  %word_of = getelementptr [4 x i64], ptr %rows, i64 %i
-  %slot_of = getelementptr i8, ptr %word_of, i64 8
-  %slot = load ptr, ptr %slot_of, align 8
+  %p_word = getelementptr [4 x i64], ptr %rows, i64 %i
+  %word = load ptr, ptr %p_word, align 8
+  %p_slot = getelementptr i8, ptr %p_word, i64 8
+  %slot = load ptr, ptr %p_slot, align 8
+  br i1 %begins, label %ask, label %back
+ask:
   %where = load ptr, ptr %slot, align 8
   %used = icmp ne ptr %where, null
   br i1 %used, label %point, label %after
 point:
-  %word = load ptr, ptr %word_of, align 8
-  %offset_of = getelementptr i8, ptr %word_of, i64 16
-  %offset = load i64, ptr %offset_of, align 8
+  %p_offset = getelementptr i8, ptr %p_word, i64 16
+  %offset = load i64, ptr %p_offset, align 8
   %address = load i64, ptr %where, align 8
   %value = add i64 %address, %offset
   store i64 %value, ptr %word, align 8
   br label %after
-after:
-  br label %next
-out:
-  ret void
-}
-
-define internal void @give_back(ptr %frame) {
-entry:
-  %p_rows = getelementptr i8, ptr %frame, i64 $frame_lent
-  %rows = load ptr, ptr %p_rows, align 8
-  %p_count = getelementptr i8, ptr %frame, i64 $frame_lent_count
-  %count = load i64, ptr %p_count, align 8
-  br label %next
-next:
-  %i = phi i64 [ 0, %entry ], [ %i1, %row ]
-  %left = icmp slt i64 %i, %count
-  br i1 %left, label %row, label %out
-row:
-  %i1 = add i64 %i, 1
-  %word_of = getelementptr [4 x i64], ptr %rows, i64 %i
-  %word = load ptr, ptr %word_of, align 8
-  %home_of = getelementptr i8, ptr %word_of, i64 24
-  %home = load i64, ptr %home_of, align 8
+back:
+  %p_home = getelementptr i8, ptr %p_word, i64 24
+  %home = load i64, ptr %p_home, align 8
   store i64 %home, ptr %word, align 8
-  %slot_of = getelementptr i8, ptr %word_of, i64 8
-  %slot = load ptr, ptr %slot_of, align 8
   store i64 0, ptr %slot, align 8
+  br label %after
+after:
   br label %next
 out:
   ret void

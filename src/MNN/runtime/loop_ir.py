@@ -177,7 +177,7 @@ entry:
   $flush
   %timed = icmp ne ptr %times, null
   %alone = icmp eq ptr %pool, null
-  call void @lend(ptr %frame)
+  call void @lend(ptr %frame, i1 true)
   br i1 %alone, label %head, label %gather
 gather: ; workers wake while the first commands already run
   %p_active = getelementptr i8, ptr %pool, i64 $pool_active
@@ -245,7 +245,7 @@ scatter:
   %a1 = atomicrmw sub ptr %p_active1, i64 1 seq_cst, align 8
   br label %return
 return:
-  call void @give_back(ptr %frame)
+  call void @lend(ptr %frame, i1 false)
   ret i64 %result
 }
 """
