@@ -60,6 +60,9 @@ def test_environment_lowers_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MNN_TARGET", f"{weakest},{feature}")
     with pytest.raises(UnsupportedError, match="features to do without"):
         host_target()
+    monkeypatch.setenv("MNN_TARGET", f"{weakest},-warp-drive")
+    with pytest.raises(UnsupportedError, match="no warp-drive to do without"):
+        host_target()
     monkeypatch.setenv("MNN_TARGET", "altivec")
     with pytest.raises(UnsupportedError, match="MNN_TARGET is 'altivec'"):
         host_target()

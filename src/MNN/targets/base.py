@@ -164,7 +164,11 @@ def _host_target(given: str | None) -> Target:
             "features to do without, such as 'avx512,-amx-tile'"
         )
     features, triple = processor()
-    found = family.granted(features) - {feature[1:] for feature in without}
+    found = family.granted(features)
+    absent = [feature[1:] for feature in without if feature[1:] not in found]
+    if absent:  # a wrong name would go unnoticed
+        raise UnsupportedError(f"MNN_TARGET is '{given}', but this machine has no {', '.join(absent)} to do without")
+    found -= {feature[1:] for feature in without}
     target = family.choose(found, bound or None)
     if target is None:
         need = bound or next(iter(family.targets))
