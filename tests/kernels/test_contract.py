@@ -172,6 +172,17 @@ def test_many_rows(target: Target, k: int) -> None:
     check(Problem(spec, 12 * tile[0] + 1, 3 * nr - 2, k, taps=2), target, 4 * tile[0], 2 * nr, checked=True)
 
 
+@pytest.mark.parametrize("fetches", [False, True])
+@pytest.mark.parametrize("tile", [(8, 3), (13, 2), (14, 2)], ids=str)
+def test_tall_tiles_with_and_without_asking_ahead(tile: tuple[int, int], fetches: bool) -> None:
+    for target in util.TARGETS:
+        if target.vector_registers >= 32:
+            own = dataclasses.replace(target, fetches_ahead=fetches)
+            spec = ContractSpec(F32, F32, F32, F32, *tile, epilogue=relu_bias(), operands=("n",))
+            nr = spec.nr(own)
+            check(Problem(spec, 3 * tile[0] + 5, 3 * nr - 2, 35, taps=2), own, 2 * tile[0], 2 * nr, checked=True)
+
+
 @pytest.mark.parametrize("tile", [(1, 1), (1, 5), (9, 3), (5, 5), (12, 1)], ids=str)
 def test_vectors_of_half_the_width(tile: tuple[int, int]) -> None:
     for target in util.TARGETS:

@@ -244,6 +244,13 @@ def test_blocks(target: Target, mr: int, nv: int, group: int, panels: int, chunk
 
 
 @TARGETS
+@pytest.mark.parametrize("fetches", [False, True])
+def test_with_and_without_asking_ahead(target: Target, fetches: bool) -> None:
+    spec = dataclasses.replace(PLAIN, chunked=True)
+    check(spec, dataclasses.replace(target, fetches_ahead=fetches), (2, 9, 6, 34), 75, group=8, panels=2, chunk=16)
+
+
+@TARGETS
 @pytest.mark.parametrize("checked", [True, False], ids=["checked", "plain"])
 @pytest.mark.parametrize("n", [32, 35])
 def test_epilogues(target: Target, checked: bool, n: int) -> None:
