@@ -303,6 +303,22 @@ def test_addresses_are_those_of_numpys_interface() -> None:
             assert ctypes.c_int64.from_address(pointer_to(array, cell)).value == array.ctypes.data
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_what_a_run_left_lent_that_never_ended_is_not_used(tmp_path: pathlib.Path, known: bool) -> None:
+    """As a forked child finds it whose parent was running in another thread."""
+    model = load(tmp_path, GRAPHS["convolution"])
+    want = model.run({"x": IMAGE})["y"]
+    bound, left = bound_of(model), [np.zeros_like(IMAGE), np.zeros_like(want)]
+    for direct, array in zip(bound._direct, left, strict=True):
+        direct._slot[0] = address.pointer_to(array, direct._cell)
+        for lent in direct.lent():
+            ctypes.c_int64.from_address(lent.word).value = array.ctypes.data + lent.offset
+    if not known:
+        bound.block.user = None
+    np.testing.assert_array_equal(model.run({"x": strided(IMAGE)})["y"], want)
+    assert not any(array.any() for array in left)
+
+
 def test_arrays_are_found_where_their_layout_is_not_known(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,6 +197,8 @@ class BoundProgram:
             known = block.user is token
             block.user = block.running = token
             block.under = lock
+            if not known:
+                self._take_back()
             try:
                 for i, direct in enumerate(self._direct_inputs):
                     if direct is None or not known or not direct.lend(arrays[i]):
@@ -205,14 +207,18 @@ class BoundProgram:
                     results.append(self._outputs[i] if direct is None or not known else direct.fresh())
                 self.native.run(threads)
             except BaseException:
-                for lent in self._direct:  # the native run may not have come to it
-                    lent.give_back()
+                self._take_back()  # the native run may not have come to it
                 raise
             finally:
                 block.running = outer
             for i in self._copied if known else range(len(results)):
                 results[i] = results[i].copy()
             return results
+
+    def _take_back(self) -> None:
+        """Nothing is lent in the next run, whatever was before."""
+        for direct in self._direct:
+            direct.give_back()
 
     def write(self, arrays: Sequence[np.ndarray]) -> None:
         """Copies the inputs in."""

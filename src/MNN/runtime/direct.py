@@ -47,12 +47,12 @@ class Direct:
     def lend(self, array: np.ndarray) -> bool:
         """Has kernels use ``array``, which the caller keeps, in the next run; False when it must be copied."""
         kind, flags = array.dtype, array.flags
-        if kind is not self._kind and kind != self._kind:
-            return False
-        if not (flags.c_contiguous and flags.aligned and array.shape == self._shape):
-            return False
-        self._slot[0] = pointer_to(array, self._cell)
-        return True
+        same = (kind is self._kind or kind == self._kind) and array.shape == self._shape
+        if same and flags.c_contiguous and flags.aligned:
+            self._slot[0] = pointer_to(array, self._cell)
+            return True
+        self.give_back()
+        return False
 
     def fresh(self) -> np.ndarray:
         """An array of its own for an output, which the caller keeps, and kernels write to in the next run."""

@@ -1,7 +1,8 @@
 """LLVM IR of what is lent for a run: words that say where inputs and outputs lie (:class:`MNN.runtime.native.Lent`)."""
 
 LEND = """
-; At the begin of a run, words of which slots say where what they point to lies; at its end, all words as they were.
+; At the begin of a run, words of which slots say where what they point to lies; the others, and at its end all words,
+; as they were: a forked child may find them as a run left them that never ended there.
 define internal void @lend(ptr %frame, i1 %begins) {
 entry:
   %p_rows = getelementptr i8, ptr %frame, i64 $frame_lent
@@ -23,7 +24,7 @@ row:
 ask:
   %where = load ptr, ptr %slot, align 8
   %used = icmp ne ptr %where, null
-  br i1 %used, label %point, label %after
+  br i1 %used, label %point, label %back
 point:
   %p_offset = getelementptr i8, ptr %p_word, i64 16
   %offset = load i64, ptr %p_offset, align 8
