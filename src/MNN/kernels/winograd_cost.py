@@ -123,10 +123,15 @@ class Plan:
 
     def name(self, work: Work) -> str:
         """As reports call it."""
-        end = (f"/{work.stride}" if work.stride > 1 else "") + (" in 16 bits" if work.fixed else "")
-        if work.rh == 1 or work.rw == 1:
-            return f"Winograd F({self.mh * self.mw},{work.rh * work.rw}){end}"
-        return f"Winograd F({self.mh}x{self.mw},{work.rh}x{work.rw}){end}"
+        return name_of(work, self.mh, self.mw)
+
+
+def name_of(work: Work, mh: int, mw: int) -> str:
+    """What reports call tiles of so many outputs."""
+    end = (f"/{work.stride}" if work.stride > 1 else "") + (" in 16 bits" if work.fixed else "")
+    if work.rh == 1 or work.rw == 1:
+        return f"Winograd F({mh * mw},{work.rh * work.rw}){end}"
+    return f"Winograd F({mh}x{mw},{work.rh}x{work.rw}){end}"
 
 
 Tiles = dict[tuple[int, int], tuple[int, int]]
@@ -172,7 +177,7 @@ def _sizes(rh: int, rw: int, fixed: bool, only: str) -> tuple[tuple[int, int, in
     work, found = Work(1, 1, 1, 1, 1, rh, rw, fixed), []
     for positions in _POSITIONS:
         mh, mw = (positions - r + 1 if r > 1 else 1 for r in (rh, rw))
-        if supported(mh, rh) and supported(mw, rw) and only in ("", Plan(mh, mw, 0, 0, 0, 0, 0, 0.0).name(work)):
+        if supported(mh, rh) and supported(mw, rw) and only in ("", name_of(work, mh, mw)):
             found.append((positions, mh, mw))
     return tuple(found)
 
@@ -185,10 +190,9 @@ def _strided_plans(
     windows = {work.rh, work.rw}
     for m in _STRIDED_PLANE if windows == {3} else _STRIDED_LINE[: 3 if high else 4] if windows == {1, 3} else ():
         mh, mw = (m if r > 1 else 1 for r in (work.rh, work.rw))
-        chunk = fixed_sums(work, 0) or 0 if work.fixed else 0
-        plan = _best_of_both(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)), inner)
-        if only in ("", plan.name(work)):
-            found.append(plan)
+        if only in ("", name_of(work, mh, mw)):
+            chunk = fixed_sums(work, 0) or 0 if work.fixed else 0
+            found.append(_best_of_both(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)), inner))
     return found
 
 
@@ -247,11 +251,9 @@ def _best_of_both(
 ) -> Plan:
     """The best plan with plain products or, where they are possible, inner products; these have register tiles of
     their own, by which one taken ``earlier`` is told."""
-    plan = _best(target, work, threads, mh, mw, chunk, earlier)
-    if not inner or (earlier is not None and earlier not in INNER_TILES):
-        return plan
-    other = _best(target, work, threads, mh, mw, chunk, earlier, inner=True)
-    return other if earlier is not None or other.cycles < _INNER_WORTH * plan.cycles else plan
+    kinds = (False, True) if inner and earlier is None else (inner and earlier in INNER_TILES,)
+    found = [_best(target, work, threads, mh, mw, chunk, earlier, inner=kind) for kind in kinds]
+    return found[-1] if found[-1].cycles < _INNER_WORTH * found[0].cycles else found[0]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -267,26 +269,28 @@ def _best(
     inner: bool = False,
 ) -> Plan:
     tiles = work.images * -(-work.oh // mh) * -(-work.ow // mw)
-    best: Plan | None = None
-    kept: Plan | None = None
+    far = _far_cycles(target, work)
+    sides = mh, work.rh, mw, work.rw
+    best: tuple[float, int, int, int, int] | None = None
+    kept: tuple[float, int, int, int, int] | None = None
     options = INNER_TILES if inner else register_tiles(target if work.fixed or words else with_all_registers(target))
     if earlier in options and -(-tiles // earlier[0]) * earlier[0] <= PACKED * tiles:
         options = (earlier,)  # only padding makes a tile better for one size than for another
     for mr, nv in options:
-        nr = nv * target.lanes(DType.F32)
-        panels = -(-work.n // nr)
+        rates = _rates(target, work.c, work.n, sides, work.fixed, work.stride, mr, nv, chunk, inner)
+        nr, panels = rates.layout.nr, rates.panels
         for group in _groups(tiles, mr):
             blocks = -(-tiles // group)
             wanted = (1, *(-(-blocks_each * threads // blocks) for blocks_each in (1, 2))) if threads > 1 else (1,)
-            for parts in {min(panels, count) for count in wanted}:
-                n_block = -(-panels // parts) * nr
-                cycles = _cycles(target, work, threads, tiles, Plan(mh, mw, mr, nv, group, n_block, chunk, 0, inner))
-                if best is None or cycles < best.cycles * 0.995:
-                    best = Plan(mh, mw, mr, nv, group, n_block, chunk, cycles, inner)
-                if (mr, nv) == earlier and (kept is None or cycles < kept.cycles * 0.995):
-                    kept = Plan(mh, mw, mr, nv, group, n_block, chunk, cycles, inner)
+            for width in {-(-panels // min(panels, count)) for count in wanted}:
+                cycles = _cycles(target, rates, threads, tiles, group, width, far)
+                if best is None or cycles < best[0] * 0.995:
+                    best = cycles, mr, nv, group, width * nr
+                if (mr, nv) == earlier and (kept is None or cycles < kept[0] * 0.995):
+                    kept = cycles, mr, nv, group, width * nr
     assert best is not None
-    return kept if kept is not None and kept.cycles <= PACKED * best.cycles else best
+    cycles, mr, nv, group, n_block = kept if kept is not None and kept[0] <= PACKED * best[0] else best
+    return Plan(mh, mw, mr, nv, group, n_block, chunk, cycles * (_STRIDED if work.stride > 1 else 1.0), inner)
 
 
 def register_tiles(target: Target) -> tuple[tuple[int, int], ...]:
@@ -317,7 +321,7 @@ def _operations(mh: int, rh: int, mw: int, rw: int, stride: int) -> tuple[float,
 class _Rates(NamedTuple):
     """What does not depend on the size of the images: cycles of a row of register tiles (all positions, one panel), to
     bring its rows to size, and of a tile's transforms (in, and out per vector of columns), how V and M lie, how deep
-    sums are, and U's bytes."""
+    sums are, panels of columns, U's bytes, and whether by inner products."""
 
     per_panel: float
     prepare: float
@@ -326,7 +330,9 @@ class _Rates(NamedTuple):
     layout: Layout
     depth: int
     outputs: int
+    panels: int
     u: float
+    inner: bool
 
 
 @functools.lru_cache(maxsize=1024)
@@ -367,33 +373,34 @@ def _rates(
         pair = nv * max(2.0 * halved, 2.0 * mr - halved) / target.fma_per_cycle
         per_register_tile = depth / 2 * pair + _INNER_TILE + (sums - 1) * (_INNER_SUM + _INNER_VECTOR * mr * nv)
         prepare = positions * halved * (_INNER_ROW + _INNER_VECTORS * -(-depth // lanes))
-    u = size * math.prod(f.factors for f in filterings) * c * -(-n // nr) * nr
-    per_tile = -(-c // lanes) * moved_in + _PER_TILE
+    panels = -(-n // nr)
+    u = size * math.prod(f.factors for f in filterings) * c * panels * nr
+    layout, per_tile = Layout(lanes, positions, mr, nr), -(-c // lanes) * moved_in + _PER_TILE
     return _Rates(
-        positions * per_register_tile, prepare, per_tile, moved_out, Layout(lanes, positions, mr, nr), depth, outputs, u
-    )
+        positions * per_register_tile, prepare, per_tile, moved_out, layout, depth, outputs, panels, u, inner
+    )  # fmt: skip
 
 
-def _cycles(target: Target, work: Work, threads: int, tiles: int, plan: Plan) -> float:
-    sides = plan.mh, work.rh, plan.mw, work.rw
-    rates = _rates(target, work.c, work.n, sides, work.fixed, work.stride, plan.mr, plan.nv, plan.chunk, plan.inner)
-    lanes, nr, u = rates.layout.lanes, rates.layout.nr, rates.u
-    blocks, parts = -(-tiles // plan.group), -(-work.n // plan.n_block)
-    columns = min(plan.n_block, -(-work.n // nr) * nr)
-    per_row = columns // nr * rates.per_panel + rates.prepare
-    per_tile = rates.per_tile + -(-columns // lanes) * rates.per_vector
-    scratch = rates.layout.bytes(plan.group, rates.depth, columns, rates.outputs)
-    if scratch + u > 0.8 * target.l2_bytes:
-        per_tile += (2 if scratch > 0.8 * target.l2_bytes else 1) * scratch / _L3_BYTES_PER_CYCLE / plan.group
-    memory = u / _MEMORY_BYTES_PER_CYCLE * (threads if plan.inner else 1)  # all read it, at one time
-    if u > target.l2_bytes / 2:
-        memory += (blocks - 1) * u / (2 * _L3_BYTES_PER_CYCLE)  # U is read in order, which hides best
-    rows = longest(-(-tiles // plan.mr), plan.group // plan.mr, parts, 1, threads)  # of register tiles, whole ones
-    arithmetic = threads * (per_row * rows + per_tile * longest(tiles, plan.group, parts, 1, threads))
+def _far_cycles(target: Target, work: Work) -> float:
+    """Cycles to read and write images that are larger than the second-level cache."""
     through = work.c * work.stride**2 + 2 * work.n  # what is written is read first
     images = 4.0 * work.images * work.oh * work.ow * through
-    if images > target.l2_bytes:
-        arithmetic += images / _FAR_BYTES_PER_CYCLE
-    apart = 1.0 if plan.inner and threads > 1 else _NOT_HIDDEN  # more is read in less time
-    cycles = max(arithmetic, memory) + apart * min(arithmetic, memory)
-    return cycles * (_STRIDED if work.stride > 1 else 1.0)
+    return images / _FAR_BYTES_PER_CYCLE if images > target.l2_bytes else 0.0
+
+
+def _cycles(target: Target, rates: _Rates, threads: int, tiles: int, group: int, width: int, far: float) -> float:
+    """Cycles for so many tiles, in blocks of a ``group`` of them and ``width`` panels; ``far`` beside the arithmetic."""
+    layout, u = rates.layout, rates.u
+    blocks, parts, columns = -(-tiles // group), -(-rates.panels // width), width * layout.nr
+    per_row = width * rates.per_panel + rates.prepare
+    per_tile = rates.per_tile + -(-columns // layout.lanes) * rates.per_vector
+    scratch = layout.bytes(group, rates.depth, columns, rates.outputs)
+    if scratch + u > 0.8 * target.l2_bytes:
+        per_tile += (2 if scratch > 0.8 * target.l2_bytes else 1) * scratch / _L3_BYTES_PER_CYCLE / group
+    memory = u / _MEMORY_BYTES_PER_CYCLE * (threads if rates.inner else 1)  # all read it, at one time
+    if u > target.l2_bytes / 2:
+        memory += (blocks - 1) * u / (2 * _L3_BYTES_PER_CYCLE)  # U is read in order, which hides best
+    rows = longest(-(-tiles // layout.mr), group // layout.mr, parts, 1, threads)  # of register tiles, whole ones
+    arithmetic = threads * (per_row * rows + per_tile * longest(tiles, group, parts, 1, threads)) + far
+    apart = 1.0 if rates.inner and threads > 1 else _NOT_HIDDEN  # more is read in less time
+    return max(arithmetic, memory) + apart * min(arithmetic, memory)
