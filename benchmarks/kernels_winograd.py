@@ -24,7 +24,8 @@ from MNN.ir.scalar import body_of
 from MNN.kernels.contract_cost import contract_cycles
 from MNN.kernels.library import Library
 from MNN.kernels.winograd import WinogradSpec, WinogradWeightsSpec
-from MNN.kernels.winograd_cost import Plan, Work, plans
+from MNN.kernels.winograd_cost import Plan, plans
+from MNN.kernels.winograd_sums import Work
 from MNN.targets import Target, host_target
 
 F32 = DType.F32

@@ -12,8 +12,9 @@ from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.kernels.winograd import WinogradSpec
-from MNN.kernels.winograd_cost import Work, partial_sums, plans
+from MNN.kernels.winograd_cost import plans
 from MNN.kernels.winograd_fixed import applies
+from MNN.kernels.winograd_sums import Work, partial_sums
 from MNN.ops.builder import Builder
 from MNN.targets import host_target, named_target
 from tests.compiler.checks import check

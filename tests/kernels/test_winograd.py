@@ -13,8 +13,9 @@ from MNN.ir.scalar import body_of
 from MNN.kernels.inner_pack import InnerPackSpec
 from MNN.kernels.inner_turn import HEAD
 from MNN.kernels.winograd import WinogradSpec, WinogradWeightsSpec
-from MNN.kernels.winograd_cost import Work, partial_sums, plans
+from MNN.kernels.winograd_cost import plans
 from MNN.kernels.winograd_points import filtering, supported
+from MNN.kernels.winograd_sums import Work, partial_sums
 from MNN.kernels.winograd_words import pack_transformed
 from MNN.ops import meaning_scalar
 from MNN.targets import Target

@@ -11,9 +11,10 @@ import pytest
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
 from MNN.kernels.winograd import WinogradSpec
-from MNN.kernels.winograd_cost import Work, plans
+from MNN.kernels.winograd_cost import plans
 from MNN.kernels.winograd_fixed import CHUNK, FixedLayout, applies, largest, pack_fixed
 from MNN.kernels.winograd_points import filtering
+from MNN.kernels.winograd_sums import Work
 from MNN.targets import host_target, named_target
 from tests.kernels import util
 

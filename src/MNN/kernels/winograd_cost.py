@@ -2,30 +2,13 @@
 
 A block of ``group`` tiles costs its products (as :func:`MNN.kernels.contract_cost.step_cycles` counts them, whole
 register tiles) and its transforms (arithmetic, loads and stores of whole vectors). Beside that U has to be read: from
-memory for the first block, and again for every further one when it is larger than half the second-level cache. Late
-layers with few tiles and many channels are bound by these bytes, which is why the larger tiles lose there although
-they multiply least. V and M of a block that is larger than the second-level cache travel to the third level and back.
+memory for the first block, and again, from the third level, for every further one when it is larger than half the
+second-level cache; most of the latter is hidden. Late layers with few tiles and many channels are bound by these bytes,
+which is why the larger tiles lose there although they multiply least. (Two threads that read the same columns of U at
+one time may bring it from memory together and gain 7 %, or each on its own and lose 40 %: nothing is expected of it.) V
+and M of a block that is larger than the second-level cache travel to the third level and back.
 
-Which sizes may be used is decided by their error against that of plain fp32 sums (root mean square, for normal weights
-and inputs behind a ReLU, 32 to 256 channels; in brackets with partial sums of 32 channels, or 16 in square ones):
-
-====================  =====  ========================================
-positions per side    1-D    2-D
-====================  =====  ========================================
-4                     0.9    0.7
-5                            1.6 for 16 channels, 1.2 for 32
-6                     1.6    2.4 (1.9 for 48 channels, 0.9 for 256)
-                             [2.0 for 32 channels, 2.7 for 16]
-7                            [5 taps: 1.9 for 48 channels, 2.0 for 64, 1.4 for 128]
-8                     2.3 (3)  9 (5)
-9                     [7 taps: 1.9 for 128 channels, 1.7 for 192, partial sums of 32]
-10                    4.8 (2.3 to 3.8) [2.6 for 128 channels, 2.3 for 192]
-====================  =====  ========================================
-
-By inner products (:mod:`MNN.kernels.winograd_inner`) the sums' own errors are 1.2 times as large.
-
-With stride 2, windows of three and 2 to 5 outputs along a line: 0.9, 1.2, 1.1, 1.8 for 16 channels, less for more; 2
-and 3 outputs along both sides: 0.8.
+Which tiles may be used at all is decided in :mod:`MNN.kernels.winograd_sums`.
 """
 
 from __future__ import annotations
@@ -41,15 +24,13 @@ from MNN.kernels.inner_cost import has_inner
 from MNN.kernels.inner_turn import halved_rows
 from MNN.kernels.shares import longest
 from MNN.kernels.tight import with_all_registers
-from MNN.kernels.winograd_fixed import CHUNK as FIXED_CHUNK
 from MNN.kernels.winograd_layout import Layout
 from MNN.kernels.winograd_points import filtering, supported
+from MNN.kernels.winograd_sums import Work, fixed_sums, name_of, partial_sums
 from MNN.kernels.winograd_transform import operations
 from MNN.kernels.winograd_words import outputs_of
 from MNN.targets.base import Target
 
-CHUNK, SMALL_CHUNK = 32, 16
-"""Channels of a partial sum where the error must be that of plain fp32 sums; of few channels smaller ones."""
 _POSITIONS = (4, 6, 5, 7, 8, 9, 10)
 _AS_EXACT = (4, 5, 6, 7, 9)
 _STRIDED_LINE, _STRIDED_PLANE = (2, 3, 4, 5), (2, 3)
@@ -61,6 +42,9 @@ _WORTH_THE_ERROR = 0.8
 """Eight and ten positions, with their larger error, are considered where they take less than this share of time."""
 _MEMORY_BYTES_PER_CYCLE = 8.0
 _L3_BYTES_PER_CYCLE = 20.0
+_INNER_WAITS, _NARROW = 1.2, 1.5
+"""How much longer U's bytes take for inner products, with less arithmetic to hide them; for panels of one vector, where
+a step of the sum is a single line."""
 _INPUT, _OUTPUT = (0.9, 0.9), (0.6, 0.5)
 """Cycles of the transform of a tile and a vector of channels, measured: for each of its operations (see
 :func:`MNN.kernels.winograd_transform.operations`) and for each vector that is read or written."""
@@ -73,8 +57,9 @@ _PER_SUM = 1.0
 """Cycles that every further partial sum costs a vector: most of its loads, additions and stores are hidden."""
 _FAR_BYTES_PER_CYCLE = 10.0
 """Images larger than the second-level cache, read and written once."""
-_NOT_HIDDEN = 0.5
-"""Share of the lesser of arithmetic and memory that does not overlap with the other."""
+_NOT_HIDDEN, _NOT_HIDDEN_AGAIN = 0.5, 0.35
+"""Share of U's bytes, the first time and again, whose cycles do not overlap with arithmetic where that takes longer;
+the other way round the first one holds. Measured in place, every size of block of every layer of four networks."""
 _PER_TILE = 40.0
 """Cycles of a tile's table entries and addresses, in and out."""
 INNER_TILES = ((9, 2), (7, 2), (10, 2), (6, 3), (12, 1), (14, 1))
@@ -88,22 +73,6 @@ _INNER_ROW, _INNER_VECTORS = 25.0, 5.0
 _MOST_GROUPS = 12
 _CHANNELS = 8
 """Channels below which nothing is gained."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """A convolution: images, outputs, channels in and out, window, stride along both sides."""
-
-    images: int
-    oh: int
-    ow: int
-    c: int
-    n: int
-    rh: int
-    rw: int
-    fixed: bool = False
-    """In fixed point: pairs of channels are multiplied at once, see :mod:`MNN.kernels.winograd_fixed`."""
-    stride: int = 1
 
 
 @dataclass(frozen=True)
@@ -124,14 +93,6 @@ class Plan:
     def name(self, work: Work) -> str:
         """As reports call it."""
         return name_of(work, self.mh, self.mw)
-
-
-def name_of(work: Work, mh: int, mw: int) -> str:
-    """What reports call tiles of so many outputs."""
-    end = (f"/{work.stride}" if work.stride > 1 else "") + (" in 16 bits" if work.fixed else "")
-    if work.rh == 1 or work.rw == 1:
-        return f"Winograd F({mh * mw},{work.rh * work.rw}){end}"
-    return f"Winograd F({mh}x{mw},{work.rh}x{work.rw}){end}"
 
 
 Tiles = dict[tuple[int, int], tuple[int, int]]
@@ -201,37 +162,6 @@ def word_plans(target: Target, work: Work, threads: int, earlier: Tiles | None =
     mh, mw = outputs_of(work.rh), outputs_of(work.rw)
     pairs = replace(work, c=work.c // 2)
     return [_best(target, pairs, threads, mh, mw, 0, (earlier or {}).get((mh, mw)), True)]
-
-
-def partial_sums(work: Work, positions: int, high: bool) -> int | None:
-    """Channels per partial sum with so many positions per side (0: all); None when the error were too large."""
-    plane, taps = work.rh > 1 and work.rw > 1, max(work.rh, work.rw)
-    if positions <= (4 if plane else 6):
-        return 0
-    if positions == 5:
-        return 0 if plane and taps == 3 and work.c >= 16 else None
-    if positions == 7 and (not plane or min(work.rh, work.rw) < 5):
-        return None
-    if positions > 8 and (plane or taps < {9: 7, 10: 5}[positions]):
-        return None
-    if not high:
-        return 0 if positions == 6 else CHUNK
-    if plane:
-        fewest = {6: 32, 7: 48}.get(positions)
-    else:
-        fewest = {8: 64 if taps >= 5 else 128, 9: 128}.get(positions)
-    if fewest is None or work.c < fewest:
-        return None
-    return SMALL_CHUNK if plane and work.c < {6: 48, 7: 96}[positions] else CHUNK
-
-
-def fixed_sums(work: Work, positions: int) -> int | None:
-    """The same in fixed point, in pairs of channels: where the error stays near that of plain products of bf16."""
-    taps = max(work.rh, work.rw)
-    most = 6 if work.rh > 1 and work.rw > 1 else 8 if taps < 7 else 9
-    if positions > most:
-        return None
-    return FIXED_CHUNK // 2 if work.c > FIXED_CHUNK else 0
 
 
 def inner_applies(target: Target) -> bool:
@@ -389,7 +319,7 @@ def _far_cycles(target: Target, work: Work) -> float:
 
 
 def _cycles(target: Target, rates: _Rates, threads: int, tiles: int, group: int, width: int, far: float) -> float:
-    """Cycles for so many tiles, in blocks of a ``group`` of them and ``width`` panels; ``far`` beside the arithmetic."""
+    """Cycles for so many tiles, in blocks of a ``group`` of them and ``width`` panels, and ``far`` for the images."""
     layout, u = rates.layout, rates.u
     blocks, parts, columns = -(-tiles // group), -(-rates.panels // width), width * layout.nr
     per_row = width * rates.per_panel + rates.prepare
@@ -397,10 +327,13 @@ def _cycles(target: Target, rates: _Rates, threads: int, tiles: int, group: int,
     scratch = layout.bytes(group, rates.depth, columns, rates.outputs)
     if scratch + u > 0.8 * target.l2_bytes:
         per_tile += (2 if scratch > 0.8 * target.l2_bytes else 1) * scratch / _L3_BYTES_PER_CYCLE / group
-    memory = u / _MEMORY_BYTES_PER_CYCLE * (threads if rates.inner else 1)  # all read it, at one time
-    if u > target.l2_bytes / 2:
-        memory += (blocks - 1) * u / (2 * _L3_BYTES_PER_CYCLE)  # U is read in order, which hides best
     rows = longest(-(-tiles // layout.mr), group // layout.mr, parts, 1, threads)  # of register tiles, whole ones
     arithmetic = threads * (per_row * rows + per_tile * longest(tiles, group, parts, 1, threads)) + far
-    apart = 1.0 if rates.inner and threads > 1 else _NOT_HIDDEN  # more is read in less time
-    return max(arithmetic, memory) + apart * min(arithmetic, memory)
+    first, again = u / _MEMORY_BYTES_PER_CYCLE, 0.0
+    if rates.inner:
+        first *= threads * _INNER_WAITS * (_NARROW if layout.nr == layout.lanes else 1.0)  # all read it at one time
+    if u > target.l2_bytes / 2:
+        again = (blocks - 1) * u / (2 * _L3_BYTES_PER_CYCLE)  # U is read in order, which hides best
+    if first + again > arithmetic:
+        return first + again + _NOT_HIDDEN * arithmetic
+    return arithmetic + _NOT_HIDDEN * first + _NOT_HIDDEN_AGAIN * again

@@ -19,9 +19,10 @@ from MNN.ir.shape import elements
 from MNN.kernels.inner_pack import InnerPackSpec
 from MNN.kernels.inner_turn import HEAD
 from MNN.kernels.winograd import TILE_FIELDS, WinogradSpec, WinogradWeightsSpec
-from MNN.kernels.winograd_cost import Plan, Work, inner_applies, plans, word_plans
+from MNN.kernels.winograd_cost import Plan, inner_applies, plans, word_plans
 from MNN.kernels.winograd_emit import PER_PIXEL
 from MNN.kernels.winograd_fixed import FixedLayout, applies, pack_fixed
+from MNN.kernels.winograd_sums import Work
 from MNN.kernels.winograd_words import fits, pack_transformed
 
 SMALL = 400_000
