@@ -62,10 +62,8 @@ _NOT_HIDDEN, _NOT_HIDDEN_AGAIN = 0.5, 0.35
 the other way round the first one holds. Measured in place, every size of block of every layer of four networks."""
 _PER_TILE = 40.0
 """Cycles of a tile's table entries and addresses, in and out."""
-INNER_TILES = ((9, 2), (7, 2), (10, 2), (6, 3), (12, 1), (14, 1))
+INNER_TILES = ((6, 3), (9, 2), (7, 2), (10, 2), (12, 1), (14, 1))
 """Register tiles of inner products, none of which are plain ones."""
-_INNER_WORTH = 0.97
-"""How much less they must cost."""
 _INNER_TILE, _INNER_SUM, _INNER_VECTOR = 60.0, 20.0, 2.0
 """Cycles of a register tile's start and end; of a further partial sum's, and of each of its vectors."""
 _INNER_ROW, _INNER_VECTORS = 25.0, 5.0
@@ -183,7 +181,7 @@ def _best_of_both(
     their own, by which one taken ``earlier`` is told."""
     kinds = (False, True) if inner and earlier is None else (inner and earlier in INNER_TILES,)
     found = [_best(target, work, threads, mh, mw, chunk, earlier, inner=kind) for kind in kinds]
-    return found[-1] if found[-1].cycles < _INNER_WORTH * found[0].cycles else found[0]
+    return min(found, key=lambda plan: plan.cycles)
 
 
 @functools.lru_cache(maxsize=4096)
