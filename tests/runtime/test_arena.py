@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from MNN.errors import RunError
-from MNN.runtime.arena import Arena, aligned_bytes
+from MNN.runtime.arena import Arena, Room, Scratch, aligned_bytes
 
 
 def test_blocks_are_aligned_and_as_long_as_asked() -> None:
@@ -65,3 +65,21 @@ def test_addresses_outside_of_the_block_are_refused() -> None:
 def test_too_much_memory_is_an_error_of_the_user() -> None:
     with pytest.raises(RunError, match="MiB of working memory"):
         Arena(1 << 60)
+
+
+def test_scratch_grows_and_what_was_given_stays() -> None:
+    scratch = Scratch()
+    small = scratch.of(100)
+    assert np.shares_memory(scratch.of(50), small)
+    small[:] = 7
+    large = scratch.of(1000)
+    assert large.nbytes >= 1000
+    large[:] = 1
+    assert (small == 7).all()
+    assert np.shares_memory(scratch.of(100), large)
+
+
+def test_those_that_run_at_the_same_time_have_scratch_of_their_own() -> None:
+    room = Room()
+    assert room.scratch() is room.scratch(0)
+    assert not np.shares_memory(room.scratch(0).of(64), room.scratch(1).of(64))

@@ -17,6 +17,7 @@ from MNN.kernels.window import WindowSpec
 from MNN.runtime import pool as pools
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
+from MNN.runtime.loop_layout import FRAME
 from MNN.runtime.session import Session
 from tests.runtime.changes import changed
 
@@ -127,13 +128,15 @@ def test_an_average_is_one_kernel_for_all_sizes() -> None:
 def test_sizes_work_in_the_same_memory() -> None:
     session, apart = Session(network()), {size: Session(network()) for size in SIZES}
     expected = {size: apart[size].run(picture(size))["y"] for size in SIZES}
-    blocks = {}
+    blocks, scratch = {}, set()
     for size in [*SIZES, *SIZES[::-1], *np.random.default_rng(1).permutation(np.repeat(SIZES, 3))]:
         np.testing.assert_allclose(session.run(picture(size))["y"], expected[size], rtol=1e-4, atol=1e-4)
         (plan,) = session.plans_used()
         assert isinstance(plan.bound, BoundProgram)
         blocks[plan.bound.block] = plan.bound.block.used
+        scratch.add(int(plan.bound.native.context.words[FRAME["scratch"] // 8]))
     assert len(blocks) <= 3
+    assert len(scratch) <= 3  # of 20 plans: only a larger one than all before asks for more
     assert session._executor._plans.nbytes() == sum(blocks.values())
 
 

@@ -56,13 +56,34 @@ class Block:
         """Who runs now, and the lock that it runs under."""
 
 
+class Scratch:
+    """Memory that commands work in, which holds nothing from one command to the next: programs of which one runs at a
+    time may share it."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self) -> None:
+        self._bytes = aligned_bytes(0)
+
+    def of(self, nbytes: int) -> NDArray[np.uint8]:
+        """At least ``nbytes``; what was given before stays as it is. Raises ``RunError`` when it cannot be had."""
+        if self._bytes.nbytes < nbytes:
+            self._bytes = aligned_bytes(nbytes)
+        return self._bytes
+
+
 class Room:
     """Gives programs of which one runs at a time the same memory: a new size finds pages that are in use already."""
 
     def __init__(self, turn: Turn | None = None) -> None:
         """``turn``: whose turn it is to run, by default of these programs alone."""
         self.turn = turn or Turn()
+        self._scratch: dict[int, Scratch] = {}
         self._block: Block | None = None
+
+    def scratch(self, hand: int = 0) -> Scratch:
+        """What commands work in; another one for every ``hand`` of those that run at the same time."""
+        return self._scratch.setdefault(hand, Scratch())
 
     def block(self, nbytes: int) -> Block:
         """Memory for ``nbytes``. Raises ``RunError`` when it cannot be had."""

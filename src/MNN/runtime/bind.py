@@ -14,11 +14,10 @@ from MNN.kernels.library import Library
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.toolchain import let_go, trim
 from MNN.runtime.address import address_of
-from MNN.runtime.arena import Arena, Block, Room
+from MNN.runtime.arena import Arena, Block, Room, Scratch
 from MNN.runtime.direct import Place, direct_tensors, plain_places
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 from MNN.runtime.sliced import Move, SlicedProgram
-from MNN.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from MNN.runtime.chains import ChainTables
@@ -41,7 +40,8 @@ class BoundProgram:
         """``filled`` is called with every constant that the program is the first to use, once it holds its numbers.
         Of programs in one ``room``, which share their memory, one may run at a time."""
         self.program, self._library, self._filled = program, library, filled
-        self._turn = Turn() if room is None else room.turn
+        self._room = room or Room()
+        self._turn = self._room.turn
         self._arena = Arena(program.arena_bytes, room)
         self._token = object()
         self._context = RunContext()
@@ -87,7 +87,7 @@ class BoundProgram:
         return native.places if isinstance(native, SlicedProgram) else plain_places(self.program, native.args)
 
     def _native(self, steps: Sequence[Step]) -> NativeProgram:
-        return self._bound(steps, self._base, self._context)[0]
+        return self._bound(steps, self._base, self._context, self._room.scratch())[0]
 
     def _sliced(self, steps: Sequence[Step], slices: Slices) -> SlicedProgram:
         """The same steps for every thread, in its part of the arena."""
@@ -102,7 +102,7 @@ class BoundProgram:
                 own = buffer.const is None and buffer not in strides
                 return self._base(buffer) + own * hand * slices.nbytes
 
-            native, tables = self._bound(steps, base, context)
+            native, tables = self._bound(steps, base, context, self._room.scratch(hand))
             return native, [
                 Move(address, ref.buffer, base(ref.buffer), ref.offset, strides[ref.buffer])
                 for address, ref in _addresses(steps, native, tables)
@@ -112,9 +112,10 @@ class BoundProgram:
         return SlicedProgram([one(hand) for hand in range(slices.hands)], slices.count, self._turn)
 
     def _bound(
-        self, steps: Sequence[Step], base: Callable[[Buffer], int], context: RunContext
+        self, steps: Sequence[Step], base: Callable[[Buffer], int], context: RunContext, room: Scratch
     ) -> tuple[NativeProgram, list[ChainTables]]:
-        """A program of steps, ``base`` saying where buffers lie, and the tables of its chains."""
+        """A program of steps, ``base`` saying where buffers lie, and the tables of its chains; commands work in
+        ``room``."""
         used = _used(steps)
         bases = {buffer: base(buffer) for buffer in used}
 
@@ -144,8 +145,7 @@ class BoundProgram:
                 assert c.host is not None
                 commands.append(Command(self._host(c.host), [], 1, 1, c.origin))
         keep = (self._arena, [b.const for b in used if b.const is not None], tables)
-        program = NativeProgram(commands, scratch_bytes=scratch, context=context, keep=keep, turn=self._turn)
-        return program, tables
+        return NativeProgram(commands, scratch, context, keep, self._turn, room), tables
 
     def _address(self, ref: Ref) -> int:
         return self._base(ref.buffer) + ref.offset

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from MNN.errors import RunError
-from MNN.runtime.arena import ALIGNMENT, aligned_bytes
+from MNN.runtime.arena import ALIGNMENT, Scratch, aligned_bytes
 from MNN.runtime.loop import clock_tick_ns, loop_functions
 from MNN.runtime.loop_layout import FRAME, FRAME_BYTES
 from MNN.runtime.pool import MAX_THREADS, pool_for
@@ -81,14 +81,15 @@ class NativeProgram:
     def __init__(
         self,
         commands: Sequence[Command | tuple[int | HostFunction, Sequence[int], int, int]],
-        *,
         scratch_bytes: int = 0,
         context: RunContext | None = None,
         keep: object = None,
         turn: Turn | None = None,
+        scratch: Scratch | None = None,
     ) -> None:
         """``scratch_bytes``: the most scratch that any command needs per thread. ``keep``: whatever owns the memory
-        that arguments point to (arena, weights); held as long as the program. ``turn``: by default its own."""
+        that arguments point to (arena, weights); held as long as the program. ``turn`` and ``scratch``: by default its
+        own; only programs of one turn may share scratch."""
         rows = [command if isinstance(command, Command) else Command(*command) for command in commands]
         self.context = context or RunContext()
         self.labels = [row.label for row in rows]
@@ -114,6 +115,7 @@ class NativeProgram:
         if table:
             self._table[:] = table
         self._stride = -(-scratch_bytes // 128) * 128
+        self._room = scratch or Scratch()
         self._scratch = aligned_bytes(0)
         words = self.context.words
         words[FRAME["table"] // 8] = self._table.ctypes.data
@@ -237,7 +239,7 @@ class NativeProgram:
             return
         words = self.context.words
         if self._scratch.nbytes < threads * self._stride:
-            self._scratch = aligned_bytes(threads * self._stride)
+            self._scratch = self._room.of(threads * self._stride)
         words[FRAME["scratch"] // 8] = self._scratch.ctypes.data
         words[FRAME["threads"] // 8] = threads
         words[FRAME["pool"] // 8] = pool.address if pool is not None else 0
