@@ -21,7 +21,7 @@ import MNN
 from MNN.errors import ShapeError
 from MNN.runtime import address
 from MNN.runtime.bind import BoundProgram
-from MNN.runtime.direct import Direct
+from MNN.runtime.direct import Copied, Direct
 from MNN.runtime.session import Session
 
 SHAPE = (2, 3, 41, 43)
@@ -187,7 +187,7 @@ def test_large_inputs_are_read_in_place_and_not_looked_at_afterwards(tmp_path: p
     given = IMAGE.copy()
     want = model.run({"x": given})["y"]
     bound = bound_of(model)
-    assert bound._direct_inputs[0] is not None
+    assert isinstance(bound._direct_inputs[0], Direct)
     model.run({"x": given + 1})
     np.testing.assert_array_equal(bound._inputs[0], given)  # the arena still holds what came first
     del given
@@ -246,15 +246,68 @@ def test_nothing_beside_an_output_is_touched(
     want = model.run({"x": IMAGE})["y"]
     memory = Guarded(want.shape, end)
 
-    def lend(direct: Direct) -> np.ndarray:
+    def lend(direct: Direct | Copied) -> np.ndarray:
         assert direct.lend(memory.array)
         return memory.array
 
-    monkeypatch.setattr(Direct, "fresh", lend)
+    for kind in (Direct, Copied):
+        monkeypatch.setattr(kind, "fresh", lend)
     with memory.guarded() as into:
         for _ in range(2):
             into[...] = np.nan
             np.testing.assert_array_equal(model.run({"x": IMAGE})["y"], want)
+
+
+def small(folder: pathlib.Path, counts: int) -> MNN.Model:
+    """Rows of a table and their negated flags, and numbers plus one: inputs and outputs of bytes, words and pairs."""
+    nodes = [
+        helper.make_node("Gather", ["m", "rows"], ["y"]),
+        helper.make_node("Not", ["flags"], ["not"]),
+        helper.make_node("Add", ["numbers", "numbers"], ["twice"]),
+    ]
+    kinds = {"rows": TensorProto.INT64, "flags": TensorProto.BOOL, "numbers": TensorProto.INT32}
+    given = [helper.make_tensor_value_info(n, kind, [counts]) for n, kind in kinds.items()]
+    kinds = {"y": TensorProto.FLOAT, "not": TensorProto.BOOL, "twice": TensorProto.INT32}
+    results = [helper.make_tensor_value_info(n, kind, None) for n, kind in kinds.items()]
+    graph = helper.make_graph(nodes, "g", given, results, [numpy_helper.from_array(WEIGHTS["m"], "m")])
+    path = folder / f"{counts}.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), path)
+    return MNN.load(path)
+
+
+@pytest.mark.parametrize("count", [1, 7, 16, 63, 64, 65, 1000])
+def test_what_is_small_or_whole_numbers_is_copied_by_native_code(count: int, tmp_path: pathlib.Path) -> None:
+    model, rng, kept = small(tmp_path, count), np.random.default_rng(count), []
+    for turn in range(4):
+        rows, flags = rng.integers(0, 43, count), rng.integers(0, 2, count).astype(bool)
+        feeds = {"rows": rows, "flags": flags, "numbers": rng.integers(-9, 9, count).astype(np.int32)}
+        if turn == 3:
+            feeds = {name: strided(a.astype(float)).astype(a.dtype) for name, a in feeds.items()}
+            feeds["rows"] = np.repeat(rows, 2)[::2]
+        found = model.run(feeds)
+        want = {"y": WEIGHTS["m"][rows], "not": ~flags, "twice": 2 * feeds["numbers"]}
+        kept.append((found, want))
+    for found, want in kept:
+        for name, array in want.items():
+            np.testing.assert_array_equal(found[name], array)
+            assert found[name].dtype == array.dtype
+    bound = bound_of(model)
+    assert all(isinstance(d, Copied) for d in bound._direct_inputs)
+    assert not bound._copied
+
+
+@ON_LINUX
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("count", [1, 64, 100])
+def test_nothing_beside_what_is_copied_is_touched(count: int, end: bool, tmp_path: pathlib.Path) -> None:
+    model, memory = small(tmp_path, count), Guarded((1, count), end)
+    numbers = memory.array[0].view(np.int32)
+    numbers[:] = np.arange(count)
+    with memory.guarded(mmap.PROT_READ) as given:
+        feeds = {"rows": np.zeros(count, np.int64), "flags": np.zeros(count, bool)}
+        for _ in range(3):
+            found = model.run({**feeds, "numbers": given[0].view(np.int32)})
+            np.testing.assert_array_equal(found["twice"], 2 * np.arange(count))
 
 
 @pytest.mark.parametrize("name", ["convolution", "classes"])
@@ -262,7 +315,7 @@ def test_outputs_are_written_in_place(name: str, tmp_path: pathlib.Path) -> None
     model = load(tmp_path, GRAPHS[name])
     first = model.run({"x": IMAGE})["y"]
     bound = bound_of(model)
-    assert bound._direct_outputs[0] is not None
+    assert isinstance(bound._direct_outputs[0], Direct)
     second = model.run({"x": IMAGE + 1})["y"]
     np.testing.assert_array_equal(bound.read()[0], first)  # the arena still holds what came first
     assert not np.array_equal(first, second)
@@ -310,6 +363,7 @@ def test_what_a_run_left_lent_that_never_ended_is_not_used(tmp_path: pathlib.Pat
     want = model.run({"x": IMAGE})["y"]
     bound, left = bound_of(model), [np.zeros_like(IMAGE), np.zeros_like(want)]
     for direct, array in zip(bound._direct, left, strict=True):
+        assert isinstance(direct, Direct)
         direct._slot[0] = address.pointer_to(array, direct._cell)
         for lent in direct.lent():
             ctypes.c_int64.from_address(lent.word).value = array.ctypes.data + lent.offset

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from MNN.errors import MNNError, RunError
 from MNN.runtime import pool
-from MNN.runtime.native import Command, Lent, NativeProgram, RunContext
+from MNN.runtime.native import Carried, Command, Lent, NativeProgram, RunContext
 from tests.runtime.natives import address
 
 _KEEP: list[NDArray[np.int64]] = []  # commands hold only addresses
@@ -241,6 +241,31 @@ def test_what_is_lent_is_so_for_one_run() -> None:
     program.run()
     assert own.tolist() == [2, 2, 2, 0]
     assert other.tolist() == [0, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("nbytes", [1, 63, 64, 200])
+def test_what_is_carried_is_so_once(nbytes: int) -> None:
+    inside, before, behind = (np.zeros(200, np.uint8) for _ in range(3))
+    before[:] = np.arange(200)
+    cells = np.array([0, 0, before.ctypes.data, behind.ctypes.data])  # two slots, and what they may point to
+    start = cells.ctypes.data
+    program = NativeProgram([Command(lambda args, b, e: seen.append(inside.copy()), [], 1, 1)])
+    taken, given = (Carried(inside.ctypes.data, slot, nbytes) for slot in (start, start + 8))
+    program.lend([], [taken], [given])
+    seen: list[NDArray[np.uint8]] = []
+    program.run()
+    assert not seen[0].any()
+    assert not behind.any()
+    cells[:2] = start + 16, start + 24
+    program.run()
+    want = np.where(np.arange(200) < nbytes, before, 0)
+    for found in (seen[1], behind):
+        np.testing.assert_array_equal(found, want)
+    assert cells[:2].tolist() == [0, 0]
+    before[:] = behind[:] = 0
+    program.run()
+    np.testing.assert_array_equal(seen[2], want)
+    assert not behind.any()
 
 
 def test_an_empty_program_runs() -> None:

@@ -15,6 +15,7 @@ from MNN.errors import RunError
 from MNN.frontends.mnn import write_mnn
 from MNN.runtime.bind import BoundProgram, slice_bytes
 from MNN.runtime.config import Config
+from MNN.runtime.direct import Direct
 from MNN.runtime.later import finish
 from MNN.runtime.native import Command, NativeProgram, RunContext
 from MNN.runtime.pool import usable_threads
@@ -84,7 +85,7 @@ def test_inputs_are_read_in_place_and_not_looked_at_afterwards() -> None:
     given = DATA.copy()
     want = session.run({"x": given})["y"]
     bound = bound_of(session)
-    assert bound._direct_inputs[0] is not None
+    assert isinstance(bound._direct_inputs[0], Direct)
     bound.run([given + 1], 2)
     np.testing.assert_array_equal(bound._inputs[0], given)  # the arena still holds what came first
     del given

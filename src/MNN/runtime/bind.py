@@ -15,7 +15,7 @@ from MNN.kernels.spec import KernelSpec
 from MNN.kernels.toolchain import let_go, trim
 from MNN.runtime.address import address_of
 from MNN.runtime.arena import Arena, Block, Room, Scratch
-from MNN.runtime.direct import Place, direct_tensors, plain_places
+from MNN.runtime.direct import Copied, Direct, Place, direct_tensors, plain_places
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 from MNN.runtime.sliced import Move, SlicedProgram
 
@@ -52,10 +52,15 @@ class BoundProgram:
         native = self.native = self._native(steps) if slices is None else self._sliced(steps, slices)
         self._inputs = [self.view(t) for t in program.inputs]
         self._outputs = [self.view(t) for t in program.outputs]
-        self._direct_inputs, self._direct_outputs = direct_tensors(program, self._places(), self._base)
-        self._direct = [d for d in (*self._direct_inputs, *self._direct_outputs) if d is not None]
-        self._copied = [i for i, direct in enumerate(self._direct_outputs) if direct is None]
-        native.lend([lent for direct in self._direct for lent in direct.lent()])
+        inputs, outputs = direct_tensors(program, self._places(), self._base)
+        self._direct_inputs, self._direct_outputs = inputs, outputs
+        self._direct = [d for d in (*inputs, *outputs) if d is not None]
+        self._copied = [i for i, direct in enumerate(outputs) if direct is None]
+        native.lend(
+            [lent for d in self._direct if isinstance(d, Direct) for lent in d.lent()],
+            [d.carried() for d in inputs if isinstance(d, Copied)],
+            [d.carried() for d in outputs if isinstance(d, Copied)],
+        )
 
     @property
     def library(self) -> Library:

@@ -178,6 +178,11 @@ entry:
   %timed = icmp ne ptr %times, null
   %alone = icmp eq ptr %pool, null
   call void @lend(ptr %frame, i1 true)
+  %p_taken = getelementptr i8, ptr %frame, i64 $frame_taken
+  %taken = load ptr, ptr %p_taken, align 8
+  %p_taken_count = getelementptr i8, ptr %frame, i64 $frame_taken_count
+  %taken_count = load i64, ptr %p_taken_count, align 8
+  call void @carry(ptr %taken, i64 %taken_count, i1 false)
   br i1 %alone, label %head, label %gather
 gather: ; workers wake while the first commands already run
   %p_active = getelementptr i8, ptr %pool, i64 $pool_active
@@ -246,6 +251,11 @@ scatter:
   br label %return
 return:
   call void @lend(ptr %frame, i1 false)
+  %p_given = getelementptr i8, ptr %frame, i64 $frame_given
+  %given = load ptr, ptr %p_given, align 8
+  %p_given_count = getelementptr i8, ptr %frame, i64 $frame_given_count
+  %given_count = load i64, ptr %p_given_count, align 8
+  call void @carry(ptr %given, i64 %given_count, i1 true)
   ret i64 %result
 }
 """

@@ -57,6 +57,10 @@ FRAME = {
     "times": 56,  # 0, or memory for last - first + 1 clock readings
     "lent": 64,  # rows of four i64: a word, a slot, what is added to the number that the slot points to, and what the
     "lent_count": 72,  # word holds between runs. Slots that are not 0 count for one run
+    "taken": 80,  # rows of three i64: memory, a slot that is 0 or points to the address of what to copy there when the
+    "taken_count": 88,  # run begins, and how many bytes
+    "given": 96,  # the same, where to copy it to when the run ends
+    "given_count": 104,
     "stopped": LINE,  # result: number of the command after which the run stopped early, or last
     "abort": LINE + 8,  # set by the host: stop after this command
     "error": LINE + 16,  # set by kernels: stop after this command

@@ -54,6 +54,15 @@ class Lent(NamedTuple):
     home: int
 
 
+class Carried(NamedTuple):
+    """``nbytes`` of memory, by address, that are copied in one run, in which ``slot``, another address, holds that of a
+    word that says from where, or to where. The slot is 0 afterwards."""
+
+    home: int
+    slot: int
+    nbytes: int
+
+
 class RunContext:
     """The words through which commands and the loop talk. Made before the program where kernels need its address."""
 
@@ -127,7 +136,7 @@ class NativeProgram:
         self._frame = self.context.address
         self._threads: int | None = None  # what the frame is set up for
         self._pool: object = None
-        self._lent = aligned_bytes(0).view(np.int64)
+        self._lent: list[NDArray[np.int64]] = []
 
     def __len__(self) -> int:
         return self._count
@@ -166,13 +175,16 @@ class NativeProgram:
             finally:
                 self._under = None
 
-    def lend(self, lent: Sequence[Lent]) -> None:
-        """What may lie elsewhere in a run; called before the first one."""
-        if lent:
-            self._lent = aligned_bytes(32 * len(lent)).view(np.int64).reshape(-1, 4)
-            self._lent[:] = lent
-            self.context.words[FRAME["lent"] // 8] = self._lent.ctypes.data
-            self.context.words[FRAME["lent_count"] // 8] = len(lent)
+    def lend(self, lent: Sequence[Lent], taken: Sequence[Carried] = (), given: Sequence[Carried] = ()) -> None:
+        """What may lie elsewhere in a run, what may be copied before it, and what behind it; called before the first
+        one."""
+        for name, rows in (("lent", lent), ("taken", taken), ("given", given)):
+            if rows:
+                table = aligned_bytes(8 * sum(map(len, rows))).view(np.int64).reshape(len(rows), -1)
+                table[:] = rows
+                self._lent.append(table)
+                self.context.words[FRAME[name] // 8] = table.ctypes.data
+                self.context.words[FRAME[f"{name}_count"] // 8] = len(rows)
 
     def run_range(self, first: int, last: int, threads: int = 1) -> None:
         """Runs the commands ``first <= i < last``; raises like :meth:`run`."""

@@ -20,7 +20,7 @@ from MNN.runtime.arena import ALIGNMENT, aligned_bytes
 from MNN.runtime.direct import Place
 from MNN.runtime.loop import clock_tick_ns, loop_functions
 from MNN.runtime.loop_layout import FRAME
-from MNN.runtime.native import Command, Lent, NativeProgram, RunContext
+from MNN.runtime.native import Carried, Command, Lent, NativeProgram, RunContext
 from MNN.runtime.turn import Turn
 
 
@@ -71,9 +71,9 @@ class SlicedProgram:
         """Where the addresses of inputs and outputs stand; to be changed between runs only."""
         return self._places
 
-    def lend(self, lent: Sequence[Lent]) -> None:
+    def lend(self, lent: Sequence[Lent], taken: Sequence[Carried] = (), given: Sequence[Carried] = ()) -> None:
         """See :meth:`MNN.runtime.native.NativeProgram.lend`."""
-        self._all.lend(lent)
+        self._all.lend(lent, taken, given)
 
     def run(self, threads: int = 1) -> None:
         """Computes all slices on up to ``threads`` threads, this one included. Raises ``RunError`` like a program."""
