@@ -164,6 +164,7 @@ class Command:
     """One of several commands that write different elements of one result."""
     _refs: tuple[Ref, ...] | None = field(default=None, init=False, repr=False)
     _links: list[tuple[str, Buffer, int]] | None = field(default=None, init=False, repr=False)
+    _buffers: list[Buffer] | None = field(default=None, init=False, repr=False)
 
     def moved(self, args: dict[str, int | Ref], stages: tuple[StageCall, ...], origin: str) -> Command:
         """The same with other arguments and stages, for another node."""
@@ -200,10 +201,12 @@ class Command:
 
     def buffers(self) -> list[Buffer]:
         """Arena buffers that this command touches."""
-        found = dict.fromkeys([ref.buffer for ref in self._refs or self.refs()])
-        if self.host is not None:
-            found |= dict.fromkeys([t.place.buffer for t in (*self.host.inputs, *self.host.outputs)])
-        return [b for b in found if b.const is None and b.nbytes > 0]
+        if self._buffers is None:
+            found = dict.fromkeys([ref.buffer for ref in self._refs or self.refs()])
+            if self.host is not None:
+                found |= dict.fromkeys([t.place.buffer for t in (*self.host.inputs, *self.host.outputs)])
+            self._buffers = [b for b in found if b.const is None and b.nbytes > 0]
+        return self._buffers
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from MNN.ir.prims import Tensor
 
 _SINGLE = (p.Conv, p.MatMul, p.CompressedMatMul, p.Window, p.Pad, p.Concat)
 """Primitives with no others around them whose emission is worth remembering."""
+_VIEWS = frozenset(VIEWS)
 _LARGEST_NUMBER = 1 << 31
 """Numbers in keys of constants beyond this are identities of arrays."""
 
@@ -58,7 +59,14 @@ class Work:
                 key += (sort, number(prim.origin, len(origins)))
                 for t in prim.inputs:
                     known = numbers.get(id(t))
-                    add(self._operand(t) if known is None else known)
+                    if known is not None:
+                        add(known)
+                    elif t.const is not None or type(t.producer) in _VIEWS:
+                        add(self._operand(t))
+                    else:
+                        numbers[id(t)] = len(tensors)
+                        tensors.append(t)
+                        key += (t.dtype, t.shape, self._lies(e.place(t), t))
                 for t in prim.outputs:
                     self._results.add(id(t))
                     numbers[id(t)] = len(tensors)
@@ -76,7 +84,7 @@ class Work:
         return tuple([self._e.pool.habits.of(origin) for origin in self.origins])
 
     def _operand(self, t: Tensor) -> Hashable:
-        """What a tensor is that has not been named yet."""
+        """What a constant or a view is that has not been named yet."""
         source = t
         seen: list[Hashable] = []
         if isinstance(t.producer, VIEWS):

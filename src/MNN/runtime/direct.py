@@ -49,7 +49,7 @@ class _Slot:
         """Has native code use ``array``, which the caller keeps, in the next run; False when it must be copied."""
         kind, flags = array.dtype, array.flags
         same = (kind is self._kind or kind == self._kind) and array.shape == self._shape
-        if same and flags.c_contiguous and flags.aligned:
+        if same and flags.c_contiguous and flags.aligned and type(array) is np.ndarray:  # no number alone
             self._slot[0] = pointer_to(array, self._cell)
             return True
         self.give_back()

@@ -195,13 +195,9 @@ def _weigh(
     least = -(-overlap(conv) // conv.strides[0]) if expand is not None else 1
     fewest = BLOCKS_PER_THREAD * threads if threads > 1 else 1
     step, first = conv.strides[0], needed(conv, 1)
-    for lines in range(height, least - 1, -1):
-        held = (first + (lines - 1) * step) * line_in + lines * line_out
-        if (
-            (held <= limit or lines == least)
-            and (batch == 1 or height % lines == 0)
-            and batch * -(-height // lines) >= fewest
-        ):
+    fits = (limit - (first - step) * line_in) // (step * line_in + line_out)
+    for lines in range(max(min(height, fits), least), least - 1, -1):
+        if lines <= height and (batch == 1 or height % lines == 0) and batch * -(-height // lines) >= fewest:
             break
     else:
         return None
