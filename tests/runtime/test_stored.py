@@ -23,7 +23,7 @@ from MNN.kernels.cache import Cache
 from MNN.kernels.packed import PackedStore
 from MNN.runtime import stored
 from MNN.runtime.later import finish
-from MNN.runtime.stored_form import Unfit, parse
+from MNN.runtime.stored_form import Unfit, dump, parse
 
 DATA = np.random.default_rng(1).standard_normal((70, 256)).astype(np.float32)
 
@@ -200,6 +200,15 @@ def test_entries_make_no_other_objects() -> None:
     for data in (pickle.dumps(Evil()), b"", b"\x80\x05", pickle.dumps(Cache)):
         with pytest.raises(Unfit):
             parse(data)
+
+
+def test_enumerations_are_stored_by_value_on_every_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_name(member: DType, protocol: int) -> tuple[object, ...]:
+        return getattr, (DType, member.name)  # as Python 3.11.0 to 3.11.3 has it, Debian 12's for one
+
+    monkeypatch.setattr(DType, "__reduce_ex__", by_name)
+    kinds = list(DType)
+    assert parse(dump(kinds, PackedStore.shared())) == kinds
 
 
 def test_a_session_writes_a_bounded_number(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ Kernels are named by their keys in the cache of compiled kernels. Large constant
 from __future__ import annotations
 
 import dataclasses
+import enum
 import hashlib
 import io
 import pickle
@@ -102,6 +103,8 @@ class _Writer(pickle.Pickler):
             return restored_buffer, (obj.nbytes, obj.offset, obj.pinned, *self._numbers(obj))
         if isinstance(obj, np.integer):
             return int, (int(obj),)
+        if isinstance(obj, enum.Enum):  # Python 3.11.0 to 3.11.3 would have it looked up with getattr
+            return type(obj), (obj.value,)
         return NotImplemented
 
     def _numbers(self, buffer: Buffer) -> tuple[bytes | None, str, str, int]:
