@@ -218,7 +218,7 @@ def test_rows_that_do_not_come_out_even_are_shared(m: int, k: int, threads: int,
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("m", "k"), [(16, 32), (33, 64), (100, 96)])
 def test_rows_of_bf16_are_not_copied(threads: int, m: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("MNN.compiler.emit.contract.group_of", lambda target, dtype: PAIR)  # as where there are tiles
+    monkeypatch.setattr("MNN.compiler.emit.operands.group_of", lambda target, dtype: PAIR)  # as where there are tiles
     left = randn(m, k).astype(DType.BF16.numpy)
     w = randn(k, 40).astype(DType.BF16.numpy)
     program = run(lambda b, x: b.matmul(x, b.const(w)), left, precision="low", threads=threads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,12 +12,13 @@ from MNN.compiler.algorithms import Candidate
 from MNN.compiler.emit.amx_ahead import turns
 from MNN.compiler.emit.amx_slices import can_sum, emit_sum
 from MNN.compiler.emit.amx_weights import Right
-from MNN.compiler.emit.side import Side, batch_starts, operand_args
+from MNN.compiler.emit.epilogue import Epilogue
+from MNN.compiler.emit.product import Product
+from MNN.compiler.emit.side import Side, batch_starts
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.order import natural
 from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
-from MNN.ir.scalar import Body
 from MNN.ir.shape import elements
 from MNN.kernels.amx import AmxSpec
 from MNN.kernels.amx_cost import (
@@ -72,44 +73,30 @@ def splits_in_fp16(target: Target) -> bool:
 
 
 def amx_candidates(
-    e: Emitter,
-    a: Side,
-    c: Side,
-    right: Right,
-    operands: Sequence[tuple[str, Side]],
-    body: Body | None,
-    taps: np.ndarray,
-    k: int,
-    n: int,
-    window: Window | None = None,
-    settled: str = "",
+    e: Emitter, product: Product, right: Right, window: Window | None = None, settled: str = ""
 ) -> list[Candidate]:
-    """Ways to compute a contraction (see :mod:`MNN.compiler.emit.contract`) on tiles; none where it does not apply.
+    """Ways to compute a contraction on tiles; none where it does not apply.
 
     ``window``: the geometry where it is a convolution. The one that is ``settled`` comes alone.
     """
-    tensor = right.tensor
-    assert a.rows is not None
-    places = [
-        a.place,
-        c.place,
-        *(s.place for _, s in operands),
-        *([] if tensor.const is not None else [e.place(tensor)]),
-    ]
+    tensor, a = right.tensor, product.a
+    places = [side.place for side in product.sides]
+    if tensor.const is None:
+        places.append(e.place(tensor))
     if (
         not available(e.target)
         or any(p.buffer.nbytes == 0 for p in places)  # memory within a chain, whose stages are vector kernels
         or a.dtype not in (DType.F32, DType.BF16, DType.BF16X2)
         or tensor.dtype not in (DType.F32, DType.BF16)
-        or n < LEAST_COLUMNS
-        or a.rows.size == 0
-        or c.batch.size == 0
+        or product.n < LEAST_COLUMNS
+        or product.m == 0
+        or product.batches == 0
     ):
         return []
     parted = a.dtype is DType.BF16X2
     half = e.precision == "high" and a.dtype is DType.F32 and splits_in_fp16(e.target)
     parts = 1 if a.dtype is DType.BF16 else 2 if parted or half else _PARTS[e.precision]
-    job = _Job(e, a, c, right, operands, body, taps, k, n, window, parts, half)
+    job = _Job(e, product, right, window, parts, half)
     ways = {"rows": job.rows}
     if window is not None and elements(window.kernel) > 1 and window.channels >= _WINDOW_CHANNELS:
         ways["pixels"] = job.pixels
@@ -128,14 +115,8 @@ class _Job:
     """One contraction with everything that a plan needs to be emitted."""
 
     e: Emitter
-    a: Side
-    c: Side
+    product: Product
     right: Right
-    operands: Sequence[tuple[str, Side]]
-    body: Body | None
-    taps: np.ndarray
-    k: int
-    n: int
     window: Window | None
     parts: int
     half: bool
@@ -145,39 +126,39 @@ class _Job:
 
     def rows(self) -> Candidate:
         """The rows of A one behind the other, or loaded from where they are."""
-        e, rows, taps, k = self.e, _table(self.a.rows), self.taps, self.k
-        parted = self.a.dtype is DType.BF16X2
-        there = self.a.dtype is DType.BF16 or (parted and self.n <= DIRECT_COLUMNS)
+        e, product = self.e, self.product
+        a, taps, k, n, batch = product.a, product.taps, product.k, product.n, product.batches
+        rows, parted = a.table, a.dtype is DType.BF16X2
+        there = a.dtype is DType.BF16 or (parted and n <= DIRECT_COLUMNS)
         at = direct_rows(rows + int(taps[0]), k) if there and taps.size == 1 else None
         m, direct = (rows.size, 0) if at is None else (int(at[-1]) + 1, self.parts)
-        batch = self.c.batch.size
-        plan = plan_rows(e.target, m, self.n, k, taps.size, self.parts, batch, e.threads, direct > 0, parted, self.half)
+        plan = plan_rows(e.target, m, n, k, taps.size, self.parts, batch, e.threads, direct > 0, parted, self.half)
         if batch == taps.size == 1 and e.threads > 1 and not e.collecting:
             plan = self._sliced(plan, m, direct > 0)
         job = self._sharing(plan) if plan.shared else self
-        rows = _table(job.a.rows)
+        rows = job.product.a.table
         key = (e.grid_key(rows), e.grid_key(taps), k, plan.rows, plan.chunk, plan.slices, direct)
         return job.candidate("rows", plan, key, lambda: _rows(rows, taps, k, plan, direct))
 
     def _sliced(self, plan: Plan, m: int, direct: bool) -> Plan:
         """The plan with slices of the depth, where that is done sooner; other sizes of the same product keep to it."""
-        e, parted = self.e, self.a.dtype is DType.BF16X2
-        habit = (e.origin, "slices", self.n, self.k)
+        e, product = self.e, self.product
+        n, k, parted = product.n, product.k, product.a.dtype is DType.BF16X2
+        habit = (e.origin, "slices", n, k)
         kept = e.pool.habits.get(habit)
         if kept is False:
             return plan
         least = replace(plan, time=math.inf) if kept else plan
-        found = plan_slices(
-            e.target, m, self.n, self.k, least, e.threads, self.parts, direct, parted, self.half
-        )  # fmt: skip
-        sliced = found.slices > 1 and can_sum(self.c, self.operands)
+        found = plan_slices(e.target, m, n, k, least, e.threads, self.parts, direct, parted, self.half)
+        sliced = found.slices > 1 and can_sum(product.c, product.epilogue)
         if kept is None:
             e.pool.habits.note(habit, sliced)
         return found if sliced else plan
 
     def _sharing(self, plan: Plan) -> _Job:
         """The same with the rows of all blocks one after the other, those that they share behind the others of each."""
-        own, shared, m = plan.rows - plan.shared, plan.shared, _table(self.a.rows).size
+        product = self.product
+        own, shared, m = plan.rows - plan.shared, plan.shared, product.m
 
         def order() -> np.ndarray:
             blocks = np.arange(m - shared).reshape(-1, own)
@@ -186,20 +167,20 @@ class _Job:
         def side(s: Side) -> Side:
             return s if s.rows is None else replace(s, rows=self.e.picked(s.rows, ("shared", own, shared), order))
 
-        operands = [(kind, side(s)) for kind, s in self.operands]
-        return replace(self, a=side(self.a), c=side(self.c), operands=operands)
+        moved = replace(product, a=side(product.a), c=side(product.c), epilogue=product.epilogue.moved(side))
+        return replace(self, product=moved)
 
     def pixels(self) -> Candidate:
         """The pixels of regions, each once."""
         e, window = self.e, _known(self.window)
-        parted = self.a.dtype is DType.BF16X2
-        plan = plan_window(e.target, window, self.n, self.parts, e.threads, parted=parted, half=self.half)
+        parted = self.product.a.dtype is DType.BF16X2
+        plan = plan_window(e.target, window, self.product.n, self.parts, e.threads, parted=parted, half=self.half)
         return self.candidate("pixels", plan, (window, plan.rows), lambda: window_layout(window, plan.rows), True)
 
     def lines(self) -> Candidate:
         """Lines of pixels, each once."""
         e, window = self.e, _known(self.window)
-        plan = plan_lines(e.target, window, self.n, self.parts, e.threads, self.half)
+        plan = plan_lines(e.target, window, self.product.n, self.parts, e.threads, self.half)
         return self.candidate("lines", plan, (window, plan.rows), lambda: line_layout(window, plan.rows), True)
 
     def candidate(
@@ -207,12 +188,13 @@ class _Job:
     ) -> Candidate:
         """``key``: what tells its layout from others of this kind; None in it where nothing does. ``plan`` is of all
         batches, or of ``each``."""
-        cycles = plan.cycles * (self.c.batch.size if each else 1)
+        product, body = self.product, self.product.epilogue.body
+        cycles = plan.cycles * (product.batches if each else 1)
         if self.right.tensor.const is None:
             cycles += elements(self.right.tensor.shape) * self.parts * _PACK_CYCLES
-        if self.body is not None:  # it is computed between the products; other kernels do so behind their sums
-            vectors = _table(self.a.rows).size * self.c.batch.size * self.n / self.e.target.lanes(DType.F32)
-            cycles -= min(body_cost(self.body) * vectors, _MOST_HIDDEN * cycles)
+        if body is not None:  # it is computed between the products; other kernels do so behind their sums
+            vectors = product.m * product.batches * product.n / self.e.target.lanes(DType.F32)
+            cycles -= min(body_cost(body) * vectors, _MOST_HIDDEN * cycles)
 
         name = None if None in key else ("AMX", kind, self.parts, *key)
 
@@ -230,57 +212,58 @@ class _Job:
 
     def _emit_slices(self, kind: str, plan: Plan, layout: Layout, tables: dict[str, int | Ref]) -> None:
         """Slices of the depth side by side, and their sum."""
-        e, m, n = self.e, _table(self.a.rows).size, self.n
+        e, product = self.e, self.product
+        m, n = product.m, product.n
         results = e.allocate(DType.F32, (plan.slices, m, n), natural(3))
         rows = e.grid((plan.slices, m), results.strides[:2])
-        side = Side(results, DType.F32, rows, self.c.batch * 0)
-        replace(self, c=side, operands=(), body=None)._emit(kind, plan, layout, tables)
+        side = Side(results, DType.F32, rows, product.c.batch * 0)
+        alone = replace(product, c=side, epilogue=Epilogue())
+        replace(self, product=alone)._emit(kind, plan, layout, tables)
         each = [Place(results.buffer, z * m * n, results.strides[1:]) for z in range(plan.slices)]
-        emit_sum(e, each, self.c, self.operands, self.body, n)
+        emit_sum(e, each, product.c, product.epilogue, n)
 
     def _emit(self, kind: str, plan: Plan, layout: Layout, tables: dict[str, int | Ref]) -> None:
-        e, a, c = self.e, self.a, self.c
-        n_batch = c.batch.size
-        kinds = tuple(name for name, _ in self.operands)
-        nb = tall_columns(e.target, layout, min(self.n, plan.nb)) if layout.tall else plan.nb
+        e, product = self.e, self.product
+        a, c, n, epilogue, n_batch = product.a, product.c, product.n, product.epilogue, product.batches
+        nb = tall_columns(e.target, layout, min(n, plan.nb)) if layout.tall else plan.nb
         lean = not self.half and self.right.lean(e, layout, self.parts)
         shared = -(-plan.shared // ROWS)
-        groups = grouping(e.target, self.n, nb, layout, self.parts, lean, self.half, shared)
-        overlap = self.body is not None
-        steps = n_batch * layout.m_blocks * layout.pairs * -(-self.n // PANEL) * layout.n_steps
-        types = (a.dtype, c.dtype, self.parts, self.body, kinds)
+        groups = grouping(e.target, n, nb, layout, self.parts, lean, self.half, shared)
+        overlap = epilogue.body is not None
+        steps = n_batch * layout.m_blocks * layout.pairs * -(-n // PANEL) * layout.n_steps
+        types = (a.dtype, c.dtype, self.parts, epilogue.body, epilogue.kinds)
         traits = (overlap, layout.moves is not None, layout.direct, groups.passing, layout.tall, lean, self.half)
         family = ("AMX", *types, *traits)
         ahead = ask_ahead(groups.lines, steps, e.pool.habits.made(family), e.spare * e.threads)
         e.pool.habits.make(family, ahead)
         spec = AmxSpec(*types, ahead, *traits)
-        packed, b_batch = self.right.packed(e, kind, layout, self.n, n_batch, self.parts, lean, self.half)
-        sides = [a.batch, b_batch, c.batch, *(s.batch for _, s in self.operands)]
+        packed, b_batch = self.right.packed(e, kind, layout, n, n_batch, self.parts, lean, self.half)
+        starts = [a.batch, b_batch, c.batch, *(side.batch for side in epilogue.sides)]
         args = tables | {
             "a": e.ref(a.place, a.dtype),
             "b": packed,
             "next": packed,
-            "turns": turns(e.pool, n_batch * layout.m_blocks * -(-self.n // nb), {}),
+            "turns": turns(e.pool, n_batch * layout.m_blocks * -(-n // nb), {}),
             "c": e.ref(c.place, c.dtype),
-            "rows_c": e.offsets(_table(c.rows)),
+            "rows_c": e.offsets(c.table),
             "panel": panel_bytes(layout.n_steps, self.parts, lean, self.half),
             "group": groups.group,
             "line": groups.line,
             "held": groups.held,
             "fetch": groups.lines * ROW_BYTES,
-            "n": self.n,
+            "n": n,
             "nb": nb,
             "shared": shared,
             "part": groups.part,
-            "batch": batch_starts(e, sides, n_batch),
+            "batch": batch_starts(e, starts, n_batch),
             "n_batch": n_batch,
         }
         if overlap:
             args["pace"] = layout.pace
-        args |= operand_args(e, self.operands)
+        args |= epilogue.args(e)
         results = layout.place.size // plan.slices - plan.shared * (layout.m_blocks - 1)
-        flops = 2 * results * self.n * layout.taps * layout.run * n_batch
-        e.command(spec, args, n_batch * layout.m_blocks * -(-self.n // nb), 1, flops)
+        flops = 2 * results * n * layout.taps * layout.run * n_batch
+        e.command(spec, args, n_batch * layout.m_blocks * -(-n // nb), 1, flops)
 
 
 def _rows(rows: np.ndarray, taps: np.ndarray, k: int, plan: Plan, direct: int) -> Layout:
@@ -309,11 +292,6 @@ def _tables(e: Emitter, layout: Layout, name: tuple[object, ...] | None) -> dict
     if layout.moves is not None:
         found |= {"moves": table("moves"), "width": layout.width, "move_step": layout.move_step}
     return found
-
-
-def _table(rows: np.ndarray | None) -> np.ndarray:
-    assert rows is not None
-    return rows
 
 
 def _known(window: Window | None) -> Window:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.compiler.emit.elementwise import strided_nest
+from MNN.compiler.emit.epilogue import Epilogue
 from MNN.compiler.emit.side import Side
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Place
@@ -16,28 +17,26 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder
 
 
-def can_sum(c: Side, operands: Sequence[tuple[str, Side]]) -> bool:
+def can_sum(c: Side, epilogue: Epilogue) -> bool:
     """Whether rows of the result and of its operands are evenly apart, along lines at least (within a border)."""
-    sides = [c, *(side for _, side in operands)]
+    sides = [c, *epilogue.sides]
     return all(side.dtype is not DType.BF16X2 for side in sides) and _row_steps(sides) is not None
 
 
-def emit_sum(
-    e: Emitter, slices: Sequence[Place], c: Side, operands: Sequence[tuple[str, Side]], body: Body | None, n: int
-) -> None:
-    """Stores ``body`` of the slices' sum, and of the operands, as ``n`` columns of ``c``. ``slices``: ``[rows, n]``."""
-    found = _row_steps([c, *(side for _, side in operands)])
+def emit_sum(e: Emitter, slices: Sequence[Place], c: Side, epilogue: Epilogue, n: int) -> None:
+    """Stores what the ``epilogue`` makes of the slices' sum as ``n`` columns of ``c``. ``slices``: ``[rows, n]``."""
+    operands = epilogue.sides
+    found = _row_steps([c, *operands])
     assert found is not None
-    assert c.rows is not None
     line, ((down, across), *others) = found
-    places = [*slices, *(_first(side) for _, side in operands)]
+    places = [*slices, *map(_first, operands)]
     strides = [(line * n, n, 1) for _ in slices]
-    strides += [(*steps, int("n" in kind)) for (kind, _), steps in zip(operands, others, strict=True)]
-    types = [*[DType.F32] * len(slices), *(side.dtype for _, side in operands)]
+    strides += [(*steps, int("n" in kind)) for kind, steps in zip(epilogue.kinds, others, strict=True)]
+    types = [*[DType.F32] * len(slices), *(side.dtype for side in operands)]
     refs = [e.ref(place, dtype) for place, dtype in zip(places, types, strict=True)]
     to = _first(c)._replace(strides=(down, across, 1))
-    summed = _summed(len(slices), body, c.dtype, tuple(types[len(slices) :]))
-    strided_nest(e, summed, (c.rows.size // line, line, n), strides, refs, to, c.dtype)
+    summed = _summed(len(slices), epilogue.body, c.dtype, tuple(types[len(slices) :]))
+    strided_nest(e, summed, (c.table.size // line, line, n), strides, refs, to, c.dtype)
 
 
 def _row_steps(sides: Sequence[Side]) -> tuple[int, list[tuple[int, int]]] | None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.emit import amx
 from MNN.compiler.emit.amx_weights import Right
-from MNN.compiler.emit.contract import epilogue
-from MNN.compiler.emit.side import Side, operand_args, store_back
+from MNN.compiler.emit.epilogue import Epilogue, epilogue_of
+from MNN.compiler.emit.product import Product
+from MNN.compiler.emit.side import Side, store_back
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.order import natural
@@ -20,7 +19,7 @@ from MNN.compiler.program import Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray
-from MNN.ir.scalar import Body, body_of
+from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
 from MNN.kernels.compressed import CompressedSpec
 from MNN.kernels.compressed_layout import VECTORS, Layout, layout_of, pack, zero_points
@@ -57,58 +56,52 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     def no_batch(strides: st.Ints) -> np.ndarray:
         return np.zeros(1, np.int64)
 
-    operands, body = epilogue(e, fused, prim.outputs[0], out, rank - 1, row_table, no_batch)
-    if body is None and out.dtype is not DType.F32:
-        body = body_of([DType.F32], lambda b, v: b.cast(v, out.dtype))
+    epilogue = epilogue_of(e, fused, prim.outputs[0], out, rank - 1, row_table, no_batch)
+    if epilogue.body is None and out.dtype is not DType.F32:
+        epilogue = Epilogue(body_of([DType.F32], lambda b, v: b.cast(v, out.dtype)))
     here = np.zeros(1, np.int64)
     left = Side(source, x.dtype, row_table(source.strides), here)
-    right = Side(result, out.dtype, row_table(result.strides), here)
+    into = Side(result, out.dtype, row_table(result.strides), here)
+    product = Product(left, into, epilogue, e.grid((), ()), k, n)
     m, group = elements(out.shape[:-1]), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
     few = m <= (FEW_ROWS if group > 1 else _FEW_OF_AVX512 if e.target.broadcast_operand else _FEW)
     cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
     name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
-    ways = [Candidate(name, cycles, lambda: _emit(e, prim, left, right, operands, body, few, 1 if few else group))]
+    ways = [Candidate(name, cycles, lambda: _emit(e, prim, product, few, 1 if few else group))]
     if not few and amx.available(e.target):
-        ways += _on_tiles(e, prim, left, right, operands, body, k, n)
+        ways += _on_tiles(e, prim, product)
     e.choose(f"compressed {x.dtype.value} {prim.width} {m} x {n} x {k} {e.options.precision}", ways)
     return store_back(e, out, result)
 
 
-def _on_tiles(
-    e: Emitter, prim: p.CompressedMatMul, a: Side, c: Side, operands: Sequence[tuple[str, Side]], body: Body | None,
-    k: int, n: int,
-) -> list[Candidate]:  # fmt: skip
+def _on_tiles(e: Emitter, prim: p.CompressedMatMul, product: Product) -> list[Candidate]:
     """Products of matrix units, which take weights that are expanded for good."""
     weight = prim.inputs[1].keep
     assert isinstance(weight, QuantizedArray)
-    right = Right(e.pool.folds.expanded(weight), ((1, 1), k, n, 1))
-    return amx.amx_candidates(e, a, c, right, operands, body, e.grid((), ()), k, n)
+    right = Right(e.pool.folds.expanded(weight), ((1, 1), product.k, product.n, 1))
+    return amx.amx_candidates(e, product, right)
 
 
-def _emit(
-    e: Emitter, prim: p.CompressedMatMul, a: Side, c: Side, operands: Sequence[tuple[str, Side]], body: Body | None,
-    few: bool, group: int,
-) -> None:  # fmt: skip
-    assert a.rows is not None
-    assert c.rows is not None
-    m, n, k = a.rows.size, prim.outputs[0].shape[-1], prim.inputs[0].shape[-1]
+def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, group: int) -> None:
+    a, c, epilogue = product.a, product.c, product.epilogue
+    m, n, k = product.m, product.n, product.k
     layout, weights = _packed(e, prim, k)
     mr, nv = _few_tile(e.target, m) if few else _tile(e, m, n, -(-k // group))
     sides = (a.dtype, DType.BF16 if group > 1 else DType.F32, DType.F32, c.dtype)
-    kinds = tuple(kind for kind, _ in operands)
-    spec = CompressedSpec(*sides, mr, nv, True, body, kinds, group, layout.width, layout.zeros, few)
+    more = group, layout.width, layout.zeros, few
+    spec = CompressedSpec(*sides, mr, nv, True, epilogue.body, epilogue.kinds, *more)
     nr = spec.nr(e.target)
     mb = m if not few else max(min(m, _ROWS_OF_A // (4 * layout.blocks * layout.groups * layout.steps)), 1)
     parts = 1 if e.threads == 1 else e.threads * _PARTS
     nb = split_evenly(n, parts, layout.columns if few else nr)
     args: dict[str, int | Ref] = {
         "a": e.ref(a.place, a.dtype), "b": weights, "c": e.ref(c.place, c.dtype),
-        "rows_a": e.offsets(a.rows), "rows_c": e.offsets(c.rows), "taps": e.offsets(np.zeros(1, np.int64)),
+        "rows_a": e.offsets(a.table), "rows_c": e.offsets(c.table), "taps": e.offsets(product.taps),
         "n_taps": 1, "k": k, "ldb": nr, "panel": layout.panel, "m": m, "n": n,
-        "batch": e.table(np.zeros((1, 3 + len(operands)), np.int64)), "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
+        "batch": e.table(np.zeros((1, len(product.sides) + 1), np.int64)), "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
         "blocks": layout.blocks, "groups": layout.groups,
     }  # fmt: skip
-    args |= operand_args(e, operands)
+    args |= epilogue.args(e)
     blocks = spec.blocks(m, n, 1, mb, nb)
     grain = choose_grain(e.target, m, n, k, (mr, nv), 1, blocks)
     e.command(spec, args, blocks, grain, 2 * m * n * k)

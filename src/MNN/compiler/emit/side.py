@@ -1,5 +1,4 @@
-"""How contraction kernels walk an operand, what they are told of the operands of their epilogue, and where kernels with
-channels innermost write."""
+"""How contraction kernels walk an operand, and where kernels with channels innermost write."""
 
 from __future__ import annotations
 
@@ -24,16 +23,11 @@ class Side:
     rows: np.ndarray | None
     batch: np.ndarray
 
-
-def operand_args(e: Emitter, operands: Sequence[tuple[str, Side]]) -> dict[str, int | Ref]:
-    """The arguments of an epilogue's operands; see :func:`MNN.kernels.epilogue.operand_slots`."""
-    args: dict[str, int | Ref] = {}
-    for i, (kind, side) in enumerate(operands):
-        args[f"op{i}"] = e.ref(side.place, side.dtype)
-        if kind in ("m", "mn"):
-            assert side.rows is not None
-            args[f"rows{i}"] = e.offsets(side.rows)
-    return args
+    @property
+    def table(self) -> np.ndarray:
+        """The rows of a side that has rows."""
+        assert self.rows is not None
+        return self.rows
 
 
 def batch_starts(e: Emitter, columns: Sequence[np.ndarray], n_batch: int) -> Ref:

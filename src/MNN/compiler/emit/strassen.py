@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from MNN.compiler.algorithms import Candidate
-from MNN.compiler.emit.side import Side, operand_args
+from MNN.compiler.emit.product import Product
+from MNN.compiler.emit.side import Side
 from MNN.compiler.emit.weights import Weights
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
-from MNN.ir.scalar import Body
 from MNN.kernels.shares import BLOCKS_PER_THREAD, longest, piece_sizes, split_evenly
 from MNN.kernels.strassen import StrassenSpec, tables
 from MNN.kernels.strassen_cost import Choice, applies, choose_strassen, chunk_of, most_rows, passed, unhidden
@@ -43,30 +42,19 @@ _BOTH_READ = 0.005
 NAME = "Strassen"
 
 
-def strassen_candidates(
-    e: Emitter,
-    a: Side,
-    c: Side,
-    weights: Weights,
-    operands: Sequence[tuple[str, Side]],
-    body: Body | None,
-    taps: np.ndarray,
-    k: int,
-    n: int,
-    settled: str = "",
-) -> list[Candidate]:
+def strassen_candidates(e: Emitter, product: Product, weights: Weights, settled: str = "") -> list[Candidate]:
     """The product by Strassen's algorithm; nothing where it does not apply.
 
     It needs constant f32 weights none of which drowns the others, no two columns of which are equal, one batch, evenly
     spaced rows of A and a depth whose half is whole vectors. Where it is ``settled``, nothing is estimated.
     """
-    assert a.rows is not None
-    m = a.rows.size
+    m, n, k = product.m, product.n, product.k
     possible = m >= 2 and not e.target.lane_operand and applies(e.target, n, k, 1) and m * n * k >= _LEAST
-    if not possible or not weights.taken_once(e, a, c, operands, taps):
+    if not possible or not weights.taken_once(e, product):
         return []
-    steps = np.diff(a.rows)
-    if a.rows[0] != 0 or (steps != steps[0]).any() or steps[0] < k:
+    rows = product.a.table
+    steps = np.diff(rows)
+    if rows[0] != 0 or (steps != steps[0]).any() or steps[0] < k:
         return []
     if not weights.mixable(e):
         return []
@@ -81,7 +69,7 @@ def strassen_candidates(
     if earlier is None:
         e.pool.habits.note(habit, tile)
     lda = int(steps[0])
-    return [Candidate(NAME, cycles, lambda: _emit(e, a, c, weights, operands, body, tile, (m, n, k), lda))]
+    return [Candidate(NAME, cycles, lambda: _emit(e, product, weights, tile, lda))]
 
 
 def _has_twins(e: Emitter, weights: Weights) -> bool:
@@ -104,19 +92,9 @@ def _has_twins(e: Emitter, weights: Weights) -> bool:
     return bool(found)
 
 
-def _emit(
-    e: Emitter,
-    a: Side,
-    c: Side,
-    weights: Weights,
-    operands: Sequence[tuple[str, Side]],
-    body: Body | None,
-    tile: Choice,
-    extents: tuple[int, int, int],
-    lda: int,
-) -> None:
+def _emit(e: Emitter, product: Product, weights: Weights, tile: Choice, lda: int) -> None:
     """Rows in parts, one after the other, so that A's factors are near when they are read once per group of panels."""
-    m, _, k = extents
+    m, k, epilogue = product.m, product.k, product.epilogue
     mr, nv, levels = tile
     rows = split_evenly(m, -(-m * k * 4 // (_A_PARTS * e.target.l2_bytes)), 2**levels * mr)
     each = math.ceil(min(m, rows) / 2**levels)
@@ -126,35 +104,33 @@ def _emit(
     flags = e.allocate(DType.I32, (tiles,), (0,))
     nr = nv * e.target.lanes(DType.F32)
     chunk = chunk_of(e.target, depth, nr)
-    spec = StrassenSpec(mr, nv, levels, chunk * nr + _GAP, c.dtype, body, tuple(kind for kind, _ in operands))
+    spec = StrassenSpec(mr, nv, levels, chunk * nr + _GAP, product.c.dtype, epilogue.body, epilogue.kinds)
     for first in range(0, m, rows):
-        past = min(first + rows, m)
-        own = [(kind, _part(side, first, past)) for kind, side in operands]
-        left = Side(Place(a.place.buffer, a.place.offset + first * lda, a.place.strides), a.dtype, None, a.batch)
-        sizes = (past - first, *extents[1:])
-        _emit_rows(e, left, _part(c, first, past), weights, own, spec, sizes, lda, chunk, factors, flags)
+        _emit_rows(e, _part(product, first, min(first + rows, m), lda), weights, spec, lda, chunk, factors, flags)
 
 
-def _part(side: Side, first: int, past: int) -> Side:
-    """The rows ``[first, past)`` of an operand that has rows."""
-    return side if side.rows is None else replace(side, rows=side.rows[first:past])
+def _part(product: Product, first: int, past: int, lda: int) -> Product:
+    """The rows ``[first, past)``; those of A are ``lda`` elements apart."""
+
+    def cut(side: Side) -> Side:
+        return side if side.rows is None else replace(side, rows=side.rows[first:past])
+
+    a = product.a
+    left = replace(a, place=a.place._replace(offset=a.place.offset + first * lda), rows=None)
+    return replace(product, a=left, c=cut(product.c), epilogue=product.epilogue.moved(cut))
 
 
 def _emit_rows(
     e: Emitter,
-    a: Side,
-    c: Side,
+    product: Product,
     weights: Weights,
-    operands: Sequence[tuple[str, Side]],
     spec: StrassenSpec,
-    extents: tuple[int, int, int],
     lda: int,
     chunk: int,
     factors: Place,
     flags: Place,
 ) -> None:
-    assert c.rows is not None
-    m, n, k = extents
+    c, m, n, k = product.c, product.m, product.n, product.k
     parts = 2**spec.levels
     rows, depth = -(-m // parts), k // parts
     tiles = -(-rows // spec.mr)
@@ -162,7 +138,7 @@ def _emit_rows(
     panels = -(-n // nr)
     groups = -(-panels // parts)
     b_ref, _, panel, _ = weights.packed(e, nr, 1)
-    source = e.ref(a.place, DType.F32)
+    source = e.ref(product.a.place, DType.F32)
     first: dict[str, int | Ref] = {
         "a": source,
         "s": e.ref(factors, DType.F32),
@@ -182,7 +158,7 @@ def _emit_rows(
     args: dict[str, int | Ref] = first | {
         "b": b_ref,
         "c": e.ref(c.place, c.dtype),
-        "rows_c": e.offsets(c.rows),
+        "rows_c": e.offsets(c.table),
         "stages": e.table(stages),
         "n_stages": len(stages),
         "uses": e.table(uses),
@@ -196,7 +172,7 @@ def _emit_rows(
         "mb": rows_each,
         "nb": groups_each,
     }
-    args |= operand_args(e, operands)
+    args |= product.epilogue.args(e)
     blocks = -(-rows // rows_each) * -(-groups // groups_each)
     e.command(spec, args, blocks, 1, 2 * m * n * k, part=True)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.emit.pairs import pack_pairs, pair_steps
+from MNN.compiler.emit.product import Product
 from MNN.compiler.emit.quads import packed_quads, packed_words, signed_parts
-from MNN.compiler.emit.side import Side
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.order import natural
 from MNN.compiler.program import Place, Ref
@@ -98,18 +96,17 @@ class Weights:
                 buffer.setup += commands
         return Ref(buffer, 0), nr * group, high * nr * group, self._batches(e, size, n_batch)
 
-    def taken_once(self, e: Emitter, a: Side, c: Side, operands: Sequence[tuple[str, Side]], taps: np.ndarray) -> bool:
+    def taken_once(self, e: Emitter, product: Product) -> bool:
         """Whether they are constants in one product of f32, of one batch and one tap and not within a chain: what
         algorithms other than the plain one need."""
-        sides = [a, c, *(side for _, side in operands)]
         return (
             not e.collecting
             and self.tensor.const is not None
             and self.group == 1
-            and all(d is DType.F32 for d in (a.dtype, c.dtype, self.dtype))
-            and not any(side.batch.size != 1 or side.batch.any() for side in sides)
-            and taps.size == 1
-            and int(taps[0]) == 0
+            and all(d is DType.F32 for d in (product.a.dtype, product.c.dtype, self.dtype))
+            and not any(side.batch.size != 1 or side.batch.any() for side in product.sides)
+            and product.taps.size == 1
+            and int(product.taps[0]) == 0
         )
 
     def mixable(self, e: Emitter) -> bool:

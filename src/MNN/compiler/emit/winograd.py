@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emit.epilogue import Epilogue
 from MNN.compiler.emit.side import Side
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Place, Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
-from MNN.ir.scalar import Body, body_of
+from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
 from MNN.kernels.inner_pack import InnerPackSpec
 from MNN.kernels.inner_turn import HEAD
@@ -39,14 +38,13 @@ def winograd_candidates(
     source: Place,
     out: Tensor,
     result: Place,
-    operands: Sequence[tuple[str, Side]],
-    body: Body | None,
+    epilogue: Epilogue,
     settled: str = "",
 ) -> list[Candidate]:
     """Ways to compute ``prim`` by Winograd's method, none where it does not apply.
 
     ``x`` and ``w`` are its inputs in the types that are multiplied; ``source`` and ``result`` have their channels
-    innermost; ``operands`` are those of the epilogue ``body``. Where one is ``settled``, no other is looked at.
+    innermost. Where one is ``settled``, no other is looked at.
     """
     spatial = x.rank - 2
     words = x.dtype is DType.I16 and w.dtype.is_int  # bytes in 16 bits
@@ -66,7 +64,7 @@ def winograd_candidates(
     stride = min(strides, default=1)
     fixed = x.dtype is DType.BF16 and e.precision == "low" and applies(e.target, w.shape[1])
     work = Work(out.shape[0], oh, ow, w.shape[1], w.shape[0], rh, rw, fixed, stride)
-    conv = _Conv(e, x, source, out, result, w, operands, body, work)
+    conv = _Conv(e, x, source, out, result, w, epilogue, work)
     found = []
     habit = (e.origin, "Winograd", work.c, work.n, rh, rw, work.stride)
     earlier = e.pool.habits.get(habit) or {}
@@ -148,21 +146,18 @@ class _Conv:
         out: Tensor,
         result: Place,
         w: Tensor,
-        operands: Sequence[tuple[str, Side]],
-        body: Body | None,
+        epilogue: Epilogue,
         work: Work,
     ) -> None:
         self.e, self.x, self.source, self.out, self.result, self.w = e, x, source, out, result, w
-        self.operands, self.work = list(operands), work
         acc = DType.I32 if x.dtype is DType.I16 else DType.F32
-        if body is None and out.dtype is not acc:
-            body = body_of([acc], lambda b, v: b.cast(v, out.dtype))
-        self.body = body
+        if epilogue.body is None and out.dtype is not acc:
+            epilogue = Epilogue(body_of([acc], lambda b, v: b.cast(v, out.dtype)))
+        self.epilogue, self.work = epilogue, work
 
     def emit(self, plan: Plan) -> None:
         e, work = self.e, self.work
         lanes = e.target.lanes(DType.F32)
-        kinds = tuple(kind for kind, _ in self.operands)
         spec = WinogradSpec.of(
             plan.mh,
             plan.mw,
@@ -174,8 +169,8 @@ class _Conv:
             work.c % (2 * lanes if work.fixed else lanes) != 0 and self.x.dtype is not DType.I16,
             work.n % lanes != 0,
             self.out.dtype,
-            self.body,
-            kinds,
+            self.epilogue.body,
+            self.epilogue.kinds,
             self.x.dtype,
             fixed=work.fixed,
             inner=plan.inner,
@@ -201,7 +196,7 @@ class _Conv:
             "row_y": row_y,
             "col_y": col_y,
         }
-        for i, (kind, side) in enumerate(self.operands):
+        for i, (kind, side) in enumerate(self.epilogue.operands):
             args[f"op{i}"] = e.ref(side.place, side.dtype)
             if kind in PER_PIXEL:
                 at = self._rows(side)[0]
@@ -213,13 +208,12 @@ class _Conv:
 
     def _rows(self, side: Side) -> np.ndarray:
         """Offsets of an operand's elements by image, row and column."""
-        assert side.rows is not None
-        return side.rows.reshape(self.work.images, self.work.oh, self.work.ow)
+        return side.table.reshape(self.work.images, self.work.oh, self.work.ow)
 
     def _tiles(self, plan: Plan) -> Ref:
         """The table of tiles, see :class:`MNN.kernels.winograd.WinogradSpec`; one for all that lie alike."""
         e, work = self.e, self.work
-        grids = tuple([e.grid_key(side.rows) if kind in PER_PIXEL else () for kind, side in self.operands])
+        grids = tuple([e.grid_key(side.rows) if kind in PER_PIXEL else () for kind, side in self.epilogue.operands])
         if None in grids:
             return e.offsets(self._table(plan))
         places = self.source.strides, self.result.strides
@@ -243,13 +237,13 @@ class _Conv:
         image = np.arange(work.images)[:, None, None]
         row, col = np.arange(0, work.oh, plan.mh)[:, None], np.arange(0, work.ow, plan.mw)
         high, wide = np.minimum(work.oh - row, plan.mh), np.minimum(work.ow - col, plan.mw)
-        table = np.zeros((work.images, row.size, col.size, TILE_FIELDS + len(self.operands)), np.int64)
+        table = np.zeros((work.images, row.size, col.size, TILE_FIELDS + len(self.epilogue.operands)), np.int64)
         for field, place, moved in ((0, self.source, step), (3, self.result, 1)):
             down, right = _steps(place.strides)
             table[..., field] = image * place.strides[0] + row * (down * moved) + col * (right * moved)
         table[..., 1], table[..., 2] = high * step - step + work.rh - 1, wide * step - step + work.rw - 1
         table[..., 4], table[..., 5] = high, wide
-        for i, (kind, side) in enumerate(self.operands):
+        for i, (kind, side) in enumerate(self.epilogue.operands):
             if kind in PER_PIXEL:
                 table[..., TILE_FIELDS + i] = self._rows(side)[image, row, col]
         return table.reshape(-1, table.shape[-1])
