@@ -15,9 +15,10 @@ from MNN.compiler.emit.amx_ahead import fetch_ahead
 from MNN.compiler.emit.chains import Chains
 from MNN.compiler.emit.compressed import emit_compressed
 from MNN.compiler.emit.contract import emit_conv, emit_matmul
-from MNN.compiler.emit.elementwise import emit_concat, emit_map, emit_pad
+from MNN.compiler.emit.elementwise import emit_concat, emit_map
 from MNN.compiler.emit.indexed import emit_gather, emit_scan, emit_scatter
 from MNN.compiler.emit.lookup import emit_lookup
+from MNN.compiler.emit.pad import emit_pad
 from MNN.compiler.emit.recurrence import emit_recurrence
 from MNN.compiler.emit.reduce import emit_fold, emit_rows
 from MNN.compiler.emit.window import emit_depthwise, emit_pool, is_depthwise

@@ -1,4 +1,4 @@
-"""Maps, copies, padding and concatenation: loop nests over strided operands."""
+"""Maps, copies, fills and concatenation: loop nests over strided operands."""
 
 from __future__ import annotations
 
@@ -215,28 +215,6 @@ def _constant(value: float | int, sign: float, dtype: DType) -> Body:
     """The body that gives a number, of which zeros of either ``sign`` are equal."""
     del sign
     return body_of([], lambda b: b.const(value, dtype))
-
-
-def emit_pad(e: Emitter, group: Group) -> bool:
-    """A border around a tensor that is already inside it, or is copied there."""
-    prim = group.root
-    assert isinstance(prim, p.Pad)
-    source, out = prim.inputs[0], prim.outputs[0]
-    place = e.output(out)
-    inside = e.region(place, prim.low)
-    current = e.place(source)
-    if (current.buffer, current.offset) != (inside.buffer, inside.offset):
-        e.copy(current, inside, source.shape, source.dtype)
-    done = list(out.shape)  # outer dimensions first: later borders only span what is left in the middle
-    start = [0] * out.rank
-    for axis in st.order_of(out.shape, place.strides):
-        for amount, at in ((prim.low[axis], 0), (prim.high[axis], out.shape[axis] - prim.high[axis])):
-            if amount:
-                part = [amount if a == axis else n for a, n in enumerate(done)]
-                begin = [at if a == axis else s for a, s in enumerate(start)]
-                emit_fill(e, prim.value, e.region(place, begin), tuple(part), out.dtype)
-        start[axis], done[axis] = prim.low[axis], source.shape[axis]
-    return True
 
 
 def emit_concat(e: Emitter, group: Group) -> bool:
