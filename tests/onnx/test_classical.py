@@ -47,6 +47,7 @@ def test_linear_classifier(transform, labels, kind):
     assert found[0].tolist() == [next(iter(labels.values()))[i] for i in best]
 
 
+@pytest.mark.onnxruntime("1.32")
 @pytest.mark.parametrize("transform", TRANSFORMS[1:3])
 def test_linear_classifier_of_one_score_after_a_transform(transform):
     x, attrs = numbers(15, 4), {"coefficients": [0.5, -1.0, 2.0, 0.1], "intercepts": [0.2]}
@@ -89,6 +90,7 @@ def test_svm_regressor(kind, params, one_class):
     np.testing.assert_allclose(found[:, 0], np.where(wanted > 0, 1, -1) if one_class else wanted, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.onnxruntime("1.32")
 @pytest.mark.parametrize(("kind", "params"), KERNELS)
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("probabilities", [False, True])

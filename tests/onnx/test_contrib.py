@@ -188,6 +188,7 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
+@pytest.mark.onnxruntime("1.32")
 @pytest.mark.parametrize("name", CASES)
 def test_like_onnxruntime(name: str, tmp_path: Any) -> None:
     model, feeds = model_of(CASES[name])

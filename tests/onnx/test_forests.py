@@ -122,6 +122,7 @@ def test_forests_and_what_follows_them(transform):
     )  # fmt: skip
 
 
+@pytest.mark.onnxruntime("1.32")
 @pytest.mark.parametrize("labels", [{"classlabels_int64s": [-1, 1]}, {"classlabels_strings": ["no", "yes"]}])
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
 from MNN.frontends.mnn.read import load as load_mnn
@@ -36,6 +37,7 @@ def _same(found: dict[str, np.ndarray], want: dict[str, np.ndarray], what: str) 
             np.testing.assert_allclose(got, expected, rtol=2e-3, atol=2e-4 * scale, err_msg=f"{what}: {name}")
 
 
+@pytest.mark.onnxruntime("1.32")
 @settings(
     max_examples=EXAMPLES,
     deadline=None,

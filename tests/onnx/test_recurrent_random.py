@@ -18,6 +18,7 @@ USUAL = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN":
 OTHERS = ["Sigmoid", "Tanh", "Relu", "HardSigmoid", "Softsign"]
 
 
+@pytest.mark.onnxruntime("1.32")
 @pytest.mark.parametrize("seed", range(48))
 def test_random_layer(seed: int) -> None:
     pick, rng = random.Random(seed), np.random.default_rng(seed)

@@ -176,6 +176,7 @@ def test_products_of_two_quantised_activations(tmp_path: pathlib.Path) -> None:
         _agree(path, feeds, 0.02)
 
 
+@pytest.mark.onnxruntime("1.32")
 def test_weights_of_four_bits_are_multiplied_as_bytes(tmp_path: pathlib.Path) -> None:
     plain, path = tmp_path / "plain.onnx", tmp_path / "quantised.onnx"
     net = _net()
