@@ -70,7 +70,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     tiles = ("AMX", lambda: amx_candidates(e, product, right, window, settled))
     kinds = (
         (plain, lambda: gemm_candidates(e, plain, signature, product, weights, settled)),
-        ("Winograd", lambda: winograd_candidates(e, prim, x, w, source, out, result, epilogue, settled)),
+        ("Winograd", lambda: winograd_candidates(e, prim, product, w, settled)),
         tiles,
         ("Strassen", lambda: strassen_candidates(e, product, weights, settled)),
         ("inner products", lambda: inner_candidates(e, product, weights, settled)),

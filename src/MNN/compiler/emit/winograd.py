@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.emit.epilogue import Epilogue
+from MNN.compiler.emit.product import Product
 from MNN.compiler.emit.side import Side
 from MNN.compiler.emitter import Emitter
-from MNN.compiler.program import Place, Ref
+from MNN.compiler.program import Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import body_of
-from MNN.ir.shape import elements
 from MNN.kernels.inner_pack import InnerPackSpec
 from MNN.kernels.inner_turn import HEAD
 from MNN.kernels.winograd import TILE_FIELDS, WinogradSpec, WinogradWeightsSpec
@@ -30,48 +32,37 @@ _STEP = 16
 """Channels per block in which weights are transformed."""
 
 
-def winograd_candidates(
-    e: Emitter,
-    prim: p.Conv,
-    x: Tensor,
-    w: Tensor,
-    source: Place,
-    out: Tensor,
-    result: Place,
-    epilogue: Epilogue,
-    settled: str = "",
-) -> list[Candidate]:
+def winograd_candidates(e: Emitter, prim: p.Conv, product: Product, w: Tensor, settled: str = "") -> list[Candidate]:
     """Ways to compute ``prim`` by Winograd's method, none where it does not apply.
 
-    ``x`` and ``w`` are its inputs in the types that are multiplied; ``source`` and ``result`` have their channels
-    innermost. Where one is ``settled``, no other is looked at.
+    ``w`` are its weights in the type that is multiplied. Where one is ``settled``, no other is looked at.
     """
-    spatial = x.rank - 2
-    words = x.dtype is DType.I16 and w.dtype.is_int  # bytes in 16 bits
+    kind, shape = product.a.dtype, prim.outputs[0].shape
+    words = kind is DType.I16 and w.dtype.is_int  # bytes in 16 bits
     if (
         w.const is None
-        or not (words or (x.dtype in (DType.F32, DType.BF16) and w.dtype is DType.F32))
+        or not (words or (kind in (DType.F32, DType.BF16) and w.dtype is DType.F32))
         or prim.groups != 1
-        or spatial not in (1, 2)
+        or len(shape) not in (3, 4)
         or any(d != 1 for d in prim.dilations)
-        or not (strides := _strides(prim, w, out)) <= ({1} if words else {1, 2})
+        or not (strides := _strides(prim)) <= ({1} if words else {1, 2})
         or len(strides) > 1
         or not (_whole(e, w, w.const) if words else e.pool.even((e.origin, "even", id(w.const)), w.const))
     ):
         return []
-    oh, ow = (1, *out.shape[2:])[-2:]
+    oh, ow = (1, *shape[2:])[-2:]
     rh, rw = (1, *w.shape[2:])[-2:]
     stride = min(strides, default=1)
-    fixed = x.dtype is DType.BF16 and e.precision == "low" and applies(e.target, w.shape[1])
-    work = Work(out.shape[0], oh, ow, w.shape[1], w.shape[0], rh, rw, fixed, stride)
-    conv = _Conv(e, x, source, out, result, w, epilogue, work)
+    fixed = kind is DType.BF16 and e.precision == "low" and applies(e.target, w.shape[1])
+    work = Work(shape[0], oh, ow, w.shape[1], w.shape[0], rh, rw, fixed, stride)
+    conv = _Conv(e, product, w, work)
     found = []
     habit = (e.origin, "Winograd", work.c, work.n, rh, rw, work.stride)
     earlier = e.pool.habits.get(habit) or {}
     tiles = dict(earlier)
     ways = word_plans(e.target, work, e.threads, earlier) if words else None
     if ways is None:
-        sizable = not fixed and x.dtype is DType.F32 and _sizable(e, w.const)
+        sizable = not fixed and kind is DType.F32 and _sizable(e, w.const)
         ways = plans(e.target, work, e.threads, e.options.precision, earlier, settled, sizable)
     for plan in ways:
         tiles.setdefault((plan.mh, plan.mw), (plan.mr, plan.nv))
@@ -81,9 +72,9 @@ def winograd_candidates(
     return found
 
 
-def _strides(prim: p.Conv, w: Tensor, out: Tensor) -> set[int]:
+def _strides(prim: p.Conv) -> set[int]:
     """The strides of the windows along all sides where they are or move."""
-    sides = zip(prim.strides, w.shape[2:], out.shape[2:], strict=True)
+    sides = zip(prim.strides, prim.inputs[1].shape[2:], prim.outputs[0].shape[2:], strict=True)
     return {stride for stride, taps, size in sides if taps > 1 or size > 1}
 
 
@@ -138,25 +129,15 @@ def _packed_fixed(e: Emitter, w: Tensor, spec: WinogradSpec) -> dict[str, int | 
 class _Conv:
     """One convolution with everything that a plan needs to be emitted."""
 
-    def __init__(
-        self,
-        e: Emitter,
-        x: Tensor,
-        source: Place,
-        out: Tensor,
-        result: Place,
-        w: Tensor,
-        epilogue: Epilogue,
-        work: Work,
-    ) -> None:
-        self.e, self.x, self.source, self.out, self.result, self.w = e, x, source, out, result, w
-        acc = DType.I32 if x.dtype is DType.I16 else DType.F32
-        if epilogue.body is None and out.dtype is not acc:
-            epilogue = Epilogue(body_of([acc], lambda b, v: b.cast(v, out.dtype)))
-        self.epilogue, self.work = epilogue, work
+    def __init__(self, e: Emitter, product: Product, w: Tensor, work: Work) -> None:
+        acc, out = DType.I32 if product.a.dtype is DType.I16 else DType.F32, product.c.dtype
+        if product.epilogue.body is None and out is not acc:
+            product = replace(product, epilogue=Epilogue(body_of([acc], lambda b, v: b.cast(v, out))))
+        self.e, self.product, self.w, self.work = e, product, w, work
 
     def emit(self, plan: Plan) -> None:
-        e, work = self.e, self.work
+        e, work, epilogue = self.e, self.work, self.product.epilogue
+        a, c = self.product.a, self.product.c
         lanes = e.target.lanes(DType.F32)
         spec = WinogradSpec.of(
             plan.mh,
@@ -166,24 +147,24 @@ class _Conv:
             plan.mr,
             plan.nv,
             plan.chunk > 0,
-            work.c % (2 * lanes if work.fixed else lanes) != 0 and self.x.dtype is not DType.I16,
+            work.c % (2 * lanes if work.fixed else lanes) != 0 and a.dtype is not DType.I16,
             work.n % lanes != 0,
-            self.out.dtype,
-            self.epilogue.body,
-            self.epilogue.kinds,
-            self.x.dtype,
+            c.dtype,
+            epilogue.body,
+            epilogue.kinds,
+            a.dtype,
             fixed=work.fixed,
             inner=plan.inner,
             stride=work.stride,
         )
         tiles = self._tiles(plan)
         n_tiles = work.images * -(-work.oh // plan.mh) * -(-work.ow // plan.mw)
-        row_x, col_x = _steps(self.source.strides)
-        row_y, col_y = _steps(self.result.strides)
+        row_x, col_x = _steps(a.place.strides)
+        row_y, col_y = _steps(c.place.strides)
         args: dict[str, int | Ref] = {
-            "x": e.ref(self.source, self.x.dtype),
+            "x": e.ref(a.place, a.dtype),
             **self._weights(spec),
-            "y": e.ref(self.result, self.out.dtype),
+            "y": e.ref(c.place, c.dtype),
             "tiles": tiles,
             "n_tiles": n_tiles,
             "group": plan.group,
@@ -196,14 +177,14 @@ class _Conv:
             "row_y": row_y,
             "col_y": col_y,
         }
-        for i, (kind, side) in enumerate(self.epilogue.operands):
+        for i, (kind, side) in enumerate(epilogue.operands):
             args[f"op{i}"] = e.ref(side.place, side.dtype)
             if kind in PER_PIXEL:
                 at = self._rows(side)[0]
                 args[f"row{i}"] = int(at[1, 0] - at[0, 0]) if work.oh > 1 else 0
                 args[f"col{i}"] = int(at[0, 1] - at[0, 0]) if work.ow > 1 else 0
         blocks = spec.blocks(n_tiles, plan.group, work.n, plan.n_block)
-        flops = 2 * elements(self.out.shape) * work.c * work.rh * work.rw
+        flops = 2 * work.images * work.oh * work.ow * work.n * work.c * work.rh * work.rw
         e.command(spec, args, blocks, blocks if flops < SMALL else 1, flops)
 
     def _rows(self, side: Side) -> np.ndarray:
@@ -213,10 +194,11 @@ class _Conv:
     def _tiles(self, plan: Plan) -> Ref:
         """The table of tiles, see :class:`MNN.kernels.winograd.WinogradSpec`; one for all that lie alike."""
         e, work = self.e, self.work
-        grids = tuple([e.grid_key(side.rows) if kind in PER_PIXEL else () for kind, side in self.epilogue.operands])
+        a, c, operands = self.product.a, self.product.c, self.product.epilogue.operands
+        grids = tuple([e.grid_key(side.rows) if kind in PER_PIXEL else () for kind, side in operands])
         if None in grids:
             return e.offsets(self._table(plan))
-        places = self.source.strides, self.result.strides
+        places = a.place.strides, c.place.strides
         key = (
             "Winograd",
             work.images,
@@ -233,17 +215,17 @@ class _Conv:
         return e.named_offsets(key, lambda: self._table(plan))
 
     def _table(self, plan: Plan) -> np.ndarray:
-        work, step = self.work, self.work.stride
+        work, step, operands = self.work, self.work.stride, self.product.epilogue.operands
         image = np.arange(work.images)[:, None, None]
         row, col = np.arange(0, work.oh, plan.mh)[:, None], np.arange(0, work.ow, plan.mw)
         high, wide = np.minimum(work.oh - row, plan.mh), np.minimum(work.ow - col, plan.mw)
-        table = np.zeros((work.images, row.size, col.size, TILE_FIELDS + len(self.epilogue.operands)), np.int64)
-        for field, place, moved in ((0, self.source, step), (3, self.result, 1)):
+        table = np.zeros((work.images, row.size, col.size, TILE_FIELDS + len(operands)), np.int64)
+        for field, place, moved in ((0, self.product.a.place, step), (3, self.product.c.place, 1)):
             down, right = _steps(place.strides)
             table[..., field] = image * place.strides[0] + row * (down * moved) + col * (right * moved)
         table[..., 1], table[..., 2] = high * step - step + work.rh - 1, wide * step - step + work.rw - 1
         table[..., 4], table[..., 5] = high, wide
-        for i, (kind, side) in enumerate(self.epilogue.operands):
+        for i, (kind, side) in enumerate(operands):
             if kind in PER_PIXEL:
                 table[..., TILE_FIELDS + i] = self._rows(side)[image, row, col]
         return table.reshape(-1, table.shape[-1])
