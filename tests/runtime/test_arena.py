@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
 from MNN.errors import RunError
-from MNN.runtime.arena import Arena, Room, Scratch, aligned_bytes
+from MNN.runtime.arena import MOST_SHARED, Arena, Room, Scratch, aligned_bytes
 
 
 def test_blocks_are_aligned_and_as_long_as_asked() -> None:
@@ -83,3 +85,16 @@ def test_those_that_run_at_the_same_time_have_scratch_of_their_own() -> None:
     room = Room()
     assert room.scratch() is room.scratch(0)
     assert not np.shares_memory(room.scratch(0).of(64), room.scratch(1).of(64))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="memory is only asked for ahead where that takes none")
+def test_larger_programs_find_the_memory_of_smaller_ones() -> None:
+    room = Room()
+    small = room.block(1 << 20)
+    assert room.block(16 << 20) is small
+    assert room.block(MOST_SHARED) is not small
+    shared = room.block(1 << 20)
+    alone = room.block(MOST_SHARED + 1)
+    assert alone is not shared
+    assert alone is not room.block(MOST_SHARED + 1)
+    assert room.block(1 << 20) is shared

@@ -34,9 +34,10 @@ def aligned_bytes(nbytes: int, alignment: int = ALIGNMENT, zero: bool = False) -
     return block[start : start + nbytes]
 
 
-_SPARE = 4
-"""How many times what a program takes is asked for, for larger ones after it: what nobody writes to takes no memory."""
-MOST_SHARED = 64 << 20
+_SPARE = 16
+"""How many times what a program takes is asked for, for larger ones after it, which find what is in use already. What
+nobody writes to takes no memory; to write to a page for the first time takes as long as to compute what it holds."""
+MOST_SHARED = 256 << 20
 """Bytes beyond which a program has memory of its own, which goes with it."""
 
 
