@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Sequence
@@ -17,14 +16,11 @@ LONG_MS = 20.0  # two threads are asked to pay on models above this
 
 def machines(records: Sequence[Record]) -> str:
     """One sentence for each machine that records come from."""
-    lines = []
-    unlike = {"command": "", "date": "", "commit": "", "runs": 0}
-    for text in dict.fromkeys(json.dumps({**r.machine, **unlike}) for r in records):
-        m = json.loads(text)
-        lines.append(
-            f"Processor: {m['processor']} ({', '.join(m['features'])}), {m['cores']} cores, {m['system']}, "
-            f"Python {m['python']}.\n"
-        )
+    pythons: dict[str, set[str]] = {}
+    for m in (r.machine for r in records):
+        one = f"{m['processor']} ({', '.join(m['features'])}), {m['cores']} cores, {m['system']}"
+        pythons.setdefault(one, set()).add(m["python"])
+    lines = [f"Processor: {one}, Python {' and '.join(sorted(found))}.\n" for one, found in pythons.items()]
     dates = sorted({r.machine["date"] for r in records})
     commits = sorted({commit for r in records for commit in r.machine["commit"].split(", ") if commit})
     span = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"

@@ -19,7 +19,7 @@ from benchmarks.report import BEGIN, END, markdown, publish
 from benchmarks.settings import SETTINGS, engines_of
 from benchmarks.setup_peers import REPOSITORY, work_folder
 from benchmarks.summary import newest, scaling, summary
-from benchmarks.tables import threads
+from benchmarks.tables import machines, threads
 from tests.models.runners import onnxruntime_runner
 
 DIGITS = REPOSITORY / "src" / "MNN" / "data" / "digits.onnx"
@@ -97,6 +97,14 @@ def test_records_survive_the_disk_and_newer_ones_win(tmp_path: Path) -> None:
     assert [r.when for r in found] == [1.0, 1.0, 2.0]
     assert newest(found)["high", 1, 1, "resnet18"] == second
     assert load([tmp_path / "none"]) == []
+
+
+def test_a_processor_is_named_once() -> None:
+    first = record("resnet18", 1.0)
+    second = dataclasses.replace(first, machine={**first.machine, "python": "3.99.0", "commit": "abc"})
+    text = machines([first, second, first])
+    assert text.count("Processor: ") == 1
+    assert f"Python {first.machine['python']} and 3.99.0." in text
 
 
 def test_of_several_runs_each_engine_counts_with_its_least_time() -> None:
