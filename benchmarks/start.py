@@ -8,9 +8,9 @@ OpenVINO.
 
 Every figure comes from a fresh process, which this file is as well (``start.py --child ...``). "First result" counts
 from the start of the process to the numbers of the first inference, less what a process takes that runs nothing; cold
-is with an empty cache folder, warm is the best of several starts after that. Memory is the most that was ever resident.
-A change of size is the first run at a new size less a usual run at it: over sizes that are new, then over as many
-changes among them as asked for. Networks for one size of pictures change the batch.
+is with an empty cache folder, warm is a start after that. A change of size is the first run at a new size less a usual
+run at it: over sizes that are new, then over as many changes among them as asked for. Networks for one size of pictures
+change the batch. All is measured in several rounds, engines in turns: the least time counts, and the most memory.
 
 The networks are named on the command line, and what was measured in ``--json`` is kept for those that are not.
 """
@@ -31,9 +31,9 @@ TOKENS = [128, 200, *range(136, 168, 8), *range(32, 128, 8), 224, 256]
 SIZES = {
     "bert_base": TOKENS,
     "distilbert": TOKENS,
-    "vit_tiny": [1, 2, 3, 4],
-    "vit_b16": [1, 2, 3],
-    "yolov8n_like": [1, 2, 3],
+    "vit_tiny": [1, 2, 3, 4, 5, 6],
+    "vit_b16": [1, 2, 3, 4],
+    "yolov8n_like": [1, 2, 3, 4],
 }
 PICTURES = {"vit_tiny": 224, "vit_b16": 224, "yolov8n_like": 640}
 """Networks for one size of pictures, and that: their batch changes."""
@@ -92,8 +92,7 @@ def child(engine: str, model: str, path: str, threads: int, changes: int, count:
         fresh[size] = _timed(run, arrays)
         compiled[size] = note() - before
         usual[size] = min(_timed(run, arrays) for _ in range(2))
-    found["new_ms"] = {size: 1e3 * (fresh[size] - usual[size]) for size in list(data)[1:]}
-    found["compiled"] = compiled
+    found.update(fresh_s=fresh, usual_s=usual, compiled=compiled)
     start, before = resident(False), note()
     order = np.resize(sizes(model, count), changes)[np.argsort(noise(changes))]
     for size in order:
@@ -188,45 +187,57 @@ def bare(python: str, cache: Path, statement: str = "pass") -> float:
 def measure(
     name: str, paths: dict[str, Path], pythons: dict[str, str], args: argparse.Namespace
 ) -> list[dict[str, Any]]:
-    """One row per engine."""
+    """One row per engine; raises ``SystemExit`` where a process of one fails."""
     import tempfile
 
     from benchmarks.records import machine
 
-    here, rows = machine(), []
+    here = machine()
+    first: dict[str, list[tuple[float, dict[str, Any]]]] = {engine: [] for engine in pythons}
+    later: dict[str, list[tuple[float, dict[str, Any]]]] = {engine: [] for engine in pythons}
+    many: dict[str, list[dict[str, Any]]] = {engine: [] for engine in pythons}
     with tempfile.TemporaryDirectory() as folder:
         starts = {engine: bare(python, Path(folder) / "none") for engine, python in pythons.items()}
-        warm: dict[str, list[tuple[float, dict[str, Any]]]] = {engine: [] for engine in pythons}
-        cold: dict[str, tuple[float, dict[str, Any]]] = {}
-        for engine, python in pythons.items():  # byte code is compiled when a package is installed, not when it starts
+        turns = [(turn, engine, python) for turn in range(-1, args.rounds) for engine, python in pythons.items()]
+        for turn, engine, python in turns:
             words = [__file__, "--child", engine, name, str(paths[engine]), str(args.threads)]
-            spawn(python, [*words, "-1", "1"], Path(folder) / "installed")
-        for turn in range(args.repeats + 1):
-            for engine, python in pythons.items():
-                words = [__file__, "--child", engine, name, str(paths[engine]), str(args.threads)]
-                found = spawn(python, [*words, "-1", "1"], Path(folder) / "cache")
-                if turn == 0:
-                    cold[engine] = found
-                else:
-                    warm[engine].append(found)
-        for engine, python in pythons.items():
-            words = [__file__, "--child", engine, name, str(paths[engine]), str(args.threads)]
-            many = spawn(python, [*words, str(args.changes), str(args.sizes)], Path(folder) / "other")[1]
-            new = sorted(many["new_ms"].values())
-            rows.append(
-                {
-                    "model": name, "engine": engine, "weights_mb": paths[engine].stat().st_size / 1e6,
-                    "cold_s": cold[engine][0] - starts[engine],
-                    "warm_s": min(t for t, _ in warm[engine]) - starts[engine],
-                    "cold_mb": cold[engine][1]["peak"], "warm_mb": max(said["peak"] for _, said in warm[engine]),
-                    "second_size_ms": next(iter(many["new_ms"].values())), "new_size_ms": new[len(new) // 2],
-                    "compiled": sum(many["compiled"].values()), "compiled_again": many["compiled_again"],
-                    "compiled_later": sum(list(many["compiled"].values())[1:]),
-                    "grown_mb": many["grown"], "changes": many["changes"],
-                    "processor": f"{here['processor']} ({', '.join(here['features'])})", "commit": here["commit"],
-                }
-            )  # fmt: skip
-    return rows
+            caches = [Path(folder) / f"{kind}{turn}" for kind in ("start", "sizes")]
+            once = spawn(python, [*words, "-1", "1"], caches[0])
+            if turn < 0:  # byte code is compiled when a package is installed, not when it starts
+                continue
+            first[engine].append(once)
+            later[engine] += [spawn(python, [*words, "-1", "1"], caches[0]) for _ in range(args.repeats)]
+            many[engine].append(spawn(python, [*words, str(args.changes), str(args.sizes)], caches[1])[1])
+    return [
+        {
+            "model": name, "engine": engine, "weights_mb": paths[engine].stat().st_size / 1e6,
+            "cold_s": min(t for t, _ in first[engine]) - starts[engine],
+            "warm_s": min(t for t, _ in later[engine]) - starts[engine],
+            "cold_mb": max(said["peak"] for _, said in first[engine]),
+            "warm_mb": max(said["peak"] for _, said in later[engine]),
+            **changes(many[engine]),
+            "processor": f"{here['processor']} ({', '.join(here['features'])})", "commit": here["commit"],
+        }
+        for engine in pythons
+    ]  # fmt: skip
+
+
+def changes(rounds: list[dict[str, Any]]) -> dict[str, Any]:
+    """What changes of size cost, of the same in several processes: the least time of each size, else the most."""
+    import statistics
+
+    first, *later = rounds[0]["usual_s"]
+    least = {
+        kind: {size: min(said[kind][size] for said in rounds) for size in later} for kind in ("fresh_s", "usual_s")
+    }
+    new = [1e3 * (least["fresh_s"][size] - least["usual_s"][size]) for size in later]
+    compiled = [max(said["compiled"][size] for said in rounds) for size in (first, *later)]
+    return {
+        "second_size_ms": new[0], "new_size_ms": statistics.median(new),
+        "compiled": sum(compiled), "compiled_later": sum(compiled[1:]),
+        "compiled_again": max(said["compiled_again"] for said in rounds),
+        "grown_mb": max(said["grown"] for said in rounds), "changes": rounds[0]["changes"],
+    }  # fmt: skip
 
 
 HEADS = {
@@ -253,13 +264,14 @@ def page(rows: list[dict[str, Any]], name: str) -> str:
     order = list(ARCHITECTURES)
     rows = sorted(rows, key=lambda row: order.index(row["model"]))
     notes = (
-        "cold: empty cache folder; warm: the best of several later starts, of OpenVINO with its model cache. Both are "
-        "seconds until the first result, beyond what Python itself needs. Peak: the most that was ever resident, in MB "
+        "cold: empty cache folder; warm: a later start, of OpenVINO with its model cache. Both are seconds until the "
+        "first result, beyond what Python itself needs. Peak: the most that was ever resident, in MB "
         "(10^6 bytes). 2nd size: what the first run at 320 instead of 224 pixels, or 200 instead of 128 tokens (ViT "
         "and YOLO: 2 pictures instead of 1), takes longer than later runs there; new size: the median of the same "
         "over more sizes. Compiled: kernels that sizes after the first needed anew; MB grown: "
-        "resident memory over random changes among these sizes. Kernels are compiled on all processors. Measured on a "
-        "virtual machine of two processors, on which everything takes up to twice as long for seconds at a time."
+        "resident memory over random changes among these sizes. Kernels are compiled on all processors. Of several "
+        "rounds the least time counts, for each size, and the most memory: measured on a virtual machine of two "
+        "processors, on which everything takes up to twice as long for seconds at a time."
     )
     written = f"Written by `python -m benchmarks.start --publish{f' --page {name}' if name else ''}`."
     said = [f"{r['processor']}, at commit {r['commit']}." for r in rows if "processor" in r]
@@ -312,7 +324,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--publish", action="store_true", help="write docs/start.md")
     parser.add_argument("--page", default="", help="of the documentation, for a processor of its own: amx")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=5, help="warm starts")
+    parser.add_argument("--rounds", type=int, default=3, help="cold starts, and processes that change the size")
+    parser.add_argument("--repeats", type=int, default=2, help="warm starts after each cold one")
     parser.add_argument("--changes", type=int, default=100, help="changes of size after every size was seen")
     parser.add_argument("--work", type=Path, help="as for benchmarks.setup_peers")
     parser.add_argument("--json", help="write the figures to this file too")
