@@ -11,8 +11,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
 from MNN.kernels import toolchain
 from MNN.kernels.contract import ContractSpec
-from MNN.kernels.contract_cost import choose_tile, narrower, pack_b
-from MNN.kernels.contract_emit import many_rows
+from MNN.kernels.contract_cost import choose_tile, pack_b
 from MNN.kernels.dot import group_of
 from MNN.kernels.tight import is_tight, with_all_registers
 from MNN.ops import meaning_scalar
@@ -192,27 +191,6 @@ def test_vectors_of_half_the_width(tile: tuple[int, int]) -> None:
             check(Problem(spec, 31, 75, 21, taps=2), target, 2 * tile[0], spec.nr(target), checked=True)
             plain = dataclasses.replace(spec, b_packed=False)
             check(Problem(plain, 31, 75, 21), target, 31, 2 * spec.nr(target), checked=True)
-
-
-def test_when_vectors_are_of_half_the_width() -> None:
-    split = dataclasses.replace(named_target("avx512"), split_vectors=True, fma_per_cycle=1.0)
-    assert narrower(split, 24, 96)  # one and a half vectors
-    assert narrower(split, 40, 120)
-    assert not narrower(split, 32, 96)
-    assert not narrower(split, 960, 160)
-    assert not narrower(named_target("avx512"), 24, 96)  # half of a vector would take as long as a whole one
-    assert choose_tile(split.narrowed(), 784, 24, 96) == (9, 3)
-
-
-def test_when_rows_are_many() -> None:
-    target = named_target("avx2")
-    assert many_rows(target, (6, 2), 3136, 64)
-    assert not many_rows(target, (6, 2), 49, 64)
-    assert not many_rows(target, (1, 4), 3136, 64)
-    assert not many_rows(target, (12, 1), 3136, 64)  # asks for nothing anyway
-    wide = named_target("avx512")
-    assert many_rows(wide, (14, 2), 12544, 64)
-    assert not many_rows(dataclasses.replace(wide, fetches_ahead=True), (14, 2), 12544, 64)
 
 
 def test_an_empty_sum_is_zero() -> None:

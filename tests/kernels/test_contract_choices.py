@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from MNN.ir.dtype import DType
 from MNN.kernels import contract_cost
 from MNN.kernels.contract_blocks import choose_blocks, choose_grain
-from MNN.kernels.contract_cost import best_tiles, choose_tile, known_tile
+from MNN.kernels.contract_cost import best_tiles, choose_tile, known_tile, narrower
+from MNN.kernels.contract_emit import many_rows
 from MNN.kernels.shares import longest, split_evenly
 from MNN.targets import named_target
 
@@ -108,3 +110,24 @@ def test_what_is_kept_at_a_glance_is_close_to_the_best(name: str, threads: int) 
         assert (found == earlier) == (costs[earlier] <= contract_cost.KEPT * min(costs.values()))
         kept += costs[earlier] <= contract_cost.KEPT * bound
     assert kept
+
+
+def test_when_vectors_are_of_half_the_width() -> None:
+    split = dataclasses.replace(named_target("avx512"), split_vectors=True, fma_per_cycle=1.0)
+    assert narrower(split, 24, 96)  # one and a half vectors
+    assert narrower(split, 40, 120)
+    assert not narrower(split, 32, 96)
+    assert not narrower(split, 960, 160)
+    assert not narrower(named_target("avx512"), 24, 96)  # half of a vector would take as long as a whole one
+    assert choose_tile(split.narrowed(), 784, 24, 96) == (9, 3)
+
+
+def test_when_rows_are_many() -> None:
+    target = named_target("avx2")
+    assert many_rows(target, (6, 2), 3136, 64)
+    assert not many_rows(target, (6, 2), 49, 64)
+    assert not many_rows(target, (1, 4), 3136, 64)
+    assert not many_rows(target, (12, 1), 3136, 64)  # asks for nothing anyway
+    wide = named_target("avx512")
+    assert many_rows(wide, (14, 2), 12544, 64)
+    assert not many_rows(dataclasses.replace(wide, fetches_ahead=True), (14, 2), 12544, 64)
