@@ -64,7 +64,7 @@ def markdown(records: Sequence[Record], images: str = "", page: str = "") -> str
     used = list({id(r): r for r in found.values()}.values())
     parts = [PREFACE, tables.machines(used), "## Summary\n", tables.summary_table(summary(records))]
     parts += [f"![ratios]({images}summary{page}.png)\n", f"![times and errors]({images}latency{page}.png)\n"]
-    runs = max(r.machine.get("runs", 1) for r in used)
+    runs = _runs(used)
     parts += [tables.promises(summary(records)), METHOD + (LEAST.format(runs) if runs > 1 else "")]
     for setting, threads, batch in dict.fromkeys((s, t, b) for s, t, b, _ in found):
         here = [r for (s, t, b, _), r in found.items() if (s, t, b) == (setting, threads, batch)]
@@ -110,15 +110,22 @@ def publish(records: Sequence[Record], root: Path = REPOSITORY, page: str = "") 
     readme.write_text(f"{before}{begin}\n{_readme(records, page)}{end}{after}", encoding="utf-8")
 
 
+def _runs(records: Sequence[Record]) -> int:
+    """The most runs that any of the records is the least of."""
+    return max(r.machine.get("runs", 1) for r in records)
+
+
 def _readme(records: Sequence[Record], page: str) -> str:
     used = list({id(r): r for r in newest(records).values()}.values())
     parts = [tables.machines(used), tables.summary_table(summary(records))]
     link = f"[docs/benchmarks{page}.md](docs/benchmarks{page}.md)"
     if page:
         return "\n".join([*parts, f"All times, errors and versions: {link}.\n"])
+    runs = _runs(used)
+    counts = "one run" if runs == 1 else f"one to {runs} runs, of which each engine's least time counts"
     return "\n".join(
         [
-            "Best peer's time / this engine's, batch 1 unless stated, measured in turns in one run; above 1, this "
+            f"Best peer's time / this engine's, batch 1 unless stated, measured in turns in {counts}; above 1, this "
             "engine is faster. Errors are against float64.\n",
             *parts,
             "![ratios](docs/images/summary.png)\n",
