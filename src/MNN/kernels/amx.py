@@ -58,6 +58,8 @@ class AmxSpec(KernelSpec):
     ``(src, dst, count)`` copies ``count`` runs of ``width`` elements within every plane, from byte ``src`` on
     ``move_step`` bytes apart, to byte ``dst`` and on, ``pitch`` bytes apart, with zeros up to a multiple of 64 bytes.
 
+    With ``lines``, rows of tiles reach up to 64 bytes further than runs: so many zeros more follow each of them.
+
     With ``direct``, nothing is brought: tiles are loaded from A itself, whose rows are ``pitch`` bytes apart. The first
     row of a block begins at element ``first move``; its last tile begins at row ``past move``, which overlaps the tile
     before where 16 does not divide the rows.
@@ -99,6 +101,7 @@ class AmxSpec(KernelSpec):
     overlap: bool = False
     joined: bool = False
     direct: bool = False
+    lines: bool = False
     passing: bool = False
     tall: bool = False
     lean: bool = False
@@ -107,7 +110,7 @@ class AmxSpec(KernelSpec):
     def __post_init__(self) -> None:
         if self.parts not in PRODUCTS or self.parts not in _HELD.get(self.a, ()):
             raise ValueError(f"no contraction of {self.a.value} in {self.parts} parts")
-        if self.direct and (self.a is DType.F32 or self.joined):
+        if self.direct and (self.a is DType.F32 or self.joined or self.lines):
             raise ValueError("tiles are loaded from rows of bf16 only")
         if self.tall and (self.direct or self.parts != 2):
             raise ValueError("tall sums are of two parts, of rows in the scratch")

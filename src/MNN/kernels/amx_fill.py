@@ -72,8 +72,7 @@ class Filling:
             self._factor = amx_scale.scale_at(b, self._scale)
         with b.loop(0, k.slot("clear_rows")) as row:
             at = b.gep(self._rows, I8, k.slot("clear") + row.index * self._pitch)
-            for part in range(spec.parts):
-                b.store(b.const(I32.vec(_LANES), 0), b.gep(at, I8, self._plane * part), align=4)
+            self._clear(at)
         length = region["k"]
         whole = b.and_(length, -_DEPTH)
         rest = length - whole
@@ -92,9 +91,17 @@ class Filling:
 
                 if spec.a is not DType.BF16X2:
                     b.if_(b.icmp("sgt", rest, 0), last)
+                if spec.lines:
+                    self._clear(b.gep(run_to, I16, b.and_(length + (_DEPTH - 1), -_DEPTH)))
 
         if spec.joined:
             self._join(region["first move"], region["past move"])
+
+    def _clear(self, to: Value) -> None:
+        """64 bytes of zeros in every part's plane."""
+        b = self._b
+        for part in range(self._spec.parts):
+            b.store(b.const(I32.vec(_LANES), 0), b.gep(to, I8, self._plane * part), align=4)
 
     def _join(self, first: Value, past: Value) -> None:
         """Copies runs of pixels, which lie behind the rows, to where they are parts of rows."""

@@ -47,6 +47,8 @@ class Layout:
     """How rows are joined from lines of pixels, where they are; with the next two."""
     width: int = 0
     move_step: int = 0
+    lines: bool = False
+    """Rows of tiles reach up to 64 bytes further than the runs that are brought."""
     direct: bool = False
     """Tiles are loaded from A itself."""
     tall: bool = False

@@ -2,8 +2,9 @@
 
 The taps of a window along a line of channels-last pixels are one run of memory, and the runs of neighbouring windows
 overlap. So every line is brought once, and tiles are loaded from it at places that are less than a tile's row apart:
-nothing is joined. What a row of a tile has behind its run meets weights of zero. (An infinity there becomes a NaN,
-at most 32 elements from where it belongs, as infinities spread over a tile of Winograd's.)
+nothing is joined. What a row of a tile has behind its run meets weights of zero, and must be a number for that: pixels
+of the same line or of the next one, or the zeros that follow every line. (An infinity there becomes a NaN, at most 32
+elements from where it belongs, as infinities spread over a tile of Winograd's.)
 """
 
 from __future__ import annotations
@@ -57,16 +58,11 @@ def line_layout(w: Window, rows: int) -> Layout:
     pitch = runs.steps[-1] * 2
     beyond = -(-runs.channels * 2 // pitch) - 1
     plain = window_layout(runs, rows, pitch, w.outputs[-1] + beyond)
-    pixels = (w.outputs[-1] + beyond) * pitch
-    # Behind the last of lines that follow one another, it is brought again: rows of tiles reach over their lines' ends,
-    # and what is there must be numbers.
-    items, regions = plain.items, plain.regions.copy()
-    ends = np.diff(items[:, 1], append=-1) != pixels
-    ends[regions[:, 1] - 1] = True
-    every = np.insert(items, np.flatnonzero(ends) + 1, items[ends] + [0, pixels, 0], axis=0)
-    regions[:, :2] += np.append(0, np.cumsum(ends))[regions[:, :2]]
+    items, regions = plain.items.copy(), plain.regions.copy()
     regions[:, 3] = _length(w)
-    every[:, 2] = 1
+    items[:, 2] = 1
     last_row = (int(regions[:, 2].max()) * ROWS - 1) * pitch + int(plain.kofs.max())
-    size = max(last_row, int(every[:, 1].max()) + _length(w) * 2) + 2 * ROW_BYTES
-    return dataclasses.replace(plain, items=every, regions=regions, plane=(size // ROW_BYTES | 1) * ROW_BYTES)
+    size = max(last_row, int(items[:, 1].max()) + _length(w) * 2 + ROW_BYTES) + 2 * ROW_BYTES
+    return dataclasses.replace(
+        plain, items=items, regions=regions, lines=True, plane=(size // ROW_BYTES | 1) * ROW_BYTES
+    )

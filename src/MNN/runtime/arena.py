@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from MNN.errors import RunError
+from MNN.runtime import poison
 from MNN.runtime.turn import Turn
 
 ALIGNMENT = 128
@@ -31,7 +32,10 @@ def aligned_bytes(nbytes: int, alignment: int = ALIGNMENT, zero: bool = False) -
             f"cannot allocate {nbytes / 2**20:.1f} MiB of working memory; use smaller inputs or a smaller batch"
         ) from error
     start = -block.ctypes.data % alignment
-    return block[start : start + nbytes]
+    found = block[start : start + nbytes]
+    if not zero and poison.wanted():
+        poison.fill(found)
+    return found
 
 
 _SPARE = 16
@@ -139,6 +143,11 @@ class Arena:
             return np.empty(sizes, kind)
         array: NDArray[Any] = np.ndarray(sizes, kind, self._block, offset, None if strides is None else tuple(strides))
         return array
+
+    @property
+    def bytes(self) -> NDArray[np.uint8]:
+        """All of it."""
+        return self._block
 
     def at(self, offset: int) -> int:
         """The absolute address of a byte of the block."""

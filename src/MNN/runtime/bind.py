@@ -13,8 +13,9 @@ from MNN.compiler.program import Command as Step
 from MNN.kernels.library import Library
 from MNN.kernels.spec import KernelSpec
 from MNN.kernels.toolchain import let_go, trim
+from MNN.runtime import poison
 from MNN.runtime.address import address_of
-from MNN.runtime.arena import Arena, Block, Room, Scratch
+from MNN.runtime.arena import Arena, Block, Room, Scratch, aligned_bytes
 from MNN.runtime.direct import Copied, Direct, Place, direct_tensors, plain_places
 from MNN.runtime.native import Command, HostFunction, NativeProgram, RunContext
 from MNN.runtime.sliced import Move, SlicedProgram
@@ -44,6 +45,7 @@ class BoundProgram:
         self._turn = self._room.turn
         self._arena = Arena(program.arena_bytes, room)
         self._token = object()
+        self._poisoned = poison.wanted()
         self._context = RunContext()
         constants = _constants(program.commands)
         load_kernels(program, library, constants)
@@ -128,27 +130,34 @@ class BoundProgram:
             return bases[ref.buffer] + ref.offset
 
         addresses = iter(self._library.load(_kernels(steps)))
+        fresh = poison.fresh_spans(steps, base) if self._poisoned else None
         tables: list[ChainTables] = []
         commands: list[Command] = []
         scratch = 0
-        for c in steps:
+        for number, c in enumerate(steps):
             if c.kernel is not None:
-                address = next(addresses)
+                address, own = next(addresses), 0
                 if c.stages:
                     from MNN.runtime.chains import ChainTables
 
                     functions = [next(addresses) for _ in c.stages]
                     tables.append(ChainTables(c, functions, address_of, self._library.target))
                     args: Sequence[int] = list(tables[-1].args.values())
-                    scratch = max(scratch, c.kernel.scratch(self._library.target, tables[-1].args))
+                    own = c.kernel.scratch(self._library.target, tables[-1].args)
                 else:
                     args = [bases[v.buffer] + v.offset if type(v) is Ref else v for v in c.args.values()]  # type: ignore[misc]
                     if type(c.kernel).scratch is not KernelSpec.scratch:
-                        scratch = max(scratch, c.kernel.scratch(self._library.target, c.args))  # type: ignore[arg-type]
-                commands.append(Command(address, args, c.blocks, c.grain, c.origin))
+                        own = c.kernel.scratch(self._library.target, c.args)  # type: ignore[arg-type]
+                scratch = max(scratch, own)
+                if fresh is None:
+                    commands.append(Command(address, args, c.blocks, c.grain, c.origin))
+                else:
+                    run = poison.alone(address, c.blocks, aligned_bytes(own))
+                    commands.append(Command(poison.before(run, fresh[number]), args, 1, 1, c.origin))
             else:
                 assert c.host is not None
-                commands.append(Command(self._host(c.host), [], 1, 1, c.origin))
+                host = self._host(c.host)
+                commands.append(Command(host if fresh is None else poison.before(host, fresh[number]), [], 1, 1, c.origin))
         keep = (self._arena, [b.const for b in used if b.const is not None], tables)
         return NativeProgram(commands, scratch, context, keep, self._turn, room), tables
 
@@ -204,6 +213,8 @@ class BoundProgram:
             block.under = lock
             if not known:
                 self._take_back()
+            if self._poisoned:
+                poison.fill(self._arena.bytes)
             try:
                 for i, direct in enumerate(self._direct_inputs):
                     if direct is None or not known or not direct.lend(arrays[i]):

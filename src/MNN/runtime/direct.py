@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from MNN.compiler import strides as st
 from MNN.compiler.program import Buffer, Located, Program
 from MNN.ir.dtype import DType
+from MNN.runtime import poison
 from MNN.runtime.address import address_of, pointer_to
 from MNN.runtime.native import Carried, Lent
 
@@ -38,12 +39,13 @@ Place = tuple[NDArray[np.int64], int, int]
 class _Slot:
     """An array of the caller's that native code finds behind a word, for one run."""
 
-    __slots__ = ("_cell", "_kind", "_shape", "_slot", "_word")
+    __slots__ = ("_cell", "_kind", "_poisoned", "_shape", "_slot", "_word")
 
     def __init__(self, tensor: Located) -> None:
         self._kind, self._shape = tensor.dtype.numpy, tensor.shape
         self._word, self._cell = np.zeros(1, np.int64), np.zeros(1, np.int64)
         self._slot = self._word.data  # a view that is written to sooner
+        self._poisoned = poison.wanted()
 
     def lend(self, array: np.ndarray) -> bool:
         """Has native code use ``array``, which the caller keeps, in the next run; False when it must be copied."""
@@ -58,6 +60,8 @@ class _Slot:
     def fresh(self) -> np.ndarray:
         """An array of its own for an output, which the caller keeps, and native code writes to in the next run."""
         array = np.empty(self._shape, self._kind)
+        if self._poisoned:
+            poison.fill(array.reshape(-1).view(np.uint8))
         self._slot[0] = pointer_to(array, self._cell)
         return array
 
