@@ -24,13 +24,17 @@ _CONFIG = bytes([1, *[0] * 15, *[ROW_BYTES, 0] * REGISTERS, *[0] * 16, *[ROWS] *
 
 
 def has_tiles(target: Target, half: bool = False) -> bool:
-    """Whether the processor has bf16 tiles, or fp16 ones."""
+    """Whether the processor has bf16 tiles, or fp16 ones (or is to seem so)."""
     return target.has("amx-tile") and target.has("amx-fp16" if half else "amx-bf16")
+
+
+def _in_registers(target: Target, half: bool) -> bool:
+    return has_tiles(target, half) and not {"amx-tile", "amx-fp16" if half else "amx-bf16"}.intersection(target.emulated)
 
 
 def state_bytes(target: Target, half: bool = False) -> int:
     """Memory that the registers take, where they are memory."""
-    return 0 if has_tiles(target, half) else REGISTERS * TILE_BYTES
+    return 0 if _in_registers(target, half) else REGISTERS * TILE_BYTES
 
 
 class Tiles:
@@ -39,7 +43,7 @@ class Tiles:
 
     def __init__(self, k: Kernel, target: Target, state: Value, half: bool = False) -> None:
         self._b, self._state = k.b, state
-        self._hard = has_tiles(target, half)
+        self._hard = _in_registers(target, half)
         self._dot = "llvm.x86.tdpfp16ps" if half else "llvm.x86.tdpbf16ps"
         if self._hard:
             text = "".join(f"\\{byte:02X}" for byte in _CONFIG)

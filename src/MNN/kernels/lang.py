@@ -42,6 +42,7 @@ from MNN.kernels.lang_types import (
     memory_type,
 )
 from MNN.targets.base import Target
+from MNN.targets.emulation import stand_in
 
 __all__ = [
     "BF16", "F16", "F32", "F64", "I1", "I8", "I16", "I32", "I64", "I128", "PTR", "VOID",
@@ -91,8 +92,15 @@ class Module:
     """A module of text: functions, declarations made on use, metadata, raw globals (``add``)."""
 
     def __init__(
-        self, vector_bits: int = 256, has_fma: bool = True, features: Collection[str] = (), tune: str = ""
+        self,
+        vector_bits: int = 256,
+        has_fma: bool = True,
+        features: Collection[str] = (),
+        tune: str = "",
+        emulates: bool = False,
     ) -> None:
+        """``features`` are those whose instructions there are; with ``emulates``, plain code stands in for others."""
+        self._emulates = emulates
         self._tune = f' "tune-cpu"="{tune}"' if tune else ""
         self.vector_bits, self.has_fma, self.features = vector_bits, has_fma, frozenset(features)
         self.checked = is_checked()
@@ -100,6 +108,7 @@ class Module:
         self._functions: list[Builder] = []
         self._defined: set[str] = set()
         self._declared: dict[str, str] = {}
+        self._callees: dict[str, str] = {}
         self._raw: list[str] = []
         self._loops: list[int] = []
         self._likely = False
@@ -125,6 +134,18 @@ class Module:
         """Declares an external function or intrinsic once; nothing for functions of this module."""
         if name not in self._declared and name not in self._defined:
             self._declared[name] = f"declare {ret.text} @{name}({', '.join([p.text for p in params])})"
+
+    def callee(self, name: str) -> str:
+        """What to call for an intrinsic: itself, or plain code where the processor has no such instruction."""
+        if not self._emulates:
+            return name
+        if name not in self._callees:
+            found = stand_in(name, self.features)
+            if found is not None:
+                self._raw.append(found[1])
+                self._defined.add(found[0])
+            self._callees[name] = name if found is None else found[0]
+        return self._callees[name]
 
     def defines(self, name: str) -> bool:
         """Whether a function of this name has been added."""
@@ -176,8 +197,9 @@ class Kernel:
         has_fma: bool = True,
         features: Collection[str] = (),
         tune: str = "",
+        emulates: bool = False,
     ) -> None:
-        self.module = Module(vector_bits, has_fma, features, tune)
+        self.module = Module(vector_bits, has_fma, features, tune, emulates)
         params = [(PTR, "noalias readonly args"), (I64, "begin"), (I64, "end"), (PTR, "scratch")]
         self.b = self.module.function("kernel", params, internal=False)
         self.args, self.begin, self.end, self.scratch = self.b.params
@@ -193,7 +215,8 @@ class Kernel:
     @classmethod
     def of(cls, slots: Sequence[str], target: Target) -> Kernel:
         """A kernel for a target."""
-        return cls(slots, target.vector_bytes * 8, target.has_fma, target.features, target.tune)
+        bits, emulates = target.vector_bytes * 8, bool(target.emulated)
+        return cls(slots, bits, target.has_fma, target.instructions, target.tune, emulates)
 
     def slot(self, name: str, type_: Type = I64) -> Value:
         """The value of a slot, loaded once in the entry block."""

@@ -233,6 +233,7 @@ class OpsMixin(Emitter):
 
     def call(self, ret: Type, name: str, *args: Value) -> Value:
         """Calls a function or intrinsic; declares it on first use. The result is meaningless for void."""
+        name = self.module.callee(name)
         self.module.declare(ret, name, [a.type for a in args])
         text = f"call {ret.text} @{name}({', '.join([f'{a.type.text} {a.text}' for a in args])})"
         if ret is VOID:

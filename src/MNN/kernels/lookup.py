@@ -54,7 +54,7 @@ class LookupSpec(KernelSpec):
         k = Kernel.of(self.slots(), target)
         b, inner, chunk = k.b, k.slot(f"extent{self.rank - 1}"), k.slot("chunk")
         table = k.pointer("table")
-        permutes = target.vector_bytes == 64 and target.has("avx512vbmi")
+        permutes = target.vector_bytes == 64 and "avx512vbmi" in target.instructions
         quarters = [b.load(I8.vec(64), b.gep(table, I8, 64 * i)) for i in range(4)] if permutes else []
 
         def looked_up(x: Value) -> Value:

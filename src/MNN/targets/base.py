@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 
 from MNN.errors import UnsupportedError
 from MNN.ir.dtype import DType
+from MNN.targets import emulation
 from MNN.targets.host import processor
 
 
@@ -34,6 +35,7 @@ class Target:
     triple: str
     cpu: str
     features: tuple[str, ...]
+    """What kernels are chosen by."""
     vector_bytes: int
     vector_registers: int
     general_registers: int
@@ -59,6 +61,8 @@ class Target:
     """A full vector takes two passes, so that half of one costs half."""
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
+    emulated: tuple[str, ...] = ()
+    """Features that the processor lacks: plain code stands in for their instructions (:mod:`MNN.targets.emulation`)."""
 
     def lanes(self, dtype: DType) -> int:
         """Elements of ``dtype`` in one vector register."""
@@ -77,9 +81,14 @@ class Target:
         return feature in self.features
 
     @property
+    def instructions(self) -> tuple[str, ...]:
+        """The features whose instructions the processor has."""
+        return tuple(f for f in self.features if f not in self.emulated) if self.emulated else self.features
+
+    @property
     def feature_string(self) -> str:
         """Features and switches as LLVM takes them: ``+avx2,+fma``."""
-        return ",".join("+" + f for f in (*self.features, *self.tune_switches))
+        return ",".join("+" + f for f in (*self.instructions, *self.tune_switches))
 
     def key(self) -> str:
         """A text that is equal exactly for targets that get the same code."""
@@ -92,6 +101,7 @@ class Target:
             self.vector_registers,
             self.tune,
             self.fetches_ahead,
+            *self.emulated,
         )
         return "|".join(map(str, code))
 
@@ -141,7 +151,7 @@ def named_target(name: str) -> Target:
 
 def host_target() -> Target:
     """The best target for this machine; the environment variable ``MNN_TARGET`` lowers it, for example ``avx2``, or
-    ``avx512,-amx-tile`` to do without a feature.
+    ``avx512,-amx-tile`` to do without a feature, or lends it one by emulation: ``avx512,+amx-tile,+amx-bf16``.
 
     Raises ``UnsupportedError`` when the machine is of no known family, is too weak, or ``MNN_TARGET`` names something
     that this machine cannot run.
@@ -156,19 +166,26 @@ def _host_target(given: str | None) -> Target:
     if family is None:
         known = ", ".join(m for f in families().values() for m in f.machines)
         raise UnsupportedError(f"no code generator for the processor '{machine}'; known: {known}")
-    bound, *without = (given or "").split(",")
-    if given and not (bound in family.targets and all(f.startswith("-") for f in without)):
+    bound, *changes = (given or "").split(",")
+    if given and not (bound in family.targets and all(f.startswith(("-", "+")) for f in changes)):
         names = ", ".join(family.targets)
         raise UnsupportedError(
             f"MNN_TARGET is '{given}', which is no target of this machine; use one of {names}, if need be with "
-            "features to do without, such as 'avx512,-amx-tile'"
+            "features to do without, such as 'avx512,-amx-tile', or to emulate, such as 'avx512,+avx512vnni'"
         )
     features, triple = processor()
     found = family.granted(features)
-    absent = [feature[1:] for feature in without if feature[1:] not in found]
+    without, lent = ([f[1:] for f in changes if f.startswith(sign)] for sign in "-+")
+    absent = [feature for feature in without if feature not in found]
     if absent:  # a wrong name would go unnoticed
         raise UnsupportedError(f"MNN_TARGET is '{given}', but this machine has no {', '.join(absent)} to do without")
-    found -= {feature[1:] for feature in without}
+    strange = [feature for feature in lent if feature not in emulation.FEATURES]
+    if strange:
+        known = ", ".join(sorted(emulation.FEATURES))
+        raise UnsupportedError(f"MNN_TARGET is '{given}', but {', '.join(strange)} cannot be emulated; known: {known}")
+    found -= set(without)
+    emulated = set(lent) - found
+    found |= emulated
     target = family.choose(found, bound or None)
     if target is None:
         need = bound or next(iter(family.targets))
@@ -177,7 +194,8 @@ def _host_target(given: str | None) -> Target:
     if "windows" in triple:  # LLVM's in-memory loader reads ELF objects on Windows, not COFF
         triple += "-elf"
     l1, l2 = _cache_sizes(target)
-    return dataclasses.replace(target, triple=triple, l1_bytes=l1, l2_bytes=l2)
+    lacking = tuple(sorted(emulated.intersection(target.features)))
+    return dataclasses.replace(target, triple=triple, l1_bytes=l1, l2_bytes=l2, emulated=lacking)
 
 
 def _cache_sizes(target: Target) -> tuple[int, int]:
