@@ -247,7 +247,7 @@ def test_tiles_from_lines(target: Target, case: tuple[tuple[int, ...], ...]) -> 
     assert has_lines(w)
     layout = line_layout(w, int(case[-1]))  # type: ignore[call-overload]
     for count in (1, 2, 3):
-        spec = AmxSpec(F32, F32, count, ahead=count)
+        spec = AmxSpec(F32, F32, count, ahead=count, lines=True)
         found = contract(spec, target, layout, a[None], b, left.shape[1], 64, checked=count == 2)
         assert_close(found, left, b.astype(np.float64), count)
 

@@ -97,7 +97,7 @@ def test_windows(target: Target, case: tuple[tuple[int, ...], ...]) -> None:
 def test_tiles_from_lines(target: Target, case: tuple[tuple[int, ...], ...]) -> None:
     w, a, left, b = windows(case, 0)
     layout = line_layout(w, int(case[-1]))  # type: ignore[call-overload]
-    found = contract(HALF, target, layout, a[None], b, left.shape[1], 64, checked=True)
+    found = contract(dataclasses.replace(HALF, lines=True), target, layout, a[None], b, left.shape[1], 64, checked=True)
     assert_exact(found, left, b.astype(np.float64))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from MNN.kernels.lang import checked_build
 from MNN.kernels.library import Library
 from MNN.kernels.spec import KernelSpec
+from MNN.runtime import poison
 from MNN.targets.base import Target, families, host_target
 
 ENTRY_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -57,7 +58,8 @@ def call(
     names = spec.slots()
     assert set(names) == set(slots), set(names) ^ set(slots)
     size = max(spec.scratch(target, slots), 64)
-    memory = np.zeros(size + 64, np.uint8)
+    memory = np.empty(size + 64, np.uint8)
+    poison.fill(memory[: memory.size & ~1])  # what nobody writes is NaN
     offset = -memory.ctypes.data % 64
     scratch = memory[offset : offset + size]
     table = np.array([0, len(arrays) + 1, *ranges([*arrays, scratch])], np.int64)
