@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import pathlib
 import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
 
 import pytest
 
-from MNN.targets.base import _host_target
+from MNN.targets.base import _host_target, host_target
 from MNN.targets.host import processor
-
-_WITH_TILES = ("compiler", "kernels")
-"""Folders of tests that know what products on matrix units lose."""
-_ANSWERS = ("test_task_answer", "test_high_")
-"""Tests of trained models that ask for answers rather than numbers, and of ``high``, which is exact on tiles too."""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -35,13 +29,13 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in version.split(".")[:2]]
 
 
-@pytest.fixture(autouse=True)
-def _as_exact_as_fp32(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``normal`` multiplies two bf16 parts where the processor has tiles, with errors of up to 5e-4. Tests that compare
-    with fp32 to its own accuracy run as on processors without."""
-    folder = request.path.relative_to(pathlib.Path(__file__).parent).parts[0]
-    if folder not in _WITH_TILES and not request.node.name.startswith(_ANSWERS):
-        monkeypatch.setattr("MNN.compiler.emit.amx.available", lambda target: False)
+@pytest.fixture
+def without_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what vectors compute: this processor, or one like it that has no matrix unit."""
+    target = host_target()
+    tiles = [f"-{feature}" for feature in target.features if feature.startswith("amx-")]
+    if tiles:
+        monkeypatch.setenv("MNN_TARGET", ",".join([target.name, *tiles]))
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from MNN.ir.dtype import DType
 from MNN.ops.builder import Builder
 from tests.compiler.checks import check
 
+pytestmark = pytest.mark.usefixtures("without_tiles")
+
 rng = np.random.default_rng(0)
 
 

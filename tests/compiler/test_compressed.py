@@ -13,6 +13,8 @@ from MNN.ops.builder import Builder
 from MNN.ops.compressed import compressed_matmul
 from tests.compiler.checks import cheap_tiles, check
 
+pytestmark = pytest.mark.usefixtures("without_tiles")
+
 
 def weight(n: int, k: int, blocks: int = 2) -> QuantizedArray:
     rng = np.random.default_rng(n)

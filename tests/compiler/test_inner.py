@@ -12,6 +12,8 @@ from MNN.ops.builder import Builder
 from MNN.targets import host_target
 from tests.compiler.checks import check
 
+pytestmark = pytest.mark.usefixtures("without_tiles")
+
 rng = np.random.default_rng(6)
 FASTER = has_inner(host_target())
 

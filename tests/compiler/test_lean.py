@@ -13,7 +13,10 @@ from MNN.ops.builder import Builder
 from MNN.targets import host_target
 from tests.compiler.checks import check
 
-pytestmark = pytest.mark.skipif(not has_lean(host_target()), reason="no instruction that puts bytes in place")
+pytestmark = [
+    pytest.mark.usefixtures("without_tiles"),
+    pytest.mark.skipif(not has_lean(host_target()), reason="no instruction that puts bytes in place"),
+]
 
 
 def randn(*shape: int) -> np.ndarray:

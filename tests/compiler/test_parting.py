@@ -154,8 +154,7 @@ def test_exact_products_read_f32(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first products of a deep network are of three parts."""
     from MNN.compiler import precision
 
-    monkeypatch.setattr(precision, "DEEP", 3)
-    monkeypatch.setattr(precision, "FIRST", 2)
+    monkeypatch.setattr(precision, "DEEP", {3: 2})
     program = run(lambda b, x: conv(b, conv(b, conv(b, x, 64), 64), 64))
     kernels = [c.kernel for c in program.commands if isinstance(c.kernel, AmxSpec)]
     assert [(k.a, k.parts) for k in kernels] == [(DType.F32, 3), (DType.F32, 3), (PARTS, 2)]

@@ -18,6 +18,8 @@ from MNN.targets import host_target, named_target
 from tests.compiler.checks import check
 from tests.compiler.test_compile import conv_block, randn, relu
 
+pytestmark = pytest.mark.usefixtures("without_tiles")
+
 HOST = host_target()
 TOLERANCE = 0.02
 """Of the largest output, for a few roundings to 8 bits one after the other."""

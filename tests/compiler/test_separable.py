@@ -22,6 +22,8 @@ from MNN.ops.builder import Builder
 from MNN.targets import host_target
 from tests.compiler.test_attention import chains, check
 
+pytestmark = pytest.mark.usefixtures("without_tiles")
+
 F32 = DType.F32
 
 

@@ -18,7 +18,7 @@ rng = np.random.default_rng(5)
 
 
 @pytest.fixture(autouse=True)
-def _starts_cost_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _starts_cost_little(without_tiles: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As on processors whose plain products are further from their peak, so that these sizes are large enough, whose
     threads have one cache, and which have no units for additions. Rates and caches are not this machine's."""
     library = shared_library(cache=True)

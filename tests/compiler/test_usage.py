@@ -12,6 +12,8 @@ from MNN.kernels.window import WindowSpec
 from MNN.ops.builder import Builder
 from tests.compiler.checks import check
 
+pytestmark = pytest.mark.usefixtures("without_tiles")
+
 rng = np.random.default_rng(3)
 
 

@@ -19,6 +19,8 @@ from MNN.ops.builder import Builder
 from MNN.targets import host_target, named_target
 from tests.compiler.checks import check
 
+pytestmark = pytest.mark.usefixtures("without_tiles")
+
 
 @pytest.fixture(autouse=True)
 def _no_inner_products(monkeypatch: pytest.MonkeyPatch) -> None:

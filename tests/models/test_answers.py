@@ -14,7 +14,7 @@ from tests.models.light import LIGHT, SMALL, Light, randomised
 from tests.models.runners import REFERENCE, RUNNERS, Runner, onnxruntime_runner
 from tests.models.task import Run, Task, largest_error
 
-TOLERANCE = 1e-4  # of the largest output
+TOLERANCE = 5e-4  # of the largest output: what the default precision promises
 
 pytestmark = pytest.mark.real
 

@@ -10,7 +10,8 @@ from tests import zoo
 from tests.models.runners import REFERENCE, RUNNERS, onnxruntime_runner
 from tests.models.task import largest_error
 
-TOLERANCE = 1e-4  # of the largest output
+TOLERANCE = 5e-4  # of the largest output: what the default precision promises
+EXACT = 1e-4
 SIZES = ({"batch": 1, "sequence": 128}, {"batch": 2, "sequence": 37})
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -34,4 +35,4 @@ def test_high_is_as_exact(name: str) -> None:
     feeds = ARCHITECTURES[name].feeds(8, **SIZES[0])
     found = MNN.load(path, threads=2, precision="high").run(feeds)
     error = largest_error(found, onnxruntime_runner(path)(feeds))
-    assert error < TOLERANCE, f"largest error {error:.2e} of the largest output"
+    assert error < EXACT, f"largest error {error:.2e} of the largest output"

@@ -18,7 +18,9 @@ from MNN.frontends.mnn import net_of
 from MNN.frontends.onnx.load import load
 from MNN.ir.graph import Graph
 from MNN.ir.quant import QuantizedArray
+from MNN.kernels.amx import AmxSpec
 from MNN.kernels.compressed import CompressedSpec
+from MNN.kernels.spec import KernelSpec
 from MNN.passes.manager import optimize
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
@@ -26,6 +28,8 @@ from MNN.runtime.session import Session
 from MNN.schema import write_net
 
 F = np.float32
+BOUNDS = {"high": 1e-6, "normal": 2.0**-15, "low": 1e-2}
+"""Of the sums of absolute products, what the precisions promise."""
 
 
 @dataclass
@@ -37,7 +41,7 @@ class Case:
     expected: np.ndarray
     bound: np.ndarray
 
-    def check(self, found: np.ndarray, tolerance: float = 1e-6) -> None:
+    def check(self, found: np.ndarray, tolerance: float = BOUNDS["normal"]) -> None:
         assert found.shape == self.expected.shape
         assert (np.abs(found.astype(np.float64) - self.expected) / (self.bound + 1e-30)).max() <= tolerance
 
@@ -100,10 +104,10 @@ def compressed(graph: Graph) -> list[QuantizedArray]:
     return [v.data for v in graph.values() if isinstance(v.data, QuantizedArray)]
 
 
-def kernels(session: Session) -> list[CompressedSpec]:
-    """The kernels of compressed products in the last run's plans."""
+def kernels(session: Session) -> list[KernelSpec]:
+    """The kernels of products in the last run's plans that take weights of few bits: as they are, or on tiles."""
     stages = [p.bound for p in session.plans_used() if isinstance(p.bound, BoundProgram)]
-    return [c.kernel for s in stages for c in s.program.commands if isinstance(c.kernel, CompressedSpec)]
+    return [c.kernel for s in stages for c in s.program.commands if isinstance(c.kernel, (CompressedSpec, AmxSpec))]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -139,7 +143,7 @@ def test_as_onnxruntime(bits: int, block: int, zeros: str, rows: tuple[int, ...]
     peer = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     (want,) = peer.run(None, {"x": case.x})
     found = Session(load(data)).run({"x": case.x})["y"]
-    assert (np.abs(found - want) / case.bound).max() < 1e-6
+    assert (np.abs(found - want) / case.bound).max() < BOUNDS["normal"]
 
 
 @pytest.mark.parametrize("precision", ["high", "normal", "low"])
@@ -147,7 +151,7 @@ def test_as_onnxruntime(bits: int, block: int, zeros: str, rows: tuple[int, ...]
 def test_precisions(precision: str, rows: int) -> None:
     case = product(256, 96, (rows,), zeros="packed")
     session = Session(load(case.model.SerializeToString()), Config(precision=precision))
-    case.check(session.run({"x": case.x})["y"], 1e-2 if precision == "low" else 1e-6)
+    case.check(session.run({"x": case.x})["y"], BOUNDS[precision])
 
 
 def test_half_precision_models() -> None:
@@ -167,8 +171,9 @@ def test_threads_and_sizes_of_one_session(threads: int) -> None:
         case = product(192, 300, (rows,), zeros="packed", axes=("rows",), seed=5)
         case.x = np.random.default_rng(rows).normal(size=(rows, 192)).astype(F)
         session = session or Session(load(case.model.SerializeToString()), Config(threads=threads))
-        weight = compressed(load(case.model.SerializeToString()))[0].dequantize().T
-        np.testing.assert_allclose(session.run({"x": case.x})["y"], case.x @ weight, rtol=1e-4, atol=1e-4)
+        weight = compressed(load(case.model.SerializeToString()))[0].dequantize().T.astype(np.float64)
+        case.expected, case.bound = case.x @ weight, np.abs(case.x) @ np.abs(weight)
+        case.check(session.run({"x": case.x})["y"])
 
 
 def test_a_file_holds_the_bits_only() -> None:

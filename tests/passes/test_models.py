@@ -15,6 +15,7 @@ import pytest
 from MNN.frontends.onnx.load import load
 from MNN.ir.graph import Graph, Value
 from MNN.passes.manager import optimize, passes
+from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from tests.models.runners import onnxruntime_runner
 from tests.models.task import largest_error
@@ -44,7 +45,7 @@ def test_every_pass_off_in_turn(model: Model, tmp_path: Path) -> None:
         key = fingerprint(graph, kept)
         if key not in seen:
             seen[key] = off
-            error = largest_error(Session(graph).run(feeds), expected)
+            error = largest_error(Session(graph, Config(precision="high")).run(feeds), expected)
             if not error <= TOLERANCE:
                 wrong[off] = error
     assert not wrong, f"errors with these passes off: {wrong}"

@@ -26,7 +26,8 @@ def profiled(graph, shape, threads=1, machine=MACHINE, traced=False) -> Profile:
     return profile(session, feeds, 3, machine, traced)
 
 
-def test_every_command_of_the_program(tmp_path):
+@pytest.mark.usefixtures("without_tiles")
+def test_every_command_of_the_program():
     found = profiled(convolutions(), (1, 3, 32, 32))
     assert [c.number for c in found.commands] == list(range(len(found.commands)))
     assert sum(c.share for c in found.commands) == pytest.approx(1)

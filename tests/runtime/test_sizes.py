@@ -136,7 +136,7 @@ def test_sizes_work_in_the_same_memory() -> None:
         blocks[plan.bound.block] = plan.bound.block.used
         scratch.add(int(plan.bound.native.context.words[FRAME["scratch"] // 8]))
     assert len(blocks) <= 3
-    assert len(scratch) <= 3  # of 20 plans: only a larger one than all before asks for more
+    assert len(scratch) <= 4  # of 20 plans: only one that is too large for twice what was there asks for more
     assert session._executor._plans.nbytes() == sum(blocks.values())
 
 
@@ -221,7 +221,8 @@ def test_results_after_changes_are_those_of_a_fresh_session(build: Callable[[], 
         feeds[size] = {
             v.name: rng.standard_normal(s).astype(np.float32) for v, s in zip(graph.inputs, shapes, strict=True)
         }
-    assert changed(lambda: Session(graph), feeds, BACK_AND_FORTH, 2e-6) > 0
+    config = Config(precision="high")  # where another algorithm, which a fresh session may take, differs least
+    assert changed(lambda: Session(graph, config), feeds, BACK_AND_FORTH, 2e-6) > 0
 
 
 def test_equal_numbers_of_which_one_follows_from_the_size_stay_apart() -> None:

@@ -95,7 +95,8 @@ def test_choices_that_make_the_whole_slower_are_given_up(two_ways, monkeypatch):
     assert found.after_ns == found.before_ns == 1.0
 
 
-def test_tiles_are_candidates_while_tuning_and_once_measured():
+@pytest.mark.usefixtures("without_tiles")
+def test_register_tiles_are_candidates_while_tuning_and_once_measured():
     """Otherwise planning lists only the usual tile."""
     found = tuned(convolutions(), Config(), 1)
     tiles = {n for t in found.signatures for n in t.times if n.startswith("implicit GEMM ")}

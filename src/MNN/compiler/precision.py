@@ -47,8 +47,8 @@ FEW_ROWS = 4
 """Rows up to which what is multiplied by compressed weights stays f32."""
 SMALL_PRODUCT = 1 << 15
 """Multiply-adds below which a contraction is not worth converting an operand for."""
-DEEP, FIRST = 80, 8
-"""Products with weights that make a network deep, and how many of those are its first."""
+DEEP = {80: 8, 40: 2}
+"""How many of its first products a network computes exactly, by how many products with weights it has at least."""
 LOGGED = 2
 """Products before a logarithm that are exact: a spectrum's transform, and the bands that are made of it."""
 _LARGE = {DType.BF16: 1e30, DType.F16: 3e4}
@@ -83,10 +83,11 @@ def _first_products(prims: Sequence[Prim]) -> list[Prim]:
     """The first products of a deep network, none of others.
 
     What is lost in the first layers passes through all others: on InceptionV3 with random weights, which amplifies
-    errors most of the networks tried, the largest falls from 1.0e-3 to 2.7e-4 of the largest output.
+    errors most of the networks tried, the largest falls from 1.0e-3 to 2.7e-4 of the largest output. Two of YOLOv8n's
+    64 products take 6.3e-4 to 2.1e-4, of ResNet-50's 54 4.2e-4 to 2.8e-4, and 1 % of the time.
     """
     products: list[Prim] = [q for q in prims if isinstance(q, (p.Conv, p.MatMul)) and q.inputs[1].const is not None]
-    return products[:FIRST] if len(products) >= DEEP else []
+    return products[: next((first for deep, first in DEEP.items() if len(products) >= deep), 0)]
 
 
 def _before_logarithms(prims: Sequence[Prim]) -> list[Prim]:

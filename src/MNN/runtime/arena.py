@@ -72,8 +72,8 @@ class Scratch:
 
     def of(self, nbytes: int) -> NDArray[np.uint8]:
         """At least ``nbytes``; what was given before stays as it is. Raises ``RunError`` when it cannot be had."""
-        if self._bytes.nbytes < nbytes:
-            self._bytes = aligned_bytes(nbytes)
+        if self._bytes.nbytes < nbytes:  # the next one, which asks for a little more, finds it
+            self._bytes = aligned_bytes(max(nbytes, 2 * self._bytes.nbytes))
         return self._bytes
 
 

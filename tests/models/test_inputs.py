@@ -1,0 +1,77 @@
+"""Every architecture and real model on many seeded inputs, at every precision, against ONNX Runtime; none may become NaN,
+and nothing may depend on what memory held before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import MNN
+from benchmarks.architectures.catalog import ARCHITECTURES
+from tests import zoo
+from tests.models.answers import SINGLE
+from tests.models.runners import onnxruntime_runner
+from tests.models.task import Task, largest_error
+
+BOUNDS = {"high": 1e-4, "normal": 5e-4, "low": 3e-1}
+"""Of the largest output: of random weights, which amplify errors more than trained ones do."""
+INPUTS = 20
+SIZES = {"batch": 1, "sequence": 128}
+Feeds = dict[str, npt.NDArray[np.generic]]
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+
+def drawn(base: Mapping[str, npt.NDArray[np.generic]]) -> Iterator[Feeds]:
+    """Numbers from N(0,1) and from [0, 1) in turns; whole numbers within those of ``base``."""
+    for seed in range(INPUTS):
+        rng, found = np.random.default_rng(seed), {}
+        for name, value in base.items():
+            if value.dtype.kind == "f":
+                numbers = rng.uniform(size=value.shape) if seed % 2 else rng.standard_normal(value.shape)
+            else:
+                numbers = rng.integers(int(value.min()), int(value.max()), value.shape, endpoint=True)
+            found[name] = np.asarray(numbers).astype(value.dtype)
+        yield found
+
+
+def compare(path: Path, inputs: list[Feeds], bounds: Mapping[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = onnxruntime_runner(path)
+    expected = [reference(feeds) for feeds in inputs]
+    for precision, bound in bounds.items():
+        monkeypatch.delenv("MNN_POISON", raising=False)
+        session = MNN.load(path, precision=precision, threads=2)
+        found = [session.run(feeds) for feeds in inputs]
+        for seed, (given, want) in enumerate(zip(found, expected, strict=True)):
+            error = largest_error(given, want)
+            assert error < bound, f"{precision}, input {seed}: largest error {error:.1e} of the largest output"
+        monkeypatch.setenv("MNN_POISON", "1")
+        poisoned = MNN.load(path, precision=precision, threads=2)
+        for given, feeds in zip(found[:2], inputs, strict=False):
+            for name, numbers in poisoned.run(feeds).items():
+                assert numbers.tobytes() == given[name].tobytes(), f"{precision}: '{name}' came of unwritten memory"
+
+
+@pytest.mark.parametrize("name", list(ARCHITECTURES))
+def test_architecture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare(zoo.architecture(name), list(drawn(ARCHITECTURES[name].feeds(7, **SIZES))), BOUNDS, monkeypatch)
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v3_large", "resnet18", "vit_tiny", "distilbert"])
+@pytest.mark.parametrize("target", ["avx2", "without_tiles"])
+def test_architecture_on_weaker_processors(
+    name: str, target: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request.getfixturevalue(target) if target == "without_tiles" else monkeypatch.setenv("MNN_TARGET", target)
+    inputs = list(drawn(ARCHITECTURES[name].feeds(7, **SIZES)))[:4]
+    compare(zoo.architecture(name), inputs, BOUNDS, monkeypatch)
+
+
+@pytest.mark.parametrize("task", SINGLE, ids=lambda t: t.name)
+def test_real_model(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = task.feeds()
+    compare(zoo.path(task.models[0]), [*real, *drawn(real[0])], BOUNDS, monkeypatch)
