@@ -19,6 +19,11 @@ from tests.models.task import Task, largest_error
 
 BOUNDS = {"high": 1e-4, "normal": 5e-4, "low": 3e-1}
 """Of the largest output: of random weights, which amplify errors more than trained ones do."""
+TRAINED = {"high": 1e-4, "normal": 1e-3, "low": 5e-1}
+"""The same for trained models, most of which end in probabilities: of noise, the largest may be 0.001."""
+CONTROL = 4
+"""Errors may be so many times as large as what ONNX Runtime's optimiser changes: a largest probability of 4e-7 is no
+more exact than 5e-2 of itself."""
 INPUTS = 20
 SIZES = {"batch": 1, "sequence": 128}
 Feeds = dict[str, npt.NDArray[np.generic]]
@@ -40,15 +45,16 @@ def drawn(base: Mapping[str, npt.NDArray[np.generic]]) -> Iterator[Feeds]:
 
 
 def compare(path: Path, inputs: list[Feeds], bounds: Mapping[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
-    reference = onnxruntime_runner(path)
+    reference, plain = onnxruntime_runner(path), onnxruntime_runner(path, optimise=False)
     expected = [reference(feeds) for feeds in inputs]
+    control = [CONTROL * largest_error(plain(feeds), want) for feeds, want in zip(inputs, expected, strict=True)]
     for precision, bound in bounds.items():
         monkeypatch.delenv("MNN_POISON", raising=False)
         session = MNN.load(path, precision=precision, threads=2)
         found = [session.run(feeds) for feeds in inputs]
         for seed, (given, want) in enumerate(zip(found, expected, strict=True)):
             error = largest_error(given, want)
-            assert error < bound, f"{precision}, input {seed}: largest error {error:.1e} of the largest output"
+            assert error < max(bound, control[seed]), f"{precision}, input {seed}: largest error {error:.1e} of the largest output"
         monkeypatch.setenv("MNN_POISON", "1")
         poisoned = MNN.load(path, precision=precision, threads=2)
         for given, feeds in zip(found[:2], inputs, strict=False):
@@ -74,4 +80,4 @@ def test_architecture_on_weaker_processors(
 @pytest.mark.parametrize("task", SINGLE, ids=lambda t: t.name)
 def test_real_model(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     real = task.feeds()
-    compare(zoo.path(task.models[0]), [*real, *drawn(real[0])], BOUNDS, monkeypatch)
+    compare(zoo.path(task.models[0]), [*real, *drawn(real[0])], TRAINED, monkeypatch)
