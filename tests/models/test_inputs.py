@@ -54,7 +54,9 @@ def compare(path: Path, inputs: list[Feeds], bounds: Mapping[str, float], monkey
         found = [session.run(feeds) for feeds in inputs]
         for seed, (given, want) in enumerate(zip(found, expected, strict=True)):
             error = largest_error(given, want)
-            assert error < max(bound, control[seed]), f"{precision}, input {seed}: largest error {error:.1e} of the largest output"
+            assert error < max(bound, control[seed]), (
+                f"{precision}, input {seed}: largest error {error:.1e} of the largest output"
+            )
         monkeypatch.setenv("MNN_POISON", "1")
         poisoned = MNN.load(path, precision=precision, threads=2)
         for given, feeds in zip(found[:2], inputs, strict=False):

@@ -88,7 +88,9 @@ class Written(KernelSpec):
 def computed(name: str, bits: int, target: Target, arrays: tuple[np.ndarray, ...], want: np.ndarray) -> np.ndarray:
     k = Kernel.of([*(f"a{i}" for i in range(len(arrays))), "out"], target)
     values = [k.b.load(TYPES[a.dtype.name].vec(a.size), k.pointer(f"a{i}"), align=1) for i, a in enumerate(arrays)]
-    k.b.store(k.b.call(TYPES[want.dtype.name].vec(want.size), f"llvm.x86.{name}.{bits}", *values), k.pointer("out"), align=1)
+    k.b.store(
+        k.b.call(TYPES[want.dtype.name].vec(want.size), f"llvm.x86.{name}.{bits}", *values), k.pointer("out"), align=1
+    )
     out = np.empty_like(want)
     args = np.array([*(a.ctypes.data for a in arrays), out.ctypes.data], np.int64)
     text = k.finish()

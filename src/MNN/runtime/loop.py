@@ -37,6 +37,10 @@ class LoopFunctions:
     """Whether ``run`` takes time stamps on this processor."""
     library: Library
 
+    def flushed(self) -> int:
+        """The address of ``flushed``, which calls a kernel from Python."""
+        return self.library.load([LoopSpec("flushed")])[0]
+
     def slices(self) -> int:
         """The address of ``slices``, which few models need."""
         return self.library.load([LoopSpec("slices")])[0]

@@ -1,6 +1,6 @@
 """LLVM IR of the native loop: what walks a program's commands and what a worker thread runs while it is parked.
 
-Five functions share the kernels' signature, so that they are compiled and cached like kernels:
+Six functions share the kernels' signature, so that they are compiled and cached like kernels:
 
 - ``run`` (args = frame): executes commands of a table in order. A command with more blocks than its grain is shared
   with the workers; every other command is one plain call. Gives the number of the command after which it stopped early,
@@ -9,6 +9,7 @@ Five functions share the kernels' signature, so that they are compiled and cache
   there is none, then sleeps.
 - ``spin`` (args = pool, begin = count, end = 1 to give way each time): burns time; used to calibrate the spinning.
 - ``plain`` (args = address of a Python callback, its arguments): calls it with floating point as Python knows it.
+- ``flushed`` (args = address of a kernel, its arguments): calls it from Python with floating point as kernels know it.
 - ``slices`` (args = ``run``, the frame of the run that it is a command of, a row for every thread): runs the program of
   the thread that it is called by once per block, with some words in memory moved on from block to block.
 
@@ -52,7 +53,7 @@ from MNN.runtime.wake_ir import WAKE
 from MNN.runtime.worker_ir import CLAIM, SPIN, WORKER
 from MNN.targets.base import Target
 
-PARTS = ("run", "worker", "spin", "plain", "slices")
+PARTS = ("run", "worker", "spin", "plain", "flushed", "slices")
 
 _RUN = """
 ; One command shared with the workers; returns false, having done nothing, when they serve another run.
@@ -260,14 +261,14 @@ return:
 }
 """
 
-_PLAIN = """
+_IN_MODE = """
 define void @kernel(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
 entry:
   %callback = load ptr, ptr %args, align 8
   %p_given = getelementptr i8, ptr %args, i64 8
   %given = load ptr, ptr %p_given, align 8
   $save
-  $usual
+  $mode
   call void %callback(ptr %given, i64 %begin, i64 %end, ptr %scratch)
   $restore
   ret void
@@ -341,7 +342,7 @@ out:
 
 @dataclasses.dataclass(frozen=True)
 class LoopSpec(KernelSpec):
-    """One of the functions of the native loop: ``run``, ``worker``, ``spin``, ``plain`` or ``slices``."""
+    """One of the functions of the native loop: one of :data:`PARTS`."""
 
     part: str
 
@@ -372,4 +373,11 @@ class LoopSpec(KernelSpec):
 
 
 _DECLARATIONS = "declare i64 @llvm.umin.i64(i64, i64)\ndeclare i64 @llvm.umax.i64(i64, i64)\n"
-_SOURCES = {"run": WAKE + LEND + _RUN, "worker": WORKER, "spin": SPIN, "plain": _PLAIN, "slices": _SLICES}
+_SOURCES = {
+    "run": WAKE + LEND + _RUN,
+    "worker": WORKER,
+    "spin": SPIN,
+    "plain": _IN_MODE.replace("$mode", "$usual"),
+    "flushed": _IN_MODE.replace("$mode", "$flush"),
+    "slices": _SLICES,
+}

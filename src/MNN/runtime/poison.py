@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from MNN.errors import MNNError
+from MNN.runtime.loop import loop_functions
 
 if TYPE_CHECKING:
     from MNN.compiler.program import Buffer
@@ -101,13 +102,14 @@ def before(function: HostFunction, fresh: Sequence[Span]) -> HostFunction:
 
 def alone(kernel: int, blocks: int, scratch: NDArray[np.uint8]) -> HostFunction:
     """A command in Python that runs all ``blocks`` of a kernel, each alone in poisoned ``scratch``."""
-    entry = _ENTRY(kernel)
+    entry = _ENTRY(loop_functions().flushed())
 
     def run(args: NDArray[np.int64], begin: int, end: int) -> None:
         del begin, end
+        call = np.array([kernel, args.ctypes.data], np.int64)
         for block in range(blocks):
             fill(scratch)
-            entry(args.ctypes.data, block, block + 1, scratch.ctypes.data)
+            entry(call.ctypes.data, block, block + 1, scratch.ctypes.data)
 
     return run
 
