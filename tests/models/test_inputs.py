@@ -1,5 +1,5 @@
-"""Every architecture and real model on many seeded inputs, at every precision, against ONNX Runtime; none may become NaN,
-and nothing may depend on what memory held before."""
+"""Every architecture and real model on many seeded inputs, at every precision, against ONNX Runtime; none may become
+NaN, and nothing may depend on what memory held before."""
 
 from __future__ import annotations
 

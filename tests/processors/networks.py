@@ -1,4 +1,4 @@
-"""Small whole networks of every kind that kernels differ for, with seeded random widths, which are multiples of nothing.
+"""Small whole networks of every kind that kernels differ for, with seeded random widths: multiples of nothing.
 
 Sizes are the least at which the kernels of large networks are chosen.
 """
@@ -157,8 +157,8 @@ def recurrent(n: Net) -> onnx.ModelProto:
     y = n.op("LSTM", x, n.weights(2, 4 * hidden, size, fan=size), n.weights(2, 4 * hidden, hidden, fan=hidden),
              n.weights(2, 8 * hidden, fan=9), hidden_size=hidden, direction="bidirectional")  # fmt: skip
     y = n.op("Reshape", n.op("Transpose", y, perm=(0, 2, 1, 3)), n.const(np.array([steps, 2, 2 * hidden])))
-    y = n.op("GRU", y, n.weights(1, 3 * hidden, 2 * hidden, fan=2 * hidden), n.weights(1, 3 * hidden, hidden, fan=hidden),
-             n.weights(1, 6 * hidden, fan=9), hidden_size=hidden, linear_before_reset=1)  # fmt: skip
+    gates = n.weights(1, 3 * hidden, 2 * hidden, fan=2 * hidden), n.weights(1, 3 * hidden, hidden, fan=hidden)
+    y = n.op("GRU", y, *gates, n.weights(1, 6 * hidden, fan=9), hidden_size=hidden, linear_before_reset=1)
     return n.model(y)
 
 

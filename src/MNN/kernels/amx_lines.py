@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
-
 from MNN.kernels.amx_cost import Plan, plan_window
 from MNN.kernels.amx_layout import DEPTH, Layout, Window, window_layout
 from MNN.kernels.amx_tiles import ROW_BYTES, ROWS

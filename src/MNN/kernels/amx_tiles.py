@@ -29,9 +29,7 @@ def has_tiles(target: Target, half: bool = False) -> bool:
 
 
 def _in_registers(target: Target, half: bool) -> bool:
-    return has_tiles(target, half) and not {"amx-tile", "amx-fp16" if half else "amx-bf16"}.intersection(
-        target.emulated
-    )
+    return {"amx-tile", "amx-fp16" if half else "amx-bf16"} <= set(target.instructions)
 
 
 def state_bytes(target: Target, half: bool = False) -> int:

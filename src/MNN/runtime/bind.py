@@ -157,9 +157,8 @@ class BoundProgram:
             else:
                 assert c.host is not None
                 host = self._host(c.host)
-                commands.append(
-                    Command(host if fresh is None else poison.before(host, fresh[number]), [], 1, 1, c.origin)
-                )
+                host = host if fresh is None else poison.before(host, fresh[number])
+                commands.append(Command(host, [], 1, 1, c.origin))
         keep = (self._arena, [b.const for b in used if b.const is not None], tables)
         return NativeProgram(commands, scratch, context, keep, self._turn, room), tables
 

@@ -2,9 +2,10 @@
 
 A kernel that reads memory before anybody has written it computes with whatever was there: zeros of a fresh page, most
 of the time, and with another network's numbers, now and then. Even what it multiplies by zero must be written, as zero
-times infinity is NaN. Here all of it is filled before it is used: memory as it is allocated, the arena before every run,
-each of its buffers again ahead of the first command that touches it (something else may have lain there), scratch ahead
-of every single block (blocks may go to any thread), and arrays for outputs. Results must have the same bits as without.
+times infinity is NaN. Here all of it is filled before it is used: memory as it is allocated, the arena before every
+run, each of its buffers again ahead of the first command that touches it (something else may have lain there), scratch
+ahead of every single block (blocks may go to any thread), and arrays for outputs. Results must have the same bits as
+without.
 
 The pattern is NaN as fp16, bf16, fp32 and fp64, and as an index far outside of any tensor.
 """
@@ -55,7 +56,7 @@ def fill(array: NDArray[np.uint8]) -> None:
 def fill_span(span: Span) -> None:
     """Fills memory by address."""
     address, nbytes = span
-    fill(np.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), np.uint8))
+    fill(np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address)))
 
 
 def fresh_spans(steps: Sequence[Step], base: Callable[[Buffer], int]) -> list[list[Span]]:

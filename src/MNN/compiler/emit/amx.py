@@ -232,16 +232,8 @@ class _Job:
         overlap = epilogue.body is not None
         steps = n_batch * layout.m_blocks * layout.pairs * -(-n // PANEL) * layout.n_steps
         types = (a.dtype, c.dtype, self.parts, epilogue.body, epilogue.kinds)
-        traits = (
-            overlap,
-            layout.moves is not None,
-            layout.direct,
-            layout.lines,
-            groups.passing,
-            layout.tall,
-            lean,
-            self.half,
-        )
+        moved = layout.moves is not None
+        traits = (overlap, moved, layout.direct, layout.lines, groups.passing, layout.tall, lean, self.half)
         family = ("AMX", *types, *traits)
         ahead = ask_ahead(groups.lines, steps, e.pool.habits.made(family), e.spare * e.threads)
         e.pool.habits.make(family, ahead)
