@@ -91,9 +91,22 @@ class Model(Session):
     """A model ready to answer, as :func:`load` gives it: :meth:`run` with names, or a call with arrays in order."""
 
     def __init__(self, source: Source, config: Config) -> None:
+        if not isinstance(source, (str, os.PathLike, bytes)):
+            raise MNNError(f"a model is a path or the bytes of a file, not {type(source).__name__} ({source!r:.40})")
         super().__init__(lambda: open_graph(source), config, StoredPrograms.of(source, config))
         self._source = source
         self._whole: Session | None = None
+
+    def __repr__(self) -> str:
+        name = f"{len(self._source)} bytes" if isinstance(self._source, bytes) else repr(os.fspath(self._source))
+        takes, gives = (", ".join(map(str, infos.values())) for infos in (self.inputs, self.outputs))
+        config = self.config
+        return f"<MNN.Model {name} ({takes}) -> ({gives}); {config.precision} precision, {config.threads} thread(s)>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies open the file anew: nothing of what has been planned goes with them."""
+        source = self._source
+        return type(self), (source if isinstance(source, bytes) else os.path.abspath(source), self.config)
 
     def _fetch(self, feeds: Mapping[str, Any], fetch: Sequence[str]) -> dict[str, Any]:
         """As sessions do, also of tensors that optimising has done away with."""

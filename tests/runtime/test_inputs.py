@@ -166,7 +166,7 @@ def test_files_mapped_read_only_are_inputs(tmp_path: pathlib.Path) -> None:
 def test_after_a_run_the_next_ones_are_still_checked(tmp_path: pathlib.Path) -> None:
     model = load(tmp_path, GRAPHS["convolution"])
     want = model.run({"x": IMAGE})["y"]
-    for wrong in (IMAGE.astype(np.float64), IMAGE.astype(np.float16), IMAGE[:1], IMAGE[0], IMAGE.view(np.int32)):
+    for wrong in (IMAGE[:1], IMAGE[0], IMAGE.view(np.int32)):
         model.run({"x": IMAGE})
         with pytest.raises(ShapeError):
             model.run({"x": wrong})
@@ -174,6 +174,7 @@ def test_after_a_run_the_next_ones_are_still_checked(tmp_path: pathlib.Path) -> 
         model.run({"x": IMAGE})
         with pytest.raises(ShapeError):
             model.run(feeds)
+    np.testing.assert_array_equal(model.run({"x": IMAGE.astype(np.float64)})["y"], want)
     np.testing.assert_array_equal(model.run({"x": IMAGE})["y"], want)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 
 from MNN.errors import MNNError
@@ -34,10 +35,14 @@ class Config:
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "threads", operator.index(self.threads))
+        except TypeError:
+            raise MNNError(f"the number of threads is a whole number such as 2, not {self.threads!r:.60}") from None
         if not 1 <= self.threads <= 256:
             raise MNNError(f"the number of threads must be between 1 and 256, not {self.threads}")
         if self.precision not in PRECISIONS:
-            raise MNNError(f"precision is one of {', '.join(PRECISIONS)}, not '{self.precision}'")
+            raise MNNError(f"precision is one of {', '.join(PRECISIONS)}, not {self.precision!r:.60}")
         if self.memory_limit is not None and self.memory_limit < 1:
             raise MNNError(f"the memory limit must be at least one byte, not {self.memory_limit}")
         if self.time_limit is not None and not self.time_limit > 0:

@@ -7,14 +7,14 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from MNN.errors import ShapeError
-from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.runtime.config import Config
+from MNN.runtime.feeds import as_input, named
 from MNN.runtime.info import TensorInfo as TensorInfo
 from MNN.runtime.later import IDLE, later
 from MNN.runtime.ready import ReadyPrograms, shapes_of
@@ -91,17 +91,31 @@ class Session:
                     self._executor_made = Executor(self.graph, self.config, made=None if self._stored is None else made)
         return self._executor_made
 
-    def run(self, feeds: Mapping[str, Any], fetch: Sequence[str] | None = None) -> dict[str, Any]:
+    @overload
+    def run(self, feeds: Mapping[str, Any], fetch: Sequence[str] | str | None = None) -> dict[str, Any]: ...
+
+    @overload
+    def run(self, feeds: Any, fetch: Sequence[str] | str | None = None) -> dict[str, Any]: ...
+
+    @overload
+    def run(self, feeds: Sequence[str] | None, fetch: Mapping[str, Any]) -> list[Any]: ...
+
+    def run(self, feeds: Any, fetch: Any = None) -> Any:
         """One inference. ``fetch`` names any tensors of the model; by default its outputs.
 
         What comes in and goes out are arrays; of ONNX models also lists of them (sequences), dicts (maps) and None (an
-        optional without a value).
+        optional without a value). Which element types are taken: :mod:`MNN.runtime.feeds`. A model with one input
+        takes its array alone, too. As ONNX Runtime has it, ``run(names or None, feeds)`` gives a list.
 
         Raises :class:`ShapeError` when inputs are missing, unknown or do not fit, and :class:`RunError` when the
         computation fails.
         """
+        if type(feeds) is not dict:
+            if isinstance(fetch, Mapping):
+                return list(self.run(fetch, feeds).values())
+            feeds = named(self.inputs, feeds)
         if fetch is not None:
-            return self._fetch(feeds, fetch)
+            return self._fetch(feeds, self._names(fetch))
         latest = self._latest
         if latest is not None:
             found = latest.run(feeds)
@@ -121,6 +135,21 @@ class Session:
         if not self._kinds:
             self._latest = self._executor.latest(values, wanted)
         return dict(zip([v.name for v in wanted], results, strict=True))
+
+    def get_inputs(self) -> list[TensorInfo]:
+        """The inputs, in the model's order: ``name``, ``shape``, ``type``."""
+        return list(self.inputs.values())
+
+    def get_outputs(self) -> list[TensorInfo]:
+        """The outputs, like :meth:`get_inputs`."""
+        return list(self.outputs.values())
+
+    def _names(self, fetch: object) -> list[str]:
+        """The tensors to fetch; a name alone is one."""
+        names = [fetch] if isinstance(fetch, str) else fetch
+        if not isinstance(names, Sequence) or isinstance(names, bytes) or not all(isinstance(n, str) for n in names):
+            raise ShapeError(f"fetch takes names of tensors, such as {list(self.outputs)[:2]}, not {fetch!r:.60}")
+        return list(names)
 
     def _fetch(self, feeds: Mapping[str, Any], fetch: Sequence[str]) -> dict[str, Any]:
         """The tensors of these names."""
@@ -177,19 +206,11 @@ class Session:
             if name in self._kinds:
                 values[name] = _nested(name, self._kinds[name], feeds[name])
                 continue
-            values[name] = array = np.asarray(feeds[name])
-            self._check_one(info, array, symbols)
+            values[name] = array = as_input(info, feeds[name])
+            self._check_shape(info, array, symbols)
         return values
 
-    def _check_one(self, info: TensorInfo, array: np.ndarray, symbols: dict[str, tuple[int, str]]) -> None:
-        try:
-            dtype = DType.of(array)
-        except KeyError as error:
-            raise ShapeError(f"input '{info.name}': arrays of {array.dtype} are not supported") from error
-        if info.dtype is not None and dtype is not info.dtype:
-            raise ShapeError(
-                f"input '{info.name}' is {dtype.value} but the model takes {info.dtype.value}; convert it first"
-            )
+    def _check_shape(self, info: TensorInfo, array: np.ndarray, symbols: dict[str, tuple[int, str]]) -> None:
         if info.shape is None:
             return
         fits = len(info.shape) == array.ndim

@@ -1,0 +1,76 @@
+"""``MNN.load``: copies of models, what they say of themselves, and arguments of the wrong kind."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import MNN
+
+DIGITS = str(resources.files("MNN") / "data" / "digits.onnx")
+IMAGE = np.random.default_rng(0).uniform(0, 1, (1, 1, 8, 8)).astype(np.float32)
+
+
+def answer(model: MNN.model.Model) -> bytes:
+    return model.run({"image": IMAGE})["probability"].tobytes()
+
+
+@pytest.mark.parametrize("source", [DIGITS, Path(DIGITS), Path(DIGITS).read_bytes()], ids=["text", "path", "bytes"])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_answer_alike(source, copied) -> None:
+    model = MNN.load(source, threads=2, precision="high")
+    expected = answer(model)
+    other = copied(model)
+    assert other is not model
+    assert (other.config, answer(other)) == (model.config, expected)
+
+
+def test_models_go_to_other_processes() -> None:
+    model = MNN.load(DIGITS)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(answer, (model,)) == answer(model)
+
+
+def test_a_pickle_finds_its_file_from_elsewhere(tmp_path, monkeypatch) -> None:
+    (tmp_path / "digits.onnx").write_bytes(Path(DIGITS).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    model = MNN.load("digits.onnx")
+    data, expected = pickle.dumps(model), answer(model)
+    monkeypatch.chdir("/")
+    assert answer(pickle.loads(data)) == expected
+
+
+def test_repr() -> None:
+    assert repr(MNN.load(DIGITS, threads=2)) == (
+        f"<MNN.Model '{DIGITS}' (image: f32 batchx1x8x8) -> (probability: f32 batchx10); normal precision, 2 thread(s)>"
+    )
+    assert "<MNN.Model " in repr(MNN.load(Path(DIGITS).read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"source": 3}, r"a model is a path or the bytes of a file, not int \(3\)"),
+        ({"source": None}, "not NoneType"),
+        ({"threads": "2"}, "threads is a whole number such as 2, not '2'"),
+        ({"threads": 1.5}, "not 1.5"),
+        ({"threads": None}, "not None"),
+        ({"threads": 0}, "between 1 and 256"),
+        ({"precision": "fast"}, "one of high, normal, low, not 'fast'"),
+        ({"precision": 1}, "one of high, normal, low, not 1"),
+        ({"precision": ["high"]}, "one of high, normal, low"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(arguments, words) -> None:
+    with pytest.raises(MNN.MNNError, match=words):
+        MNN.load(**{"source": DIGITS, **arguments})
+
+
+def test_numpy_numbers_count_threads() -> None:
+    assert MNN.load(DIGITS, threads=np.int64(2)).config.threads == 2
