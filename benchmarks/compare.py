@@ -1,7 +1,7 @@
 """Measures engines side by side: ``python -m benchmarks.compare --out DIR [--models main] [--threads 1,2] ...``.
 
 Each engine runs in a process of its own, pinned to the same cores; the engines take turns over several rounds, so that
-a change of the machine's mood meets all of them. Inputs are seeded noise of the model's own range, or pictures, sound
+a change of the machine's mood meets all of them. Inputs are seeded noise of the model's own range, or images, sound
 and text for trained models (``real:NAME``), never zeros. Every time stands beside the error against a float64 run of
 the same graph.
 
@@ -11,6 +11,8 @@ can be merged (``--merge``; with ``--least``, runs of the same network too, engi
 say what a start and a run cost besides time). Tables, plot and numbers are written to DIR after each record, and into
 the documentation with ``--publish``. ``--prepare`` does beforehand what needs no quiet machine: exports, conversions,
 references and compiled kernels. Set up the other engines first: ``python -m benchmarks.setup_peers``.
+
+``--report --merge docs/benchmarks.json --publish`` writes the pages again without measuring.
 """
 
 from __future__ import annotations
@@ -91,8 +93,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, help="seconds after which no further record is begun")
     parser.add_argument("--prepare", action="store_true", help="export, convert, compute references; measure nothing")
     parser.add_argument("--report", action="store_true", help="only write tables and plot from the records")
-    parser.add_argument("--least", action="store_true", help="of several runs, the least time of each engine counts")
-    parser.add_argument("--merge", action="append", default=[], type=Path, help="another DIR whose records count too")
+    parser.add_argument("--least", action="store_true", help="of several runs, the minimum time of each engine counts")
+    parser.add_argument("--merge", action="append", default=[], type=Path,
+                        help="another DIR, or a published .json file, whose records count too")  # fmt: skip
     parser.add_argument(
         "--costs", action="append", default=[], type=Path, help="a DIR of which all but times counts, with --least"
     )
@@ -167,7 +170,7 @@ def main() -> None:
         _measure(options, settings, folder)
     if options.prepare:
         return
-    records = load([folder, *(m / "records" for m in options.merge)])
+    records = load([folder, *(m if m.is_file() else m / "records" for m in options.merge)])
     if not records:
         raise SystemExit(f"{folder} holds no records")
     if options.costs and not options.least:

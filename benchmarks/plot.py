@@ -55,6 +55,37 @@ def draw_summary(records: Sequence[Record], path: Path) -> None:
     pyplot.close(figure)
 
 
+def draw_overview(records: Sequence[Record], path: Path) -> None:
+    """Small: best peer / ours of the main networks at batch 1, a row a setting, a panel a number of threads. A dot is a
+    network, a bar their geometric mean, the line at 1 a draw."""
+    pyplot = _pyplot()
+    lines = [line for line in summary(records) if line.kind == "main" and line.batch == 1 and line.standings]
+    counts = sorted({line.threads for line in lines})
+    names = list(dict.fromkeys(line.setting.name for line in lines))
+    if not counts:
+        return
+    size = (4.6 * len(counts) + 0.6, 0.45 * len(names) + 1.0)
+    figure, axes = pyplot.subplots(1, len(counts), figsize=size, squeeze=False, sharex=True, sharey=True)
+    for axis, threads in zip(axes[0], counts, strict=True):
+        for line in (line for line in lines if line.threads == threads):
+            y, colour = names.index(line.setting.name), PEERS[line.setting.ours].colour
+            axis.barh(y, line.mean - 1, left=1, height=0.6, color=colour, alpha=0.35)
+            axis.plot([s.ratio for s in line.standings], [y] * len(line.standings), "o", color=colour, markersize=3.5)
+            axis.annotate(f"{line.mean:.2f}", (line.mean, y - 0.42), ha="center", va="bottom", fontsize=7)
+        axis.axvline(1, color="black", linewidth=0.8)
+        axis.set_title(f"{threads} thread{'s' * (threads > 1)}", fontsize="small")
+        axis.set_xlabel("time of the best other engine / this engine's", fontsize="x-small")
+        axis.tick_params(labelsize="small")
+        axis.set_yticks(range(len(names)), names)
+        axis.grid(axis="x", alpha=0.25)
+        axis.set_axisbelow(True)
+    axes[0][0].set_ylim(len(names) - 0.5, -0.85)
+    axes[0][0].set_xlim(left=min(0.95, min(s.ratio for line in lines for s in line.standings) - 0.05))
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
 def draw_models(records: Sequence[Record], path: Path) -> None:
     """Grouped bars on logarithmic axes: times and, below, errors, for each number of threads at batch 1."""
     pyplot = _pyplot()

@@ -110,14 +110,19 @@ def save(record: Record, folder: Path) -> Path:
     return target
 
 
-def load(folders: Iterable[Path]) -> list[Record]:
-    """All records of some folders, the newest last."""
+def load(places: Iterable[Path]) -> list[Record]:
+    """All records of some folders, or of published files (``docs/benchmarks.json``), the newest last."""
     found = []
-    for file in sorted(f for folder in folders for f in folder.glob("*.json")):
-        data = json.loads(file.read_text(encoding="utf-8"))
-        rows = tuple(Row(**row) for row in data.pop("rows"))
-        found.append(Record(**{**data, "settings": tuple(data["settings"]), "rows": rows}))
+    for place in places:
+        for file in [place] if place.is_file() else sorted(place.glob("*.json")):
+            data = json.loads(file.read_text(encoding="utf-8"))
+            found += [_record(one) for one in data.get("records", [data])]
     return sorted(found, key=lambda r: r.when)
+
+
+def _record(data: dict[str, Any]) -> Record:
+    rows = tuple(Row(**row) for row in data["rows"])
+    return Record(**{**data, "settings": tuple(data["settings"]), "rows": rows})
 
 
 def combined(records: Iterable[Record], costs: Iterable[Record] = ()) -> list[Record]:

@@ -30,19 +30,19 @@ METHOD = """## How it is measured
   so that a spinning thread pool costs the others nothing. Each turn begins with an untimed run. Times are minima over
   all rounds; medians and spread are in the JSON. Ratios are only formed inside one such run.
 - Inputs are seeded noise of mean 0 and deviation 1 for networks with random weights (which are scaled so that
-  activations stay in the range of a trained net), pictures, sound and text for trained models; never zeros, which make
+  activations stay in the range of a trained net), images, sound and text for trained models; never zeros, which make
   some engines faster than they are.
 - Times of this engine are those of the public Python API, `session.run(feeds)` with numpy arrays in and out: input
   checks and copies count. The peers run through their own Python APIs with inputs set beforehand.
 - Errors are the largest difference of any output divided by the largest value of that output, against the same ONNX
-  graph computed in float64 by onnx's reference evaluator. Of large batches the first and the last picture are checked.
+  graph computed in float64 by onnx's reference evaluator. Of large batches the first and the last sample are checked.
   Trained models (`real:`) are checked against ONNX Runtime without optimisations, since that evaluator cannot run all
   of them.
 """
 
 LEAST = """\
 - The exception on this page: the machine had neighbours, and no run was calm from beginning to end, so of networks
-  that were measured in several runs (up to {}) each engine counts with its least time of all of them.
+  that were measured in several runs (up to {}) each engine counts with its minimum time of all of them.
 """
 
 
@@ -91,11 +91,12 @@ def publish(records: Sequence[Record], root: Path = REPOSITORY, page: str = "") 
 
     A processor of its own has a ``page`` of its own: ``docs/benchmarks-<page>.md`` and so on.
     """
-    from .plot import draw_models, draw_summary
+    from .plot import draw_models, draw_overview, draw_summary
 
     page = f"-{page}" if page else ""
     docs = root / "docs"
     (docs / "images").mkdir(parents=True, exist_ok=True)
+    draw_overview(records, docs / "images" / f"overview{page}.png")
     draw_summary(records, docs / "images" / f"summary{page}.png")
     draw_models(records, docs / "images" / f"latency{page}.png")
     (docs / f"benchmarks{page}.md").write_text(markdown(records, "images/", page), encoding="utf-8")
@@ -111,26 +112,13 @@ def publish(records: Sequence[Record], root: Path = REPOSITORY, page: str = "") 
 
 
 def _runs(records: Sequence[Record]) -> int:
-    """The most runs that any of the records is the least of."""
+    """The most runs that any of the records is the minimum of."""
     return max(r.machine.get("runs", 1) for r in records)
 
 
 def _readme(records: Sequence[Record], page: str) -> str:
+    """The small table, one picture, and where everything else is."""
     used = list({id(r): r for r in newest(records).values()}.values())
-    parts = [tables.machines(used), tables.summary_table(summary(records))]
     link = f"[docs/benchmarks{page}.md](docs/benchmarks{page}.md)"
-    if page:
-        return "\n".join([*parts, f"All times, errors and versions: {link}.\n"])
-    runs = _runs(used)
-    counts = "one run" if runs == 1 else f"one to {runs} runs, of which each engine's least time counts"
-    return "\n".join(
-        [
-            f"Best peer's time / this engine's, batch 1 unless stated, measured in turns in {counts}; above 1, this "
-            "engine is faster. Errors are against float64.\n",
-            *parts,
-            "![ratios](docs/images/summary.png)\n",
-            f"All times, errors, versions and how it is measured: {link}. To "
-            'reproduce: `python -m pip install -e ".[benchmark]"`, `python -m benchmarks.setup_peers`, then '
-            "`python -m benchmarks.compare --threads 1,2 --out results`.\n",
-        ]
-    )
+    parts = [tables.small_table(summary(records)), f"![ratio of every network](docs/images/overview{page}.png)\n"]
+    return "\n".join([tables.processors(used), *parts, f"All networks, times, errors and versions: {link}.\n"])

@@ -27,6 +27,13 @@ def machines(records: Sequence[Record]) -> str:
     return "\n".join(lines) + f"\nMeasured {span} at commit {', '.join(commits) or 'unknown'}.\n"
 
 
+def processors(records: Sequence[Record]) -> str:
+    """The processors and when they were measured, in one line."""
+    names = dict.fromkeys(f"{r.machine['processor']}, {r.machine['cores']} cores" for r in records)
+    dates = sorted({r.machine["date"] for r in records})
+    return f"{'; '.join(names)}; measured {dates[0]}{f' to {dates[-1]}' * (len(dates) > 1)}.\n"
+
+
 def summary_table(lines: Sequence[Line]) -> str:
     """The comparison in one table: mean and lowest ratio, and the largest error."""
     head = "| setting | threads | batch | models | geometric mean | lowest | errors in bounds, largest |"
@@ -49,6 +56,24 @@ def summary_table(lines: Sequence[Line]) -> str:
     ]
     kinds = [f"{kind}: {KINDS[kind]}.  " for kind in dict.fromkeys(line.kind for line in lines)]
     return "\n".join([*rows, "", *explained, *kinds, ""])
+
+
+def small_table(lines: Sequence[Line]) -> str:
+    """Of the main networks at batch 1, a row a setting: mean and lowest ratio by number of threads, largest error."""
+    chosen = [line for line in lines if line.kind == "main" and line.batch == 1 and line.standings]
+    counts = sorted({line.threads for line in chosen})
+    heads = [f"{n} thread{'s' * (n > 1)}: mean | lowest" for n in counts]
+    rows = [f"| setting | {' | '.join(heads)} | largest error |", "| --- |" + " ---: |" * (2 * len(counts) + 1)]
+    against: dict[str, list[str]] = {}
+    for setting in dict.fromkeys(line.setting for line in chosen):
+        here = {line.threads: line for line in chosen if line.setting is setting}
+        cells = [f"**{here[n].mean:.2f}** | {here[n].lowest.ratio:.2f}" if n in here else " | " for n in counts]
+        worst = max(line.worst_error.ours.error or 0.0 for line in here.values())
+        rows.append(f"| `{setting.name}` | {' | '.join(cells)} | {_power(worst)} |")
+        measured = {r.engine for line in here.values() for s in line.standings for r in s.record.rows}
+        against.setdefault(_labels([p for p in setting.peers if p in measured]), []).append(f"`{setting.name}`")
+    peers = [f"{', '.join(names)}: against {labels}" for labels, names in against.items()]
+    return "\n".join([*rows, "", f"{'. '.join(peers)}.", ""])
 
 
 def promises(lines: Sequence[Line]) -> str:

@@ -19,7 +19,7 @@ from benchmarks.report import BEGIN, END, markdown, publish
 from benchmarks.settings import SETTINGS, engines_of
 from benchmarks.setup_peers import REPOSITORY, work_folder
 from benchmarks.summary import newest, scaling, summary
-from benchmarks.tables import machines, threads
+from benchmarks.tables import machines, small_table, threads
 from tests.models.runners import onnxruntime_runner
 
 DIGITS = REPOSITORY / "src" / "MNN" / "data" / "digits.onnx"
@@ -172,6 +172,23 @@ def test_report_marks_the_fastest_and_explains_what_is_missing() -> None:
     assert "## `high`, 2 threads, batch 1" in text
     assert "| resnet18 | 1.50 |" in text  # two threads
     assert "API adds" in text
+
+
+def test_the_small_table_has_a_row_for_each_setting() -> None:
+    records = [record("resnet18", 1.0), record("resnet50", 4.0), record("resnet18", 0.5, threads=2)]
+    rows = small_table(summary([*records, record("densenet121", 9.0)])).splitlines()
+    assert rows[0] == "| setting | 1 thread: mean | lowest | 2 threads: mean | lowest | largest error |"
+    assert rows[2] == "| `high` | **1.00** | 0.50 | **4.00** | 4.00 | 2e-06 |"
+    assert rows[-1].startswith("`high`: against ONNX Runtime, OpenVINO f32, ncnn")
+
+
+@pytest.mark.parametrize("page", ["", "-amx"])
+def test_published_pages_are_those_of_their_numbers(page: str) -> None:
+    """The tables can be made again from the published records, and say what these say."""
+    docs = REPOSITORY / "docs"
+    records = load([docs / f"benchmarks{page}.json"])
+    assert (docs / f"benchmarks{page}.md").read_text(encoding="utf-8") == markdown(records, "images/", page)
+    assert small_table(summary(records)) in (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", ["", "other"])
