@@ -1,0 +1,1 @@
+"""The programs in ``examples/`` and its notebooks, run as users run them."""
