@@ -49,6 +49,23 @@ def test_flow(model: str, image: np.ndarray, tmp_path: Path) -> None:
     assert net.getSessionOutputAll(session)["prob"] is result
 
 
+@pytest.mark.parametrize("callbacks", [False, True])
+def test_outputs_are_there_when_nothing_was_planned_before(tmp_path: Path, callbacks: bool) -> None:
+    """Of models with open sizes, which are planned by the first run; and after another size without a resize."""
+    net = MNN.Interpreter(write(two_in_two_out(), tmp_path, "onnx"))
+    session = net.createSession()
+    for rows in (1, 3):
+        for name in ("a", "b"):
+            tensor = net.getSessionInput(session, name)
+            net.resizeTensor(tensor, (rows, 4))
+            tensor.fromNumpy(np.full((rows, 4), rows, np.float32))
+        if callbacks:
+            assert net.runSessionWithCallBack(session, lambda *_: True, lambda *_: True) == 0
+        else:
+            net.runSession(session)
+        assert net.getSessionOutput(session, "sum").getNumpyData().tolist() == [[2.0 * rows] * 4] * rows
+
+
 def test_channels_last_host_tensor(model: str, image: np.ndarray, tmp_path: Path) -> None:
     net = MNN.Interpreter(model)
     session = net.createSession()
