@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -29,9 +30,10 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.name)
 def test_examples_run(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "examples.py"  # a file: processes that are started by it import it again
-    body = "\n".join(blocks(page))
-    script.write_text(body, encoding="utf-8")
-    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    script.write_text("\n".join(blocks(page)), encoding="utf-8")
+    here = {**os.environ, "PYTHONPATH": str(ROOT / "src")}  # of this checkout, wherever another one is installed
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, cwd=tmp_path, env=here, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
