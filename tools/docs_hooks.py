@@ -26,7 +26,7 @@ def entries(module: str) -> str:
     parts = []
     for name, defined in names.items():
         if name != defined and defined in names:
-            parts.append(f"### `{name}`\n\nThe same as `{defined}`.")
+            parts.append(f"### {name}\n\nThe same as `{defined}`.")
         else:
             parts.append(f"::: {module}.{name}")
     return "\n\n".join(parts)

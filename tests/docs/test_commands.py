@@ -17,7 +17,7 @@ from tests.cli.conftest import run_command
 from tests.docs.test_examples import PAGES
 
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
-OTHERS = ("python -m pip ", "python -m pytest", "python -m benchmarks.", "ruff ", "bash .ci/run")
+OTHERS = ("python -m pip ", "python -m pytest", "python -m benchmarks.", "ruff ", "mkdocs ", "bash .ci/run")
 """Lines that are not run: they would change the environment that the tests run in, or run the tests."""
 
 
