@@ -9,8 +9,8 @@ OpenVINO.
 Every figure comes from a fresh process, which this file is as well (``start.py --child ...``). "First result" counts
 from the start of the process to the numbers of the first inference, less what a process takes that runs nothing; cold
 is with an empty cache folder, warm is a start after that. A change of size is the first run at a new size less a usual
-run at it: over sizes that are new, then over as many changes among them as asked for. Networks for one size of pictures
-change the batch. All is measured in several rounds, engines in turns: the least time counts, and the most memory.
+run at it: over sizes that are new, then over as many changes among them as asked for. Networks for one size of images
+change the batch. All is measured in several rounds, engines in turns: the minimum time counts, and the most memory.
 
 The networks are named on the command line, and what was measured in ``--json`` is kept for those that are not.
 """
@@ -36,7 +36,7 @@ SIZES = {
     "yolov8n_like": [1, 2, 3, 4],
 }
 PICTURES = {"vit_tiny": 224, "vit_b16": 224, "yolov8n_like": 640}
-"""Networks for one size of pictures, and that: their batch changes."""
+"""Networks for one size of images, and that: their batch changes."""
 IMAGES = [224, 320, *range(128, 224, 32), *range(232, 320, 8), 192, 352, 384, 416]
 
 
@@ -267,10 +267,10 @@ def page(rows: list[dict[str, Any]], name: str) -> str:
         "cold: empty cache folder; warm: a later start, of OpenVINO with its model cache. Both are seconds until the "
         "first result, beyond what Python itself needs. Peak: the most that was ever resident, in MB "
         "(10^6 bytes). 2nd size: what the first run at 320 instead of 224 pixels, or 200 instead of 128 tokens (ViT "
-        "and YOLO: 2 pictures instead of 1), takes longer than later runs there; new size: the median of the same "
+        "and YOLO: 2 samples instead of 1), takes longer than later runs there; new size: the median of the same "
         "over more sizes. Compiled: kernels that sizes after the first needed anew; MB grown: "
         "resident memory over random changes among these sizes. Kernels are compiled on all processors. Of several "
-        "rounds the least time counts, for each size, and the most memory: measured on a virtual machine of two "
+        "rounds the minimum time counts, for each size, and the most memory: measured on a virtual machine of two "
         "processors, on which everything takes up to twice as long for seconds at a time."
     )
     written = f"Written by `python -m benchmarks.start --publish{f' --page {name}' if name else ''}`."
