@@ -103,8 +103,8 @@ def page(rows: list[dict[str, Any]], name: str) -> str:
         for engine in dict.fromkeys(r["engine"] for r in ours)
     ]
     notes = (
-        "Time with one thread / time with two, batch 1: of minimum times, and the quartiles of the same in each round of "
-        "turns. One thread is pinned to one core, two to two; processes take turns within one run. Measured on a "
+        "Time with one thread / time with two, batch 1: of minimum times, and the quartiles of the same in each round "
+        "of turns. One thread is pinned to one core, two to two; processes take turns within one run. Measured on a "
         "virtual machine of two processors with neighbours: two threads only show what they can when both are calm, "
         "which is why rounds differ."
     )
