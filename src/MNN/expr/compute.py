@@ -118,7 +118,7 @@ def _compiled(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int, n
     _cache.move_to_end(key)
     executor, inputs, results = _cache[key]
     feeds = dict(zip(inputs, [a for a in arrays if a is not None], strict=True))
-    return executor.run(feeds, results)
+    return [np.asarray(r) for r in executor.run(feeds, results)]
 
 
 def as_array(value: object, what: str = "a value") -> np.ndarray:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc as _gc
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from MNN.errors import MNNError, ShapeError
-from MNN.expr import compute
+from MNN.expr import compute, memory
 from MNN.expr import var as _var
 from MNN.expr.build import apply, leaf, to_var
 from MNN.expr.node import Expr
@@ -19,23 +20,33 @@ if TYPE_CHECKING:
 
 
 def const(value: object, shape: object, data_format: data_format = NCHW, dtype: object = dtype.float) -> Var:
-    """A constant of the given sizes from as many numbers (an array, a nested sequence, bytes, or one number for all).
+    """A constant of the given sizes from as many numbers: an array, a (nested) sequence, bytes, or the memory at an
+    address (a plain ``int``, such as ``array.ctypes.data``) or in a capsule, which is copied.
 
-    Raises :class:`ShapeError` when the count does not fit.
+    Raises :class:`ShapeError` when the count does not fit, and :class:`MNNError` for memory that cannot be read.
     """
     dims, kind = compute.shape_of(shape), dtype_of(dtype)
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        array = np.frombuffer(value, kind.numpy)
+    count = math.prod(dims)
+    if isinstance(value, int) or memory.is_capsule(value):
+        address = int(value) if isinstance(value, int) else memory.pointer(value)
+        array = memory.read(address, count, np.dtype(kind.numpy), "const()")
+    elif isinstance(value, (bytes, bytearray, memoryview)):
+        array = _of_bytes(value, count, np.dtype(kind.numpy))
     else:
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
             raise MNNError(f"const(): {type(value).__name__} of {array.dtype} is not numbers")
-    count = int(np.prod(dims, dtype=np.int64))
-    if array.size == 1 and count != 1:
-        array = np.broadcast_to(array.reshape(()), dims)
     if array.size != count:
-        raise ShapeError(f"const(): {array.size} numbers for the shape {list(dims)}")
+        hint = "; fill() repeats one number" if array.size == 1 else ""
+        raise ShapeError(f"const(): {array.size} number(s) for the shape {list(dims)}{hint}")
     return leaf(np.array(array, kind.numpy).reshape(dims), format_of(data_format))
+
+
+def _of_bytes(value: bytes | bytearray | memoryview, count: int, kind: np.dtype) -> np.ndarray:
+    flat = bytes(value)
+    if len(flat) != count * kind.itemsize:
+        raise ShapeError(f"const(): {len(flat)} bytes for {count} number(s) of {kind}, {count * kind.itemsize} bytes")
+    return np.frombuffer(flat, kind)
 
 
 def placeholder(shape: object = (), format: data_format = NCHW, dtype: object = dtype.float) -> Var:

@@ -185,7 +185,8 @@ class Expr:
             self._executor = _compile(self, todo)
         executor, feeds, inputs, outputs = self._executor
         arrays = [expr.results()[index] for expr, index in feeds]
-        self._keep(executor.run(dict(zip(inputs, arrays, strict=True)), outputs))
+        results = executor.run(dict(zip(inputs, arrays, strict=True)), outputs)
+        self._keep([np.asarray(r) for r in results])  # no expression is a sequence or a map
 
 
 Ref = tuple[Expr, int]

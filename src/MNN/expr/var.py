@@ -93,7 +93,8 @@ class Var(methods.Methods):
 
     def read(self) -> np.ndarray:
         """A copy of the numbers."""
-        return self._array().copy()
+        copy: np.ndarray = self._array().copy()
+        return copy
 
     def read_as_tuple(self) -> tuple[Any, ...]:
         """The numbers in order, as Python's."""
