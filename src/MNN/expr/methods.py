@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from MNN.errors import ShapeError
-from MNN.expr import build, create, indexing, math, reducing, shaping
+from MNN.expr import build, create, indexing, math, products, reducing, shaping
 from MNN.expr.types import dtype
 from MNN.ir.dtype import DType
 
@@ -66,11 +66,11 @@ class Methods:
     def __rpow__(self, other: object) -> Var:
         return math.pow(other, self)
 
-    def __matmul__(self, other: object) -> Var:
-        return reducing.matmul(self, other)
+    def __matmul__(self, other: object) -> Any:
+        return products.matmul(self, other)
 
-    def __rmatmul__(self, other: object) -> Var:
-        return reducing.matmul(other, self)
+    def __rmatmul__(self, other: object) -> Any:
+        return products.matmul(other, self)
 
     def __and__(self, other: object) -> Var:
         return math.bitwise_and(self, other)
@@ -232,8 +232,8 @@ class Methods:
         return v if a_max is None else math.minimum(v, a_max)
 
     def dot(self, b: object) -> Any:
-        """The matrix product, or the inner product of vectors."""
-        return indexing.result(reducing.matmul(self, b))
+        """Sums of products over the last axis of this and the last but one of ``b``; a plain number scales."""
+        return products.dot(self, b)
 
     def sort(self, axis: int = -1, kind: object = None, order: object = None) -> Var:
         """The elements along an axis in order (a new Var, as in PyMNN)."""

@@ -264,6 +264,9 @@ def _blocks(op: str, x: object, block: int) -> Var:
 
 
 def setdiff1d(x: object, y: object) -> Var:
-    """The elements of ``x`` that are not in ``y``, sorted and once each."""
+    """The elements of ``x`` that are not in ``y``, in the order of ``x`` and as often as there."""
     a, b = to_var(x), to_var(y)
-    return leaf(np.setdiff1d(a._array(), b._array()).astype(a._kind.numpy))
+    if a.ndim != 1 or b.ndim != 1:
+        raise ShapeError(f"setdiff1d() takes tensors of one axis, found {a.shape} and {b.shape}")
+    numbers = a._array()
+    return leaf(numbers[~np.isin(numbers, b._array())], a.data_format)

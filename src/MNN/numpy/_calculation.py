@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as _np
 
-from MNN.expr import build, indexing, math, reducing, shaping
+from MNN.expr import build, indexing, math, products, reducing, shaping
 from MNN.expr.math import (
     abs,
     add,
@@ -54,6 +54,7 @@ from MNN.expr.math import atanh as arctanh
 from MNN.expr.math import floordiv as floor_divide
 from MNN.expr.math import mod as fmod
 from MNN.expr.math import pow as power
+from MNN.expr.products import inner, matmul, outer, vdot
 from MNN.expr.reducing import cumprod, cumsum
 from MNN.expr.types import dtype
 from MNN.expr.var import Var
@@ -249,34 +250,8 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 
 
 def dot(a: Any, b: Any, out: None = None) -> Any:
-    """The matrix product, or the inner product of vectors; a plain number scales."""
-    x, y = build.to_var(a), build.to_var(b)
-    return math.multiply(x, y) if not x.ndim or not y.ndim else x.dot(y)
-
-
-def matmul(a: Any, b: Any) -> Any:
-    """The matrix product."""
-    return indexing.result(reducing.matmul(a, b))
-
-
-def vdot(a: Any, b: Any) -> Any:
-    """The inner product of the flat arrays."""
-    return dot(build.to_var(a).ravel(), build.to_var(b).ravel())
-
-
-def inner(a: Any, b: Any) -> Any:
-    """Sums of products over the last axes."""
-    x, y = build.to_var(a), build.to_var(b)
-    if not x.ndim or not y.ndim:
-        return math.multiply(x, y)
-    rows, columns = shaping.reshape(x, [-1, x.shape[-1]]), shaping.reshape(y, [-1, y.shape[-1]])
-    found = reducing.matmul(rows, columns, False, True)
-    return indexing.result(shaping.reshape(found, [*x.shape[:-1], *y.shape[:-1]]))
-
-
-def outer(a: Any, b: Any) -> Var:
-    """All products of two flat arrays."""
-    return math.multiply(shaping.reshape(a, [-1, 1]), shaping.reshape(b, [1, -1]))
+    """Sums of products over the last axis of ``a`` and the last but one of ``b``; a plain number scales."""
+    return products.dot(a, b)
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
