@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from MNN.errors import MNNError, ShapeError, UnsupportedError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph
 from MNN.model import Source, formats, open_graph, relax
-from MNN.nn.runtime_config import config_of
+from MNN.nn.runtime_config import check_backend, config_of
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Plan
 from MNN.runtime.session import Session as EngineSession
@@ -120,28 +121,32 @@ class Interpreter:
         ``saveTensors`` names further tensors to be read as outputs, ``outputPaths`` the only ones. Sizes that the model
         leaves open are 1 until :meth:`resizeTensor`. Backends other than CPU fall back to it with a warning.
         """
-        if config is None and isinstance(runtime, Config):
-            settings = runtime
-        else:
-            settings = config_of(config)
+        if runtime is not None and not isinstance(runtime, Config):
+            raise MNNError(f"runtime comes from createRuntime(), found {type(runtime).__name__}")
+        own = config_of(config)
+        settings = own if runtime is None else runtime
         given = config or {}
         ends = list(given.get("outputPaths") or [v.name for v in self._graph.outputs])
         ends += [n for n in given.get("saveTensors") or () if n not in ends]
-        own = [v.name for v in self._graph.outputs]
+        ends_of_model = [v.name for v in self._graph.outputs]
         starts = list(given.get("inputPaths") or ())
-        graph = self._graph if ends == own and not starts else open_graph(self._source, starts, ends)
+        graph = self._graph if ends == ends_of_model and not starts else open_graph(self._source, starts, ends)
         session = Session(graph, settings)
         open_sizes = any(not isinstance(d, int) for i in session.declared.values() for d in i.shape or ())
         if not open_sizes:
             session.prepare()
         return session
 
-    def createRuntime(self, configs: Sequence[Mapping[str, Any]]) -> tuple[Config, tuple[bool, ...]]:
-        """Settings for :meth:`createSession` to share, and whether each of the dictionaries was accepted."""
-        found = [config_of(c) for c in configs]
-        if not found:
-            raise MNNError("createRuntime() takes at least one dictionary of settings")
-        return found[0], (True,) * len(found)
+    @staticmethod
+    def createRuntime(configs: Sequence[Mapping[str, Any]]) -> tuple[Config, tuple[bool, ...]]:
+        """Settings for :meth:`createSession` to share (those of the first dictionary), and for each dictionary whether
+        its backend is here."""
+        if isinstance(configs, Mapping) or not isinstance(configs, Sequence):
+            raise MNNError(f"createRuntime() takes a sequence of dictionaries of settings, found {configs!r:.60}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the answer says which are not here
+            found = [(config_of(c), check_backend(c.get("backend", "CPU"))) for c in configs]
+        return found[0][0] if found else Config(), tuple(here for _, here in found)
 
     # -- tensors --------------------------------------------------------------------------------------------------
 

@@ -253,6 +253,20 @@ def test_tensors() -> None:
         MNN.Tensor((2, 2), MNN.Halide_Type_Int, 7)
 
 
+def test_runtimes_are_made_without_an_interpreter(model: str, image: np.ndarray) -> None:
+    runtime, here = MNN.Interpreter.createRuntime(({"backend": "CPU", "numThread": 2}, {"backend": "CUDA"}))
+    assert here == (True, False)
+    net = MNN.Interpreter(model)
+    session = net.createSession({}, runtime)
+    assert net.getSessionInfo(session, 4) == 2
+    assert net.createRuntime([{"backend": 0}])[1] == (True,)
+    assert MNN.Interpreter.createRuntime(())[1] == ()
+    with pytest.raises(MNNError, match="a sequence of dictionaries"):
+        MNN.Interpreter.createRuntime({"backend": "CPU"})
+    with pytest.raises(MNNError, match=r"runtime comes from createRuntime\(\)"):
+        net.createSession({}, 3)
+
+
 def test_the_api_costs_little(tmp_path: Path) -> None:
     net = MNN.Interpreter(write(two_in_two_out(), tmp_path, "onnx"))
     session = net.createSession()

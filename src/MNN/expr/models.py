@@ -9,23 +9,45 @@ from MNN.errors import MNNError, UnsupportedError
 from MNN.expr.node import Expr, Ref
 from MNN.expr.types import NCHW, data_format, storable
 from MNN.expr.var import Var
-from MNN.frontends import load_graph
+from MNN.frontends import kind_of, load_graph
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 
 
 def load_as_dict(file_name: str | os.PathLike[str] | bytes) -> dict[str, Var]:
-    """Every tensor of a model by name: inputs as placeholders (open sizes are 1), weights as constants, the rest as
-    expressions of those. Raises :class:`MNNError` for models with control flow, whose branches are no expressions."""
-    graph = load_graph(file_name)
-    layouts = graph.meta.get("formats")
-    named = layouts if isinstance(layouts, dict) else {}
+    """The tensors of a model by name, in the order of names: inputs as placeholders (open sizes are 1), the rest as
+    expressions of those. Of a .mnn file they are the results of its operators, conversions of formats and constants
+    included; weights that an operator holds are no tensors of the file.
+
+    Raises :class:`MNNError` for models with control flow, whose branches are no expressions."""
+    return dict(sorted(_tensors(file_name).items()))
+
+
+def load_as_list(file_name: str | os.PathLike[str] | bytes) -> list[Var]:
+    """The same, in the order of the file."""
+    return list(_tensors(file_name).values())
+
+
+def _tensors(file_name: str | os.PathLike[str] | bytes) -> dict[str, Var]:
+    if kind_of(file_name) != "mnn":
+        return {value.name: var for value, var in _vars(load_graph(file_name)).items()}
+    from MNN.frontends.mnn import load_tensors
+
+    graph, tensors = load_tensors(file_name)
+    made = _vars(graph)
+    return {name: made[v] if v in made else _constant(v) for name, v in tensors.items()}
+
+
+def _vars(graph: Graph) -> dict[Value, Var]:
+    """The Vars of a graph's values, in the order of computation."""
+    noted = graph.meta.get("formats")
+    layouts = noted if isinstance(noted, dict) else {}
     made: dict[Value, Var] = {}
     for value in graph.inputs:
         if not value.is_const:
             dims = tuple(d if isinstance(d, int) else 1 for d in value.shape or ())
             expr = Expr.leaf("Input", storable(value.dtype or DType.F32), dims, None)
-            made[value] = _named(Var(expr, 0, data_format[named.get(value.name, "NCHW")]), value.name)
+            made[value] = _named(Var(expr, 0, data_format[layouts.get(value.name, "NCHW")]), value.name)
     for node in graph.nodes:
         if any(node.subgraphs()):
             raise UnsupportedError(f"{node.op} '{node.name}' has branches; load the model with MNN.nn instead")
@@ -35,14 +57,9 @@ def load_as_dict(file_name: str | os.PathLike[str] | bytes) -> dict[str, Var]:
         expr = Expr(node.op, [None if v is None else (v._expr, v._index) for v in operands], dict(node.attrs))
         expr.outputs = len(node.outputs)
         for i, value in enumerate(node.outputs):
-            made[value] = Var(expr, i, NCHW)
+            made[value] = Var(expr, i, data_format[layouts.get(value.name, "NCHW")])
         expr.name = node.outputs[0].name
-    return {value.name: var for value, var in made.items()}
-
-
-def load_as_list(file_name: str | os.PathLike[str] | bytes) -> list[Var]:
-    """Every tensor of a model, in the order of computation."""
-    return list(load_as_dict(file_name).values())
+    return made
 
 
 def get_inputs_and_outputs(variables: dict[str, Var]) -> tuple[dict[str, Var], dict[str, Var]]:

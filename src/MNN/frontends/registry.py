@@ -61,6 +61,11 @@ def load_graph(source: Source, kind: str | None = None) -> Graph:
     return _recognised(source).load(source)
 
 
+def kind_of(source: Source) -> str:
+    """The name of the kind of a model file. Raises as :func:`load_graph` does."""
+    return _recognised(source).name
+
+
 def _recognised(source: Source) -> Kind:
     suffix, name = "", "the data"
     if isinstance(source, bytes):

@@ -18,15 +18,17 @@ _PRECISIONS = {
 }  # fmt: skip
 
 
-def check_backend(backend: object) -> None:
-    """Accepts the name or number of a backend. Those that this engine lacks fall back to the CPU with a warning, as
-    in PyMNN; anything else raises :class:`MNNError`."""
+def check_backend(backend: object) -> bool:
+    """Accepts the name or number of a backend, and says whether it is here. Those that this engine lacks fall back to
+    the CPU with a warning, as in PyMNN; anything else raises :class:`MNNError`."""
     name = backend.name if isinstance(backend, Enum) else backend
     name = _BACKENDS.get(name, name) if isinstance(name, int) else name
     if not isinstance(name, str) or name.upper() not in _BACKENDS.values():
         raise MNNError(f"backend {backend!r} is not known; it is one of {', '.join(_BACKENDS.values())}")
-    if name.upper() not in ("CPU", "AUTO"):
+    here = name.upper() in ("CPU", "AUTO")
+    if not here:
         warnings.warn(f"this engine has no backend {name.upper()}; the model runs on the CPU", stacklevel=3)
+    return here
 
 
 def precision_name(precision: object) -> str:

@@ -1,4 +1,4 @@
-"""Which tensors of a file are packed (NC4HW4), and operators that read dimensions in another order than they lie."""
+"""The formats of a file's tensors, and operators that read dimensions in another order than they lie."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def conversion(x: Value, made: Value, name: str, source: str, dest: str) -> Node:
     """The node that turns ``x`` from one format's order of dimensions to another's; a Permute if the rank is known."""
     if x.shape is None:
-        return Node("ConvertTensor", name, [x], [made], {"source": source, "dest": dest})
+        return written_conversion(x, made, name, source, dest)
     rank = len(x.shape)
     if rank <= 2:
         order = list(range(rank))
@@ -28,26 +28,48 @@ def conversion(x: Value, made: Value, name: str, source: str, dest: str) -> Node
     return Node("Permute", name, [x], [made], {"dims": order})
 
 
-def packed_outputs(scope: Scope, op: Record) -> bool:
-    """Whether an operator's results are packed: as it demands, or as what it is given."""
+def written_conversion(x: Value, made: Value, name: str, source: str, dest: str) -> Node:
+    """The same as the file has it."""
+    return Node("ConvertTensor", name, [x], [made], {"source": source, "dest": dest})
+
+
+def format_of(scope: Scope, op: Record) -> str:
+    """The format of an operator's results: as the file says, as the operator demands, or as what it is given."""
     if op.type == "Input":
-        return op.main is not None and op.main.table_name == "Input" and op.main.dformat == "NC4HW4"
+        return str(op.main.dformat) if op.main is not None and op.main.table_name == "Input" else "NCHW"
+    if op.type in ("Const", "TrainableParam"):
+        return "NCHW"
     if op.type == "ConvertTensor":
-        return bool(op.main.dest == "NC4HW4")
+        return str(op.main.dest)
     if op.type in PACKED_OPERATORS:
-        return True
+        return "NHWC" if around(scope, op) else "NC4HW4"
     made = [i for i in indexes(op, "inputIndexes") if i >= 0 and not scope.values[i].is_const]
-    return bool(made) and made[0] in scope.packed
+    return scope.formats.get(made[0], "NCHW") if made else "NCHW"
+
+
+def around(scope: Scope, op: Record) -> bool:
+    """Whether an operator that works on packed tensors is given NHWC: then it is converted, and so is the result."""
+    index = indexes(op, "inputIndexes")
+    return op.type in PACKED_OPERATORS and bool(index) and scope.formats.get(index[0]) == "NHWC"
 
 
 def reads_channels_last(scope: Scope, op: Record, inputs: list[Value | None]) -> bool:
     """Whether the operator sees its packed input as NHWC (files from channels-last frameworks)."""
     index = indexes(op, "inputIndexes")
-    if not index or index[0] not in scope.packed or inputs[0] is None:
+    if not index or scope.formats.get(index[0]) != "NC4HW4" or inputs[0] is None:
         return False
     if op.type == "Reshape":
         return op.main is not None and op.main.table_name == "Reshape" and bool(op.main.dimType == "NHWC")
     return bool(op.type == "Shape" and op.defaultDimentionFormat == "NHWC")
+
+
+def pack_input(scope: Scope, op: Record, inputs: list[Value | None]) -> None:
+    """Puts the conversion from NHWC before an operator, in place of its first input."""
+    x = inputs[0]
+    assert x is not None
+    made = Value(scope.unique(f"{op.name}/nchw"), x.dtype)
+    scope.graph.nodes.append(conversion(x, made, made.name, "NHWC", "NC4HW4"))
+    inputs[0] = made
 
 
 def unpack_input(scope: Scope, op: Record, inputs: list[Value | None], attrs: dict[str, object]) -> None:
@@ -62,11 +84,11 @@ def unpack_input(scope: Scope, op: Record, inputs: list[Value | None], attrs: di
         attrs["dims"] = [dims[0], *dims[2:], dims[1]]  # a list in the table is in the packed order already
 
 
-def pack_output(scope: Scope, node: Node, index: int) -> None:
-    """Puts the conversion back to NC4HW4 behind the node whose result tensor ``index`` names."""
+def convert_output(scope: Scope, node: Node, index: int, source: str, dest: str) -> None:
+    """Puts a conversion behind the node whose result tensor ``index`` names; it takes the name."""
     out = node.outputs[0]
     name = out.name
-    out.name = scope.unique(f"{name}/nhwc")
-    packed = Value(name, out.dtype)
-    scope.graph.nodes.append(conversion(out, packed, f"{node.name}/packed", "NHWC", "NC4HW4"))
-    scope.values[index] = packed
+    out.name = scope.unique(f"{name}/{source.lower()}")
+    made = Value(name, out.dtype)
+    scope.graph.nodes.append(conversion(out, made, f"{node.name}/{dest.lower()}", source, dest))
+    scope.values[index] = made

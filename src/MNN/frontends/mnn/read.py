@@ -43,30 +43,46 @@ def load(source: str | os.PathLike[str] | bytes) -> Graph:
     """The graph of a .mnn file given as a path or as the file's bytes (weights outside of it need a path).
 
     Files written by this engine give back the graph that was written. ``Graph.meta`` holds ``source`` (the framework),
-    ``version`` of the format, ``bizCode``, ``uuid`` and ``metadata``.
+    ``version`` of the format, ``bizCode``, ``uuid``, ``metadata``, and ``formats`` of tensors by name.
 
     Raises :class:`~MNN.errors.FormatError` for malformed files and :class:`~MNN.errors.UnsupportedError` naming all
     operators that this engine lacks.
     """
-    net = read_net(source)
-    return graph_of(net, None if isinstance(source, bytes) else ExternalSource(source))
+    return graph_of(*_opened(source))
+
+
+def load_tensors(source: str | os.PathLike[str] | bytes) -> tuple[Graph, dict[str, Value]]:
+    """The same with all of the file's tensors by name, in its order: conversions of formats stay as operators."""
+    scope = _read(*_opened(source), as_written=True)
+    made = [i for op in scope.ops for i in indexes(op, "outputIndexes")]
+    return scope.graph, {scope.names[i]: scope.values[i] for i in made}
+
+
+def _opened(source: str | os.PathLike[str] | bytes) -> tuple[Record, ExternalSource | None]:
+    return read_net(source), None if isinstance(source, bytes) else ExternalSource(source)
 
 
 def graph_of(net: Record, external: ExternalSource | None = None) -> Graph:
     """The graph of a Net record; ``external`` gives its external weights."""
-    reader = NetReader(net, external)
-    graph = reader.model()
+    return _read(net, external).graph
+
+
+def _read(net: Record, external: ExternalSource | None, as_written: bool = False) -> Scope:
+    reader = NetReader(net, external, as_written)
+    scope = reader.model()
     if reader.unknown:
         listed = "\n".join(f"  {op} '{name}'" for op, name in reader.unknown[:50])
         raise UnsupportedError(f"{len(reader.unknown)} operator(s) of the model are not supported:\n{listed}")
-    return graph
+    return scope
 
 
 class NetReader:
     """Reads the graphs of one file."""
 
-    def __init__(self, net: Record, external: ExternalSource | None) -> None:
+    def __init__(self, net: Record, external: ExternalSource | None, as_written: bool = False) -> None:
         self.net = net
+        self.as_written = as_written
+        """Keeps conversions of formats that change nothing, so that every tensor of the file is there."""
         self.external = external
         self.unknown: list[tuple[str, str]] = []
         self.notes, self.metadata = side.load(net)
@@ -82,7 +98,8 @@ class NetReader:
         """Whether another engine's converter wrote the file."""
         return self.notes is None
 
-    def model(self) -> Graph:
+    def model(self) -> Scope:
+        """The whole model, read."""
         net = self.net
         names = net.tensorName or [f"tensor{i}" for i in range(_tensors(net))]
         scope = Scope(self, "", names, net.oplists or [])
@@ -97,8 +114,9 @@ class NetReader:
             "bizCode": net.bizCode or "",
             "uuid": net.mnn_uuid or "",
             "metadata": self.metadata,
+            "formats": {v.name: scope.formats[i] for i, v in scope.values.items() if i in scope.formats},
         }
-        return graph
+        return scope
 
     def _source(self) -> object:
         assert self.notes is not None
@@ -138,7 +156,7 @@ class Scope:
         self.names = names
         self.graph = Graph(name=name)
         self.values: dict[int, Value] = {}
-        self.packed: set[int] = set()
+        self.formats: dict[int, str] = {}
         self.hints = Hints()
         self.taken: set[str] = set()
         self.notes = reader.notes.graph(name) if reader.notes else side.GraphNotes()
@@ -198,8 +216,7 @@ class Scope:
                 continue
             else:
                 self.take(op)
-            if op.type not in ("Const", "TrainableParam") and layouts.packed_outputs(self, op):
-                self.packed.update(outputs)
+            self.formats.update(dict.fromkeys(outputs, layouts.format_of(self, op)))
 
     def input(self, op: Record, fresh: list[int], model: bool) -> None:
         for index in fresh:
@@ -252,13 +269,16 @@ class Scope:
             inputs = [*(inputs[:1] or [None]), *operands, *inputs[1:]]
         if kind in SCATTERS and op.main is not None and not isinstance(attrs.setdefault("opType", "ADD"), str):
             attrs["opType"] = "NONE"
-        attrs.update(noted_attributes(note))
+        attrs.update(side.noted_attributes(note))
         turned = layouts.reads_channels_last(self, op, inputs)
         if turned:
             layouts.unpack_input(self, op, inputs, attrs)
+        around = layouts.around(self, op)
+        if around:
+            layouts.pack_input(self, op, inputs)
         node = self.add(side.written_for(kind, note), op.name or "", inputs, outputs, attrs)
-        if turned and kind == "Reshape":
-            layouts.pack_output(self, node, outputs[0])
+        if around or (turned and kind == "Reshape"):
+            layouts.convert_output(self, node, outputs[0], *(("NC4HW4", "NHWC") if around else ("NHWC", "NC4HW4")))
 
     def operands(self, op: Record, note: Mapping[str, Any]) -> list[Value | None]:
         """The constants in an operator's table as values; notes tell names, types and shapes of those given."""
@@ -281,11 +301,14 @@ class Scope:
         if len(inputs) != 1 or inputs[0] is None or op.main is None or op.main.table_name != "TensorConvertInfo":
             raise FormatError(f"ConvertTensor '{op.name}': expected one input and the formats to convert between")
         source, dest = str(op.main.source), str(op.main.dest)
-        if (source == "NHWC") == (dest == "NHWC"):
+        if self.formats.get(indexes(op, "inputIndexes")[0]) == "NHWC":
+            source = "NHWC"  # the official engine looks at the tensor, and its expressions write any source
+        if (source == "NHWC") == (dest == "NHWC") and not self.reader.as_written:
             self.values[output] = inputs[0]
             return
         made = self.make(output)
-        self.graph.nodes.append(layouts.conversion(inputs[0], made, op.name or "", source, dest))
+        build = layouts.written_conversion if self.reader.as_written else layouts.conversion
+        self.graph.nodes.append(build(inputs[0], made, op.name or "", source, dest))
 
     def const(self, op: Record, outputs: list[int]) -> None:
         if op.main is None or op.main.table_name != "Blob" or len(outputs) != 1:
@@ -370,14 +393,6 @@ def absent_positions(value: object) -> list[int]:
     if not isinstance(value, list) or not all(type(i) is int and 0 <= i < _MAX_OPERANDS for i in value):
         raise FormatError(f"Extra: {ABSENT_INPUTS} is no list of positions")
     return value
-
-
-def noted_attributes(note: Mapping[str, Any]) -> dict[str, object]:
-    """Attributes from the notes: integer types of results, which the format has no field for."""
-    attrs = note.get("attrs", {})
-    if not isinstance(attrs, dict) or not all(isinstance(v, (int, float, str)) for v in attrs.values()):
-        raise FormatError("extraInfo: attributes in the notes are no numbers and names")
-    return attrs
 
 
 def _size(size: int, name: str, axis: int) -> Dim:

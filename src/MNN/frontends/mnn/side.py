@@ -8,6 +8,7 @@ without this side table the model still runs, with 32-bit integers.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -177,3 +178,11 @@ def written_for(kind: str, note: dict[str, Any] | Any) -> str:
     if wanted != kind and wanted not in _STANDS_FOR.get(kind, ()):
         raise FormatError(f"extraInfo: {kind} cannot stand for {str(wanted)[:40]!r}")
     return str(wanted)
+
+
+def noted_attributes(note: Mapping[str, Any]) -> dict[str, object]:
+    """Attributes from the notes: integer types of results, which the format has no field for."""
+    attrs = note.get("attrs", {})
+    if not isinstance(attrs, dict) or not all(isinstance(v, (int, float, str)) for v in attrs.values()):
+        raise FormatError("extraInfo: attributes in the notes are no numbers and names")
+    return attrs

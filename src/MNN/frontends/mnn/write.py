@@ -62,7 +62,8 @@ def net_of(graph: Graph, *, fp16: bool = False, biz_code: str = "", keep_input_f
     ops, names, _, outputs = writer.graph(legal, "", legal.inputs, legal.outputs, {})
     if not ops:
         raise UnsupportedError(f"graph '{graph.name}' has neither inputs nor operators: nothing can be written")
-    meta = {k: v for k, v in graph.meta.items() if k not in ("metadata", "version", "bizCode", "uuid") and _plain(v)}
+    apart = ("metadata", "version", "bizCode", "uuid", "formats")
+    meta = {k: v for k, v in graph.meta.items() if k not in apart and _plain(v)}
     metadata = graph.meta.get("metadata")
     texts = {str(k): str(v) for k, v in metadata.items()} if isinstance(metadata, dict) else {}
     writer.notes.meta = meta
