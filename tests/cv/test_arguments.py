@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import MNN.cv as cv
+import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 from MNN.cv import _array
-from MNN.errors import MNNError
+from MNN.errors import MNNError, ShapeError
 from tests.cv.opencv_cases import pictures
 
 NOISE = pictures()["noise"]
@@ -22,14 +23,14 @@ def test_normalisation_while_resizing() -> None:
     assert result.dtype == np.float32
     np.testing.assert_allclose(result, (plain - np.float32(mean)) * np.float32(norm), rtol=1e-6)
     gray = cv.resize(GRAY, (20, 10), code=cv.COLOR_GRAY2BGR, mean=[1.0])
-    np.testing.assert_allclose(gray[:, :, 1], cv.resize(GRAY, (20, 10)) - np.float32(1))
+    np.testing.assert_allclose(gray[:, :, 1], cv.resize(GRAY, (20, 10))[:, :, 0] - np.float32(1))
     warped = cv.warpAffine(NOISE, [1, 0, 0, 0, 1, 0], (28, 20), mean=[0, 0, 0], norm=[2])
     np.testing.assert_allclose(warped, NOISE * np.float32(2))
 
 
 def test_scale_factors_give_the_size() -> None:
     assert cv.resize(NOISE, None, fx=0.5, fy=2.0).shape == (40, 14, 3)
-    assert cv.resize(GRAY, (5, 7)).shape == (7, 5)
+    assert cv.resize(GRAY, (5, 7)).shape == (7, 5, 1)
     assert cv.resize(GRAY[:, :, None], (5, 7)).shape == (7, 5, 1)
 
 
@@ -157,3 +158,39 @@ def test_constants_do_not_clash() -> None:
     assert all(hasattr(cv, name) for name in cv.__all__)
     assert cv.COLOR_BGR2RGB == 4
     assert cv.BORDER_DEFAULT == cv.BORDER_REFLECT_101 == 1
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW", "NC4HW4"])
+def test_a_batch_of_one_is_a_picture(layout: str) -> None:
+    four = F.convert(F.const(NOISE, [1, *NOISE.shape], F.NHWC, F.uint8), F.data_format[layout])
+    kernel = np.ones((3, 3), np.float32) / 9
+    for change in (
+        lambda p: cv.resize(p, (5, 7)), lambda p: cv.flip(p, 1), lambda p: cv.rotate(p, cv.ROTATE_180),
+        lambda p: cv.cvtColor(p, cv.COLOR_BGR2GRAY), lambda p: cv.split(p)[1], lambda p: cv.mean(p),
+        lambda p: cv.blur(p, (3, 3)), lambda p: cv.GaussianBlur(p, (3, 3), 1.0), lambda p: cv.filter2D(p, -1, kernel),
+        lambda p: cv.warpAffine(p, [1, 0, 2, 0, 1, 1], (9, 8)), lambda p: cv.warpPerspective(p, np.eye(3), (9, 8)),
+        lambda p: cv.copyMakeBorder(p, 1, 2, 3, 4, cv.BORDER_REFLECT),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(np.asarray(change(four)), np.asarray(change(NOISE)))
+
+
+def test_batches_stay_batches_where_pixels_do_not_meet() -> None:
+    four = np.stack([NOISE, NOISE[::-1]])
+    mask = GRAY > 100
+    for change in (
+        lambda p: cv.addWeighted(p, 0.5, p, 0.25, 3), lambda p: cv.bitwise_xor(p, p // 2), lambda p: cv.copyTo(p, mask),
+        lambda p: cv.threshold(p, 90, 255, cv.THRESH_BINARY), lambda p: cv.bitwise_or(p, p // 2, p, mask),
+    ):  # fmt: skip
+        wanted = np.stack([np.asarray(change(p)) for p in four])
+        np.testing.assert_array_equal(np.asarray(change(four)), wanted)
+    with pytest.raises(ShapeError, match=r"a batch of 2 pictures, .* one by one"):
+        cv.resize(four, (5, 7))
+    with pytest.raises(ShapeError, match="mask has shape"):
+        cv.copyTo(four, mask[:3])
+
+
+def test_element_types_have_the_names_of_vars() -> None:
+    for kind in (F.float, np.float32, float):
+        found = cv.normalize(NOISE, None, 0.0, 1.0, cv.NORM_MINMAX, kind)
+        assert np.asarray(found).dtype == np.float32
+        np.testing.assert_allclose(np.asarray(found).max(), 1)

@@ -32,14 +32,29 @@ def as_array(value: object, what: str = "src") -> Array:
     return array
 
 
-def as_image(value: object, what: str = "src") -> Array:
-    """The same for a picture: shape (height, width) or (height, width, channels), none of them 0."""
+def as_pictures(value: object, what: str = "src") -> Array:
+    """The same for a picture or a batch of pictures, none of whose sizes is 0."""
     array = as_array(value, what)
-    if array.ndim not in (2, 3) or 0 in array.shape:
-        raise ShapeError(
-            f"{what} has shape {array.shape}; a picture has shape (height, width) or (height, width, channels)"
-        )
+    if array.ndim not in (2, 3, 4) or 0 in array.shape:
+        raise ShapeError(f"{what} has shape {array.shape}; {_SHAPES}")
     return array
+
+
+def as_image(value: object, what: str = "src") -> Array:
+    """The same for one picture, (height, width) or (height, width, channels): a batch of one loses its first axis, with
+    the channels moved to the end where it is a Var that has them elsewhere."""
+    array = as_pictures(value, what)
+    if array.ndim < 4:
+        return array
+    if len(array) != 1:
+        raise ShapeError(f"{what} is a batch of {len(array)} pictures, {array.shape}; give them one by one")
+    layout = getattr(value, "data_format", None)
+    channels_first = layout is not None and getattr(layout, "name", "NHWC") != "NHWC"
+    picture: Array = array[0].transpose(1, 2, 0) if channels_first else array[0]
+    return picture
+
+
+_SHAPES = "a picture has shape (height, width) or (height, width, channels)"
 
 
 def as_planes(value: object, what: str = "src") -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from MNN.cv._array import Array, _wrap, as_array, as_image, as_planes, to_dtype
+from MNN.cv._array import Array, _wrap, as_array, as_image, as_pictures, as_planes, to_dtype
 from MNN.cv._constants import (
     NORM_INF,
     NORM_L1,
@@ -26,6 +26,7 @@ from MNN.cv._constants import (
     THRESH_TRUNC,
 )
 from MNN.errors import MNNError, ShapeError
+from MNN.expr.types import dtype_of
 
 
 def flip(src: object, flipCode: int) -> Any:
@@ -67,7 +68,7 @@ def vconcat(src: Sequence[object]) -> Any:
 
 def copyTo(src: object, mask: object = None, dst: object = None) -> Any:  # noqa: N802
     """A copy of src where ``mask`` (h, w) is not 0; elsewhere dst, or 0."""
-    return _wrap(_masked(as_image(src), mask, dst))
+    return _wrap(_masked(as_pictures(src), mask, dst))
 
 
 def bitwise_and(src1: object, src2: object, dst: object = None, mask: object = None) -> Any:
@@ -87,7 +88,7 @@ def bitwise_xor(src1: object, src2: object, dst: object = None, mask: object = N
 
 def addWeighted(src1: object, alpha: float, src2: object, beta: float, gamma: float) -> Any:  # noqa: N802
     """``src1 * alpha + src2 * beta + gamma``, rounded and clamped to src1's type."""
-    a, b = as_image(src1, "src1"), as_image(src2, "src2")
+    a, b = as_pictures(src1, "src1"), as_pictures(src2, "src2")
     _same(a, b)
     total = a.astype(np.float64) * alpha + b.astype(np.float64) * beta + gamma
     return _wrap(to_dtype(total, a.dtype))
@@ -118,7 +119,7 @@ def normalize(
     ``NORM_MINMAX`` so that they span ``alpha`` to ``beta`` (0). Norm and change only where ``mask`` is not 0; elsewhere
     dst, or src. The result has the type ``dtype`` (default src's)."""
     image = as_array(src)
-    kind = image.dtype if dtype is None else np.dtype(dtype)
+    kind = image.dtype if dtype is None else np.dtype(dtype_of(dtype).numpy)
     where = np.ones(image.shape, np.bool_) if mask is None else _spread(_mask(mask, image), image)
     values = image.astype(np.float64)
     chosen = values[where]
@@ -153,9 +154,9 @@ def threshold(src: object, thresh: float, maxval: float, type: int) -> Any:
     With ``THRESH_OTSU`` (Otsu, 1979) or ``THRESH_TRIANGLE`` (Zack, Rogers, Latt, 1977) added, the threshold comes from
     the histogram of a uint8 picture of one channel.
     """
-    image = as_image(src)
+    image = as_pictures(src)
     if type & (THRESH_OTSU | THRESH_TRIANGLE):
-        if image.dtype != np.uint8 or (image.ndim == 3 and image.shape[2] != 1):
+        if image.dtype != np.uint8 or (image.ndim > 2 and image.shape[-1] != 1):
             raise ShapeError("choosing a threshold needs a uint8 picture of one channel")
         histogram = np.bincount(image.ravel(), minlength=256)
         thresh = _otsu(histogram) if type & THRESH_OTSU else _triangle(histogram)
@@ -206,7 +207,7 @@ def _triangle(histogram: Array) -> float:
 
 
 def _bitwise(operation: Callable[[Array, Array], Array], src1: object, src2: object, dst: object, mask: object) -> Any:
-    a, b = as_image(src1, "src1"), as_image(src2, "src2")
+    a, b = as_pictures(src1, "src1"), as_pictures(src2, "src2")
     _same(a, b)
     if a.dtype.kind not in "biu" or b.dtype.kind not in "biu":
         raise MNNError(f"bits need integers; src1 and src2 are {a.dtype} and {b.dtype}")
@@ -216,7 +217,7 @@ def _bitwise(operation: Callable[[Array, Array], Array], src1: object, src2: obj
 def _masked(image: Array, mask: object, dst: object) -> Array:
     if mask is None:
         return np.array(image)
-    other = np.zeros((), image.dtype) if dst is None else as_image(dst, "dst").astype(image.dtype)
+    other = np.zeros((), image.dtype) if dst is None else as_pictures(dst, "dst").astype(image.dtype)
     if dst is not None:
         _same(image, other)
     result: Array = np.where(_spread(_mask(mask, image), image), image, other)
@@ -225,14 +226,15 @@ def _masked(image: Array, mask: object, dst: object) -> Array:
 
 def _mask(mask: object, image: Array) -> Array:
     array = as_planes(mask, "mask")
-    if array.shape != (*image.shape[:2], 1):
-        raise ShapeError(f"mask has shape {array.shape[:2]}; the picture has {image.shape[:2]}")
+    sizes = image.shape[-3:-1] if image.ndim == 4 else image.shape[:2]
+    if array.shape != (*sizes, 1):
+        raise ShapeError(f"mask has shape {array.shape}; one for such pictures has {sizes}")
     chosen: Array = array[:, :, 0] != 0
     return chosen
 
 
 def _spread(mask: Array, image: Array) -> Array:
-    return np.broadcast_to(mask.reshape(mask.shape + (1,) * (image.ndim - 2)), image.shape)
+    return np.broadcast_to(mask if image.ndim == 2 else mask[:, :, None], image.shape)
 
 
 def _same(a: Array, b: Array) -> None:

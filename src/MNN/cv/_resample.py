@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from MNN.cv._array import Array, _wrap, as_array, as_image, size, to_dtype
+from MNN.cv._array import Array, _wrap, as_array, as_planes, size, to_dtype
 from MNN.cv._color import convert_color
 from MNN.cv._constants import (
     INTER_AREA,
@@ -36,10 +36,10 @@ def resize(
 ) -> Any:
     """The picture at the size ``dsize`` = (width, height), or scaled by ``fx`` and ``fy``.
 
-    src (h, w) or (h, w, channels) of any number type, kept unless ``mean`` or ``norm`` is given: then the result is
-    float32 ``(pixel - mean) * norm``. ``code`` (``COLOR_*``) converts colours in between.
+    src (h, w) or (h, w, channels) of any number type; the result (height, width, channels) keeps it unless ``mean`` or
+    ``norm`` is given: then it is float32 ``(pixel - mean) * norm``. ``code`` (``COLOR_*``) converts colours in between.
     """
-    image = as_image(src)
+    image = as_planes(src)
     height, width = image.shape[:2]
     if dsize is not None and len(as_array(dsize, "dsize")):
         new_width, new_height = size(dsize)
@@ -58,9 +58,9 @@ def resize(
 def finish(image: Array, code: int | None, mean: Sequence[float], norm: Sequence[float]) -> Array:
     """The colour conversion and normalisation that resizing and warping offer on the way."""
     if code is not None and code >= 0:
-        image = convert_color(image if image.ndim == 3 else image[:, :, None], code)
+        image = convert_color(image, code)
     if len(mean) or len(norm):
-        channels = image.shape[2] if image.ndim == 3 else 1
+        channels = image.shape[2]
         for name, values in (("mean", mean), ("norm", norm)):
             if len(values) not in (0, 1, channels):
                 raise ShapeError(f"{name} has {len(values)} values; the picture has {channels} channels")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from MNN.cv._array import Array, _wrap, as_array, as_image, pair, size, to_dtype
+from MNN.cv._array import Array, _wrap, as_array, as_planes, pair, size, to_dtype
 from MNN.cv._border import fill, inside
 from MNN.cv._constants import (
     BORDER_CONSTANT,
@@ -64,14 +64,15 @@ def warpAffine(  # noqa: N802
     mean: Sequence[float] = (),
     norm: Sequence[float] = (),
 ) -> Any:
-    """The picture under the affine map ``M`` (2 x 3, or 3 x 3 of which two rows count), cut to (width, height).
+    """The picture under the affine map ``M`` (2 x 3, or 3 x 3 of which two rows count), (height, width, channels) of
+    ``dsize`` = (width, height).
 
     ``flag``: an ``INTER_*``, with ``WARP_INVERSE_MAP`` if ``M`` maps the result to the source. ``code``, ``mean`` and
     ``norm`` as in :func:`MNN.cv.resize`.
     """
     matrix = _matrix(M, "M")
     matrix[2] = 0, 0, 1
-    return _wrap(finish(_warp(as_image(src), matrix, dsize, flag, borderMode, borderValue), code, mean, norm))
+    return _wrap(finish(_warp(as_planes(src), matrix, dsize, flag, borderMode, borderValue), code, mean, norm))
 
 
 def warpPerspective(  # noqa: N802
@@ -83,7 +84,7 @@ def warpPerspective(  # noqa: N802
     borderValue: float | Sequence[float] = 0,
 ) -> Any:
     """The picture under the perspective map ``M`` (3 x 3), cut to (width, height); flags as in :func:`warpAffine`."""
-    return _wrap(_warp(as_image(src), _matrix(M, "M"), dsize, flag, borderMode, borderValue))
+    return _wrap(_warp(as_planes(src), _matrix(M, "M"), dsize, flag, borderMode, borderValue))
 
 
 def remap(
@@ -98,7 +99,7 @@ def remap(
     x, y = as_array(map1, "map1").astype(np.float64), as_array(map2, "map2").astype(np.float64)
     if x.ndim != 2 or x.shape != y.shape:
         raise ShapeError(f"map1 and map2 must have the result's height and width; they are {x.shape} and {y.shape}")
-    return _wrap(sample(as_image(src), x, y, interpolation, borderMode, borderValue))
+    return _wrap(sample(as_planes(src), x, y, interpolation, borderMode, borderValue))
 
 
 def _warp(image: Array, matrix: Array, dsize: object, flag: int, border: int, value: object) -> Array:
