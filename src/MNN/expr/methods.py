@@ -18,7 +18,8 @@ __all__ = ["Methods", "build", "create", "shaping"]
 
 
 class Methods:
-    """What makes a Var usable like a numpy array. ``axis`` None means over everything and gives a Python number."""
+    """What makes a Var usable like a numpy array. ``axis`` None means over everything and gives a Python number; named
+    axes give a Var, but for ``sum``, ``prod``, ``all`` and ``any`` where one number is left."""
 
     __slots__ = ()
 
@@ -165,15 +166,15 @@ class Methods:
 
     def max(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
         """The largest."""
-        return indexing.result(reducing.reduce_max(self, axis, keepdims))
+        return _whole(reducing.reduce_max(self, axis, keepdims), axis)
 
     def min(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
         """The smallest."""
-        return indexing.result(reducing.reduce_min(self, axis, keepdims))
+        return _whole(reducing.reduce_min(self, axis, keepdims), axis)
 
     def mean(self, axis: object = None, dtype: object = dtype.float, out: None = None, keepdims: bool = False) -> Any:
         """The mean; of integers as a float."""
-        return indexing.result(reducing.reduce_mean(build.floats(self), axis, keepdims).astype(dtype))
+        return _whole(reducing.reduce_mean(build.floats(self), axis, keepdims).astype(dtype), axis)
 
     def var(
         self, axis: object = None, dtype: object = dtype.float, out: None = None, ddof: int = 0, keepdims: bool = False
@@ -182,39 +183,39 @@ class Methods:
         x = build.floats(self)
         spread = math.squared_difference(x, reducing.reduce_mean(x, axis, True))
         if not ddof:
-            return indexing.result(reducing.reduce_mean(spread, axis, keepdims).astype(dtype))
+            return _whole(reducing.reduce_mean(spread, axis, keepdims).astype(dtype), axis)
         axes = reducing.axes_of(axis) or list(np.arange(x.ndim))
         count = int(np.prod([x.shape[a] for a in axes]))
         if count <= ddof:
             raise ShapeError(f"ddof {ddof} leaves nothing of {count} elements")
-        return indexing.result((reducing.reduce_sum(spread, axis, keepdims) / float(count - ddof)).astype(dtype))
+        return _whole((reducing.reduce_sum(spread, axis, keepdims) / float(count - ddof)).astype(dtype), axis)
 
     def std(
         self, axis: object = None, dtype: object = dtype.float, out: None = None, ddof: int = 0, keepdims: bool = False
     ) -> Any:
         """The standard deviation."""
-        return indexing.result(math.sqrt(build.to_var(self.var(axis, dtype, out, ddof, keepdims))))
+        return _whole(math.sqrt(build.to_var(self.var(axis, dtype, out, ddof, keepdims))), axis)
 
     def ptp(self, axis: object = None, keepdims: bool = False) -> Any:
         """The largest less the smallest."""
         found = math.subtract(reducing.reduce_max(self, axis, keepdims), reducing.reduce_min(self, axis, keepdims))
-        return indexing.result(found)
+        return _whole(found, axis)
 
     def all(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
-        """Whether no element is 0: a bool over everything, ints along an axis."""
-        return _truth(reducing.reduce_all(self, axis, keepdims), axis)
+        """Whether no element is 0: a bool where one is left, ints otherwise."""
+        return _truth(reducing.reduce_all(self, axis, keepdims))
 
     def any(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
-        """Whether any element is not 0: a bool over everything, ints along an axis."""
-        return _truth(reducing.reduce_any(self, axis, keepdims), axis)
+        """Whether any element is not 0: a bool where one is left, ints otherwise."""
+        return _truth(reducing.reduce_any(self, axis, keepdims))
 
     def argmax(self, axis: int | None = None, out: None = None) -> Any:
         """Where the largest is; in row-major order without an axis."""
-        return indexing.result(reducing.argmax(self.ravel() if axis is None else self, axis or 0))
+        return _whole(reducing.argmax(self.ravel() if axis is None else self, axis or 0), axis)
 
     def argmin(self, axis: int | None = None, out: None = None) -> Any:
         """Where the smallest is; in row-major order without an axis."""
-        return indexing.result(reducing.argmin(self.ravel() if axis is None else self, axis or 0))
+        return _whole(reducing.argmin(self.ravel() if axis is None else self, axis or 0), axis)
 
     # -- the rest ---------------------------------------------------------------------------------------------------
 
@@ -226,10 +227,10 @@ class Methods:
         return math.divide(math.round(math.multiply(self, factor)), factor)
 
     def clip(self, a_min: object = None, a_max: object = None) -> Var:
-        """Limited to an interval; None leaves a side open."""
+        """Limited to an interval; None leaves a side open. Plain numbers are cut to this Var's element type."""
         v: Var = self  # type: ignore[assignment]
-        v = v if a_min is None else math.maximum(v, a_min)
-        return v if a_max is None else math.minimum(v, a_max)
+        v = v if a_min is None else math.maximum(v, _bound(a_min, v))
+        return v if a_max is None else math.minimum(v, _bound(a_max, v))
 
     def dot(self, b: object) -> Any:
         """Sums of products over the last axis of this and the last but one of ``b``; a plain number scales."""
@@ -261,6 +262,16 @@ def _swapped(rank: int, a: int, b: int) -> list[int]:
     return order
 
 
-def _truth(x: Var, axis: object) -> Any:
+def _bound(value: object, like: Var) -> object:
+    plain = isinstance(value, (int, float, np.number))
+    return build.cast(build.to_var(value), like._kind) if plain else value
+
+
+def _whole(x: Var, axis: object) -> Any:
+    """What a reduction over everything gives: a Python number, unless axes were named (as in PyMNN)."""
+    return indexing.result(x) if axis is None else x
+
+
+def _truth(x: Var) -> Any:
     found = indexing.result(x)
-    return bool(found) if axis is None and isinstance(found, int) else found
+    return bool(found) if isinstance(found, int) else found

@@ -29,7 +29,13 @@ def _reduce(operation: str, x: object, axis: object, keepdims: bool) -> Var:
     v = to_var(x)
     if v._kind in (DType.U8, DType.I8):
         v = cast(v, DType.I32)  # sums do not fit
-    return apply("Reduction", v, operation=operation, dim=axes_of(axis), keepDims=bool(keepdims))
+    return apply("Reduction", v, operation=operation, dim=_fitting(v, axis), keepDims=bool(keepdims))
+
+
+def _fitting(v: Var, axis: object) -> list[int]:
+    """Axes to reduce over; a tensor without any takes the first and last as numpy does."""
+    axes = axes_of(axis)
+    return [] if not v.ndim and set(axes) <= {0, -1} else axes
 
 
 def reduce_sum(x: object, axis: object = (), keepdims: bool = False) -> Var:
@@ -61,7 +67,7 @@ def _truth(operation: str, x: object, axis: object, keepdims: bool) -> Var:
     v = to_var(x)
     if v._kind.is_float:
         v = apply("Cast", apply("BinaryOp", v, number(0, v._kind), opType="NOTEQUAL"), dstT="DT_INT32")
-    return apply("Reduction", v, operation=operation, dim=axes_of(axis), keepDims=bool(keepdims))
+    return apply("Reduction", v, operation=operation, dim=_fitting(v, axis), keepDims=bool(keepdims))
 
 
 def reduce_any(x: object, axis: object = (), keepdims: bool = False) -> Var:
@@ -90,8 +96,8 @@ def cumsum(x: object, axis: int = 0) -> Var:
 
 
 def cumprod(x: object, axis: int = 0) -> Var:
-    """Running products along an axis."""
-    return apply("CumProd", to_var(x), number(int(axis), DType.I32))
+    """Running products along an axis, as floats."""
+    return apply("CumProd", floats(x), number(int(axis), DType.I32))
 
 
 def sort(x: object, axis: int = -1, arg: bool = False, descend: bool = False) -> Var:

@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.errors import ShapeError
 from MNN.expr import var as _var
-from MNN.expr.build import apply, apply_all, ints, leaf, number, to_var
+from MNN.expr.build import apply, apply_all, floats, ints, leaf, number, to_var
 from MNN.expr.build import cast as _cast
 from MNN.expr.types import (
     NCHW,
@@ -184,9 +184,10 @@ def gather_nd(x: object, indices: object) -> Var:
 
 
 def scatter_nd(indices: object, updates: object, shape: object) -> Var:
-    """A tensor of zeros with ``updates`` added at coordinates; equal coordinates add up."""
-    v = to_var(updates)
-    return apply("ScatterNd", _cast(to_var(indices), DType.I32), v, _operand(shape))
+    """A tensor of zeros with ``updates`` at coordinates; of equal coordinates the last one counts."""
+    v, dims = to_var(updates), _operand(shape)
+    zeros = apply("Fill", dims, number(0, v._kind), layout=v.data_format)
+    return apply("ScatterNd", _cast(to_var(indices), DType.I32), v, dims, zeros, layout=v.data_format, opType="NONE")
 
 
 def reverse(x: object, axis: object) -> Var:
@@ -207,8 +208,8 @@ def where(x: object) -> Var:
 
 
 def one_hot(indices: object, depth: int, onValue: float = 1.0, offValue: float = 0.0, axis: int = -1) -> Var:
-    """A new axis of size ``depth`` that holds ``onValue`` at the index."""
-    on = to_var(onValue)
+    """A new axis of size ``depth`` that holds ``onValue`` at the index; floats."""
+    on = floats(onValue)
     off = number(offValue, on._kind)
     depth_var = leaf(np.asarray(int(depth), np.int32))
     return apply("OneHot", _cast(to_var(indices), DType.I32), depth_var, on, off, layout=NCHW, axis=int(axis))

@@ -126,8 +126,9 @@ def signbit(x: Any) -> Var:
 
 def copysign(x1: Any, x2: Any) -> Var:
     """``|x1|`` with the sign of ``x2``."""
-    size = math.abs(x1)
-    return math.select(math.less(x2, 0), math.negative(size), size)
+    a, b = build.pair(x1, x2)
+    size = math.abs(a)
+    return math.select(math.less(b, 0), math.negative(size), size)
 
 
 def clip(x: Any, a_min: Any, a_max: Any) -> Var:
