@@ -172,8 +172,10 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         w = shaping.reshape(w, [-1 if i == int(axis) % v.ndim else 1 for i in range(v.ndim)])
     w = shaping.broadcast_to(w, v.shape)
     total = reducing.reduce_sum(w, axis)
-    found = indexing.result(math.divide(reducing.reduce_sum(math.multiply(v, w), axis), total))
-    return (found, indexing.result(total)) if returned else found
+    found = math.divide(reducing.reduce_sum(math.multiply(v, w), axis), total)
+    if axis is None:
+        found, total = indexing.result(found), indexing.result(total)
+    return (found, total) if returned else found
 
 
 def var(a: Any, axis: Any = None, dtype: object = dtype.float, out: None = None, ddof: int = 0,
