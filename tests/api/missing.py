@@ -1,0 +1,73 @@
+"""Which names of PyMNN are not here yet, as a table: ``python -m tests.api.missing`` writes it into docs/python.md.
+
+``pymnn_api.json`` lists PyMNN's names, without the modules that it happens to import and without the ``stubs``:
+functions of its ``numpy`` that only raise NotImplementedError.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+API: dict[str, Any] = json.loads((Path(__file__).parent / "pymnn_api.json").read_text())
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+BEGIN, END = "<!-- missing: written by python -m tests.api.missing -->", "<!-- end of missing -->"
+
+
+def find(module: str, name: str) -> Any:
+    """What a name of PyMNN is here. Raises AttributeError when it is not here."""
+    try:
+        found = getattr(_sources(importlib.import_module(module)), name)
+    except ModuleNotFoundError as error:
+        raise AttributeError(f"there is no {module}") from error
+    return _sources(found)
+
+
+def _sources(found: Any) -> Any:
+    """Folders of files can be imported, too, but are no modules."""
+    if isinstance(found, ModuleType) and found.__file__ is None:
+        raise AttributeError(f"{found.__name__} is part of PyMNN but not of this version")
+    return found
+
+
+def missing() -> Iterator[tuple[str, list[str], int]]:
+    """Modules and classes of PyMNN, what of them is missing here, and how much there is of them."""
+    for module, names in API["names"].items():
+        absent = []
+        for name in names:
+            try:
+                find(module, name)
+            except AttributeError:
+                absent.append(name)
+        yield module, absent, len(names)
+    for path, members in API["members"].items():
+        module, _, name = path.rpartition(".")
+        try:
+            found = find(module, name)
+        except AttributeError:
+            continue
+        yield path, [m for m in members if not hasattr(found, m)], len(members)
+
+
+def table() -> str:
+    """The table, a row for each module and class of which something is missing."""
+    rows = ["| of | missing | names |", "| --- | ---: | --- |"]
+    for path, absent, count in missing():
+        if absent:
+            names = "all" if len(absent) == count else ", ".join(f"`{n}`" for n in sorted(absent))
+            rows.append(f"| `{path}` | {len(absent)} of {count} | {names} |")
+    return "\n".join(rows)
+
+
+def page(text: str) -> str:
+    """The page with the present table."""
+    start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    return f"{text[:start]}\n{table()}\n{text[end:]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,82 @@
+"""Names of PyMNN: what is here has its parameters and kinds, what is not is listed in the documentation."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import pytest
+
+from tests.api.missing import API, PAGE, find, missing, page
+
+ABSENT = {path: set(names) for path, names, _ in missing()}
+FUNCTIONS = [
+    (module, name, text)
+    for module, names in API["names"].items()
+    for name, text in names.items()
+    if text.startswith("function(") and name not in ABSENT[module]
+]
+MEMBERS = [
+    (path, member, kind)
+    for path, members in API["members"].items()
+    for member, kind in members.items()
+    if path in ABSENT and member not in ABSENT[path]
+]
+
+
+def parameters(text: str) -> list[tuple[str, str | None]]:
+    """Names and defaults of ``function(a, b=1)``."""
+    inside = text[len("function(") : -1]
+    parts = re.split(r",\s*(?![^\[(]*[\])])", inside) if inside else []
+    return [(name.strip(), default if equals else None) for name, equals, default in (p.partition("=") for p in parts)]
+
+
+def ours(parameter: inspect.Parameter) -> str:
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    return stars.get(parameter.kind, "") + parameter.name
+
+
+@pytest.mark.parametrize(("module", "name", "text"), FUNCTIONS, ids=[f"{m}.{n}" for m, n, _ in FUNCTIONS])
+def test_parameters(module: str, name: str, text: str) -> None:
+    """Same names in the same order; what may be left out there may be left out here, with the same meaning."""
+    found = list(inspect.signature(find(module, name)).parameters.values())
+    wanted = parameters(text)
+    assert [ours(p) for p in found] == [n for n, _ in wanted]
+    for parameter, (_, default) in zip(found, wanted, strict=True):
+        if default is not None:
+            assert parameter.default is not parameter.empty
+            assert _same_default(str(parameter.default), default), (parameter.name, parameter.default, default)
+
+
+def _same_default(here: str, there: str) -> bool:
+    strip = str.maketrans("()[]'", "     ")
+    flags = {"None": "False"}  # keepdims=None
+    a, b = (s.translate(strip).replace(" ", "").rstrip(",") for s in (here, there))
+    return a == b or flags.get(b) == a
+
+
+@pytest.mark.parametrize(("path", "member", "kind"), MEMBERS, ids=[f"{p}.{m}" for p, m, _ in MEMBERS])
+def test_kinds_of_members(path: str, member: str, kind: str) -> None:
+    module, _, name = path.rpartition(".")
+    found: Any = inspect.getattr_static(find(module, name), member)
+    kinds = {staticmethod: "static", classmethod: "class", property: "property"}
+    assert kinds.get(type(found), "method") == kind
+
+
+def test_there_is_something_to_compare() -> None:
+    assert len(FUNCTIONS) > 200
+    assert len(MEMBERS) > 80
+    assert ("MNN.Interpreter", "createRuntime", "static") in MEMBERS
+
+
+def test_the_page_lists_what_is_missing() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert page(text) == text, "run python -m tests.api.missing"
+
+
+@pytest.mark.parametrize(("module", "names"), [(m, a) for m, a, _ in missing() if m in ("MNN", "MNN.expr", "MNN.nn")])
+def test_missing_names_say_so(module: str, names: list[str]) -> None:
+    for name in names:
+        with pytest.raises(AttributeError, match="part of PyMNN but not of this version"):
+            find(module, name)
