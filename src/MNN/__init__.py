@@ -39,7 +39,16 @@ if TYPE_CHECKING:
     from MNN.interpreter import Session as Session
     from MNN.model import get_model_uuid as get_model_uuid
     from MNN.model import load as load
+    from MNN.tensor import Halide_Type_Double as Halide_Type_Double
+    from MNN.tensor import Halide_Type_Float as Halide_Type_Float
+    from MNN.tensor import Halide_Type_Int as Halide_Type_Int
+    from MNN.tensor import Halide_Type_Int64 as Halide_Type_Int64
+    from MNN.tensor import Halide_Type_String as Halide_Type_String
+    from MNN.tensor import Halide_Type_Uint8 as Halide_Type_Uint8
     from MNN.tensor import Tensor as Tensor
+    from MNN.tensor import Tensor_DimensionType_Caffe as Tensor_DimensionType_Caffe
+    from MNN.tensor import Tensor_DimensionType_Caffe_C4 as Tensor_DimensionType_Caffe_C4
+    from MNN.tensor import Tensor_DimensionType_Tensorflow as Tensor_DimensionType_Tensorflow
 
 
 def version() -> str:
@@ -47,16 +56,18 @@ def version() -> str:
     return PYMNN
 
 
-def __getattr__(name: str) -> Any:
-    if name in _PARTS:
-        return importlib.import_module(f"MNN.{name}")
-    if name in _FROM:
-        value = getattr(importlib.import_module(_FROM[name]), name)
-        globals()[name] = value
-        return value
-    if name in _LATER or name.startswith("CV_"):
-        raise AttributeError(f"MNN.{name} is part of PyMNN but not of this version yet")
-    raise AttributeError(f"module 'MNN' has no attribute '{name}'")
+if not TYPE_CHECKING:  # names that are not here are errors for type checkers
+
+    def __getattr__(name: str) -> Any:
+        if name in _PARTS:
+            return importlib.import_module(f"MNN.{name}")
+        if name in _FROM:
+            value = getattr(importlib.import_module(_FROM[name]), name)
+            globals()[name] = value
+            return value
+        if name in _LATER or name.startswith("CV_"):
+            raise AttributeError(f"MNN.{name} is part of PyMNN but not of this version yet")
+        raise AttributeError(f"module 'MNN' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

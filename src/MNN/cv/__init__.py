@@ -6,6 +6,7 @@ that numpy can make an array of, and gives Vars (:class:`MNN.expr.Var`) in the l
 
 from __future__ import annotations
 
+from MNN.cv import _color_codes, _constants
 from MNN.cv._array import set_wrapper as _set_wrapper
 from MNN.cv._basic import (
     addWeighted,
@@ -26,9 +27,7 @@ from MNN.cv._basic import (
 from MNN.cv._border import copyMakeBorder
 from MNN.cv._color import cvtColor, cvtColorTwoPlane
 from MNN.cv._color_codes import *  # noqa: F403
-from MNN.cv._color_codes import __all__ as _color_names
 from MNN.cv._constants import *  # noqa: F403
-from MNN.cv._constants import __all__ as _constant_names
 from MNN.cv._files import haveImageReader, haveImageWriter, imdecode, imencode, imread, imwrite
 from MNN.cv._filter import GaussianBlur, blur, boxFilter, filter2D, getGaussianKernel, sepFilter2D
 from MNN.cv._resample import resize
@@ -83,6 +82,5 @@ __all__ = [
     "vconcat",
     "warpAffine",
     "warpPerspective",
-    *_color_names,
-    *_constant_names,
+    *(name for module in (_color_codes, _constants) for name in vars(module) if name.isupper() or "COLOR_" in name),
 ]

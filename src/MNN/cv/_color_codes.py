@@ -1,7 +1,5 @@
 """Colour conversions of :func:`MNN.cv.cvtColor`, by number. Several names may mean the same conversion."""
 
-from __future__ import annotations
-
 COLOR_BGR2BGRA = 0
 COLOR_RGB2RGBA = 0
 COLOR_BGRA2BGR = 1
@@ -172,5 +170,3 @@ COLOR_BGR2YUV_YV12 = 132
 COLOR_RGBA2YUV_YV12 = 133
 COLOR_BGRA2YUV_YV12 = 134
 COLOR_COLORCVT_MAX = 143
-
-__all__ = [name for name in dir() if name.startswith("COLOR_")]

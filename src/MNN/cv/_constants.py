@@ -1,7 +1,5 @@
 """The numbers that callers pass to functions of this package: the values of PyMNN (borders differ from OpenCV's)."""
 
-from __future__ import annotations
-
 ADAPTIVE_THRESH_MEAN_C = 0
 ADAPTIVE_THRESH_GAUSSIAN_C = 1
 BORDER_CONSTANT = 0
@@ -60,5 +58,3 @@ WARP_FILL_OUTLIERS = 8
 WARP_INVERSE_MAP = 16
 IMWRITE_JPEG_QUALITY = 1
 IMWRITE_PNG_COMPRESSION = 16
-
-__all__ = [name for name in dir() if name.isupper()]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from MNN.expr import names as _bare
 from MNN.expr.create import (
     const,
     fill,
@@ -36,6 +39,7 @@ from MNN.expr.layers import (
 from MNN.expr.math import *  # noqa: F403
 from MNN.expr.math import __all__ as _math
 from MNN.expr.models import get_inputs_and_outputs, load_as_dict, load_as_list, save
+from MNN.expr.names import *  # noqa: F403
 from MNN.expr.reducing import (
     argmax,
     argmin,
@@ -102,9 +106,7 @@ from MNN.expr.types import (
 )
 from MNN.expr.var import Var
 
-_ENUMS = (Backend, Interp_Method, Padding_Mode, PadValue_Mode, Pooling_Mode, PrecisionMode, data_format, dtype)
-_members = {member.name: member for kind in _ENUMS for member in kind}
-globals().update(_members)  # float, int, NCHW, CPU, ... as in PyMNN
+_names = [name for name, value in vars(_bare).items() if not name.startswith("_") and not isinstance(value, type)]
 
 __all__ = [
     "Backend",
@@ -201,7 +203,7 @@ __all__ = [
     "where",
     "zeros_like",
     *_math,
-    *_members,
+    *_names,
 ]
 
 _LATER = {
@@ -209,8 +211,9 @@ _LATER = {
     "normalize", "quant", "raster", "roi_align", "roi_pooling", "space_to_batch_nd", "svd",
 }  # fmt: skip
 
+if not TYPE_CHECKING:  # names that are not here are errors for type checkers
 
-def __getattr__(name: str) -> object:
-    if name in _LATER:
-        raise AttributeError(f"MNN.expr.{name} is part of PyMNN but not of this version yet")
-    raise AttributeError(f"module 'MNN.expr' has no attribute '{name}'")
+    def __getattr__(name: str) -> object:
+        if name in _LATER:
+            raise AttributeError(f"MNN.expr.{name} is part of PyMNN but not of this version yet")
+        raise AttributeError(f"module 'MNN.expr' has no attribute '{name}'")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from MNN.nn.loaded import load_module_from_file
 from MNN.nn.module import Module
 from MNN.nn.runtime_config import RuntimeManager, create_runtime_manager
@@ -10,8 +12,9 @@ __all__ = ["Module", "RuntimeManager", "create_runtime_manager", "load_module_fr
 
 _LATER = {"EmptyModule", "batch_norm", "compress", "conv", "dropout", "dummy", "linear", "load_module", "loss"}
 
+if not TYPE_CHECKING:  # names that are not here are errors for type checkers
 
-def __getattr__(name: str) -> object:
-    if name in _LATER:
-        raise AttributeError(f"MNN.nn.{name} is part of PyMNN but not of this version yet")
-    raise AttributeError(f"module 'MNN.nn' has no attribute '{name}'")
+    def __getattr__(name: str) -> object:
+        if name in _LATER:
+            raise AttributeError(f"MNN.nn.{name} is part of PyMNN but not of this version yet")
+        raise AttributeError(f"module 'MNN.nn' has no attribute '{name}'")

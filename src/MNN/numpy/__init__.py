@@ -7,6 +7,8 @@ and integers divided by integers stay integers.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from MNN.expr.types import dtype as _dtype
 from MNN.numpy import linalg, random
 from MNN.numpy._arrays import *  # noqa: F403
@@ -25,8 +27,9 @@ newaxis = None
 __all__ = [*_arrays, *_calculation]
 __all__ += ["e", "float32", "float64", "inf", "int32", "int64", "linalg", "nan", "newaxis", "pi", "random", "uint8"]
 
+if not TYPE_CHECKING:  # names that are not here are errors for type checkers
 
-def __getattr__(name: str) -> object:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise AttributeError(f"MNN.numpy.{name} is not part of this version; numpy has it: np.{name}(numpy.array(var))")
+    def __getattr__(name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"MNN.numpy.{name} is not part of this version; numpy has it: np.{name}(numpy.array(var))")
