@@ -5,21 +5,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from MNN.errors import MNNError, ShapeError, UnsupportedError
 from MNN.ir.dtype import DType
-from MNN.ir.graph import Graph
-from MNN.model import Source, formats, open_graph, relax
+from MNN.model import Opened, Source, relax
 from MNN.nn.runtime_config import check_backend, config_of
 from MNN.runtime.config import Config
-from MNN.runtime.executor import Plan
-from MNN.runtime.session import Session as EngineSession
-from MNN.runtime.session import kinds
 from MNN.steps import OpInfo, Stepper
 from MNN.tensor import Tensor
+
+if TYPE_CHECKING:
+    from MNN.runtime.executor import Plan
 
 Callback = Callable[[list[Tensor], Any], bool]
 _ORDERS = {"NHWC": 0, "NCHW": 1, "NC4HW4": 1}
@@ -29,17 +28,16 @@ CALL_BACK_STOP = 4
 class Session:
     """A model with memory of its own: input tensors to fill, output tensors to read."""
 
-    def __init__(self, graph: Graph, config: Config) -> None:
-        noted = kinds(graph)
-        for name in (v.name for v in (*graph.inputs, *graph.outputs)):
-            if noted.get(name) in ("sequence", "map"):
+    def __init__(self, opened: Opened, config: Config) -> None:
+        self.engine = opened.session(config)
+        self.config = config
+        for name, kind in self.engine.kinds.items():
+            if kind in ("sequence", "map") and name in (*self.engine.inputs, *self.engine.outputs):
                 raise UnsupportedError(
-                    f"'{name}' is a {noted[name]}, which no Tensor can hold; use MNN.load() for this model: it takes "
+                    f"'{name}' is a {kind}, which no Tensor can hold; use MNN.load() for this model: it takes "
                     "and gives lists of arrays and dicts"
                 )
-        self.engine = EngineSession(graph, config)
-        self.config = config
-        orders = {name: _ORDERS[layout] for name, layout in formats(graph).items()}
+        orders = {name: _ORDERS[layout] for name, layout in self.engine.card.formats.items()}
         self.inputs: dict[str, Tensor] = {}
         self.declared = dict(self.engine.inputs)
         for name, info in self.declared.items():
@@ -50,37 +48,34 @@ class Session:
             self.inputs[name] = Tensor.of(array, orders[name])
         relax(self.engine)
         self.outputs = {n: Tensor.of(np.zeros(0, np.float32), orders[n]) for n in self.engine.outputs}
-        self._plan: Plan | None = None
-        self._planned: list[tuple[int, ...]] = []
-        self._answered: list[tuple[int, ...]] = []  # the inputs' sizes that the outputs hold the answers for
+        self._prepared: list[tuple[int, ...]] | None = None
+        """The sizes of the inputs for which the outputs have theirs."""
         self._stepper: Stepper | None = None
 
     def feeds(self) -> dict[str, np.ndarray]:
         return {name: tensor._array for name, tensor in self.inputs.items()}
 
+    def _sizes(self) -> list[tuple[int, ...]]:
+        return [t._array.shape for t in self.inputs.values()]
+
     def prepare(self) -> None:
         """Plans for the present sizes of the inputs, and gives the outputs theirs."""
-        sizes = [t._array.shape for t in self.inputs.values()]
-        if self._plan is not None and sizes == self._planned:
+        if self._sizes() == self._prepared:
             return
-        feeds = self.feeds()
-        self._plan = plan = self.engine.plan(feeds)
-        self._planned = sizes
-        if self._answered == sizes:
-            return  # an answer is not overwritten: a run may come before the first plan
-        if plan.stage.blocked is None:
-            for value, tensor in zip(self.engine.graph.outputs, self.outputs.values(), strict=True):
-                made = plan.stage.env[value]
-                tensor._array = np.zeros(made.shape, made.dtype.numpy)
-        else:
+        types = self.engine.result_types(self.feeds())
+        if types is None:
             self.run()  # sizes depend on numbers: only running tells
+            return
+        for tensor, (kind, shape) in zip(self.outputs.values(), types, strict=True):
+            tensor._array = np.zeros(shape, kind.numpy)
+        self._prepared = self._sizes()
 
     def run(self) -> None:
         for name, array in self.engine.run(self.feeds()).items():
             if not isinstance(array, np.ndarray):
                 raise UnsupportedError(f"output '{name}' is no tensor but {array!r:.40}; use MNN.load() for this model")
             self.outputs[name]._array = array
-        self._answered = [t._array.shape for t in self.inputs.values()]
+        self._prepared = self._sizes()
 
     def step(self, before: Callback | None, after: Callback | None, names: bool) -> bool:
         """One operator after the other; False when a callback stopped the run."""
@@ -92,14 +87,12 @@ class Session:
             return False
         for tensor, array in zip(self.outputs.values(), results, strict=True):
             tensor._array = array
-        self._answered = [t._array.shape for t in self.inputs.values()]
+        self._prepared = self._sizes()
         return True
 
     @property
     def plan(self) -> Plan:
-        self.prepare()
-        assert self._plan is not None
-        return self._plan
+        return self.engine.plan(self.feeds())
 
     def cache(self) -> None:
         """Taken for PyMNN's sake: memory belongs to the session already."""
@@ -112,8 +105,8 @@ class Interpreter:
     """A model file (a path or bytes, .mnn or .onnx) from which sessions are made."""
 
     def __init__(self, model: Source) -> None:
-        self._source = model
-        self._graph = open_graph(model)
+        self._opened = Opened(model)
+        self._card = self._opened.card()
 
     def createSession(self, config: Mapping[str, Any] | None = None, runtime: object = None) -> Session:
         """A session with settings such as ``{'backend': 'CPU', 'numThread': 4, 'precision': 'high'}``.
@@ -126,12 +119,12 @@ class Interpreter:
         own = config_of(config)
         settings = own if runtime is None else runtime
         given = config or {}
-        ends = list(given.get("outputPaths") or [v.name for v in self._graph.outputs])
+        model_ends = [info.name for info in self._card.outputs]
+        ends = list(given.get("outputPaths") or model_ends)
         ends += [n for n in given.get("saveTensors") or () if n not in ends]
-        ends_of_model = [v.name for v in self._graph.outputs]
         starts = list(given.get("inputPaths") or ())
-        graph = self._graph if ends == ends_of_model and not starts else open_graph(self._source, starts, ends)
-        session = Session(graph, settings)
+        whole = ends == model_ends and not starts
+        session = Session(self._opened if whole else Opened(self._opened.source, starts, ends), settings)
         open_sizes = any(not isinstance(d, int) for i in session.declared.values() for d in i.shape or ())
         if not open_sizes:
             session.prepare()
@@ -206,9 +199,9 @@ class Interpreter:
         """0: planned memory in MB; 1: millions of multiplications and additions; 2: backend (0, the CPU); 3: 0 when the
         session is ready to run; 4: threads."""
         if code == 0:
-            return session.plan.bound.program.arena_bytes / 2**20
+            return session.engine.program(session.feeds()).arena_bytes / 2**20
         if code == 1:
-            return session.plan.bound.program.flops / 1e6
+            return session.engine.program(session.feeds()).flops / 1e6
         if code == 3:
             session.prepare()
             return 0
@@ -218,7 +211,7 @@ class Interpreter:
 
     def getModelVersion(self) -> str:
         """The release of the converter that wrote the file; empty when it says nothing."""
-        return str(self._graph.meta.get("version", ""))
+        return self._card.facts.get("version", "")
 
     # -- taken for PyMNN's sake -----------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from MNN.errors import MNNError
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session, TensorInfo
-from MNN.runtime.stored import StoredPrograms
+from MNN.runtime.stored import Card, StoredPrograms
+from MNN.schema.files import seen, watched
 
 Source = str | os.PathLike[str] | bytes
 
@@ -80,20 +82,46 @@ def relax(session: Session) -> None:
             session.inputs[name] = TensorInfo(name, info.dtype, free)
 
 
-def formats(graph: Graph) -> dict[str, str]:
-    """The layouts in which a model lists the sizes of its inputs and outputs: NCHW, NHWC or NC4HW4."""
-    noted = graph.meta.get("formats")
-    found = dict(noted) if isinstance(noted, dict) else {}
-    return {v.name: str(found.get(v.name, "NCHW")) for v in (*graph.inputs, *graph.outputs)}
+class Opened:
+    """A model file, or the part of it between tensors, read once: when its graph is first asked for."""
+
+    def __init__(self, source: Source, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> None:
+        if not isinstance(source, (str, os.PathLike, bytes)):
+            raise MNNError(f"a model is a path or the bytes of a file, not {type(source).__name__} ({source!r:.40})")
+        self.source, self.inputs, self.outputs = source, tuple(inputs), tuple(outputs)
+        self._graph: Graph | None = None
+        self._files: dict[str, str] = {}
+        self._reading = threading.Lock()
+
+    def __call__(self) -> Graph:
+        with self._reading:
+            if self._graph is None:
+                with watched() as self._files:
+                    self._graph = open_graph(self.source, self.inputs, self.outputs)
+        seen(self._files)  # a session stores programs with the files that they come from
+        return self._graph
+
+    def session(self, config: Config) -> Session:
+        """A session, which reads the file when no program for its inputs is stored."""
+        return Session(self, config, self.stored(config))
+
+    def stored(self, config: Config) -> StoredPrograms | None:
+        """Programs of it that were planned before."""
+        return StoredPrograms.of(self.source, config, self.inputs, self.outputs)
+
+    def card(self) -> Card:
+        """What it takes and gives; the file is read where nothing is stored."""
+        stored = self.stored(Config())
+        card = None if stored is None else stored.card()
+        return Card.of(self()) if card is None else card
 
 
 class Model(Session):
     """A model ready to answer, as :func:`load` gives it: :meth:`run` with names, or a call with arrays in order."""
 
     def __init__(self, source: Source, config: Config) -> None:
-        if not isinstance(source, (str, os.PathLike, bytes)):
-            raise MNNError(f"a model is a path or the bytes of a file, not {type(source).__name__} ({source!r:.40})")
-        super().__init__(lambda: open_graph(source), config, StoredPrograms.of(source, config))
+        opened = Opened(source)
+        super().__init__(opened, config, opened.stored(config))
         self._source = source
         self._whole: Session | None = None
 

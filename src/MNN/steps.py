@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.runtime.config import Config
-from MNN.runtime.executor import Executor
 from MNN.tensor import Tensor
+
+if TYPE_CHECKING:
+    from MNN.runtime.executor import Executor
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class Stepper:
     def _prepared(self, node: Node) -> tuple[Executor, list[Value]]:
         if node not in self._single:
             inputs = list(dict.fromkeys(v for v in (*node.inputs, *captured(node)) if v is not None and not v.is_const))
+            from MNN.runtime.executor import Executor  # brings the compiler, which most sessions do not need
+
             graph = Graph(node.name, inputs, list(node.outputs), [node])
             self._single[node] = (Executor(graph, self._config), inputs)
         return self._single[node]

@@ -14,9 +14,6 @@ from MNN.expr.types import storable
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.prims import Tensor
-from MNN.ops.base import EagerOperator, operator
-from MNN.ops.builder import Builder, NeedValue
-from MNN.ops.meaning import evaluate
 from MNN.runtime.config import Config
 
 if TYPE_CHECKING:
@@ -67,6 +64,10 @@ def run_operator(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int
     """One operator on numbers. Raises :class:`MNNError` for operands that do not fit."""
     if work(op, [None if a is None else a.shape for a in arrays]) > COMPILED_WORK:
         return _compiled(op, attrs, arrays, outputs, name)
+    from MNN.ops.base import EagerOperator, operator  # operators are not needed where Vars are only given to a model
+    from MNN.ops.builder import Builder
+    from MNN.ops.meaning import evaluate
+
     node = make_node(op, attrs, arrays, outputs, name)
     found = operator(node)
     if isinstance(found, EagerOperator):
@@ -88,6 +89,9 @@ def infer(
 ) -> list[Tensor] | None:
     """An operator's results without numbers, or with those that follow from shapes and constants alone; None when even
     shapes depend on numbers not among ``operands``."""
+    from MNN.ops.base import EagerOperator, operator
+    from MNN.ops.builder import Builder, NeedValue
+
     node = make_node(op, attrs, operands, outputs, name)
     found = operator(node)
     if isinstance(found, EagerOperator):

@@ -13,11 +13,11 @@ from MNN.expr.shaping import convert
 from MNN.expr.types import NCHW, NHWC, data_format, storable
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
-from MNN.model import Source, formats, open_graph, relax
+from MNN.model import Opened, Source, relax
 from MNN.nn.module import Module
 from MNN.nn.runtime_config import RuntimeManager, check_backend, precision_name
 from MNN.runtime.config import Config
-from MNN.runtime.session import Session, TensorInfo, kinds
+from MNN.runtime.session import Session, TensorInfo
 
 
 def load_module_from_file(
@@ -44,8 +44,7 @@ def load_module_from_file(
         check_backend(kwargs.get("backend", "CPU"))
         precision = precision_name(kwargs.get("precision_mode", "normal"))
         config = Config(threads=max(int(kwargs.get("thread_num", 1)), 1), precision=precision)
-    graph = open_graph(file_name, list(input_names or ()), list(output_names or ()))
-    return LoadedModule(Session(graph, config))
+    return LoadedModule(Opened(file_name, list(input_names or ()), list(output_names or ())).session(config))
 
 
 class LoadedModule(Module):
@@ -56,8 +55,8 @@ class LoadedModule(Module):
         self._session = session
         self._declared = dict(session.inputs)
         relax(session)
-        self._nested = kinds(session.graph)
-        self._formats = {name: data_format[layout] for name, layout in formats(session.graph).items()}
+        self._nested = session.kinds
+        self._formats = {name: data_format[layout] for name, layout in session.card.formats.items()}
 
     def forward(self, x: Any) -> Any:
         """One Var in gives one Var out (the first output), a sequence gives the list of all outputs. Outputs of ONNX
@@ -112,10 +111,10 @@ class LoadedModule(Module):
     def get_info(self) -> dict[str, object]:
         """``version`` and ``bizCode`` of the file, ``inputNames``, ``outputNames``, and ``inputs``: name, declared
         shape (-1 where the model leaves a size open), element type and layout of each."""
-        meta = self._session.graph.meta
+        facts = self._session.card.facts
         return {
-            "version": str(meta.get("version", "")),
-            "bizCode": str(meta.get("bizCode", "")),
+            "version": facts.get("version", ""),
+            "bizCode": facts.get("bizCode", ""),
             "inputNames": list(self._session.inputs),
             "outputNames": list(self._session.outputs),
             "inputs": [
@@ -131,7 +130,7 @@ class LoadedModule(Module):
 
     def clone(self, share: bool = False) -> LoadedModule:
         """A module of its own on the same weights."""
-        return LoadedModule(Session(self._session.graph, self._session.config))
+        return LoadedModule(self._session.another())
 
 
 def _plain(value: Any) -> Any:

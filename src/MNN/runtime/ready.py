@@ -40,20 +40,29 @@ class ReadyPrograms:
         """The outputs by name, None when no program for such inputs is stored."""
         shapes = shapes_of(arrays)
         with self._turn.lock:
-            found = self._bound.get(shapes)
+            found = self._find(shapes)
             if found is None:
-                if shapes in self._absent:
-                    return None
-                found = self._bring(shapes)
-                if found is None:
-                    return None
-            self._bound.move_to_end(shapes)
+                return None
             stored, bound = found
             given = [arrays[name] for name in stored.inputs]
             results = bound.run(given, self._threads) if stored.checks is None else self._try(shapes, given)
             if results is None:
                 return None
         return dict(zip(stored.outputs, results, strict=True))
+
+    def find(self, arrays: Mapping[str, np.ndarray]) -> StoredProgram | None:
+        """The program for such inputs, brought in when it is stored."""
+        with self._turn.lock:
+            found = self._find(shapes_of(arrays))
+        return None if found is None else found[0]
+
+    def _find(self, shapes: Shapes) -> tuple[StoredProgram, BoundProgram] | None:
+        found = self._bound.get(shapes)
+        if found is None:
+            found = None if shapes in self._absent else self._bring(shapes)
+        if found is not None:
+            self._bound.move_to_end(shapes)
+        return found
 
     def _try(self, shapes: Shapes, given: Sequence[np.ndarray]) -> list[np.ndarray] | None:
         """The first results of a program; None when its constants turn out to be damaged, and it is forgotten."""

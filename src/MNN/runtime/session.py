@@ -22,6 +22,8 @@ from MNN.runtime.stored import Card, StoredProgram, StoredPrograms
 from MNN.schema.files import watched
 
 if TYPE_CHECKING:
+    from MNN.compiler.program import Program
+    from MNN.ir.dtype import DType
     from MNN.runtime.executor import Executor, Plan
     from MNN.runtime.latest import Latest
 
@@ -56,11 +58,10 @@ class Session:
         self._kinds: Mapping[str, str] = {}  # nothing is stored of models whose inputs or outputs are not plain tensors
         if card is None:
             self._kinds = kinds(self.graph)
-            given = [v for v in self.graph.inputs if not v.is_const]
-            card = Card(*([TensorInfo(v.name, v.dtype, v.shape) for v in part] for part in (given, self.graph.outputs)))
+            card = Card.of(self.graph)
         elif stored is not None:
             self._ready = ReadyPrograms(stored, self.config)
-        self._card = card
+        self.card = card
         self.inputs = {info.name: info for info in card.inputs}
         self.outputs = {info.name: info for info in card.outputs}
 
@@ -162,6 +163,32 @@ class Session:
         """The (first) plan for inputs like these, for reports on memory, arithmetic and kernels."""
         return self._plan(self._checked(feeds))
 
+    def program(self, feeds: Mapping[str, Any]) -> Program:
+        """The (first) program for inputs like these, stored or planned: its memory and arithmetic."""
+        arrays = self._checked(feeds)
+        found = None if self._ready is None else self._ready.find(arrays)
+        return self._plan(arrays).bound.program if found is None else found.program
+
+    def result_types(self, feeds: Mapping[str, Any]) -> list[tuple[DType, tuple[int, ...]]] | None:
+        """Element types and sizes of the outputs for inputs like these; None when they depend on numbers."""
+        arrays = self._checked(feeds)
+        found = None if self._ready is None else self._ready.find(arrays)
+        if found is not None:
+            return [(t.dtype, t.shape) for t in found.program.outputs]
+        stage = self._plan(arrays).stage
+        if stage.blocked is not None:
+            return None
+        return [(stage.env[v].dtype, stage.env[v].shape) for v in self.graph.outputs]
+
+    def another(self) -> Session:
+        """A session with memory of its own on the same model."""
+        return Session(self._open, self.config, self._stored)
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """Which inputs and outputs are a ``sequence``, a ``map`` or an ``optional``."""
+        return self._kinds
+
     def plans_used(self) -> list[Plan]:
         """The plans of the last run, one per stage."""
         if self._last is not None:
@@ -188,7 +215,7 @@ class Session:
         given = zip(names, plan.input_tensors, strict=True)
         shapes = tuple((name, str(t.dtype.numpy), t.shape) for name, t in given)
         found = StoredProgram(program, names, tuple(v.name for v in fetch))
-        save = partial(self._stored.save, shapes, found, self._card, dict(self._files), self._executor.library)
+        save = partial(self._stored.save, shapes, found, self.card, dict(self._files), self._executor.library)
         later(save, IDLE)
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from MNN.compiler.program import Buffer, Program
 from MNN.errors import MNNError
+from MNN.ir.graph import Graph
 from MNN.kernels.cache import Cache
 from MNN.kernels.library import KernelGoneError, Library
 from MNN.kernels.packed import Checks, PackedStore
@@ -48,10 +49,25 @@ Shapes = tuple[tuple[str, str, tuple[int, ...]], ...]
 
 @dataclass(frozen=True)
 class Card:
-    """What a model takes and gives."""
+    """What a model takes and gives, and what its file says of itself."""
 
     inputs: list[TensorInfo]
     outputs: list[TensorInfo]
+    formats: Mapping[str, str] = field(default_factory=dict)
+    """The formats (NCHW, NHWC, NC4HW4) in which inputs and outputs list their sizes, by name."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """``version`` of the format, ``bizCode`` and ``uuid``, as far as the file has them."""
+
+    @staticmethod
+    def of(graph: Graph) -> Card:
+        """That of a graph."""
+        given = [v for v in graph.inputs if not v.is_const]
+        takes, gives = ([TensorInfo(v.name, v.dtype, v.shape) for v in part] for part in (given, graph.outputs))
+        noted = graph.meta.get("formats")
+        known = noted if isinstance(noted, dict) else {}
+        formats = {info.name: str(known.get(info.name, "NCHW")) for info in (*takes, *gives)}
+        facts = {k: str(graph.meta[k]) for k in ("version", "bizCode", "uuid") if graph.meta.get(k)}
+        return Card(takes, gives, formats, facts)
 
 
 @dataclass(frozen=True)
@@ -66,19 +82,23 @@ class StoredProgram:
 
 
 class StoredPrograms:
-    """The programs of one model file as it is now, for one session's settings."""
+    """The programs of one model file (or a part of it) as it is now, for one session's settings."""
 
-    def __init__(self, path: Path, mark: str, config: Config, cache: Cache) -> None:
+    def __init__(self, path: Path, mark: str, part: object, config: Config, cache: Cache) -> None:
         self._path, self._mark, self._cache = path, mark, cache
         self._store = PackedStore.shared()
         self._files: dict[str, MappedFile] = {}
         self._left = MOST
         settings = (config, usable_threads(config.threads), choices_mark(config))
-        self._base = (os.path.abspath(path), mark, settings, host_target(), package_stamp())
+        self._file = (os.path.abspath(path), mark, part, package_stamp())
+        self._base = (*self._file, settings, host_target())
 
     @staticmethod
-    def of(source: object, config: Config) -> StoredPrograms | None:
-        """Those of a model file given by its path; None where nothing can be stored or found."""
+    def of(
+        source: object, config: Config, inputs: Sequence[str] = (), outputs: Sequence[str] = ()
+    ) -> StoredPrograms | None:
+        """Those of a model file given by its path, or of the part of it between tensors; None where nothing can be
+        stored or found."""
         if not isinstance(source, (str, os.PathLike)) or not config.cache or config.reference or Cache.is_off():
             return None
         path = Path(source)
@@ -87,21 +107,22 @@ class StoredPrograms:
         except (OSError, ValueError):  # whoever opens it will say what is wrong
             return None
         cache = Cache.default(PART)
-        return StoredPrograms(path, mark, config, cache) if mark and cache.folder is not None else None
+        part = (tuple(inputs), tuple(outputs))
+        return StoredPrograms(path, mark, part, config, cache) if mark and cache.folder is not None else None
 
     def card(self) -> Card | None:
-        """What the model takes and gives, when some program of it is stored."""
+        """What the model takes and gives, when some program of it is stored, for whatever settings."""
         try:
-            inputs, outputs, files = self._read("card")
+            inputs, outputs, formats, facts, files = self._read(self._card_key())
             self._check(files)
         except Unfit:
             return None
-        return Card(inputs, outputs)
+        return Card(inputs, outputs, formats, facts)
 
     def find(self, shapes: Shapes, library: Library) -> StoredProgram | None:
         """The program for such inputs, when it is stored: its kernels loaded, its large constants mapped."""
         try:
-            program, inputs, outputs, files = self._read("program", shapes)
+            program, inputs, outputs, files = self._read(self._key(shapes))
             self._check(files)
             used = dict.fromkeys([ref.buffer for c in program.commands for ref in c.refs()])
             used.update(dict.fromkeys([t.place.buffer for t in (*program.inputs, *program.outputs)]))
@@ -134,19 +155,23 @@ class StoredPrograms:
             if not all(files.values()) or identity(self._path.stat()) != self._mark:
                 return False  # written a moment ago
             entry = (portable(found.program, library), found.inputs, found.outputs, dict(files))
-            self._cache.put(self._key("program", shapes), dump(entry, self._store))
-            self._cache.put(self._key("card"), dump((card.inputs, card.outputs, dict(files)), self._store))
+            self._cache.put(self._key(shapes), dump(entry, self._store))
+            about = (card.inputs, card.outputs, dict(card.formats), dict(card.facts), dict(files))
+            self._cache.put(self._card_key(), dump(about, self._store))
         except (Unfit, OSError):
             return False
         finally:
             trim()
         return True
 
-    def _key(self, *parts: object) -> str:
-        return hashlib.sha256(repr((self._base, parts)).encode()).hexdigest()
+    def _key(self, shapes: Shapes) -> str:
+        return hashlib.sha256(repr(("program", self._base, shapes)).encode()).hexdigest()
 
-    def _read(self, *parts: object) -> Any:
-        data = self._cache.get(self._key(*parts))
+    def _card_key(self) -> str:
+        return hashlib.sha256(repr(("card", self._file)).encode()).hexdigest()
+
+    def _read(self, key: str) -> Any:
+        data = self._cache.get(key)
         if data is None:
             raise Unfit("there is no such entry")
         return parse(data)

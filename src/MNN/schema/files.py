@@ -9,7 +9,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -82,6 +82,13 @@ def watched() -> Iterator[dict[str, str]]:
         yield found
     finally:
         _WATCHER.reset(token)
+
+
+def seen(files: Mapping[str, str]) -> None:
+    """Counts files that were mapped before as mapped now, for who watches."""
+    watcher = _WATCHER.get()
+    if watcher is not None:
+        watcher.update(files)
 
 
 def origin(array: np.ndarray[Any, Any]) -> tuple[MappedFile, int] | None:
