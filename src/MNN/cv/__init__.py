@@ -82,5 +82,5 @@ __all__ = [
     "vconcat",
     "warpAffine",
     "warpPerspective",
-    *(name for module in (_color_codes, _constants) for name in vars(module) if name.isupper() or "COLOR_" in name),
+    *(name for module in (_color_codes, _constants) for name in vars(module) if not name.startswith("_")),
 ]

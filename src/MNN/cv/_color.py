@@ -31,7 +31,7 @@ def convert_color(image: Array, code: int) -> Array:
     """What :func:`cvtColor` does, on an array with a channel axis."""
     entry = _TABLE.get(code)
     if entry is None:
-        names = [name for name in codes.__all__ if getattr(codes, name) == code]
+        names = [name for name, value in vars(codes).items() if "COLOR_" in name and value == code]
         what = " or ".join(names) or f"the code {code}"
         raise UnsupportedError(f"cvtColor cannot do {what} yet; convert the picture before, or to RGB or GRAY")
     channels, convert = entry
