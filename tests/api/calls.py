@@ -240,7 +240,10 @@ OTHERS: dict[str, Call] = {
     "F.unsqueeze": lambda m: f"F.unsqueeze({m.any(shapes='vmt')},[{m.pick(0, 1, -1)}])",
     "np.expand_dims": _needs_axis("np.expand_dims"), "F.reverse": lambda m: (
         lambda v: f"F.reverse({v},F.const([{m.axis(v)}],[1],F.NCHW,F.int))")(m.any(shapes="vmtq")),
-    "np.flip": _with_axis("np.flip"), "F.squeeze": lambda m: f"F.squeeze({m.any(shapes='opqrm')}{m.pick('', ',[0]')})",
+    "np.fliplr": lambda m: f"np.fliplr({m.any(shapes='mt')})",
+    "np.empty": lambda m: f"np.empty({m.pick((2, 3), [3])}{m.pick('', ',np.int32')}).shape",
+    "np.empty_like": lambda m: f"np.empty_like({m.any()}).shape", "np.flip": _with_axis("np.flip"),
+    "F.squeeze": lambda m: f"F.squeeze({m.any(shapes='opqrm')}{m.pick('', ',[0]')})",
     "np.squeeze": lambda m: f"np.squeeze({m.any(shapes='oqm')}{m.pick('', ',0')})",
     "Var.squeeze": lambda m: f"{m.any(shapes='oqm')}.squeeze({m.pick('', '0')})",
     "F.transpose": lambda m: _perm(m, "F.transpose(V,"), "np.transpose": lambda m: _perm(m, "np.transpose(V,"),

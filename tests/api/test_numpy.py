@@ -10,6 +10,7 @@ import pytest
 
 import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 import MNN.numpy as mp
+from MNN.errors import MNNError
 
 X = np.float32([[1.5, -2.0, 3.25], [4.0, 0.0, -6.75]])
 
@@ -72,6 +73,34 @@ def test_making_arrays(make: Callable[[Any, Any], Any]) -> None:
     wanted, found = make(np, np.float32), make(mp, mp.float32)
     np.testing.assert_allclose(found.read(), wanted, rtol=1e-6)
     assert found.shape == list(wanted.shape)
+
+
+EMPTY: list[Callable[[Any, Any], Any]] = [
+    lambda m, x: m.sum(x), lambda m, x: m.sum(x, 1), lambda m, x: m.prod(x, -1), lambda m, x: m.all(x),
+    lambda m, x: m.any(x), lambda m, x: m.all(x, 1), lambda m, x: m.any(x, 1), lambda m, x: m.roll(x, 1),
+    lambda m, x: m.tile(x, (2, 1, 1)), lambda m, x: m.tile(x, 2), lambda m, x: m.repeat(x, 2),
+    lambda m, x: m.array(x, ndmin=4), lambda m, x: m.flip(x), lambda m, x: m.transpose(x), lambda m, x: m.abs(x),
+    lambda m, x: m.add(x, 1), lambda m, x: m.concatenate([x, x], 1), lambda m, x: m.stack([x, x]), lambda m, x: x > 0,
+    lambda m, x: m.expand_dims(x, 0), lambda m, x: m.sort(x, 1), lambda m, x: m.outer(x, x), lambda m, x: m.ravel(x),
+    lambda m, x: m.count_nonzero(x), lambda m, x: m.where(x > 0, x, x), lambda m, x: m.pad(x, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int32, np.uint8])
+@pytest.mark.parametrize("case", range(len(EMPTY)))
+def test_nothing_is_a_shape_too(case: int, kind: type) -> None:
+    x = np.ones((2, 0), kind)
+    v = F.const(x, [2, 0], F.NCHW, {np.float32: F.float, np.int32: F.int, np.uint8: F.uint8}[kind])
+    wanted, found = np.asarray(EMPTY[case](np, x)), np.asarray(EMPTY[case](mp, v))
+    assert found.shape == wanted.shape
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_number_reduces_like_a_list_of_one() -> None:
+    for axis in (0, -1):
+        assert [float(f(mp.array(2.5), axis)) for f in (mp.sum, mp.max, mp.min, mp.mean)] == [2.5] * 4
+    with pytest.raises(MNNError, match="do not fit"):
+        mp.sum(mp.array(2.5), 1)
 
 
 def test_splitting() -> None:

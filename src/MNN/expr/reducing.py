@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from MNN.errors import ShapeError
-from MNN.expr.build import apply, apply_all, cast, floats, leaf, number, pair, to_var
+from MNN.expr.build import apply, apply_all, cast, compare, floats, leaf, number, pair, to_var
 from MNN.expr.types import NHWC
 from MNN.ir.dtype import DType
 
@@ -67,7 +67,8 @@ def _truth(operation: str, x: object, axis: object, keepdims: bool) -> Var:
     v = to_var(x)
     if v._kind.is_float:
         v = apply("Cast", apply("BinaryOp", v, number(0, v._kind), opType="NOTEQUAL"), dstT="DT_INT32")
-    return apply("Reduction", v, operation=operation, dim=_fitting(v, axis), keepDims=bool(keepdims))
+    found = apply("Reduction", v, operation=operation, dim=_fitting(v, axis), keepDims=bool(keepdims))
+    return compare("NOTEQUAL", found, number(0, v._kind))  # over nothing, "all" has every bit set
 
 
 def reduce_any(x: object, axis: object = (), keepdims: bool = False) -> Var:

@@ -28,7 +28,7 @@ def array(object: Any, dtype: object = None, copy: bool = True, order: str = "K"
     else:
         v = build.leaf(_np.array(compute.as_array(object, "array()")))
     v = v if dtype is None else v.astype(dtype)
-    return shaping.reshape(v, [1] * (ndmin - v.ndim) + v.shape) if ndmin > v.ndim else v
+    return shaping.unsqueeze(v, list(range(ndmin - v.ndim))) if ndmin > v.ndim else v
 
 
 def asarray(a: Any, dtype: object = None, order: object = None) -> Var:
@@ -252,7 +252,7 @@ def expand_dims(x: Any, axis: Any) -> Var:
 def tile(A: Any, reps: Any) -> Var:
     """Repeated along each axis."""
     v, times = build.to_var(A), [int(r) for r in _np.atleast_1d(reps)]
-    v = shaping.reshape(v, [1] * (len(times) - v.ndim) + v.shape)
+    v = shaping.unsqueeze(v, list(range(len(times) - v.ndim))) if len(times) > v.ndim else v
     return shaping.tile(v, [1] * (v.ndim - len(times)) + times)
 
 
@@ -295,6 +295,8 @@ def fliplr(m: Any) -> Var:
 def roll(a: Any, shift: int, axis: int | None = None) -> Var:
     """Elements moved along an axis (or the flat array); what leaves comes in at the other end."""
     v = build.to_var(a)
+    if not v.size:
+        return v.copy()
     if axis is None:
         return shaping.reshape(roll(v.ravel(), shift, 0), v.shape)
     length = v.shape[axis]
