@@ -11,6 +11,7 @@ from typing import Any
 from MNN.comparison import Comparison
 from MNN.frontends.mnn.support import REFUSED, Support
 from MNN.ir.graph import Graph
+from MNN.words import dims
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def _count(graph: Graph, counts: Counter[str]) -> list[int]:
 
 
 def _kind(value: Any) -> str:
-    shape = "?" if value.shape is None else "x".join(map(str, value.shape)) or "scalar"
+    shape = "?" if value.shape is None else dims(value.shape)
     return f"{value.dtype.value if value.dtype else 'any'} {shape}"
 
 

@@ -14,6 +14,7 @@ from MNN.runtime.config import Config
 from MNN.runtime.session import Session, TensorInfo
 from MNN.runtime.stored import Card, StoredPrograms
 from MNN.schema.files import seen, watched
+from MNN.words import plural
 
 Source = str | os.PathLike[str] | bytes
 
@@ -128,8 +129,8 @@ class Model(Session):
     def __repr__(self) -> str:
         name = f"{len(self._source)} bytes" if isinstance(self._source, bytes) else repr(os.fspath(self._source))
         takes, gives = (", ".join(map(str, infos.values())) for infos in (self.inputs, self.outputs))
-        config = self.config
-        return f"<MNN.Model {name} ({takes}) -> ({gives}); {config.precision} precision, {config.threads} thread(s)>"
+        settings = f"{self.config.precision} precision, {plural(self.config.threads, 'thread')}"
+        return f"<MNN.Model {name} ({takes}) -> ({gives}); {settings}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies open the file anew: nothing of what has been planned goes with them."""

@@ -48,7 +48,8 @@ def test_a_pickle_finds_its_file_from_elsewhere(tmp_path, monkeypatch) -> None:
 
 def test_repr() -> None:
     assert repr(MNN.load(DIGITS, threads=2)) == (
-        f"<MNN.Model '{DIGITS}' (image: f32 batchx1x8x8) -> (probability: f32 batchx10); normal precision, 2 thread(s)>"
+        f"<MNN.Model '{DIGITS}' (image: f32 batch x 1 x 8 x 8) -> (probability: f32 batch x 10); "
+        "normal precision, 2 threads>"
     )
     assert "<MNN.Model " in repr(MNN.load(Path(DIGITS).read_bytes()))
 

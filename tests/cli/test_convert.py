@@ -107,7 +107,7 @@ def test_unknown_pass_lists_the_known_ones(refused, digits):
 
 def test_all_unsupported_operators_are_listed_at_once(refused, tmp_path):
     message = refused("convert", models.unsupported(tmp_path / "m.onnx"), "a.mnn")
-    assert "3 unsupported node(s)" in message
+    assert "3 unsupported nodes" in message
     for text in ("NoSuchOperator", "first, third", "ai.onnx", "opset 17", "Vendor", "second", "com.example", "opset 3"):
         assert text in message
     assert message.count("what to do:") == 2

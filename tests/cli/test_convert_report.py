@@ -60,7 +60,7 @@ def test_the_report_as_data(mnn, digits):
     assert data["source"]["bytes"] == digits.stat().st_size
     assert data["files"] == {"a.mnn": Path("a.mnn").stat().st_size}
     assert sum(data["before"]["operators"].values()) >= sum(data["after"]["operators"].values())
-    assert data["after"]["inputs"] == {"image": "f32 batchx1x8x8"}
+    assert data["after"]["inputs"] == {"image": "f32 batch x 1 x 8 x 8"}
     assert data["after"]["parameters"] > 9000
     assert data["needs_this_engine"] == {}
     assert data["check"]["reference"] == "onnxruntime"

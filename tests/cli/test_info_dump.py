@@ -13,8 +13,8 @@ from tests.cli import models
 def test_info_shows_inputs_outputs_operators(mnn, digits, converted):
     for path in (digits, converted):
         text = mnn("info", path).out
-        assert "image: f32 batchx1x8x8" in text
-        assert "probability: f32 batchx10" in text
+        assert "image: f32 batch x 1 x 8 x 8" in text
+        assert "probability: f32 batch x 10" in text
         assert "Convolution" in text
         assert "9,802 numbers" in text
         assert "opsets: ai.onnx 17" in text

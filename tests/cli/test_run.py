@@ -122,7 +122,7 @@ def test_threads_and_precision(mnn, converted):
 
 def test_missing_inputs_are_shown_with_dtypes_and_shapes(refused, tmp_path):
     message = refused("run", models.two_inputs(tmp_path / "m.onnx"))
-    for text in ("missing input(s) image, k", "image: f32 Nx3xHxW", "k: i64 Nx1x1x1", "--input", "--random"):
+    for text in ("missing inputs image, k", "image: f32 N x 3 x H x W", "k: i64 N x 1 x 1 x 1", "--input", "--random"):
         assert text in message
 
 
@@ -132,7 +132,7 @@ def test_unknown_inputs(refused, converted):
     for given in ("picture=x.npy", "x.npz"):
         message = refused("run", converted, "-i", given)
         assert "picture" in message
-        assert "image: f32 batchx1x8x8" in message
+        assert "image: f32 batch x 1 x 8 x 8" in message
     assert "picture" in refused("run", converted, "--random", "--shape", "picture=1x1x8x8")
 
 

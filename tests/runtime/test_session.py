@@ -34,8 +34,8 @@ def test_results_are_the_callers_own() -> None:
 @pytest.mark.parametrize(
     ("feeds", "words"),
     [
-        ({}, ["missing input(s) x", "x: f32 nx3"]),
-        ({"x": np.zeros((1, 3), np.float32), "z": np.zeros(1)}, ["unknown input(s) z"]),
+        ({}, ["missing input x", "x: f32 n x 3"]),
+        ({"x": np.zeros((1, 3), np.float32), "z": np.zeros(1)}, ["unknown input z"]),
         ({"x": np.zeros((1, 4), np.float32)}, ["[1, 4]", "['n', 3]"]),
         ({"x": np.zeros((1, 3), np.complex64)}, ["complex64"]),
     ],

@@ -74,7 +74,7 @@ def test_what_was_planned_is_not_planned_again(tmp_path: pathlib.Path, monkeypat
     check(path, w)
     check(path, w, 30)
     model = MNN.load(path)
-    assert str(model.inputs["x"]) == "x: f32 nx256"
+    assert str(model.inputs["x"]) == "x: f32 n x 256"
     with pytest.raises(ShapeError, match=r"\[70, 255\]"):
         model.run({"x": DATA[:, :255]})
 

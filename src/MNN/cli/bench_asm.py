@@ -20,6 +20,7 @@ from MNN.runtime.bind import BoundProgram
 from MNN.runtime.profiler import details, kernel_kind
 from MNN.runtime.session import Session
 from MNN.targets.base import host_target
+from MNN.words import plural
 
 _LISTED = 12
 SHOWN = 120
@@ -49,7 +50,7 @@ def show_kernels(job: Job, wanted: str) -> None:
     for found in chosen:
         text = found.spec.emit(target)
         code = toolchain.assembly(text, target, shaped=found.spec.shaped)
-        others = f", and {found.uses - 1} more commands" if found.uses > 1 else ""
+        others = f", and {plural(found.uses - 1, 'more command')}" if found.uses > 1 else ""
         print(f"; {found.name()}")
         print(f"; command {found.number}, {found.command.origin}{others}")
         print(f"; {found.spec.key()}")

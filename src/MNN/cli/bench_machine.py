@@ -10,6 +10,7 @@ from MNN.cli.output import console, progress_console
 from MNN.kernels.cache import Cache
 from MNN.runtime.machine import LEVELS, Machine, known_machine, measure_machine
 from MNN.targets.base import host_target
+from MNN.words import plural
 
 VECTORS = ("avx", "amx", "fma", "neon", "dotprod", "fullfp16", "bf16", "i8mm")
 """How the names of features that are worth showing begin."""
@@ -23,7 +24,9 @@ def show_machine(cache: bool) -> Machine:
     screen = console()
     features = ", ".join(f for f in found.features if f.startswith(VECTORS))
     caches = ", ".join(f"{level} {_size(size)}" for level, size in found.sizes.items())
-    screen.print(f"[bold]{escape(found.name)}[/], {found.cores} cores, target {found.target}", highlight=False)
+    screen.print(
+        f"[bold]{escape(found.name)}[/], {plural(found.cores, 'core')}, target {found.target}", highlight=False
+    )
     screen.print(f"{escape(features or 'no vector features')}; {caches}", highlight=False)
     screen.print(_table(found))
     return found
@@ -46,7 +49,7 @@ def _table(found: Machine) -> Table:
     table.add_column("at most")
     both = [found.one] if found.cores == 1 else [found.one, found.all]
     for rates in both:
-        table.add_column(f"{rates.threads} thread{'s' if rates.threads > 1 else ''}", justify="right")
+        table.add_column(plural(rates.threads, "thread"), justify="right")
     for kind in found.one.compute:
         unit = "GOP/s" if kind == "int8" else "GFLOP/s"
         table.add_row(f"{kind} multiply-adds", *(f"{r.compute[kind]:,.0f} {unit}" for r in both))

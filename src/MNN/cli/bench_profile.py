@@ -16,6 +16,7 @@ from MNN.cli.measure import Job, first_run, prepare
 from MNN.cli.output import console, progress_console, write_json
 from MNN.runtime.machine import Machine
 from MNN.runtime.profiler import CommandProfile, Profile, profile
+from MNN.words import plural
 
 GROUPS = {"kernel": "by kernel", "operator": "by operator"}
 
@@ -71,7 +72,7 @@ def total_line(found: Profile) -> str:
     """What the commands add up to, beside the same call without clocks and the whole call from Python."""
     arena = sum(found.arena_bytes) / 2**20
     return (
-        f"total {found.sum_ns / 1e6:.3f} ms in {len(found.commands)} commands (best run); without clocks "
+        f"total {found.sum_ns / 1e6:.3f} ms in {plural(len(found.commands), 'command')} (best run); without clocks "
         f"{found.native_ns / 1e6:.3f} ms, a call from Python {found.api_ns / 1e6:.3f} ms, arena {arena:.1f} MiB"
     )
 

@@ -12,9 +12,10 @@ from rich.table import Table
 from MNN.bisection import bisect
 from MNN.cli.inputs import floats, load_inputs, parse_shapes, random_feeds
 from MNN.cli.models import existing, read
-from MNN.cli.output import console, dims, progress_console
+from MNN.cli.output import console, progress_console
 from MNN.comparison import Comparison, compare
 from MNN.runtime.session import Session
+from MNN.words import dims
 
 NAME = "compare"
 DIFFERENT = 1

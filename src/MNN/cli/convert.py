@@ -14,13 +14,13 @@ from MNN.cli.drawing import draw
 from MNN.cli.inputs import load_inputs, parse_shapes, random_feeds
 from MNN.cli.models import existing, read
 from MNN.cli.output import progress_console, write_text
-from MNN.cli.report.markup import nbytes
 from MNN.comparison import Comparison, compare
 from MNN.conversion_report import Report
 from MNN.converter import Check, Options, convert, parse_names
 from MNN.errors import MNNError, RunError, ShapeError, UnsupportedError
 from MNN.frontends.mnn.support import needs_this_engine
 from MNN.runtime.session import Session
+from MNN.words import nbytes, plural
 
 NAME = "convert"
 USUAL = 5e-4
@@ -146,7 +146,7 @@ def show(source: Path, target: Path, options: Options, check: Check | None = Non
             source, target, options, lambda text: progress.update(task, description=f"{source.name}: {text}"), check
         )
     files = " + ".join(f"{path} ({nbytes(count)})" for path, count in report.files.items())
-    print(f"{source} -> {files}: {report.nodes_before} operators became {report.nodes_after}")
+    print(f"{source} -> {files}: {plural(report.nodes_before, 'operator')} became {report.nodes_after}")
     done = ", ".join(f"{name} {count}" for name, count in report.changes.items() if count)
     if done:
         print(f"passes: {done}")
@@ -155,7 +155,8 @@ def show(source: Path, target: Path, options: Options, check: Check | None = Non
         print(lacking)
     if report.check is not None and report.check.differences:
         worst = max(d.error for d in report.check.differences)
-        print(f"checked against {report.check.reference}: {len(report.check.differences)} tensors, worst {worst:.1e}")
+        count = plural(len(report.check.differences), "tensor")
+        print(f"checked against {report.check.reference}: {count}, worst {worst:.1e}")
     elif report.check is not None:
         print(report.check.note)
     return report

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Sequence
 
 from MNN.cli.drawing import draw
-from MNN.cli.report.markup import nbytes, section, table, tag, text, tile
+from MNN.cli.report.markup import section, table, tag, text, tile
 from MNN.cli.report.skeleton import document
 from MNN.comparison import Comparison
 from MNN.conversion_report import Outline, Report, fusions
 from MNN.frontends.mnn.support import COMPOSED, NATIVE, REFUSED, Support, needs_this_engine
 from MNN.passes.manager import passes
+from MNN.words import dims, nbytes, plural
 
 _LISTED = 40
 _NAMED = 8
@@ -45,7 +46,7 @@ def _tiles(report: Report) -> str:
     tiles = [
         tile("Operators", f"{report.nodes_before} → {report.nodes_after}", "of the graph, before and after"),
         tile("Size", f"{nbytes(report.source_bytes)} → {nbytes(report.size)}", f"{change:+.0%}".replace("-0%", "+0%")),
-        tile("Parameters", f"{report.after.parameters:,}", f"in {report.after.constants:,} constants"),
+        tile("Parameters", f"{report.after.parameters:,}", f"in {plural(report.after.constants, 'constant')}"),
     ]
     own = sum(report.own.values())
     tiles.append(tile("Official MNN", "runs it" if not own else "cannot run it", *_officially(report.support)))
@@ -88,7 +89,7 @@ def _check(check: Comparison | None) -> str:
     if check is None:
         return ""
     worst = sorted(check.differences, key=lambda d: -d.error)[:_LISTED]
-    rows = [(text(d.tensor), text(d.op), "x".join(map(str, d.shape)), f"{d.error:.2e}") for d in worst]
+    rows = [(text(d.tensor), text(d.op), dims(d.shape), f"{d.error:.2e}") for d in worst]
     first = tag("p", "It begins at " + _code(check.first.tensor) + ".", class_="poor") if check.first else ""
     body = first + (table(("tensor", "operator", "shape", "error"), rows, (3,)) if rows else "")
     count = len(check.differences)
@@ -121,7 +122,7 @@ def _fused(report: Report) -> str:
     rows = []
     for what, count in found.items():
         parts, made = what.split(" → ")
-        shown = parts if len(parts) <= _WIDEST else f"{parts[:_WIDEST]}… ({parts.count(' + ') + 1} operators)"
+        shown = parts if len(parts) <= _WIDEST else f"{parts[:_WIDEST]}… ({plural(parts.count(' + ') + 1, 'operator')})"
         rows.append((text(shown), text(made), str(count)))
     said = "Operators of the source that became one." if rows else "No operators became one."
     return section("What was fused", said, table(("operators", "became", "times"), rows, (2,)) if rows else "", "fused")

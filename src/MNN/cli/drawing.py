@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from html import escape
 
 from MNN.conversion_report import Outline, Step
+from MNN.words import plural
 
 WIDTH, HEIGHT, GAP_X, GAP_Y = 150, 26, 14, 24
 MOST_STEPS = 3000
@@ -38,7 +39,8 @@ def draw(part: Outline, changed: frozenset[str] = frozenset()) -> str:
     lines = [_edge(places[makers[n]], places[i]) for i, s in enumerate(steps) for n in s.inputs if n in makers]
     boxes = [_box(places[i], step, any(n in changed for n in step.outputs)) for i, step in enumerate(steps)]
     cut = len(part.steps) - len(steps)
-    note = f'<text x="{GAP_X}" y="{height - 6}">and {cut} more operators</text>' if cut else ""
+    more = f"and {plural(cut, 'more operator')}" if cut else ""
+    note = f'<text x="{GAP_X}" y="{height - 6}">{more}</text>' if cut else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'width="{width:.0f}" height="{height:.0f}" font-family="system-ui, sans-serif" font-size="11">'

@@ -14,6 +14,7 @@ from MNN.cli.models import read
 from MNN.cli.output import console
 from MNN.ir.graph import Graph
 from MNN.runtime.session import TensorInfo
+from MNN.words import nbytes, plural
 
 NAME = "info"
 DEFAULT_DOMAIN = "ai.onnx"
@@ -26,7 +27,7 @@ def command(
     """Show a model's inputs, outputs, operators and weights."""
     graph = read(model)
     screen = console()
-    screen.print(f"[bold]{escape(str(model))}[/]  {model.stat().st_size / 1e6:.2f} MB", highlight=False)
+    screen.print(f"[bold]{escape(str(model))}[/]  {nbytes(model.stat().st_size)}", highlight=False)
     for key in ("source", "producer", "version", "bizCode"):
         if graph.meta.get(key):
             screen.print(f"{key}: {graph.meta[key]}", highlight=False, markup=False)
@@ -40,7 +41,9 @@ def command(
     screen.print(_operators(graph))
     weights = [v.data for v in graph.values() if v.data is not None]
     values = sum(w.values.size if hasattr(w, "scale") else w.size for w in weights)
-    screen.print(f"{len(graph.nodes)} operators, {len(weights)} constants holding {values:,} numbers")
+    screen.print(
+        f"{plural(len(graph.nodes), 'operator')}, {plural(len(weights), 'constant')} holding {plural(values, 'number')}"
+    )
     if nodes:
         for node in graph.nodes:
             inputs = ", ".join(v.name if v else "-" for v in node.inputs)

@@ -77,8 +77,9 @@ def check_complete(session: Session, feeds: Mapping[str, np.ndarray]) -> None:
     missing = [n for n in session.inputs if n not in feeds]
     if missing:
         raise ShapeError(
-            f"missing input(s) {', '.join(missing)}: give --input NAME=FILE (.npy, .npz, picture) for each, or "
-            f"--random to fill them with noise. The model's inputs are:\n{listed(session)}"
+            f"missing {'input' if len(missing) == 1 else 'inputs'} {', '.join(missing)}: give --input NAME=FILE "
+            f"(.npy, .npz, picture) for each, or --random to fill them with noise. "
+            f"The model's inputs are:\n{listed(session)}"
         )
 
 

@@ -21,6 +21,7 @@ from MNN.errors import MNNError, RunError
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.double import run_in_double
 from MNN.runtime.session import Session
+from MNN.words import plural
 
 WARM_UP = 3
 _REFUSED = 2
@@ -44,9 +45,8 @@ class Job:
 
     def settings(self) -> str:
         """The settings in words."""
-        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
         batch = "" if self.batch is None else f", batch {self.batch}"
-        return f"{threads}, precision {self.precision}{batch}"
+        return f"{plural(self.threads, 'thread')}, precision {self.precision}{batch}"
 
 
 @dataclass(frozen=True)

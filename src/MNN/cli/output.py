@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -33,11 +32,6 @@ def make_folder(path: Path) -> None:
     except OSError as error:
         reason = "a file of that name is there" if path.exists() else error.strerror or error
         raise MNNError(f"cannot make the folder {path}: {reason}") from error
-
-
-def dims(shape: Sequence[int | str]) -> str:
-    """``(1, 3, 8)`` as ``1x3x8``."""
-    return "x".join(map(str, shape)) or "scalar"
 
 
 def write_json(path: Path, content: object) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from MNN.errors import MNNError, ShapeError
 from MNN.ir.dtype import DType
+from MNN.words import dims
 
 PICTURES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff"}
 _NPY, _ZIP = b"\x93NUMPY", b"PK"
@@ -68,8 +69,9 @@ def read_picture(
 
     first = len(shape) == 4 and shape[1] in (1, 3)
     if len(shape) != 4 or not (first or shape[3] in (1, 3)):
-        dims = "x".join(map(str, shape)) or "scalar"
-        raise ShapeError(f"{path}: a picture needs an input of 1 or 3 channels, NxCxHxW or NxHxWxC; this one is {dims}")
+        raise ShapeError(
+            f"{path}: a picture needs an input of 1 or 3 channels, NxCxHxW or NxHxWxC; this one is {dims(shape)}"
+        )
     height, width, channels = (shape[2], shape[3], shape[1]) if first else shape[1:]
     if not height or not width:
         raise ShapeError(f"{path}: a picture cannot become {width} wide and {height} high")

@@ -16,8 +16,9 @@ from rich.table import Table
 
 from MNN.cli.inputs import check_complete, floats, load_inputs, parse_shapes, random_feeds
 from MNN.cli.models import open_model
-from MNN.cli.output import console, dims, make_folder, progress_console
+from MNN.cli.output import console, make_folder, progress_console
 from MNN.schema.files import replacing
+from MNN.words import dims
 
 NAME = "run"
 

@@ -18,6 +18,7 @@ from MNN.nn.module import Module
 from MNN.nn.runtime_config import RuntimeManager, check_backend, precision_name
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session, TensorInfo
+from MNN.words import plural
 
 
 def load_module_from_file(
@@ -76,7 +77,9 @@ class LoadedModule(Module):
     def _run(self, given: list[Any]) -> list[Var]:
         inputs = self._declared
         if len(given) != len(inputs):
-            raise ShapeError(f"{len(given)} input(s) for a module that takes {len(inputs)}: {', '.join(inputs)}")
+            raise ShapeError(
+                f"{plural(len(given), 'input')} for a module that takes {len(inputs)}: {', '.join(inputs)}"
+            )
         feeds = {info.name: self._feed(v, info) for v, info in zip(given, inputs.values(), strict=True)}
         try:
             results = self._session.run(feeds)

@@ -21,6 +21,7 @@ from MNN.ir.shape import broadcast, elements, normalize_axis
 from MNN.ops import narrow
 from MNN.ops.checked import operation, program
 from MNN.ops.folding import FoldCache
+from MNN.words import plural
 
 
 class NeedValue(Exception):  # noqa: N818 - a request to the planner, not an error
@@ -321,7 +322,7 @@ class Builder:
         """Convolution with zero padding; ``pads``: begins of all spatial axes, then ends."""
         if w.rank != x.rank or w.shape[1] * groups != x.shape[1] or groups < 1 or w.shape[0] % groups:
             sides = f"input {list(x.shape)} does not fit weights {list(w.shape)}"
-            raise ShapeError(f"{self.where}: {sides} with {groups} group(s)")
+            raise ShapeError(f"{self.where}: {sides} with {plural(groups, 'group')}")
         narrow = (DType.I8, DType.U8)
         if x.dtype is not w.dtype and not (x.dtype in narrow and w.dtype in (*narrow, DType.I16)):
             raise ShapeError(f"{self.where}: cannot convolve {x.dtype.value} with weights of {w.dtype.value}")

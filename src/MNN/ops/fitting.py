@@ -16,6 +16,7 @@ from MNN.ops.fitting_names import contradiction
 from MNN.ops.hints import SMALL, Hints
 from MNN.ops.sequence import ListTensor
 from MNN.ops.trial import lowered
+from MNN.words import plural
 
 MOST = 20
 """Misfits that are listed."""
@@ -31,7 +32,7 @@ def check_shapes(graph: Graph) -> None:
     raise ShapeError(
         "\n  ".join(
             [
-                f"the shapes of {len(found)} node(s) do not fit together, so that the model can never run:",
+                f"the shapes of {plural(len(found), 'node')} do not fit together, so that the model can never run:",
                 *found[:MOST],
                 *rest,
                 f"This follows from the declared inputs ({given}) and the constants: mend the model, or the sizes that "

@@ -16,6 +16,7 @@ from MNN.errors import ShapeError
 from MNN.ir.prims import Tensor
 from MNN.ops.builder import Builder
 from MNN.ops.operands import check_channels
+from MNN.words import plural
 
 _MAX_WASTE = 1.5
 """Phases have different numbers of taps when the stride does not divide the kernel. Filling them up with zeros lets one
@@ -41,7 +42,7 @@ def transposed_convolution(
         raise ShapeError(f"{b.where}: strides {list(strides)} and dilations must be positive, sizes {list(sizes)} too")
     if groups < 1 or w.shape[0] != x.shape[1] or x.shape[1] % groups:
         raise ShapeError(
-            f"{b.where}: input {list(x.shape)} does not fit weights {list(w.shape)} with {groups} group(s)"
+            f"{b.where}: input {list(x.shape)} does not fit weights {list(w.shape)} with {plural(groups, 'group')}"
         )
     channels = w.shape[1] * groups
     if bias is not None:

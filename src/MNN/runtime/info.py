@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from MNN.ir.dtype import DType
 from MNN.ir.shape import Shape
+from MNN.words import dims
 
 _ONNX = {
     DType.F32: "float", DType.F64: "double", DType.F16: "float16", DType.BF16: "bfloat16", DType.STR: "string",
@@ -28,5 +29,4 @@ class TensorInfo:
         return f"tensor({_ONNX.get(self.dtype, self.dtype.value) if self.dtype else 'any'})"
 
     def __str__(self) -> str:
-        dims = "unknown shape" if self.shape is None else "x".join(map(str, self.shape)) or "scalar"
-        return f"{self.name}: {self.dtype.value if self.dtype else 'any'} {dims}"
+        return f"{self.name}: {self.dtype.value if self.dtype else 'any'} {dims(self.shape)}"

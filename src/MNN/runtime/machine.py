@@ -22,6 +22,7 @@ from MNN.runtime.native import Command, NativeProgram
 from MNN.runtime.notes import note_key, read_note, write_note
 from MNN.runtime.pool import available_threads
 from MNN.targets.base import Target
+from MNN.words import plural
 
 VERSION = 2
 """Of what is measured and how; part of the note's name."""
@@ -112,7 +113,7 @@ def _from_note(note: Mapping[str, Any]) -> Machine | None:
 
 
 def _rates(library: Library, threads: int, sizes: Mapping[str, int], say: Callable[[str], None]) -> Rates:
-    target, label = library.target, f"{threads} thread{'s' if threads > 1 else ''}"
+    target, label = library.target, plural(threads, "thread")
     compute, read = {}, {}
     for name, kind in products(target).items():
         say(f"{label}: {name} products")

@@ -223,8 +223,8 @@ class Session:
         missing = [name for name in wanted if name not in feeds]
         unknown = [name for name in feeds if name not in wanted]
         if missing or unknown:
-            parts = [f"missing input(s) {', '.join(missing)}"] if missing else []
-            parts += [f"unknown input(s) {', '.join(unknown)}"] if unknown else []
+            parts = [f"missing {'input' if len(missing) == 1 else 'inputs'} {', '.join(missing)}"] if missing else []
+            parts += [f"unknown {'input' if len(unknown) == 1 else 'inputs'} {', '.join(unknown)}"] if unknown else []
             listed = "\n".join(f"  {info}" for info in self.inputs.values())
             raise ShapeError(f"{'; '.join(parts)}. The model's inputs are:\n{listed}")
         values: dict[str, Any] = {}

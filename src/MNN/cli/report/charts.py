@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from MNN.cli.report.markup import nbytes, nice_ticks, si, tag, text
+from MNN.cli.report.markup import nice_ticks, si, tag, text
 from MNN.runtime.machine import LEVELS, Machine
 from MNN.runtime.profiler import Profile
 from MNN.runtime.trace import Span
+from MNN.words import nbytes
 
 LANE = 34
 _GAP_NS = 400.0

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from MNN.cli.measure import Job
 from MNN.cli.report.charts import bars, memory, roofline, timeline
-from MNN.cli.report.markup import legend, nbytes, palette, section, si, table, tag, text, tile
+from MNN.cli.report.markup import legend, palette, section, si, table, tag, text, tile
 from MNN.cli.report.skeleton import document
 from MNN.runtime.machine import LEVELS, Machine
 from MNN.runtime.profiler import CommandProfile, Profile
 from MNN.schema.files import replacing
+from MNN.words import nbytes, plural
 
 _MOST_GROUPS = 12
 _GOOD, _FAIR = 0.7, 0.35
@@ -84,7 +85,7 @@ def _tiles(found: Profile, machine: Machine) -> str:
         ("Native call", f"{found.native_ns / 1e6:.2f} ms", f"commands add up to {found.sum_ns / 1e6:.2f} ms"),
         ("Rate", f"{si(rate)} GFLOP/s", f"{rate / peak:.0%} of the f32 peak"),
         ("Of the roofline", f"{bounds / spent:.0%}" if spent else "-", "least possible time over time taken"),
-        ("Working memory", nbytes(sum(found.arena_bytes)), f"{len(found.commands)} commands"),
+        ("Working memory", nbytes(sum(found.arena_bytes)), plural(len(found.commands), "command")),
     ]
     return tag("div", "".join(tile(*t) for t in tiles), class_="tiles")
 
@@ -158,7 +159,7 @@ def _choices(found: Profile) -> str:
 
 def _machine(machine: Machine) -> str:
     columns = [machine.one] if machine.cores == 1 else [machine.one, machine.all]
-    headings = ["at most", *(f"{r.threads} thread{'s' if r.threads > 1 else ''}" for r in columns)]
+    headings = ["at most", *(plural(r.threads, "thread") for r in columns)]
     rows = [[text(f"{k} multiply-adds"), *(f"{r.compute[k]:,.0f} G/s" for r in columns)] for k in machine.one.compute]
     for level in LEVELS:
         if level in machine.one.read:

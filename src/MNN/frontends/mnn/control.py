@@ -14,6 +14,7 @@ from MNN.frontends.mnn import side
 from MNN.frontends.mnn.order import indexes
 from MNN.ir.graph import Graph, Value
 from MNN.schema.record import Record
+from MNN.words import plural
 
 if TYPE_CHECKING:
     from MNN.frontends.mnn.read import Scope
@@ -70,7 +71,7 @@ def _chosen(
     missing = [name for name in wanted if name not in by_name]
     if missing or len(wanted) != count:
         raise FormatError(
-            f"If '{op.name}': branch '{record.name}' does not give {missing or wanted} for {count} output(s)"
+            f"If '{op.name}': branch '{record.name}' does not give {missing or wanted} for {plural(count, 'output')}"
         )
     return [by_name[name] for name in wanted]
 

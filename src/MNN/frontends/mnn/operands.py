@@ -14,6 +14,7 @@ from MNN.schema.external import ExternalSource
 from MNN.schema.record import Record
 from MNN.schema.tables import table
 from MNN.schema.weights import DecodedWeight, decode_bias, decode_weight, read_parts
+from MNN.words import plural
 
 Data = np.ndarray | QuantizedArray
 _MAX_EXTENT = 1 << 31
@@ -94,8 +95,8 @@ def _convolution(op: Record, main: Record, external: ExternalSource | None) -> l
         shape = (out, decoded.size // (out * window), common.kernelY, common.kernelX)
         if common.inputCount and shape[1] * group != common.inputCount:
             raise FormatError(
-                f"{where}: {decoded.size} weights for {common.inputCount} input channels in {group} group(s), {out} "
-                f"output channels and a {common.kernelY}x{common.kernelX} kernel"
+                f"{where}: {decoded.size} weights for {common.inputCount} input channels in {plural(group, 'group')}, "
+                f"{out} output channels and a {common.kernelY}x{common.kernelX} kernel"
             )
     if math.prod(shape) != decoded.size or not decoded.size:
         raise FormatError(f"{where}: {decoded.size} weights do not have the shape {list(shape)}")

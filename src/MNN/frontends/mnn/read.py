@@ -32,6 +32,7 @@ from MNN.schema.blobs import MAX_RANK, blob_to_array
 from MNN.schema.external import ExternalSource
 from MNN.schema.reader import read_net
 from MNN.schema.record import Record
+from MNN.words import plural
 
 _MAX_OPERANDS = 1 << 16
 _NESTING = 32
@@ -72,7 +73,7 @@ def _read(net: Record, external: ExternalSource | None, as_written: bool = False
     scope = reader.model()
     if reader.unknown:
         listed = "\n".join(f"  {op} '{name}'" for op, name in reader.unknown[:50])
-        raise UnsupportedError(f"{len(reader.unknown)} operator(s) of the model are not supported:\n{listed}")
+        raise UnsupportedError(f"{plural(len(reader.unknown), 'operator')} of the model cannot be run:\n{listed}")
     return scope
 
 

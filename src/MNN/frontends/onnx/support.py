@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from MNN.errors import UnsupportedError
+from MNN.words import plural
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def describe(problems: list[Problem]) -> str:
     for p in problems:
         reason = p.reason if p.advice else ""
         groups.setdefault((p.domain, p.op, p.opset, reason, p.advice), []).append(p.node if p.advice else p.reason)
-    lines = [f"the model uses {len(problems)} unsupported node(s):"]
+    lines = [f"the model uses {plural(len(problems), 'unsupported node')}:"]
     for (domain, op, opset, reason, advice), nodes in sorted(groups.items()):
         title = f"  {op} (domain {domain or 'ai.onnx'}, opset {opset})"
         if advice:

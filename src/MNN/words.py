@@ -1,0 +1,45 @@
+"""Numbers, sizes and shapes as people read them; used wherever the engine says something."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from MNN.errors import MNNError
+
+_UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b?)", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def plural(count: int, noun: str, many: str = "") -> str:
+    """``1 operator``, ``2 operators``, ``1,200 operators``; ``many`` where the plural is not the noun and an s."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
+def nbytes(count: float) -> str:
+    """Bytes: ``749 B``, ``43.5 kB``, ``1.2 GB`` (powers of ten)."""
+    for unit, size in _UNITS:
+        if count >= size * 0.9995:  # what would be rounded to 1000 of the smaller unit
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def dims(shape: Sequence[object] | None) -> str:
+    """A shape: ``1x3x8x8``; with spaces where sizes are names, ``batch x 3 x h x w``; or ``scalar``."""
+    if shape is None:
+        return "unknown shape"
+    named = any(isinstance(d, str) for d in shape)
+    return (" x " if named else "x").join(map(str, shape)) or "scalar"
+
+
+def parse_bytes(text: str, what: str) -> int:
+    """``"500 MB"``, ``"2GiB"`` or ``"1000000"`` as bytes; for other texts an :class:`MNNError` naming ``what``."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise MNNError(f"{what} is a size such as 500MB or 2GB, not '{text}'")
+    number, power, binary, _ = found.groups()
+    return int(float(number) * (1024 if binary else 1000) ** _POWERS[power.lower()])
+
+
+__all__ = ["dims", "nbytes", "parse_bytes", "plural"]
