@@ -12,11 +12,14 @@ import numpy as np
 from MNN.errors import MNNError
 from MNN.frontends import load_graph
 from MNN.ir.graph import Graph
+from MNN.progress import Say, silent
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 
 Arrays = Mapping[str, np.ndarray]
 NUMPY = "the numpy meaning of the operators"
+EXACT = Config(precision="high")
+"""By default kernels compute what is meant, not how ``normal`` rounds it."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,20 @@ class Comparison:
 
 
 def compare(
-    reference: Path, model: Path, feeds: Arrays, tolerance: float = 5e-4, use_onnxruntime: bool = True
+    reference: Path,
+    model: Path,
+    feeds: Arrays,
+    tolerance: float = 5e-4,
+    use_onnxruntime: bool = True,
+    config: Config = EXACT,
+    say: Say = silent,
 ) -> Comparison:
     """Runs ``model`` with kernels and ``reference`` by onnxruntime (ONNX files, where installed) or its numpy meaning.
 
-    Both get ``feeds``. Every tensor that exists on both sides under the same name is compared. Raises
-    :class:`MNNError` when they share none.
+    Both get ``feeds``; ``config`` is for the kernels. Every tensor that exists on both sides under the same name is
+    compared. Raises :class:`MNNError` when they share none.
     """
+    say("reading")
     graph = load_graph(model)
     other = load_graph(reference) if model != reference else graph
     known = {v.name for n in other.nodes for v in n.outputs} | {v.name for v in other.outputs}
@@ -59,16 +69,20 @@ def compare(
         raise MNNError(f"{reference} and {model} share no tensor name, so that nothing can be compared")
     wanted, who, note = None, NUMPY, ""
     if use_onnxruntime and reference.suffix.lower() == ".onnx":
+        say("running onnxruntime")
         wanted, note = onnxruntime_tensors(reference, feeds, shared)
         who = NUMPY if wanted is None else "onnxruntime"
     if wanted is None:
+        say(f"running {NUMPY}")
         wanted = Session(other, Config(reference=True)).run(_suited(other, feeds), shared)
     shared = [n for n in shared if n in wanted]
-    found = Session(graph, Config(precision="high")).run(feeds, shared)  # what is meant, not how `normal` rounds it
+    say("compiling and running")
+    found = Session(graph, config).run(feeds, shared)
     makers = {v.name: n for n in graph.nodes for v in n.outputs}
-    differences = [
-        Difference(n, makers[n].name, makers[n].op, error_of(found[n], wanted[n]), _shape(found[n])) for n in shared
-    ]
+    differences = []
+    for i, n in enumerate(shared):
+        say("comparing tensors", i, len(shared))
+        differences.append(Difference(n, makers[n].name, makers[n].op, error_of(found[n], wanted[n]), _shape(found[n])))
     return Comparison(who, differences, tolerance, where_it_begins(graph, differences, tolerance), note)
 
 

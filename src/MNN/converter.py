@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections import Counter
@@ -17,12 +18,14 @@ from MNN.frontends.mnn.support import support
 from MNN.frontends.mnn.write import net_of
 from MNN.ir.graph import Graph
 from MNN.ops.fitting import check_shapes
-from MNN.passes.manager import optimize
+from MNN.passes.manager import optimize, passes
+from MNN.progress import Say, silent
 from MNN.schema import from_json, write_net
 from MNN.schema.files import open_regular
 from MNN.schema.invariants import check_net
 from MNN.schema.offload import write_model
 from MNN.schema.record import Record
+from MNN.words import dims
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,6 @@ class Options:
     kind: str | None = None
 
 
-Progress = Callable[[str], None]
 Check = Callable[[Path], Comparison]
 """Compares a written file with what it came from. Raises :class:`MNNError` when it must not be kept."""
 
@@ -55,18 +57,19 @@ def convert(
     source: str | Path | bytes,
     target: str | Path,
     options: Options | None = None,
-    progress: Progress | None = None,
+    progress: Say = silent,
     check: Check | None = None,
 ) -> Report:
     """Converts a model file to ``target``.
 
-    ``progress`` is called with a short text when a new step begins. ``check`` sees the finished file before it is put
+    ``progress`` is told when a new step begins. ``check`` sees the finished file before it is put
     in its place. Raises :class:`MNNError` (listing every unsupported operator at once) before anything is written.
     """
     chosen = options or Options()
-    tell = progress or (lambda text: None)
+    tell = progress
     tell("reading")
     if chosen.kind == "json" or (chosen.kind is None and _named_json(source)):
+        _check_plain(chosen)
         return _from_json(Path(str(source)), Path(target))
     graph = load_graph(source, chosen.kind)
     if chosen.batch is not None:
@@ -77,7 +80,7 @@ def convert(
     before = outline(graph)
     changes: dict[str, int] = {}
     if chosen.level > 0:
-        changes = optimize(graph, chosen.level, chosen.disabled, lambda name, _: tell(f"pass {name}"))
+        changes = optimize(graph, chosen.level, chosen.disabled, _by_round(tell, chosen))
     elif chosen.disabled:
         raise MNNError("--optimizeLevel 0 runs no passes, so there is none to disable")
     tell("writing")
@@ -94,8 +97,20 @@ def convert(
     return Report(name, size, before, after, changes, sizes, runs, found)
 
 
+def _by_round(tell: Say, options: Options) -> Callable[[str, int], None]:
+    """Tells of passes as they are done: steps of a round."""
+    total = sum(p.level <= options.level and name not in options.disabled for name, p in passes().items())
+    done = itertools.count()
+
+    def say(name: str, changes: int) -> None:
+        del changes
+        tell(f"pass {name}", next(done) % total + 1, total)
+
+    return say
+
+
 def _write_checked(
-    net: Record, target: Path, external: bool | None, check: Check, tell: Progress
+    net: Record, target: Path, external: bool | None, check: Check, tell: Say
 ) -> tuple[list[Path], Comparison]:
     """Writes beside the target, checks, and puts the files in place."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".checking-") as folder:
@@ -110,6 +125,25 @@ def _write_checked(
 
 def _named_json(source: str | Path | bytes) -> bool:
     return not isinstance(source, bytes) and Path(source).suffix.lower() == ".json"
+
+
+def _check_plain(options: Options) -> None:
+    """Raises when something is asked for that a dumped file, which is written as it stands, does not get."""
+    asked = {
+        "--fp16": options.fp16,
+        "--saveExternalData": bool(options.external),
+        "--batch": options.batch is not None,
+        "--bizCode": bool(options.biz_code),
+        "--disable-pass": bool(options.disabled),
+        "--optimizeLevel": options.level == 2,
+        "--keepInputFormat": not options.keep_input_format,
+    }
+    found = [name for name, on in asked.items() if on]
+    if found:
+        raise MNNError(
+            f"{', '.join(found)}: a JSON file is written back exactly as it stands; write it to a .mnn file first, and "
+            "convert that with these options"
+        )
 
 
 def _from_json(source: Path, target: Path) -> Report:
@@ -132,7 +166,14 @@ def _fix_batch(graph: Graph, batch: int) -> None:
     """Sets the first size of every input that leaves it open, wherever its name appears in shapes."""
     if batch < 1:
         raise MNNError(f"--batch must be at least 1, not {batch}")
-    names: set[str] = {v.shape[0] for v in graph.inputs if v.shape and isinstance(v.shape[0], str)}
+    given = [v for v in graph.inputs if not v.is_const]
+    names: set[str] = {v.shape[0] for v in given if v.shape and isinstance(v.shape[0], str)}
+    if not names and not any(v.shape and v.shape[0] == batch for v in given):
+        sizes = ", ".join(f"'{v.name}' ({dims(v.shape)})" for v in given)
+        raise MNNError(
+            f"--batch {batch}: no input of this model has an open first size: {sizes}. Its batch size is fixed; leave "
+            "--batch out, or export the model with an open batch size"
+        )
     for value in graph.values():
         if value.shape is not None:
             value.shape = tuple(batch if d in names else d for d in value.shape)

@@ -33,7 +33,7 @@ def run_command(*arguments: object, application: object = app) -> Result:
     code: object = 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            guarded(application, [str(a) for a in arguments])  # type: ignore[arg-type]
+            guarded(application, "mnn" if application is app else "mnnconvert", [str(a) for a in arguments])  # type: ignore[arg-type]
         except SystemExit as end:
             code = end.code
     return Result(code if isinstance(code, int) else int(code is not None), out.getvalue(), err.getvalue())

@@ -12,12 +12,13 @@ import pytest
 
 from MNN.cli.measure import Job
 from MNN.cli.report import render
-from MNN.cli.report.markup import nbytes, nice_ticks, palette, si, tag
+from MNN.cli.report.markup import nice_ticks, palette, si, tag
 from MNN.kernels.cache import Cache
 from MNN.runtime import machine
 from MNN.runtime.machine import Machine, Rates
 from MNN.runtime.profiler import Block, CommandProfile, Profile
 from MNN.runtime.trace import Span
+from MNN.words import nbytes
 
 RATES = Rates(1, {"f32": 100.0, "bf16": 200.0}, {"L1": 200.0, "L2": 100.0, "L3": 50.0, "DRAM": 20.0})
 MACHINE = Machine("A <b>chip</b>", "avx2", ("avx2",), 2, {"L1": 1 << 15, "L2": 1 << 20}, RATES, RATES, 40.0, 0.5)

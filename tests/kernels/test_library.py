@@ -137,13 +137,14 @@ def test_a_full_disk_turns_the_cache_off(tmp_path: pathlib.Path, monkeypatch: py
     assert cache.get("k") is None
 
 
-def test_prune_deletes_the_oldest(tmp_path: pathlib.Path) -> None:
+def test_prune_deletes_the_oldest(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Cache(tmp_path)
     for i in range(4):
-        cache.put(f"k{i}", bytes(1000))
-        os.utime(tmp_path / "objects" / f"k{i}.o", (i, i))
-    cache.prune(2500)
-    assert sorted(p.name for p in (tmp_path / "objects").iterdir()) == ["k2.o", "k3.o"]
+        cache.put(f"{i:064x}", bytes(1000))
+        os.utime(tmp_path / "objects" / f"{i:064x}.o", (i, i))
+    monkeypatch.setenv("MNN_CACHE_LIMIT", "2500")
+    cache.prune()
+    assert sorted(p.name for p in (tmp_path / "objects").iterdir()) == [f"{i:064x}.o" for i in (2, 3)]
 
 
 def test_two_processes_may_write_at_once(tmp_path: pathlib.Path) -> None:

@@ -12,8 +12,8 @@ import threading
 import numpy as np
 import pytest
 
-from MNN.kernels import packed
 from MNN.kernels.cache import TEMPORARY, Cache
+from MNN.kernels.cache_room import keep_within
 from MNN.kernels.packed import Checks, PackedStore, checksum
 
 NAME, OTHER = "ab" * 32, "cd" * 32
@@ -134,7 +134,7 @@ def test_the_least_recently_used_go_first(tmp_path: pathlib.Path) -> None:
     old = tmp_path / "packed" / f"{TEMPORARY}left"
     old.write_bytes(b"x")
     os.utime(old, (1e9, 1e9))
-    packed.prune(tmp_path / "packed", 2 * SIZE + 3 * 4096)
+    keep_within(tmp_path, 2 * SIZE + 3 * 4096)
     assert len(os.listdir(tmp_path / "packed")) <= 2
     assert store.find(names[-1]) is not None
     assert not old.exists()

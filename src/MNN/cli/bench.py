@@ -13,14 +13,16 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
-from MNN.cli.inputs import parse_shapes
 from MNN.cli.measure import Job, Row, measure_apart
 from MNN.cli.models import existing, parse_numbers, read
 from MNN.cli.output import console, progress_console, write_json
+from MNN.cli.shapes import parse_shapes
 from MNN.errors import MNNError
 from MNN.runtime.config import Config
 
 NAME = "bench"
+SHORT = "Time models, and see where the time goes."
+"""What the list of commands says."""
 
 
 def command(

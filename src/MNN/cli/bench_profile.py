@@ -13,7 +13,8 @@ from rich.table import Table
 
 from MNN.cli.bench_machine import machine_for_profiles
 from MNN.cli.measure import Job, first_run, prepare
-from MNN.cli.output import console, progress_console, write_json
+from MNN.cli.output import console, write_json
+from MNN.cli.progress import progress
 from MNN.runtime.machine import Machine
 from MNN.runtime.profiler import CommandProfile, Profile, profile
 from MNN.words import plural
@@ -40,13 +41,10 @@ def show_profiles(jobs: Sequence[Job], top: int, html: Path | None, out: Path | 
 
 def take_profile(job: Job, machine: Machine | None, traced: bool) -> Profile:
     """The profile of a job, in this process."""
-    with progress_console().status(f"opening {job.model}") as status:
+    with progress(Path(job.model).name) as say:
+        say("opening and compiling")
         opened, feeds = prepare(job)
         first_run(job, opened.session, feeds)
-
-        def say(text: str) -> None:
-            status.update(f"profiling: {text}")
-
         return profile(opened.session, feeds, job.runs, machine, traced, say)
 
 

@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from MNN.cli.measure import Job, first_run, prepare
-from MNN.cli.output import console, progress_console, write_json
+from MNN.cli.output import console, write_json
+from MNN.cli.progress import progress
 from MNN.runtime.tuning import Tuned, Tuner, Tuning
 
 _LISTED = 4
@@ -34,15 +35,12 @@ def tune_models(jobs: Sequence[Job], top: int, out: Path | None) -> None:
 
 
 def _tune(job: Job) -> Tuning:
-    with progress_console().status(f"tuning {job.model}") as status:
+    with progress(f"tuning {Path(job.model).name}") as say:
+        say("opening and compiling")
         opened, feeds = prepare(job)
         session = opened.session
         first_run(job, session, feeds)
         values = {v: feeds[v.name] for v in session.graph.inputs if not v.is_const}
-
-        def say(text: str) -> None:
-            status.update(f"tuning {job.model}: {text}")
-
         return Tuner(session.graph, session.config, values, job.runs, say).run()
 
 

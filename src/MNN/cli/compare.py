@@ -7,17 +7,25 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from MNN.bisection import bisect
-from MNN.cli.inputs import floats, load_inputs, parse_shapes, random_feeds
+from MNN.bisection import Steps, bisect
+from MNN.cli.inputs import Scaling, load_inputs, random_feeds, with_small_integers
 from MNN.cli.models import existing, read
-from MNN.cli.output import console, progress_console
-from MNN.comparison import Comparison, compare
+from MNN.cli.output import console
+from MNN.cli.progress import progress
+from MNN.cli.shapes import parse_shapes
+from MNN.cli.tables import add_row, number, words
+from MNN.cli.tables import show as show_table
+from MNN.comparison import EXACT, Comparison, compare
+from MNN.converter import parse_names
+from MNN.errors import MNNError
+from MNN.runtime.config import Config
 from MNN.runtime.session import Session
-from MNN.words import dims
+from MNN.words import dims, plural
 
 NAME = "compare"
+SHORT = "Which tensor differs, and where it begins."
+"""What the list of commands says."""
 DIFFERENT = 1
 """Exit code when the models differ."""
 
@@ -33,8 +41,10 @@ def command(
         float, typer.Option(min=0, help="Largest error, relative to the tensor's largest value.")
     ] = 5e-4,
     show: Annotated[int, typer.Option(min=1, help="How many tensors to list.")] = 20,
-    mean: Annotated[str, typer.Option(help="Subtracted from pictures, per channel.")] = "0",
-    norm: Annotated[str, typer.Option(help="Multiplied with pictures, per channel.")] = "1/255",
+    mean: Annotated[str | None, typer.Option(help="Subtracted from pictures, per channel; 0 by default.")] = None,
+    norm: Annotated[str | None, typer.Option(help="Then multiplied with, per channel; 1/255 by default.")] = None,
+    threads: Annotated[int, typer.Option(help="Threads to use.")] = 1,
+    precision: Annotated[str, typer.Option(help="high, normal or low: how the kernels compute.")] = EXACT.precision,
     find: Annotated[
         bool,
         typer.Option(
@@ -42,51 +52,66 @@ def command(
             help="Find out who is wrong: the first node, kernel, pass or file after which the numbers differ.",
         ),
     ] = False,
-    level: Annotated[int, typer.Option("--optimizeLevel", min=0, max=2, help="Passes that --bisect tries.")] = 1,
+    level: Annotated[
+        int | None, typer.Option("--optimizeLevel", min=0, max=2, help="Passes that --bisect tries; 1 by default.")
+    ] = None,
+    disabled: Annotated[
+        list[str] | None, typer.Option("--disable-pass", help="A pass that --bisect leaves out, by name.")
+    ] = None,
+    fp16: Annotated[
+        bool, typer.Option("--fp16/--no-fp16", help="--bisect also tries weights in half precision.")
+    ] = False,
     no_onnxruntime: Annotated[bool, typer.Option("--no-onnxruntime", help="Compare with the numpy meaning.")] = False,
 ) -> None:
     """Compare every intermediate tensor of two models, or of one with its reference meaning; exits 1 on differences."""
     checked = existing(model or reference)
     existing(reference)
-    with progress_console().status("reading") as status:
+    config = Config(threads, precision)
+    asked = {"--optimizeLevel": level is not None, "--disable-pass": bool(disabled), "--fp16": fp16}
+    if not find and any(asked.values()):
+        raise MNNError(f"{', '.join(n for n, on in asked.items() if on)} would change nothing without --bisect")
+    with progress(reference.name) as say:
+        say("reading")
         session = Session(read(checked))
         given = parse_shapes(shapes or [])
-        loaded = load_inputs(session, inputs or [], given, floats(mean), floats(norm))
+        loaded = load_inputs(session, inputs or [], given, Scaling(mean, norm))
         feeds = {**random_feeds(session, given, loaded), **loaded}
         if find:
-            verdict = bisect(
-                reference,
+            steps = Steps(1 if level is None else level, parse_names(disabled or []), fp16, config=config)
+            verdict = with_small_integers(
                 feeds,
-                tolerance,
-                level,
-                model,
-                not no_onnxruntime,
-                lambda text: status.update(f"trying {text}"),
+                loaded,
+                lambda: bisect(reference, feeds, tolerance, steps, model, not no_onnxruntime, say),
+            )
+        else:
+            result = with_small_integers(
+                feeds,
+                loaded,
+                lambda: compare(reference, checked, feeds, tolerance, not no_onnxruntime, config, say),
             )
     if find:
         print(verdict.text)
         raise typer.Exit(DIFFERENT if verdict.culprit else 0)
-    with progress_console().status("running both sides"):
-        result = compare(reference, checked, feeds, tolerance, not no_onnxruntime)
-    console().print(_table(result, show))
+    _show(result, show)
     if result.note:
         print(result.note)
     wrong = [d for d in result.differences if not d.error <= tolerance]
+    count = len(result.differences)
     if wrong:
         if result.first is not None:
             d = result.first
             print(f"the error begins at node '{d.node}' ({d.op}): its tensor '{d.tensor}' is off by {d.error:.2e}")
-        print(f"{len(wrong)} of {len(result.differences)} tensors differ by more than {tolerance:g}")
+        print(f"{len(wrong)} of {plural(count, 'tensor')} differ by more than {tolerance:g}")
         raise typer.Exit(DIFFERENT)
-    print(f"all {len(result.differences)} tensors agree within {tolerance:g}")
+    agree = f"all {count} tensors agree" if count > 1 else "the only tensor agrees"
+    print(f"{agree} within {tolerance:g}")
 
 
-def _table(result: Comparison, show: int) -> Table:
-    table = Table(title=f"compared with {result.reference}, largest error first", title_justify="left")
-    for column in ("tensor", "node", "operator", "shape"):
-        table.add_column(column, overflow="fold")
-    table.add_column("error", justify="right")
-    for d in sorted(result.differences, key=lambda d: -d.error)[:show]:
+def _show(result: Comparison, rows: int) -> None:
+    columns = [words("tensor", least=16), number("error", "where"), words("operator", "where")]
+    columns += [words("node", "where", 16), words("shape", "where", 8)]
+    for d in sorted(result.differences, key=lambda d: -d.error)[:rows]:
         colour = "green" if d.error <= result.tolerance else "red"
-        table.add_row(escape(d.tensor), escape(d.node), escape(d.op), dims(d.shape), f"[{colour}]{d.error:.2e}[/]")
-    return table
+        error = f"[{colour}]{d.error:.2e}[/]"
+        add_row(columns, escape(d.tensor), error, escape(d.op), escape(d.node), dims(d.shape))
+    show_table(console(), columns, f"compared with {result.reference}, largest error first")

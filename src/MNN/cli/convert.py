@@ -7,24 +7,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from MNN.cli.convert_check import Checker
 from MNN.cli.convert_page import page
 from MNN.cli.drawing import draw
-from MNN.cli.inputs import load_inputs, parse_shapes, random_feeds
-from MNN.cli.models import existing, read
-from MNN.cli.output import progress_console, write_text
-from MNN.comparison import Comparison, compare
+from MNN.cli.models import existing
+from MNN.cli.output import write_text
+from MNN.cli.progress import progress
+from MNN.cli.shapes import parse_shapes
 from MNN.conversion_report import Report
-from MNN.converter import Check, Options, convert, parse_names
-from MNN.errors import MNNError, RunError, ShapeError, UnsupportedError
+from MNN.converter import Options, convert, parse_names
+from MNN.errors import MNNError
 from MNN.frontends.mnn.support import needs_this_engine
-from MNN.runtime.session import Session
 from MNN.words import nbytes, plural
 
 NAME = "convert"
-USUAL = 5e-4
-"""Errors above this are marked in reports."""
+SHORT = "Convert a model to .mnn."
+"""What the list of commands says."""
 
 
 def command(
@@ -74,12 +73,16 @@ def command(
     for path in (target, report, drawing):
         if path is not None and not path.parent.is_dir():
             raise MNNError(f"cannot write {path}: there is no folder {path.parent}; make it first")
-    if target.exists() and existing(source).samefile(target) and source.suffix.lower() != ".mnn":
-        raise MNNError(f"{target} is the model to convert, which would be lost; write to another file")
+    check_target(source, target)
     options = Options(level, parse_names(disabled or []), fp16, external, batch, biz_code, keep_format)
     check = None
     if tolerance is not None or report is not None:
-        check = checker(source, tolerance, inputs or [], parse_shapes(shapes or []))
+        if tolerance is not None and existing(source).suffix.lower() == ".json":
+            raise MNNError("--check: a JSON file is written back exactly as it stands; there is nothing to check")
+        check = Checker(source, options, tolerance, inputs or [], parse_shapes(shapes or []))
+    elif inputs or shapes:
+        given = " and ".join(n for n, on in (("--input", inputs), ("--shape", shapes)) if on)
+        raise MNNError(f"{given} would change nothing: they are for --check and --report, which are not asked for")
     done = show(source, target, options, check)
     if report is not None:
         text = page(done, drawings=False) if report.suffix.lower() == ".html" else json.dumps(done.data(), indent=1)
@@ -89,39 +92,15 @@ def command(
         _write_drawings(drawing, done)
 
 
-def checker(source: Path, tolerance: float | None, inputs: list[str], shapes: dict[str, tuple[int, ...]]) -> Check:
-    """Compares a written file with its source; without a tolerance it only tells, and open sizes end it in a note."""
-
-    def check(written: Path) -> Comparison:
-        limit = USUAL if tolerance is None else tolerance
-        try:
-            session = Session(read(written))
-            loaded = load_inputs(session, inputs, shapes, [0.0], [1.0])
-            feeds = {**random_feeds(session, shapes, loaded), **loaded}
-        except (ShapeError, UnsupportedError) as error:  # open sizes, or inputs that cannot be made up
-            if tolerance is not None or inputs or shapes:
-                raise
-            return Comparison("nothing", [], limit, None, f"not checked: {error}")
-        try:
-            found = compare(source, written, feeds, limit)
-        except RunError:  # integers made up beyond a table; no table is smaller than two
-            large = [n for n, a in feeds.items() if n not in loaded and a.dtype.kind in "iu" and a.max(initial=0) > 1]
-            if not large:
-                raise
-            feeds.update({n: feeds[n] % 2 for n in large})
-            found = compare(source, written, feeds, limit)
-        outputs = {d.tensor: d.error for d in found.differences if d.tensor in session.outputs}
-        wrong = {name: error for name, error in outputs.items() if not error <= limit}
-        if tolerance is not None and wrong:
-            listed = ", ".join(f"'{name}' is off by {error:.2e}" for name, error in wrong.items())
-            begins = f"; it begins at '{found.first.tensor}' of node '{found.first.node}'" if found.first else ""
-            raise MNNError(
-                f"{source}: the converted model differs from {found.reference} by more than {tolerance:g}: {listed}"
-                f"{begins}. Nothing was written; mnn compare --bisect {source} finds the cause"
-            )
-        return found
-
-    return check
+def check_target(source: Path, target: Path) -> None:
+    """Raises when what is to be written would carry the name of another kind of file, or lie where the source is."""
+    existing(source)
+    if target.is_file() and source.samefile(target) and source.suffix.lower() != ".mnn":
+        raise MNNError(f"{target} is the model to convert, which would be lost; write to another file")
+    suffix = target.suffix.lower()
+    if suffix not in ("", ".mnn") and not suffix[1:].isdecimal():  # the end of a version is none: net-1.0
+        better = target.with_suffix(".mnn")
+        raise MNNError(f"{target}: what is written is a .mnn model, and its name says otherwise; write to {better}")
 
 
 def _write_drawings(path: Path, report: Report) -> None:
@@ -135,16 +114,11 @@ def _write_drawings(path: Path, report: Report) -> None:
         print(f"drawing: {file}")
 
 
-def show(source: Path, target: Path, options: Options, check: Check | None = None) -> Report:
+def show(source: Path, target: Path, options: Options, check: Checker | None = None) -> Report:
     """Converts with a progress line and prints what was done."""
     existing(source)
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    screen = progress_console()
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
-        task = progress.add_task(f"{source.name}: reading", total=None)
-        report = convert(
-            source, target, options, lambda text: progress.update(task, description=f"{source.name}: {text}"), check
-        )
+    with progress(source.name) as say:
+        report = convert(source, target, options, say, None if check is None else lambda file: check.run(file, say))
     files = " + ".join(f"{path} ({nbytes(count)})" for path, count in report.files.items())
     print(f"{source} -> {files}: {plural(report.nodes_before, 'operator')} became {report.nodes_after}")
     done = ", ".join(f"{name} {count}" for name, count in report.changes.items() if count)

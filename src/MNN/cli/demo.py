@@ -18,6 +18,8 @@ from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 
 NAME = "demo"
+SHORT = "Convert, run, check and time a small digit classifier."
+"""What the list of commands says."""
 SHADES = " .:-=+*#%@"
 LEVELS = 16
 """Grey levels of the pictures; the network takes them from 0 to 1."""

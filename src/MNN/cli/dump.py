@@ -12,11 +12,15 @@ import typer
 
 from MNN.cli.models import existing
 from MNN.cli.output import progress_console
+from MNN.errors import MNNError
+from MNN.frontends import kind_of
 from MNN.schema import read_net
 from MNN.schema.files import replacing
 from MNN.schema.json_form import to_dict
 
 NAME = "dump"
+SHORT = "A .mnn file as JSON."
+"""What the list of commands says."""
 
 
 def command(
@@ -25,7 +29,7 @@ def command(
 ) -> None:
     """Write a .mnn file as JSON; `mnn convert` (or `mnnconvert -f JSON`) turns it back exactly."""
     if target is None:
-        for text in json_texts(to_dict(read_net(existing(model)))):
+        for text in json_texts(_content(model)):
             sys.stdout.write(text)
         sys.stdout.write("\n")
         return
@@ -36,12 +40,21 @@ def command(
 def write_json(model: Path, target: Path) -> None:
     """The JSON form of a .mnn file into ``target``."""
     with progress_console().status(f"{model.name}: reading") as status:
-        content = to_dict(read_net(existing(model)))
+        content = _content(model)
         status.update(f"{target.name}: writing")
         with replacing(target) as file:
             for text in json_texts(content):
                 file.write(text.encode())
             file.write(b"\n")
+
+
+def _content(model: Path) -> dict[str, Any]:
+    kind = kind_of(existing(model))
+    if kind != "mnn":
+        steps = f"mnn convert {model} {model.stem}.mnn && mnn dump {model.stem}.mnn"
+        advice = f"convert it first ({steps}), or see what is inside with mnn info {model}"
+        raise MNNError(f"{model} is a model of kind {kind}; mnn dump shows .mnn files: {advice}")
+    return to_dict(read_net(model))
 
 
 def json_texts(value: Any, depth: int = 0) -> Iterator[str]:

@@ -1,19 +1,27 @@
-"""Switches as the official converter takes them: ``--fp16``, ``--fp16=true``, ``--keepInputFormat=0``."""
+"""Switches as the official converter takes them: ``--fp16``, ``--fp16=true``, ``--fp16 1``, ``--keepInputFormat 0``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 SWITCHES = ("--fp16", "--saveExternalData", "--keepInputFormat")
-_ON = frozenset({"1", "true", "True"})
-_OFF = frozenset({"0", "false", "False"})
+_ON = frozenset({"1", "true", "True", "TRUE"})
+_OFF = frozenset({"0", "false", "False", "FALSE"})
 
 
-def plain_flags(arguments: Sequence[str]) -> list[str]:
-    """The arguments with values of switches written as ``--x`` or ``--no-x``; all others unchanged."""
+def plain_flags(arguments: Sequence[str], apart: bool = False) -> list[str]:
+    """The arguments with values of switches written as ``--x`` or ``--no-x``; all others unchanged.
+
+    ``apart``: values may also be arguments of their own, as where there are no arguments without a name: then a
+    file that is called ``1`` cannot be meant.
+    """
     result: list[str] = []
-    for argument in arguments:
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
         name, separator, value = argument.partition("=")
+        if name in SWITCHES and apart and not separator and rest and rest[0] in _ON | _OFF:
+            separator, value = "=", rest.pop(0)
         if not separator or name not in SWITCHES or value not in _ON | _OFF:
             result.append(argument)
         else:

@@ -17,6 +17,8 @@ from MNN.runtime.session import TensorInfo
 from MNN.words import nbytes, plural
 
 NAME = "info"
+SHORT = "What a model takes, gives and consists of."
+"""What the list of commands says."""
 DEFAULT_DOMAIN = "ai.onnx"
 
 

@@ -2,62 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from MNN.cli.readers import PICTURES, read_archive, read_array, read_picture
-from MNN.errors import MNNError, ShapeError, UnsupportedError
+from MNN.cli.shapes import concrete_shape
+from MNN.errors import MNNError, RunError, ShapeError, UnsupportedError
 from MNN.ir.dtype import DType
-from MNN.runtime.session import UNNAMED, Session, TensorInfo
+from MNN.runtime.feeds import as_input
+from MNN.runtime.session import Session, TensorInfo
+from MNN.words import dims
 
 SEED = 20
+T = TypeVar("T")
 
 
-def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """``["x=1x3x224x224"]`` to ``{"x": (1, 3, 224, 224)}``."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for text in texts:
-        name, separator, dims = text.rpartition("=")
-        sizes = dims.replace(",", "x").split("x")
-        if not separator or not name or not all(s.isdecimal() for s in sizes):
-            raise MNNError(f"--shape takes NAME=1x3x224x224, not '{text}'")
-        shapes[name] = tuple(int(s) for s in sizes)
-    return shapes
+@dataclass(frozen=True)
+class Scaling:
+    """What is done to the values of pictures, as ``--mean`` and ``--norm`` say; None where an option was not given."""
 
+    mean: str | None = None
+    norm: str | None = None
 
-def concrete_shape(info: TensorInfo, given: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape to use for an input: as given, else the model's own, where a first size that is open counts as 1."""
-    if info.name in given:
-        return given[info.name]
-    if info.shape is None:
-        raise ShapeError(
-            f"the model does not say the shape of input '{info.name}'; give it: --shape {info.name}=1x3x224x224"
-        )
-    sizes = [1 if i == 0 and isinstance(d, str) else d for i, d in enumerate(info.shape)]
-    if any(isinstance(d, str) for d in sizes):
-        example = "x".join(str(d) if isinstance(d, int) else "8" for d in sizes)
-        shown = " x ".join(map(str, info.shape))
-        raise ShapeError(
-            f"input '{info.name}' ({shown}) has open sizes; give them, for example --shape {info.name}={example}"
-        )
-    return tuple(int(d) for d in sizes)
+    def numbers(self) -> tuple[list[float], list[float]]:
+        """What is subtracted, and what the difference is multiplied with: by default pictures become 0 to 1."""
+        return floats("0" if self.mean is None else self.mean), floats("1/255" if self.norm is None else self.norm)
 
-
-def batched_shapes(session: Session, given: Mapping[str, tuple[int, ...]], batch: int) -> dict[str, tuple[int, ...]]:
-    """The shapes of all inputs with ``batch`` as first size, where that is open or 1 and was not ``given``.
-
-    The session takes them even if the model declares a batch of 1.
-    """
-    shapes: dict[str, tuple[int, ...]] = dict(given)
-    for info in session.inputs.values():
-        shape = concrete_shape(info, given)
-        if info.name not in given and shape and shape[0] == 1:
-            shapes[info.name] = (batch, *shape[1:])
-            if info.shape is not None and info.shape[0] == 1:
-                session.inputs[info.name] = TensorInfo(info.name, info.dtype, (UNNAMED, *info.shape[1:]))
-    return shapes
+    def check_used(self, pictures: int) -> None:
+        """Raises when an option was given that changes nothing."""
+        asked = [f"--{name}" for name, text in (("mean", self.mean), ("norm", self.norm)) if text is not None]
+        self.numbers()
+        if asked and not pictures:
+            raise MNNError(
+                f"{' and '.join(asked)} would change nothing: they are for pictures, and no input is one; arrays and "
+                "noise are taken as they are"
+            )
 
 
 def listed(session: Session) -> str:
@@ -93,7 +77,7 @@ def random_feeds(
     for info in session.inputs.values():
         if but is not None and info.name in but:
             continue
-        shape, dtype = concrete_shape(info, given), info.dtype or DType.F32
+        shape, dtype = concrete_shape(session, info, given), info.dtype or DType.F32
         if dtype is DType.STR:
             raise UnsupportedError(f"input '{info.name}' takes strings, which cannot be made up; give a .npy file")
         if dtype.is_float:
@@ -103,12 +87,21 @@ def random_feeds(
     return feeds
 
 
+def with_small_integers(feeds: dict[str, np.ndarray], but: Mapping[str, np.ndarray], run: Callable[[], T]) -> T:
+    """What ``run`` gives. Where integers that were made up are beyond a table, ``feeds`` gets zeros and ones instead
+    (not those in ``but``), and it is run again: no table is smaller than that."""
+    try:
+        return run()
+    except RunError:
+        large = [n for n, a in feeds.items() if n not in but and a.dtype.kind in "iu" and a.max(initial=0) > 1]
+        if not large:
+            raise
+        feeds.update({n: feeds[n] % 2 for n in large})
+        return run()
+
+
 def load_inputs(
-    session: Session,
-    texts: Sequence[str],
-    given: Mapping[str, tuple[int, ...]],
-    mean: Sequence[float],
-    norm: Sequence[float],
+    session: Session, texts: Sequence[str], given: Mapping[str, tuple[int, ...]], scaling: Scaling | None = None
 ) -> dict[str, np.ndarray]:
     """Feeds from ``NAME=FILE`` texts: .npy arrays, one .npz with all inputs, or pictures.
 
@@ -116,31 +109,47 @@ def load_inputs(
     input's own layout. A model with one input needs no name.
     """
     check_names(session, list(given))
+    scaling = scaling or Scaling()
     feeds: dict[str, np.ndarray] = {}
+    sources: dict[str, str] = {}
+    pictures = 0
     for text in texts:
-        name, file = _name_and_file(session, text)
-        path = Path(file)
-        if not path.exists():
-            raise MNNError(f"no such file: {file}")
+        name, path = _name_and_file(session, text)
         if path.suffix.lower() == ".npz" and not name:
-            found = read_archive(path)
-            check_names(session, list(found))
-            feeds.update({n: _suited(session.inputs[n], a, given) for n, a in found.items()})
-            continue
-        name = name or _only_input(session)
-        check_names(session, [name])
-        feeds[name] = _from_file(session.inputs[name], path, given, mean, norm)
+            arrays = read_archive(path)
+            check_names(session, list(arrays))
+            found = {n: _suited(session.inputs[n], a, given, path) for n, a in arrays.items()}
+        else:
+            name = name or _only_input(session)
+            check_names(session, [name])
+            found = {name: _from_file(session, session.inputs[name], path, given, scaling)}
+            pictures += path.suffix.lower() in PICTURES
+        for twice in (n for n in found if n in feeds):
+            raise MNNError(
+                f"input '{twice}' is given twice: --input {sources[twice]} and --input {text}; leave one out"
+            )
+        feeds |= found
+        sources |= dict.fromkeys(found, text)
+    scaling.check_used(pictures)
     return feeds
 
 
-def _name_and_file(session: Session, text: str) -> tuple[str, str]:
+def _name_and_file(session: Session, text: str) -> tuple[str, Path]:
     """Names and files may both hold ``=``: the longest input's name that fits, else what is before the first one."""
     fitting = [n for n in session.inputs if text.startswith(f"{n}=")]
     if fitting:
         name = max(fitting, key=len)
-        return name, text[len(name) + 1 :]
-    name, separator, file = text.partition("=")
-    return (name, file) if separator and not Path(text).exists() else ("", text)
+        file = text[len(name) + 1 :]
+    else:
+        name, separator, file = text.partition("=")
+        if not separator or Path(text).exists():
+            name, file = "", text
+    if not file:
+        raise MNNError(f"--input {text or repr('')}: the file is missing; write --input {name or 'NAME'}=FILE")
+    path = Path(file)
+    if not path.exists():
+        raise MNNError(f"no such file: {file}")
+    return name, path
 
 
 def _only_input(session: Session) -> str:
@@ -150,29 +159,32 @@ def _only_input(session: Session) -> str:
 
 
 def _from_file(
-    info: TensorInfo, path: Path, given: Mapping[str, tuple[int, ...]], mean: Sequence[float], norm: Sequence[float]
+    session: Session, info: TensorInfo, path: Path, given: Mapping[str, tuple[int, ...]], scaling: Scaling
 ) -> np.ndarray:
     if path.suffix.lower() in PICTURES:
-        return read_picture(path, concrete_shape(info, given), info.dtype or DType.F32, mean, norm)
+        shape = concrete_shape(session, info, given)
+        return read_picture(path, shape, info.dtype or DType.F32, *scaling.numbers())
     if path.suffix.lower() == ".npz":
         arrays = read_archive(path)
         if info.name not in arrays and len(arrays) != 1:
             raise MNNError(f"{path} holds {', '.join(arrays) or 'nothing'}, but no array called '{info.name}'")
-        return _suited(info, arrays.get(info.name, next(iter(arrays.values()))), given)
-    return _suited(info, read_array(path), given)
+        return _suited(info, arrays.get(info.name, next(iter(arrays.values()))), given, path)
+    return _suited(info, read_array(path), given, path)
 
 
-def _suited(info: TensorInfo, array: np.ndarray, given: Mapping[str, tuple[int, ...]]) -> np.ndarray:
-    """The array in the shape that was asked for, and in the input's dtype where that is another of the same kind."""
+def _suited(info: TensorInfo, array: np.ndarray, given: Mapping[str, tuple[int, ...]], path: Path) -> np.ndarray:
+    """The array in the shape that was asked for, of the element type that the model takes; by the rules of the API
+    (:func:`MNN.runtime.feeds.as_input`)."""
     shape = given.get(info.name)
     if shape is not None:
-        if array.size != int(np.prod(shape)):
-            sizes = "x".join(map(str, array.shape))
-            raise ShapeError(f"--shape {info.name}={'x'.join(map(str, shape))}: the file holds an array of {sizes}")
+        if array.size != math.prod(shape):
+            asked, held = dims(shape), dims(array.shape)
+            raise ShapeError(f"--shape {info.name}={asked}: the file {path} holds an array of {held}")
         array = array.reshape(shape)
-    if info.dtype in (None, DType.STR) or not np.can_cast(array.dtype, info.dtype.numpy, "same_kind"):
-        return array
-    return array.astype(info.dtype.numpy)
+    try:
+        return as_input(info, array)
+    except ShapeError as error:
+        raise ShapeError(f"{path}: {error}") from error
 
 
 def floats(text: str) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import MNN
-from MNN.cli import bench, compare, convert, demo, dump, info, run
+from MNN.cli import bench, cache, compare, convert, demo, dump, info, run
 from MNN.cli.flags import plain_flags
 from MNN.errors import MNNError
 
@@ -22,15 +23,22 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
-for module in (demo, convert, info, dump, run, bench, compare):
-    app.command(module.NAME)(module.command)
+for module in (demo, convert, info, dump, run, bench, compare, cache):
+    if hasattr(module, "command"):
+        app.command(module.NAME, short_help=module.SHORT)(module.command)
+    else:
+        app.add_typer(module.app, name=module.NAME, short_help=module.SHORT)
 
+OFFICIAL = "mnnconvert"
+"""The command that has no arguments without a name, so that values of switches may stand apart."""
 FAILED = 2
 """Exit code for everything that a user can put right; 1 means that ``mnn compare`` found a difference."""
 
 
-def _version(wanted: bool) -> None:
+def version_shown(wanted: bool) -> None:
+    """Prints the version and ends, if that was ``wanted``."""
     if wanted:
         print(f"MNN in Python {MNN.__version__}")
         raise typer.Exit
@@ -39,16 +47,24 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=version_shown, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     del version
 
 
-def guarded(action: typer.Typer, arguments: list[str] | None = None) -> None:
-    """Runs a command line application; errors that a user can cause become their message and exit code 2."""
+def guarded(action: typer.Typer, name: str, arguments: list[str] | None = None) -> None:
+    """Runs a command line application; errors that a user can cause become their message and exit code 2, and warnings
+    are shown without the place in the engine where they arose."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        given = sys.argv[1:] if arguments is None else arguments
+        _run(action, name, plain_flags(given, apart=name == OFFICIAL))
+
+
+def _run(action: typer.Typer, name: str, arguments: list[str]) -> None:
     try:
-        action(args=plain_flags(sys.argv[1:] if arguments is None else arguments))
+        action(args=arguments, prog_name=name)
     except MNNError as error:
         _fail(str(error))
     except OSError as error:
@@ -63,6 +79,11 @@ def _fail(text: str) -> NoReturn:
     sys.exit(FAILED)
 
 
+def _show_warning(message: Warning | str, *place: object) -> None:
+    del place
+    Console(stderr=True).print(f"[bold yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+
+
 def ended(number: int, frame: FrameType | None) -> None:
     """Being told to end unwinds, so that temporary files are removed."""
     del frame
@@ -72,7 +93,7 @@ def ended(number: int, frame: FrameType | None) -> None:
 def main() -> None:
     """The ``mnn`` command."""
     signal.signal(signal.SIGTERM, ended)
-    guarded(app)
+    guarded(app, "mnn")
 
 
 if __name__ == "__main__":

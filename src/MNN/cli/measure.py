@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from MNN.cli.inputs import batched_shapes, random_feeds
+from MNN.cli.inputs import random_feeds, with_small_integers
 from MNN.cli.models import Opened, open_model
 from MNN.cli.process import peak_memory_mb
+from MNN.cli.shapes import batched_shapes
 from MNN.comparison import error_of
-from MNN.errors import MNNError, RunError
+from MNN.errors import MNNError
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.double import run_in_double
 from MNN.runtime.session import Session
@@ -95,14 +96,7 @@ def first_run(job: Job, session: Session, feeds: dict[str, np.ndarray]) -> dict[
     Where made-up integers are out of range, ``feeds`` gets zeros and ones instead: no table is smaller than that.
     """
     try:
-        try:
-            return session.run(feeds)
-        except RunError:
-            large = [n for n, a in feeds.items() if a.dtype.kind in "iu" and a.max(initial=0) > 1]
-            if not large:
-                raise
-            feeds.update({n: feeds[n] % 2 for n in large})
-            return session.run(feeds)
+        return with_small_integers(feeds, {}, lambda: session.run(feeds))
     except MNNError as error:
         if job.batch in (None, 1):
             raise

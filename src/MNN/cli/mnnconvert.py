@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from MNN.cli.convert import show
+from MNN.cli.convert import check_target, show
 from MNN.cli.dump import write_json
-from MNN.cli.main import ended, guarded
+from MNN.cli.main import OFFICIAL, ended, guarded, version_shown
 from MNN.converter import Options
 from MNN.errors import MNNError
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 FRAMEWORKS = ("ONNX", "MNN", "JSON")
 
 
@@ -34,8 +34,12 @@ def command(
         bool, typer.Option("--keepInputFormat/--no-keepInputFormat", help="Inputs keep their layout.")
     ] = True,
     json_file: Annotated[Path | None, typer.Option("--JsonFile", help="With -f MNN: write the file as JSON.")] = None,
+    version: Annotated[
+        bool, typer.Option("-v", "--version", callback=version_shown, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """Convert a model to .mnn (options as in the official converter)."""
+    del version
     kind = framework.upper()
     if kind not in FRAMEWORKS:
         raise MNNError(f"-f {framework}: models of that kind cannot be read yet; known are {', '.join(FRAMEWORKS)}")
@@ -45,6 +49,7 @@ def command(
         write_json(model, json_file)
         print(f"{model} -> {json_file}")
     if target is not None:
+        check_target(model, target)
         show(model, target, Options(level, (), fp16, external, batch, biz_code, keep_format, kind.lower()))
     elif json_file is None:
         raise MNNError("nothing to write: give --MNNModel FILE")
@@ -53,7 +58,7 @@ def command(
 def main() -> None:
     """The ``mnnconvert`` command."""
     signal.signal(signal.SIGTERM, ended)
-    guarded(app)
+    guarded(app, OFFICIAL)
 
 
 if __name__ == "__main__":

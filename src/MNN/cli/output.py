@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from rich.console import Console
@@ -17,7 +18,7 @@ PLAIN_WIDTH = 160
 def console() -> Console:
     """Where results go."""
     found = Console()
-    return found if found.is_terminal else Console(width=PLAIN_WIDTH)
+    return found if found.is_terminal or os.environ.get("COLUMNS") else Console(width=PLAIN_WIDTH)
 
 
 def progress_console() -> Console:

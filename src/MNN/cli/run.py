@@ -12,15 +12,19 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from MNN.cli.inputs import check_complete, floats, load_inputs, parse_shapes, random_feeds
+from MNN.cli.inputs import Scaling, check_complete, load_inputs, random_feeds
+from MNN.cli.labels import chosen, read_labels, show_best, softmax
 from MNN.cli.models import open_model
 from MNN.cli.output import console, make_folder, progress_console
+from MNN.cli.shapes import parse_shapes
+from MNN.cli.tables import add_row, number, show, words
 from MNN.schema.files import replacing
 from MNN.words import dims
 
 NAME = "run"
+SHORT = "Run a model on arrays or pictures."
+"""What the list of commands says."""
 
 
 def command(
@@ -34,15 +38,20 @@ def command(
     fetch: Annotated[list[str] | None, typer.Option("--fetch", help="Any tensor of the model, by name.")] = None,
     threads: Annotated[int, typer.Option(help="Threads to use.")] = 1,
     precision: Annotated[str, typer.Option(help="high, normal or low.")] = "normal",
-    mean: Annotated[str, typer.Option(help="Subtracted from pictures, per channel.")] = "0",
-    norm: Annotated[str, typer.Option(help="Multiplied with pictures, per channel.")] = "1/255",
+    mean: Annotated[str | None, typer.Option(help="Subtracted from pictures, per channel; 0 by default.")] = None,
+    norm: Annotated[str | None, typer.Option(help="Then multiplied with, per channel; 1/255 by default.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="Names of the classes, one a line: shows the best five.")] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--softmax", help="Show the best classes with probabilities instead of scores.")
+    ] = False,
     random: Annotated[bool, typer.Option("--random", help="Fill missing inputs with seeded noise.")] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not keep compiled kernels on disk.")] = False,
 ) -> None:
     """Run a model on arrays or pictures and show (or save) its outputs."""
+    names = None if labels is None else read_labels(labels)
     session = open_model(model, threads, precision, not no_cache).session
     given = parse_shapes(shapes or [])
-    feeds = load_inputs(session, inputs or [], given, floats(mean), floats(norm))
+    feeds = load_inputs(session, inputs or [], given, Scaling(mean, norm))
     if random:
         feeds = {**random_feeds(session, given, feeds), **feeds}
     check_complete(session, feeds)
@@ -50,12 +59,19 @@ def command(
         make_folder(output)
     with progress_console().status("compiling and running"):
         results = plain(session.run(feeds, fetch or None))
-    table = Table(title=str(model), title_justify="left")
-    for column in ("output", "dtype", "shape", "min", "mean", "max", "largest at"):
-        table.add_column(column)
+    best = chosen(results, names, probabilities)
+    if probabilities:
+        best = {name: softmax(name, rows) for name, rows in best.items()}
+    screen = console()
+    columns = [words("output"), words("dtype", "what", 7), words("shape", "what", 12)]
+    columns += [number(heading, "values") for heading in ("min", "mean", "max")]
+    columns.append(words("largest at", "values"))
     for name, array in results.items():
-        table.add_row(escape(name), str(array.dtype), dims(array.shape), *_statistics(array))
-    console().print(table)
+        add_row(columns, escape(name), str(array.dtype), dims(array.shape), *_statistics(array))
+    show(screen, columns, f"[bold]{escape(str(model))}[/]")
+    for name, rows in best.items():
+        screen.print()
+        show_best(screen, name, rows, names, probabilities)
     if output is not None:
         for file, array in zip(_file_names(list(results)), results.values(), strict=True):
             _save(output / file, array)
@@ -108,4 +124,4 @@ def _statistics(array: np.ndarray) -> list[str]:
         return ["-"] * 4
     wide = array.astype(np.float64)
     place = np.unravel_index(int(np.argmax(wide)), array.shape)
-    return [f"{wide.min():.5g}", f"{wide.mean():.5g}", f"{wide.max():.5g}", str([int(i) for i in place])]
+    return [f"{wide.min():.5g}", f"{wide.mean():.5g}", f"{wide.max():.5g}", escape(str([int(i) for i in place]))]

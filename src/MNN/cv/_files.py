@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from MNN.cv._array import Array, _wrap, as_array, as_planes, to_dtype
 from MNN.cv._color import to_gray
@@ -105,6 +105,9 @@ def _decode(data: bytes, flag: int, what: str) -> Array:
             if flag == IMREAD_GRAYSCALE and image.format == "JPEG":
                 image.draft("L", image.size)  # the file's own luminance, as libjpeg gives it
             pixels = _pixels(ImageOps.exif_transpose(image))
+    except UnidentifiedImageError as error:  # its text is about the stream, not the file
+        why = "is of no known kind of picture, or is damaged at its start" if data else "is empty"
+        raise FormatError(f"{what} is not a picture that can be read: it {why}") from error
     except _DAMAGE as error:
         raise FormatError(f"{what} is not a picture that can be read, or is damaged: {error}") from error
     if flag == IMREAD_GRAYSCALE:

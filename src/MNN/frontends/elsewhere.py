@@ -10,6 +10,7 @@ _TENSORFLOW = "export it with tf2onnx (python -m tf2onnx.convert --graphdef or -
 _TFLITE = "export it with tf2onnx (python -m tf2onnx.convert --tflite MODEL --output model.onnx), and convert that"
 _WEIGHTS = "it holds weights without a graph: load them into the network in its framework, and export that to ONNX"
 _AGAIN = "download the model itself"
+_PICTURE = "a model file is expected here; pictures are given with --input NAME=FILE, or as arrays"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,14 @@ class Elsewhere:
 
 _FILES = (
     Elsewhere("a Git LFS pointer and not the file it points to", "fetch the file with git lfs pull", b"version https://git-lfs"),
+    Elsewhere("a picture (PNG)", _PICTURE, b"\x89PNG\r\n"),
+    Elsewhere("a picture (JPEG)", _PICTURE, b"\xff\xd8\xff"),
+    Elsewhere("a picture (GIF)", _PICTURE, b"GIF8"),
+    Elsewhere("a picture (WebP)", _PICTURE, b"WEBP", 8),
+    Elsewhere("a picture (TIFF)", _PICTURE, b"II*\0"),
+    Elsewhere("a picture (TIFF)", _PICTURE, b"MM\0*"),
+    Elsewhere("a numpy array", "a model file is expected here; arrays are given with --input NAME=FILE", b"\x93NUMPY"),
+    Elsewhere("a PDF document", _AGAIN, b"%PDF-"),
     Elsewhere("a web page", _AGAIN, b"<!doctype html"),
     Elsewhere("a web page", _AGAIN, b"<html"),
     Elsewhere("a TensorFlow Lite model", _TFLITE, b"TFL3", 4),

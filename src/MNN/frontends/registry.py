@@ -62,7 +62,7 @@ def load_graph(source: Source, kind: str | None = None) -> Graph:
 
 
 def kind_of(source: Source) -> str:
-    """The name of the kind of a model file. Raises as :func:`load_graph` does."""
+    """The name of the kind of a model file, by its content. Raises as :func:`load_graph` does when it is of none."""
     return _recognised(source).name
 
 

@@ -16,15 +16,18 @@ import stat
 import sys
 import tempfile
 import time
-import warnings
 from typing import BinaryIO
 
+from MNN.kernels.cache_room import TEMPORARY, keep_within, limit_of
+from MNN.warning import warn
+
 _MAGIC = b"MNNOBJ1\n"
-_LIMIT = 512 << 20
-TEMPORARY = ".new-"
-"""How the names of files begin that are still being written."""
-_ABANDONED = 3600
-"""Seconds after which nobody is writing such a file any more."""
+_LARGEST = 512 << 20
+"""Bytes of an entry that are read at most."""
+_SHARE = 16
+"""After every so-many-th part of the limit that one process has written it looks at the whole again."""
+_HOUR = 3600
+"""Seconds between two marks that an entry was used."""
 
 
 def default_folder() -> pathlib.Path:
@@ -46,9 +49,9 @@ class Cache:
     _off_everywhere = False
 
     def __init__(self, folder: str | os.PathLike[str] | None, part: str = "objects") -> None:
-        """``part`` names the folder within it: what is measured lies apart from objects, which are pruned."""
+        """``part`` names the folder within it (see :mod:`MNN.kernels.cache_room`)."""
         self.folder = None if folder is None else pathlib.Path(folder) / part
-        self._pruned = False
+        self._left = 0
         if self.folder is None:
             return
         problem = make_private(self.folder)
@@ -81,18 +84,23 @@ class Cache:
         return Cache._off_everywhere
 
     def _off(self, problem: str) -> None:
-        warnings.warn(f"the kernel cache {self.folder} is not used: {problem}", RuntimeWarning, stacklevel=3)
+        warn(f"the kernel cache {self.folder} is not used: {problem}", RuntimeWarning)
         self.folder = None
 
     def get(self, key: str) -> bytes | None:
         """The object stored under ``key`` (a file-name-safe text), or None."""
         if self.folder is None:
             return None
-        file = open_trusted(self.folder / f"{key}.o", _LIMIT)
+        path = self.folder / f"{key}.o"
+        file = open_trusted(path, _LARGEST)
         if file is None:
             return None
         with file:
             data = file.read()
+            used = os.fstat(file.fileno()).st_mtime
+        if used < time.time() - _HOUR:  # marked as used, for pruning
+            with contextlib.suppress(OSError):
+                os.utime(path)
         start = len(_MAGIC) + 32
         if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != _digest(key, data[start:]):
             return None
@@ -112,16 +120,18 @@ class Cache:
                 with contextlib.suppress(OSError):
                     os.unlink(name)
                 raise
-            if not self._pruned:
-                self._pruned = True
+            self._left -= len(data)
+            if self._left < 0:
                 self.prune()
         except OSError as error:
             self._off(str(error))
 
-    def prune(self, limit: int = _LIMIT) -> None:
-        """Deletes the entries written longest ago until at most ``limit`` bytes are left."""
+    def prune(self) -> None:
+        """Has all parts of the cache keep within their limit, the entries used longest ago going first."""
         if self.folder is not None:
-            prune(self.folder, limit)
+            limit = limit_of(self.folder.parent)
+            keep_within(self.folder.parent, limit)
+            self._left = limit // _SHARE
 
 
 def make_private(folder: pathlib.Path) -> str:
@@ -145,26 +155,6 @@ def open_trusted(path: pathlib.Path, limit: int) -> BinaryIO | None:
         os.close(handle)
         return None
     return open(handle, "rb")
-
-
-def prune(folder: pathlib.Path, limit: int) -> None:
-    """Deletes the files of a folder that were written (or marked as used) longest ago, until at most ``limit`` bytes
-    are left, and temporary files that a process which ended too early has left behind."""
-    entries = []
-    for path in folder.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # another process prunes too
-            info = path.stat()
-            if path.name.startswith(TEMPORARY) and info.st_mtime < time.time() - _ABANDONED:
-                path.unlink(missing_ok=True)
-            else:
-                entries.append((info.st_mtime, info.st_size, path))
-    total = sum(size for _, size, _ in entries)
-    for _, size, path in sorted(entries):
-        if total <= limit:
-            break
-        with contextlib.suppress(PermissionError):  # Windows keeps files that are mapped
-            path.unlink(missing_ok=True)
-            total -= size
 
 
 def _digest(key: str, data: bytes) -> bytes:

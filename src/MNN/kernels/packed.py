@@ -25,19 +25,20 @@ import struct
 import tempfile
 import threading
 import time
-import warnings
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from MNN.kernels.cache import TEMPORARY, Cache, default_folder, make_private, open_trusted, prune
+from MNN.kernels.cache import Cache, default_folder, make_private, open_trusted
+from MNN.kernels.cache_room import TEMPORARY, keep_within, limit_of
+from MNN.warning import warn
 
 SMALLEST = 64 << 10
 """Bytes below which packing again is cheaper than a file."""
-LIMIT = 4 << 30
-"""Most bytes of all entries together; those used longest ago go first."""
+_OFTEN = 16
+"""After every so-many-th part of the limit that one process has written it looks at the whole again."""
 _SHARE = 8
 """At most one part in so many of what is free on the disk is taken."""
 _MAGIC = b"MNNPACK1"
@@ -53,10 +54,11 @@ class PackedStore:
     """Packed constants by name in ``folder``; ``PackedStore(None)`` keeps nothing. A folder that cannot be trusted or
     written turns it off with a warning: weights are then packed anew in every process."""
 
-    def __init__(self, folder: str | os.PathLike[str] | None, limit: int = LIMIT) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None, limit: int | None = None) -> None:
+        """``limit``: bytes that the whole cache in ``folder`` may hold; None: what its users have said."""
         self.folder = None if folder is None else pathlib.Path(folder) / "packed"
         self.limit = limit
-        self._since_pruned = limit
+        self._left = 0
         self._mapped: WeakValueDictionary[str, mmap.mmap] = WeakValueDictionary()
         if self.folder is not None:
             problem = make_private(self.folder)
@@ -77,7 +79,7 @@ class PackedStore:
         return _SHARED[folder]
 
     def _off(self, problem: str) -> None:
-        warnings.warn(f"the cache of packed weights {self.folder} is not used: {problem}", RuntimeWarning, stacklevel=3)
+        warn(f"the cache of packed weights {self.folder} is not used: {problem}", RuntimeWarning)
         self.folder = None
 
     def find(self, name: str, checks: Checks | None = None) -> Bytes | None:
@@ -122,13 +124,14 @@ class PackedStore:
             return None
         try:
             room = shutil.disk_usage(self.folder).free // _SHARE
-            if nbytes > min(room, self.limit):
+            limit = limit_of(self.folder.parent) if self.limit is None else self.limit
+            if nbytes > min(room, limit):
                 return None
             draft = Draft(self.folder, name, nbytes)
-            self._since_pruned += nbytes
-            if self._since_pruned > self.limit // 4:
-                self._since_pruned = 0
-                prune(self.folder, min(self.limit, room))
+            self._left -= nbytes
+            if self._left < 0:
+                self._left = limit // _OFTEN
+                keep_within(self.folder.parent, min(limit, room))
         except OSError as error:
             self._off(str(error))
             return None

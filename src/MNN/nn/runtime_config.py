@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from MNN.errors import MNNError
 from MNN.runtime.config import Config
+from MNN.warning import warn
 
 _BACKENDS = {
     0: "CPU", 1: "METAL", 2: "CUDA", 3: "OPENCL", 4: "AUTO", 5: "NN", 6: "OPENGL", 7: "VULKAN", 9: "TRT", 10: "HIAI",
@@ -27,7 +27,7 @@ def check_backend(backend: object) -> bool:
         raise MNNError(f"backend {backend!r} is not known; it is one of {', '.join(_BACKENDS.values())}")
     here = name.upper() in ("CPU", "AUTO")
     if not here:
-        warnings.warn(f"this engine has no backend {name.upper()}; the model runs on the CPU", stacklevel=3)
+        warn(f"this engine has no backend {name.upper()}; the model runs on the CPU")
     return here
 
 

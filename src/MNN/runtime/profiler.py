@@ -6,7 +6,7 @@ import dataclasses
 import re
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,7 @@ from MNN.compiler.program import Buffer, Command, Program, Ref
 from MNN.errors import RunError
 from MNN.ir.dtype import DType
 from MNN.kernels.spec import KernelSpec
+from MNN.progress import Say, silent
 from MNN.runtime.bind import BoundProgram, slice_bytes
 from MNN.runtime.machine import Machine
 from MNN.runtime.roofline import Access, bound, sources
@@ -117,7 +118,7 @@ def profile(
     runs: int,
     machine: Machine | None = None,
     traced: bool = False,
-    say: Callable[[str], None] = lambda text: None,
+    say: Say = silent,
 ) -> Profile:
     """Runs the session ``runs`` times in three ways, turn by turn: whole calls, native calls, and with clocks.
 
@@ -134,7 +135,7 @@ def profile(
     native: list[float] = []
     times: list[np.ndarray] = []
     for turn in range(runs):
-        say(f"run {turn + 1} of {runs}")
+        say("profiling", turn, runs)
         begin = time.perf_counter_ns()
         session.run(feeds)
         api.append(time.perf_counter_ns() - begin)

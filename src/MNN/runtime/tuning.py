@@ -8,7 +8,7 @@ separate ones) are measured after those inside them are settled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,11 +17,13 @@ from MNN.compiler.algorithms import Choice
 from MNN.compiler.program import Command
 from MNN.ir.graph import Graph, Value
 from MNN.kernels.library import generator_digest
+from MNN.progress import Say, silent
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
 from MNN.runtime.notes import write_note
 from MNN.runtime.remembered import choices_note, known_choices
+from MNN.words import plural
 
 WORTH = 0.98
 """Another candidate than the estimated one must take at most this part of its time to be chosen."""
@@ -90,7 +92,7 @@ class Tuner:
         config: Config,
         feeds: Mapping[Value, np.ndarray],
         rounds: int,
-        say: Callable[[str], None] = lambda text: None,
+        say: Say = silent,
     ) -> None:
         self._graph, self._feeds, self._rounds, self._say = graph, dict(feeds), rounds, say
         self._config = config
@@ -152,7 +154,7 @@ class Tuner:
     def _measure(self, forced: list[dict[str, str]], signatures: set[str], what: str) -> None:
         variants = [self._variant(f) for f in forced]
         for turn in range(self._rounds):
-            self._say(f"{what}: {len(variants)} programs, round {turn + 1} of {self._rounds}")
+            self._say(f"{what}, {plural(len(variants), 'program')}", turn, self._rounds)
             for variant in variants:
                 variant.turn(self._config.threads)
         for variant in variants:
@@ -177,7 +179,7 @@ class Tuner:
         """The least time of the whole, as estimated and as chosen."""
         variants = [self._variant({}, False), self._variant(chosen, False)]
         for turn in range(self._rounds):
-            self._say(f"whole model, round {turn + 1} of {self._rounds}")
+            self._say("whole model", turn, self._rounds)
             for variant in variants:
                 variant.turn(self._config.threads)
         return variants[0].whole, variants[1].whole
