@@ -9,7 +9,7 @@ from MNN.compiler.algorithms import Candidate
 from MNN.compiler.emitter import Emitter
 from MNN.kernels.cache import Cache
 from MNN.kernels.contract import ContractSpec
-from MNN.runtime import remembered, tuning
+from MNN.runtime import noise, remembered, tuning
 from MNN.runtime.config import Config
 from MNN.runtime.notes import write_note
 from MNN.runtime.remembered import choices_mark, choices_note, known_choices
@@ -45,6 +45,11 @@ def tuned(graph, config, rounds=2):
     return Tuner(session.graph, config, values, rounds).run()
 
 
+def rounds(ns, spread=0.0):
+    """Times of several rounds, the slowest ``spread`` above the least."""
+    return np.linspace(ns, ns + spread, 5)
+
+
 def choices(graph, config):
     session = Session(graph, config)
     session.run(FEEDS)
@@ -76,7 +81,7 @@ def test_the_faster_candidate_is_chosen(two_ways, monkeypatch):
         return {k: (ns / 1000 if k[1] == "the other way" else ns, n) for k, (ns, n) in spent(self).items()}
 
     monkeypatch.setattr(tuning._Variant, "spent", faster)
-    monkeypatch.setattr(Tuner, "_compare", lambda self, chosen: (2.0, 1.0))
+    monkeypatch.setattr(Tuner, "_compare", lambda self, chosen: (rounds(2.0), rounds(1.0)))
     found = tuned(convolutions(), Config())
     assert {t.chosen for t in found.signatures} == {"the other way"}
     assert {c.name for c in choices(convolutions(), Config())} == {"the other way"}
@@ -89,10 +94,47 @@ def test_choices_that_make_the_whole_slower_are_given_up(two_ways, monkeypatch):
         "spent",
         lambda self: {k: (ns / (1000 if k[1] == "the other way" else 1), n) for k, (ns, n) in spent(self).items()},
     )
-    monkeypatch.setattr(Tuner, "_compare", lambda self, chosen: (1.0, 2.0))
+    monkeypatch.setattr(Tuner, "_compare", lambda self, chosen: (rounds(1.0), rounds(2.0)))
     found = tuned(convolutions(), Config())
     assert all(t.chosen == t.estimated for t in found.signatures)
     assert found.after_ns == found.before_ns == 1.0
+
+
+def test_differences_inside_the_noise_change_nothing(two_ways, monkeypatch):
+    """The other way takes 5 % less at best, and times differ by 10 % from round to round."""
+
+    def spent(noise):
+        def times(self):
+            found = original(self)
+            return {k: (rounds(95.0 if k[1] == "the other way" else 100.0, noise), n) for k, (_, n) in found.items()}
+
+        return times
+
+    original = tuning._Variant.spent
+    monkeypatch.setattr(Tuner, "_compare", lambda self, chosen: (rounds(100.0), rounds(95.0)))
+    monkeypatch.setattr(tuning._Variant, "spent", spent(10.0))
+    assert all(t.chosen == t.estimated for t in tuned(convolutions(), Config()).signatures)
+    monkeypatch.setattr(tuning._Variant, "spent", spent(1.0))
+    assert {t.chosen for t in tuned(convolutions(), Config()).signatures} == {"the other way"}
+    assert "the other way" in known_choices(Config()).values()
+    monkeypatch.setattr(Tuner, "_compare", lambda self, chosen: (rounds(100.0, 10.0), rounds(95.0, 10.0)))
+    found = tuned(convolutions(), Config())
+    assert all(t.chosen == t.estimated for t in found.signatures)
+    assert found.alone == len(found.signatures)
+    assert "the other way" not in known_choices(Config()).values()
+
+
+def test_what_is_noise():
+    quiet, loud = np.array([1.0, 1.01, 1.02, 1.03, 5.0]), np.array([0.9, 1.2, 1.4, 1.5, 1.6])
+    assert noise.faster(quiet * 0.9, quiet)
+    assert not noise.faster(quiet * 0.98, quiet)
+    assert not noise.faster(quiet, quiet)
+    assert not noise.faster(loud, quiet)
+    assert not noise.faster(quiet * 2, quiet)
+    assert not noise.faster(np.array([1.0]), np.array([2.0]))  # one round says nothing of its noise
+    same = np.random.default_rng(0).exponential(1, (2000, 2, 30)) + 10
+    wrong = sum(noise.faster(a, b) for a, b in same)
+    assert wrong < 20, wrong  # of 2000 pairs that are the same but for chance
 
 
 @pytest.mark.usefixtures("without_tiles")

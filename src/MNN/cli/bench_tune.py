@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rich import box
+from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from MNN.cli.measure import Job, first_run, prepare
 from MNN.cli.output import console, write_json
 from MNN.cli.progress import progress
+from MNN.cli.tables import add_row, number, show, words
 from MNN.runtime.tuning import Tuned, Tuner, Tuning
+from MNN.words import plural
 
 _LISTED = 4
 """Candidates that the table lists: the fastest, and the estimated one."""
@@ -27,7 +28,7 @@ def tune_models(jobs: Sequence[Job], top: int, out: Path | None) -> None:
         name = Path(job.model).name
         screen.print(f"[bold]{escape(name)}[/], {job.settings()}", highlight=False)
         if result.signatures:
-            screen.print(_table(result.signatures, top))
+            _show(screen, result.signatures, top)
         screen.print(_summary(result, job.cache), highlight=False)
         found.append({"model": name, "settings": asdict(job), **asdict(result)})
     if out is not None:
@@ -44,26 +45,25 @@ def _tune(job: Job) -> Tuning:
         return Tuner(session.graph, session.config, values, job.runs, say).run()
 
 
-def _table(signatures: Sequence[Tuned], top: int) -> Table:
+def _show(screen: Console, signatures: Sequence[Tuned], top: int) -> None:
     """Signatures with several candidates, the most to win first."""
     ordered = sorted(signatures, key=_gain, reverse=True)
     hidden = len(ordered) - top
-    title = f"microseconds per use{f' ({hidden} more not shown: --top)' if hidden > 0 else ''}"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("work", overflow="fold", ratio=3)
-    table.add_column("uses", justify="right")
-    table.add_column("candidates", overflow="fold", ratio=3)
-    table.add_column("estimated", overflow="fold", ratio=1)
-    table.add_column("measured", overflow="fold", ratio=1)
+    columns = [
+        words("work", least=24),
+        number("uses"),
+        words("estimated", "choice", 16),
+        words("measured", "choice", 16),
+    ]
+    columns.append(words("candidates", "candidates", 30))
     for t in ordered[:top]:
         best = sorted(t.times, key=lambda name: t.times[name])
         listed = [n for i, n in enumerate(best) if i < _LISTED or n == t.estimated]
         times = ", ".join(f"{name} {t.times[name] / 1e3:.1f}" for name in listed)
         times += ", ..." if len(listed) < len(best) else ""
-        same = t.chosen == t.estimated
-        chosen = "the same" if same else f"[green]{escape(t.chosen)}[/]"
-        table.add_row(escape(t.signature), str(t.uses), escape(times), escape(t.estimated), chosen)
-    return table
+        chosen = "the same" if t.chosen == t.estimated else f"[green]{escape(t.chosen)}[/]"
+        add_row(columns, escape(t.signature), str(t.uses), escape(t.estimated), chosen, escape(times))
+    show(screen, columns, f"microseconds per use{f' ({hidden} more not shown: --top)' if hidden > 0 else ''}")
 
 
 def _gain(t: Tuned) -> float:
@@ -74,8 +74,15 @@ def _summary(found: Tuning, cache: bool) -> str:
     if not found.signatures:
         return "there is only one way to compute every part of this model; nothing to tune"
     changed = sum(t.chosen != t.estimated for t in found.signatures)
+    first = f"{changed} of {plural(len(found.signatures), 'choice')} changed"
+    if not changed:
+        first += ", as nothing was faster by more than the noise"
+    if found.alone:
+        first += f" for the whole model ({found.alone} by {'itself' if found.alone == 1 else 'themselves'})"
     whole = f"{found.before_ns / 1e6:.3f} ms before, {found.after_ns / 1e6:.3f} ms after"
+    if not changed:
+        return f"{first}; {found.before_ns / 1e6:.3f} ms"
     ending = "remembered for this processor" if found.kept else "not remembered"
     if not cache:
         ending += " (--no-cache)"
-    return f"{changed} of {len(found.signatures)} choices changed; {whole}; {ending}"
+    return f"{first}; {whole}; {ending}"

@@ -21,23 +21,25 @@ from MNN.progress import Say, silent
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
+from MNN.runtime.noise import Times, faster, spread
 from MNN.runtime.notes import write_note
 from MNN.runtime.remembered import choices_note, known_choices
 from MNN.words import plural
 
 WORTH = 0.98
-"""Another candidate than the estimated one must take at most this part of its time to be chosen."""
-_WORSE = 1.01
-"""A tuned program that takes more than this times the estimated one is given up."""
+"""Another candidate than the estimated one must take at most this part of its time to be chosen, and be faster by more
+than the noise of both (see :mod:`MNN.runtime.noise`)."""
 _WARM_UP = 2
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """A signature, the nanoseconds that each of its candidates took per use in this model, and what was chosen."""
+    """A signature, the least nanoseconds that each of its candidates took per use in this model, how much these times
+    are worth (their spread over the rounds), and what was chosen."""
 
     signature: str
     times: Mapping[str, float]
+    spreads: Mapping[str, float]
     estimated: str
     chosen: str
     uses: int
@@ -46,39 +48,42 @@ class Tuned:
 @dataclass(frozen=True)
 class Tuning:
     """What tuning a model found: native calls in nanoseconds before and after. ``kept``: whether the choices were
-    remembered; they are not when the whole is no faster, or the cache is off."""
+    remembered; they are not when the cache is off. ``alone``: choices that were faster by themselves, but given up as
+    the whole model was not faster with them by more than the noise."""
 
     signatures: list[Tuned]
     before_ns: float
     after_ns: float
     kept: bool
+    alone: int = 0
 
 
 @dataclass
 class _Variant:
-    """The model compiled with some choices, and the least time of every command so far."""
+    """The model compiled with some choices, and the time of every command in every round so far."""
 
     programs: list[BoundProgram]
-    least: list[np.ndarray] = field(default_factory=list)
-    whole: float = float("inf")
+    rounds: list[Times] = field(default_factory=list)
 
     def commands(self) -> list[Command]:
         return [c for p in self.programs for c in p.program.commands]
 
     def turn(self, threads: int) -> None:
         """Runs once with clocks."""
-        times = [p.native.profile(threads) for p in self.programs]
-        self.least = [np.minimum(a, b) for a, b in zip(self.least, times, strict=True)] if self.least else times
-        self.whole = min(self.whole, float(sum(t.sum() for t in times)))
+        self.rounds.append(np.concatenate([p.native.profile(threads) for p in self.programs]).astype(np.float64))
 
-    def spent(self) -> dict[tuple[str, str], tuple[float, int]]:
-        """Nanoseconds in all and uses of every signature and candidate."""
-        total: dict[tuple[str, str], float] = {}
+    def whole(self) -> Times:
+        """Nanoseconds of all commands together in every round."""
+        return np.asarray(np.stack(self.rounds).sum(axis=1))
+
+    def spent(self) -> dict[tuple[str, str], tuple[Times, int]]:
+        """Nanoseconds in all, in every round, and uses of every signature and candidate."""
+        total: dict[tuple[str, str], Times] = {}
         uses: dict[tuple[str, str], set[int]] = {}
-        for command, ns in zip(self.commands(), np.concatenate(self.least), strict=True):
+        for command, ns in zip(self.commands(), np.stack(self.rounds, axis=1), strict=True):
             for choice in command.choices:
                 key = (choice.signature, choice.name)
-                total[key] = total.get(key, 0.0) + float(ns)
+                total[key] = total[key] + ns if key in total else ns
                 uses.setdefault(key, set()).add(id(choice))
         return {key: (ns, len(uses[key])) for key, ns in total.items()}
 
@@ -99,7 +104,7 @@ class Tuner:
         self._pool = Executor(graph, config, tuned={}, tuning=True).pool
         self._names: dict[str, list[str]] = {}
         self._outer: set[str] = set()
-        self._times: dict[tuple[str, str], float] = {}
+        self._times: dict[tuple[str, str], Times] = {}
         self._uses: dict[str, int] = {}
 
     def run(self) -> Tuning:
@@ -116,13 +121,15 @@ class Tuner:
         if ways > 1:
             self._measure([self._nth(outer, k) | settled for k in range(ways)], set(outer), "fusion")
         chosen = settled | self._winners(outer)
-        before, after = self._compare(chosen)
-        better = after <= before * _WORSE
         found = [self._tuned(s, chosen) for s in self._names if len(self._names[s]) > 1]
+        changed = sum(t.chosen != t.estimated for t in found)
+        before, after = self._compare(chosen)
+        better = faster(after, before)
         if not better:
             found = [replace(t, chosen=t.estimated) for t in found]
         kept = bool(found) and self._config.cache and remember(self._config, {t.signature: t.chosen for t in found})
-        return Tuning(found, before, after if better else before, kept)
+        least = float(np.min(before))
+        return Tuning(found, least, float(np.min(after)) if better else least, kept, 0 if better else changed)
 
     def _discover(self) -> None:
         """Finds all signatures and their candidates, also those that only other choices bring about."""
@@ -160,33 +167,43 @@ class Tuner:
         for variant in variants:
             for key, (ns, uses) in variant.spent().items():
                 if key[0] in signatures:
-                    self._times[key] = min(self._times.get(key, float("inf")), ns / uses)
+                    each = ns / uses
+                    old = self._times.get(key)
+                    self._times[key] = each if old is None or each.min() < old.min() else old
                     self._uses[key[0]] = max(self._uses.get(key[0], 0), uses)
 
     def _winners(self, signatures: list[str]) -> dict[str, str]:
         chosen: dict[str, str] = {}
         for signature in signatures:
-            times = self._of(signature)
-            estimated = self._names[signature][0]
-            best = min(times, key=lambda name: times[name], default=estimated)
-            chosen[signature] = best if times.get(best, 0.0) <= WORTH * times.get(estimated, 0.0) else estimated
+            chosen[signature] = fastest(self._of(signature), self._names[signature][0])
         return chosen
 
-    def _of(self, signature: str) -> dict[str, float]:
+    def _of(self, signature: str) -> dict[str, Times]:
         return {n: self._times[signature, n] for n in self._names[signature] if (signature, n) in self._times}
 
-    def _compare(self, chosen: Mapping[str, str]) -> tuple[float, float]:
-        """The least time of the whole, as estimated and as chosen."""
+    def _compare(self, chosen: Mapping[str, str]) -> tuple[Times, Times]:
+        """The times of the whole, as estimated and as chosen, turn by turn."""
         variants = [self._variant({}, False), self._variant(chosen, False)]
         for turn in range(self._rounds):
             self._say("whole model", turn, self._rounds)
             for variant in variants:
                 variant.turn(self._config.threads)
-        return variants[0].whole, variants[1].whole
+        return variants[0].whole(), variants[1].whole()
 
     def _tuned(self, signature: str, chosen: Mapping[str, str]) -> Tuned:
         names = self._names[signature]
-        return Tuned(signature, self._of(signature), names[0], chosen[signature], self._uses.get(signature, 0))
+        rounds = self._of(signature)
+        least = {n: float(t.min()) for n, t in rounds.items()}
+        spreads = {n: spread(t) if len(t) > 1 else 0.0 for n, t in rounds.items()}
+        return Tuned(signature, least, spreads, names[0], chosen[signature], self._uses.get(signature, 0))
+
+
+def fastest(times: Mapping[str, Times], estimated: str) -> str:
+    """The candidate with the least time; the estimated one where that is not faster by more than the noise."""
+    best = min(times, key=lambda name: float(times[name].min()), default=estimated)
+    if best == estimated or estimated not in times or not faster(times[best], times[estimated], WORTH):
+        return estimated
+    return best
 
 
 def remember(config: Config, chosen: Mapping[str, str]) -> bool:
