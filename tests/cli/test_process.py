@@ -128,7 +128,7 @@ def test_no_permission(digits, converted, tmp_path):
         "from MNN.cli.main import app, guarded\n"
         "def run(*arguments):\n"
         "    try:\n"
-        "        guarded(app, "mnn", list(arguments))\n"
+        "        guarded(app, 'mnn', list(arguments))\n"
         "    except SystemExit as end:\n"
         "        return end.code\n"
         "good = 'good.mnn'\n"

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.markup import escape
-from rich.progress import track
-from rich.table import Table
 
 from MNN.cli.measure import Job, Row, measure_apart
 from MNN.cli.models import existing, parse_numbers, read
-from MNN.cli.output import console, progress_console, write_json
+from MNN.cli.output import console, write_json
+from MNN.cli.progress import progress
 from MNN.cli.shapes import parse_shapes
+from MNN.cli.tables import add_row, number, show, words
 from MNN.errors import MNNError
 from MNN.runtime.config import Config
 
 NAME = "bench"
+TOP = 20
 SHORT = "Time models, and see where the time goes."
 """What the list of commands says."""
 
@@ -34,7 +34,9 @@ def command(
     shapes: Annotated[list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224, for open sizes.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Also the error against float64.")] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Where the time goes, command by command.")] = False,
-    top: Annotated[int, typer.Option(min=1, help="Rows that --profile and --tune list.")] = 20,
+    top: Annotated[
+        int | None, typer.Option(min=1, help=f"Rows that --profile and --tune list; {TOP} by default.")
+    ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write the profile as a page to look at.")] = None,
     asm: Annotated[
         str,
@@ -48,6 +50,9 @@ def command(
     """Time models on this machine, as seen from Python; or show where the time goes and how fast it could be."""
     given, files = parse_shapes(shapes or []), [existing(m) for m in models or []]
     _check_request(files, machine, {"--profile or --html": profile or html is not None, "--asm": bool(asm)}, tune)
+    views = {"--profile": profile, "--html": html is not None, "--asm": bool(asm), "--tune": tune}
+    _check_useless({"--top": top is not None, "--check": check, "--json": out is not None}, views)
+    rows = top or TOP
     counts, levels = parse_numbers("--threads", threads), _precisions(precision)
     batches: list[int | None] = [*parse_numbers("--batch", batch)] if batch else [None]
     for count in counts:
@@ -70,22 +75,30 @@ def command(
     elif tune:
         from MNN.cli.bench_tune import tune_models
 
-        tune_models(jobs, top, out)
+        tune_models(jobs, rows, out)
     elif profile or html is not None:
         from MNN.cli.bench_profile import show_profiles
 
-        show_profiles(jobs if html is None else [_only(jobs, "--html")], top, html, out)
+        show_profiles(jobs if html is None else [_only(jobs, "--html")], rows, html, out)
     elif jobs:
-        rows = _measure(jobs)
-        console().print(_table(rows))
+        measured = _measure(jobs)
+        _show(measured)
         if out is not None:
-            write_json(out, [asdict(r) for r in rows])
+            write_json(out, [asdict(r) for r in measured])
 
 
 def _measure(jobs: Sequence[Job]) -> list[Row]:
-    screen = progress_console()
-    steps = track(jobs, "measuring", console=screen, transient=True, disable=not screen.is_terminal)
-    return [measure_apart(job) for job in steps]
+    rows = []
+    with progress("measuring") as say:
+        for i, job in enumerate(jobs):
+            place = f" ({i + 1} of {len(jobs)})" if len(jobs) > 1 else ""
+            which = f"{Path(job.model).name}, {job.settings()}{place}"
+
+            def told(text: str, done: int = 0, total: int = 0, which: str = which) -> None:
+                say(f"{which}: {text}", done, total)
+
+            rows.append(measure_apart(job, told))
+    return rows
 
 
 def _check_request(files: Sequence[Path], machine: bool, views: dict[str, bool], tune: bool) -> None:
@@ -96,6 +109,20 @@ def _check_request(files: Sequence[Path], machine: bool, views: dict[str, bool],
         raise MNNError(f"{' and '.join(chosen)} show different things; ask for one of them at a time")
     if chosen and not files:
         raise MNNError(f"{chosen[0]} needs a model file")
+
+
+def _check_useless(asked: dict[str, bool], views: dict[str, bool]) -> None:
+    """Raises when an option was given that changes nothing in the view that was asked for."""
+    view = next((name for name, on in views.items() if on), "")
+    needed = {
+        "--top": ("--profile", "--html", "--tune"),
+        "--check": ("",),
+        "--json": ("", "--profile", "--html", "--tune"),
+    }
+    for name, on in asked.items():
+        if on and view not in needed[name]:
+            where = f"with {view}" if view else "without --profile or --tune"
+            raise MNNError(f"{name} would change nothing {where}; leave it out")
 
 
 def _only(jobs: Sequence[Job], option: str) -> Job:
@@ -121,7 +148,7 @@ def _check_shapes(models: Sequence[Path], given: dict[str, tuple[int, ...]]) -> 
                 raise MNNError(f"--shape {name}=...: no model has an input of that name; they have:\n{listed}")
 
 
-def _table(rows: Sequence[Row]) -> Table:
+def _show(rows: Sequence[Row]) -> None:
     """Settings are columns only where they differ; then what was measured."""
     settings = {"threads": [r.threads for r in rows], "precision": [r.precision for r in rows]}
     if any(r.batch is not None for r in rows):
@@ -131,19 +158,20 @@ def _table(rows: Sequence[Row]) -> Table:
     checked = any(r.error is not None for r in rows)
     if checked:
         title += f"; error of the largest output against {' or '.join(sorted({r.reference for r in rows}))}"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("model", overflow="fold")
     varied = [name for name in settings if name not in same]
-    for heading in (
-        *varied, "min\nms", "median\nms", "p90\nms", "p99\nms", "Python\n+us", "load\nms", "first\nms", "arena\nMiB",
-        "peak\nMiB", "GFLOP/s", *(["error"] if checked else []),
-    ):  # fmt: skip
-        table.add_column(heading, justify="right", overflow="fold")
+    columns = [words("model"), *(number(name) for name in varied)]
+    columns += [number(f"{name}\nms", "latency") for name in ("min", "median", "p90", "p99")]
+    columns += [number("Python\n+us", "latency"), number("GFLOP/s", "latency")]
+    columns += [number("load\nms", "rest"), number("first\nms", "rest"), number("arena\nMiB", "rest")]
+    columns += [number("peak\nMiB", "rest"), *([number("error", "rest")] if checked else [])]
     for i, r in enumerate(rows):
-        times = [r.min_ms, r.median_ms, r.p90_ms, r.p99_ms]
         cells = [str(settings[name][i]) for name in varied]
-        cells += [f"{n:.3f}" if n < 1 else f"{n:.2f}" for n in times]
-        cells += [f"{r.overhead_us:.0f}", f"{r.load_ms:.1f}", f"{r.first_ms:.1f}"]
-        cells += [f"{n:.2f}" if n < 10 else f"{n:.1f}" for n in (r.arena_mb, r.peak_mb, r.gflops)]
-        table.add_row(escape(r.model), *cells, *([f"{r.error:.1e}"] if r.error is not None else []))
-    return table
+        cells += [f"{n:.3f}" if n < 1 else f"{n:.2f}" for n in (r.min_ms, r.median_ms, r.p90_ms, r.p99_ms)]
+        cells += ["-" if r.overhead_us is None else f"{r.overhead_us:.0f}", _short(r.gflops)]
+        cells += [f"{r.load_ms:.1f}", f"{r.first_ms:.1f}", _short(r.arena_mb), _short(r.peak_mb)]
+        add_row(columns, escape(r.model), *cells, *([f"{r.error:.1e}"] if r.error is not None else []))
+    show(console(), columns, title)
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"

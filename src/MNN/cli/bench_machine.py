@@ -8,7 +8,7 @@ from rich.table import Table
 
 from MNN.cli.output import console, progress_console
 from MNN.kernels.cache import Cache
-from MNN.runtime.machine import LEVELS, Machine, known_machine, measure_machine
+from MNN.runtime.machine import LEVELS, Machine, higher, known_machine, measure_machine
 from MNN.targets.base import host_target
 from MNN.words import plural
 
@@ -37,6 +37,11 @@ def machine_for_profiles(cache: bool) -> Machine:
     if not cache:
         Cache.switch_off()
     return known_machine(host_target()) or _measured()
+
+
+def measured_again(before: Machine) -> Machine:
+    """The higher rates of those ``before`` and of new ones."""
+    return higher(host_target(), before, _measured())
 
 
 def _measured() -> Machine:

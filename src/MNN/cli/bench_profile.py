@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from MNN.cli.bench_machine import machine_for_profiles
+from MNN.cli.bench_machine import machine_for_profiles, measured_again
 from MNN.cli.measure import Job, first_run, prepare
 from MNN.cli.output import console, write_json
 from MNN.cli.progress import progress
+from MNN.cli.tables import add_row, number, show, words
 from MNN.runtime.machine import Machine
 from MNN.runtime.profiler import CommandProfile, Profile, profile
 from MNN.words import plural
@@ -28,6 +27,9 @@ def show_profiles(jobs: Sequence[Job], top: int, html: Path | None, out: Path | 
     screen, found = console(), []
     for job in jobs:
         result = take_profile(job, machine, traced=html is not None)
+        if any(c.impossible for c in result.commands):
+            machine = measured_again(machine)
+            result = take_profile(job, machine, traced=html is not None)
         print_profile(screen, job, result, top)
         found.append({"model": Path(job.model).name, "settings": asdict(job), **profile_dict(result)})
         if html is not None:
@@ -60,9 +62,10 @@ def profile_dict(found: Profile) -> dict[str, object]:
 def print_profile(screen: Console, job: Job, found: Profile, top: int) -> None:
     """Slow spots first, then sums by kernel and operator, then the total."""
     screen.print(f"[bold]{escape(Path(job.model).name)}[/], {job.settings()}, {found.runs} runs", highlight=False)
-    screen.print(_commands(found, top))
+    _commands(screen, found, top)
     for attribute, title in GROUPS.items():
-        screen.print(_sums(found, attribute, title))
+        _sums(screen, found, attribute, title)
+    screen.print()
     screen.print(total_line(found), highlight=False)
 
 
@@ -75,24 +78,19 @@ def total_line(found: Profile) -> str:
     )
 
 
-def _commands(found: Profile, top: int) -> Table:
+def _commands(screen: Console, found: Profile, top: int) -> None:
     shown = sorted(found.commands, key=lambda c: -c.min_ns)[:top]
     hidden = len(found.commands) - len(shown)
-    title = f"slowest commands{f' ({hidden} more not shown: --top)' if hidden else ''}"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("no", justify="right")
-    for heading in ("min\nus", "median\nus", "share", "GFLOP/s", "kB", "ops/\nbyte"):
-        table.add_column(heading, justify="right")
-    table.add_column("% of roof", justify="right")
-    for heading in ("node", "kernel"):
-        table.add_column(heading, overflow="fold", ratio=3)
-    table.add_column("algorithm, and why", overflow="fold", ratio=2)
+    columns = [number("no")]
+    for heading in ("min\nus", "median\nus", "share", "GFLOP/s", "kB", "ops/\nbyte", "% of roof"):
+        columns.append(number(heading, "times"))
+    columns += [words("node", "code", 20), words("kernel", "code", 20), words("algorithm, and why", "code", 28)]
     for c in shown:
-        table.add_row(
-            str(c.number), *numbers(c), roof(c), escape(c.origin or "-"), escape(f"{c.kernel} {c.detail}"),
+        add_row(
+            columns, str(c.number), *numbers(c), roof(c), escape(c.origin or "-"), escape(f"{c.kernel} {c.detail}"),
             escape(f"{c.algorithm}: {c.reason}" if c.algorithm else "-"),
         )  # fmt: skip
-    return table
+    show(screen, columns, f"slowest commands{f' ({hidden} more not shown: --top)' if hidden else ''}")
 
 
 def numbers(c: CommandProfile) -> list[str]:
@@ -113,20 +111,19 @@ def roof(c: CommandProfile) -> str:
     return f"[{colour}]{c.roofline:.0%}[/] {c.bound_by}"
 
 
-def _sums(found: Profile, attribute: str, title: str) -> Table:
+def _sums(screen: Console, found: Profile, attribute: str, title: str) -> None:
     groups: dict[str, list[CommandProfile]] = {}
     for c in found.commands:
         groups.setdefault(getattr(c, attribute), []).append(c)
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column(attribute, overflow="fold")
-    for heading in ("commands", "min us", "share", "GFLOP/s", "kB", "% of roof"):
-        table.add_column(heading, justify="right")
+    columns = [words(attribute)]
+    columns += [number(heading, "sums") for heading in ("commands", "min us", "share", "GFLOP/s", "kB", "% of roof")]
     for name, members in sorted(groups.items(), key=lambda item: -sum(c.min_ns for c in item[1])):
         spent, work = sum(c.min_ns for c in members), sum(c.flops for c in members)
         bounds = [c.bound_ns for c in members if c.bound_ns is not None]
-        table.add_row(
-            escape(name), str(len(members)), f"{spent / 1e3:.1f}", f"{sum(c.share for c in members):.1%}",
+        add_row(
+            columns, escape(name), str(len(members)), f"{spent / 1e3:.1f}", f"{sum(c.share for c in members):.1%}",
             f"{work / spent:.1f}" if work and spent else "-", f"{sum(c.bytes for c in members) / 1e3:,.0f}",
-            f"{sum(bounds) / spent:.0%}" if len(bounds) == len(members) and spent else "-",
+            f"{sum(bounds) / spent:.0%}" if len(bounds) == len(members) and spent and sum(bounds) <= spent else "-",
         )  # fmt: skip
-    return table
+    screen.print()
+    show(screen, columns, title)

@@ -6,8 +6,9 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,12 +20,19 @@ from MNN.cli.process import peak_memory_mb
 from MNN.cli.shapes import batched_shapes
 from MNN.comparison import error_of
 from MNN.errors import MNNError
+from MNN.progress import Say, silent
 from MNN.runtime.bind import BoundProgram
 from MNN.runtime.double import run_in_double
 from MNN.runtime.session import Session
 from MNN.words import plural
 
 WARM_UP = 3
+AGAIN = 4
+"""Times that timings are taken at most, when those before are impossible."""
+_STEP = "step "
+"""How lines of the child begin that say how far it is."""
+_SELDOM_S = 0.2
+"""Seconds between two of them."""
 _REFUSED = 2
 
 
@@ -55,11 +63,11 @@ class Row:
     """One line of the report; times in milliseconds, memory in MiB.
 
     Latencies are those of whole calls from Python; ``overhead_us``: microseconds that the least of them takes beyond
-    the least native call. ``load_ms``: opening the model in a fresh process, with the parts of the engine that this
-    imports. ``first_ms``: the same until the first result is there. ``gflops``: billions of operations per second at
-    the minimum latency. ``peak_mb``: the largest resident size of the process, Python included, before any reference
-    is computed. ``error``: largest difference from ``reference`` relative to the largest value of an output, None when
-    not asked for.
+    the least native call, None when noise hides it. ``load_ms``: opening the model in a fresh process, with the parts
+    of the engine that this imports. ``first_ms``: the same until the first result is there. ``gflops``: billions of
+    operations per second at the minimum latency. ``peak_mb``: the largest resident size of the process, Python
+    included, before any reference is computed. ``error``: largest difference from ``reference`` relative to the
+    largest value of an output, None when not asked for.
     """
 
     model: str
@@ -70,7 +78,7 @@ class Row:
     median_ms: float
     p90_ms: float
     p99_ms: float
-    overhead_us: float
+    overhead_us: float | None
     load_ms: float
     first_ms: float
     arena_mb: float
@@ -104,10 +112,11 @@ def first_run(job: Job, session: Session, feeds: dict[str, np.ndarray]) -> dict[
         raise MNNError(f"it cannot run with --batch {job.batch}: {hint} ({error})") from error
 
 
-def measure(job: Job) -> Row:
+def measure(job: Job, say: Say = silent) -> Row:
     """Loads a model in this process, runs it on seeded noise, and reports."""
     opened, feeds = prepare(job)
     session = opened.session
+    say("first run")
     start = time.perf_counter()
     results = first_run(job, session, feeds)
     first = time.perf_counter() - start
@@ -115,18 +124,18 @@ def measure(job: Job) -> Row:
         session.run(feeds)
     plans = session.plans_used()
     native = [p.bound.native for p in plans if isinstance(p.bound, BoundProgram)]
-    whole: list[float] = []
-    inner: list[float] = []
-    for _ in range(job.runs):
+
+    def timed() -> tuple[float, float]:
         begin = time.perf_counter()
         session.run(feeds)
         middle = time.perf_counter()
         for program in native:
             program.run(job.threads)
-        end = time.perf_counter()
-        whole.append(middle - begin)
-        inner.append(end - middle)
+        return middle - begin, time.perf_counter() - middle
+
+    whole, inner = timings(timed, job.runs, say)
     peak = peak_memory_mb()
+    say("computing in float64" if job.check else "done")
     error, reference = _check(session, feeds, results) if job.check else (None, "")
     p90, p99 = (float(np.percentile(whole, q)) for q in (90, 99))
     return Row(
@@ -138,7 +147,7 @@ def measure(job: Job) -> Row:
         median_ms=statistics.median(whole) * 1e3,
         p90_ms=p90 * 1e3,
         p99_ms=p99 * 1e3,
-        overhead_us=(min(whole) - min(inner)) * 1e6,
+        overhead_us=overhead(whole, inner),
         load_ms=opened.load_s * 1e3,
         first_ms=(opened.load_s + first) * 1e3,
         arena_mb=sum(p.bound.program.arena_bytes for p in plans) / 2**20,
@@ -149,29 +158,67 @@ def measure(job: Job) -> Row:
     )
 
 
+def timings(timed: Callable[[], tuple[float, float]], runs: int, say: Say = silent) -> tuple[list[float], list[float]]:
+    """``runs`` pairs of seconds: of whole calls, and of the native calls inside them. Where these are no less, which
+    cannot be, the machine did other things meanwhile: more pairs are taken, up to :data:`AGAIN` times as many."""
+    pairs: list[tuple[float, float]] = []
+    for turn in range(AGAIN):
+        for run in range(runs):
+            say("measuring" if not turn else "measuring again", run, runs)
+            pairs.append(timed())
+        if min(w for w, _ in pairs) > min(i for _, i in pairs):
+            break
+    return [w for w, _ in pairs], [i for _, i in pairs]
+
+
+def overhead(whole: Sequence[float], inner: Sequence[float]) -> float | None:
+    """Microseconds by which the least whole call exceeds the least native one; None when it does not."""
+    found = (min(whole) - min(inner)) * 1e6
+    return found if found > 0 else None
+
+
 def _check(session: Session, feeds: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> tuple[float, str]:
     wanted, how = run_in_double(session.graph, feeds)
     return max((error_of(found[n], wanted[n]) for n in found), default=0.0), how
 
 
-def measure_apart(job: Job) -> Row:
+def measure_apart(job: Job, say: Say = silent) -> Row:
     """:func:`measure` in a child process; its MNNError is raised here."""
     command = [sys.executable, "-m", "MNN.cli.measure", json.dumps(asdict(job))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == _REFUSED:
-        raise MNNError(done.stderr.strip())
-    if done.returncode:
-        how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-        raise MNNError(f"measuring {job.model} ended with {how}:\n{done.stderr.strip()[-2000:]}")
-    return Row(**json.loads(done.stdout.splitlines()[-1]))
+    last = ""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as child:
+            for line in child.stdout or ():
+                if line.startswith(_STEP):
+                    text, done, total = json.loads(line.removeprefix(_STEP))
+                    say(text, done, total)
+                else:
+                    last = line
+        errors.seek(0)
+        told = errors.read().strip()
+    code = child.returncode
+    if code == _REFUSED:
+        raise MNNError(told)
+    if code:
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        raise MNNError(f"measuring {job.model} ended with {how}:\n{told[-2000:]}")
+    return Row(**json.loads(last))
 
 
 def main(text: str) -> None:
-    """The child: a job as JSON in, a row as JSON out."""
+    """The child: a job as JSON in; how far it is, and last a row as JSON out."""
     fields: Mapping[str, object] = json.loads(text)
     job = Job(**fields)  # type: ignore[arg-type]
+    said = 0.0
+
+    def say(text: str, done: int = 0, total: int = 0) -> None:
+        nonlocal said
+        if time.perf_counter() - said > _SELDOM_S:  # seldom: what is timed should not notice
+            said = time.perf_counter()
+            print(_STEP + json.dumps([text, done, total]), flush=True)
+
     try:
-        print(json.dumps(asdict(measure(job))))
+        print(json.dumps(asdict(measure(job, say))))
     except (MNNError, MemoryError) as error:
         print(f"{job.model}: {error}", file=sys.stderr)
         sys.exit(_REFUSED)

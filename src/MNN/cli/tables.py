@@ -63,7 +63,9 @@ def show(screen: Console, columns: Sequence[Column], title: str = "") -> None:
     """Prints a title and the rows: as one table if that fits the console, else part by part."""
     if title:
         screen.print(title, highlight=False)
-    for found in stacked(columns, screen.width):
+    for i, found in enumerate(stacked(columns, screen.width)):
+        if i:
+            screen.print()
         screen.print(_table(found, screen.width))
 
 

@@ -10,7 +10,7 @@ import pathlib
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from MNN.kernels.library import Library
@@ -98,6 +98,13 @@ def measure_machine(target: Target, say: Callable[[str], None] = lambda text: No
     say("waking workers")
     wake, spinning = (0.0, 0.0) if cores == 1 else _waking(library, cores)
     found = Machine(_processor_name(), target.name, target.features, cores, sizes, best[0], best[-1], wake, spinning)
+    write_note(machine_note(target), asdict(found))
+    return found
+
+
+def higher(target: Target, one: Machine, other: Machine) -> Machine:
+    """The same machine measured twice: the higher rates count, as something else may run at any time. Remembered."""
+    found = replace(one, one=_highest([one.one, other.one]), all=_highest([one.all, other.all]))
     write_note(machine_note(target), asdict(found))
     return found
 

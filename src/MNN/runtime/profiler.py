@@ -25,6 +25,12 @@ from MNN.runtime.trace import Span, trace
 from MNN.targets.base import Target
 
 WARM_UP = 3
+_FEWER = ("Winograd", "Strassen", "inner products")
+_FEWER_KERNELS = ("winograd", "strassen", "inner")
+"""How algorithms and kernels are called that need fewer multiplications than the plain method, whose are counted."""
+_SURE_NS = 2000
+_OFF = 1.02
+"""Commands from this time on are measured to this factor."""
 _APART = 1 << 44
 """Distance between blocks of memory in the address space of the cache model."""
 
@@ -74,8 +80,19 @@ class CommandProfile:
 
     @property
     def roofline(self) -> float | None:
-        """The bound as a part of the minimum: 1 means as fast as this machine can."""
-        return None if self.bound_ns is None or not self.min_ns else self.bound_ns / self.min_ns
+        """The bound as a part of the minimum: 1 means as fast as this machine can. None where it is unknown: it was
+        not measured, or would be above 1, as for algorithms that do with fewer operations than are counted."""
+        if self.bound_ns is None or not self.min_ns or self.bound_ns > self.min_ns:
+            return None
+        return self.bound_ns / self.min_ns
+
+    @property
+    def impossible(self) -> bool:
+        """Whether it was faster than the machine can be, by more than clocks are off, though it does all operations
+        that are counted: the machine was measured while it did other things."""
+        if self.bound_ns is None or self.min_ns < _SURE_NS or self.algorithm.startswith(_FEWER):
+            return False
+        return self.bound_ns > _OFF * self.min_ns and not any(name in self.kernel for name in _FEWER_KERNELS)
 
 
 @dataclass(frozen=True)

@@ -78,12 +78,13 @@ def _tiles(found: Profile, machine: Machine) -> str:
     flops = sum(c.flops for c in found.commands)
     peak = machine.rates(found.threads).compute["f32"]
     rate = flops / found.native_ns
-    bounds = sum(c.bound_ns or 0.0 for c in found.commands)
-    spent = sum(c.min_ns for c in found.commands)
+    known = [c for c in found.commands if c.roofline is not None]
+    bounds, spent = sum(c.bound_ns or 0.0 for c in known), sum(c.min_ns for c in known)
+    share = f"{rate / peak:.0%} of the f32 peak" if rate <= peak else "operations of the plain methods"
     tiles = [
         ("Latency", f"{found.api_ns / 1e6:.2f} ms", f"from Python; median {found.api_median_ns / 1e6:.2f} ms"),
         ("Native call", f"{found.native_ns / 1e6:.2f} ms", f"commands add up to {found.sum_ns / 1e6:.2f} ms"),
-        ("Rate", f"{si(rate)} GFLOP/s", f"{rate / peak:.0%} of the f32 peak"),
+        ("Rate", f"{si(rate)} GFLOP/s", share),
         ("Of the roofline", f"{bounds / spent:.0%}" if spent else "-", "least possible time over time taken"),
         ("Working memory", nbytes(sum(found.arena_bytes)), plural(len(found.commands), "command")),
     ]
