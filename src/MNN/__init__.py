@@ -7,6 +7,8 @@ way to a model: ``MNN.load("model.onnx").run({"x": array})``. Parts are imported
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
+import os
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -49,6 +51,24 @@ if TYPE_CHECKING:
     from MNN.tensor import Tensor_DimensionType_Caffe as Tensor_DimensionType_Caffe
     from MNN.tensor import Tensor_DimensionType_Caffe_C4 as Tensor_DimensionType_Caffe_C4
     from MNN.tensor import Tensor_DimensionType_Tensorflow as Tensor_DimensionType_Tensorflow
+
+
+def _check_alone() -> None:
+    """Warns when the official distribution lies in the same folder. It has a package of this name too: whichever was
+    installed last has overwritten files of the other. Looks for its extension module, which costs microseconds."""
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+        if os.path.exists(os.path.join(folder, f"_mnncengine{suffix}")):
+            from MNN.warning import warn
+
+            warn(
+                f"the official MNN package and this one (mnn-py) are both installed in {folder}, and their files are "
+                "mixed: remove both (pip uninstall MNN mnn-py), then install the one that you want",
+                RuntimeWarning,
+            )
+
+
+_check_alone()
 
 
 def version() -> str:

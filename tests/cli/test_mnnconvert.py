@@ -61,3 +61,28 @@ def test_mistakes(arguments, text):
     assert result.code == 2
     assert text in result.err
     assert not os.listdir()
+
+
+def test_version():
+    import MNN
+
+    for option in ("--version", "-v"):
+        result = official(option)
+        assert result.code == 0
+        assert result.out == f"MNN in Python {MNN.__version__}\n"
+
+
+VALUES = [("1", True), ("True", True), ("true", True), ("0", False), ("False", False)]
+
+
+@pytest.mark.parametrize(("value", "half"), VALUES)
+def test_switches_with_values_as_in_the_official_converter(digits, value, half):
+    base = ["-f", "ONNX", "--modelFile", digits, "--MNNModel"]
+    for name, more in (("apart.mnn", ["--fp16", value]), ("joined.mnn", [f"--fp16={value}"])):
+        result = official(*base, name, *more, "--bizCode", "x")
+        assert result.code == 0, result
+    assert official(*base, "wanted.mnn", *(["--fp16"] if half else []), "--bizCode", "x").code == 0
+    wanted = Path("wanted.mnn").read_bytes()
+    assert Path("apart.mnn").read_bytes() == Path("joined.mnn").read_bytes() == wanted
+    assert official(*base, "other.mnn", "--bizCode", "x", *([] if half else ["--fp16"])).code == 0
+    assert Path("other.mnn").read_bytes() != wanted

@@ -12,10 +12,12 @@ from rich.table import Table
 
 from MNN.cli.models import open_model
 from MNN.cli.output import console
+from MNN.cli.progress import progress
 from MNN.comparison import error_of
 from MNN.converter import convert
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
+from MNN.words import nbytes, plural
 
 NAME = "demo"
 SHORT = "Convert, run, check and time a small digit classifier."
@@ -23,37 +25,43 @@ SHORT = "Convert, run, check and time a small digit classifier."
 SHADES = " .:-=+*#%@"
 LEVELS = 16
 """Grey levels of the pictures; the network takes them from 0 to 1."""
-SHOWN = 4
+SHOWN = (2, 3, 5, 7)
+"""Digits of which a picture is drawn."""
 RUNS = 200
 
 
 def command() -> None:
     """Convert, run, check and time a small digit classifier that comes with the package."""
-    screen = console()
     data = resources.files("MNN") / "data"
     samples = np.load(str(data / "digits_samples.npz"), allow_pickle=False)
     pictures, labels = samples["images"][:, None].astype(np.float32) / LEVELS, samples["labels"]
-    with tempfile.TemporaryDirectory() as folder, screen.status("converting digits.onnx") as status:
+    with tempfile.TemporaryDirectory() as folder, progress("digits.onnx") as say:
         target = Path(folder) / "digits.mnn"
-        report = convert(Path(str(data / "digits.onnx")), target)
+        report = convert(Path(str(data / "digits.onnx")), target, progress=say)
         size = report.size
-        status.update("compiling kernels for this processor")
+        say("compiling kernels for this processor")
         start = time.perf_counter()
         session = open_model(target).session
         name = next(iter(session.inputs))
         results = session.run({name: pictures})
         first = time.perf_counter() - start
-        status.update("computing the numpy reference")
+        say("computing the numpy reference")
         wanted = Session(session.graph, Config(reference=True)).run({name: pictures})
-        status.update("timing")
-        times = [_timed(session, name, pictures[:1]) for _ in range(RUNS)]
+        times = []
+        for run in range(RUNS):
+            say("timing", run, RUNS)
+            times.append(_timed(session, name, pictures[:1]))
     output = next(iter(results))
-    guesses = results[output].argmax(axis=1)
-    error = error_of(results[output], wanted[output])
-    screen.print(_pictures(pictures, guesses))
+    answers = results[output]
+    guesses = answers.argmax(axis=1)
+    error = error_of(answers, wanted[output])
+    screen = console()
+    shown = [int(np.flatnonzero(labels == digit)[0]) for digit in SHOWN]
+    screen.print(_pictures(pictures[shown], answers[shown]))
     table = Table(show_header=False)
     right = int((guesses == labels).sum())
-    table.add_row("converted", f"{report.nodes_before} operators became {report.nodes_after}, {size / 1e3:.1f} kB")
+    became = f"{plural(report.nodes_before, 'operator')} became {report.nodes_after}, {nbytes(size)}"
+    table.add_row("converted", became)
     table.add_row("first result", f"{first * 1e3:.0f} ms after opening the file, kernels included")
     table.add_row("right answers", f"{right} of {len(labels)}")
     table.add_row("against numpy", f"largest difference {error:.1e} of the largest output")
@@ -67,15 +75,15 @@ def _timed(session: Session, name: str, picture: np.ndarray) -> float:
     return time.perf_counter() - begin
 
 
-def _pictures(pictures: np.ndarray, guesses: np.ndarray) -> Table:
-    """The first pictures as text above what the network says they are."""
-    table = Table(show_header=False, show_lines=False, box=None, padding=(0, 3))
-    shown = pictures[:SHOWN].reshape(-1, *pictures.shape[-2:])
+def _pictures(pictures: np.ndarray, answers: np.ndarray) -> Table:
+    """Pictures as text, above what the network says they are and how sure it is."""
+    table = Table(show_header=False, show_lines=False, box=None, padding=(0, 1))
+    shown = pictures.reshape(-1, *pictures.shape[-2:])
     top = float(shown.max()) or 1.0
     cells = []
     for picture in shown:
         rows = (np.clip(picture / top, 0, 1) * (len(SHADES) - 1)).round().astype(int)
         cells.append("\n".join("".join(SHADES[v] * 2 for v in row) for row in rows))
     table.add_row(*cells)
-    table.add_row(*(f"-> [bold]{g}[/]" for g in guesses[:SHOWN]))
+    table.add_row(*(f"it is a [bold]{row.argmax()}[/] ({row.max():.0%})" for row in answers))
     return table

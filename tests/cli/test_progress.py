@@ -1,0 +1,117 @@
+"""Steps, rate and time left: on a terminal's error stream, and nowhere else."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from MNN.cli import progress as shown
+from MNN.comparison import compare
+from MNN.converter import convert
+from MNN.runtime.config import Config
+from MNN.runtime.profiler import profile
+from MNN.runtime.session import Session
+from MNN.runtime.tuning import Tuner
+
+
+class Heard(list):
+    """What was said: texts, steps and totals."""
+
+    def __call__(self, text: str, done: int = 0, total: int = 0) -> None:
+        assert 0 <= done <= total
+        self.append((text, done, total))
+
+    def steps(self) -> set[int]:
+        return {total for _, _, total in self if total}
+
+
+def test_converting_counts_passes(digits, tmp_path):
+    said = Heard()
+    convert(digits, tmp_path / "a.mnn", progress=said)
+    assert [text for text, _, _ in said][:1] == ["reading"]
+    (total,) = said.steps()
+    assert {done for _, done, count in said if count == total} == set(range(1, total + 1))
+    assert all(text.startswith("pass ") for text, _, count in said if count)
+
+
+def test_checks_tuning_and_profiles_count(digits, converted):
+    session = Session(_graph(digits), Config())
+    feeds = {"image": np.zeros((1, 1, 8, 8), np.float32)}
+    said = Heard()
+    found = compare(digits, converted, feeds, say=said)
+    assert said.steps() == {len(found.differences)}
+    said = Heard()
+    session.run(feeds)
+    profile(session, feeds, 3, say=said)
+    assert said == [("profiling", i, 3) for i in range(3)]
+    said = Heard()
+    values = {v: feeds[v.name] for v in session.graph.inputs if not v.is_const}
+    Tuner(session.graph, Config(cache=False), values, 4, said).run()
+    assert said.steps() == {4}
+    assert [done for text, done, _ in said if text == "whole model"] == [0, 1, 2, 3]
+
+
+def _graph(path):
+    from MNN.frontends import load_graph
+
+    return load_graph(path)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    stream = io.StringIO()
+    screen = Console(file=stream, force_terminal=True, width=80, legacy_windows=False)
+    monkeypatch.setattr(shown, "progress_console", lambda: screen)
+    return stream
+
+
+def test_a_terminal_shows_steps_rate_and_time_left(terminal, monkeypatch):
+    clock = iter(range(1000))
+    made = []
+
+    class Slow(Progress):
+        def __init__(self, *columns, **options):
+            super().__init__(*columns, get_time=lambda: float(next(clock)), auto_refresh=False, **options)
+            made.append(self)
+
+    monkeypatch.setattr(shown, "Progress", Slow)
+    with shown.progress("m.onnx") as say:
+        say("reading")
+        for i in range(20):
+            say("comparing", i, 45)
+        made[0].refresh()
+    text = terminal.getvalue()
+    assert "m.onnx: comparing" in text
+    assert "19/45" in text
+    assert "/s, " in text
+    assert " left" in text
+
+
+def test_a_part_with_other_steps_begins_anew(terminal):
+    with shown.progress("m.onnx") as say:
+        for i in range(9):
+            say("first", i, 9)
+        say("second", 1, 4)
+        say("unknown")
+    assert "m.onnx: unknown" in terminal.getvalue()
+
+
+def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(shown, "progress_console", lambda: Console(file=stream))
+    with shown.progress("m.onnx") as say:
+        say("comparing", 3, 45)
+    assert stream.getvalue() == ""
+
+
+def test_the_measuring_child_says_how_far_it_is(digits, monkeypatch):
+    from MNN.cli import measure
+
+    said = Heard()
+    row = measure.measure_apart(measure.Job(str(digits), 1, "normal", 5000, {}, False), said)
+    assert row.min_ms > 0
+    assert said.steps() == {5000}
