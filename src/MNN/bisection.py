@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from MNN.comparison import EXACT, NUMPY, Arrays, Difference, error_of, onnxruntime_tensors, where_it_begins
+from MNN.comparison import EXACT, NUMPY, Arrays, Difference, error_of, onnxruntime_tensors, tensors, where_it_begins
 from MNN.errors import MNNError
 from MNN.frontends import load_graph
 from MNN.frontends.mnn.write import write_mnn
@@ -96,7 +96,7 @@ def bisect(
             )
     reference = meant if wanted is None else wanted
     tell("the kernels", 2)
-    wrong = _first_wrong(plain, Session(plain, steps.config).run(feeds, names), reference, tolerance)
+    wrong = _first_wrong(plain, tensors(plain, steps.config, feeds, names), reference, tolerance)
     if wrong is not None:
         how = "" if steps.config == EXACT else f" at precision {steps.config.precision}"
         text = f"the kernel for node '{wrong.node}' ({wrong.op}) is wrong{how}: its tensor '{wrong.tensor}' is off by"
