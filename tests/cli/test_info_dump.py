@@ -58,7 +58,7 @@ def test_dump_to_the_terminal_is_the_same(mnn, converted):
 
 
 def test_dump_of_another_kind_of_model(refused, digits):
-    assert "malformed .mnn" in refused("dump", digits)
+    assert "mnn dump shows .mnn files" in refused("dump", digits)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "{}", '{"oplists": 3}', '{"oplists": [{"type": "Nothing"}]}'])

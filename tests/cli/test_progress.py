@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 from rich.console import Console
 from rich.progress import Progress
 
+from MNN.cli import measure
 from MNN.cli import progress as shown
 from MNN.comparison import compare
 from MNN.converter import convert
@@ -108,10 +111,14 @@ def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch):
     assert stream.getvalue() == ""
 
 
-def test_the_measuring_child_says_how_far_it_is(digits, monkeypatch):
-    from MNN.cli import measure
-
+def test_the_measuring_child_says_how_far_it_is(digits, monkeypatch, capsys):
+    job = measure.Job(str(digits), 1, "normal", 5, {}, True)
     said = Heard()
-    row = measure.measure_apart(measure.Job(str(digits), 1, "normal", 5000, {}, False), said)
-    assert row.min_ms > 0
-    assert said.steps() == {5000}
+    assert measure.measure_apart(job, said).min_ms > 0
+    assert said[0] == ("first run", 0, 0)
+    monkeypatch.setattr(measure, "_SELDOM_S", -1.0)
+    measure.main(json.dumps(asdict(job)))
+    *steps, row = capsys.readouterr().out.splitlines()
+    assert json.loads(row)["min_ms"] > 0
+    told = [json.loads(line.removeprefix("step ")) for line in steps]
+    assert [t for t in told if t[0] == "measuring"] == [["measuring", i, 5] for i in range(5)]

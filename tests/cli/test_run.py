@@ -158,7 +158,7 @@ def test_arrays_that_do_not_fit(refused, converted, array, texts):
 
 def test_open_sizes_must_be_given(refused, tmp_path):
     message = refused("run", models.two_inputs(tmp_path / "m.onnx"), "--random")
-    assert "--shape image=1x3x8x8" in message
+    assert "--shape image=1x3x224x224" in message
 
 
 def test_unknown_tensor(refused, converted):

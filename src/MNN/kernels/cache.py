@@ -18,7 +18,8 @@ import tempfile
 import time
 from typing import BinaryIO
 
-from MNN.kernels.cache_room import TEMPORARY, keep_within, limit_of
+from MNN.errors import MNNError
+from MNN.kernels.cache_room import TEMPORARY, check_limit, keep_within, limit_of
 from MNN.warning import warn
 
 _MAGIC = b"MNNOBJ1\n"
@@ -49,11 +50,13 @@ class Cache:
     _off_everywhere = False
 
     def __init__(self, folder: str | os.PathLike[str] | None, part: str = "objects") -> None:
-        """``part`` names the folder within it (see :mod:`MNN.kernels.cache_room`)."""
+        """``part`` names the folder within it (see :mod:`MNN.kernels.cache_room`). Raises :class:`MNNError` when
+        ``MNN_CACHE_LIMIT`` is no size."""
         self.folder = None if folder is None else pathlib.Path(folder) / part
         self._left = 0
         if self.folder is None:
             return
+        check_limit()
         problem = make_private(self.folder)
         if problem:
             self._off(problem)
@@ -123,7 +126,7 @@ class Cache:
             self._left -= len(data)
             if self._left < 0:
                 self.prune()
-        except OSError as error:
+        except (OSError, MNNError) as error:  # MNNError: a limit that has become none since then
             self._off(str(error))
 
     def prune(self) -> None:

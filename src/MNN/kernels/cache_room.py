@@ -57,6 +57,12 @@ def limit_of(root: pathlib.Path) -> int:
         return DEFAULT_LIMIT
 
 
+def check_limit() -> None:
+    """Raises :class:`MNNError` when ``MNN_CACHE_LIMIT`` is no size: early, as entries may be written by a thread."""
+    if os.environ.get(VARIABLE):
+        parse_bytes(os.environ[VARIABLE], VARIABLE)
+
+
 def set_limit(root: pathlib.Path, limit: int | None) -> None:
     """Has the cache in ``root`` keep at most ``limit`` bytes from now on (None: the default), and evicts what is
     beyond. Raises :class:`MNNError` when that cannot be written down, or the environment says otherwise."""

@@ -31,6 +31,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from MNN.errors import MNNError
 from MNN.kernels.cache import Cache, default_folder, make_private, open_trusted
 from MNN.kernels.cache_room import TEMPORARY, keep_within, limit_of
 from MNN.warning import warn
@@ -132,7 +133,7 @@ class PackedStore:
             if self._left < 0:
                 self._left = limit // _OFTEN
                 keep_within(self.folder.parent, min(limit, room))
-        except OSError as error:
+        except (OSError, MNNError) as error:
             self._off(str(error))
             return None
         return draft
