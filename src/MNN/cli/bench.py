@@ -89,7 +89,7 @@ def command(
 
 def _measure(jobs: Sequence[Job]) -> list[Row]:
     rows = []
-    with progress("measuring") as say:
+    with progress() as say:
         for i, job in enumerate(jobs):
             place = f" ({i + 1} of {len(jobs)})" if len(jobs) > 1 else ""
             which = f"{Path(job.model).name}, {job.settings()}{place}"

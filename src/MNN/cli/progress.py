@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.table import Column
 from rich.text import Text
 
 from MNN.cli.output import progress_console
@@ -13,32 +14,46 @@ from MNN.progress import Say
 
 
 class _Steps(ProgressColumn):
-    """``12/45, 3.1/s, 0:11 left``; nothing where the number of steps is unknown."""
+    """``12/45, 3.1/s, 0:11 left``, where the number of steps is known; and how long it has taken so far in all."""
+
+    def __init__(self) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._begin: float | None = None
 
     def render(self, task: Task) -> Text:
-        if not task.total:
-            return Text()
-        parts = [f"{task.completed:.0f}/{task.total:.0f}"]
-        if task.speed:
-            parts.append(f"{task.speed:.3g}/s")
-        if task.time_remaining is not None:
-            minutes, seconds = divmod(round(task.time_remaining), 60)
-            parts.append(f"{minutes}:{seconds:02d} left")
+        now = task.get_time()
+        self._begin = now if self._begin is None else self._begin
+        parts = []
+        if task.total:
+            parts.append(f"{task.completed:.0f}/{task.total:.0f}")
+            if task.speed:
+                parts.append(f"{task.speed:.3g}/s")
+            if task.time_remaining is not None:
+                parts.append(f"{_clock(task.time_remaining)} left")
+        parts.append(_clock(now - self._begin))
         return Text(", ".join(parts))
 
 
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
 @contextlib.contextmanager
-def progress(title: str) -> Iterator[Say]:
-    """A line that is gone when the work is done; gives what to tell it."""
+def progress(title: str = "") -> Iterator[Say]:
+    """A line that is gone when the work is done; gives what to tell it. What is too long for the terminal is cut."""
     screen = progress_console()
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), _Steps(), TimeElapsedColumn())
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as shown:
+    words = TextColumn(
+        "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    )
+    columns = (SpinnerColumn(), words, _Steps())
+    with Progress(*columns, console=screen, transient=True, expand=True, disable=not screen.is_terminal) as shown:
         task = shown.add_task(title, total=None)
 
         def say(text: str, done: int = 0, total: int = 0) -> None:
             now = shown.tasks[task]
             if (total or None) != now.total or done < now.completed:  # the next part of the work: its own rate
-                shown.reset(task, total=total or None, completed=0)
-            shown.update(task, description=f"{title}: {text}", completed=done)
+                shown.reset(task, completed=done)
+                now.total = total or None  # to reset, None means as before
+            shown.update(task, description=f"{title}: {text}" if title else text, completed=done)
 
         yield say

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from MNN.errors import MNNError, ShapeError
 from MNN.ir.graph import Graph, Value
@@ -57,15 +57,19 @@ def _letter(size: int | str) -> str:
 
 def suggestion(graph: Graph, given: Shapes) -> dict[str, tuple[int, ...]]:
     """Shapes for the inputs with open sizes which fit all operators whose shapes are known before a run; empty when
-    none of the usual sizes do."""
+    none of the usual sizes do, or branches and loops hide whether they do. What is the first size of an input, a batch,
+    is 1 wherever it stands."""
+    if any(True for node in graph.nodes for _ in node.subgraphs()):
+        return {}
     inputs = [v for v in graph.inputs if not v.is_const]
     asked = [v for v in inputs if v.name not in given and v.shape is not None and any(map(_open, v.shape[1:]))]
     declared = {v: v.shape for v in inputs}
+    ones = {v.shape[0] for v in inputs if v.shape and _open(v.shape[0]) and v.shape[0] != UNNAMED}
     usual = _PICTURES if any(_is_picture(v) for v in asked) else _OTHERS
     try:
         for size in usual:
             for v in inputs:
-                v.shape = given.get(v.name) or _closed(declared[v], size)
+                v.shape = given.get(v.name) or _closed(declared[v], size, ones)
             if next(iter(misfits(graph)), None) is None:
                 return {v.name: tuple(int(d) for d in v.shape or ()) for v in asked}
     finally:
@@ -83,10 +87,10 @@ def _is_picture(value: Value) -> bool:
     return len(shape) == 4 and ((shape[1] in (1, 3) and _open(shape[2])) or (shape[3] in (1, 3) and _open(shape[1])))
 
 
-def _closed(shape: Sequence[int | str] | None, size: int) -> tuple[int | str, ...] | None:
+def _closed(shape: Sequence[int | str] | None, size: int, ones: Set[object]) -> tuple[int | str, ...] | None:
     if shape is None:
         return None
-    return tuple(d if not isinstance(d, str) else size if i else 1 for i, d in enumerate(shape))
+    return tuple(d if not isinstance(d, str) else 1 if d in ones or not i else size for i, d in enumerate(shape))
 
 
 def batched_shapes(session: Session, given: Shapes, batch: int) -> dict[str, tuple[int, ...]]:
