@@ -36,7 +36,7 @@ def test_named_sizes_stand_apart():
 @pytest.mark.parametrize(
     ("text", "count"),
     [
-        ("749", 749),
+        ("749 b", 749),
         ("0", 0),
         ("500MB", 5 * 10**8),
         ("1.5 GB", 15 * 10**8),
@@ -49,7 +49,7 @@ def test_sizes_are_read(text, count):
     assert parse_bytes(text, "the limit") == count
 
 
-@pytest.mark.parametrize("text", ["", "MB", "-1", "1e9", "2 gigabytes", "nan"])
+@pytest.mark.parametrize("text", ["", "MB", "-1", "3", "1000000", "1e9", "2 gigabytes", "nan"])
 def test_sizes_that_are_none(text):
     with pytest.raises(MNNError, match="the limit is a size such as 500MB or 2GB"):
         parse_bytes(text, "the limit")

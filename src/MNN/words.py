@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from MNN.errors import MNNError
 
 _UNITS = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b?)", re.IGNORECASE)
-_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:b|([kmgt])(i?)b?)|0", re.IGNORECASE)
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def plural(count: int, noun: str, many: str = "") -> str:
@@ -34,12 +34,13 @@ def dims(shape: Sequence[object] | None) -> str:
 
 
 def parse_bytes(text: str, what: str) -> int:
-    """``"500 MB"``, ``"2GiB"`` or ``"1000000"`` as bytes; for other texts an :class:`MNNError` naming ``what``."""
+    """``"500 MB"``, ``"2GiB"`` or ``"749 B"`` as bytes; for other texts, among them numbers without a unit (3 what?),
+    an :class:`MNNError` naming ``what``."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         raise MNNError(f"{what} is a size such as 500MB or 2GB, not '{text}'")
-    number, power, binary, _ = found.groups()
-    return int(float(number) * (1024 if binary else 1000) ** _POWERS[power.lower()])
+    number, power, binary = found.groups()
+    return int(float(number or 0) * (1024 if binary else 1000) ** _POWERS.get((power or "").lower(), 0))
 
 
 __all__ = ["dims", "nbytes", "parse_bytes", "plural"]

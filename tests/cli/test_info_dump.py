@@ -66,3 +66,17 @@ def test_broken_json_is_refused(refused, text):
     Path("a.json").write_text(text, encoding="utf-8")
     assert "a.json" in refused("convert", "a.json", "b.mnn")
     assert not Path("b.mnn").exists()
+
+
+def test_one_of_a_kind(mnn, tmp_path):
+    from onnx import TensorProto, helper
+
+    value = (TensorProto.FLOAT, ["batch", 3, "h", "w"])
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    model = models.save(tmp_path / "m.onnx", nodes, {"x": value}, {"y": value})
+    text = mnn("info", model).out
+    assert f"{model}  {model.stat().st_size} B" in text
+    assert model.stat().st_size < 1000
+    assert "x: f32 batch x 3 x h x w" in text
+    assert "1 operator, 0 constants holding 0 numbers" in text
+    assert "1 operator became 1" in mnn("convert", model, "a.mnn").out

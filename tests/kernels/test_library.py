@@ -142,7 +142,7 @@ def test_prune_deletes_the_oldest(tmp_path: pathlib.Path, monkeypatch: pytest.Mo
     for i in range(4):
         cache.put(f"{i:064x}", bytes(1000))
         os.utime(tmp_path / "objects" / f"{i:064x}.o", (i, i))
-    monkeypatch.setenv("MNN_CACHE_LIMIT", "2500")
+    monkeypatch.setenv("MNN_CACHE_LIMIT", "2500B")
     cache.prune()
     assert sorted(p.name for p in (tmp_path / "objects").iterdir()) == [f"{i:064x}.o" for i in (2, 3)]
 

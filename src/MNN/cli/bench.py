@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from MNN.cli.measure import Job, Row, measure_apart
 from MNN.cli.models import existing, parse_numbers, read
+from MNN.cli.options import Shapes
 from MNN.cli.output import console, write_json
 from MNN.cli.progress import progress
 from MNN.cli.shapes import parse_shapes
@@ -31,7 +32,7 @@ def command(
     precision: Annotated[str, typer.Option(help="One or more of high, normal and low.")] = "normal",
     batch: Annotated[str, typer.Option(help="One or more batch sizes: 1,8,32.")] = "",
     runs: Annotated[int, typer.Option(min=1, help="Timed inferences.")] = 30,
-    shapes: Annotated[list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224, for open sizes.")] = None,
+    shapes: Shapes = None,
     check: Annotated[bool, typer.Option("--check", help="Also the error against float64.")] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Where the time goes, command by command.")] = False,
     top: Annotated[

@@ -11,6 +11,7 @@ from rich.markup import escape
 from MNN.bisection import Steps, bisect
 from MNN.cli.inputs import Scaling, load_inputs, random_feeds, with_small_integers
 from MNN.cli.models import existing, read
+from MNN.cli.options import Mean, NoisyInputs, Norm, Shapes, Threads
 from MNN.cli.output import console
 from MNN.cli.progress import progress
 from MNN.cli.shapes import parse_shapes
@@ -33,17 +34,15 @@ DIFFERENT = 1
 def command(
     reference: Annotated[Path, typer.Argument(help="The model to trust (.onnx or .mnn).")],
     model: Annotated[Path | None, typer.Argument(help="The model to check; by default the first.")] = None,
-    inputs: Annotated[
-        list[str] | None, typer.Option("--input", "-i", help="NAME=FILE; inputs without one get seeded noise.")
-    ] = None,
-    shapes: Annotated[list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224.")] = None,
+    inputs: NoisyInputs = None,
+    shapes: Shapes = None,
     tolerance: Annotated[
         float, typer.Option(min=0, help="Largest error, relative to the tensor's largest value.")
     ] = 5e-4,
     show: Annotated[int, typer.Option(min=1, help="How many tensors to list.")] = 20,
-    mean: Annotated[str | None, typer.Option(help="Subtracted from pictures, per channel; 0 by default.")] = None,
-    norm: Annotated[str | None, typer.Option(help="Then multiplied with, per channel; 1/255 by default.")] = None,
-    threads: Annotated[int, typer.Option(help="Threads to use.")] = 1,
+    mean: Mean = None,
+    norm: Norm = None,
+    threads: Threads = 1,
     precision: Annotated[str, typer.Option(help="high, normal or low: how the kernels compute.")] = EXACT.precision,
     find: Annotated[
         bool,
@@ -56,7 +55,8 @@ def command(
         int | None, typer.Option("--optimizeLevel", min=0, max=2, help="Passes that --bisect tries; 1 by default.")
     ] = None,
     disabled: Annotated[
-        list[str] | None, typer.Option("--disable-pass", help="A pass that --bisect leaves out, by name.")
+        list[str] | None,
+        typer.Option("--disable-pass", metavar="NAME", help="A pass that --bisect leaves out."),
     ] = None,
     fp16: Annotated[
         bool, typer.Option("--fp16/--no-fp16", help="--bisect also tries weights in half precision.")

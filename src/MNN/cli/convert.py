@@ -12,6 +12,7 @@ from MNN.cli.convert_check import Checker
 from MNN.cli.convert_page import page
 from MNN.cli.drawing import draw
 from MNN.cli.models import existing
+from MNN.cli.options import Disabled, Shapes
 from MNN.cli.output import write_text
 from MNN.cli.progress import progress
 from MNN.cli.shapes import parse_shapes
@@ -46,7 +47,7 @@ def command(
             help="Inputs keep their layout; else the official engine takes pictures as NC4HW4.",
         ),
     ] = True,
-    disabled: Annotated[list[str] | None, typer.Option("--disable-pass", help="Leave out a pass, by name.")] = None,
+    disabled: Disabled = None,
     biz_code: Annotated[str, typer.Option("--bizCode", help="A label stored in the file.")] = "",
     tolerance: Annotated[
         float | None,
@@ -58,9 +59,10 @@ def command(
         ),
     ] = None,
     inputs: Annotated[
-        list[str] | None, typer.Option("--input", "-i", help="NAME=FILE for --check; others get seeded noise.")
+        list[str] | None,
+        typer.Option("--input", "-i", metavar="NAME=FILE", help="For --check; others get seeded noise."),
     ] = None,
-    shapes: Annotated[list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224 for --check.")] = None,
+    shapes: Shapes = None,
     report: Annotated[Path | None, typer.Option("--report", help="What was done, as .html or .json.")] = None,
     drawing: Annotated[
         Path | None, typer.Option("--optimize-report", help="The graph before and after, as .html or .svg.")

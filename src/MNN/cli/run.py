@@ -16,6 +16,7 @@ from rich.markup import escape
 from MNN.cli.inputs import Scaling, check_complete, load_inputs, random_feeds
 from MNN.cli.labels import chosen, read_labels, show_best, softmax
 from MNN.cli.models import open_model
+from MNN.cli.options import Inputs, Mean, Norm, Shapes, Threads
 from MNN.cli.output import console, make_folder, progress_console
 from MNN.cli.shapes import parse_shapes
 from MNN.cli.tables import add_row, number, show, words
@@ -29,17 +30,14 @@ SHORT = "Run a model on arrays or pictures."
 
 def command(
     model: Annotated[Path, typer.Argument(help="A .mnn or .onnx file.")],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", "-i", help="NAME=FILE (.npy, .npz, picture); the name may be left out."),
-    ] = None,
-    shapes: Annotated[list[str] | None, typer.Option("--shape", help="NAME=1x3x224x224, for open sizes.")] = None,
+    inputs: Inputs = None,
+    shapes: Shapes = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for one .npy per output.")] = None,
-    fetch: Annotated[list[str] | None, typer.Option("--fetch", help="Any tensor of the model, by name.")] = None,
-    threads: Annotated[int, typer.Option(help="Threads to use.")] = 1,
+    fetch: Annotated[list[str] | None, typer.Option("--fetch", metavar="NAME", help="Any tensor of the model.")] = None,
+    threads: Threads = 1,
     precision: Annotated[str, typer.Option(help="high, normal or low.")] = "normal",
-    mean: Annotated[str | None, typer.Option(help="Subtracted from pictures, per channel; 0 by default.")] = None,
-    norm: Annotated[str | None, typer.Option(help="Then multiplied with, per channel; 1/255 by default.")] = None,
+    mean: Mean = None,
+    norm: Norm = None,
     labels: Annotated[Path | None, typer.Option(help="Names of the classes, one a line: shows the best five.")] = None,
     probabilities: Annotated[
         bool, typer.Option("--softmax", help="Show the best classes with probabilities instead of scores.")

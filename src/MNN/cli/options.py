@@ -1,0 +1,21 @@
+"""Options that several commands have, spelled and explained the same way."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+INPUT_HELP = "A .npy or .npz file or a picture; a model with one input needs no NAME."
+
+Inputs = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="NAME=FILE", help=INPUT_HELP)]
+"""Files for the inputs, others being left as they are."""
+NoisyInputs = Annotated[
+    list[str] | None,
+    typer.Option("--input", "-i", metavar="NAME=FILE", help=f"{INPUT_HELP} Inputs without one get seeded noise."),
+]
+Shapes = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=1x3x224x224", help="Sizes left open.")]
+Mean = Annotated[str | None, typer.Option(help="Subtracted from pictures, per channel; 0 by default.")]
+Norm = Annotated[str | None, typer.Option(help="Then multiplied with, per channel; 1/255 by default.")]
+Disabled = Annotated[list[str] | None, typer.Option("--disable-pass", metavar="NAME", help="Leave out a pass.")]
+Threads = Annotated[int, typer.Option(help="Threads to use.")]
