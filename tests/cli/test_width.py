@@ -116,7 +116,10 @@ def test_help_has_every_option_in_full(names, command):
     )
     for parameter in command.params:
         for option in (*getattr(parameter, "opts", ()), *getattr(parameter, "secondary_opts", ())):
-            assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", result.out), (option, result.out)
+            assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", result.out, re.IGNORECASE), (
+                option,
+                result.out,
+            )
 
 
 def _columns() -> list[Column]:

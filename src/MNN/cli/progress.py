@@ -10,7 +10,7 @@ from rich.table import Column
 from rich.text import Text
 
 from MNN.cli.output import progress_console
-from MNN.progress import Say
+from MNN.progress import Say, silent
 
 
 class _Steps(ProgressColumn):
@@ -42,11 +42,14 @@ def _clock(seconds: float) -> str:
 def progress(title: str = "") -> Iterator[Say]:
     """A line that is gone when the work is done; gives what to tell it. What is too long for the terminal is cut."""
     screen = progress_console()
+    if not screen.is_terminal:
+        yield silent
+        return
     words = TextColumn(
         "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
     )
     columns = (SpinnerColumn(), words, _Steps())
-    with Progress(*columns, console=screen, transient=True, expand=True, disable=not screen.is_terminal) as shown:
+    with Progress(*columns, console=screen, transient=True, expand=True) as shown:
         task = shown.add_task(title, total=None)
 
         def say(text: str, done: int = 0, total: int = 0) -> None:
