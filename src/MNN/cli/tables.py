@@ -14,6 +14,8 @@ from rich.text import Text
 
 _GAP = 2
 """Blanks between columns."""
+_SPARE = 2
+"""Old releases of rich count borders that are not drawn."""
 
 
 @dataclass
@@ -87,7 +89,7 @@ def stacked(columns: Sequence[Column], width: int) -> Iterator[list[Column]]:
 
 def _needs(columns: Iterable[Column]) -> int:
     widths = [c.narrowest() for c in columns]
-    return sum(widths) + _GAP * (len(widths) - 1)
+    return sum(widths) + _GAP * (len(widths) - 1) + _SPARE
 
 
 def _table(columns: Sequence[Column], width: int) -> Table:
