@@ -1,7 +1,8 @@
 """Transposed convolution as ordinary convolutions whose outputs are interleaved.
 
 With stride ``s``, output position ``q * s + r`` of an axis receives ``sum_m x[q - m] * w[r + s * m]``: for every phase
-``r`` an ordinary convolution with every s-th tap (flipped). The phases are computed as extra output channels and
+``r`` an ordinary convolution with every s-th tap (flipped). An axis without a stride has one phase and keeps its
+dilation. The phases are computed as extra output channels and
 moved to their places, the sub-pixel arrangement of Shi et al. 2016 (arXiv:1609.05158), so no multiplication with
 inserted zeros is done.
 """
@@ -56,7 +57,7 @@ def transposed_convolution(
         ends = [n + k - 1 - i - p for n, k, i, p in zip(sizes, spans, x.shape[2:], pads, strict=True)]
         out = b.conv(x, _flip(b, w), strides, rest, groups, (*pads, *ends))
         return out if bias is None else b.op("add", out, b.reshape(bias, (1, -1, *(1,) * len(sizes))))
-    return _phases(b, x, w, bias, strides, groups, begins, sizes)
+    return _phases(b, x, w, bias, strides, rest, groups, begins, sizes)
 
 
 def _as_forward(b: Builder, w: Tensor, groups: int) -> Tensor:
@@ -102,10 +103,12 @@ def _phases(
     w: Tensor,
     bias: Tensor | None,
     strides: Sequence[int],
+    dilations: Sequence[int],
     groups: int,
     begins: Sequence[int],
     sizes: Sequence[int],
 ) -> Tensor:
+    """``dilations`` are those of axes without a stride; on the others the zeros are in ``w`` already."""
     spatial, kernel = len(strides), w.shape[2:]
     batch, channels, per_out = x.shape[0], w.shape[0], w.shape[0] // groups
     first = [a // s for a, s in zip(begins, strides, strict=True)]
@@ -116,9 +119,9 @@ def _phases(
     most = [-(-k // s) for k, s in zip(kernel, strides, strict=True)]
 
     def run(weight: Tensor, taps: Sequence[int]) -> Tensor:
-        low = [m - 1 - q for m, q in zip(taps, first, strict=True)]
+        low = [(m - 1) * d - q for m, d, q in zip(taps, dilations, first, strict=True)]
         high = [z - n for z, n in zip(last, x.shape[2:], strict=True)]
-        return b.conv(x, weight, (1,) * spatial, (1,) * spatial, groups, (*low, *high))
+        return b.conv(x, weight, (1,) * spatial, dilations, groups, (*low, *high))
 
     def biased(out: Tensor, phases: int) -> Tensor:
         """The bias is added before the outputs are interleaved, where a convolution does it in passing."""
