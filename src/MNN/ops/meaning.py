@@ -114,12 +114,15 @@ def _compressed(prim: p.CompressedMatMul, x: Arrays, types: Types) -> Arrays:
     return [np.matmul(_wide(x[0]), weight.dequantize().T)]
 
 
-def _windows(x: np.ndarray, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> np.ndarray:
-    """A view ``[N, C, out..., kernel...]`` of a padded input."""
+def _windows(
+    x: np.ndarray, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], out: Sequence[int]
+) -> np.ndarray:
+    """A view ``[N, C, out..., kernel...]`` of a padded input, which may reach beyond the last window."""
     spans = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True))
     axes = tuple(range(2, x.ndim))
     view = np.lib.stride_tricks.sliding_window_view(x, spans, axis=axes)
-    pick = tuple(slice(None, None, s) for s in strides) + tuple(slice(None, None, d) for d in dilations)
+    places = tuple(slice(0, (n - 1) * s + 1, s) for s, n in zip(strides, out, strict=True))
+    pick = places + tuple(slice(None, None, d) for d in dilations)
     index = (slice(None), slice(None), *pick)
     return view[index]
 
@@ -127,7 +130,7 @@ def _windows(x: np.ndarray, kernel: Sequence[int], strides: Sequence[int], dilat
 def _conv(prim: p.Conv, x: Arrays, types: Types) -> Arrays:
     acc = _accumulator(types)
     data, weight, groups = x[0].astype(acc, copy=False), x[1].astype(acc, copy=False), prim.groups
-    view = _windows(data, weight.shape[2:], prim.strides, prim.dilations)
+    view = _windows(data, weight.shape[2:], prim.strides, prim.dilations, types[0][1][2:])
     n, spatial = data.shape[0], types[0][1][2:]
     per_in, per_out, k = weight.shape[1], weight.shape[0] // groups, weight.ndim - 2
     out = np.empty(types[0][1], dtype=acc)
@@ -142,7 +145,7 @@ def _conv(prim: p.Conv, x: Arrays, types: Types) -> Arrays:
 
 
 def _window(prim: p.Window, x: Arrays, types: Types) -> Arrays:
-    view = _windows(_wide(x[0]), prim.kernel, prim.strides, prim.dilations)
+    view = _windows(_wide(x[0]), prim.kernel, prim.strides, prim.dilations, types[0][1][2:])
     axes = tuple(range(x[0].ndim, view.ndim))
     return [_REDUCE[prim.op](view, axis=axes)]
 
