@@ -1,0 +1,36 @@
+"""Conv in 1 to 3 dimensions."""
+
+from __future__ import annotations
+
+from tests.random.case import Case, Draw, Operand
+from tests.random.windows import convolve, geometry, rank, sizes
+
+
+def case(draw: Draw) -> Case:
+    count = rank(draw)
+    made = geometry(draw, count)
+    groups = draw.often(1, [2, 3, 4, 7, 8, 16], 0.5)
+    depthwise = groups > 1 and draw.flag()
+    per_in = 1 if depthwise else max(draw.channels() // groups, 1)
+    per_out = draw.choice([1, 1, 2]) if depthwise else max(draw.channels() // groups, 1)
+    x = draw.normal(draw.often(1, [2, 3], 0.7), per_in * groups, *sizes(draw, made))
+    w = draw.normal(groups * per_out, per_in, *made.kernel)
+    bias = draw.normal(len(w)) if draw.flag() else None
+    attributes = made.attributes(draw)
+    if groups > 1 or draw.flag(0.2):
+        attributes["group"] = groups
+    if draw.flag():
+        attributes["kernel_shape"] = made.kernel
+    fed = draw.flag(0.15)
+    return Case(
+        "Conv",
+        [Operand(x), Operand(w, fed), None if bias is None else Operand(bias, fed)][: 3 if bias is not None else 2],
+        attributes,
+        opset=draw.choice([11, 22]),
+        scale="products",
+        oracle=lambda arrays: [convolve(*arrays[:2], arrays[2] if len(arrays) > 2 else None, made, groups)],
+        # what the specification calls SAME with dilations, it refuses
+        excuse="auto_pad SAME with dilations is refused"
+        if made.auto_pad.startswith("SAME") and made.dilations != [1] * count
+        else "",
+    )

@@ -1,0 +1,67 @@
+"""Cases that once were wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.random.case import Case, Operand
+from tests.random.runner import check_case
+from tests.random.windows import Geometry, convolve, transpose_convolve
+
+
+def _normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def _passes(case: Case) -> None:
+    tally = check_case(case, "")
+    assert not tally.failures, "\n".join(tally.failures)
+    assert {"reference", "high", "file", "normal"} <= set(tally.compared)
+
+
+@pytest.mark.onnxruntime("1.32")
+@pytest.mark.parametrize("channels", [(3, 4), (3, 1)])  # phases as channels of one convolution, and one by one
+@pytest.mark.parametrize(
+    ("strides", "dilations", "pads", "extra"),
+    [
+        ([2, 1], [1, 2], [1, 0, 1, 0], [1, 0]),
+        ([1, 3], [2, 1], [0, 1, 2, 0], [0, 2]),
+        ([2, 1, 1], [1, 3, 2], [0, 0, 1, 1, 0, 0], [0, 0, 0]),
+    ],
+)
+def test_transposed_with_a_stride_on_one_axis_and_a_dilation_on_another(channels, strides, dilations, pads, extra):
+    """The dilation was left out on axes without a stride, when another axis had one."""
+    count = len(strides)
+    made = Geometry([3] * count, strides, dilations, pads)
+    x, w = _normal(2, channels[0], *(5, 6, 4)[:count]), _normal(*channels, *[3] * count)
+    sizes = [
+        (n - 1) * s + span + e - a - z
+        for n, s, span, e, a, z in zip(x.shape[2:], strides, made.spans, extra, pads[:count], pads[count:], strict=True)
+    ]
+    _passes(
+        Case(
+            "ConvTranspose",
+            [Operand(x), Operand(w, False)],
+            {"strides": strides, "dilations": dilations, "pads": pads, "output_padding": extra},
+            scale="products",
+            oracle=lambda a: [transpose_convolve(a[0], a[1], None, made, 1, pads[:count], sizes)],
+        )  # fmt: skip
+    )
+
+
+@pytest.mark.onnxruntime("1.32")
+@pytest.mark.parametrize("strides", [[4], [1, 3], [2, 1, 4]])
+def test_strides_over_a_single_window(strides):
+    """The numpy meaning took further windows when the input reaches beyond the only one."""
+    made = Geometry([3] * len(strides), strides, [1] * len(strides), [0] * 2 * len(strides))
+    x, w = _normal(1, 2, *[5] * len(strides)), _normal(4, 2, *[3] * len(strides))
+    _passes(
+        Case(
+            "Conv",
+            [Operand(x), Operand(w, False)],
+            {"strides": strides},
+            scale="products",
+            oracle=lambda a: [convolve(a[0], a[1], None, made, 1)],
+        )  # fmt: skip
+    )
