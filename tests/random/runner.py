@@ -14,6 +14,7 @@ from MNN.frontends.mnn import load as load_mnn
 from MNN.frontends.mnn import net_of
 from MNN.frontends.onnx import load
 from MNN.ir.graph import Graph
+from MNN.passes import shape_propagation
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
@@ -110,6 +111,9 @@ def check_case(made: Case, where: str) -> Tally:
         tally.count("excuses", f"{made.op}: {made.excuse}")
     if verdict.dispute:
         tally.failures.append(f"{where}\n    {made}\n    judges disagree: {verdict.dispute}")
+    problem = predicted(made, verdict)
+    if problem:
+        tally.failures.append(f"{where}\n    {made}\n    shape inference: {problem}")
     for way, (bound, run) in ways(made).items():
         try:
             problem = compare(made, verdict, run(), BOUNDS[bound])
@@ -124,6 +128,22 @@ def check_case(made: Case, where: str) -> Tally:
 def _said(error: Exception) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {str(error)[:300]} ({last.filename.rsplit('/', 1)[-1]}:{last.lineno})"
+
+
+def predicted(made: Case, verdict: Verdict) -> str:
+    """Sizes that shape inference says without running anything, where they are not what comes out."""
+    try:
+        graph = load(made.model())
+        shape_propagation.run(graph)
+    except Exception as error:  # noqa: BLE001
+        return _said(error)
+    for value, want in zip(graph.outputs, verdict.outputs, strict=True):
+        said = value.shape
+        if said is not None and (
+            len(said) != want.ndim or any(isinstance(a, int) and a != b for a, b in zip(said, want.shape, strict=True))
+        ):
+            return f"{list(said)}, but it is {list(want.shape)}"
+    return ""
 
 
 def compare(made: Case, verdict: Verdict, found: list[np.ndarray], bound: float) -> str:

@@ -46,7 +46,7 @@ def test_transposed_with_a_stride_on_one_axis_and_a_dilation_on_another(channels
             {"strides": strides, "dilations": dilations, "pads": pads, "output_padding": extra},
             scale="products",
             oracle=lambda a: [transpose_convolve(a[0], a[1], None, made, 1, pads[:count], sizes)],
-        )  # fmt: skip
+        )
     )
 
 
@@ -63,5 +63,5 @@ def test_strides_over_a_single_window(strides):
             {"strides": strides},
             scale="products",
             oracle=lambda a: [convolve(a[0], a[1], None, made, 1)],
-        )  # fmt: skip
+        )
     )

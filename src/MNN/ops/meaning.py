@@ -123,8 +123,8 @@ def _windows(
     view = np.lib.stride_tricks.sliding_window_view(x, spans, axis=axes)
     places = tuple(slice(0, (n - 1) * s + 1, s) for s, n in zip(strides, out, strict=True))
     pick = places + tuple(slice(None, None, d) for d in dilations)
-    index = (slice(None), slice(None), *pick)
-    return view[index]
+    found: np.ndarray = view[(slice(None), slice(None), *pick)]
+    return found
 
 
 def _conv(prim: p.Conv, x: Arrays, types: Types) -> Arrays:
