@@ -65,3 +65,23 @@ def test_strides_over_a_single_window(strides):
             oracle=lambda a: [convolve(a[0], a[1], None, made, 1)],
         )
     )
+
+
+@pytest.mark.onnxruntime("1.32")
+@pytest.mark.parametrize("unsigned", [False, True])
+@pytest.mark.parametrize(("channels", "kernel", "group"), [(4, 3, 1), (5, 2, 1), (3, 3, 3), (16, 2, 2), (7, 1, 1)])
+def test_weights_of_bytes_given_at_run_time(unsigned, channels, kernel, group):
+    """Of weights that are not constants, only those of the first tap were packed for 8-bit products."""
+    rng, made = np.random.default_rng(channels), Geometry([kernel] * 2, [1, 1], [1, 1], [0] * 4)
+    x = rng.integers(0, 100, (2, channels, 7, 6)).astype(np.uint8 if unsigned else np.int8)
+    w = rng.integers(-60, 60, (6 if group < 3 else 3, channels // group, kernel, kernel)).astype(np.int8)
+    _passes(
+        Case(
+            "ConvInteger",
+            [Operand(x), Operand(w)],
+            {"group": group},
+            opset=10,
+            scale="exact",
+            oracle=lambda a: [np.rint(convolve(a[0], a[1], None, made, group)).astype(np.int32)],
+        )
+    )

@@ -155,7 +155,7 @@ class Contract(TileStore):
         return panel, step
 
     def _pack_groups(self, start: Value, packed: Value) -> None:
-        """Rows of plain B in groups, interleaved; columns and rows that there are not are zeros."""
+        """Rows of plain B in groups, interleaved, tap by tap; columns and rows that there are not are zeros."""
         k, b, group = self.k, self.b, self.group
         ldb, type_ = k.slot("ldb"), self.b_type
         shift = dot8.moved(self.target, self.spec.a) if group == QUAD else 0
@@ -165,9 +165,11 @@ class Contract(TileStore):
             for j in range(self.spec.nv):
                 b.store(b.const(self.acc, 0), b.gep(head, self.acc, j))
 
-        def one(line: Value, rows: int) -> None:
-            sources = [b.gep(start, type_, (line + r) * ldb) for r in range(rows)]
-            to = b.gep(packed, type_, b.udiv(line, group) * (self.nr * group))
+        def one(tap: Value, line: Value, rows: int) -> None:
+            first = tap * k.slot("k") + line
+            sources = [b.gep(start, type_, (first + r) * ldb) for r in range(rows)]
+            steps = tap * b.udiv(k.slot("k") + (group - 1), group) + b.udiv(line, group)
+            to = b.gep(packed, type_, steps * (self.nr * group))
             for at in range(0, self.nr, self.lanes):
 
                 def whole(at: int = at) -> list[Value]:
@@ -192,10 +194,12 @@ class Contract(TileStore):
                     b.store(total, place)
 
         whole = b.and_(k.slot("k"), -group)
-        with b.loop(0, whole, group) as line:
-            one(line.index, group)
-        for rows in range(1, group):
-            b.if_(b.icmp("eq", k.slot("k") - whole, rows), lambda rows=rows: one(whole, rows))  # type: ignore[misc]
+        with b.loop(0, k.slot("n_taps")) as tap:
+            with b.loop(0, whole, group) as line:
+                one(tap.index, line.index, group)
+            for rows in range(1, group):
+                rest = b.icmp("eq", k.slot("k") - whole, rows)
+                b.if_(rest, lambda rows=rows, tap=tap: one(tap.index, whole, rows))  # type: ignore[misc]
 
     def _pack_whole(self, source: Value, to: Value) -> tuple[()]:
         b, vector = self.b, self.b_type.vec(self.lanes)

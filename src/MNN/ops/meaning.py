@@ -123,7 +123,8 @@ def _windows(
     view = np.lib.stride_tricks.sliding_window_view(x, spans, axis=axes)
     places = tuple(slice(0, (n - 1) * s + 1, s) for s, n in zip(strides, out, strict=True))
     pick = places + tuple(slice(None, None, d) for d in dilations)
-    found: np.ndarray = view[(slice(None), slice(None), *pick)]
+    index = (slice(None), slice(None), *pick)
+    found: np.ndarray = view[index]
     return found
 
 
