@@ -346,7 +346,7 @@ def _huge(numbers: np.ndarray, large: float) -> bool:
     """Whether rounding could make an infinity of some of these few numbers."""
     if numbers.size > SMALL or numbers.dtype.kind != "f":
         return False
-    size = np.abs(numbers)
+    size = np.abs(numbers.astype(np.float64))  # ``large`` may be no number of their type
     return bool(((size > large) & (size < np.inf)).any())
 
 
