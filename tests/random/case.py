@@ -144,5 +144,7 @@ class Draw:
         return [self.int(low, high) for _ in range(count)]
 
     def channels(self, most: int = 20) -> int:
-        """Channels: one, few, a full vector, or odd."""
+        """Channels: one, few, a full vector, or odd; seldom many."""
+        if most > 16 and self.flag(0.05):
+            return int(self.choice([31, 32, 48, 65]))
         return int(self.choice([1, 2, 3, 4, 5, 7, 8, 13, 16, 17, self.int(1, most)]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.random.case import Case, Draw, Operand
 from tests.random.windows import geometry, rank, transpose_convolve
 
@@ -44,6 +46,7 @@ def case(draw: Draw) -> Case:
         begins = [t // 2 if made.auto_pad == "SAME_UPPER" else t - t // 2 for t in totals]
     x = draw.normal(draw.often(1, [2, 3], 0.7), per_in * groups, *extents)
     w = draw.normal(groups * per_in, per_out, *made.kernel)
+    kind = draw.often(np.float32, [np.float16, np.float64], 0.9)
     bias = draw.normal(groups * per_out) if draw.flag() else None
     if groups > 1 or draw.flag(0.2):
         attributes["group"] = groups
@@ -55,7 +58,13 @@ def case(draw: Draw) -> Case:
         excuse = "output padding of a stride or more (below the dilation, as torch allows) is refused"
     elif made.auto_pad.startswith("SAME") and any(f < n for f, n in zip(full, wanted, strict=True)):
         excuse = "auto_pad SAME with a window below the stride: less comes out than input * stride"
-    inputs = [Operand(x), Operand(w, fed), *([] if bias is None else [Operand(bias, fed)])]
+    elif kind is not np.float32:
+        excuse = "it has forms of float32 alone"
+    inputs = [
+        Operand(x.astype(kind)),
+        Operand(w.astype(kind), fed),
+        *([] if bias is None else [Operand(bias.astype(kind), fed)]),
+    ]
     return Case(
         "ConvTranspose",
         inputs,
