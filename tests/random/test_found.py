@@ -85,3 +85,21 @@ def test_weights_of_bytes_given_at_run_time(unsigned, channels, kernel, group):
             oracle=lambda a: [np.rint(convolve(a[0], a[1], None, made, group)).astype(np.int32)],
         )
     )
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int8])
+def test_index_of_the_lowest_numbers_is_not_of_the_padding(kind):
+    """The padding was chosen where all numbers are as low as it, and a place near it named that no tap reads."""
+    lowest = -np.inf if kind is np.float32 else -128
+    x = np.full((1, 1, 6), lowest, kind)
+    _passes(
+        Case(
+            "MaxPool",
+            [Operand(x)],
+            {"kernel_shape": [3], "dilations": [3], "pads": [1, 2]},
+            outputs=2,
+            low=False,
+            oracle=lambda a: [np.full((1, 1, 3), lowest, kind), np.array([[[2, 0, 1]]])],
+            excuse="a window of the lowest numbers alone gets no index",
+        )
+    )

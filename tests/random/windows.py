@@ -94,6 +94,18 @@ def resolved(made: Geometry, extents: Sequence[int]) -> list[int]:
     return begins + ends
 
 
+def pool_excuse(made: Geometry, extents: Sequence[int]) -> str:
+    """Why ONNX Runtime's pooling is not asked about a SAME geometry, or nothing."""
+    if not made.auto_pad.startswith("SAME"):
+        return ""
+    if any(d > 1 and k > 1 for d, k in zip(made.dilations, made.kernel, strict=True)):
+        return "auto_pad SAME with dilations: it pads as if there were none"
+    totals = [(-(-n // s) - 1) * s + k - n for n, s, k in zip(extents, made.strides, made.spans, strict=True)]
+    if min(totals) < 0:
+        return "auto_pad SAME with a window below the stride: it pads by less than nothing"
+    return ""
+
+
 def taps(kernel: Sequence[int]) -> Iterator[tuple[int, ...]]:
     return itertools.product(*(range(k) for k in kernel))
 

@@ -215,9 +215,9 @@ class MaxPool(_OnnxPool):
         for axis in range(spatial - 1, -1, -1):
             line = [1] * (2 * spatial)
             line[axis], line[axis + spatial] = w.out[axis], w.kernel[axis]
-            at = w.positions(axis).reshape(line)
-            place = place + (at + w.begins[axis]) * stride
-            answer = answer + np.clip(at, 0, max(sizes[axis] - 1, 0)) * order[axis]
+            at = w.positions(axis)
+            place = place + (at + w.begins[axis]).reshape(line) * stride
+            answer = answer + _inside(at, sizes[axis]).reshape(line) * order[axis]
             stride *= padded.shape[axis + 2]
         flat = b.reshape(padded, (*x.shape[:2], -1))
         patches = b.take(flat, b.const(place.reshape(-1, count)), 2)
@@ -226,6 +226,14 @@ class MaxPool(_OnnxPool):
         found = b.gather(table, [chosen], [1], [2, -1], chosen.shape)
         base = np.arange(x.shape[0] * x.shape[1], dtype=np.int64).reshape(*x.shape[:2], 1, 1) * plane
         return b.reshape(b.op("add", found, b.const(base)), (*x.shape[:2], *w.out))
+
+
+def _inside(at: np.ndarray, size: int) -> np.ndarray:
+    """Positions ``[out, kernel]`` with those in the padding replaced by the window's first one in the input: the
+    padding is chosen where all numbers are as low as it."""
+    inside = (at >= 0) & (at < size)
+    first = np.take_along_axis(at, inside.argmax(1)[:, None], 1)
+    return np.clip(np.where(inside, at, first), 0, max(size - 1, 0))
 
 
 @register("AveragePool")
