@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.random.case import Case, Operand
+from tests.random.judges import expected
 from tests.random.runner import check_case
 from tests.random.windows import Geometry, convolve, transpose_convolve
 
@@ -103,3 +104,19 @@ def test_index_of_the_lowest_numbers_is_not_of_the_padding(kind):
             excuse="a window of the lowest numbers alone gets no index",
         )
     )
+
+
+@pytest.mark.onnxruntime("1.32")
+@pytest.mark.parametrize(("size", "scale", "out"), [(3, 7 / 3, 7), (9, 13 / 9, 13), (6, 5 / 6, 5), (9, 1.44, 12)])
+def test_sizes_from_scales_in_fp32(size, scale, out):
+    """7/3 in fp32 is a little less, and 3 of it were cut to 6: the product is rounded to fp32 first."""
+    x = _normal(1, 2, size, size)
+    case = Case(
+        "Resize",
+        [Operand(x), None, Operand(np.array([1, 1, scale, scale], np.float32), False)],
+        {"mode": "linear"},
+        opset=19,
+        slack=10,
+    )
+    assert expected(case).outputs[0].shape == (1, 2, out, out)
+    _passes(case)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 from MNN.ir.symbolic import Size, add, exact_quotient, floor_divide, multiply
 from MNN.ops.hints import Hint, Hints, Sizes, broadcast, ints, number, operand, rule, sizes
 from MNN.ops.hints_shapes import listed
 from MNN.ops.hints_windows import steps
+from MNN.ops.resize_tables import scaled
 
 
 @rule("Deconvolution", "DeconvolutionDepthwise", "ConvTranspose3D")
@@ -78,7 +77,7 @@ def _resized(h: Hints, known: Sizes, given: Value | None) -> Sizes:
 
 def _scaled(size: Size, factor: float) -> Size:
     if isinstance(size, int):
-        return int(np.floor(size * factor))
+        return scaled(size, factor)
     if factor >= 1 and factor == int(factor):
         return multiply(size, int(factor))
     parts = round(1 / factor) if factor > 0 else 0

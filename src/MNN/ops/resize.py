@@ -16,7 +16,7 @@ from MNN.ir.shape import normalize_axis
 from MNN.ops.base import Operator, register
 from MNN.ops.builder import Builder
 from MNN.ops.operands import operand, optional, wide
-from MNN.ops.resize_tables import Axis, Method, Taps, aspect_sizes, taps
+from MNN.ops.resize_tables import Axis, Method, Taps, aspect_sizes, scaled, taps
 
 _DENSE_TAPS = 5
 """With more taps than this (antialiasing) an axis is a product with a matrix."""
@@ -139,10 +139,10 @@ class Interp(Operator):
             scales = [self.float_attr(node, f"{n}Scale") for n in names]
             if all(outs):
                 return fixed + [Axis(d, n, n / d if d else 1.0) for d, n in zip(spatial, outs, strict=True)]
-            return fixed + [Axis(d, int(d * s), s) for d, s in zip(spatial, scales, strict=True)]
+            return fixed + [Axis(d, scaled(d, s), s) for d, s in zip(spatial, scales, strict=True)]
         numbers = b.value(given, "the output size").reshape(-1)
         if len(numbers) == x.rank and given.dtype.is_float:
-            return [Axis(d, int(np.floor(d * float(s))), float(s)) for d, s in zip(x.shape, numbers, strict=True)]
+            return [Axis(d, scaled(d, float(s)), float(s)) for d, s in zip(x.shape, numbers, strict=True)]
         if len(numbers) == x.rank:
             return [Axis(d, int(n), int(n) / d if d else 1.0) for d, n in zip(x.shape, numbers, strict=True)]
         if len(numbers) != len(spatial):
@@ -179,7 +179,7 @@ class OnnxResize(Operator):
         else:
             factors = [float(v) for v in b.value(scales, "scales").reshape(-1)]
             self._check(b, factors, which)
-            outs = [int(np.floor(d * f)) for d, f in zip(shape, factors, strict=True)]
+            outs = [scaled(d, f) for d, f in zip(shape, factors, strict=True)]
         regions = [(0.0, 1.0)] * len(which)
         if method.transform == "tf_crop_and_resize":
             numbers = [float(v) for v in b.value(roi, "roi").reshape(-1)]

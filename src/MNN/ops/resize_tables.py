@@ -128,3 +128,10 @@ def aspect_sizes(sizes: Sequence[int], shape: Sequence[int], policy: str) -> tup
         return list(sizes), scales
     scale = min(scales) if policy == "not_larger" else max(scales)
     return [int(np.floor(scale * d + 0.5)) for d in shape], [scale] * len(scales)
+
+
+def scaled(size: int, scale: float) -> int:
+    """The size that a scale makes of ``size``: the product is rounded to fp32 before it is cut, as ONNX's own shape
+    inference does, so that 7/3 of 3 in fp32, which is a little less, makes 7. Raises nothing: what is no size is 0."""
+    product = float(np.float32(size) * np.float32(scale))
+    return int(np.floor(product)) if np.isfinite(product) else 0
