@@ -33,6 +33,8 @@ def reduce(ctx: Context, node: OnnxNode) -> Value:
     dims = node.ints_attr("axes", None) if axes is None else ctx.constant_ints(axes)
     nothing = node.bool_attr("noop_with_empty_axes", False)
     if nothing and not dims and (axes is None or axes.is_const):
+        if node.op == "ReduceLogSumExp":  # the logarithm of the exponential function
+            return ctx.op("Identity", x)
         return _inner(ctx, node.op, x, lambda t: ctx.op("Identity", t))
     inputs: list[Value | None] = [] if dims is not None or axes is None else [axes]
 
