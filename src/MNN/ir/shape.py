@@ -49,3 +49,9 @@ def normalize_axis(axis: int, rank: int, where: str = "") -> int:
     if not -rank <= axis < max(rank, 1):
         raise ShapeError(f"{where or 'axis'}: axis {axis} is outside a tensor of rank {rank}")
     return axis + rank if axis < 0 else axis
+
+
+def cut(begin: int, end: int, step: int, size: int) -> slice:
+    """A slice by ONNX's rule. It is Python's but for a step back from before the first element: that begins at the
+    first one, where Python takes nothing."""
+    return slice(0 if step < 0 and begin < -size else begin, end, step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
+from MNN.ir.shape import cut
 from MNN.ir.symbolic import Size, add, ceil_divide, exact_quotient, lower_bound, maximum, minimum, multiply, subtract
 from MNN.ops.datatypes import from_data_type
 from MNN.ops.hints import SMALL, Hint, Hints, Sizes, axis_of, broadcast, ints, number, operand, product, rule, sizes
@@ -278,14 +279,14 @@ def strided_slice(h: Hints, node: Node) -> list[Hint]:
     if numbers is not None and len(known) == 1 and len(begins) == 1:
         begin, end = begins[0], ends[0]
         if isinstance(begin, int) and isinstance(end, int):
-            h.numbers[node.outputs[0]] = numbers[slice(begin, end, steps[0])]
+            h.numbers[node.outputs[0]] = numbers[cut(begin, end, steps[0], len(numbers))]
     return [(x.dtype, tuple(out))]
 
 
 def _cut(size: Size, begin: Size, end: Size, step: int) -> Size:
     """How many elements a slice of an axis has."""
     if isinstance(size, int) and isinstance(begin, int) and isinstance(end, int):
-        return len(range(*slice(begin, end, step).indices(size)))
+        return len(range(*cut(begin, end, step, size).indices(size)))
     if step < 1:
         whole = step == -1 and begin in (-1, WHOLE) and isinstance(end, int) and end <= -WHOLE
         return size if whole else None

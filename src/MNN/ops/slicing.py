@@ -11,7 +11,7 @@ from MNN.errors import ShapeError, UnsupportedError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
-from MNN.ir.shape import normalize_axis
+from MNN.ir.shape import cut, normalize_axis
 from MNN.ops.base import Operator, register
 from MNN.ops.builder import Builder
 from MNN.ops.common import agree
@@ -120,10 +120,7 @@ def slice_axes(
     if len(set(places)) < len(places):
         raise ShapeError(f"{b.where}: axes {list(axes)} name one of {x.rank} twice")
     for begin, end, at, step in zip(begins, ends, places, steps, strict=True):
-        if step < 0 and end < -x.shape[at]:
-            index[at] = slice(begin, None, step)
-        else:
-            index[at] = slice(begin, end, step)
+        index[at] = cut(begin, end, step, x.shape[at])
     return basic_index(b, x, index)
 
 
@@ -295,9 +292,14 @@ def pad(b: Builder, x: Tensor, mode: str, pads: Sequence[int], value: Tensor | N
 
 
 def _pad_axis(b: Builder, x: Tensor, axis: int, mode: str, low: int, high: int) -> Tensor:
-    size = x.shape[axis]
-    if size == 0 or not 0 <= size + low + high < MAX_SIZE:
+    first, size = max(-low, 0), x.shape[axis] + min(low, 0) + min(high, 0)  # what is cut off is not repeated
+    if (size < 1 and (x.shape[axis] == 0 or low > 0 or high > 0)) or not 0 <= x.shape[axis] + low + high < MAX_SIZE:
         raise ShapeError(f"{b.where}: cannot pad axis {axis} of {list(x.shape)} by {low} and {high} in mode {mode}")
+    starts, counts = [0] * x.rank, list(x.shape)
+    starts[axis], counts[axis] = (first, size) if size > 0 else (0, 0)
+    x, low, high = b.slice(x, starts, counts), max(low, 0), max(high, 0)
+    if not low and not high:
+        return x
     b.require(size + low + high, f"axis {axis}")
     where = np.arange(-low, size + high)
     if mode == "EDGE":
