@@ -78,7 +78,7 @@ class Case:
             [helper.make_tensor_value_info(n, kind(a.dtype), a.shape) for n, a in self.feeds(arrays).items()],
             [onnx.ValueInfoProto(name=n) for n in self.output_names],
             [
-                numpy_helper.from_array(np.ascontiguousarray(arrays[k]), f"x{k}")
+                numpy_helper.from_array(np.asarray(arrays[k], order="C"), f"x{k}")
                 for k, i in enumerate(self.inputs)
                 if i is not None and not i.fed
             ],

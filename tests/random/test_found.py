@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.random.case import Case, Operand
+from tests.random.families.padding import padded
 from tests.random.judges import expected
 from tests.random.runner import check_case
 from tests.random.windows import Geometry, convolve, transpose_convolve
@@ -120,3 +121,39 @@ def test_sizes_from_scales_in_fp32(size, scale, out):
     )
     assert expected(case).outputs[0].shape == (1, 2, out, out)
     _passes(case)
+
+
+@pytest.mark.onnxruntime("1.32")
+@pytest.mark.parametrize(("begin", "end", "step"), [(-9, -6, -1), (-9, -(2**31), -2), (-9, 3, 2), (9, -9, -1)])
+def test_slices_that_begin_before_the_first_element(begin, end, step):
+    """With a negative step they begin at the first element, where Python takes nothing."""
+    lists = (Operand(np.array([v], np.int64), False) for v in (begin, end, 1, step))
+    _passes(Case("Slice", [Operand(_normal(2, 5)), *lists], opset=13, scale="exact", low=False))
+
+
+@pytest.mark.onnxruntime("1.32")
+@pytest.mark.parametrize("mode", ["wrap", "edge", "reflect"])
+@pytest.mark.parametrize("pads", [[0, -2, 0, 3], [1, 2, 1, -2], [-1, -1, 1, 1]])
+def test_what_negative_pads_cut_off_is_not_repeated(mode, pads):
+    x = _normal(3, 6)
+    _passes(
+        Case(
+            "Pad",
+            [Operand(x), Operand(np.array(pads, np.int64), False)],
+            {"mode": mode},
+            opset=19,
+            scale="exact",
+            oracle=lambda a: [padded(a[0], [0, 1], pads[:2], pads[2:], mode, 0)],
+            low=False,
+        )
+    )
+
+
+@pytest.mark.onnxruntime("1.32")
+@pytest.mark.parametrize("op", ["ReduceLogSumExp", "ReduceLogSum", "ReduceL2", "ReduceMean"])
+@pytest.mark.parametrize("given", [True, False])
+def test_reductions_over_no_axes(op, given):
+    """The logarithm was taken, but not of the exponential function."""
+    axes = [Operand(np.zeros(0, np.int64), False)] if given else []
+    x = np.abs(_normal(3, 4))
+    _passes(Case(op, [Operand(x), *axes], {"noop_with_empty_axes": 1, "keepdims": 0}, opset=18, slack=4))

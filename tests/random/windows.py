@@ -94,14 +94,19 @@ def resolved(made: Geometry, extents: Sequence[int]) -> list[int]:
     return begins + ends
 
 
+def below_stride(made: Geometry, extents: Sequence[int]) -> bool:
+    """Whether SAME's formula gives pads of less than nothing."""
+    totals = [(-(-n // s) - 1) * s + k - n for n, s, k in zip(extents, made.strides, made.spans, strict=True)]
+    return min(totals) < 0
+
+
 def pool_excuse(made: Geometry, extents: Sequence[int]) -> str:
     """Why ONNX Runtime's pooling is not asked about a SAME geometry, or nothing."""
     if not made.auto_pad.startswith("SAME"):
         return ""
     if any(d > 1 and k > 1 for d, k in zip(made.dilations, made.kernel, strict=True)):
         return "auto_pad SAME with dilations: it pads as if there were none"
-    totals = [(-(-n // s) - 1) * s + k - n for n, s, k in zip(extents, made.strides, made.spans, strict=True)]
-    if min(totals) < 0:
+    if below_stride(made, extents):
         return "auto_pad SAME with a window below the stride: it pads by less than nothing"
     return ""
 
