@@ -157,3 +157,14 @@ def test_reductions_over_no_axes(op, given):
     axes = [Operand(np.zeros(0, np.int64), False)] if given else []
     x = np.abs(_normal(3, 4))
     _passes(Case(op, [Operand(x), *axes], {"noop_with_empty_axes": 1, "keepdims": 0}, opset=18, slack=4))
+
+
+@pytest.mark.onnxruntime("1.32")
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("fed", [True, False])
+def test_sums_of_columns_meet_sums_of_rows(rows, fed):
+    """Of one row, the sum of the row stood in front of that of the columns, and was taken as what is summed."""
+    rng = np.random.default_rng(rows)
+    a, b = rng.integers(0, 200, (1, rows, 33)).astype(np.uint8), rng.integers(-50, 50, (1, 33, 5)).astype(np.int8)
+    zeros = [Operand(np.array(2, np.uint8), False), Operand(np.array(98, np.int8), False)]
+    _passes(Case("MatMulInteger", [Operand(a), Operand(b, fed), *zeros], opset=10, scale="exact"))

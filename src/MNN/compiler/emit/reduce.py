@@ -110,8 +110,7 @@ def emit_fold(e: Emitter, group: Group) -> bool:
     reduce = next(q for q in group.prims if isinstance(q, p.Reduce))
     shape, axes = group.shape, tuple(a for a in reduce.axes if group.shape[a] > 1)
     out = group.root.outputs[0]
-    at = group.prims.index(reduce)
-    before, after = group.prims[:at], group.prims[at + 1 :]
+    before, after = _around(group.prims, reduce)
     dst = e.output(out)
     if 0 in out.shape:
         return True
@@ -166,6 +165,17 @@ def emit_fold(e: Emitter, group: Group) -> bool:
         [(out.dtype, dst), *located, *((t.dtype, e.place(t)) for t in extra)],
     )  # fmt: skip
     return True
+
+
+def _around(prims: Sequence[p.Prim], reduce: p.Reduce) -> tuple[list[p.Prim], list[p.Prim]]:
+    """What a reduction is made of, and all else, wherever it stands: maps that meet its result may come before it."""
+    needed, before = set(reduce.inputs), []
+    for prim in reversed(prims[: prims.index(reduce)]):
+        if needed.intersection(prim.outputs):
+            before.append(prim)
+            needed.update(prim.inputs)
+    after = [q for q in prims if q is not reduce and q not in before]
+    return before[::-1], after
 
 
 def _parts(threads: int, op: str, outer: st.Ints, loops: st.Ints, n: int) -> int:
