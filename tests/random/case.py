@@ -30,6 +30,7 @@ class Case:
 
     - ``products``: to the outputs of the same operator on absolute values, the sum of |a| |b| of a product, or |a| of a
       mean (operands that ``keep`` names, such as variances, stay as they are);
+      A function ``sums`` of the operands gives these where that is not so;
     - ``largest``: to the largest number of the output;
     - ``exact``: nothing may differ;
     - ``step``: integers may differ by one, of few numbers: a sum that lies between two steps.
@@ -38,6 +39,7 @@ class Case:
     ``excuse`` is the reason why ONNX Runtime is not asked; then ``oracle`` is needed.
     ``low``: whether the precision ``low`` is compared too. Where small errors of the operands are not small ones of
     the result (positions that are rounded), it is not.
+    ``unnamed`` are outputs that are not asked for; the oracle gives the others alone.
     """
 
     op: str
@@ -52,6 +54,8 @@ class Case:
     oracle: Oracle | None = None
     excuse: str = ""
     low: bool = True
+    unnamed: tuple[int, ...] = ()
+    sums: Oracle | None = None
 
     @property
     def arrays(self) -> Arrays:
@@ -59,7 +63,7 @@ class Case:
 
     @property
     def output_names(self) -> list[str]:
-        return [f"y{k}" for k in range(self.outputs)]
+        return [f"y{k}" for k in range(self.outputs) if k not in self.unnamed]
 
     def feeds(self, arrays: Arrays | None = None) -> dict[str, np.ndarray]:
         """What is fed, by name."""
@@ -70,7 +74,8 @@ class Case:
         """The ONNX model, with other numbers when ``arrays`` are given."""
         arrays = self.arrays if arrays is None else arrays
         names = ["" if i is None else f"x{k}" for k, i in enumerate(self.inputs)]
-        node = helper.make_node(self.op, names, self.output_names, domain=self.domain, **self.attributes)
+        results = ["" if k in self.unnamed else f"y{k}" for k in range(self.outputs)]
+        node = helper.make_node(self.op, names, results, domain=self.domain, **self.attributes)
         kind = helper.np_dtype_to_tensor_dtype
         graph = helper.make_graph(
             [node],

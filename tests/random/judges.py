@@ -57,6 +57,8 @@ def peer(made: Case, arrays: Arrays | None = None) -> Arrays:
 
 
 def _scales(made: Case, outputs: list[np.ndarray], oracle: bool) -> list[np.ndarray]:
+    if made.sums is not None:
+        return [np.abs(np.asarray(s, np.float64)) for s in made.sums(made.arrays)]
     if made.scale == "products":
         absolute: Arrays = [
             np.abs(a) if a is not None and a.dtype.kind == "f" and k not in made.keep else a
