@@ -70,7 +70,7 @@ class ContribAttention(Operator):
             hidden = self._hidden(b, mask, keys, self.float_attr(node, "filter"))
             bias = hidden if bias is None else b.op("add", b.cast(bias, DType.F32), hidden)
         scores.bias = bias
-        if self.bool_attr(node, "causal"):
+        if self.bool_attr(node, "causal") and rows > 1:  # one row is the newest one: it sees all keys
             scores.allowed.append(causal(b, rows, keys, before))
         out = scores.mix(b, scores.weights(b, scores.masked(b, scores.raw(b))))
         return [heads_together(b, out), k, v]
