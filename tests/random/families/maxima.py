@@ -28,7 +28,7 @@ def case(draw: Draw) -> Case:
     excuse = pool_excuse(made, shape[2:])
     if not (kinds == 2).any(-1).all():  # a window of padding alone has a maximum of sorts, but no index
         indices = False
-    elif (indices or kind[0] == "f") and (best.max(-1) == lowest).any():
+    if (indices or kind[0] == "f") and (best.max(-1) == lowest).any():
         excuse = "a window of the lowest numbers alone gets no index, and its infinity becomes the lowest finite number"
 
     def oracle(arrays: list[np.ndarray]) -> list[np.ndarray]:

@@ -34,8 +34,16 @@ def case(draw: Draw) -> Case:
     def oracle(arrays: list[Any]) -> list[Any]:
         return [_sample(arrays[0].astype(np.float64), arrays[1].astype(np.float64), mode, padding, align)]
 
-    return Case("GridSample", sums=lambda arrays: [np.full((*x.shape[:2], *grid.shape[1:-1]), np.abs(arrays[0]).max())], inputs=[Operand(x), Operand(grid, draw.flag(0.8))], attributes, opset=opset, slack=8,
-                oracle=oracle, low=False)  # fmt: skip
+    return Case(
+        "GridSample",
+        [Operand(x), Operand(grid, draw.flag(0.8))],
+        attributes,
+        opset=opset,
+        slack=8,
+        oracle=oracle,
+        sums=lambda arrays: [np.full((*x.shape[:2], *grid.shape[1:-1]), np.abs(arrays[0]).max())],
+        low=False,
+    )
 
 
 def _sample(x: np.ndarray, grid: np.ndarray, mode: str, padding: str, align: bool) -> np.ndarray:
