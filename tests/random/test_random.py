@@ -10,6 +10,7 @@ import os
 
 import pytest
 
+from tests.random import second_opinion
 from tests.random.families import WINDOWS
 from tests.random.runner import Tally, check, family_names
 
@@ -42,3 +43,10 @@ def test_random_operators(family: str, first: int, count: int) -> None:
 
 def test_window_families_exist() -> None:
     assert set(WINDOWS) <= set(family_names())
+
+
+def test_torch_agrees_with_the_oracles_of_windows() -> None:
+    counts, problems = second_opinion.compare(160, FIRST)
+    assert not problems, "\n".join(problems)
+    assert counts["Conv"] == counts["ConvTranspose"] == 40
+    assert min(counts["MaxPool"], counts["AveragePool"]) >= 8
