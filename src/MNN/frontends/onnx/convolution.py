@@ -45,8 +45,8 @@ def pad_mode(
         pads = ints(node, "pads", 2 * count, 0)
         return "CAFFE", pads
     node.ignore("pads")
-    if mode == "VALID":
-        return "VALID", None
+    if mode == "VALID":  # in three dimensions the official engine wants the pads, and ends the process without them
+        return ("VALID", None) if count < 3 else ("CAFFE", [0] * 2 * count)
     if mode == "SAME_UPPER":
         return "SAME", None
     shape = ctx.static_shape(x)
@@ -98,6 +98,8 @@ def conv_transpose(ctx: Context, node: OnnxNode) -> Value:
     else:
         node.ignore("pads")
         mode = {"VALID": "VALID", "SAME_UPPER": "SAME", "SAME_LOWER": "SAME_LOWER"}[mode]
+        if mode == "VALID" and count == 3:  # as of convolutions
+            mode, pads = "CAFFE", [0] * 2 * count
     shape = ctx.static_shape(w)
     more: dict[str, object] = {"group": group}
     if shape:
