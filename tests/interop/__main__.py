@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.interop import cases, checks
+from tests.interop import cases, checks, random_cases
 from tests.interop.models import models
 
 #: Models on which compressed weights are compared (small ones of different make).
@@ -18,17 +18,17 @@ COMPRESSED = ("squeezenet1_1", "mobilenet_v2", "resnet18", "shufflenet_v2", "vit
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.interop", description=__doc__)
-    parser.add_argument("--check", choices=("written", "converted", "compressed", "cases"), action="append")
+    parser.add_argument("--check", choices=("written", "converted", "compressed", "cases", "random"), action="append")
     parser.add_argument("--only", default="", help="models or cases whose name holds this text")
     options = parser.parse_args()
-    wanted = options.check or ["written", "converted", "compressed", "cases"]
+    wanted = options.check or ["written", "converted", "compressed", "cases", "random"]
     failed = total = 0
-    for model in models() if set(wanted) - {"cases"} else []:
+    for model in models() if set(wanted) - {"cases", "random"} else []:
         if options.only not in model.name:
             continue
         for name in wanted:
             kind, plain = model.name.split("/")
-            if name == "cases" or (name == "compressed" and plain not in COMPRESSED):
+            if name in ("cases", "random") or (name == "compressed" and plain not in COMPRESSED):
                 continue
             if name == "converted" and kind == "nbits":  # its converter has no such operator
                 continue
@@ -37,6 +37,10 @@ def main() -> int:
                 total, failed = total + 1, failed + (not result.passed)
     if "cases" in wanted:
         summary = cases.run(options.only)
+        print(summary.text, flush=True)
+        total, failed = total + summary.total, failed + summary.unexpected
+    if "random" in wanted:
+        summary = random_cases.run(options.only)
         print(summary.text, flush=True)
         total, failed = total + summary.total, failed + summary.unexpected
     print(f"{total - failed} of {total} comparisons passed")
