@@ -51,7 +51,11 @@ def _onnx(draw: Draw) -> Case:
     while given[-1] is None:
         given.pop()
     excuse = ""
-    if scores and attributes["qk_matmul_output_mode"] < 3 and (causal or (mask is not None and mask.dtype == bool)):
+    if (
+        scores
+        and attributes["qk_matmul_output_mode"] in (1, 2)
+        and (causal or (mask is not None and mask.dtype == bool))
+    ):
         excuse = "scores of what is masked are its lowest finite number, not minus infinity"
     elif causal and rows == 1 and past:
         excuse = "one row after a past: it sees keys behind it too"
