@@ -84,10 +84,10 @@ def _excuse(attributes: dict[str, Any], shape: list[int], axes: list[int], input
     arrays = [None if i is None else i.array for i in inputs]
     lengths = [shape[a] for a in axes]
     outs, factors, crops = _extents(attributes, lengths, *arrays[1:])
+    apart = [abs(f * n - o) for f, n, o in zip(factors, lengths, outs, strict=True)]
+    if transform in ("align_corners", "tf_crop_and_resize") and max(apart) > 1e-5:  # scales or a policy
+        return f"{transform} with scales: it takes the whole size, where onnx's cases take size * scale"
     if len(arrays) == 3:
-        apart = [abs(f * n - o) for f, n, o in zip(factors, lengths, outs, strict=True)]
-        if transform in ("align_corners", "tf_crop_and_resize") and max(apart) > 1e-5:
-            return f"{transform} with scales: it takes the whole size, where onnx's cases take size * scale"
         if outs == lengths and factors != [1.0] * len(axes):
             return "scales that change no size: it copies"
         same = any(o == n and f != 1 for o, n, f in zip(outs, lengths, factors, strict=True))
