@@ -24,15 +24,15 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from MNN.backends.cpu.codegen import toolchain
+from MNN.backends.cpu.codegen.assembly import MATRIX, MULTIPLY_ADD, examine
+from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.gemm.half import FLUSH
+from MNN.backends.cpu.targets.base import Target, named_target
+from MNN.backends.cpu.window.cost import choose_window
+from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.ir.dtype import DType
-from MNN.kernels import toolchain
-from MNN.kernels.assembly import MATRIX, MULTIPLY_ADD, examine
-from MNN.kernels.contract import ContractSpec
-from MNN.kernels.contract_half import FLUSH
-from MNN.kernels.spec import KernelSpec
-from MNN.kernels.window import WindowSpec
-from MNN.kernels.window_cost import choose_window
-from MNN.targets.base import Target, named_target
 
 ITERATIONS = 200
 

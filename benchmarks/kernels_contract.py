@@ -20,15 +20,15 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
+from MNN.backends.cpu.codegen import toolchain
+from MNN.backends.cpu.codegen.library import Library
+from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.lang.module import F32, Kernel
+from MNN.backends.cpu.products.blocks import choose_blocks
+from MNN.backends.cpu.products.register_tiles import choose_tile, pack_b
+from MNN.backends.cpu.targets import Target, host_target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
-from MNN.kernels import toolchain
-from MNN.kernels.contract import ContractSpec
-from MNN.kernels.contract_blocks import choose_blocks
-from MNN.kernels.contract_cost import choose_tile, pack_b
-from MNN.kernels.lang import F32, Kernel
-from MNN.kernels.library import Library
-from MNN.targets import Target, host_target
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 

@@ -19,14 +19,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from benchmarks.kernels_contract import ENTRY, Case, Ours, fastest
+from MNN.backends.cpu.codegen.library import Library
+from MNN.backends.cpu.products.register_tiles import contract_cycles
+from MNN.backends.cpu.targets import Target, host_target
+from MNN.backends.cpu.winograd.cost import Plan, plans
+from MNN.backends.cpu.winograd.spec import WinogradSpec, WinogradWeightsSpec
+from MNN.backends.cpu.winograd.sums import Work
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
-from MNN.kernels.contract_cost import contract_cycles
-from MNN.kernels.library import Library
-from MNN.kernels.winograd import WinogradSpec, WinogradWeightsSpec
-from MNN.kernels.winograd_cost import Plan, plans
-from MNN.kernels.winograd_sums import Work
-from MNN.targets import Target, host_target
 
 F32 = DType.F32
 

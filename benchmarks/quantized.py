@@ -16,7 +16,7 @@ import numpy as np
 import onnxruntime
 
 from MNN import model
-from MNN.targets.base import host_target
+from MNN.backends.cpu.targets.base import host_target
 
 from .quantize import MATRIX, feeds, float_model
 from .setup_peers import REPOSITORY, work_folder

@@ -113,7 +113,7 @@ def _ours(path: str, threads: int) -> tuple[Any, Any]:
     model = MNN.load(path, threads=threads)
 
     def compiled() -> int:
-        from MNN.kernels.library import shared_library
+        from MNN.backends.cpu.codegen.library import shared_library
 
         return shared_library(True).compiled
 

@@ -8,8 +8,8 @@ from importlib import metadata
 
 import pytest
 
-from MNN.targets.base import _host_target, host_target
-from MNN.targets.host import processor
+from MNN.backends.cpu.targets.base import _host_target, host_target
+from MNN.backends.cpu.targets.host import processor
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -49,7 +49,7 @@ def weaker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
             monkeypatch.setenv("MNN_TARGET", name)
         features, triple = processor()
         left = features - {feature.removeprefix("-") for feature in without}
-        monkeypatch.setattr("MNN.targets.base.processor", lambda: (left, triple))
+        monkeypatch.setattr("MNN.backends.cpu.targets.base.processor", lambda: (left, triple))
         _host_target.cache_clear()
 
     yield lower

@@ -13,12 +13,12 @@ from MNN.frontends.mnn import net_of
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.prims import Prim, Tensor
-from MNN.ops import nested
-from MNN.ops.base import EagerOperator, evaluate_node, lower_node, operator
-from MNN.ops.builder import Builder, NeedValue
-from MNN.ops.meaning import evaluate
-from MNN.ops.sequence import ListTensor
+from MNN.ops.control.sequence import ListTensor
+from MNN.ops.core import nested
+from MNN.ops.core.base import EagerOperator, evaluate_node, lower_node, operator
+from MNN.ops.core.builder import Builder, NeedValue
 from MNN.passes.manager import optimize
+from MNN.reference.primitives import evaluate
 from MNN.runtime.session import Session
 from MNN.schema import write_net
 

@@ -1,9 +1,8 @@
-"""Fits the polynomials of MNN.kernels.vecmath_tables: minimax in relative error of the function they serve.
+"""Fits the polynomials of MNN.backends.cpu.math.coefficients: minimax in relative error of the function they serve.
 
-Run `python tools/fit_polynomials.py > src/MNN/kernels/vecmath_tables.py` (needs mpmath), with the argument `pieces`
-for `vecmath_pieces.py`, with `tail` for `vecmath_tail.py`. The method is the
-discrete Remez exchange (Cheney, Introduction to Approximation Theory, 1966) on a Chebyshev grid in 40-digit arithmetic.
-"""
+Run `python tools/fit_polynomials.py > src/MNN/backends/cpu/math/coefficients.py` (needs mpmath), with the argument
+`pieces` for `vecmath_pieces.py`, with `tail` for `vecmath_tail.py`. The method is the discrete Remez exchange (Cheney,
+Introduction to Approximation Theory, 1966) on a Chebyshev grid in 40-digit arithmetic."""
 
 from __future__ import annotations
 
@@ -159,7 +158,7 @@ def erf_piece(middle: mp.mpf, low: mp.mpf, high: mp.mpf, degree: int) -> tuple[l
 
 
 def pieces() -> None:
-    """The tables of MNN.kernels.vecmath_pieces."""
+    """The tables of MNN.backends.cpu.math.erf_polynomials."""
     print(PIECES_HEADER)
     quarters = [erf_piece(i * PIECE, i * PIECE, (i + 1) * PIECE, 5) for i in range(16)]
     wide = [erf_piece(i * WIDE_PIECE, (i - 0.5) * WIDE_PIECE, (i + 0.5) * WIDE_PIECE, 6) for i in range(8)]
@@ -180,7 +179,7 @@ def tail_piece(number: int, pieces: int, degree: int) -> tuple[list[mp.mpf], flo
 
 
 def tail() -> None:
-    """The tables of MNN.kernels.vecmath_tail."""
+    """The tables of MNN.backends.cpu.math.normal_tail."""
     print(TAIL_HEADER)
     fits = {f"TAIL_{n}": [tail_piece(i, n, degree) for i in range(n)] for n, degree in ((8, 6), (16, 5))}
     show_pieces(fits, "error relative to 1e-4 more than the function")
@@ -201,7 +200,7 @@ def number(c: mp.mpf, kind: str) -> str:
     return repr(float(np.float32(float(c)))) if kind == "f32" else repr(float(c))
 
 
-HEADER = '''"""Coefficients of the minimax polynomials in MNN.kernels.vecmath, constant term first.
+HEADER = '''"""Coefficients of the minimax polynomials in MNN.backends.cpu.math.functions, constant term first.
 
 Made by tools/fit_polynomials.py, which says what each one approximates.
 """

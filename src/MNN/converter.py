@@ -17,7 +17,7 @@ from MNN.frontends import load_graph
 from MNN.frontends.mnn.support import support
 from MNN.frontends.mnn.write import net_of
 from MNN.ir.graph import Graph
-from MNN.ops.fitting import check_shapes
+from MNN.ops.inference.fitting import check_shapes
 from MNN.passes.manager import optimize, passes
 from MNN.progress import Say, silent
 from MNN.schema import from_json, write_net

@@ -12,7 +12,7 @@ from MNN.errors import MNNError
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session, TensorInfo
-from MNN.runtime.stored import Card, StoredPrograms
+from MNN.runtime.storage.programs import Card, StoredPrograms
 from MNN.schema.files import seen, watched
 from MNN.words import plural
 

@@ -17,12 +17,12 @@ HERE = Path(MNN.__file__).parent
 
 
 def test_an_untrusted_cache_folder(tmp_path, monkeypatch):
-    from MNN.kernels.cache import Cache
+    from MNN.cache.entries import Cache
 
     monkeypatch.setenv("MNN_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(Cache, "_off_everywhere", False)
-    monkeypatch.setattr("MNN.kernels.library._libraries", {})
-    monkeypatch.setattr("MNN.kernels.packed._SHARED", {})
+    monkeypatch.setattr("MNN.backends.cpu.codegen.library._libraries", {})
+    monkeypatch.setattr("MNN.cache.packed._SHARED", {})
     for part in ("objects", "packed", "programs"):
         (tmp_path / part).mkdir()
         (tmp_path / part).chmod(0o777)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.codegen import library
+from MNN.backends.cpu.math import scalar_code
+from MNN.backends.cpu.targets.base import host_target
 from MNN.frontends.mnn import write
 from MNN.ir.graph import Graph
-from MNN.kernels import library, scalar_code
-from MNN.ops import unary
+from MNN.ops.elementwise import unary
 from MNN.passes import manager
 from MNN.passes.manager import Pass
 from MNN.runtime import executor
-from MNN.targets.base import host_target
 from tests.cli import models
 
 

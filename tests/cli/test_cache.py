@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import MNN
+from MNN.cache.entries import Cache
+from MNN.cache.packed import PackedStore
+from MNN.cache.room import DEFAULT_LIMIT, contents, keep_within, limit_of
 from MNN.errors import MNNError
-from MNN.kernels.cache import Cache
-from MNN.kernels.cache_room import DEFAULT_LIMIT, contents, keep_within, limit_of
-from MNN.kernels.packed import PackedStore
-from MNN.runtime.notes import note_key, write_note
+from MNN.runtime.storage.notes import note_key, write_note
 
 
 @pytest.fixture

@@ -6,12 +6,14 @@ import dataclasses
 
 import pytest
 
-from MNN.cli import bench, bench_profile, measure
-from MNN.cli.bench_profile import roof
-from MNN.runtime import machine as machines
-from MNN.runtime.machine import Machine, Rates, higher
-from MNN.runtime.profiler import CommandProfile
-from MNN.targets.base import host_target
+from MNN.backends.cpu.targets.base import host_target
+from MNN.cli import bench
+from MNN.cli.measuring import measure
+from MNN.cli.measuring import profile as bench_profile
+from MNN.cli.measuring.profile import roof
+from MNN.runtime.profile import machine as machines
+from MNN.runtime.profile.machine import Machine, Rates, higher
+from MNN.runtime.profile.profiler import CommandProfile
 
 COMMAND = CommandProfile(
     number=0, stage=0, origin="Convolution 'c'", operator="Convolution", kernel="contract", detail="", min_ns=1e5,
@@ -71,7 +73,7 @@ def _machine(rate: float) -> Machine:
 
 
 def test_the_higher_of_two_measurements_counts_and_is_remembered(tmp_path, monkeypatch):
-    from MNN.kernels.cache import Cache
+    from MNN.cache.entries import Cache
 
     monkeypatch.setenv("MNN_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(Cache, "_off_everywhere", False)
@@ -91,7 +93,7 @@ def test_a_machine_that_was_measured_too_low_is_measured_again(mnn, digits, tmp_
 
     monkeypatch.setattr(bench_profile, "machine_for_profiles", lambda cache: low)
     monkeypatch.setattr(bench_profile, "measured_again", again)
-    monkeypatch.setattr("MNN.runtime.profiler._SURE_NS", 0)
+    monkeypatch.setattr("MNN.runtime.profile.profiler._SURE_NS", 0)
     result = mnn("bench", digits, "--profile", "--runs", 2)
     assert result.code == 0, result
     assert asked == [low]

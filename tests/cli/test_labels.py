@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from MNN.cli.labels import read_labels, scores
+from MNN.cli.display.labels import read_labels, scores
 from tests.cli import models
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]

@@ -131,7 +131,7 @@ def test_the_command_line_takes_the_arrays_that_the_api_takes(mnn, converted, ki
 
 
 def test_warnings_are_sentences(mnn, digits, tmp_path, monkeypatch):
-    from MNN.kernels.cache import Cache
+    from MNN.cache.entries import Cache
 
     folder = tmp_path / "cache"
     folder.mkdir()
@@ -139,7 +139,7 @@ def test_warnings_are_sentences(mnn, digits, tmp_path, monkeypatch):
     (folder / "objects").chmod(0o777)
     monkeypatch.setenv("MNN_CACHE_DIR", str(folder))
     monkeypatch.setattr(Cache, "_off_everywhere", False)
-    monkeypatch.setattr("MNN.kernels.library._libraries", {})
+    monkeypatch.setattr("MNN.backends.cpu.codegen.library._libraries", {})
     result = mnn("run", digits, "--random")
     assert result.code == 0
     assert result.err.startswith(f"warning: the kernel cache {folder / 'objects'} is not used: others own it")

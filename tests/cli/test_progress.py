@@ -14,14 +14,14 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import Progress
 
-from MNN.cli import measure
-from MNN.cli import progress as shown
+from MNN.cli.display import progress as shown
+from MNN.cli.measuring import measure
 from MNN.comparison import compare
 from MNN.converter import convert
 from MNN.runtime.config import Config
-from MNN.runtime.profiler import profile
+from MNN.runtime.profile.profiler import profile
+from MNN.runtime.profile.tuning import Tuner
 from MNN.runtime.session import Session
-from MNN.runtime.tuning import Tuner
 
 
 class Heard(list):

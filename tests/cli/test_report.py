@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from MNN.cli.measure import Job
+from MNN.cache.entries import Cache
+from MNN.cli.measuring.measure import Job
 from MNN.cli.report import render
 from MNN.cli.report.markup import nice_ticks, palette, si, tag
-from MNN.kernels.cache import Cache
-from MNN.runtime import machine
-from MNN.runtime.machine import Machine, Rates
-from MNN.runtime.profiler import Block, CommandProfile, Profile
-from MNN.runtime.trace import Span
+from MNN.runtime.profile import machine
+from MNN.runtime.profile.machine import Machine, Rates
+from MNN.runtime.profile.profiler import Block, CommandProfile, Profile
+from MNN.runtime.profile.trace import Span
 from MNN.words import nbytes
 
 RATES = Rates(1, {"f32": 100.0, "bf16": 200.0}, {"L1": 200.0, "L2": 100.0, "L3": 50.0, "DRAM": 20.0})
@@ -139,7 +139,7 @@ def test_command_writes_it(mnn, digits, tmp_path, monkeypatch):
     monkeypatch.setenv("MNN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(Cache, "_off_everywhere", False)
     monkeypatch.setattr(machine, "measure_machine", lambda *_: MACHINE)
-    monkeypatch.setattr("MNN.cli.bench_machine.measure_machine", lambda *_: MACHINE)
+    monkeypatch.setattr("MNN.cli.measuring.machine.measure_machine", lambda *_: MACHINE)
     result = mnn("bench", digits, "--html", "out.html", "--runs", 2, "--threads", 2)
     assert result.code == 0, result
     assert "wrote out.html" in result.out

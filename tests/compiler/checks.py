@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.amx import emit_amx as amx
 from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
-from MNN.compiler.emit import amx
 from MNN.compiler.options import Options
 from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
-from MNN.ops.builder import Builder
-from MNN.ops.meaning import evaluate
-from MNN.runtime.bind import BoundProgram
+from MNN.ops.core.builder import Builder
+from MNN.reference.primitives import evaluate
 from MNN.runtime.executor import shared_library
+from MNN.runtime.memory.bind import BoundProgram
 
 Build = Callable[..., Tensor | Sequence[Tensor]]
 

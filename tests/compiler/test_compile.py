@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from MNN.ir.dtype import DType
-from MNN.ops.builder import Builder
+from MNN.ops.core.builder import Builder
 from tests.compiler.checks import check
 
 pytestmark = pytest.mark.usefixtures("without_tiles")

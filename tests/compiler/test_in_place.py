@@ -8,25 +8,25 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from MNN.backends.cpu import contractions as contract
+from MNN.backends.cpu.amx.spec import AmxSpec
+from MNN.backends.cpu.strassen.spec import StrassenSpec
+from MNN.backends.cpu.targets.base import host_target
+from MNN.backends.cpu.window.spec import WindowSpec
+from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.compiler import in_place
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
-from MNN.compiler.emit import contract
 from MNN.compiler.options import Options
 from MNN.compiler.program import Buffer, Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
-from MNN.kernels.amx import AmxSpec
-from MNN.kernels.strassen import StrassenSpec
-from MNN.kernels.window import WindowSpec
-from MNN.kernels.winograd import WinogradSpec
-from MNN.ops.builder import Builder
-from MNN.ops.normalization import affine, standardize
-from MNN.ops.softmax import softmax
-from MNN.runtime.bind import BoundProgram
+from MNN.ops.core.builder import Builder
+from MNN.ops.reducing.normalization import affine, standardize
+from MNN.ops.reducing.softmax import softmax
 from MNN.runtime.executor import shared_library
-from MNN.targets.base import host_target
+from MNN.runtime.memory.bind import BoundProgram
 from tests.compiler.checks import built, cheap_tiles
 from tests.hostile.checked import CheckedProgram
 

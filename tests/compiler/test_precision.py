@@ -6,15 +6,15 @@ import dataclasses
 
 import pytest
 
+from MNN.backends.cpu.products.dot import group_of
+from MNN.backends.cpu.targets import host_target, named_target
 from MNN.compiler.fuse import Fuser
-from MNN.compiler.order import assign_orders
+from MNN.compiler.layout import assign_orders
 from MNN.compiler.precision import Narrowing, own_copy, storage
 from MNN.compiler.usage import consumers, live
 from MNN.ir.dtype import DType
 from MNN.ir.prims import MatMul, Tensor
-from MNN.kernels.dot import group_of
-from MNN.ops.builder import Builder
-from MNN.targets import host_target, named_target
+from MNN.ops.core.builder import Builder
 from tests.compiler.checks import check
 from tests.compiler.test_compile import conv_block, randn, relu
 

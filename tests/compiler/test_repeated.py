@@ -11,7 +11,7 @@ from MNN.compiler.lower import Lowering, Stage, input_tensor, lower_stage
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
-from MNN.ops import recipes
+from MNN.ops.core import recipes
 from tests.runtime.test_sizes import attention
 
 RNG = np.random.default_rng(6)

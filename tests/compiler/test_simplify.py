@@ -8,8 +8,8 @@ import pytest
 from MNN.compiler.simplify import simplified
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder, body_of
-from MNN.ops.meaning_scalar import evaluate
-from MNN.ops.quantization import saturated
+from MNN.ops.quantized.quantization import saturated
+from MNN.reference.scalar import evaluate
 
 
 def there_and_back(dtype: DType, zero: int, again: int | None = None) -> Body:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from MNN.compiler.emit import amx_weights, weights
+from MNN.backends.cpu.amx import emit_weights as amx_weights
+from MNN.backends.cpu.products import weights
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.runtime.config import Config

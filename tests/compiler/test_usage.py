@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.inner_product.spec import InnerSpec
+from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.compiler import strides as st
-from MNN.kernels.contract import ContractSpec
-from MNN.kernels.inner import InnerSpec
-from MNN.kernels.window import WindowSpec
-from MNN.ops.builder import Builder
+from MNN.ops.core.builder import Builder
 from tests.compiler.checks import check
 
 pytestmark = pytest.mark.usefixtures("without_tiles")

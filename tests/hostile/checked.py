@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from MNN.backends.cpu.lang.module import checked_build
 from MNN.compiler.program import Buffer, Command, Ref, Slices
-from MNN.kernels.lang import checked_build
 from MNN.runtime import executor
-from MNN.runtime.arena import aligned_bytes
-from MNN.runtime.bind import BoundProgram, slice_bytes
-from MNN.runtime.chains import ChainTables
-from MNN.runtime.direct import Place
-from MNN.runtime.native import Command as Row
-from MNN.runtime.native import HostFunction, NativeProgram
+from MNN.runtime.loop.native import Command as Row
+from MNN.runtime.loop.native import HostFunction, NativeProgram
+from MNN.runtime.memory.arena import aligned_bytes
+from MNN.runtime.memory.bind import BoundProgram, slice_bytes
+from MNN.runtime.memory.chains import ChainTables
+from MNN.runtime.memory.direct import Place
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 

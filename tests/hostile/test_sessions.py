@@ -17,9 +17,9 @@ import pytest
 from MNN.errors import MNNError, RunError
 from MNN.frontends.onnx.load import load
 from MNN.runtime import executor
-from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor, PlanCache
+from MNN.runtime.memory.bind import BoundProgram
 from MNN.runtime.session import Session
 from tests.hostile.models import attention, digits, sequence
 from tests.hostile.operators import CASES, Case
@@ -206,7 +206,7 @@ FORK = """
 import os, sys, threading
 import numpy as np
 from MNN.frontends.onnx.load import load
-from MNN.runtime.bind import BoundProgram
+from MNN.runtime.memory.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from tests.hostile.models import attention, digits
@@ -267,7 +267,7 @@ def _python(code: str, *arguments: str, **environment: str) -> subprocess.Comple
 ANSWER = """
 import sys, warnings
 from MNN.frontends.onnx.load import load
-from MNN.runtime.bind import BoundProgram
+from MNN.runtime.memory.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from tests.hostile.models import digits

@@ -12,18 +12,18 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from MNN.backends.cpu.amx.spec import AmxSpec
+from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.errors import MNNError
 from MNN.frontends.mnn import load as load_mnn
 from MNN.frontends.mnn import net_of
 from MNN.frontends.onnx.load import load
 from MNN.ir.graph import Graph
 from MNN.ir.quant import QuantizedArray
-from MNN.kernels.amx import AmxSpec
-from MNN.kernels.compressed import CompressedSpec
-from MNN.kernels.spec import KernelSpec
 from MNN.passes.manager import optimize
-from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
+from MNN.runtime.memory.bind import BoundProgram
 from MNN.runtime.session import Session
 from MNN.schema import write_net
 

@@ -13,7 +13,7 @@ from onnx import ModelProto, TypeProto, helper, numpy_helper
 
 from MNN.errors import MNNError
 from MNN.frontends.onnx import load
-from MNN.passes import shape_propagation
+from MNN.passes.arranging import shape_propagation
 from tests.onnx.cases import node_cases
 from tests.onnx.model_cases import model_cases
 

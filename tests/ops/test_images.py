@@ -11,7 +11,7 @@ from PIL import Image
 
 import MNN
 from MNN.errors import RunError
-from MNN.ops import images
+from MNN.ops.images import decoding as images
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
 

@@ -13,7 +13,7 @@ from MNN.frontends.mnn.read import load as load_mnn
 from MNN.frontends.mnn.write import write_mnn
 from MNN.frontends.onnx import load
 from MNN.ir.dtype import DType
-from MNN.ops import narrow
+from MNN.ops.elementwise import narrow
 from MNN.runtime.session import Session
 
 NARROW = [d for d in DType if d.is_narrow]

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from MNN.errors import UnsupportedError
-from MNN.ops.regex import Pattern
+from MNN.ops.text.regex import Pattern
 
 TEXTS = [
     "", "a", "b", "ab", "aab", "abab", "abc", "aaa", "a b", "a\nb", "A", "é", "1", "_", "foo.bar@gmail.com", "x-y",

@@ -9,7 +9,7 @@ import pytest
 
 from MNN.ir import symbolic
 from MNN.ir.symbolic import add, ceil_divide, evaluate, floor_divide, lower_bound, maximum, multiply, parse, subtract
-from MNN.ops.sizes import combine
+from MNN.ops.core.sizes import combine
 
 NAMES = ("a", "b", "c")
 KINDS = ("ADD", "SUB", "MUL", "DIV", "FLOORDIV", "FLOORMOD", "MOD", "MAXIMUM", "MINIMUM")

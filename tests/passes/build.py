@@ -11,8 +11,8 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.shape import Shape
 from MNN.ir.verify import verify
+from MNN.passes.arranging.shape_propagation import run as propagate
 from MNN.passes.manager import passes
-from MNN.passes.shape_propagation import run as propagate
 from tests.harness import run_reference
 
 Array = np.ndarray

@@ -4,7 +4,7 @@ import numpy as np
 
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ops.custom import CustomOperator, register_operator, registered_operator, unregister_operator
-from MNN.passes.constant_folding import run
+from MNN.passes.folding.constant_folding import run
 from tests.passes.build import Maker, fires, ops, stays
 
 

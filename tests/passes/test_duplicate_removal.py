@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.passes.duplicate_removal import run
+from MNN.passes.removing.duplicate_removal import run
 from tests.passes.build import Maker, fires, ops, stays
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
-from MNN.passes.shape_propagation import refine, run
+from MNN.passes.arranging.shape_propagation import refine, run
 from tests.passes.build import Maker, apply, fires, noise_for, ops, stays
 
 

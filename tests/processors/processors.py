@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import platform
 
-from MNN.targets.base import families
-from MNN.targets.emulation import FEATURES
-from MNN.targets.host import processor
+from MNN.backends.cpu.targets.base import families
+from MNN.backends.cpu.targets.emulation import FEATURES
+from MNN.backends.cpu.targets.host import processor
 
 _AVX512 = ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 _ZEN4 = (*_AVX512, "avx512bf16", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512vnni")

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 import MNN
-from MNN.targets import host_target
+from MNN.backends.cpu.targets import host_target
 from tests.processors.networks import NETWORKS, feeds, made
 from tests.processors.processors import processors
 

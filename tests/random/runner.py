@@ -15,7 +15,7 @@ from MNN.frontends.mnn import load as load_mnn
 from MNN.frontends.mnn import net_of
 from MNN.frontends.onnx import load
 from MNN.ir.graph import Graph
-from MNN.passes import shape_propagation
+from MNN.passes.arranging import shape_propagation
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session

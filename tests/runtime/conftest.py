@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from MNN.runtime import pool
+from MNN.runtime.loop import pool
 
 
 @pytest.fixture(params=["futex", "python"])

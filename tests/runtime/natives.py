@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from MNN.kernels.library import Library
-from MNN.kernels.spec import KernelSpec
-from MNN.targets.base import Target, host_target
+from MNN.backends.cpu.codegen.library import Library
+from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.cpu.targets.base import Target, host_target
 
 _COUNT = """
 ; out[b] += 1 for every block; scratch[0] counts the blocks of this thread. args: out, turns of extra work per block

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from MNN.errors import RunError
-from MNN.runtime.arena import MOST_SHARED, Arena, Room, Scratch, aligned_bytes
+from MNN.runtime.memory.arena import MOST_SHARED, Arena, Room, Scratch, aligned_bytes
 
 
 def test_blocks_are_aligned_and_as_long_as_asked() -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.chains.spec import ChainSpec
+from MNN.backends.cpu.chains.stages import Intermediate, local_bytes, stage
+from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.loops.map_nest import MapSpec
+from MNN.backends.cpu.loops.rows import RowSpec
 from MNN.compiler import arena
-from MNN.compiler.emit.chain import Intermediate, local_bytes, stage
 from MNN.compiler.program import Buffer, Command, Local, Located, Patch, Place, Program, Ref, StageCall
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Instr, body_of
-from MNN.kernels.chain import ChainSpec
-from MNN.kernels.contract import ContractSpec
-from MNN.kernels.mapnest import MapSpec
-from MNN.kernels.rows import RowSpec
-from MNN.kernels.spec import KernelSpec
-from MNN.runtime.bind import BoundProgram
-from MNN.runtime.chains import ChainTables
 from MNN.runtime.executor import shared_library
+from MNN.runtime.memory.bind import BoundProgram
+from MNN.runtime.memory.chains import ChainTables
 from tests.hostile.checked import CheckedProgram
 
 F32 = DType.F32

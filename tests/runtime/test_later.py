@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from MNN.runtime import later as module
-from MNN.runtime.later import finish, later
-from MNN.runtime.uncollected import uninterrupted
+from MNN.runtime.gc_pause import uninterrupted
+from MNN.runtime.storage import later as module
+from MNN.runtime.storage.later import finish, later
 
 
 def test_jobs_are_done_in_order_by_another_thread() -> None:
@@ -67,7 +67,7 @@ def test_a_job_that_raises_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_waits_is_done_at_the_exit() -> None:
     code = """
         import time
-        from MNN.runtime.later import later
+        from MNN.runtime.storage.later import later
         later(lambda: (time.sleep(0.05), print("one", flush=True)))
         later(lambda: print("two", flush=True))
     """
@@ -79,7 +79,7 @@ def test_what_waits_is_done_at_the_exit() -> None:
 def test_forks_wait_for_the_job_at_work_and_take_none_along() -> None:
     code = """
         import os, sys, time
-        from MNN.runtime.later import finish, later
+        from MNN.runtime.storage.later import finish, later
         inside = []
         def job():
             inside.append(1)

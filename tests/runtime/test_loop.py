@@ -4,14 +4,14 @@ import pathlib
 
 import pytest
 
+from MNN.backends.cpu.codegen import toolchain
+from MNN.backends.cpu.codegen.library import Library
+from MNN.backends.cpu.targets.base import host_target, named_target, target_names
+from MNN.cache.entries import Cache
 from MNN.errors import UnsupportedError
-from MNN.kernels import toolchain
-from MNN.kernels.cache import Cache
-from MNN.kernels.library import Library
-from MNN.runtime import loop
-from MNN.runtime.loop_ir import PARTS, LoopSpec
-from MNN.runtime.loop_layout import FRAME, FRAME_BYTES, LINE, POOL, SLOT, SLOT_BYTES
-from MNN.targets.base import host_target, named_target, target_names
+from MNN.runtime.loop import functions as loop
+from MNN.runtime.loop.layout import FRAME, FRAME_BYTES, LINE, POOL, SLOT, SLOT_BYTES
+from MNN.runtime.loop.loop_ir import PARTS, LoopSpec
 
 
 @pytest.mark.parametrize("part", PARTS)

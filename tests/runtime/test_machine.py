@@ -6,17 +6,17 @@ import dataclasses
 
 import pytest
 
+from MNN.backends.cpu.amx.split import ARITHMETIC
+from MNN.backends.cpu.codegen.library import Library
+from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.probe import ProductSpec, products
+from MNN.backends.cpu.products.dot import PAIR
+from MNN.backends.cpu.products.dot8 import QUAD
+from MNN.backends.cpu.targets.base import host_target, named_target, target_names
 from MNN.ir.dtype import DType
-from MNN.kernels.amx_split import ARITHMETIC
-from MNN.kernels.contract import ContractSpec
-from MNN.kernels.dot import PAIR
-from MNN.kernels.dot8 import QUAD
-from MNN.kernels.library import Library
-from MNN.kernels.probe import ProductSpec, products
-from MNN.runtime import machine
-from MNN.runtime.machine import Machine, Rates
-from MNN.runtime.notes import PART, note_key, read_note, write_note
-from MNN.targets.base import host_target, named_target, target_names
+from MNN.runtime.profile import machine
+from MNN.runtime.profile.machine import Machine, Rates
+from MNN.runtime.storage.notes import PART, note_key, read_note, write_note
 
 RATES = Rates(1, {"f32": 100.0}, {"L1": 200.0, "DRAM": 30.0})
 MACHINE = Machine(

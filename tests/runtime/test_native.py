@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from MNN.errors import MNNError, RunError
-from MNN.runtime import pool
-from MNN.runtime.native import Carried, Command, Lent, NativeProgram, RunContext
+from MNN.runtime.loop import pool
+from MNN.runtime.loop.native import Carried, Command, Lent, NativeProgram, RunContext
 from tests.runtime.natives import address
 
 _KEEP: list[NDArray[np.int64]] = []  # commands hold only addresses

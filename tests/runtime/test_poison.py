@@ -7,17 +7,17 @@ import dataclasses
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.codegen.library import Library
+from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.cpu.targets import Target, host_target
 from MNN.compiler.program import Buffer, Command, Ref
 from MNN.errors import MNNError
-from MNN.kernels.library import Library
-from MNN.kernels.spec import KernelSpec
-from MNN.runtime import poison
-from MNN.runtime.arena import aligned_bytes
 from MNN.runtime.config import Config
-from MNN.runtime.native import Command as Row
-from MNN.runtime.native import NativeProgram
+from MNN.runtime.loop.native import Command as Row
+from MNN.runtime.loop.native import NativeProgram
+from MNN.runtime.memory import poison
+from MNN.runtime.memory.arena import aligned_bytes
 from MNN.runtime.session import Session
-from MNN.targets import Target, host_target
 from tests.runtime.models import convolutions
 
 FEEDS = {"x": np.random.default_rng(0).standard_normal((1, 3, 32, 32)).astype(np.float32)}

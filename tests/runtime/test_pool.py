@@ -11,15 +11,15 @@ import textwrap
 import pytest
 
 from MNN.errors import MNNError
-from MNN.runtime import pool
+from MNN.runtime.loop import pool
 
 ROOT = pathlib.Path(__file__).parents[2]
 MODES = ["python"] if pool._syscall_address() is None else ["futex", "python"]
 SETUP = """
 import os, signal, sys, threading, time
 import numpy as np
-from MNN.runtime import pool
-from MNN.runtime.native import Command, NativeProgram
+from MNN.runtime.loop import pool
+from MNN.runtime.loop.native import Command, NativeProgram
 from tests.runtime.natives import address
 
 def make(blocks=64, grain=1, turns=10, commands=5):

@@ -10,9 +10,9 @@ import pytest
 
 from MNN.errors import RunError
 from MNN.runtime.config import Config
-from MNN.runtime.machine import Machine, Rates
-from MNN.runtime.profiler import Profile, details, operator_of, profile
-from MNN.runtime.roofline import PAGE, Access, Caches, bound, sources
+from MNN.runtime.profile.machine import Machine, Rates
+from MNN.runtime.profile.profiler import Profile, details, operator_of, profile
+from MNN.runtime.profile.roofline import PAGE, Access, Caches, bound, sources
 from MNN.runtime.session import Session
 from tests.runtime.models import branching, convolutions
 
@@ -123,6 +123,6 @@ def test_names():
     assert operator_of("Convolution 'a/b'") == "Convolution"
     assert operator_of("Convolution 'a' + UnaryOp") == "Convolution + UnaryOp"
     assert operator_of("") == "-"
-    from MNN.kernels.transpose import TransposeSpec
+    from MNN.backends.cpu.loops.transpose import TransposeSpec
 
     assert details(TransposeSpec(size=4, batch=1)) == "size=4 batch=1"

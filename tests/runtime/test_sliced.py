@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 import MNN
-from MNN.compiler import slices
+from MNN.compiler import batch_slices as slices
 from MNN.compiler.program import Buffer, Ref, Slices
 from MNN.errors import RunError
 from MNN.frontends.mnn import write_mnn
-from MNN.runtime.bind import BoundProgram, slice_bytes
 from MNN.runtime.config import Config
-from MNN.runtime.direct import Direct
-from MNN.runtime.later import finish
-from MNN.runtime.native import Command, NativeProgram, RunContext
-from MNN.runtime.pool import usable_threads
-from MNN.runtime.profiler import profile, touched_by
+from MNN.runtime.loop.native import Command, NativeProgram, RunContext
+from MNN.runtime.loop.pool import usable_threads
+from MNN.runtime.memory.bind import BoundProgram, slice_bytes
+from MNN.runtime.memory.direct import Direct
+from MNN.runtime.memory.sliced import Move, SlicedProgram
+from MNN.runtime.profile.profiler import profile, touched_by
 from MNN.runtime.session import Session
-from MNN.runtime.sliced import Move, SlicedProgram
+from MNN.runtime.storage.later import finish
 from tests.hostile.checked import CheckedProgram
 from tests.runtime.models import convolutions
 from tests.runtime.natives import address

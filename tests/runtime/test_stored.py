@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 import MNN
+from MNN.backends.cpu.codegen import library
+from MNN.cache.entries import Cache
+from MNN.cache.packed import PackedStore
 from MNN.errors import MNNError, ShapeError
 from MNN.frontends.mnn import write_mnn
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
-from MNN.kernels import library
-from MNN.kernels.cache import Cache
-from MNN.kernels.packed import PackedStore
-from MNN.runtime import stored
-from MNN.runtime.later import finish
-from MNN.runtime.stored_form import Unfit, dump, parse
+from MNN.runtime.storage import programs as stored
+from MNN.runtime.storage.form import Unfit, dump, parse
+from MNN.runtime.storage.later import finish
 
 DATA = np.random.default_rng(1).standard_normal((70, 256)).astype(np.float32)
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.cache.entries import Cache
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.emitter import Emitter
-from MNN.kernels.cache import Cache
-from MNN.kernels.contract import ContractSpec
-from MNN.runtime import noise, remembered, tuning
 from MNN.runtime.config import Config
-from MNN.runtime.notes import write_note
-from MNN.runtime.remembered import choices_mark, choices_note, known_choices
+from MNN.runtime.profile import noise, tuning
+from MNN.runtime.profile.tuning import Tuner, remember
 from MNN.runtime.session import Session
-from MNN.runtime.tuning import Tuner, remember
+from MNN.runtime.storage import remembered
+from MNN.runtime.storage.notes import write_note
+from MNN.runtime.storage.remembered import choices_mark, choices_note, known_choices
 from tests.runtime.models import branching, convolutions
 
 FEEDS = {"x": np.random.default_rng(5).standard_normal((1, 3, 32, 32), np.float32)}
@@ -177,12 +178,12 @@ def test_remembered_for_these_settings_only(monkeypatch):
     for other in (Config(1, "high"), Config(2, "normal"), Config(2, "high", cache=False)):
         assert known_choices(other) == {}
         assert choices_mark(other) == ""
-    monkeypatch.setattr("MNN.kernels.library.generator_digest", lambda: "newer kernels")
+    monkeypatch.setattr("MNN.backends.cpu.codegen.library.generator_digest", lambda: "newer kernels")
     assert known_choices(config) == {}
 
 
 def test_senseless_notes_are_ignored():
-    from MNN.kernels.library import generator_digest
+    from MNN.backends.cpu.codegen.library import generator_digest
 
     config = Config()
     write_note(choices_note(config), {"choices": ["a"], "digest": generator_digest()})

@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from MNN.cli.measure import Job, Row, measure_apart
+from MNN.cli.display.output import console, write_json
+from MNN.cli.display.progress import progress
+from MNN.cli.display.tables import add_row, number, show, words
+from MNN.cli.measuring.measure import Job, Row, measure_apart
 from MNN.cli.models import existing, parse_numbers, read
 from MNN.cli.options import Shapes
-from MNN.cli.output import console, write_json
-from MNN.cli.progress import progress
 from MNN.cli.shapes import parse_shapes
-from MNN.cli.tables import add_row, number, show, words
 from MNN.errors import MNNError
 from MNN.runtime.config import Config
 
@@ -64,21 +64,21 @@ def command(
         for m in files for p in levels for b in batches for t in counts
     ]  # fmt: skip
     if machine:
-        from MNN.cli.bench_machine import show_machine
+        from MNN.cli.measuring.machine import show_machine
 
         found = show_machine(not no_cache)
         if not jobs and out is not None:
             write_json(out, asdict(found))
     if asm:
-        from MNN.cli.bench_asm import show_kernels
+        from MNN.cli.measuring.asm import show_kernels
 
         show_kernels(_only(jobs, "--asm"), asm)
     elif tune:
-        from MNN.cli.bench_tune import tune_models
+        from MNN.cli.measuring.tune import tune_models
 
         tune_models(jobs, rows, out)
     elif profile or html is not None:
-        from MNN.cli.bench_profile import show_profiles
+        from MNN.cli.measuring.profile import show_profiles
 
         show_profiles(jobs if html is None else [_only(jobs, "--html")], rows, html, out)
     elif jobs:

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from MNN.cli.output import console
-from MNN.cli.tables import add_row, number, show, words
+from MNN.cache.entries import default_folder, make_private
+from MNN.cache.room import MEASURED, PARTS, clear, contents, said, set_limit
+from MNN.cli.display.output import console
+from MNN.cli.display.tables import add_row, number, show, words
 from MNN.errors import MNNError
-from MNN.kernels.cache import default_folder, make_private
-from MNN.kernels.cache_room import MEASURED, PARTS, clear, contents, said, set_limit
 from MNN.words import nbytes, parse_bytes, plural
 
 NAME = "cache"

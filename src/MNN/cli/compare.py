@@ -9,14 +9,14 @@ import typer
 from rich.markup import escape
 
 from MNN.bisection import Steps, bisect
+from MNN.cli.display.output import console
+from MNN.cli.display.progress import progress
+from MNN.cli.display.tables import add_row, number, words
+from MNN.cli.display.tables import show as show_table
 from MNN.cli.inputs import Scaling, load_inputs, random_feeds, with_small_integers
 from MNN.cli.models import existing, read
 from MNN.cli.options import Mean, NoisyInputs, Norm, Shapes, Threads
-from MNN.cli.output import console
-from MNN.cli.progress import progress
 from MNN.cli.shapes import parse_shapes
-from MNN.cli.tables import add_row, number, words
-from MNN.cli.tables import show as show_table
 from MNN.comparison import EXACT, Comparison, compare
 from MNN.converter import parse_names
 from MNN.errors import MNNError

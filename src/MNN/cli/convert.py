@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from MNN.cli.convert_check import Checker
-from MNN.cli.convert_page import page
-from MNN.cli.drawing import draw
+from MNN.cli.display.output import write_text
+from MNN.cli.display.progress import progress
 from MNN.cli.models import existing
 from MNN.cli.options import Disabled, Shapes
-from MNN.cli.output import write_text
-from MNN.cli.progress import progress
+from MNN.cli.report.conversion import page
+from MNN.cli.report.drawing import draw
 from MNN.cli.shapes import parse_shapes
 from MNN.conversion_report import Report
 from MNN.converter import Options, convert, parse_names

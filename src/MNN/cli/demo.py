@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
+from MNN.cli.display.output import console
+from MNN.cli.display.progress import progress
 from MNN.cli.models import open_model
-from MNN.cli.output import console
-from MNN.cli.progress import progress
 from MNN.comparison import error_of
 from MNN.converter import convert
 from MNN.runtime.config import Config

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from MNN.cli.display.output import progress_console
 from MNN.cli.models import existing
-from MNN.cli.output import progress_console
 from MNN.errors import MNNError
 from MNN.frontends import kind_of
 from MNN.schema import read_net

@@ -10,8 +10,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from MNN.cli.display.output import console
 from MNN.cli.models import read
-from MNN.cli.output import console
 from MNN.ir.graph import Graph
 from MNN.runtime.session import TensorInfo
 from MNN.words import nbytes, plural

@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from MNN.cache.entries import Cache
 from MNN.errors import MNNError
 from MNN.frontends import load_graph
 from MNN.ir.graph import Graph
-from MNN.kernels.cache import Cache
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session

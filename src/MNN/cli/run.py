@@ -13,13 +13,13 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from MNN.cli.display.labels import chosen, read_labels, show_best, softmax
+from MNN.cli.display.output import console, make_folder, progress_console
+from MNN.cli.display.tables import add_row, number, show, words
 from MNN.cli.inputs import Scaling, check_complete, load_inputs, random_feeds
-from MNN.cli.labels import chosen, read_labels, show_best, softmax
 from MNN.cli.models import open_model
 from MNN.cli.options import Inputs, Mean, Norm, Shapes, Threads
-from MNN.cli.output import console, make_folder, progress_console
 from MNN.cli.shapes import parse_shapes
-from MNN.cli.tables import add_row, number, show, words
 from MNN.schema.files import replacing
 from MNN.words import dims
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from MNN.errors import MNNError, ShapeError
 from MNN.ir.graph import Graph, Value
-from MNN.ops.fitting import misfits
+from MNN.ops.inference.fitting import misfits
 from MNN.runtime.info import TensorInfo
 from MNN.runtime.session import UNNAMED, Session
 from MNN.words import dims

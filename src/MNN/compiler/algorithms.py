@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from MNN.ir.shape import elements
-from MNN.targets.base import Target
 
 if TYPE_CHECKING:
     from MNN.ir.prims import Prim

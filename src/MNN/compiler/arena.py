@@ -13,7 +13,7 @@ from MNN.compiler import in_place
 from MNN.compiler.program import Buffer, Command
 
 ALIGNMENT = 128
-"""Bytes; see :mod:`MNN.runtime.arena`."""
+"""Bytes; see :mod:`MNN.runtime.memory.arena`."""
 _SHORT = 8
 """Commands: a buffer that lives no longer has few neighbours, which are faster found by command than among all."""
 

@@ -6,37 +6,37 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
+from MNN.backends.cpu.amx import emit_amx as amx
+from MNN.backends.cpu.amx.emit_prefetch import fetch_ahead
+from MNN.backends.cpu.amx.split_storage import Parting
+from MNN.backends.cpu.chains.choose import Chains
+from MNN.backends.cpu.contractions import emit_conv, emit_matmul
+from MNN.backends.cpu.loops.emit_elementwise import emit_concat, emit_map
+from MNN.backends.cpu.loops.emit_indexed import emit_gather, emit_scan, emit_scatter
+from MNN.backends.cpu.loops.emit_lookup import emit_lookup
+from MNN.backends.cpu.loops.emit_pad import emit_pad
+from MNN.backends.cpu.loops.emit_reduce import emit_fold, emit_rows
+from MNN.backends.cpu.lowbit.emit_lowbit import emit_compressed
+from MNN.backends.cpu.recurrence.emit_recurrence import emit_recurrence
+from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.window.emit_window import emit_depthwise, emit_pool, is_depthwise
 from MNN.compiler import arena, precision, usage
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import spare_cycles
+from MNN.compiler.batch_program import repeated
+from MNN.compiler.batch_slices import Task, sliced
 from MNN.compiler.constants import ConstantPool
-from MNN.compiler.emit import amx
-from MNN.compiler.emit.amx_ahead import fetch_ahead
-from MNN.compiler.emit.chains import Chains
-from MNN.compiler.emit.compressed import emit_compressed
-from MNN.compiler.emit.contract import emit_conv, emit_matmul
-from MNN.compiler.emit.elementwise import emit_concat, emit_map
-from MNN.compiler.emit.indexed import emit_gather, emit_scan, emit_scatter
-from MNN.compiler.emit.lookup import emit_lookup
-from MNN.compiler.emit.pad import emit_pad
-from MNN.compiler.emit.recurrence import emit_recurrence
-from MNN.compiler.emit.reduce import emit_fold, emit_rows
-from MNN.compiler.emit.window import emit_depthwise, emit_pool, is_depthwise
 from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Fuser, Group
+from MNN.compiler.layout import assign_orders, natural
 from MNN.compiler.options import Options
-from MNN.compiler.order import assign_orders, natural
-from MNN.compiler.parting import Parting
 from MNN.compiler.program import Located, Program
-from MNN.compiler.repeat import repeated
-from MNN.compiler.replay import Replay
-from MNN.compiler.slices import Task, sliced
+from MNN.compiler.repeats import Replay
 from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
-from MNN.targets.base import Target
 
 
 def compile_stage(

@@ -14,16 +14,16 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from MNN.compiler.habits import Habits
+from MNN.backends.cpu.codegen.library import source_digest
+from MNN.backends.cpu.targets.base import Target
+from MNN.cache.packed import SMALLEST, PackedStore
+from MNN.compiler.kept_choices import Habits
 from MNN.compiler.program import Buffer
 from MNN.ir.dtype import DType
-from MNN.kernels.library import source_digest
-from MNN.kernels.packed import SMALLEST, PackedStore
-from MNN.ops.folding import FoldCache
+from MNN.ops.core.folding import FoldCache
 from MNN.schema.files import origin, release
-from MNN.targets.base import Target
 
-_PACKERS = ("MNN.kernels", "MNN.targets", "MNN.compiler", "MNN.compiler.emit")
+_PACKERS = ("MNN.kernels", "MNN.backends.cpu.targets", "MNN.compiler", "MNN.compiler.emit")
 _LINE = 64
 _MOST_SPREAD, _SAMPLE = 2.0**14, 1 << 12
 _LEAST_WEIGHTS = 0.75

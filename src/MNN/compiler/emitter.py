@@ -12,13 +12,16 @@ from typing import TypeVar, cast
 
 import numpy as np
 
+from MNN.backends.cpu.chains.spec import ChainSpec
+from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import strides as st
 from MNN.compiler import usage
 from MNN.compiler.algorithms import Candidate, Choice, choose, near
 from MNN.compiler.constants import ConstantPool as ConstantPool
 from MNN.compiler.fuse import Group
+from MNN.compiler.layout import Order, natural, view_strides
 from MNN.compiler.options import Options
-from MNN.compiler.order import Order, natural, view_strides
 from MNN.compiler.program import Buffer, Command, HostCall, Located, Place, Ref, StageCall
 from MNN.compiler.usage import VIEWS
 from MNN.errors import UnsupportedError
@@ -26,10 +29,7 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
-from MNN.kernels.chain import ChainSpec
-from MNN.kernels.spec import KernelSpec
-from MNN.ops.meaning import evaluate
-from MNN.targets.base import Target
+from MNN.reference.primitives import evaluate
 
 _I32_MAX = (1 << 31) - 1
 _T = TypeVar("_T")
@@ -339,7 +339,7 @@ class Emitter:
 
     def copy(self, src: Place, dst: Place, shape: Sequence[int], dtype: DType) -> None:
         """Copies a tensor from one place to another."""
-        from MNN.compiler.emit.elementwise import emit_copy
+        from MNN.backends.cpu.loops.emit_elementwise import emit_copy
 
         emit_copy(self, src, dst, tuple(shape), dtype)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import fused_body, is_literal
-from MNN.compiler.order import Order
+from MNN.compiler.layout import Order
 from MNN.compiler.usage import VIEWS
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType

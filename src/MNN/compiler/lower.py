@@ -18,14 +18,14 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.ir.prims import Host, Prim, Tensor
 from MNN.ir.quant import QuantizedArray
-from MNN.ops import nested
-from MNN.ops.base import EagerOperator, evaluate_node, lower_node, operator
-from MNN.ops.builder import Builder, NeedValue
-from MNN.ops.compressed import compressed_weight, lower_compressed
-from MNN.ops.folding import FoldCache
-from MNN.ops.meaning import evaluate
-from MNN.ops.nested import Nested
-from MNN.ops.recipes import READ, Recipe, Sketches, Tape, operands, place
+from MNN.ops.core import nested
+from MNN.ops.core.base import EagerOperator, evaluate_node, lower_node, operator
+from MNN.ops.core.builder import Builder, NeedValue
+from MNN.ops.core.folding import FoldCache
+from MNN.ops.core.nested import Nested
+from MNN.ops.core.recipes import READ, Recipe, Sketches, Tape, operands, place
+from MNN.ops.linear.compressed import compressed_weight, lower_compressed
+from MNN.reference.primitives import evaluate
 
 GUARD_PRIMS = 200
 GUARD_ELEMENTS = 1 << 14

@@ -30,6 +30,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from MNN.backends.cpu.gemm.half import has_half
+from MNN.backends.cpu.products.dot import group_of
+from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.fuse import Group
 from MNN.compiler.usage import VIEWS, consumers
 from MNN.ir import prims as p
@@ -37,9 +40,6 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
-from MNN.kernels.contract_half import has_half
-from MNN.kernels.dot import group_of
-from MNN.targets.base import Target
 
 SMALL = 4096
 """Elements below which a tensor stays f32, unless it only goes into products."""

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.cache.packed import Draft
 from MNN.compiler.algorithms import Choice
 from MNN.ir.dtype import DType
-from MNN.kernels.packed import Draft
-from MNN.kernels.spec import KernelSpec
 
 if TYPE_CHECKING:
+    from MNN.backends.cpu.codegen.traffic import Argument
     from MNN.ir.prims import HostFunction
-    from MNN.kernels.traffic import Argument
 
 
 @dataclass(eq=False)
@@ -155,7 +155,8 @@ class Command:
     choices: tuple[Choice, ...] = ()
     """All choices that led to this command, from the innermost on."""
     stages: tuple[StageCall, ...] = ()
-    """What a chain runs per block; its ``kernel`` is a :class:`MNN.kernels.chain.ChainSpec`, its ``args`` are empty."""
+    """What a chain runs per block; its ``kernel`` is a :class:`MNN.backends.cpu.chains.spec.ChainSpec`, its ``args``
+    are empty."""
     inner: int = 1
     """Blocks of a chain per step of the outer index."""
     local_bytes: int = 0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from MNN.backends.cpu.math.rounding import Interval, intervals
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder, Instr
-from MNN.kernels.rounding import Interval, intervals
 
 _EXACT = float(1 << 24)
 """Integers up to here are f32 numbers."""

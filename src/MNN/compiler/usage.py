@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from MNN.backends.cpu.lang.element import PARTED
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
-from MNN.kernels.element import PARTED
 
 VIEWS = (p.Reshape, p.Permute, p.Slice, p.Expand)
 """Primitives that only look at their operand in another way (when strides allow)."""

@@ -13,7 +13,7 @@ from MNN.expr import var as _var
 from MNN.expr.node import Expr, UnwrittenError
 from MNN.expr.types import NCHW, NHWC, data_format, promote, storable
 from MNN.ir.dtype import DType
-from MNN.ops.datatypes import data_type
+from MNN.ops.core.datatypes import data_type
 
 if TYPE_CHECKING:
     from MNN.expr.var import Var

@@ -64,9 +64,12 @@ def run_operator(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int
     """One operator on numbers. Raises :class:`MNNError` for operands that do not fit."""
     if work(op, [None if a is None else a.shape for a in arrays]) > COMPILED_WORK:
         return _compiled(op, attrs, arrays, outputs, name)
-    from MNN.ops.base import EagerOperator, operator  # operators are not needed where Vars are only given to a model
-    from MNN.ops.builder import Builder
-    from MNN.ops.meaning import evaluate
+    from MNN.ops.core.base import (  # operators are not needed where Vars are only given to a model
+        EagerOperator,
+        operator,
+    )
+    from MNN.ops.core.builder import Builder
+    from MNN.reference.primitives import evaluate
 
     node = make_node(op, attrs, arrays, outputs, name)
     found = operator(node)
@@ -89,8 +92,8 @@ def infer(
 ) -> list[Tensor] | None:
     """An operator's results without numbers, or with those that follow from shapes and constants alone; None when even
     shapes depend on numbers not among ``operands``."""
-    from MNN.ops.base import EagerOperator, operator
-    from MNN.ops.builder import Builder, NeedValue
+    from MNN.ops.core.base import EagerOperator, operator
+    from MNN.ops.core.builder import Builder, NeedValue
 
     node = make_node(op, attrs, operands, outputs, name)
     found = operator(node)

@@ -28,7 +28,8 @@ class DType(enum.Enum):
     BF16X2 = "bf16x2"
     """f32 kept as two bf16 whose sum it is: of 32 neighbours the first parts and behind them the second ones, in the
     memory of the f32. Only tensors between kernels are of this type, whose last dimension in memory is whole
-    thirty-twos (:mod:`MNN.compiler.parting`). Numbers within 2^-16 of the largest f32 may become infinite."""
+    thirty-twos (:mod:`MNN.backends.cpu.amx.split_storage`). Numbers within 2^-16 of the largest f32 may become
+    infinite."""
     STR = "str"
     F8E4M3FN = "f8e4m3fn"
     F8E4M3FNUZ = "f8e4m3fnuz"

@@ -2,7 +2,7 @@
 
 A lowered program is a list of :class:`Prim` over :class:`Tensor` values with concrete shapes. Shapes are logical and
 row-major (images are N, C, spatial...); where a tensor lies in memory, and in which order, is the compiler's business.
-Every primitive's exact meaning is its numpy interpretation in ``MNN.ops.meaning``.
+Every primitive's exact meaning is its numpy interpretation in ``MNN.reference.primitives``.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ from MNN.errors import MNNError, RunError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
-from MNN.ops.base import EagerOperator, Operator, operators, register, unregister
-from MNN.ops.builder import Builder
-from MNN.ops.operands import operand
+from MNN.ops.core.base import EagerOperator, Operator, operators, register, unregister
+from MNN.ops.core.builder import Builder
+from MNN.ops.core.operands import operand
 
 REQUIRED: Any = ...
 """Default of an attribute that every node must have."""

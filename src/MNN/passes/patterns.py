@@ -9,7 +9,7 @@ import numpy as np
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 from MNN.ir.quant import QuantizedArray
-from MNN.ops.base import Operator, operators
+from MNN.ops.core.base import Operator, operators
 
 FLOATS = (DType.F32, DType.F64, DType.F16, DType.BF16)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from MNN.ir.graph import Node, Value
 from MNN.ir.symbolic import Size
-from MNN.ops.sizes import combine
+from MNN.ops.core.sizes import combine
 from MNN.passes.patterns import attribute, ints, plain
 
 MAX_ELEMENTS = 64

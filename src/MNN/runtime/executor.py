@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from MNN.backends.cpu.codegen.library import shared_library
+from MNN.cache.packed import PackedStore
 from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
@@ -22,23 +24,21 @@ from MNN.errors import RunError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value, captured
 from MNN.ir.prims import Tensor
-from MNN.kernels.library import shared_library
-from MNN.kernels.packed import PackedStore
-from MNN.ops import nested
-from MNN.ops.base import evaluate_node
-from MNN.ops.nested import Nested
-from MNN.runtime.arena import Room
-from MNN.runtime.bind import BoundProgram
+from MNN.ops.core import nested
+from MNN.ops.core.base import evaluate_node
+from MNN.ops.core.nested import Nested
 from MNN.runtime.config import Config
-from MNN.runtime.later import later
-from MNN.runtime.latest import Latest
+from MNN.runtime.fast_path import Latest
+from MNN.runtime.gc_pause import uninterrupted
 from MNN.runtime.limits import Clock, check_memory
-from MNN.runtime.loop import loop_functions
-from MNN.runtime.pool import usable_threads
+from MNN.runtime.loop.functions import loop_functions
+from MNN.runtime.loop.pool import usable_threads
+from MNN.runtime.memory.arena import Room
+from MNN.runtime.memory.bind import BoundProgram
 from MNN.runtime.reference import MeaningProgram
-from MNN.runtime.remembered import known_choices
+from MNN.runtime.storage.later import later
+from MNN.runtime.storage.remembered import known_choices
 from MNN.runtime.turn import Turn
-from MNN.runtime.uncollected import uninterrupted
 
 PLANS_KEPT = 32
 """Plans kept per stage."""

@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from MNN.backends.cpu.codegen.library import shared_library
 from MNN.errors import RunError
-from MNN.kernels.library import shared_library
-from MNN.runtime.arena import Room
-from MNN.runtime.bind import BoundProgram
 from MNN.runtime.config import Config
-from MNN.runtime.latest import Latest
+from MNN.runtime.fast_path import Latest
 from MNN.runtime.limits import check_memory
-from MNN.runtime.loop import loop_functions
-from MNN.runtime.pool import usable_threads
-from MNN.runtime.stored import Shapes, StoredProgram, StoredPrograms
+from MNN.runtime.loop.functions import loop_functions
+from MNN.runtime.loop.pool import usable_threads
+from MNN.runtime.memory.arena import Room
+from MNN.runtime.memory.bind import BoundProgram
+from MNN.runtime.storage.programs import Shapes, StoredProgram, StoredPrograms
 from MNN.runtime.turn import Turn
 
 KEPT = 32

@@ -11,7 +11,7 @@ from MNN.compiler.program import Buffer, Program
 from MNN.ir import prims as p
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
-from MNN.ops.meaning import evaluate
+from MNN.reference.primitives import evaluate
 from MNN.runtime.limits import check_memory
 
 _FREE = (p.Reshape, p.Permute, p.Expand)

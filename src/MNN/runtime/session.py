@@ -16,16 +16,16 @@ from MNN.ir.graph import Graph, Value
 from MNN.runtime.config import Config
 from MNN.runtime.feeds import as_input, named
 from MNN.runtime.info import TensorInfo as TensorInfo
-from MNN.runtime.later import IDLE, later
 from MNN.runtime.ready import ReadyPrograms, shapes_of
-from MNN.runtime.stored import Card, StoredProgram, StoredPrograms
+from MNN.runtime.storage.later import IDLE, later
+from MNN.runtime.storage.programs import Card, StoredProgram, StoredPrograms
 from MNN.schema.files import watched
 
 if TYPE_CHECKING:
     from MNN.compiler.program import Program
     from MNN.ir.dtype import DType
     from MNN.runtime.executor import Executor, Plan
-    from MNN.runtime.latest import Latest
+    from MNN.runtime.fast_path import Latest
 
 UNNAMED = "?"
 """A size that is open and has no name: two of them need not agree."""
@@ -272,7 +272,7 @@ def kinds(graph: Graph) -> dict[str, str]:
 
 def _nested(name: str, kind: str, value: object) -> object:
     """A value for an input that is no plain tensor."""
-    from MNN.ops import nested
+    from MNN.ops.core import nested
 
     fits = {"sequence": (list, tuple), "map": (Mapping,)}.get(kind)
     if fits is not None and not isinstance(value, fits):

@@ -10,7 +10,8 @@ import pytest
 
 from MNN.errors import FormatError, MNNError
 from MNN.frontends import load_graph
-from MNN.frontends.mnn import graph_of, net_of, side
+from MNN.frontends.mnn import extras as side
+from MNN.frontends.mnn import graph_of, net_of
 from MNN.ir.verify import verify
 from MNN.schema import Record, read_net, write_net
 from MNN.schema.writer import write_table

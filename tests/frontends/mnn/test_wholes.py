@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from MNN.errors import FormatError
-from MNN.frontends.mnn import graph_of, net_of, side
+from MNN.frontends.mnn import extras as side
+from MNN.frontends.mnn import graph_of, net_of
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node
 from MNN.ir.verify import verify

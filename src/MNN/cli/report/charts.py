@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from MNN.cli.report.markup import nice_ticks, si, tag, text
-from MNN.runtime.machine import LEVELS, Machine
-from MNN.runtime.profiler import Profile
-from MNN.runtime.trace import Span
+from MNN.runtime.profile.machine import LEVELS, Machine
+from MNN.runtime.profile.profiler import Profile
+from MNN.runtime.profile.trace import Span
 from MNN.words import nbytes
 
 LANE = 34

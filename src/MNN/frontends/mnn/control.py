@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from MNN.errors import FormatError, UnsupportedError
-from MNN.frontends.mnn import side
-from MNN.frontends.mnn.order import indexes
+from MNN.frontends.mnn import extras as side
+from MNN.frontends.mnn.sorting import indexes
 from MNN.ir.graph import Graph, Value
 from MNN.schema.record import Record
 from MNN.words import plural

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from MNN.frontends.mnn.formats import PACKED_OPERATORS
-from MNN.frontends.mnn.order import indexes
+from MNN.frontends.mnn.official.formats import PACKED_OPERATORS
+from MNN.frontends.mnn.sorting import indexes
 from MNN.ir.graph import Node, Value
 from MNN.schema.record import Record
 

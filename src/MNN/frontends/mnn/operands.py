@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
-from MNN.frontends.mnn.tables import CONVOLUTIONS, DECONVOLUTIONS, VECTOR_OPERANDS
+from MNN.frontends.mnn.official.tables import CONVOLUTIONS, DECONVOLUTIONS, VECTOR_OPERANDS
 from MNN.ir.quant import QuantizedArray
 from MNN.schema.external import ExternalSource
 from MNN.schema.record import Record

@@ -14,20 +14,21 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
-from MNN.frontends.mnn import control, layouts, side
+from MNN.frontends.mnn import control, layouts
+from MNN.frontends.mnn import extras as side
 from MNN.frontends.mnn.attributes import flatten, unpack
 from MNN.frontends.mnn.constants import restored
-from MNN.frontends.mnn.foreign import after_node
+from MNN.frontends.mnn.official.composites import ABSENT_INPUTS, ENGINE, put_together
+from MNN.frontends.mnn.official.differences import after_node
+from MNN.frontends.mnn.official.tables import SCATTERS
 from MNN.frontends.mnn.operands import skipped_fields, stored
-from MNN.frontends.mnn.order import indexes, ordered
-from MNN.frontends.mnn.tables import SCATTERS
-from MNN.frontends.mnn.wholes import ABSENT_INPUTS, ENGINE, put_together
+from MNN.frontends.mnn.sorting import indexes, ordered
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.shape import Dim
-from MNN.ops.base import operators
-from MNN.ops.datatypes import from_data_type
-from MNN.ops.hints import Hints
+from MNN.ops.core.base import operators
+from MNN.ops.core.datatypes import from_data_type
+from MNN.ops.inference.infer import Hints
 from MNN.schema.blobs import MAX_RANK, blob_to_array
 from MNN.schema.external import ExternalSource
 from MNN.schema.reader import read_net

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from MNN.frontends.mnn import side
-from MNN.frontends.mnn.advice import advice_for
-from MNN.frontends.mnn.wholes import put_together
-from MNN.ops.base import EagerOperator, operators
+from MNN.frontends.mnn import extras as side
+from MNN.frontends.mnn.official.advice import advice_for
+from MNN.frontends.mnn.official.composites import put_together
+from MNN.ops.core.base import EagerOperator, operators
 from MNN.schema.record import Record
 
 KERNEL, HOST, GRAPH = "kernel", "host call", "control flow"

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import MISFITS, FormatError, UnsupportedError
-from MNN.frontends.mnn import side
+from MNN.frontends.mnn import extras as side
 from MNN.frontends.mnn.attributes import pack
 from MNN.frontends.mnn.constants import blob_of
-from MNN.frontends.mnn.formats import PACKED_OPERATORS, Formats
-from MNN.frontends.mnn.legal import Whole, legalized, misfit
-from MNN.frontends.mnn.native import native
-from MNN.frontends.mnn.wholes import ABSENT_INPUTS, ENGINE, can_be_kept, named, note_of
+from MNN.frontends.mnn.official.composites import ABSENT_INPUTS, ENGINE, can_be_kept, named, note_of
+from MNN.frontends.mnn.official.formats import PACKED_OPERATORS, Formats
+from MNN.frontends.mnn.official.legal import Whole, legalized, misfit
+from MNN.frontends.mnn.official.native import native
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.schema.offload import write_model

@@ -15,7 +15,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.shape import Shape, static
-from MNN.ops.hints import Hints
+from MNN.ops.inference.infer import Hints
 from MNN.schema.external import ExternalSource
 
 _MAKES_LISTS = {"SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SplitToSequence"}

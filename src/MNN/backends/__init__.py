@@ -1,0 +1,1 @@
+"""Machines that programs run on, one room each."""

@@ -1,0 +1,1 @@
+"""The CPU: kernels generated through LLVM for the processor at hand."""

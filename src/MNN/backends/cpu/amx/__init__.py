@@ -1,0 +1,1 @@
+"""Products on the tiles of AMX."""

@@ -1,0 +1,291 @@
+"""Code generation of :class:`MNN.backends.cpu.amx.spec.AmxSpec`."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from MNN.backends.cpu.amx.byte_parts import STEP_BYTES, Packed, unpack, unpacked
+from MNN.backends.cpu.amx.fill import Filling, region_record
+from MNN.backends.cpu.amx.results import Finishing, Results
+from MNN.backends.cpu.amx.split import PRODUCTS
+from MNN.backends.cpu.amx.tall import Tall
+from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES, Tiles, state_bytes
+from MNN.backends.cpu.lang.element import storage_type
+from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Kernel, Value
+from MNN.backends.cpu.targets.base import Target
+
+if TYPE_CHECKING:
+    from MNN.backends.cpu.amx.spec import AmxSpec
+
+_LANES = 16
+
+
+def emit_amx(spec: AmxSpec, target: Target) -> str:
+    """The module's text."""
+    return Amx(spec, target).emit()
+
+
+class Amx:
+    """The state of one emission: the kernel, and the values that hold for the current block and panel."""
+
+    def __init__(self, spec: AmxSpec, target: Target) -> None:
+        self.spec, self.target = spec, target
+        self.k = Kernel.of(spec.slots(), target)
+        self.b = self.k.b
+        b = self.b
+        self.sums, self.line, self.fetch = self.k.scratch, self.k.slot("line"), self.k.slot("fetch")
+        self.rows = b.gep(self.k.scratch, I8, self.k.slot("held"))
+        self.plane, self.pitch = self.k.slot("plane"), self.k.slot("pitch")
+        state = b.gep(self.rows, I8, self.plane * spec.parts)
+        self.tiles = Tiles(self.k, target, state, spec.half)
+        behind = b.gep(state, I8, state_bytes(target, spec.half))
+        self.second = scale = behind  # no kernel has both
+        self.step_bytes = STEP_BYTES if spec.lean else spec.parts * TILE_BYTES
+        self.filling = Filling(self.k, spec, self.rows, scale)
+        self.finishing = Finishing(self.k, spec, target, scale)
+        self.tall = Tall(self)
+
+    def emit(self) -> str:
+        k, b, spec = self.k, self.b, self.spec
+        n, nb, m_blocks, chunks = (k.slot(s) for s in ("n", "nb", "m_blocks", "chunks"))
+        n_blocks = b.udiv(n + nb - 1, nb)
+        parted = b.icmp("sgt", chunks, 1)
+        with self.tiles.configured(), b.loop(k.begin, k.end, carry=[b.const(I64, -1)]) as block:
+            filled = b.udiv(block.index, n_blocks)
+            z = b.udiv(filled, m_blocks)
+            im = filled - z * m_blocks
+            self.n0 = n0 = (block.index - filled * n_blocks) * nb
+            self.n1 = n1 = b.intrinsic("smin", n0 + nb, n)
+            self.turn = b.load(I64, b.gep(k.pointer("turns"), I64, block.index))
+            self._bases(z)
+            # Blocks that differ in their columns only share the rows.
+            stale = b.icmp("ne", filled, block.carried[0])
+            if spec.half:
+                b.if_(stale, functools.partial(self.filling.measure, self.a, im * chunks))
+            with b.loop(0, chunks) as chunk:
+                self.region = region_record(k, im * chunks + chunk.index)
+                self.fresh = b.icmp("eq", chunk.index, 0)
+                self.last = b.icmp("eq", chunk.index, chunks - 1)
+                if not spec.direct:
+                    again = b.and_(stale, self.fresh) if spec.tall else b.or_(stale, parted)
+                    b.if_(again, lambda: self.filling.fill(self.a, self.region))
+                with b.loop(n0, n1, k.slot("group")) as group:
+                    past = b.intrinsic("smin", group.index + k.slot("group"), n1)
+                    if spec.tall:
+                        self.tall.group(im, group.index, past)
+                    else:
+                        self._group(im, group.index, past, b.select(parted, n0, group.index))
+            block.next(filled)
+        return k.finish()
+
+    def _bases(self, z: Value) -> None:
+        """The operands' addresses for batch ``z``."""
+        k, b, spec = self.k, self.b, self.spec
+        batch = b.gep(k.pointer("batch"), I64, z * (3 + len(spec.operands)))
+        finishing = self.finishing
+        types = [storage_type(spec.a), I8, finishing.out_type, *map(storage_type, finishing.op_dtypes)]
+        names = ["a", "b", "c", *(f"op{i}" for i in range(len(spec.operands)))]
+        bases = [
+            b.gep(k.pointer(name), type_, b.load(I64, b.gep(batch, I64, i)))
+            for i, (name, type_) in enumerate(zip(names, types, strict=True))
+        ]
+        self.a, self.right, finishing.c = bases[:3]
+        finishing.right = self.right
+        finishing.operands = bases[3:]
+
+    def _group(self, im: Value, first: Value, past: Value, origin: Value) -> None:
+        """Columns ``first ..`` of a block, whose sums are held from column ``origin`` on."""
+        k, b, spec, region = self.k, self.b, self.spec, self.region
+        panel = k.slot("panel")
+        parted = b.icmp("sgt", k.slot("chunks"), 1)
+        skip = region["from"] * self.step_bytes
+        start, behind = self.group_begin(first, past)
+        steps = region["to"] - region["from"]
+        nothing = b.const(I64, 0)
+        others = b.icmp("ne", b.udiv(first, k.slot("part")), im)
+        tiles = region["tiles"] - b.select(others, k.slot("shared"), nothing)
+        with b.loop(0, tiles, 2, carry=[behind, nothing, nothing, nothing, self.sums]) as tile:
+            rows = self._tile_rows(tile.index)
+            row = b.select(parted, tile.index * ROWS, b.const(I64, 0))
+            sums = b.gep(b.gep(self.sums, I8, row * self.line), F32, first - origin)
+            waiting = tile.carried[1:]
+            with b.loop(first, past, 2 * _LANES, carry=[start, tile.carried[0], sums, waiting[3]]) as column:
+                base, self.ahead, to, before = column.carried
+                left = past - column.index
+                wide = b.icmp("sgt", left, _LANES)
+                at = b.gep(base, I8, b.select(wide, skip * 2, skip))
+                whole = b.intrinsic("smin", left, b.const(I64, 2 * _LANES))
+                self.waiting = Results(waiting[0], waiting[1], waiting[2], before, column.index, whole)
+                self._pair(rows, at, to, tiles - tile.index, wide)
+                ahead = b.gep(self.ahead, I8, steps * self.fetch)
+                column.next(b.gep(base, I8, panel), ahead, b.gep(to, F32, 2 * _LANES), b.gep(before, F32, 2 * _LANES))
+            firsts = b.gep(k.pointer("first"), I32, im * k.slot("pairs") + b.lshr(tile.index, 1))
+            done = Results(b.entry(firsts, 0), b.entry(firsts, 1), tile.index * ROWS, sums, first, past - first)
+            if spec.overlap:
+                end = b.select(self.last, done.end, done.begin)
+                tile.next(column.results[1], done.begin, end, done.row, sums)
+            else:
+                b.if_(self.last, lambda: self.finishing.finish(done))
+                tile.next(column.results[1], nothing, nothing, nothing, sums)
+        if spec.overlap:
+            begin, end, row, sums = tile.results[1:]
+            self.finishing.finish(Results(begin, end, row, sums, first, past - first))
+
+    def group_begin(self, first: Value, past: Value) -> tuple[Value, Value]:
+        """Where the panels of a group of columns begin, and what of B will be needed behind it."""
+        k, b = self.k, self.b
+        panel = k.slot("panel")
+        skip = self.region["from"] * (2 * self.step_bytes)
+        start = b.gep(self.right, I8, b.udiv(first, 2 * _LANES) * panel)
+        behind = b.gep(b.gep(start, I8, b.udiv(k.slot("group"), 2 * _LANES) * panel), I8, skip)
+        return start, b.select(b.icmp("eq", past, self.n1), self._behind_block(behind), behind)
+
+    def _behind_block(self, behind: Value) -> Value:
+        """What of B comes behind the last group of a block's columns; ``behind``: which follows it in memory."""
+        k, b = self.k, self.b
+        chunk = self.region["to"] * (2 * self.step_bytes)
+        rest = b.gep(b.gep(self.right, I8, b.udiv(self.n0, 2 * _LANES) * k.slot("panel")), I8, chunk)
+        block = b.select(b.icmp("eq", self.n1, k.slot("n")), self.right, behind)
+        ended = b.icmp("sge", self.turn, 0)
+        return b.select(self.last, b.select(ended, b.gep(k.pointer("next"), I8, self.turn), block), rest)
+
+    def _tile_rows(self, tile: Value) -> Value:
+        """The address of a tile's rows; sets how far from it those of the next one are."""
+        b = self.b
+        if not self.spec.direct:
+            self.next_rows = self.pitch * ROWS
+            return b.gep(self.rows, I8, tile * self.next_rows)
+        begin = b.gep(self.a, storage_type(self.spec.a), self.region["first move"])
+        row, after = (b.intrinsic("smin", (tile + i) * ROWS, self.region["past move"]) for i in range(2))
+        self.next_rows = (after - row) * self.pitch
+        return b.gep(begin, I8, row * self.pitch)
+
+    # -- sums -------------------------------------------------------------------------------------------------------
+
+    def _pair(self, rows: Value, panel: Value, sums: Value, left: Value, wide: Value) -> None:
+        """The sums of the next two row tiles (one, when ``left`` is 1) and one panel, of two tiles where ``wide``."""
+        b = self.b
+
+        def run(height: int, width: int) -> Callable[[], tuple[()]]:
+            def emit() -> tuple[()]:
+                self._sums(rows, panel, sums, height, width)
+                return ()
+
+            return emit
+
+        def of_height(height: int) -> Callable[[], tuple[()]]:
+            def emit() -> tuple[()]:
+                b.if_else(wide, run(height, 2), run(height, 1))
+                return ()
+
+            return emit
+
+        two = b.icmp("sgt", left, 1)
+        if self.spec.overlap:
+            # The pair before is finished in between the products of this one, where both are whole.
+            whole = b.and_(two, b.icmp("eq", self.waiting.columns, 2 * _LANES))
+            now = self.waiting
+
+            def at_once() -> tuple[()]:
+                self.finishing.finish(now)
+                return ()
+
+            b.if_else(whole, tuple, at_once)
+            self.waiting = dataclasses.replace(now, end=b.select(whole, now.end, now.begin))
+        b.if_else(two, of_height(2), of_height(1))
+
+    def _sums(self, rows: Value, panel: Value, sums: Value, height: int, width: int) -> None:
+        k, b, tiles, spec, region = self.k, self.b, self.tiles, self.spec, self.region
+        step_bytes = width * self.step_bytes
+        held = [
+            (2 * r + c, b.gep(b.gep(sums, I8, self.line * (ROWS * r)), I8, c * ROW_BYTES))
+            for r in range(height)
+            for c in range(width)
+        ]
+
+        def zero() -> tuple[()]:
+            for register, _ in held:
+                tiles.zero(register)
+            return ()
+
+        def load() -> tuple[()]:
+            for register, pointer in held:
+                tiles.load(register, pointer, self.line)
+            return ()
+
+        b.if_else(self.fresh, zero, load, likely=True)
+        both = spec.overlap and height == width == 2
+        products = len(PRODUCTS[spec.parts]) * height * width
+        last = region["to"] - 1
+        self.unpack_first(Packed.at(b, panel, width, 0), width)
+        carry = [panel, self.ahead, *([self.waiting.begin] if both else [])]
+        with b.loop(region["from"], region["to"], carry=carry, guard=False) as step:
+            at = b.gep(rows, I8, b.entry(k.pointer("kofs"), step.index))
+            right, ahead, *result = step.carried
+            behind = b.gep(right, I8, step_bytes)
+            fetched = self.fetched(ahead, products)
+            after = Packed.at(b, b.select(b.icmp("eq", step.index, last), right, behind), width, 0)
+            unpacked = self.unpacked(after, step.index + 1, width, products, often=width == 2)
+            loaded: tuple[int, int] = (-1, -1)
+            for left_part, right_part in PRODUCTS[spec.parts]:
+                # All loads before the products: as fast on a core of one's own, a fifth faster on one whose other
+                # hardware thread is busy.
+                if left_part != loaded[0]:
+                    for r in range(height):
+                        plane = b.gep(at, I8, self.plane * left_part + self.next_rows * r)
+                        tiles.load(4 + r, plane, self.pitch)
+                if right_part != loaded[1]:
+                    for c in range(width):
+                        self.load_right(6 + c, right, right_part, width, c, self.second_tile(step.index, c))
+                for r, c in itertools.product(range(height), range(width)):
+                    tiles.dot(2 * r + c, 4 + r, 6 + c)
+                    next(fetched)
+                    next(unpacked)
+                loaded = (left_part, right_part)
+            if both:
+                result = [self.finishing.some(self.waiting, result[0])]
+            step.next(behind, b.gep(ahead, I8, self.fetch), *result)
+        for register, pointer in held:
+            tiles.store(register, pointer, self.line)
+
+    def second_tile(self, step: Value, column: int = 0) -> Value:
+        """Where second parts of B for a step are, those that are unpacked: two steps' take turns."""
+        return self.b.gep(self.second, I8, self.b.and_(step, 1) * (2 * TILE_BYTES) + column * TILE_BYTES)
+
+    def unpack_first(self, packed: Packed, width: int) -> None:
+        """Unpacks second parts of the first step, of ``width`` tiles."""
+        if self.spec.lean:
+            unpack(self.b, packed, self.second_tile(self.region["from"]), width)
+
+    def unpacked(self, packed: Packed, step: Value, width: int, products: int, often: bool) -> Iterator[None]:
+        """Unpacks second parts for a step that comes behind, evenly between the products of this one; behind the first,
+        which is less code to compile, where products are not of the shape that comes ``often``."""
+        if self.spec.lean and often:
+            yield from unpacked(self.b, packed, self.second_tile(step), width, products)
+        elif self.spec.lean:
+            unpack(self.b, packed, self.second_tile(step), width)
+        yield from itertools.repeat(None)
+
+    def load_right(self, register: int, right: Value, part: int, width: int, column: int, second: Value) -> None:
+        """A tile of B, whose step begins at ``right``; ``second``: where it is when it was unpacked."""
+        if part == 1 and self.spec.lean:
+            self.tiles.load(register, second, ROW_BYTES)
+        else:
+            tile = self.b.gep(right, I8, (part * width + column) * TILE_BYTES)
+            self.tiles.load(register, tile, ROW_BYTES, passing=self.spec.passing and not self.spec.lean)
+
+    def fetched(self, lines: Value, products: int) -> Iterator[None]:
+        """Asks for a step's lines of B, evenly between its products.
+
+        A line on its way from memory takes up one of the few buffers that tiles from the second-level cache pass
+        through as well: asked for all at once, they hold up the tiles (BERT-base: 10 to 15 % of the whole).
+        """
+        ahead = self.spec.ahead
+        for product in range(products):
+            for line in range(product * ahead // products, (product + 1) * ahead // products):
+                self.b.prefetch(self.b.gep(lines, I8, line * ROW_BYTES), 2)  # it may be past the end
+            yield

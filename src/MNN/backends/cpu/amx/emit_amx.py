@@ -1,0 +1,300 @@
+"""Convolutions and matrix products on AMX tiles, as candidates beside the vector kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from MNN.backends.cpu.amx.cost import (
+    DIRECT_COLUMNS,
+    LEAST_COLUMNS,
+    PANEL,
+    STRETCH,
+    Plan,
+    ask_ahead,
+    grouping,
+    is_tall,
+    panel_bytes,
+    plan_rows,
+    plan_window,
+    tall_columns,
+)
+from MNN.backends.cpu.amx.emit_prefetch import turns
+from MNN.backends.cpu.amx.emit_slices import can_sum, emit_sum
+from MNN.backends.cpu.amx.emit_weights import Right
+from MNN.backends.cpu.amx.layout import (
+    Layout,
+    Window,
+    direct_layout,
+    direct_rows,
+    joined_layout,
+    rows_layout,
+    tall_layout,
+    window_layout,
+)
+from MNN.backends.cpu.amx.lines import has_lines, line_layout, plan_lines
+from MNN.backends.cpu.amx.slices import plan_slices, sliced_layout
+from MNN.backends.cpu.amx.spec import AmxSpec
+from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, has_tiles
+from MNN.backends.cpu.math.scalar_code import body_cost
+from MNN.backends.cpu.products.emit_epilogue import Epilogue
+from MNN.backends.cpu.products.operand_walk import Side, batch_starts
+from MNN.backends.cpu.products.product import Product
+from MNN.backends.cpu.targets.base import Target
+from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.layout import natural
+from MNN.compiler.program import Place, Ref
+from MNN.ir.dtype import DType
+from MNN.ir.shape import elements
+
+_PARTS = {"high": 3, "normal": 2, "low": 1}
+_WINDOW_CHANNELS = 16
+"""With fewer channels, pixels padded to 32 would be mostly padding."""
+_LINE_CHANNELS = 32
+"""From so many channels on, a pixel fills steps of the sum by itself."""
+_MOST_HIDDEN = 0.25
+"""Of a product on tiles: what its epilogue takes in other kernels, at most, where it is as good as free here."""
+_PACK_CYCLES = 0.7
+"""Cycles to pack an element of B."""
+
+
+def available(target: Target) -> bool:
+    """Whether there are tiles to choose."""
+    return has_tiles(target)
+
+
+def splits_in_fp16(target: Target) -> bool:
+    """Whether ``high`` multiplies two fp16 parts, as exact as three bf16 ones, in half as many products."""
+    return has_tiles(target, half=True)
+
+
+def amx_candidates(
+    e: Emitter, product: Product, right: Right, window: Window | None = None, settled: str = ""
+) -> list[Candidate]:
+    """Ways to compute a contraction on tiles; none where it does not apply.
+
+    ``window``: the geometry where it is a convolution. The one that is ``settled`` comes alone.
+    """
+    tensor, a = right.tensor, product.a
+    places = [side.place for side in product.sides]
+    if tensor.const is None:
+        places.append(e.place(tensor))
+    if (
+        not available(e.target)
+        or any(p.buffer.nbytes == 0 for p in places)  # memory within a chain, whose stages are vector kernels
+        or a.dtype not in (DType.F32, DType.BF16, DType.BF16X2)
+        or tensor.dtype not in (DType.F32, DType.BF16)
+        or product.n < LEAST_COLUMNS
+        or product.m == 0
+        or product.batches == 0
+    ):
+        return []
+    parted = a.dtype is DType.BF16X2
+    half = e.precision == "high" and a.dtype is DType.F32 and splits_in_fp16(e.target)
+    parts = 1 if a.dtype is DType.BF16 else 2 if parted or half else _PARTS[e.precision]
+    job = _Job(e, product, right, window, parts, half)
+    ways = {"rows": job.rows}
+    if window is not None and elements(window.kernel) > 1 and window.channels >= _WINDOW_CHANNELS:
+        ways["pixels"] = job.pixels
+    if window is not None and window.channels < _LINE_CHANNELS and has_lines(window):
+        ways["lines"] = job.lines
+    kept = [kind for kind in ways if job.name(kind) == settled]
+    return [ways[kind]() for kind in kept or ways]
+
+
+_Laid = tuple[Layout, dict[str, int | Ref]]
+"""A layout, and its arguments."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One contraction with everything that a plan needs to be emitted."""
+
+    e: Emitter
+    product: Product
+    right: Right
+    window: Window | None
+    parts: int
+    half: bool
+
+    def name(self, kind: str) -> str:
+        return f"AMX {kind}, {self.parts} {'fp16' if self.half else 'bf16'} part{'s' if self.parts > 1 else ''}"
+
+    def rows(self) -> Candidate:
+        """The rows of A one behind the other, or loaded from where they are."""
+        e, product = self.e, self.product
+        a, taps, k, n, batch = product.a, product.taps, product.k, product.n, product.batches
+        rows, parted = a.table, a.dtype is DType.BF16X2
+        there = a.dtype is DType.BF16 or (parted and n <= DIRECT_COLUMNS)
+        at = direct_rows(rows + int(taps[0]), k) if there and taps.size == 1 else None
+        m, direct = (rows.size, 0) if at is None else (int(at[-1]) + 1, self.parts)
+        plan = plan_rows(e.target, m, n, k, taps.size, self.parts, batch, e.threads, direct > 0, parted, self.half)
+        if batch == taps.size == 1 and e.threads > 1 and not e.collecting:
+            plan = self._sliced(plan, m, direct > 0)
+        job = self._sharing(plan) if plan.shared else self
+        rows = job.product.a.table
+        key = (e.grid_key(rows), e.grid_key(taps), k, plan.rows, plan.chunk, plan.slices, direct)
+        return job.candidate("rows", plan, key, lambda: _rows(rows, taps, k, plan, direct))
+
+    def _sliced(self, plan: Plan, m: int, direct: bool) -> Plan:
+        """The plan with slices of the depth, where that is done sooner; other sizes of the same product keep to it."""
+        e, product = self.e, self.product
+        n, k, parted = product.n, product.k, product.a.dtype is DType.BF16X2
+        habit = (e.origin, "slices", n, k)
+        kept = e.pool.habits.get(habit)
+        if kept is False:
+            return plan
+        least = replace(plan, time=math.inf) if kept else plan
+        found = plan_slices(e.target, m, n, k, least, e.threads, self.parts, direct, parted, self.half)
+        sliced = found.slices > 1 and can_sum(product.c, product.epilogue)
+        if kept is None:
+            e.pool.habits.note(habit, sliced)
+        return found if sliced else plan
+
+    def _sharing(self, plan: Plan) -> _Job:
+        """The same with the rows of all blocks one after the other, those that they share behind the others of each."""
+        product = self.product
+        own, shared, m = plan.rows - plan.shared, plan.shared, product.m
+
+        def order() -> np.ndarray:
+            blocks = np.arange(m - shared).reshape(-1, own)
+            return np.concatenate([blocks, np.broadcast_to(np.arange(m - shared, m), (len(blocks), shared))], 1).ravel()
+
+        def side(s: Side) -> Side:
+            return s if s.rows is None else replace(s, rows=self.e.picked(s.rows, ("shared", own, shared), order))
+
+        moved = replace(product, a=side(product.a), c=side(product.c), epilogue=product.epilogue.moved(side))
+        return replace(self, product=moved)
+
+    def pixels(self) -> Candidate:
+        """The pixels of regions, each once."""
+        e, window = self.e, _known(self.window)
+        parted = self.product.a.dtype is DType.BF16X2
+        plan = plan_window(e.target, window, self.product.n, self.parts, e.threads, parted=parted, half=self.half)
+        return self.candidate("pixels", plan, (window, plan.rows), lambda: window_layout(window, plan.rows), True)
+
+    def lines(self) -> Candidate:
+        """Lines of pixels, each once."""
+        e, window = self.e, _known(self.window)
+        plan = plan_lines(e.target, window, self.product.n, self.parts, e.threads, self.half)
+        return self.candidate("lines", plan, (window, plan.rows), lambda: line_layout(window, plan.rows), True)
+
+    def candidate(
+        self, kind: str, plan: Plan, key: tuple[object, ...], layout: Callable[[], Layout], each: bool = False
+    ) -> Candidate:
+        """``key``: what tells its layout from others of this kind; None in it where nothing does. ``plan`` is of all
+        batches, or of ``each``."""
+        product, body = self.product, self.product.epilogue.body
+        cycles = plan.cycles * (product.batches if each else 1)
+        if self.right.tensor.const is None:
+            cycles += elements(self.right.tensor.shape) * self.parts * _PACK_CYCLES
+        if body is not None:  # it is computed between the products; other kernels do so behind their sums
+            vectors = product.m * product.batches * product.n / self.e.target.lanes(DType.F32)
+            cycles -= min(body_cost(body) * vectors, _MOST_HIDDEN * cycles)
+
+        name = None if None in key else ("AMX", kind, self.parts, *key)
+
+        def laid() -> _Laid:
+            found = layout()
+            if is_tall(self.e.target, found, self.parts):
+                found = tall_layout(found, STRETCH)
+            return found, _tables(self.e, found, name)
+
+        def emit() -> None:
+            found = laid() if name is None else self.e.once(name, laid)
+            (self._emit_slices if plan.slices > 1 else self._emit)(kind, plan, *found)
+
+        return Candidate(self.name(kind), cycles, emit)
+
+    def _emit_slices(self, kind: str, plan: Plan, layout: Layout, tables: dict[str, int | Ref]) -> None:
+        """Slices of the depth side by side, and their sum."""
+        e, product = self.e, self.product
+        m, n = product.m, product.n
+        results = e.allocate(DType.F32, (plan.slices, m, n), natural(3))
+        rows = e.grid((plan.slices, m), results.strides[:2])
+        side = Side(results, DType.F32, rows, product.c.batch * 0)
+        alone = replace(product, c=side, epilogue=Epilogue())
+        replace(self, product=alone)._emit(kind, plan, layout, tables)
+        each = [Place(results.buffer, z * m * n, results.strides[1:]) for z in range(plan.slices)]
+        emit_sum(e, each, product.c, product.epilogue, n)
+
+    def _emit(self, kind: str, plan: Plan, layout: Layout, tables: dict[str, int | Ref]) -> None:
+        e, product = self.e, self.product
+        a, c, n, epilogue, n_batch = product.a, product.c, product.n, product.epilogue, product.batches
+        nb = tall_columns(e.target, layout, min(n, plan.nb)) if layout.tall else plan.nb
+        lean = not self.half and self.right.lean(e, layout, self.parts)
+        shared = -(-plan.shared // ROWS)
+        groups = grouping(e.target, n, nb, layout, self.parts, lean, self.half, shared)
+        overlap = epilogue.body is not None
+        steps = n_batch * layout.m_blocks * layout.pairs * -(-n // PANEL) * layout.n_steps
+        types = (a.dtype, c.dtype, self.parts, epilogue.body, epilogue.kinds)
+        moved = layout.moves is not None
+        traits = (overlap, moved, layout.direct, layout.lines, groups.passing, layout.tall, lean, self.half)
+        family = ("AMX", *types, *traits)
+        ahead = ask_ahead(groups.lines, steps, e.pool.habits.made(family), e.spare * e.threads)
+        e.pool.habits.make(family, ahead)
+        spec = AmxSpec(*types, ahead, *traits)
+        packed, b_batch = self.right.packed(e, kind, layout, n, n_batch, self.parts, lean, self.half)
+        starts = [a.batch, b_batch, c.batch, *(side.batch for side in epilogue.sides)]
+        args = tables | {
+            "a": e.ref(a.place, a.dtype),
+            "b": packed,
+            "next": packed,
+            "turns": turns(e.pool, n_batch * layout.m_blocks * -(-n // nb), {}),
+            "c": e.ref(c.place, c.dtype),
+            "rows_c": e.offsets(c.table),
+            "panel": panel_bytes(layout.n_steps, self.parts, lean, self.half),
+            "group": groups.group,
+            "line": groups.line,
+            "held": groups.held,
+            "fetch": groups.lines * ROW_BYTES,
+            "n": n,
+            "nb": nb,
+            "shared": shared,
+            "part": groups.part,
+            "batch": batch_starts(e, starts, n_batch),
+            "n_batch": n_batch,
+        }
+        if overlap:
+            args["pace"] = layout.pace
+        args |= epilogue.args(e)
+        results = layout.place.size // plan.slices - plan.shared * (layout.m_blocks - 1)
+        flops = 2 * results * n * layout.taps * layout.run * n_batch
+        e.command(spec, args, n_batch * layout.m_blocks * -(-n // nb), 1, flops)
+
+
+def _rows(rows: np.ndarray, taps: np.ndarray, k: int, plan: Plan, direct: int) -> Layout:
+    """``direct``: of how many parts tiles are loaded from the rows themselves."""
+    if direct:
+        found = direct_layout(rows + int(taps[0]), k, plan.rows, plan.chunk, direct)
+        assert found is not None
+        return sliced_layout(found, plan.slices) if plan.slices > 1 else found
+    if plan.slices > 1:
+        return sliced_layout(rows_layout(rows, taps, k, plan.rows, plan.chunk), plan.slices)
+    joined = joined_layout(rows, taps, k, plan.rows) if taps.size > 1 and not plan.chunk else None
+    return joined or rows_layout(rows, taps, k, plan.rows, plan.chunk)
+
+
+def _tables(e: Emitter, layout: Layout, name: tuple[object, ...] | None) -> dict[str, int | Ref]:
+    """``name``: what tells the layout from others, where anything does."""
+
+    def table(slot: str) -> Ref:
+        if name is None:
+            return e.offsets(getattr(layout, slot))
+        return e.named_offsets((*name, slot), lambda: getattr(layout, slot))
+
+    found: dict[str, int | Ref] = {slot: table(slot) for slot in ("items", "regions", "first", "place", "kofs")}
+    for slot in ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs"):
+        found[slot] = int(getattr(layout, slot))
+    if layout.moves is not None:
+        found |= {"moves": table("moves"), "width": layout.width, "move_step": layout.move_step}
+    return found
+
+
+def _known(window: Window | None) -> Window:
+    assert window is not None
+    return window

@@ -1,0 +1,109 @@
+"""The right side of contractions on AMX tiles: packed once when it is constant, else for every run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from MNN.backends.cpu.amx.byte_parts import fits
+from MNN.backends.cpu.amx.cost import PANEL, is_lean, panel_bytes
+from MNN.backends.cpu.amx.layout import Layout
+from MNN.backends.cpu.amx.pack import AmxPackSpec
+from MNN.backends.cpu.amx.tiles import ROWS
+from MNN.backends.cpu.products.weights import as_it_lies, is_turned, matrix_starts
+from MNN.compiler import strides as st
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.layout import natural
+from MNN.compiler.program import Buffer, Place, Ref
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
+from MNN.ir.shape import elements
+from MNN.schema.files import release
+
+
+@dataclass(frozen=True)
+class Right:
+    """Convolution weights ``[O, C, kernel...]`` with ``conv`` (kernel, channels in and out per group, groups), or
+    matrices ``[..., K, N]``, with the batch extents ``outer`` of the result."""
+
+    tensor: Tensor
+    conv: tuple[st.Ints, int, int, int] | None
+    outer: tuple[int, ...] = ()
+
+    def packed(
+        self, e: Emitter, kind: str, layout: Layout, n: int, n_batch: int, parts: int, lean: bool, half: bool
+    ) -> tuple[Ref, np.ndarray]:
+        """Address and batch offsets (bytes) of the ``n`` columns, packed for a ``kind`` of layout."""
+        data, matrices = self.tensor.const, self._matrices()
+        size = -(-n // PANEL) * panel_bytes(layout.n_steps, parts, lean, half)
+        if data is None:
+            buffer = e.allocate(DType.U8, (matrices * size,), (0,)).buffer
+            self._pack(e, buffer, layout, n, AmxPackSpec(self.tensor.dtype, parts, lean, half))
+        else:
+            key = ("amx", id(data), self.conv, parts, kind, lean, half)
+            buffer, fresh = e.pool.reserve(key, matrices * size, DType.U8, (data, self.tensor.keep))
+            if fresh:
+                with e.collect() as commands:
+                    self._pack(e, buffer, layout, n, AmxPackSpec(self.tensor.dtype, parts, lean, half))
+                buffer.setup += commands
+        groups = 0 if self.conv is None else matrices
+        return Ref(buffer, 0), matrix_starts(e, self.tensor, groups, self.outer, size, n_batch)
+
+    def lean(self, e: Emitter, layout: Layout, parts: int) -> bool:
+        """Whether second parts of weights are bytes: where they come from memory for few rows. Other sizes of the same
+        product keep to it."""
+        data = self.tensor.const
+        if parts != 2 or data is None or data.dtype != np.float32:
+            return False
+        key = (e.origin, "lean tiles", id(data))
+        found = e.pool.habits.get(key)
+        if found is None:
+            blocks = layout.regions[:: layout.chunks, 2]
+            rows = (blocks[0] if layout.sliced else sum(blocks)) * ROWS
+            found = is_lean(e.target, data.size, rows, layout.m_blocks, e.threads)
+            if found:
+                found = fits(data)
+                release(data)  # packing reads it again, when its turn comes
+            e.pool.habits[key] = found
+        return bool(found)
+
+    def _pack(self, e: Emitter, buffer: Buffer, layout: Layout, n: int, spec: AmxPackSpec) -> None:
+        place, rows, column, step = self._source(e)
+        matrices, panels = self._matrices(), -(-n // PANEL)
+        panel = panel_bytes(layout.n_steps, spec.parts, spec.lean, spec.half)
+        each = np.arange(matrices)
+        args: dict[str, int | Ref] = {
+            "src": e.ref(place, self.tensor.dtype),
+            "dst": Ref(buffer, 0),
+            "rows": e.offsets(np.where(layout.b_rows >= 0, rows[layout.b_rows], -1)),
+            "n_steps": layout.n_steps,
+            "column": column,
+            "n": n,
+            "panel": panel,
+            "batch": e.table(np.stack([each * step, each * (panels * panel)], axis=1).astype(np.int64)),
+            "n_batch": matrices,
+        }
+        e.command(spec, args, matrices * panels, 1)
+
+    def _source(self, e: Emitter) -> tuple[Place, np.ndarray, int, int]:
+        """Where B lies unpacked: each of its rows (taps, then channels) from there on, from column to column, and from
+        matrix to matrix, in elements."""
+        tensor = self.tensor
+        if self.conv is not None:
+            kernel, per_in, per_out, _ = self.conv
+            taps = elements(kernel)
+            j = np.arange(taps * per_in)
+            return e.place(tensor), j % per_in * taps + j // per_in, taps * per_in, per_out * taps * per_in
+        k, n = tensor.shape[-2:]
+        if tensor.const is None:
+            order = natural(tensor.rank)
+            place = e.in_order(tensor, order, lambda p: st.is_dense(tensor.shape, p.strides, order))
+        elif is_turned(tensor.const):
+            return as_it_lies(e, tensor), np.arange(k), k, k * n
+        else:
+            place = e.place(tensor)
+        return place, np.arange(k) * n, 1, k * n
+
+    def _matrices(self) -> int:
+        return elements(self.tensor.shape[:-2]) if self.conv is None else self.conv[3]

@@ -1,0 +1,154 @@
+"""Brings A into the scratch of :class:`MNN.backends.cpu.amx.spec.AmxSpec`, rounded to bf16, split into parts or as it
+is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from MNN.backends.cpu.amx import scale as amx_scale
+from MNN.backends.cpu.amx.split import halves_of, to_bf16
+from MNN.backends.cpu.lang.element import storage_type
+from MNN.backends.cpu.lang.module import I8, I16, I32, I64, Kernel, Value
+from MNN.backends.cpu.lang.parts import parts_of
+from MNN.ir.dtype import DType
+
+if TYPE_CHECKING:
+    from MNN.backends.cpu.amx.spec import AmxSpec
+
+_LANES = 16
+_DEPTH = 2 * _LANES
+REGION = ("first", "past", "tiles", "k", "from", "to", "first move", "past move")
+"""Words of a region's record; see :class:`MNN.backends.cpu.amx.spec.AmxSpec`."""
+
+
+def region_record(k: Kernel, number: Value) -> dict[str, Value]:
+    """The words of a region's record."""
+    at = k.b.gep(k.pointer("regions"), I32, number * len(REGION))
+    return {name: k.b.entry(at, i) for i, name in enumerate(REGION)}
+
+
+class Filling:
+    """``rows``: where A's parts lie in the scratch, ``scale``: where their scale does, if they have one."""
+
+    def __init__(self, k: Kernel, spec: AmxSpec, rows: Value, scale: Value) -> None:
+        self._k, self._b, self._spec, self._rows, self._scale = k, k.b, spec, rows, scale
+        self._plane, self._pitch = k.slot("plane"), k.slot("pitch")
+        self._type = storage_type(spec.a)
+
+    def measure(self, a: Value, first: Value) -> None:
+        """Finds the scale of a block of ``a``, from the numbers in its regions, the ``first`` and those behind it."""
+        k, b = self._k, self._b
+
+        def measured(finite: bool) -> Value:
+            with b.loop(0, k.slot("chunks"), carry=[amx_scale.nothing(b)]) as chunk:
+                region = region_record(k, first + chunk.index)
+                with b.loop(region["first"], region["past"], carry=chunk.carried) as item:
+                    source, _, count = self._item(a, item.index)
+                    with b.loop(0, count, carry=item.carried) as run:
+                        own = b.gep(source, self._type, run.index * k.slot("step"))
+
+                        def load(at: Value, mask: Value | None, own: Value = own) -> Value:
+                            pointer, vector = b.gep(own, self._type, at), self._type.vec(_LANES)
+                            return b.load(vector, pointer) if mask is None else b.load_masked(vector, pointer, mask)
+
+                        run.next(amx_scale.largest_of_run(b, load, region["k"], run.carried[0], finite))
+                    item.next(*run.results)
+                chunk.next(*item.results)
+            return chunk.results[0]
+
+        amx_scale.store_scale(b, measured, self._scale)
+
+    def _item(self, a: Value, number: Value) -> tuple[Value, Value, Value]:
+        """Where an item's first run begins in ``a``, where it goes, and how many runs there are."""
+        b = self._b
+        entry = b.gep(self._k.pointer("items"), I32, number * 3)
+        to = b.gep(self._rows, I8, b.entry(entry, 1))
+        return b.gep(a, self._type, b.entry(entry, 0)), to, b.entry(entry, 2)
+
+    def fill(self, a: Value, region: Mapping[str, Value]) -> None:
+        """Zeros, items and moves of a region of ``a``."""
+        k, b, spec = self._k, self._b, self._spec
+        if spec.half:
+            self._factor = amx_scale.scale_at(b, self._scale)
+        with b.loop(0, k.slot("clear_rows")) as row:
+            at = b.gep(self._rows, I8, k.slot("clear") + row.index * self._pitch)
+            self._clear(at)
+        length = region["k"]
+        whole = b.and_(length, -_DEPTH)
+        rest = length - whole
+        masks = [b.prefix_mask(b.intrinsic("smax", rest - low, b.const(I64, 0)), _LANES) for low in (0, _LANES)]
+        upper = b.select(b.icmp("sgt", rest, _LANES), b.const(I64, _LANES), b.const(I64, 0))  # not past the end
+        with b.loop(region["first"], region["past"]) as item:
+            source, to, count = self._item(a, item.index)
+            with b.loop(0, count) as run:
+                run_source = b.gep(source, self._type, run.index * k.slot("step"))
+                run_to = b.gep(to, I8, run.index * self._pitch)
+                with b.loop(0, whole, _DEPTH) as chunk:
+                    self._bring(run_source, run_to, chunk.index)
+
+                def last(source: Value = run_source, to: Value = run_to) -> None:
+                    self._bring(source, to, whole, masks, upper)
+
+                if spec.a is not DType.BF16X2:
+                    b.if_(b.icmp("sgt", rest, 0), last)
+                if spec.lines:
+                    self._clear(b.gep(run_to, I16, b.and_(length + (_DEPTH - 1), -_DEPTH)))
+
+        if spec.joined:
+            self._join(region["first move"], region["past move"])
+
+    def _clear(self, to: Value) -> None:
+        """64 bytes of zeros in every part's plane."""
+        b = self._b
+        for part in range(self._spec.parts):
+            b.store(b.const(I32.vec(_LANES), 0), b.gep(to, I8, self._plane * part), align=4)
+
+    def _join(self, first: Value, past: Value) -> None:
+        """Copies runs of pixels, which lie behind the rows, to where they are parts of rows."""
+        k, b, spec = self._k, self._b, self._spec
+        width = k.slot("width")
+        with b.loop(first, past) as move:
+            entry = b.gep(k.pointer("moves"), I32, move.index * 3)
+            source = b.gep(self._rows, I8, b.entry(entry, 0))
+            to = b.gep(self._rows, I8, b.entry(entry, 1))
+            count = b.entry(entry, 2)
+            with b.loop(0, width, _DEPTH) as at:
+                mask = b.prefix_mask(b.intrinsic("smin", width - at.index, b.const(I64, _DEPTH)), _DEPTH)
+                shift = at.index * 2
+                with b.loop(0, count) as run:
+                    for part in range(spec.parts):
+                        offset = self._plane * part + shift
+                        here = b.gep(source, I8, run.index * k.slot("move_step") + offset)
+                        value = b.load_masked(I16.vec(_DEPTH), here, mask)
+                        b.store(value, b.gep(to, I8, run.index * self._pitch + offset))
+
+    def _bring(
+        self, source: Value, to: Value, at: Value, masks: Sequence[Value] = (), upper: Value | None = None
+    ) -> None:
+        """32 elements of A (with masks, the last ones and zeros) to their places in every part's plane."""
+        b, spec = self._b, self._spec
+        pointer, to = b.gep(source, self._type, at), b.gep(to, I16, at)
+        if spec.a is DType.BF16X2:  # of whole thirty-twos
+            for part in range(spec.parts):
+                both = b.load(I16.vec(_DEPTH), b.gep(pointer, I16, part * _DEPTH))
+                b.store(both, b.gep(to, I8, self._plane * part))
+            return
+        halves = []
+        for i in range(2):
+            if upper is None:
+                halves.append(b.load(self._type.vec(_LANES), b.gep(pointer, self._type, i * _LANES)))
+            else:
+                half = b.load_masked(self._type.vec(_LANES), b.gep(pointer, self._type, upper * i), masks[i])
+                halves.append(half)
+        if spec.a is DType.BF16:
+            b.store(b.shuffle(halves[0], halves[1], range(_DEPTH)), to)
+            return
+        if spec.half:
+            for i, x in enumerate(halves):
+                for part, value in enumerate(halves_of(b, b.mul(x, self._factor))):
+                    b.store(value, b.gep(b.gep(to, I8, self._plane * part), I16, i * _LANES))
+            return
+        low, high = (parts_of(b, x, spec.parts) for x in halves)
+        for part in range(spec.parts):
+            b.store(to_bf16(b, low[part], high[part]), b.gep(to, I8, self._plane * part))

@@ -1,0 +1,136 @@
+"""What becomes of the sums of :class:`MNN.backends.cpu.amx.spec.AmxSpec`: the epilogue, and C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from MNN.backends.cpu.amx import scale as amx_scale
+from MNN.backends.cpu.amx.split import to_bf16
+from MNN.backends.cpu.lang.element import Tail, make_tail, storage_type
+from MNN.backends.cpu.lang.module import F32, I8, I16, I64, Kernel, Value
+from MNN.backends.cpu.lang.parts import parts_of
+from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
+from MNN.backends.cpu.targets.base import Target
+from MNN.ir.dtype import DType
+
+if TYPE_CHECKING:
+    from MNN.backends.cpu.amx.spec import AmxSpec
+
+_LANES = 16
+_WIDTH = 2 * _LANES
+
+
+@dataclass(frozen=True)
+class Results:
+    """Results ``begin <= i < end`` whose sums are done: they lie from ``row`` on in ``sums``, from ``column`` on."""
+
+    begin: Value
+    end: Value
+    row: Value
+    sums: Value
+    column: Value
+    columns: Value
+
+
+class Finishing:
+    """Emits the end of results. ``scale``: where A's is, if it has one. ``right`` (packed B), ``c`` and ``operands``:
+    the addresses for the current batch, to be set."""
+
+    def __init__(self, k: Kernel, spec: AmxSpec, target: Target, scale: Value) -> None:
+        self._k, self._b, self._spec, self._scale = k, k.b, spec, scale
+        self._line_bytes = k.slot("line")
+        self.out_type = storage_type(spec.out)
+        self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
+        self._parted = spec.out is DType.BF16X2
+        self._masks = masks_work(target, (spec.out, *self.op_dtypes))
+        self.right: Value
+        self.c: Value
+        self.operands: Sequence[Value] = ()
+
+    def finish(self, results: Results) -> None:
+        """Applies the epilogue to all these results, and stores them."""
+        b, spec = self._b, self._spec
+        epilogue = Epilogue(b, DType.F32, spec.out, spec.epilogue)
+        columns, wide = results.columns, epilogue.short or self._parted
+        whole = b.and_(columns, -_WIDTH if wide else -_LANES)
+        lanes = _LANES if self._masks else 1
+        with b.loop(results.begin, results.end) as result:
+            line = self._line(results, result.index)
+            with b.loop(0, whole, _WIDTH if wide else _LANES) as column:
+                if wide:
+                    self._store_both(epilogue, line, column.index)
+                else:
+                    self._store(epilogue, line, column.index, _LANES, None)
+            with b.loop(whole, columns, lanes) as column:
+                left = b.intrinsic("smin", columns - column.index, b.const(I64, lanes))
+                tail = make_tail(b, left, lanes) if self._masks else None
+                self._store(epilogue, line, column.index, lanes, tail)
+
+    def some(self, results: Results, result: Value) -> Value:
+        """Finishes the next of these results, of 32 columns, as many as fall to a step; the number of the next."""
+        k, b, spec = self._k, self._b, self._spec
+        epilogue = Epilogue(b, DType.F32, spec.out, spec.epilogue)
+        past = b.intrinsic("smin", result + k.slot("pace"), results.end)
+        with b.loop(result, past) as some:
+            line = self._line(results, some.index)
+            self._store_both(epilogue, line, b.const(I64, 0))
+        return b.intrinsic("smax", result, past)
+
+    def _line(self, results: Results, result: Value) -> Value:
+        """Loads the tables of one result; the address of its sums."""
+        self._column = results.column
+        self._row_tables(result)
+        row = self._b.entry(self._k.pointer("place"), result) - results.row
+        return self._b.gep(results.sums, I8, row * self._line_bytes)
+
+    def _row_tables(self, result: Value) -> None:
+        b, k = self._b, self._k
+        offset = b.entry(k.pointer("rows_c"), result)
+        self._c_row = b.gep(b.gep(self.c, self.out_type, offset), self.out_type, self._column)
+        self._op_rows: list[Value] = []
+        for i, (kind, dtype) in enumerate(zip(self._spec.operands, self.op_dtypes, strict=True)):
+            pointer, type_ = self.operands[i], storage_type(dtype)
+            if kind in ("m", "mn"):
+                pointer = b.gep(pointer, type_, b.entry(k.pointer(f"rows{i}"), result))
+            if kind in ("n", "mn"):
+                pointer = b.gep(pointer, type_, self._column)
+            self._op_rows.append(pointer)
+
+    def _store_both(self, epilogue: Epilogue, sums: Value, column: Value) -> None:
+        """Two vectors of results. Where they are kept in parts, none is stored before all of both is read."""
+        b = self._b
+        if not self._parted:
+            for c in (0, _LANES):
+                self._store(epilogue, sums, column + c, _LANES, None)
+            return
+        low, high = (parts_of(b, self._result(epilogue, sums, column + c, _LANES, None), 2) for c in (0, _LANES))
+        to = b.gep(self._c_row, self.out_type, column)
+        for part in range(2):
+            b.store(to_bf16(b, low[part], high[part]), b.gep(to, I16, part * _WIDTH))
+
+    def _store(self, epilogue: Epilogue, sums: Value, column: Value, lanes: int, tail: Tail | None) -> None:
+        result = self._result(epilogue, sums, column, lanes, tail)
+        epilogue.store(result, self._b.gep(self._c_row, self.out_type, column), tail)
+
+    def _result(self, epilogue: Epilogue, sums: Value, column: Value, lanes: int, tail: Tail | None) -> Value:
+        b = self._b
+        value = b.load(F32.vec(lanes), b.gep(sums, F32, column))
+        if self._spec.half:
+            for inverse in self._inverses(column, lanes):
+                value = b.mul(value, inverse)
+        args = []
+        for kind, dtype, pointer in zip(self._spec.operands, self.op_dtypes, self._op_rows, strict=True):
+            moves = kind in ("n", "mn")
+            args.append(epilogue.load(pointer, dtype, column if moves else None, lanes, tail))
+        return epilogue.apply(value, args, lanes)
+
+    def _inverses(self, column: Value, lanes: int) -> tuple[Value, Value]:
+        """What brings sums of scaled numbers back, the lesser first: nothing overflows on the way to the result."""
+        b, panel = self._b, self._k.slot("panel")
+        behind = b.lshr(self._column + column, 5) * panel + panel
+        right = amx_scale.inverse_at(b, b.gep(self.right, I8, behind - amx_scale.SCALE_BYTES), lanes)
+        left = amx_scale.inverse_at(b, self._scale, lanes)
+        less = b.fcmp("olt", left, right)
+        return b.select(less, left, right), b.select(less, right, left)

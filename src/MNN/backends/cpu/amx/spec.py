@@ -1,0 +1,180 @@
+"""Contractions on AMX tiles: matrix products and convolutions by implicit GEMM, in bf16 or in split fp32.
+
+A block's rows of A are first brought into the worker's scratch as bf16 or fp16 parts
+(:mod:`MNN.backends.cpu.amx.split`), where they stay in the second-level cache for all columns. What is brought there
+are either rows of the product or, for windows with large channels, every pixel of the block's region of the input once;
+tiles are then loaded from pixels (``kofs`` says where each step of the sum begins, rows are always ``pitch`` bytes
+apart). For a window the rows of a tile are neighbouring pixels, over the end of the image's rows too: the results of
+such places are not stored. Strides are dealt with by keeping the pixels of each phase together.
+
+B is packed in panels of 32 columns, for each step of 32 products first its parts and then its tiles (16 pairs by 16
+columns). Sums of 2x2 tiles stay in registers for the whole depth; finished ones pass through scratch to the epilogue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from MNN.backends.cpu.amx.code import emit_amx
+from MNN.backends.cpu.amx.fill import REGION
+from MNN.backends.cpu.amx.scale import SCALE_BYTES
+from MNN.backends.cpu.amx.split import ARITHMETIC, PRODUCTS
+from MNN.backends.cpu.amx.tiles import TILE_BYTES, state_bytes
+from MNN.backends.cpu.codegen import overlay
+from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.cpu.codegen.traffic import Arguments, number, table, union
+from MNN.backends.cpu.gemm.contraction import OPERAND_KINDS
+from MNN.backends.cpu.products.epilogue import check_epilogue, operand_bytes, operand_slots
+from MNN.backends.cpu.targets.base import Target
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+
+PANEL = 32
+"""Columns of a panel and rows of a pair of tiles."""
+_HELD = {DType.F32: tuple(PRODUCTS), DType.BF16: (1,), DType.BF16X2: (2,)}
+"""In how many parts A may be multiplied, by its type."""
+
+
+@dataclass(frozen=True)
+class AmxSpec(KernelSpec):
+    """``C[i, n] = epilogue(sum over steps s, j < 32 of A[place[i], kofs[s], j] * B[s, j, n], operands...)``, batched.
+
+    Block ``(z * m_blocks + im) * ceil(n / nb) + in`` computes the results of block ``im``'s rows in columns
+    ``[in * nb, ...)``, nb a multiple of 32. It sums its steps in ``chunks`` parts; ``regions`` (i32) has a record
+    ``(first, past, tiles, k, from, to, first move, past move)`` for each: the items to bring, the number of 16-row
+    tiles, the steps, and the moves.
+
+    Item ``(src, dst, count)`` of ``items`` (i32) brings ``count`` runs of ``k`` elements of A, from ``src`` on ``step``
+    elements apart, to byte ``dst`` and on, ``pitch`` bytes apart, of every part's plane (``plane`` bytes), followed by
+    zeros up to a multiple of 64 bytes, in this order. Before that, ``clear_rows`` times 64 bytes ``pitch`` apart from
+    byte ``clear`` on are zeroed. Step ``s`` of tile ``t`` takes rows ``t * 16 * pitch + r * pitch + kofs[s]`` of a
+    plane.
+
+    With ``joined``, items bring lines of pixels, and ``moves`` (i32) join rows of them: each
+    ``(src, dst, count)`` copies ``count`` runs of ``width`` elements within every plane, from byte ``src`` on
+    ``move_step`` bytes apart, to byte ``dst`` and on, ``pitch`` bytes apart, with zeros up to a multiple of 64 bytes.
+
+    With ``lines``, rows of tiles reach up to 64 bytes further than runs: so many zeros more follow each of them.
+
+    With ``direct``, nothing is brought: tiles are loaded from A itself, whose rows are ``pitch`` bytes apart. The first
+    row of a block begins at element ``first move``; its last tile begins at row ``past move``, which overlaps the tile
+    before where 16 does not divide the rows.
+
+    The last ``shared`` tiles of all blocks are of the same rows (none: 0): block ``im`` computes them in columns
+    ``[im * part, (im + 1) * part)``, ``part`` a multiple of ``group``. The tiles before them come in pairs, and a block
+    has all columns then.
+
+    Panels are taken in groups of ``group`` columns, for each pair of tiles all panels of the group. Their sums are held
+    in ``held`` bytes of scratch, in rows ``line`` bytes apart: those of a pair and group, or with several chunks those
+    of the whole block. While a step is summed, ``ahead`` lines of the group behind are asked for, which begin ``fetch``
+    bytes behind those of the step before; at the end of a block for which ``turns`` (i64[blocks]) has no -1, those so
+    many bytes behind ``next``, where its thread will begin in the command behind. With ``overlap``, ``pace`` results of
+    the pair before are finished in between: enough for a pair's 32 rows in all steps of a chunk.
+    With ``passing``, B's tiles do not stay in the first-level cache, so that A's do (a product of two tiles with its
+    loads takes 26 instead of 33 cycles where the sums are 512 or 768 deep).
+
+    With ``tall``, sums are of all row tiles of a block, four at most, by one column tile
+    (:mod:`MNN.backends.cpu.amx.tall`), and the first chunk's items bring all that a block needs of A. With ``lean``,
+    B's second parts are bytes (:mod:`MNN.backends.cpu.amx.byte_parts`). With ``half``, parts are fp16, of A scaled by
+    block and B by panel (:mod:`MNN.backends.cpu.amx.scale`).
+
+    Rows of a block are counted from 0; result ``i`` is row ``place[i]`` of block ``im``, where ``first`` gives for
+    block ``im`` and pair of tiles ``j`` at ``[im * pairs + j]`` the first result at or behind its rows (one entry more
+    ends the last pair). The tables ``rows_c`` and ``rows<operand>`` are by result, and with ``batch``
+    (i64[n_batch][3 + operands], b's offset in bytes), the epilogue and its operands as in
+    :class:`MNN.backends.cpu.gemm.contraction.ContractSpec`. ``panel``: bytes of a panel of packed B
+    (:mod:`MNN.backends.cpu.amx.pack`). ``a`` is f32, bf16 with one part, or ``BF16X2`` with two.
+    """
+
+    shaped: ClassVar[bool] = True
+
+    a: DType
+    out: DType
+    parts: int
+    epilogue: Body | None = None
+    operands: tuple[str, ...] = field(default=())
+    ahead: int = 0
+    overlap: bool = False
+    joined: bool = False
+    direct: bool = False
+    lines: bool = False
+    passing: bool = False
+    tall: bool = False
+    lean: bool = False
+    half: bool = False
+
+    def __post_init__(self) -> None:
+        if self.parts not in PRODUCTS or self.parts not in _HELD.get(self.a, ()):
+            raise ValueError(f"no contraction of {self.a.value} in {self.parts} parts")
+        if self.direct and (self.a is DType.F32 or self.joined or self.lines):
+            raise ValueError("tiles are loaded from rows of bf16 only")
+        if self.tall and (self.direct or self.parts != 2):
+            raise ValueError("tall sums are of two parts, of rows in the scratch")
+        if self.lean and self.parts != 2:
+            raise ValueError("second parts of B are bytes only where there are two")
+        if self.half and (self.a is not DType.F32 or self.parts != 2 or self.direct or self.lean):
+            raise ValueError("fp16 parts are two, of f32, and whole")
+        if not set(self.operands) <= set(OPERAND_KINDS):
+            raise ValueError(f"bad operand kinds {self.operands}")
+        check_epilogue(self.epilogue, self.operands, DType.F32, self.out)
+
+    def slots(self) -> tuple[str, ...]:
+        base = (
+            "a b c next turns items regions first place rows_c kofs chunks pitch plane step clear clear_rows panel "
+            "group line held fetch m_blocks pairs n nb shared part batch n_batch"
+        ).split()
+        if self.overlap:
+            base.append("pace")
+        if self.joined:
+            base += ["moves", "width", "move_step"]
+        return (*base, *operand_slots(self.operands))
+
+    def scratch(self, target: Target, args: Mapping[str, int]) -> int:
+        """The sums, A's parts and their scale, B's second parts of two steps (and the tile registers where the
+        processor has none)."""
+        behind = 4 * TILE_BYTES if self.lean else SCALE_BYTES if self.half else 0
+        return args["held"] + self.parts * args["plane"] + state_bytes(target, self.half) + behind
+
+    def arithmetic(self, target: Target) -> str:
+        return ARITHMETIC[self.parts, self.half]
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        n, n_batch, chunks = (number(args, slot) for slot in ("n", "n_batch", "chunks"))
+        m_blocks, step = number(args, "m_blocks"), number(args, "step")
+        count = 3 + len(self.operands)
+        batch = table(args, "batch", n_batch * count, np.int64).reshape(n_batch, count)
+        different = [np.unique(batch[:, i]) for i in range(count)]
+        words = len(REGION)
+        regions = table(args, "regions", m_blocks * chunks * words).reshape(m_blocks, chunks, words)
+        items = table(args, "items", int(regions[..., 1].max()) * 3).reshape(-1, 3)
+        m = int(table(args, "first", m_blocks * number(args, "pairs") + 1)[-1])
+        if number(args, "shared"):  # rows that several blocks have
+            m = np.unique(table(args, "rows_c", m)).size
+        brought = different[0].size * m * int(regions[0, :, 3].sum()) if self.direct else 0
+        for chunk in range(0 if self.direct else chunks):
+            part = np.concatenate([items[first:past] for first, past in regions[:, chunk, :2]])
+            if not part.size:  # it is all there
+                continue
+            runs = part[:, 2]
+            nth = np.arange(runs.sum()) - np.repeat(np.cumsum(runs) - runs, runs)
+            starts = np.unique(np.repeat(part[:, 0], runs) + nth * step)
+            brought += union((starts[:, None] + different[0]).reshape(-1), int(regions[0, chunk, 3]))
+        found = {
+            "a": brought * self.a.size,
+            "b": different[1].size * -(-n // PANEL) * number(args, "panel"),
+            "c": n_batch * m * n * self.out.size,
+        }
+        return found | operand_bytes(self.operands, self.epilogue, different[3:], m, n)
+
+    def in_place(self, args: Arguments) -> overlay.Pairs:
+        if "mn" not in self.operands:
+            return ()
+        results = int(table(args, "first", number(args, "m_blocks") * number(args, "pairs") + 1)[-1])
+        return overlay.of_product(self.operands, self.epilogue, self.out, args, results, number(args, "n_batch"))
+
+    def emit(self, target: Target) -> str:
+        return emit_amx(self, target)

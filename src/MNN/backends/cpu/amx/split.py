@@ -1,0 +1,65 @@
+"""Parts of fp32 numbers on a matrix unit: which are multiplied, how they are put together.
+
+Parts are bf16 (:mod:`MNN.backends.cpu.lang.parts`) or, where the unit multiplies fp16 and numbers are scaled
+(:mod:`MNN.backends.cpu.amx.scale`), two fp16: a number rounded, and what is left. These hold 22 bits, so that what is
+lost in rounding and with the product of second parts, 2^-22 of a product at most, is of the size of what fp32 loses in
+sums. As with bf16, what is not finite is held by the second part alone, and first parts are then the largest number.
+"""
+
+from __future__ import annotations
+
+from MNN.backends.cpu.lang.element import narrow, widen
+from MNN.backends.cpu.lang.module import BF16, I16, I32, Builder, Value
+from MNN.backends.cpu.lang.parts import limited
+from MNN.ir.dtype import DType
+
+PRODUCTS = {
+    1: ((0, 0),),
+    2: ((1, 0), (0, 0), (0, 1)),
+    3: ((0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0)),
+}
+"""Which parts of A and B are multiplied, by number of parts; neighbours share an operand where they can."""
+
+ARITHMETIC = {
+    (1, False): "tiles bf16",
+    (2, False): "tiles 2xbf16",
+    (3, False): "tiles 3xbf16",
+    (2, True): "tiles 2xfp16",
+}
+"""What profiles call the products of so many parts (of fp16?), of which each takes as many products of tiles as
+:data:`PRODUCTS` has."""
+_LARGEST_HALF = 65504.0
+
+
+def to_bf16(b: Builder, low: Value, high: Value) -> Value:
+    """Two vectors of f32, rounded to one of twice as many bf16 (as integers), in order."""
+    lanes = low.type.lanes
+    if lanes == 16 and "avx512bf16" in b.module.features:
+        both = b.call(BF16.vec(32), "llvm.x86.avx512bf16.cvtne2ps2bf16.512", high, low)
+        return b.bitcast(both, I16.vec(32))
+    halves = [narrow(b, DType.BF16, x) for x in (low, high)]
+    return b.shuffle(halves[0], halves[1], range(2 * lanes))
+
+
+def high_half(b: Builder, x: Value) -> Value:
+    """The bf16 nearest to f32 ``x``, in the upper 16 bits of i32."""
+    lanes = x.type.lanes
+    half = b.convert("zext", narrow(b, DType.BF16, x), I32.vec(lanes))
+    return b.shl(half, 16)
+
+
+def pair(b: Builder, even: Value, odd: Value) -> Value:
+    """bf16 pairs (even in the lower half of each i32) of two vectors of f32."""
+    return b.or_(high_half(b, odd), b.lshr(high_half(b, even), 16))
+
+
+def halves_of(b: Builder, x: Value) -> tuple[Value, Value]:
+    """The two fp16 parts (as integers) of a vector of scaled f32."""
+    first = narrow(b, DType.F16, limited(b, x, _LARGEST_HALF))
+    return first, narrow(b, DType.F16, b.sub(x, widen(b, DType.F16, first)))
+
+
+def pair_of_halves(b: Builder, even: Value, odd: Value) -> Value:
+    """Pairs, as :func:`pair` makes them, of two vectors of 16-bit integers."""
+    words = I32.vec(even.type.lanes)
+    return b.or_(b.convert("zext", even, words), b.shl(b.convert("zext", odd, words), 16))

@@ -1,0 +1,53 @@
+"""Which groups of a program are emitted together, as chains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from MNN.backends.cpu.chains.emit_attention import emit_attention, find_attention
+from MNN.backends.cpu.chains.emit_separable import emit_separable
+from MNN.backends.cpu.chains.find_separable import find_separable
+from MNN.backends.cpu.targets.base import Target
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.fuse import Group
+from MNN.compiler.repeats import Replay
+from MNN.ir.prims import Prim, Tensor
+
+EmitGroup = Callable[[Group], None]
+
+
+class Chains:
+    """Chains among ``groups``; each is emitted in the place of its last group."""
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        uses: Mapping[Tensor, list[Prim]],
+        outputs: Sequence[Tensor],
+        target: Target,
+        threads: int,
+    ) -> None:
+        self._ends: dict[int, tuple[Sequence[Group], Callable[..., None]]] = {}
+        self._covered: set[int] = set()
+        self.groups: list[Group] = []
+        """All that are part of one."""
+        for attention in find_attention(groups, uses, outputs):
+            parts = (attention.scoring, attention.rows, attention.mixing)
+            self._add(parts, partial(emit_attention, found=attention))
+        for separable in find_separable(groups, uses, outputs, target, threads):
+            self._add(separable.groups, partial(emit_separable, found=separable))
+
+    def _add(self, groups: Sequence[Group], emit: Callable[..., None]) -> None:
+        self._ends[id(groups[-1])] = groups, emit
+        self._covered |= {id(g) for g in groups}
+        self.groups += groups
+
+    def emit(self, e: Emitter, group: Group, each: EmitGroup, replay: Replay) -> None:
+        """Emits a group with ``each``, or the chain that it ends, or nothing when its chain ends later."""
+        chain = self._ends.get(id(group))
+        if chain is not None:
+            groups, emit = chain
+            replay.emit(groups, lambda: emit(e, emit_group=each))
+        elif id(group) not in self._covered:
+            replay.emit([group], lambda: each(group))

@@ -1,0 +1,1 @@
+"""From kernel descriptions to machine code in memory."""

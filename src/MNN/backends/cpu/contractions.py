@@ -1,0 +1,127 @@
+"""Convolutions and matrix products: what is multiplied, and the ways to do so."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.backends.cpu.amx.emit_amx import amx_candidates
+from MNN.backends.cpu.amx.emit_weights import Right
+from MNN.backends.cpu.amx.layout import Window
+from MNN.backends.cpu.gemm.emit_gemm import gemm_candidates
+from MNN.backends.cpu.inner_product.emit_inner_product import inner_candidates
+from MNN.backends.cpu.products.emit_epilogue import epilogue_of
+from MNN.backends.cpu.products.operand_types import MULTIPLIED, multiplied
+from MNN.backends.cpu.products.operand_walk import Side, channel_result, store_back
+from MNN.backends.cpu.products.product import Product
+from MNN.backends.cpu.products.weights import Weights
+from MNN.backends.cpu.strassen.emit_strassen import strassen_candidates
+from MNN.backends.cpu.winograd.emit_winograd import winograd_candidates
+from MNN.compiler import strides as st
+from MNN.compiler.algorithms import ways
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.fuse import Group
+from MNN.compiler.layout import channels_last, natural
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.shape import elements
+
+
+def emit_conv(e: Emitter, fused: Group) -> bool:
+    """Implicit GEMM: rows are output positions, taps are kernel positions, channels are innermost."""
+    prim = fused.anchor or fused.root
+    assert isinstance(prim, p.Conv)
+    x, w = prim.inputs
+    if not _possible(prim):
+        return False
+    out = fused.root.outputs[0]
+    shape, groups = out.shape, prim.groups
+    per_in, per_out, kernel = w.shape[1], w.shape[0] // groups, w.shape[2:]
+    x, w, group = multiplied(e, x, w, w.const is not None, elements(shape) // shape[1])
+    last = channels_last(x.rank)
+    source = e.in_order(x, last, lambda pl: pl.strides[1] == 1 or x.shape[1] == 1)
+    result = channel_result(e, out)
+    steps = [d * s for d, s in zip(prim.dilations, source.strides[2:], strict=True)]
+    k = per_in
+    tap_dims, tap_steps = list(kernel), list(steps)
+    if groups == 1 and tap_steps and tap_steps[-1] == per_in:  # a row of the window is one contiguous run
+        k, tap_dims, tap_steps = per_in * tap_dims[-1], tap_dims[:-1], tap_steps[:-1]
+    grid = (shape[0], *shape[2:])
+    strides = [s * t for s, t in zip(prim.strides, source.strides[2:], strict=True)]
+
+    def row_table(place_strides: st.Ints) -> np.ndarray:
+        return e.grid(grid, (place_strides[0], *place_strides[2:]))
+
+    def batch_table(place_strides: st.Ints, per_group: int = per_out) -> np.ndarray:
+        return e.grid((groups,), (per_group * place_strides[1],))
+
+    a = Side(source, x.dtype, e.grid(grid, (source.strides[0], *strides)), batch_table((0, 1), per_in))
+    c = Side(result, out.dtype, row_table(result.strides), batch_table((0, 1)))
+    epilogue = epilogue_of(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
+    product = Product(a, c, epilogue, e.grid(tap_dims, tap_steps), k, per_out)
+    weights = Weights(w, (kernel, per_in, per_out, groups), group, k)
+    signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
+    signature = f"{signature} {e.precision}"
+    right, settled = Right(w, (kernel, per_in, per_out, groups)), e.settled(signature, w.shape, product.m)
+    window = Window(
+        shape[0], shape[2:], x.shape[2:], kernel, tuple(prim.strides), tuple(prim.dilations), source.strides[0],
+        source.strides[2:], per_in,
+    )  # fmt: skip
+    plain = "implicit GEMM"
+    tiles = ("AMX", lambda: amx_candidates(e, product, right, window, settled))
+    kinds = (
+        (plain, lambda: gemm_candidates(e, plain, signature, product, weights, settled)),
+        ("Winograd", lambda: winograd_candidates(e, prim, product, w, settled)),
+        tiles,
+        ("Strassen", lambda: strassen_candidates(e, product, weights, settled)),
+        ("inner products", lambda: inner_candidates(e, product, weights, settled)),
+    )
+    e.choose(signature, ways(settled, (tiles,) if x.dtype is DType.BF16X2 else kinds), w.shape, product.m)
+    return store_back(e, out, result)
+
+
+def emit_matmul(e: Emitter, fused: Group) -> bool:
+    """Matrix products; batch dimensions become rows where the right side does not change with them."""
+    prim = fused.anchor or fused.root
+    assert isinstance(prim, p.MatMul)
+    if not _possible(prim):
+        return False
+    out = fused.root.outputs[0]
+    x, y, group = multiplied(e, prim.inputs[0], prim.inputs[1], rows=elements(out.shape) // out.shape[-1])
+    shape, rank = out.shape, out.rank
+    source = e.in_order(x, natural(rank), lambda pl: pl.strides[-1] == 1 or x.shape[-1] == 1)
+    result = e.output(out)
+    if result.strides[-1] != 1 and shape[-1] != 1:
+        result = e.allocate(out.dtype, shape, natural(rank))
+    xs = st.broadcast_strides(x.shape[:-1], source.strides[:-1], shape[:-1])
+    shared = elements(y.shape[:-2]) == 1
+    grid, outer = (shape[:-1], ()) if shared else (shape[-2:-1], shape[:-2])
+    cut = rank - 1 - len(grid)
+
+    def row_table(strides: st.Ints) -> np.ndarray:
+        return e.grid(grid, strides[cut : rank - 1])
+
+    def batch_table(strides: st.Ints) -> np.ndarray:
+        return e.grid(outer, strides[:cut])
+
+    a = Side(source, x.dtype, row_table(xs), batch_table(xs))
+    c = Side(result, out.dtype, row_table(result.strides), batch_table(result.strides))
+    epilogue = epilogue_of(e, fused, prim.outputs[0], out, rank - 1, row_table, batch_table)
+    product = Product(a, c, epilogue, e.grid((), ()), x.shape[-1], shape[-1])
+    m, n, k, z = product.m, product.n, product.k, product.batches
+    weights = Weights(y, None, group, k, tuple(outer))
+    types = f"{x.dtype.value} {y.dtype.value}{' constant' if y.const is not None else ''}"
+    signature = f"matmul {types} {z} x {m} x {n} x {k} {e.precision}"
+    right, work = Right(y, None, tuple(outer)), (types, z, n, k)
+    settled = e.settled(signature, work, m)
+    kinds = (
+        ("GEMM", lambda: gemm_candidates(e, "GEMM", signature, product, weights, settled)),
+        ("AMX", lambda: amx_candidates(e, product, right, settled=settled)),
+        ("Strassen", lambda: strassen_candidates(e, product, weights, settled)),
+        ("inner products", lambda: inner_candidates(e, product, weights, settled)),
+    )
+    e.choose(signature, ways(settled, kinds), work, m)
+    return store_back(e, out, result)
+
+
+def _possible(prim: p.Prim) -> bool:
+    return all(t.dtype in MULTIPLIED and 0 not in t.shape for t in prim.inputs)

@@ -1,0 +1,1 @@
+"""Matrix products and convolutions by implicit GEMM on vectors."""

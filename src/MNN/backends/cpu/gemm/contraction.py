@@ -1,0 +1,170 @@
+"""Contractions: matrix products and convolutions by implicit GEMM, from one generator.
+
+A tile of ``mr`` rows by ``nv`` vectors of the result lives in registers for the whole sum. Every step of the sum
+loads ``nv`` vectors of B and one scalar per row of A, which is spread over a vector (NEON takes a lane of a register).
+Rows of A are found through a table of offsets and the windows of a convolution through a second table (taps), so that
+no im2col copy is made: with channels innermost, one tap is one contiguous run of A.
+
+Rows are not copied either. With at most 8 rows in flight they cannot evict each other from an 8-way first-level cache,
+even at the worst strides (multiples of 4096 bytes), and tiles of 8x3, 6x4 or 7x3 vectors need fewer loads per FMA
+than tall ones. Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), is the base of the
+loop order: a panel of B (k x NR) is used by all rows of a block while the block of A stays in the second-level cache.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from MNN.backends.cpu.codegen import overlay
+from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.cpu.codegen.traffic import Arguments, number, table, union
+from MNN.backends.cpu.gemm.code import emit_contract
+from MNN.backends.cpu.gemm.half import emit_half
+from MNN.backends.cpu.products import weights24 as lean
+from MNN.backends.cpu.products.dot import PAIR
+from MNN.backends.cpu.products.dot8 import QUAD
+from MNN.backends.cpu.products.epilogue import check_epilogue, operand_bytes, operand_slots
+from MNN.backends.cpu.targets.base import Target
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+
+OPERAND_KINDS = ("n", "mn", "m", "1")
+_INT_SOURCES = (DType.I8, DType.U8)
+
+
+@dataclass(frozen=True)
+class ContractSpec(KernelSpec):
+    """``C[m, n] = epilogue(sum over taps t, k of A[rows_a[m] + taps[t] + k] * B[t, k, n], operands...)``, batched.
+
+    For batch ``z``, row ``m``, column ``n``, with NR = nv * lanes(acc)::
+
+        acc = sum_{t < n_taps} sum_{kk < k}
+              A[rows_a[m] + taps[t] + kk] * B[(n / NR) * panel + (t*k + kk) * ldb + n % NR]
+        C[rows_c[m] + n] = epilogue(acc, op_n[n], op_mn[rows_i[m] + n], op_m[rows_i[m]], op_1[0])
+
+    An empty sum is ``n_taps = 0``; ``k`` is positive. ``rows_*`` and ``taps`` are i32 tables of element offsets;
+    ``batch`` is i64[n_batch][3 + operands], offsets added to a, b, c and each operand. B is packed
+    (:func:`MNN.backends.cpu.products.register_tiles.pack_b`: ldb = NR, columns padded with zeros) or plain rows of n
+    contiguous columns (panel = NR, ldb = the row's stride).
+
+    Block ``((z * ceil(m / mb)) + im) * ceil(n / nb) + in`` computes rows ``[im*mb, ...)`` of columns ``[in*nb, ...)``;
+    ``nb`` is a multiple of NR. What is dealt out are units of ``ub`` rows of a block, in order (``mb`` is a multiple of
+    ``ub``, see :mod:`MNN.backends.cpu.products.runs`). Accumulation is in ``acc``; the epilogue (``None``: a
+    conversion) takes the sum as its argument 0 and the operands, of the kinds in ``operands``, as the rest, and gives
+    one value of dtype ``out``. ``c`` may be the same memory as an ``"mn"`` operand addressed alike, and must not
+    overlap a or b.
+
+    With ``group`` 2 (see :mod:`MNN.backends.cpu.products.dot`) a and b are bf16 and two products are summed at once.
+    Packed B is then ``B[(n / NR) * panel + (t * ceil(k / 2) + kk / 2) * ldb + (n % NR) * 2 + kk % 2]`` (ldb = 2 NR,
+    zeros where k is odd); plain B is as above, with one tap, and is always packed by the kernel itself.
+
+    The same with a and b i16 and sums in i32, with packed B only (:func:`MNN.backends.cpu.products.dot8.pack_words`,
+    x86).
+
+    With ``group`` 4 a is i8 or u8 and b i8; panels of packed B begin with the sums' starts, see
+    :func:`MNN.backends.cpu.products.dot8.pack_quads` (ldb = 4 NR).
+
+    With ``acc`` f16 (a and b too) the sums are of f16 for a few steps and f32 otherwise, see
+    :mod:`MNN.backends.cpu.gemm.half`; the epilogue takes f32.
+    """
+
+    shaped: ClassVar[bool] = True
+
+    a: DType
+    b: DType
+    acc: DType
+    out: DType
+    mr: int
+    nv: int
+    b_packed: bool = True
+    epilogue: Body | None = None
+    operands: tuple[str, ...] = field(default=())
+    group: int = 1
+    many_rows: bool = field(default=False, kw_only=True)
+    """Whether a panel of B is short beside the rows that use it, see
+    :func:`MNN.backends.cpu.gemm.code.many_rows`; a matter of speed alone."""
+    narrow: bool = field(default=False, kw_only=True)
+    """Vectors of half the processor's width, see :func:`MNN.backends.cpu.products.register_tiles.narrower`."""
+    lean: bool = field(default=False, kw_only=True)
+    """Whether B is of 24 bits, packed by :func:`MNN.backends.cpu.products.weights24.pack_lean` (b i8, in bytes; ldb is
+    not looked at)."""
+
+    def __post_init__(self) -> None:
+        floats = {DType.F32: (DType.F32, DType.F16, DType.BF16), DType.F64: (DType.F64,), DType.F16: (DType.F16,)}
+        words = (DType.I16,) if self.group == PAIR and self.b_packed else ()
+        ints = {DType.I32: (DType.I32, *_INT_SOURCES, *words), DType.I64: (DType.I64,)}
+        allowed = {**floats, **ints}.get(self.acc, ())
+        if self.lean:
+            if (self.a, self.b, self.acc) != (DType.F32, DType.I8, DType.F32) or not self.b_packed or self.narrow:
+                raise ValueError("weights of 24 bits are bytes, packed, for f32 in whole vectors")
+            allowed = (DType.F32, DType.I8)
+        if self.a not in allowed or self.b not in allowed:
+            raise ValueError(f"no contraction of {self.a.value} x {self.b.value} with sums in {self.acc.value}")
+        pairs = self.group == PAIR and self.a is self.b and self.a in (DType.BF16, *words)
+        quads = self.group == QUAD and self.a in _INT_SOURCES and self.b is DType.I8 and self.acc is DType.I32
+        if self.group != 1 and not pairs and not quads:
+            raise ValueError(f"no groups of {self.group} for {self.a.value} x {self.b.value}")
+        if self.mr < 1 or self.nv < 1 or not set(self.operands) <= set(OPERAND_KINDS):
+            raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")
+        if self.narrow and self.acc is not DType.F32:
+            raise ValueError(f"no sums of {self.acc.value} in vectors of half the width")
+        check_epilogue(self.epilogue, self.operands, self.sums, self.out)
+
+    @property
+    def sums(self) -> DType:
+        """The type of finished sums."""
+        return DType.F32 if self.acc is DType.F16 else self.acc
+
+    def nr(self, target: Target) -> int:
+        """Columns of a tile."""
+        return self.nv * target.lanes(self.acc) // (2 if self.narrow else 1)
+
+    def slots(self) -> tuple[str, ...]:
+        base = "a b c rows_a rows_c taps n_taps k ldb panel m n batch n_batch mb nb ub".split()
+        return (*base, *operand_slots(self.operands))
+
+    def scratch(self, target: Target, args: Mapping[str, int]) -> int:
+        """A tile of sums; for plain B also one packed panel."""
+        nr = self.nr(target)
+        tile = self.mr * nr * self.sums.size
+        steps = -(-args["k"] // self.group) * self.group
+        starts = nr * self.acc.size if self.group == QUAD else 0
+        panel = 0 if self.b_packed else args["n_taps"] * steps * nr * self.b.size + starts
+        return tile + panel
+
+    def blocks(self, m: int, n: int, n_batch: int, ub: int, nb: int) -> int:
+        """The size of the index space: units of ``ub`` rows and ``nb`` columns."""
+        return n_batch * -(-m // ub) * -(-n // nb)
+
+    def arithmetic(self, target: Target) -> str:
+        grouped = {PAIR: "int16" if self.a is DType.I16 else "bf16", QUAD: "int8"}.get(self.group)
+        return grouped or ("f16" if self.acc is DType.F16 else "f32")
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        n_taps, k, m, n, n_batch = (number(args, slot) for slot in ("n_taps", "k", "m", "n", "n_batch"))
+        count = 3 + len(self.operands)
+        batch = table(args, "batch", n_batch * count, np.int64).reshape(n_batch, count)
+        different = [np.unique(batch[:, i]) for i in range(count)]
+        starts = np.unique(table(args, "rows_a", m)[:, None] + table(args, "taps", n_taps))
+        found = {
+            "a": union((starts[:, None] + different[0]).reshape(-1), k) * self.a.size,
+            "b": different[1].size * n_taps * k * n * (lean.BYTES if self.lean else self.b.size),
+            "c": n_batch * m * n * self.out.size,
+        }
+        return found | operand_bytes(self.operands, self.epilogue, different[3:], m, n)
+
+    def in_place(self, args: Arguments) -> overlay.Pairs:
+        m, n_batch = number(args, "m"), number(args, "n_batch")
+        return overlay.of_product(self.operands, self.epilogue, self.out, args, m, n_batch)
+
+    def emit(self, target: Target) -> str:
+        if self.acc is DType.F16:
+            return emit_half(self, target)
+        if self.narrow:
+            return emit_contract(dataclasses.replace(self, narrow=False), target.narrowed())
+        return emit_contract(self, target)

@@ -1,0 +1,159 @@
+"""Contractions on the contraction kernel (:class:`MNN.backends.cpu.gemm.contraction.ContractSpec`), which computes all
+of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.backends.cpu.gemm.code import many_rows
+from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.products.blocks import choose_blocks, choose_grain
+from MNN.backends.cpu.products.dot import PAIR, step_ratio
+from MNN.backends.cpu.products.emit_tiles import Tile, sums_of, with_tiles
+from MNN.backends.cpu.products.operand_walk import batch_starts
+from MNN.backends.cpu.products.product import Product
+from MNN.backends.cpu.products.register_steps import with_all_registers
+from MNN.backends.cpu.products.register_tiles import choose_tile, contract_cycles, known_tile, narrower
+from MNN.backends.cpu.products.weights import Weights
+from MNN.backends.cpu.products.weights24 import lean_tile
+from MNN.backends.cpu.targets.base import Target
+from MNN.compiler.algorithms import Candidate
+from MNN.compiler.bodies import WIDE
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.program import Ref
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import body_of
+
+
+def gemm_candidates(
+    e: Emitter, name: str, signature: str, product: Product, weights: Weights, settled: str = ""
+) -> list[Candidate]:
+    """The product as it is, called ``name``; with other register tiles too where ``signature`` is tuned."""
+    acc, steps = _tiled(product.a.dtype), product.taps.size * -(-product.k // weights.group)
+    target = _target(e, product, weights, steps, acc)
+
+    def cycles() -> float:
+        return product.batches * _cycles(target, product.m, product.n, steps, weights.group, acc)
+
+    def emit(tile: Tile | None) -> None:
+        _emit(e, product, weights, tile)
+
+    return with_tiles(e, signature, name, (product.m, product.n, steps, acc), cycles, emit, target, settled)
+
+
+def _sums(dtype: DType) -> DType:
+    """What the kernel is told to sum products of ``dtype`` in."""
+    return dtype if dtype is DType.F16 else sums_of(dtype)
+
+
+def _tiled(dtype: DType) -> DType:
+    """The type of sums that tiles are chosen for: those of 16-bit integers take no more registers than those of f32."""
+    return DType.F32 if dtype is DType.I16 else _sums(dtype)
+
+
+def _target(e: Emitter, product: Product, weights: Weights, steps: int, acc: DType) -> Target:
+    """The target, with vectors of half the width where a product takes these, and with all registers where operands
+    of f32 leave them to tiles.
+
+    Half the width only with constant weights: columns of others may change with the input's size, for which no kernel
+    shall be new.
+    """
+    constant = weights.tensor.const is not None
+    if constant and weights.group in (1, PAIR) and narrower(e.target, product.n, steps, acc):
+        return e.target.narrowed()
+    return with_all_registers(e.target) if product.a.dtype is weights.dtype is DType.F32 else e.target
+
+
+def _cycles(target: Target, m: int, n: int, steps: int, group: int, acc: DType) -> float:
+    """Estimate for a product on vectors, with ``steps`` of ``group`` products per sum."""
+    wide = acc if acc is DType.F16 else DType.F32
+    return contract_cycles(target, m, n, steps, wide) * (1.0 if group == 1 else step_ratio(target, group))
+
+
+def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> None:
+    a, c, epilogue, taps = product.a, product.c, product.epilogue, product.taps
+    m, n, k, n_batch = product.m, product.n, product.k, product.batches
+    if m == 0 or n == 0 or n_batch == 0:
+        return
+    acc = _sums(a.dtype)
+    flops = 2 * m * n * taps.size * k * n_batch
+    if weights.parts > 1:
+        taps = np.tile(taps, weights.parts)
+    steps = taps.size * -(-k // weights.group)
+    constant = weights.tensor.const is not None
+    lean = m == n_batch == taps.size == 1 and a.dtype is DType.F32 and weights.lean(e)
+    target = e.target if lean else _target(e, product, weights, steps, acc)
+    narrow = target.vector_bytes < e.target.vector_bytes
+    family = None
+    if lean:
+        tile = lean_tile(n, e.target.lanes(DType.F32))
+    elif tile is None:
+        family, tile = _habitual(e, product, weights, target, steps)
+    mr, nv = tile
+    many = constant and a.dtype is DType.F32 and many_rows(target, tile, m, steps)
+    if family is not None:
+        variants = e.pool.habits.made((family, tile))
+        many = many and (not variants or True in variants)  # other sizes compile no kernel for it
+        e.pool.habits.make((family, tile), many)
+    body, finished = epilogue.body, WIDE.get(acc, acc)
+    if body is None and finished is not c.dtype:
+        body = body_of([finished], lambda b, v: b.cast(v, c.dtype))
+    kept = a.dtype, DType.I8 if lean else weights.dtype, acc, c.dtype
+    spec = ContractSpec.of(
+        *kept, mr, nv, constant, body, epilogue.kinds, weights.group, many_rows=many, narrow=narrow, lean=lean
+    )
+    nr = spec.nr(e.target)
+    if lean:
+        (b_ref, panel), ldb, b_batch = weights.packed_lean(e, nr), 0, np.zeros(1, np.int64)
+    else:
+        b_ref, ldb, panel, b_batch = (weights.packed if constant else weights.plain)(e, nr, n_batch, a.dtype)
+    mb, nb, ub = choose_blocks(target, m, n, steps, e.threads, (mr, nv), acc, constant)
+    args: dict[str, int | Ref] = {
+        "a": e.ref(a.place, a.dtype),
+        "b": b_ref,
+        "c": e.ref(c.place, c.dtype),
+        "rows_a": e.offsets(a.table),
+        "rows_c": e.offsets(c.table),
+        "taps": e.offsets(taps),
+        "n_taps": taps.size,
+        "k": k,
+        "ldb": ldb,
+        "panel": panel,
+        "m": m,
+        "n": n,
+        "batch": batch_starts(e, [a.batch, b_batch, c.batch, *[s.batch for s in epilogue.sides]], n_batch),
+        "n_batch": n_batch,
+        "mb": mb,
+        "nb": nb,
+        "ub": ub,
+    }
+    args |= epilogue.args(e)
+    blocks = spec.blocks(m, n, n_batch, ub, nb)
+    grain = choose_grain(target, m, n, steps, (mr, nv), n_batch, blocks, acc, e.threads)
+    e.command(spec, args, blocks, grain, flops)
+
+
+def _habitual(
+    e: Emitter, product: Product, weights: Weights, target: Target, steps: int
+) -> tuple[tuple[object, ...], Tile]:
+    """The tile to take, one that this node or others like it had at another size where that costs little; and what
+    kernels have in common that differ in their tiles."""
+    habits, constant, acc = e.pool.habits, weights.tensor.const is not None, _tiled(product.a.dtype)
+    narrow = target.vector_bytes < e.target.vector_bytes
+    types = product.a.dtype, weights.dtype, product.c.dtype
+
+    def family(packed: bool) -> tuple[object, ...]:
+        return product.epilogue.kinds, *types, weights.group, packed, product.epilogue.body, narrow
+
+    packed = constant or e.place(weights.tensor).buffer.nbytes == 0  # the latter: see emit.packing
+    habit, own = (e.origin, product.n, steps, acc), family(packed)
+    had, made, spare = habits.get(habit), habits.made(own), e.spare / product.batches
+    extents = product.m, product.n, steps, acc
+    tile = known_tile(target, *extents, had, made, spare, e.threads, constant)
+    tile = tile or choose_tile(target, *extents, e.threads)
+    habits.make(own, tile)
+    if not packed and e.collecting:  # see emit.attention
+        habits.make(family(True), tile)
+    if had is None:
+        habits.note(habit, tile)
+    return own, tile

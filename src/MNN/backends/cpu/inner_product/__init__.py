@@ -1,0 +1,1 @@
+"""Products by Winograd's inner products of 1968."""

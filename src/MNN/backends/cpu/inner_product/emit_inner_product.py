@@ -1,0 +1,58 @@
+"""Matrix products by Winograd's inner products, as a candidate beside the plain way."""
+
+from __future__ import annotations
+
+from MNN.backends.cpu.inner_product.cost import Tile, applies, choose_cut, choose_inner
+from MNN.backends.cpu.inner_product.spec import InnerSpec
+from MNN.backends.cpu.inner_product.turn import turn_of
+from MNN.backends.cpu.products.product import Product
+from MNN.backends.cpu.products.weights import Weights
+from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.program import Ref
+
+NAME = "inner products"
+
+
+def inner_candidates(e: Emitter, product: Product, weights: Weights, settled: str = "") -> list[Candidate]:
+    """The product by inner products; nothing where these do not apply.
+
+    They need constant f32 weights of sizes that can be evened out, one batch and one tap. Where they are ``settled``,
+    nothing is estimated.
+    """
+    m, n, k = product.m, product.n, product.k
+    if not weights.taken_once(e, product) or not applies(e.target, m, n, k) or not weights.sizable(e):
+        return []
+    habit = (e.origin, NAME, n, k)
+    earlier = e.pool.habits.get(habit)
+    tile, cycles = choose_inner(e.target, m, n, k, earlier, e.threads)
+    if earlier is None:
+        e.pool.habits.note(habit, tile)
+    elif settled == NAME:
+        cycles = 0.0
+    return [Candidate(NAME, cycles, lambda: _emit(e, product, weights, tile))]
+
+
+def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile) -> None:
+    a, c, epilogue = product.a, product.c, product.epilogue
+    m, n, k = product.m, product.n, product.k
+    spec = InnerSpec(*tile, c.dtype, epilogue.body, epilogue.kinds)
+    nr = spec.nr(e.target)
+    b_ref, panel = weights.packed_sized(e, nr, turn_of(e.target, *tile))
+    mb, nb, ub, grain = choose_cut(e.target, m, n, k, tile, e.threads)
+    args: dict[str, int | Ref] = {
+        "a": e.ref(a.place, a.dtype),
+        "b": b_ref,
+        "c": e.ref(c.place, c.dtype),
+        "rows_a": e.offsets(a.table),
+        "rows_c": e.offsets(c.table),
+        "k": k,
+        "panel": panel,
+        "m": m,
+        "n": n,
+        "mb": mb,
+        "nb": nb,
+        "ub": ub,
+    }
+    args |= epilogue.args(e)
+    e.command(spec, args, spec.blocks(m, n, ub, nb), grain, 2 * m * n * k)

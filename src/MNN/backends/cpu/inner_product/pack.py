@@ -1,0 +1,83 @@
+"""Weights for inner products (:mod:`MNN.backends.cpu.inner_product.spec`): brought to size, with the sums of products
+of their pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.cpu.inner_product.code import EXPONENT, LARGE, SMALL, TWICE_ONE
+from MNN.backends.cpu.inner_product.turn import HEAD, SIGNS
+from MNN.backends.cpu.lang.module import F32, I32, Kernel
+from MNN.backends.cpu.targets.base import Target
+from MNN.ir.dtype import DType
+
+_NOTHING = 2.0**-100
+"""Sums of squares of columns that count as zeros: what is left of other numbers where transforms cancel them."""
+
+
+def sizable(matrix: npt.NDArray[np.float32]) -> bool:
+    """Whether every column of ``[K, N]`` is all zeros or of a size that a power of two can bring to 1."""
+    sizes = np.einsum("kn,kn->n", matrix, matrix)
+    fine = (sizes > SMALL) & (sizes < LARGE)
+    return bool(fine.all()) or not matrix[:, ~fine].any()
+
+
+@dataclass(frozen=True)
+class InnerPackSpec(KernelSpec):
+    """Prepares panels of B in place, ``[panels, HEAD + k, nr]`` f32, whose weights (:func:`pack_b`'s) are there.
+
+    Every column is multiplied by a power of two that brings its root mean square to 1 to 2; the inverse is the second
+    row of its panel (0 for columns of zeros), and the first is the sum of products of its pairs, every second one
+    subtracted. Block ``b`` does vector ``b`` of all panels' columns (``vectors`` a panel).
+    """
+
+    shaped: ClassVar[bool] = True
+
+    split: bool = False
+    """Whether sums are over even pairs, and there is a third row with those over odd ones, see
+    :class:`MNN.backends.cpu.inner_product.turn.Turn`."""
+
+    def slots(self) -> tuple[str, ...]:
+        return ("b", "k", "vectors")
+
+    def emit(self, target: Target) -> str:
+        k = Kernel.of(self.slots(), target)
+        b, lanes = k.b, target.lanes(DType.F32)
+        vector, bits = F32.vec(lanes), I32.vec(lanes)
+        depth, vectors = k.slot("k"), k.slot("vectors")
+        zero, one = b.const(vector, 0), b.const(vector, 1)
+        with b.loop(k.begin, k.end) as block:
+            panel = b.udiv(block.index, vectors)
+            row = vectors * lanes
+            start = panel * (depth + HEAD + self.split) * row + (block.index - panel * vectors) * lanes
+            head = b.gep(k.pointer("b"), F32, start)
+            first = b.gep(head, F32, row * (HEAD + self.split))
+            with b.loop(0, depth, carry=[zero]) as line:
+                x = b.load(vector, b.gep(first, F32, row * line.index))
+                line.next(b.fma(x, x, line.carried[0]))
+            size = line.results[0]
+            none = b.fcmp("olt", size, b.const(vector, _NOTHING))
+            mean = b.fdiv(b.splat(b.convert("sitofp", depth, F32), lanes), b.select(none, one, size))
+            found = b.and_(b.bitcast(b.intrinsic("sqrt", mean), bits), EXPONENT)
+            factor = b.select(none, one, b.bitcast(found, vector))
+            inverse = b.select(none, zero, b.bitcast(b.sub(b.const(bits, TWICE_ONE), found), vector))
+            signs = SIGNS[self.split]
+            with b.loop(0, depth, 2 * len(signs), carry=[zero] * (1 + self.split)) as turn:
+                totals = list(turn.carried)
+                for pair, sign in enumerate(signs):
+                    places = [b.gep(first, F32, row * (turn.index + 2 * pair + v)) for v in (0, 1)]
+                    x, y = (b.mul(b.load(vector, place), factor) for place in places)
+                    b.store(x, places[0])
+                    b.store(y, places[1])
+                    i = pair % len(totals)
+                    totals[i] = b.fma(x, y, totals[i]) if sign > 0 else b.sub(totals[i], b.mul(x, y))
+                turn.next(*totals)
+            for i, total in enumerate(turn.results):
+                b.store(total, b.gep(head, F32, row * (2 * i)))
+            b.store(inverse, b.gep(head, F32, row))
+        return k.finish()

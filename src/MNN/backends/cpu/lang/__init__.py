@@ -1,0 +1,1 @@
+"""The kernel language: a small, typed emitter of textual LLVM IR."""

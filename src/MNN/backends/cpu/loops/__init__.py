@@ -1,0 +1,1 @@
+"""Generated loop nests: maps, copies, reductions, gathers, scatters, running sums."""

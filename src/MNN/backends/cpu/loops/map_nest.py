@@ -1,0 +1,130 @@
+"""Fused elementwise loops: any scalar program over any broadcast or strided operands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from MNN.backends.cpu.codegen import overlay
+from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.cpu.codegen.traffic import Arguments, number, operand_bytes
+from MNN.backends.cpu.lang.element import Tail, lanes_for, load, make_tail, store
+from MNN.backends.cpu.lang.module import Kernel, Value
+from MNN.backends.cpu.lang.nest import Operand, for_rows, minimum, operands_of
+from MNN.backends.cpu.math.scalar_code import BodyCode, body_cost, stored
+from MNN.backends.cpu.targets.base import Target
+from MNN.ir.scalar import Body
+
+
+@dataclass(frozen=True)
+class MapSpec(KernelSpec):
+    """``out[i] = body(in0[i], in1[i], ...)`` over ``rank`` dimensions (at least 1).
+
+    ``inputs`` and ``outputs`` are the classes of the operands along the innermost dimension: "0" (inputs only) the same
+    element, "1" contiguous, "s" any stride.
+
+    Slots: ``extent0..``, outermost first; ``chunk``, innermost elements per block; per input i ``in{i}``, its strides
+    ``in{i}_s{d}`` of the outer dimensions, and of the innermost only for class "s"; per output j the same with
+    ``out{j}``. Block index = outer linear index * ceil(inner / chunk) + chunk number. An output may be the same memory
+    as an input with the same strides.
+    """
+
+    shaped: ClassVar[bool] = True
+
+    body: Body
+    rank: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def operands(self) -> tuple[list[Operand], list[Operand]]:
+        """Those that it reads, and those that it writes."""
+        return operands_of(self.body, self.inputs, self.outputs)
+
+    def slots(self) -> tuple[str, ...]:
+        names = [f"extent{d}" for d in range(self.rank)] + ["chunk"]
+        for group in self.operands():
+            for operand in group:
+                names += operand.slots(self.rank - 1, self.rank - 1)
+        return tuple(names)
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        outer = [number(args, f"extent{d}") for d in range(self.rank - 1)]
+        inner = number(args, f"extent{self.rank - 1}")
+        ins, outs = self.operands()
+        return {o.name: operand_bytes(o, args, outer, inner) for o in (*ins, *outs)}
+
+    def in_place(self, args: Arguments) -> overlay.Pairs:
+        return overlay.of_nest(*self.operands(), args, self.rank - 1)
+
+    def emit(self, target: Target) -> str:
+        k = Kernel.of(self.slots(), target)
+        inner = k.slot(f"extent{self.rank - 1}")
+        chunk = k.slot("chunk")
+        chunks = (inner + (chunk - 1)) // chunk
+        ins, outs = self.operands()
+        code = BodyCode(self.body, [i for i, c in enumerate(self.inputs) if c == "0"])
+        lanes = lanes_for(target.vector_bytes, [i.dtype for i in self.body.code])
+
+        def row(pointers: list[Value], number: Value | None) -> None:
+            assert number is not None
+            start = number * chunk
+            count = minimum(k, chunk, inner - start)
+            _row(k, self, code, pointers, start, count, lanes)
+
+        outer = [k.slot(f"extent{d}") for d in range(self.rank - 1)]
+        for_rows(k, outer, chunks, [*ins, *outs], row)
+        return k.finish()
+
+
+def _unroll(body: Body, lanes: int) -> int:
+    """Vectors per iteration of the main loop: enough bytes in flight for cheap bodies, little code for costly ones."""
+    cost = body_cost(body)
+    return 1 if lanes == 1 or cost > 10 else 2 if cost > 12 else 4
+
+
+def _row(
+    k: Kernel, spec: MapSpec, code: BodyCode, pointers: list[Value], start: Value, count: Value, lanes: int
+) -> None:
+    """``count`` elements of one row from element ``start`` on."""
+    b = k.b
+    ins, outs = spec.operands()
+    inner_dim = spec.rank - 1
+    operands = [*ins, *outs]
+    strides = [o.inner_stride(k, inner_dim) for o in operands]
+    firsts = [
+        p if o.inner == "0" else o.move(k, p, start, s) for o, p, s in zip(operands, pointers, strides, strict=True)
+    ]
+    row_args = {i: load(b, o.dtype, firsts[i], 1) for i, o in enumerate(ins) if o.inner == "0"}
+    code.row(b, row_args)
+    roots = stored(spec.body)
+    code.broadcast(b, lanes, roots)
+
+    def vectors(at: Value, n: int, tail: Tail | None = None) -> None:
+        indices = [at + v * lanes for v in range(n)]
+        loaded: list[dict[int, Value]] = []
+        for index in indices:
+            args: dict[int, Value] = {}
+            for i, o in enumerate(ins):
+                if o.inner != "0":
+                    args[i] = load(b, o.dtype, o.move(k, firsts[i], index, strides[i]), lanes, strides[i], tail)
+            loaded.append(args)
+        results = [code.elements(b, args, lanes, roots) for args in loaded]
+        for index, values in zip(indices, results, strict=True):
+            for j, (o, v) in enumerate(zip(outs, values, strict=True)):
+                n_in = len(ins)
+                place = o.move(k, firsts[n_in + j], index, strides[n_in + j])
+                store(b, o.dtype, v, place, strides[n_in + j], tail)
+
+    full = _unroll(spec.body, lanes)
+    done: Value = b.const(count.type, 0)
+    if full > 1:
+        wide = count - count % (full * lanes)
+        with b.loop(0, wide, full * lanes) as main:
+            vectors(main.index, full)
+        done = wide
+    whole = count - count % lanes if lanes > 1 else count
+    with b.loop(done, whole, lanes) as single:
+        vectors(single.index, 1)
+    if lanes > 1:
+        left = count - whole
+        b.if_(b.icmp("sgt", left, 0), lambda: vectors(whole, 1, make_tail(b, left, lanes)))

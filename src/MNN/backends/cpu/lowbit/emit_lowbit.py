@@ -1,0 +1,147 @@
+"""Products with weights that stay in 2, 4 or 8 bits (:class:`MNN.ir.prims.CompressedMatMul`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.backends.cpu.amx import emit_amx as amx
+from MNN.backends.cpu.amx.emit_weights import Right
+from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, layout_of, pack, zero_points
+from MNN.backends.cpu.lowbit.spec import CompressedSpec
+from MNN.backends.cpu.products.blocks import choose_grain
+from MNN.backends.cpu.products.dot import group_of, step_ratio
+from MNN.backends.cpu.products.emit_epilogue import Epilogue, epilogue_of
+from MNN.backends.cpu.products.operand_walk import Side, store_back
+from MNN.backends.cpu.products.product import Product
+from MNN.backends.cpu.products.register_tiles import choose_tile, contract_cycles, known_tile
+from MNN.backends.cpu.products.shares import split_evenly
+from MNN.backends.cpu.targets.base import Target
+from MNN.compiler import strides as st
+from MNN.compiler.algorithms import Candidate
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.fuse import Group
+from MNN.compiler.layout import natural
+from MNN.compiler.precision import FEW_ROWS
+from MNN.compiler.program import Ref
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.quant import QuantizedArray
+from MNN.ir.scalar import body_of
+from MNN.ir.shape import elements
+
+_FEW, _FEW_OF_AVX512 = 12, 32
+"""Rows up to which taking the weights apart for every tile of rows is faster than expanding a panel for all."""
+_TILE_COSTS, _TILE_COSTS_OF_16 = (1.9, 2.8, 3.8, 4.8, 5.9), (1.8, 2.0, 3.2)
+"""Relative times (measured) of tiles of 1, 2, ... rows, with 32 registers and with 16."""
+_ROWS_OF_A = 512 << 10
+"""Bytes of A that few rows may take in a worker's scratch memory."""
+_PARTS = 4
+"""Blocks for each of several threads."""
+
+
+def emit_compressed(e: Emitter, fused: Group) -> bool:
+    """The product with all rows of the left side, and what is fused with it."""
+    prim = fused.anchor or fused.root
+    assert isinstance(prim, p.CompressedMatMul)
+    x, out = prim.inputs[0], fused.root.outputs[0]
+    rank, (n, k) = out.rank, (out.shape[-1], x.shape[-1])
+    source = e.in_order(x, natural(rank), lambda pl: pl.strides[-1] == 1 or k == 1)
+    result = e.output(out)
+    if result.strides[-1] != 1 and n != 1:
+        result = e.allocate(out.dtype, out.shape, natural(rank))
+
+    def row_table(strides: st.Ints) -> np.ndarray:
+        return e.grid(out.shape[:-1], strides[: rank - 1])
+
+    def no_batch(strides: st.Ints) -> np.ndarray:
+        return np.zeros(1, np.int64)
+
+    epilogue = epilogue_of(e, fused, prim.outputs[0], out, rank - 1, row_table, no_batch)
+    if epilogue.body is None and out.dtype is not DType.F32:
+        epilogue = Epilogue(body_of([DType.F32], lambda b, v: b.cast(v, out.dtype)))
+    here = np.zeros(1, np.int64)
+    left = Side(source, x.dtype, row_table(source.strides), here)
+    into = Side(result, out.dtype, row_table(result.strides), here)
+    product = Product(left, into, epilogue, e.grid((), ()), k, n)
+    m, group = elements(out.shape[:-1]), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
+    few = m <= (FEW_ROWS if group > 1 else _FEW_OF_AVX512 if e.target.broadcast_operand else _FEW)
+    cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
+    name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
+    ways = [Candidate(name, cycles, lambda: _emit(e, prim, product, few, 1 if few else group))]
+    if not few and amx.available(e.target):
+        ways += _on_tiles(e, prim, product)
+    e.choose(f"compressed {x.dtype.value} {prim.width} {m} x {n} x {k} {e.options.precision}", ways)
+    return store_back(e, out, result)
+
+
+def _on_tiles(e: Emitter, prim: p.CompressedMatMul, product: Product) -> list[Candidate]:
+    """Products of matrix units, which take weights that are expanded for good."""
+    weight = prim.inputs[1].keep
+    assert isinstance(weight, QuantizedArray)
+    right = Right(e.pool.folds.expanded(weight), ((1, 1), product.k, product.n, 1))
+    return amx.amx_candidates(e, product, right)
+
+
+def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, group: int) -> None:
+    a, c, epilogue = product.a, product.c, product.epilogue
+    m, n, k = product.m, product.n, product.k
+    layout, weights = _packed(e, prim, k)
+    mr, nv = _few_tile(e.target, m) if few else _tile(e, m, n, -(-k // group))
+    sides = (a.dtype, DType.BF16 if group > 1 else DType.F32, DType.F32, c.dtype)
+    more = group, layout.width, layout.zeros, few
+    spec = CompressedSpec(*sides, mr, nv, True, epilogue.body, epilogue.kinds, *more)
+    nr = spec.nr(e.target)
+    mb = m if not few else max(min(m, _ROWS_OF_A // (4 * layout.blocks * layout.groups * layout.steps)), 1)
+    parts = 1 if e.threads == 1 else e.threads * _PARTS
+    nb = split_evenly(n, parts, layout.columns if few else nr)
+    args: dict[str, int | Ref] = {
+        "a": e.ref(a.place, a.dtype), "b": weights, "c": e.ref(c.place, c.dtype),
+        "rows_a": e.offsets(a.table), "rows_c": e.offsets(c.table), "taps": e.offsets(product.taps),
+        "n_taps": 1, "k": k, "ldb": nr, "panel": layout.panel, "m": m, "n": n,
+        "batch": e.table(np.zeros((1, len(product.sides) + 1), np.int64)), "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
+        "blocks": layout.blocks, "groups": layout.groups,
+    }  # fmt: skip
+    args |= epilogue.args(e)
+    blocks = spec.blocks(m, n, 1, mb, nb)
+    grain = choose_grain(e.target, m, n, k, (mr, nv), 1, blocks)
+    e.command(spec, args, blocks, grain, 2 * m * n * k)
+
+
+def _packed(e: Emitter, prim: p.CompressedMatMul, k: int) -> tuple[Layout, Ref]:
+    """The weights as kernels take them, packed once."""
+    codes, scale, *rest = (t.const for t in prim.inputs[1:])
+    assert codes is not None
+    assert scale is not None
+    offset = rest[0] if rest else None
+    arrays = (codes, scale) if offset is None else (codes, scale, offset)
+    ids = tuple(map(id, arrays))
+    known = ("zero points", *ids)
+    zeros = e.pool.habits.get(known)
+    if zeros is None:
+        zeros = e.pool.habits[known] = zero_points(scale, offset, prim.width)[0]
+    layout = layout_of(e.target, k, prim.width, scale.shape[1], str(zeros))
+    key, source = ("compressed", *ids, prim.width), (*arrays, prim.inputs[1].keep)
+    buffer, fresh = e.pool.reserve(key, layout.nbytes(codes.shape[0]), DType.U8, source)
+    if fresh:
+        assert buffer.const is not None
+        pack(layout, e.target, codes, scale, zero_points(scale, offset, prim.width)[1], buffer.const)
+        e.pool.filled(buffer)
+    return layout, Ref(buffer, 0)
+
+
+def _tile(e: Emitter, m: int, n: int, steps: int) -> tuple[int, int]:
+    """Rows and vectors of expanded panels."""
+    habit = (e.origin, n, steps, DType.F32)
+    earlier = e.pool.habits.get(habit)
+    tile = known_tile(e.target, m, n, steps, DType.F32, earlier, (), 0.0) if earlier is not None else None
+    tile = tile or choose_tile(e.target, m, n, steps, DType.F32)
+    if earlier is None:
+        e.pool.habits.note(habit, tile)
+    return tile
+
+
+def _few_tile(target: Target, m: int) -> tuple[int, int]:
+    """Rows and vectors: whole panels, since reading every other part of one would be slow."""
+    costs = _TILE_COSTS if target.vector_registers >= 32 else _TILE_COSTS_OF_16
+    rows = range(1, min(m, len(costs)) + 1)
+    return min(rows, key=lambda r: (-(-m // r) * costs[r - 1], -r)), VECTORS

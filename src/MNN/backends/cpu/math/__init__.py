@@ -1,0 +1,1 @@
+"""Functions of numbers as vector code, and scalar programs built from them."""

@@ -1,0 +1,1 @@
+"""What all ways to multiply share: operands, packing, register tiles, epilogues."""

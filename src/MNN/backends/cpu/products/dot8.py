@@ -1,0 +1,156 @@
+"""Products of 8-bit integers, four to an i32: what each processor has for them, always with the exact result.
+
+- AVX512-VNNI and AVX-VNNI (``vpdpbusd``) multiply unsigned values of A by signed ones of B; AVX-VNNI-INT8 also signed
+  by signed. NEON (``sdot``) multiplies signed by signed, with i8mm (``usdot``) also unsigned by signed. Where A's type
+  is the other one its values are *moved* by 128 (the top bit flips), and the sums start from B's column sums times
+  -128 or 128 to make up for it.
+- SSE and AVX2: the bytes at even and at odd places are widened to 16 bits, and ``pmaddwd`` sums pairs of these.
+  (``pmaddubsw`` would saturate.) Where B is constant and A has more than a few rows both are widened beforehand, and
+  pairs of 16-bit values are multiplied (:func:`in_words`): twice the rate of f32.
+
+B is always signed. Panels of B in groups of four begin with ``nr`` i32 numbers: what the sums start from.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from MNN.backends.cpu.lang.module import I8, I16, I32, I64, Builder, Value
+from MNN.backends.cpu.targets.base import Target
+from MNN.ir.dtype import DType
+
+QUAD = 4
+_FLIP = 0x80808080
+
+
+def has_quads(target: Target) -> bool:
+    """Whether the target sums four products of 8-bit integers faster than one at a time."""
+    return target.family == "x86" or (target.family == "aarch64" and target.has("dotprod"))
+
+
+def _vnni(target: Target) -> bool:
+    return target.has("avx512vnni" if target.vector_bytes == 64 else "avxvnni")
+
+
+def in_halves(target: Target) -> bool:
+    """Whether both sides are taken apart into 16-bit values first."""
+    return target.family == "x86" and not _vnni(target)
+
+
+FEW_ROWS = 4
+"""Rows of A up to which the bytes that B takes weigh more than taking them apart."""
+
+
+def in_words(target: Target, rows: int) -> bool:
+    """Whether bytes of A and constant ones of B are better widened to 16 bits once, and multiplied in pairs."""
+    return in_halves(target) and rows > FEW_ROWS
+
+
+def moved(target: Target, a: DType) -> int:
+    """What is added to the values of A (0, 128 or -128) so that the instruction takes them."""
+    if target.family == "x86":
+        signed = target.vector_bytes == 32 and target.has("avxvnniint8")
+        return 128 if a is DType.I8 and _vnni(target) and not signed else 0
+    return -128 if a is DType.U8 and not target.has("i8mm") else 0
+
+
+def pack_quads(matrix: npt.NDArray[np.int8], nr: int, run: int, shift: int) -> npt.NDArray[np.int8]:
+    """B ``[..., K, N]`` in panels ``[..., ceil(N / nr), nr * 4 + K' * nr]``, where K' is K with every run of ``run``
+    values filled up to a multiple of four with zeros: first the i32 starts of the sums, for values of A moved by
+    ``shift`` (see :func:`moved`), then ``[K' / 4, nr, 4]``.
+    """
+    *lead, k, n = matrix.shape
+    panels, steps = -(-n // nr), -(-run // QUAD)
+    wide = np.zeros((*lead, k // run, steps * QUAD, panels * nr), np.int8)
+    wide[..., :run, :n] = matrix.reshape(*lead, k // run, run, n)
+    rows = k // run * steps
+    quads = wide.reshape(*lead, rows, QUAD, panels, nr)
+    axes = len(lead)
+    order = (*range(axes), axes + 2, axes, axes + 3, axes + 1)
+    body = quads.transpose(order).reshape(*lead, panels, rows * nr * QUAD)
+    starts = np.zeros((*lead, panels * nr), np.int32)
+    starts[..., :n] = -shift * matrix.sum(-2, dtype=np.int32)
+    head = starts.reshape(*lead, panels, nr).view(np.int8)
+    return np.concatenate([head, body], axis=-1)
+
+
+def pack_words(matrix: npt.NDArray[np.int16], nr: int, run: int) -> npt.NDArray[np.int16]:
+    """B ``[..., K, N]`` in panels of pairs ``[..., ceil(N / nr), K' / 2, nr, 2]``, where K' is K with every run of
+    ``run`` values filled up to an even number with a zero."""
+    *lead, k, n = matrix.shape
+    panels, steps = -(-n // nr), -(-run // 2)
+    wide = np.zeros((*lead, k // run, steps * 2, panels * nr), np.int16)
+    wide[..., :run, :n] = matrix.reshape(*lead, k // run, run, n)
+    pairs = wide.reshape(*lead, k // run * steps, 2, panels, nr)
+    axes = len(lead)
+    packed: npt.NDArray[np.int16] = pairs.transpose(*range(axes), axes + 2, axes, axes + 3, axes + 1)
+    return packed
+
+
+def dot_words(b: Builder, total: Value, left: Value, right: Value) -> Value:
+    """``total`` and the products of the pairs of 16-bit integers in two vectors of 32-bit lanes (x86)."""
+    pairs = I16.vec(2 * total.type.lanes)
+    return b.add(total, multiply_pairs(b, b.bitcast(left, pairs), b.bitcast(right, pairs)))
+
+
+def load_rest(b: Builder, pointer: Value, left: Value, lanes: int) -> Value:
+    """The ``left`` (1 to 3, i64) last values of a run in every lane; what stands for the others is any number."""
+    out = b.convert("zext", b.load(I8, pointer), I32)
+    for i in (1, 2):
+        at = b.intrinsic("smin", left - 1, b.const(I64, i))
+        out = b.or_(out, b.shl(b.convert("zext", b.load(I8, b.gep(pointer, I8, at)), I32), 8 * i))
+    return b.splat(out, lanes)
+
+
+def _halves(b: Builder, x: Value, signed: bool) -> list[Value]:
+    """The bytes at even and at odd places as 16-bit values."""
+    pairs = b.bitcast(x, I16.vec(2 * x.type.lanes))
+    if not signed:
+        return [b.and_(pairs, 0xFF), b.lshr(pairs, 8)]
+    return [b.ashr(b.shl(pairs, 8), 8), b.ashr(pairs, 8)]
+
+
+def prepare_a(b: Builder, target: Target, a: DType, quads: Value) -> list[Value]:
+    """Groups of A as :func:`dot` takes them."""
+    if in_halves(target):
+        return _halves(b, quads, a is DType.I8)
+    return [b.xor(quads, _FLIP) if moved(target, a) else quads]
+
+
+def prepare_b(b: Builder, target: Target, quads: Value) -> list[Value]:
+    """Groups of B as :func:`dot` takes them."""
+    return _halves(b, quads, True) if in_halves(target) else [quads]
+
+
+def multiply_pairs(b: Builder, x: Value, y: Value) -> Value:
+    """Sums of neighbouring products of 16-bit integers, in i32 (x86)."""
+    lanes = x.type.lanes // 2
+    name = {16: "avx512.pmaddw.d.512", 8: "avx2.pmadd.wd", 4: "sse2.pmadd.wd"}[lanes]
+    return b.call(I32.vec(lanes), f"llvm.x86.{name}", x, y)
+
+
+def multiply_add(b: Builder, target: Target, total: Value, x: Value, y: Value) -> Value:
+    """``total + x * y`` of i32 numbers that fit in 16 bits, faster than products of 32 bits (x86)."""
+    lanes, pairs = total.type.lanes, I16.vec(2 * total.type.lanes)
+    left, right = b.bitcast(x, pairs), b.bitcast(b.and_(y, 0xFFFF), pairs)  # one of the products of a pair is zero
+    if _vnni(target):
+        return b.call(total.type, f"llvm.x86.avx512.vpdpwssd.{32 * lanes}", total, left, right)
+    return b.add(total, multiply_pairs(b, left, right))
+
+
+def dot(b: Builder, target: Target, a: DType, total: Value, left: list[Value], right: list[Value]) -> Value:
+    """``total`` and the products of the groups of four."""
+    if in_halves(target):
+        for x, y in zip(left, right, strict=True):
+            total = b.add(total, multiply_pairs(b, x, y))
+        return total
+    lanes = total.type.lanes
+    x, y = (b.bitcast(v[0], I8.vec(4 * lanes)) for v in (left, right))
+    if target.family == "x86":
+        if a is DType.I8 and not moved(target, a):
+            return b.call(total.type, f"llvm.x86.avx2.vpdpbssd.{32 * lanes}", total, x, y)
+        return b.call(total.type, f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", total, x, y)
+    if a is DType.U8 and not moved(target, a):
+        return b.call(total.type, "llvm.aarch64.neon.usdot.v4i32.v16i8", total, x, y)
+    return b.call(total.type, "llvm.aarch64.neon.sdot.v4i32.v16i8", total, y, x)  # the second may be a lane, spread

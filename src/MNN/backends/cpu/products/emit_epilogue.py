@@ -1,0 +1,82 @@
+"""What is fused behind a contraction: maps of its sums, and how kernels walk their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from MNN.backends.cpu.products.operand_walk import Side
+from MNN.compiler import strides as st
+from MNN.compiler.bodies import WIDE, fused_body, is_literal
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.fuse import Group
+from MNN.compiler.program import Ref
+from MNN.ir.prims import Tensor
+from MNN.ir.scalar import Body
+
+Table = Callable[[st.Ints], np.ndarray]
+"""Offsets of rows or batches of a tensor with these strides over the result's shape."""
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What becomes of a finished sum before it is stored."""
+
+    body: Body | None = None
+    """Takes the sum and the operands; None where the sum is stored as it is."""
+    operands: Sequence[tuple[str, Side]] = ()
+    """With what they vary along: ``m`` rows, ``n`` columns, ``mn`` both, ``1`` neither."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple([kind for kind, _ in self.operands])
+
+    @property
+    def sides(self) -> list[Side]:
+        return [side for _, side in self.operands]
+
+    def args(self, e: Emitter) -> dict[str, int | Ref]:
+        """The arguments of the operands; see :func:`MNN.backends.cpu.products.epilogue.operand_slots`."""
+        args: dict[str, int | Ref] = {}
+        for i, (kind, side) in enumerate(self.operands):
+            args[f"op{i}"] = e.ref(side.place, side.dtype)
+            if kind in ("m", "mn"):
+                args[f"rows{i}"] = e.offsets(side.table)
+        return args
+
+    def moved(self, change: Callable[[Side], Side]) -> Epilogue:
+        """The same with other operands."""
+        return Epilogue(self.body, [(kind, change(side)) for kind, side in self.operands])
+
+
+def epilogue_of(
+    e: Emitter, group: Group, accumulated: Tensor, out: Tensor, axis: int, row_table: Table, batch_table: Table
+) -> Epilogue:
+    """The maps behind the contraction that gives ``accumulated``.
+
+    ``axis`` is the column dimension; the tables give offsets of rows and batches from strides over the result.
+    """
+    if group.anchor is None:
+        return Epilogue()
+    operands = [t for t in group.inputs() if t is not accumulated and not is_literal(t)]
+    wide = WIDE.get(accumulated.dtype, accumulated.dtype)
+    body = fused_body(group.prims, [accumulated, *operands], [out], {accumulated: wide})
+    sides: list[tuple[str, Side]] = []
+    for tensor in operands:
+        place = e.place(tensor)
+        strides = st.broadcast_strides(tensor.shape, place.strides, out.shape)
+        if strides[axis] not in (0, 1) and out.shape[axis] > 1:
+            order = (
+                *(a for a in range(tensor.rank) if a != tensor.rank - (out.rank - axis)),
+                tensor.rank - (out.rank - axis),
+            )
+            place = e.in_order(tensor, order, lambda pl: False)
+            strides = st.broadcast_strides(tensor.shape, place.strides, out.shape)
+        along = strides[axis] != 0 and out.shape[axis] > 1
+        others = any(s and n > 1 for a, (s, n) in enumerate(zip(strides, out.shape, strict=True)) if a != axis)
+        kind = ("mn" if others else "n") if along else ("m" if others else "1")
+        rows = row_table(strides) if others else None
+        sides.append((kind, Side(place, tensor.dtype, rows, batch_table(strides))))
+    return Epilogue(body, sides)

@@ -1,0 +1,86 @@
+"""Constant weights of 8-bit products, packed once in groups of four or pairs (see
+:mod:`MNN.backends.cpu.products.dot8`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from MNN.backends.cpu.products.dot8 import QUAD, moved, pack_quads, pack_words
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.program import Buffer
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
+
+Conv = tuple[tuple[int, ...], int, int, int]
+"""Kernel, channels in and out per group, groups."""
+
+
+def signed_parts(tensor: Tensor) -> int:
+    """How many i8 tensors the weights are the sum of: more than one where a zero point took them out of i8's range.
+
+    Products are summed over all parts, as if the kernel had so many times the taps.
+    """
+    data = tensor.const
+    if data is None or tensor.dtype is DType.I8 or not data.size:
+        return 1
+    return max(-(-int(data.max()) // 127), -(-int(data.min()) // -128), 1)
+
+
+def packed_quads(
+    e: Emitter, tensor: Tensor, conv: Conv | None, run: int, parts: int, nr: int, a: DType
+) -> tuple[Buffer, int, int]:
+    """The packed weights for a left side of type ``a`` read in runs of ``run`` values, and the elements of one matrix
+    and of one panel."""
+    data = tensor.const
+    assert data is not None
+    shift = moved(e.target, a)
+    if conv is None:
+        k, n = tensor.shape[-2:]
+    else:
+        kernel, per_in, n, _ = conv
+        k = int(np.prod(kernel, dtype=np.int64)) * per_in
+    panel = nr * QUAD + parts * (k // run) * -(-run // QUAD) * nr * QUAD
+    buffer = e.pool.get(
+        ("quads", id(data), nr, conv, run, shift, parts),
+        lambda: pack_quads(_matrices(data, conv, parts), nr, run, shift).reshape(-1),
+        (data, tensor.keep),
+    )
+    return buffer, -(-n // nr) * panel, panel
+
+
+def packed_words(e: Emitter, tensor: Tensor, conv: Conv | None, run: int, nr: int) -> tuple[Buffer, int, int]:
+    """The weights packed in pairs of 16 bits (:func:`MNN.backends.cpu.products.dot8.pack_words`), as
+    :func:`packed_quads`."""
+    data = tensor.const
+    assert data is not None
+    k, n = tensor.shape[-2:] if conv is None else (int(np.prod(conv[0], dtype=np.int64)) * conv[1], conv[2])
+    panel = (k // run) * -(-run // 2) * nr * 2
+    buffer = e.pool.get(
+        ("words", id(data), nr, conv, run),
+        lambda: pack_words(_matrices(data, conv, 1, np.int16), nr, run).reshape(-1),
+        (data, tensor.keep),
+    )
+    return buffer, -(-n // nr) * panel, panel
+
+
+def _matrices(
+    data: npt.NDArray[np.generic], conv: Conv | None, parts: int, kind: type[np.signedinteger[Any]] = np.int8
+) -> npt.NDArray[Any]:
+    """The weights as matrices ``[..., parts * K, N]`` of i8 (or ``kind``)."""
+    if conv is not None:
+        _, per_in, per_out, groups = conv
+        split = data.reshape(groups, per_out, per_in, -1)  # to groups, taps, channels in, channels out
+        data = split.transpose(0, 3, 2, 1).reshape(groups, -1, per_out)
+    if parts == 1:
+        return data.astype(kind)
+    rest, found = data.astype(np.int32), []
+    for _ in range(parts):
+        found.append(np.clip(rest, -128, 127))
+        rest = rest - found[-1]
+    return np.concatenate(found, axis=-2).astype(kind)
+
+
+__all__ = ["packed_quads", "packed_words", "signed_parts"]

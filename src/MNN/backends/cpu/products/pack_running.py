@@ -1,0 +1,79 @@
+"""Packing the right side of a product while the program runs: once per matrix, not once per block of rows."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.loops.emit_elementwise import emit_fill
+from MNN.compiler import strides as st
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.layout import natural
+from MNN.compiler.program import Buffer, Command, Place, Ref
+from MNN.ir.prims import Tensor
+from MNN.ir.shape import elements
+
+
+def stand_in(tensor: Tensor) -> Place:
+    """A row-major place that does not exist, for a product to be written as if its right side lay there."""
+    return Place(Buffer(0), 0, st.dense(tensor.shape, natural(tensor.rank)))
+
+
+def pack_columns(e: Emitter, tensor: Tensor, place: Place, nr: int) -> tuple[Buffer, int]:
+    """Copies matrices ``[..., K, N]`` into panels of ``nr`` columns (see ``contract_cost.pack_b``), zeros past N.
+
+    Gives the buffer and the elements of one packed matrix; matrices follow one another in row-major order.
+    """
+    *outer, k, n = tensor.shape
+    size = -(-n // nr) * k * nr
+    packed = e.allocate(tensor.dtype, (elements(outer), size), (0, 1)).buffer
+    _copy_panels(e, tensor, n, place, packed, nr)
+    with e.elsewhere():  # other sizes have several panels and a cut one, or one alone
+        for other in (2 * nr + nr // 2, nr // 2):
+            _copy_panels(e, tensor, other, place, packed, nr)
+    return packed, size
+
+
+def _copy_panels(e: Emitter, tensor: Tensor, n: int, place: Place, packed: Buffer, nr: int) -> None:
+    """Copies the first ``n`` columns of matrices, and zeros behind them."""
+    *outer, k, _ = tensor.shape
+    panels, whole = -(-n // nr), n // nr
+    lead = tuple(panels * k * nr * s for s in st.dense(outer, natural(len(outer))))
+    steps, (row, column) = place.strides[:-2], place.strides[-2:]
+    for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
+        if count:
+            source = Place(place.buffer, place.offset + first * nr * column, (*steps, nr * column, row, column))
+            to = Place(packed, first * k * nr, (*lead, k * nr, nr, 1))
+            e.copy(source, to, (*outer, count, k, width), tensor.dtype)
+    if whole < panels:
+        rest = Place(packed, whole * k * nr + n - whole * nr, (*lead, nr, 1))
+        emit_fill(e, 0, rest, (*outer, k, panels * nr - n), tensor.dtype)
+
+
+def with_packed(e: Emitter, command: Command, tensor: Tensor, imagined: Place, place: Place) -> Command | None:
+    """The product that was written for the ``imagined`` right side, reading a packed one; None when it cannot.
+
+    Emits the packing of the tensor, which lies at ``place``.
+    """
+    kernel, b, table = command.kernel, command.args.get("b"), command.args.get("batch")
+    others = [v for name, v in command.args.items() if name != "b" and isinstance(v, Ref)]
+    if (
+        not isinstance(kernel, ContractSpec)
+        or kernel.b_packed
+        or not isinstance(b, Ref)
+        or b != Ref(imagined.buffer, 0)
+        or not isinstance(table, Ref)
+        or table.buffer.const is None
+        or any(ref.buffer is imagined.buffer for ref in others)
+    ):
+        return None
+    k, n = tensor.shape[-2:]
+    nr = kernel.nr(e.target)
+    buffer, size = pack_columns(e, tensor, place, nr)
+    offsets = table.buffer.const
+    batch = np.array(offsets.reshape(-1, offsets.shape[-1]))
+    batch[:, 1] = batch[:, 1] // (k * n) * size
+    args = {**command.args, "b": Ref(buffer, 0), "ldb": nr, "panel": k * nr, "batch": e.table(batch)}
+    return dataclasses.replace(command, kernel=dataclasses.replace(kernel, b_packed=True), args=args)

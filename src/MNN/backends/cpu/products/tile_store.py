@@ -1,0 +1,168 @@
+"""What contraction kernels share behind their sums: epilogue and store of a tile that lies in scratch memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
+
+from MNN.backends.cpu.lang import element
+from MNN.backends.cpu.lang.element import Tail, make_tail, storage_type
+from MNN.backends.cpu.lang.module import F32, I32, I64, Kernel, Type, Value
+from MNN.backends.cpu.products.epilogue import Epilogue, added_first, masks_work
+from MNN.backends.cpu.targets.base import Target
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+
+
+class TileSpec(Protocol):
+    """A kernel that gives tiles of a matrix C, found by a table of row offsets, with an epilogue."""
+
+    @property
+    def acc(self) -> DType: ...
+    @property
+    def out(self) -> DType: ...
+    @property
+    def epilogue(self) -> Body | None: ...
+    @property
+    def operands(self) -> tuple[str, ...]: ...
+    def nr(self, target: Target) -> int: ...
+    def slots(self) -> tuple[str, ...]: ...
+
+
+class TileStore:
+    """The state of one emission: set ``c``, ``ops`` (base addresses), ``column`` and ``tile`` before storing; for whole
+    tiles also ``columns`` and ``m1``."""
+
+    c: Value
+    ops: list[Value]
+    column: Value
+    columns: Value
+    tile: Value
+    """Where the tile of sums lies, rows of ``nr``."""
+    m1: Value
+    """Past the last row."""
+
+    added: int | None
+    """The operand that sums begin with, if any."""
+    begins: ClassVar[bool] = True
+    """Whether sums may begin with one: whoever emits panels otherwise says no."""
+
+    def __init__(self, spec: TileSpec, target: Target, begins: bool = False) -> None:
+        """``begins``: sums begin with an operand where one is added to them first."""
+        self.target = target
+        self.k = Kernel.of(spec.slots(), target)
+        self.b = self.k.b
+        self.lanes = target.lanes(spec.acc)
+        self.nr = spec.nr(target)
+        self.acc: Type = storage_type(spec.acc, self.lanes)
+        self.out_type = storage_type(spec.out)
+        self.kinds, self.out, self.body = spec.operands, spec.out, spec.epilogue
+        self.sums_in = DType.F32 if spec.acc is DType.F16 else spec.acc
+        self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
+        self.tile = self.k.scratch
+        self.added = added_first(spec.epilogue, spec.operands) if begins and masks_work(target, (DType.F32,)) else None
+        if self.added is not None:
+            self.beginnings = self.b.alloca(self.acc, self.nr // self.lanes)
+
+    def begin_panel(self, vectors: int) -> None:
+        """Keeps what the sums of a panel begin with, where that is an operand (``added``)."""
+        b = self.b
+        if self.added is None:
+            return
+        source = b.gep(self.ops[self.added], F32, self.column)
+        for j in range(vectors):
+            left = b.intrinsic("smax", self.columns - j * self.lanes, b.const(I64, 0))
+            at = b.intrinsic("smin", b.const(I64, j * self.lanes), self.columns - 1)
+            found = element.load(
+                b, DType.F32, b.gep(source, F32, at), self.lanes, None, self.cut_tail(left, self.lanes)
+            )
+            b.store(found, b.gep(self.beginnings, self.acc, j), check=False)
+
+    def begun(self, vectors: int) -> list[Value]:
+        """What a row of sums begins with."""
+        if self.added is None:
+            return [self.b.const(self.acc, 0)] * vectors
+        return [self.b.load(self.acc, self.b.gep(self.beginnings, self.acc, j), check=False) for j in range(vectors)]
+
+    def cut_tail(self, left: Value, lanes: int) -> Tail:
+        """The tail of at most ``lanes`` elements."""
+        return make_tail(self.b, self.b.intrinsic("smin", left, self.b.const(I64, lanes)), lanes)
+
+    def tile_load(self, r: Value, c: Value, lanes: int) -> Value:
+        """Sums from scratch."""
+        element = self.acc.element
+        return self.b.load(element.vec(lanes), self.b.gep(self.tile, element, r * self.nr + c))
+
+    def row_tables(self, row: Value) -> None:
+        """Loads what the epilogue needs once per row: where C's row starts, and each operand's."""
+        b, k = self.b, self.k
+        offset = b.load(I32, b.gep(k.pointer("rows_c"), I32, row))
+        self.c_row = b.gep(b.gep(self.c, self.out_type, offset), self.out_type, self.column)
+        self.op_rows: list[Value] = []
+        for i, (kind, dtype) in enumerate(zip(self.kinds, self.op_dtypes, strict=True)):
+            pointer, type_ = self.ops[i], storage_type(dtype)
+            if kind in ("m", "mn"):
+                pointer = b.gep(pointer, type_, b.load(I32, b.gep(k.pointer(f"rows{i}"), I32, row)))
+            if kind in ("n", "mn"):
+                pointer = b.gep(pointer, type_, self.column)
+            self.op_rows.append(pointer)
+
+    def store_vector(
+        self, epilogue: Epilogue, value: Value, column: Value, lanes: int, tail: Tail | None = None
+    ) -> None:
+        """Epilogue and store of ``lanes`` columns from ``column`` of the panel on, in the row of ``row_tables``."""
+        args = []
+        for i, (kind, dtype, pointer) in enumerate(zip(self.kinds, self.op_dtypes, self.op_rows, strict=True)):
+            if i == self.added:  # there already; nothing changes when -0 is added
+                args.append(self.b.splat(self.b.const(F32, -0.0), lanes))
+                continue
+            moves = kind in ("n", "mn")
+            args.append(epilogue.load(pointer, dtype, column if moves else None, lanes, tail))
+        epilogue.store(epilogue.apply(value, args, lanes), self.b.gep(self.c_row, self.out_type, column), tail)
+
+    def finish(self, row: Value, sums: Sequence[Value], height: int) -> None:
+        """Applies the epilogue and stores a tile of ``height`` rows: at once when it is whole, else row by row through
+        scratch (where it lies already when there are no ``sums``). Rows end at ``m1``, columns at ``columns``."""
+        b, vectors = self.b, self.nr // self.lanes
+        epilogue = Epilogue(b, self.sums_in, self.out, self.body)
+        whole = b.and_(b.icmp("sle", row + height, self.m1), b.icmp("sge", self.columns, self.nr))
+
+        def spill() -> None:
+            for i, value in enumerate(sums):
+                b.store(value, b.gep(self.k.scratch, self.acc, i))
+
+        def at_once() -> tuple[()]:
+            if not epilogue.short or not sums:  # a long epilogue is emitted once, not once per register
+                spill()
+                with b.loop(0, height) as line:
+                    self.row_tables(row + line.index)
+                    with b.loop(0, self.nr, self.lanes) as c:
+                        value = self.tile_load(line.index, c.index, self.lanes)
+                        self.store_vector(epilogue, value, c.index, self.lanes)
+                return ()
+            for r in range(height):
+                self.row_tables(row + r)
+                for j in range(vectors):
+                    column = b.const(I64, j * self.lanes)
+                    self.store_vector(epilogue, sums[r * vectors + j], column, self.lanes)
+            return ()
+
+        def in_parts() -> tuple[()]:
+            spill()
+            masks = masks_work(self.target, (self.out, *self.op_dtypes))
+            lanes = self.lanes if masks else 1
+            columns = b.intrinsic("smin", self.columns, b.const(I64, self.nr))
+            with b.loop(0, b.intrinsic("smin", self.m1 - row, b.const(I64, height))) as r:
+                self.row_tables(row + r.index)
+                first: Value | int = 0
+                if not masks and self.lanes > 1:
+                    first = b.and_(columns, -self.lanes)
+                    with b.loop(0, first, self.lanes) as c:
+                        self.store_vector(epilogue, self.tile_load(r.index, c.index, self.lanes), c.index, self.lanes)
+                with b.loop(first, columns, lanes) as c:
+                    tail = self.cut_tail(columns - c.index, lanes)
+                    value = self.tile_load(r.index, c.index, lanes)
+                    self.store_vector(epilogue, value, c.index, lanes, tail if masks else None)
+            return ()
+
+        b.if_else(whole, at_once, in_parts, likely=True)

@@ -1,0 +1,224 @@
+"""The right side of a product: weights packed once when they are constant, else read in place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.backends.cpu.inner_product.pack import InnerPackSpec, sizable
+from MNN.backends.cpu.inner_product.turn import Turn
+from MNN.backends.cpu.products.dot import PAIR
+from MNN.backends.cpu.products.dot8 import QUAD
+from MNN.backends.cpu.products.pack_bf16 import pack_pairs, pair_steps
+from MNN.backends.cpu.products.pack_int8 import packed_quads, packed_words, signed_parts
+from MNN.backends.cpu.products.product import Product
+from MNN.backends.cpu.products.weights24 import LEAST, fits, has_lean, nbytes, pack_lean, panel_bytes
+from MNN.compiler import strides as st
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.layout import natural
+from MNN.compiler.program import Place, Ref
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
+from MNN.ir.shape import elements
+from MNN.schema.files import release
+
+
+class Weights:
+    """The right side: packed once when constant, else read in place or from a transposed copy.
+
+    ``conv`` is (kernel, channels in and out per group, groups) for convolution weights ``[O, C, kernel...]``; a matrix
+    ``[..., K, N]`` otherwise, with ``outer`` the batch extents of the result. ``group`` products are summed at once,
+    along runs of ``run`` values of the left side.
+    """
+
+    def __init__(
+        self,
+        tensor: Tensor,
+        conv: tuple[st.Ints, int, int, int] | None,
+        group: int,
+        run: int,
+        outer: tuple[int, ...] = (),
+    ) -> None:
+        self.tensor, self.conv, self.group, self.run, self.outer = tensor, conv, group, run, outer
+        self.words = group == PAIR and tensor.dtype.is_int
+        self.dtype = DType.I16 if self.words else {PAIR: DType.BF16, QUAD: DType.I8}.get(group, tensor.dtype)
+        self.parts = signed_parts(tensor) if group == QUAD else 1
+
+    def packed(
+        self, e: Emitter, nr: int, n_batch: int, a: DType = DType.F32, turn: Turn | None = None
+    ) -> tuple[Ref, int, int, np.ndarray]:
+        """Address, ldb, panel and batch offsets of packed constant weights, for a left side of type ``a``; see
+        ``contract_cost.pack_b``. With a ``turn`` they are for inner products."""
+        data = self.tensor.const
+        assert data is not None
+        if self.group == QUAD:
+            buffer, size, panel = packed_quads(e, self.tensor, self.conv, self.run, self.parts, nr, a)
+            return Ref(buffer, 0), nr * QUAD, panel, self._batches(e, size, n_batch)
+        if self.words:
+            buffer, size, panel = packed_words(e, self.tensor, self.conv, self.run, nr)
+            return Ref(buffer, 0), nr * PAIR, panel, self._batches(e, size, n_batch)
+        turned = self.conv is None and is_turned(data)
+        if self.conv is None:
+            per_tap, n = self.tensor.shape[-2:]
+            batches, taps, channel_step, tap_step, column = elements(self.tensor.shape[:-2]), 1, n, 0, 1
+            if turned:
+                channel_step, column = 1, per_tap
+        else:
+            kernel, per_tap, n, batches = self.conv
+            taps = elements(kernel)
+            channel_step, tap_step, column = taps, 1, taps * per_tap
+        k, group = taps * per_tap, self.group
+        steps = k if group == 1 else pair_steps(self.run, k // self.run)
+        panels = -(-n // nr)
+        head = turn.head if turn else 0
+        high = head + (turn.whole(steps) if turn else steps)
+        size = panels * high * nr * group
+        key = ("packed", id(data), nr, self.conv, group, self.run if group > 1 else 0, head)
+        buffer, fresh = e.pool.reserve(key, batches * size, self.dtype, (data, self.tensor.keep))
+        if fresh:
+            base, whole = as_it_lies(e, self.tensor) if turned else e.place(self.tensor), n // nr
+            parts = []  # whole panels and the cut one: begin in the source, begin in the result, axes
+            for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
+                axes = [(batches, n * k, size // group), (count, nr * column, high * nr), (width, column, 1)]
+                parts.append((first * nr * column, (first * high + head) * nr, axes))
+            channels, every_tap = (per_tap, channel_step), (taps, tap_step)
+            if group == PAIR:
+                pack_pairs(e, base, self.tensor.dtype, buffer, parts, channels, every_tap, self.run, nr)
+            else:
+                inner = [(*channels, nr), (*every_tap, per_tap * nr)]
+                for begin, into, outer_axes in parts:
+                    shape, frm, to = zip(*outer_axes, *inner, strict=True)
+                    e.copy_once(Place(base.buffer, begin, frm), Place(buffer, into, to), shape, self.dtype)
+            if turn:
+                vectors = nr // e.target.lanes(DType.F32)
+                args: dict[str, int | Ref] = {"b": Ref(buffer, 0), "k": high - head, "vectors": vectors}
+                with e.collect() as commands:
+                    e.command(InnerPackSpec(turn.split), args, panels * vectors, 1)
+                buffer.setup += commands
+        return Ref(buffer, 0), nr * group, high * nr * group, self._batches(e, size, n_batch)
+
+    def taken_once(self, e: Emitter, product: Product) -> bool:
+        """Whether they are constants in one product of f32, of one batch and one tap and not within a chain: what
+        algorithms other than the plain one need."""
+        return (
+            not e.collecting
+            and self.tensor.const is not None
+            and self.group == 1
+            and all(d is DType.F32 for d in (product.a.dtype, product.c.dtype, self.dtype))
+            and not any(side.batch.size != 1 or side.batch.any() for side in product.sides)
+            and product.taps.size == 1
+            and int(product.taps[0]) == 0
+        )
+
+    def mixable(self, e: Emitter) -> bool:
+        """Whether constant weights may be multiplied in mixed-up sums, see ``ConstantPool.mixable``."""
+        data = self.tensor.const
+        assert data is not None
+        return e.pool.mixable((e.origin, "mixable", id(data)), data)
+
+    def sizable(self, e: Emitter) -> bool:
+        """Whether the columns of constant weights can be brought to one size for inner products."""
+        data = self.tensor.const
+        assert data is not None
+        key = (e.origin, "sizable", id(data))
+        found = e.pool.habits.get(key)
+        if found is None:
+            found = self.mixable(e) and sizable(self._matrix(data))
+            release(data)  # packing reads it again, when its turn comes
+            e.pool.habits[key] = found
+        return bool(found)
+
+    def packed_sized(self, e: Emitter, nr: int, turn: Turn) -> tuple[Ref, int]:
+        """Address and panel of weights for inner products (:mod:`MNN.backends.cpu.inner_product.spec`)."""
+        ref, _, panel, _ = self.packed(e, nr, 1, turn=turn)
+        return ref, panel
+
+    def lean(self, e: Emitter) -> bool:
+        """Whether constant weights are read from memory for one row alone, and lose nothing in 24 bits."""
+        data = self.tensor.const
+        if (
+            data is None
+            or not has_lean(e.target)
+            or self.tensor.dtype is not DType.F32
+            or self.group != 1
+            or data.nbytes < LEAST
+            or (self.conv is not None and elements(self.conv[0]) > 1)
+        ):
+            return False
+        key = (e.origin, "lean", id(data))
+        found = e.pool.habits.get(key)
+        if found is None:
+            found = e.pool.habits.setdefault(key, fits(self._matrix(data)))
+            release(data)  # packing reads it again, when its turn comes
+        return bool(found)
+
+    def _matrix(self, data: np.ndarray) -> np.ndarray:
+        """``[K, N]``, of one tap and one batch."""
+        return data.reshape(-1, data.shape[-1]) if self.conv is None else data.reshape(data.shape[0], -1).T
+
+    def packed_lean(self, e: Emitter, nr: int) -> tuple[Ref, int]:
+        """Address and panel in bytes of weights in 24 bits."""
+        data = self.tensor.const
+        assert data is not None
+        matrix = self._matrix(data)
+        key = ("lean", id(data), nr, self.conv is None)
+        (k, n), source = matrix.shape, (data, self.tensor.keep)
+        buffer, fresh = e.pool.reserve(key, nbytes(k, n, nr), DType.U8, source)
+        if fresh:
+            assert buffer.const is not None
+            pack_lean(matrix, nr, buffer.const)
+            e.pool.filled(buffer)
+        return Ref(buffer, 0), panel_bytes(k, nr)
+
+    def _batches(self, e: Emitter, size: int, n_batch: int) -> np.ndarray:
+        groups = 0 if self.conv is None else self.conv[3]
+        return matrix_starts(e, self.tensor, groups, self.outer, size, n_batch)
+
+    def plain(self, e: Emitter, nr: int, n_batch: int, a: DType = DType.F32) -> tuple[Ref, int, int, np.ndarray]:
+        """Address, ldb, panel and batch offsets of weights read as rows of contiguous columns."""
+        tensor = self.tensor
+        if self.conv is not None:
+            kernel, per_in, per_out, groups = self.conv
+            place, order = e.place(tensor), (*range(2, tensor.rank), 1, 0)
+            size = elements(kernel) * per_in
+            moved = e.allocate(tensor.dtype, (groups, size, per_out), (0, 1, 2))
+            strides = st.dense((per_out, per_in, *kernel), order)
+            for g in range(groups):
+                part = Place(place.buffer, place.offset + g * per_out * place.strides[0], place.strides)
+                to = Place(moved.buffer, g * size * per_out, strides)
+                e.copy(part, to, (per_out, *tensor.shape[1:]), tensor.dtype)
+            return e.ref(moved, tensor.dtype), per_out, nr, np.arange(groups, dtype=np.int64) * size * per_out
+        n = tensor.shape[-1]
+        place = e.in_order(tensor, natural(tensor.rank), lambda pl: pl.strides[-1] == 1 or n == 1)
+        strides = st.broadcast_strides(tensor.shape[:-2], place.strides[:-2], self.outer) if self.outer else ()
+        batch = _broadcast_batch(e.grid(self.outer, strides), n_batch)
+        return e.ref(place, tensor.dtype), place.strides[-2] if tensor.shape[-2] > 1 else nr, nr, batch
+
+
+def matrix_starts(
+    e: Emitter, tensor: Tensor, groups: int, outer: tuple[int, ...], size: int, n_batch: int
+) -> np.ndarray:
+    """Where each batch's matrix begins, of matrices of ``size`` elements or bytes one after the other: those of a
+    convolution's ``groups``, or of a ``tensor`` ``[..., K, N]`` where there are none."""
+    if groups:
+        return _broadcast_batch(e.grid((groups,), (size,)), n_batch)
+    own = tuple(tensor.shape[:-2])
+    per_matrix = tuple(size * s for s in st.dense(own, natural(len(own))))
+    strides = st.broadcast_strides(own, per_matrix, outer) if outer else ()
+    return _broadcast_batch(e.grid(outer, strides), n_batch)
+
+
+def is_turned(data: np.ndarray) -> bool:
+    """Whether a matrix is a transposed view of one that lies in order, such as weights ``[N, K]`` of a file."""
+    return data.ndim == 2 and not data.flags.c_contiguous and data.T.flags.c_contiguous
+
+
+def as_it_lies(e: Emitter, tensor: Tensor) -> Place:
+    """Such a matrix where it is, without a copy in its own order."""
+    data = tensor.const
+    assert data is not None
+    buffer = e.pool.get(("turned", id(data)), lambda: data.T.reshape(-1), (data, tensor.keep))
+    return Place(buffer, 0, (1, tensor.shape[-2]))
+
+
+def _broadcast_batch(table: np.ndarray, n_batch: int) -> np.ndarray:
+    return np.broadcast_to(table, (n_batch,)) if table.size == 1 else table

@@ -1,0 +1,1 @@
+"""Recurrent layers: one command for a whole sequence."""

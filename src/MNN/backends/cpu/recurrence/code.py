@@ -1,0 +1,300 @@
+"""Code generation of :class:`MNN.backends.cpu.recurrence.spec.RecurrenceSpec`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from MNN.backends.cpu.lang.element import Tail, compute_type, load, make_tail, narrow, storage_type, store
+from MNN.backends.cpu.lang.module import I32, I64, Kernel, Loop, Value
+from MNN.backends.cpu.math.scalar_code import emit_body
+from MNN.backends.cpu.products.dot import dot, load_group
+from MNN.backends.cpu.recurrence.quantized import head, quantise, quantized_sums, row_place
+from MNN.backends.cpu.recurrence.rounds import in_rounds, words
+from MNN.backends.cpu.recurrence.spec import group_size, parts_of
+from MNN.backends.cpu.targets.base import Target
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+
+if TYPE_CHECKING:
+    from MNN.backends.cpu.recurrence.spec import RecurrenceSpec
+
+_SMALL = 16
+"""Sums of a tile up to which four steps are written out, not two."""
+
+
+class Recurrent:
+    """The state of one emission: the kernel, and the values that hold for the current block and step."""
+
+    def __init__(self, spec: RecurrenceSpec, target: Target) -> None:
+        self.spec, self.target = spec, target
+        self.k = Kernel.of(spec.slots(), target)
+        self.b = self.k.b
+        self.lanes, self.width = spec.lanes(target), spec.width(target)
+        self.one = compute_type(spec.dtype, 1)
+        self.vector = self.one.vec(self.lanes)
+        self.pairs = spec.weights is DType.BF16
+        self.source, self.held = storage_type(spec.weights), storage_type(spec.held)
+        self.plane: Value
+        self.work: Value
+        self.d: Value
+        self.row0: Value
+        self.row1: Value
+        self.at: Value
+        """The time that the current step reads and writes."""
+        self.now: Value
+        """The number of the current step."""
+
+    def emit(self) -> str:
+        k, b, spec = self.k, self.b, self.spec
+        batch, hidden = k.slot("batch"), k.slot("hidden")
+        tiles = b.udiv(hidden + self.width - 1, self.width)
+        phases = 1 if spec.first is None else 2
+        self.plane = batch * k.slot("pitch")
+        parts = k.slot("parts") if spec.shared else b.udiv(batch + k.slot("span") - 1, k.slot("span"))
+        with b.loop(k.begin, k.end) as block:
+            self.d = b.udiv(block.index, parts)
+            part = block.index - self.d * parts
+            self.work = b.gep(k.pointer("work"), self.one, self.d * self.plane * spec.planes())
+            if spec.shared:
+                self._shared(part, parts, tiles, phases)
+            else:
+                self._alone(part, tiles, phases)
+        return k.finish()
+
+    def _alone(self, part: Value, tiles: Value, phases: int) -> None:
+        """All steps of some sequences."""
+        k, b, none = self.k, self.b, self.b.const(I64, 0)
+        self.row0 = part * k.slot("span")
+        self.row1 = b.intrinsic("smin", self.row0 + k.slot("span"), k.slot("batch"))
+        self._begin(none, tiles)
+        with b.loop(0, k.slot("steps")) as step:
+            self._enter(step.index)
+            for phase in range(phases):
+                self._phase(phase, none, tiles)
+
+    def _shared(self, part: Value, parts: Value, tiles: Value, phases: int) -> None:
+        """Some tiles of all sequences, step by step with the other parts."""
+        k, b = self.k, self.b
+        self.row0, self.row1 = b.const(I64, 0), k.slot("batch")
+
+        def run(mine: Value, number: Value) -> None:
+            first = mine * k.slot("share")
+            past = b.intrinsic("smin", first + k.slot("share"), tiles)
+
+            def phase(index: int) -> tuple[()]:
+                self._phase(index, first, past)
+                return ()
+
+            def begin() -> tuple[()]:
+                self._begin(first, past)
+                return ()
+
+            def later() -> tuple[()]:
+                self._enter(b.udiv(number - 1, phases))
+                if phases == 1:
+                    return phase(0)
+                second = b.icmp("eq", b.urem(number, phases), 0)
+                b.if_else(second, lambda: phase(1), lambda: phase(0))
+                return ()
+
+            b.if_else(b.icmp("eq", number, 0), begin, later)
+
+        shared = b.gep(k.pointer("sync"), I64, self.d * (parts * (words(1) - words(0)) + words(0)))
+        in_rounds(k, self.target, shared, parts, part, k.slot("steps") * phases + 1, run)
+
+    def _enter(self, step: Value) -> None:
+        k, b = self.k, self.b
+        self.now = step
+        back = b.and_(b.lshr(k.slot("backward"), self.d), 1)
+        self.at = b.select(b.icmp("ne", back, 0), k.slot("steps") - 1 - step, step)
+
+    # -- memory -----------------------------------------------------------------------------------------------------
+
+    def _plane(self, number: Value | int, row: Value) -> Value:
+        """Where a row of a plane of numbers begins."""
+        b = self.b
+        start = self.plane * number if isinstance(number, int) else number * self.plane
+        return b.gep(self.work, self.one, start + row * self.k.slot("pitch"))
+
+    def factor(self, step: Value, row: Value) -> Value:
+        """What is multiplied in a step: in the weights' type."""
+        return self._plane(self.b.and_(step, 1) + self.spec.states, row)
+
+    def _begin(self, first: Value, past: Value) -> None:
+        """The first states of tiles ``first`` up to ``past``, zeros past the last unit."""
+        k, b, spec = self.k, self.b, self.spec
+        hidden, zero = k.slot("hidden"), b.const(I64, 0)
+        c0, c1 = first * self.width, past * self.width
+        real = b.intrinsic("smin", c1, hidden)
+        with b.loop(self.row0, self.row1) as row:
+            for i in range(spec.states):
+                start = self.d * k.slot(f"from{i}_d") + row.index * k.slot(f"from{i}_b")
+                source, to = b.gep(k.pointer(f"from{i}"), self.one, start), self._plane(i, row.index)
+                factor = self.factor(zero, row.index)
+
+                def put(value: Value, c: Value, to: Value = to, factor: Value = factor, i: int = i) -> None:
+                    b.store(value, b.gep(to, self.one, c))
+                    if i == 0:
+                        b.store(narrow(b, spec.held, value), b.gep(factor, self.held, c))
+
+                with b.loop(c0, real) as each:
+                    put(b.load(self.one, b.gep(source, self.one, each.index * k.slot(f"from{i}_h"))), each.index)
+                with b.loop(real, c1) as rest:
+                    put(b.const(self.one, 0), rest.index)
+
+    # -- steps ------------------------------------------------------------------------------------------------------
+
+    def _phase(self, phase: int, first: Value, past: Value) -> None:
+        """Tiles ``first`` up to ``past`` of one product of the current step, and what follows from them."""
+        k, b, spec = self.k, self.b, self.spec
+        gates = spec.gates - spec.direct if phase else spec.direct
+        name = "q" if phase else "r"
+        matrix = b.gep(k.pointer(name), self.source, self.d * k.slot(f"{name}_d"))
+        group = group_size(spec.weights)
+        depth = b.udiv(k.slot("hidden") + (group - 1), group) if group > 1 else k.slot("hidden")
+        panel = depth * (self.width * gates * group)
+        if spec.quantized:
+            panel = panel + head(spec, self.target)
+            quantise(self)
+        # Every second step goes backward: what it begins with is still in the first-level cache.
+        turned = b.icmp("ne", b.and_(self.now, 1), 0)
+        with b.loop(first, past) as each:
+            tile = b.select(turned, first + past - 1 - each.index, each.index)
+            column = tile * self.width
+            weights = b.gep(matrix, self.source, tile * panel)
+            with b.loop(self.row0, self.row1, spec.rows) as row:
+                rows = []
+                for r in range(spec.rows):
+                    at = b.intrinsic("smin", row.index + r, self.row1 - 1) if r else row.index
+                    if spec.quantized:
+                        rows.append(row_place(self, at))
+                    else:
+                        rows.append(self._plane(spec.states + 2, at) if phase else self.factor(self.now, at))
+                if spec.quantized:
+                    totals = quantized_sums(self, rows, weights, depth)
+                else:
+                    totals = self._sums(rows, weights, gates, depth)
+                for i, total in enumerate(totals):
+                    b.store(total, b.gep(k.scratch, self.vector, i))
+                count = b.intrinsic("smin", self.row1 - row.index, b.const(I64, spec.rows))
+                vectors = b.udiv(k.slot("hidden") - column + self.lanes - 1, self.lanes)
+                vectors = b.intrinsic("smin", vectors, b.const(I64, spec.vectors))
+                with b.loop(0, count) as r_, b.loop(0, vectors) as v:
+                    tiles = b.gep(k.scratch, self.vector, (r_.index * spec.vectors + v.index) * gates)
+                    found = [b.load(self.vector, b.gep(tiles, self.vector, g)) for g in range(gates)]
+                    self._finish(phase, row.index + r_.index, column + v.index * self.lanes, found)
+
+    def _sums(self, rows: Sequence[Value], weights: Value, gates: int, depth: Value) -> list[Value]:
+        """The products of the rows with one tile of weights, row by row, vector by vector, gate by gate."""
+        b, vectors = self.b, self.spec.vectors * gates
+        size = len(rows) * vectors
+        parts = parts_of(size)
+        run = self.target.lane_operand and not self.pairs and self.lanes > 1
+        unroll = self.lanes if run else max(parts, 4 if size <= _SMALL else 2)
+        carry = [*[b.const(self.vector, 0)] * (size * parts), weights]
+        whole = b.and_(depth, -unroll)
+        with b.loop(0, whole, unroll, carry=carry) as main:
+            self._products(main, rows, vectors, unroll, parts, run)
+        with b.loop(whole, depth, carry=main.results) as rest:
+            self._products(rest, rows, vectors, 1, parts, False)
+        sums = rest.results[:-1]
+        while len(sums) > size:
+            half = len(sums) // 2
+            sums = [b.add(x, y) for x, y in zip(sums[:half], sums[half:], strict=True)]
+        return sums
+
+    def _products(self, loop: Loop, rows: Sequence[Value], vectors: int, count: int, parts: int, run: bool) -> None:
+        b = self.b
+        sums, panel = list(loop.carried[:-1]), loop.carried[-1]
+        step = I32 if self.pairs else self.one
+        right_type = step.vec(self.lanes)
+        places = [b.gep(r, step, loop.index) for r in rows]
+        runs = [b.load(self.vector, p) for p in places] if run else []
+        for u in range(count):
+            right = [
+                b.load(right_type, b.gep(panel, right_type, u * vectors + j), align=self.source.size)
+                for j in range(vectors)
+            ]
+            for r, place in enumerate(places):
+                if runs:
+                    left = b.shuffle(runs[r], None, [u] * self.lanes)
+                elif self.pairs:
+                    left = load_group(b, b.gep(place, step, u), self.lanes)
+                else:
+                    left = b.splat(b.load(self.one, b.gep(place, step, u)), self.lanes)
+                for j in range(vectors):
+                    i = (u % parts * len(rows) + r) * vectors + j
+                    sums[i] = dot(b, sums[i], left, right[j]) if self.pairs else b.fma(left, right[j], sums[i])
+        loop.next(*sums, b.gep(panel, right_type, count * vectors))
+
+    def _finish(self, phase: int, row: Value, column: Value, sums: list[Value]) -> None:
+        """What follows from the products of one vector of units of one sequence."""
+        k, b, spec = self.k, self.b, self.spec
+        left = k.slot("hidden") - column
+        whole = b.icmp("sge", left, self.lanes)
+        given = self.at * k.slot("given_t") + row * k.slot("given_b") + self.d * k.slot("given_d") + column
+        places = [
+            b.gep(k.pointer("given"), self.one, given + k.slot("hidden") * g) for g in range(spec.gates)
+        ] + [
+            b.gep(k.pointer(f"param{i}"), self.one, self.d * k.slot(f"param{i}_d") + column)
+            for i in range(spec.parameters)
+        ]  # fmt: skip
+
+        def cut() -> Tail:
+            return make_tail(b, left, self.lanes)
+
+        outside = b.if_else(
+            whole,
+            lambda: [load(b, spec.dtype, p, self.lanes) for p in places],
+            lambda: [load(b, spec.dtype, p, self.lanes, None, cut()) for p in places],
+            likely=True,
+        )
+        x, parameters = outside[: spec.gates], outside[spec.gates :]
+        states = [b.gep(self._plane(i, row), self.one, column) for i in range(spec.states)]
+        old = [b.load(self.vector, p) for p in states]
+        held = [b.gep(self._plane(spec.states + 3 + g, row), self.one, column) for g in range(spec.direct)]
+        if spec.first is not None and phase == 0:
+            factor = self._apply(spec.first, [*x, *sums, *old, *parameters])[0]
+            to = b.gep(self._plane(spec.states + 2, row), self.held, column)
+            b.store(narrow(b, spec.held, factor), to, align=self.held.size)
+            for value, place in zip(sums, held, strict=True):
+                b.store(value, place)
+            return
+        if phase:
+            sums = [*(b.load(self.vector, place) for place in held), *sums]
+        new = self._apply(spec.body, [*x, *sums, *old, *parameters])
+        out = new[0]
+        if spec.limited:
+            inside = b.icmp("slt", self.at, b.load(I64, b.gep(k.pointer("lengths"), I64, row)))
+            out = b.select(inside, out, b.const(self.vector, 0))
+            new = [b.select(inside, after, before) for after, before in zip(new, old, strict=True)]
+        for value, place in zip(new, states, strict=True):
+            b.store(value, place)
+        factor = b.gep(self.factor(self.now + 1, row), self.held, column)
+        b.store(narrow(b, spec.held, new[0]), factor, align=self.held.size)
+        y = self.at * k.slot("y_t") + row * k.slot("y_b") + self.d * k.slot("y_d") + column
+        self._store(out, b.gep(k.pointer("y"), self.one, y), whole, cut)
+
+        def last() -> None:
+            for i, value in enumerate(new):
+                to = self.d * k.slot(f"to{i}_d") + row * k.slot(f"to{i}_b") + column
+                self._store(value, b.gep(k.pointer(f"to{i}"), self.one, to), whole, cut)
+
+        b.if_(b.icmp("eq", self.now, k.slot("steps") - 1), last)
+
+    def _apply(self, body: Body, operands: Sequence[Value]) -> list[Value]:
+        return emit_body(self.b, body, operands, self.lanes)
+
+    def _store(self, value: Value, place: Value, whole: Value, cut: Callable[[], Tail]) -> None:
+        b, dtype = self.b, self.spec.dtype
+
+        def all_lanes() -> tuple[()]:
+            store(b, dtype, value, place)
+            return ()
+
+        def some() -> tuple[()]:
+            store(b, dtype, value, place, None, cut())
+            return ()
+
+        b.if_else(whole, all_lanes, some, likely=True)

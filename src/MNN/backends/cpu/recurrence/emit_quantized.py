@@ -1,0 +1,54 @@
+"""Quantised weights of recurrent layers, packed once; see :mod:`MNN.backends.cpu.recurrence.quantized`."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from MNN.backends.cpu.recurrence.spec import RecurrenceSpec, group_size
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.program import Ref
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
+
+
+def packed_quantized(e: Emitter, r: Tensor, scales: Tensor, spec: RecurrenceSpec) -> tuple[Ref, int]:
+    """Address of constant i8 weights ``[D, G*H, H]`` as the kernel reads them, and the elements of one direction."""
+    data, scale = r.const, scales.const
+    assert data is not None
+    assert scale is not None
+    lanes = spec.lanes(e.target)
+    key = ("recurrent quantised", id(data), id(scale), spec.gates, spec.vectors, lanes, spec.weights)
+    buffer = e.pool.get(
+        key,
+        lambda: pack_recurrent(data, scale, spec.gates, spec.vectors, lanes, spec.weights).reshape(-1),
+        (data, scale, r.keep, scales.keep),
+    )
+    assert buffer.const is not None
+    return Ref(buffer, 0), buffer.const.size // r.shape[0]
+
+
+def pack_recurrent(
+    r: npt.NDArray[np.int8], scales: npt.NDArray[np.float32], gates: int, vectors: int, lanes: int, weights: DType
+) -> npt.NDArray[np.generic]:
+    """``r[D, G*H, H]`` with ``scales[D, G*H]`` in tiles ``[D, tiles, elements]`` of ``weights`` (I8 or F32), zeros past
+    the last unit and the last value of the state."""
+    directions, _, hidden = r.shape
+    group, width = group_size(weights), vectors * lanes
+    tiles, depth = -(-hidden // width), -(-hidden // group)
+    wide = np.zeros((directions, gates, tiles * width, depth * group), np.int8)
+    wide[:, :, :hidden, :hidden] = r.reshape(directions, gates, hidden, hidden)
+    # direction, gate, tile, vector, lane, step, group -> direction, tile, step, vector, gate, lane, group
+    body = wide.reshape(directions, gates, tiles, vectors, lanes, depth, group).transpose(0, 2, 5, 3, 1, 4, 6)
+    numbers = np.ascontiguousarray(body).reshape(directions, tiles, -1)
+    head = np.zeros((directions, gates, tiles * width, 2), np.int32)
+    head[:, :, :, 0] = wide.sum(-1, dtype=np.int32)
+    head[:, :, :hidden, 1] = scales.astype(np.float32).reshape(directions, gates, hidden).view(np.int32)
+    heads = head.reshape(directions, gates, tiles, vectors, lanes, 2).transpose(0, 2, 5, 3, 1, 4)
+    first = np.ascontiguousarray(heads).reshape(directions, tiles, -1)
+    if weights is DType.I8:
+        return np.concatenate([first.view(np.int8), numbers], axis=-1)
+    return np.concatenate([first.view(np.float32), numbers.astype(np.float32)], axis=-1)
+
+
+__all__ = ["pack_recurrent", "packed_quantized"]

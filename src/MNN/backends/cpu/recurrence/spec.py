@@ -1,0 +1,165 @@
+"""Recurrent layers: all steps of a sequence in one call, products with the state and what follows them together.
+
+A tile of the product is all gates of some neighbouring units, so that their new state follows from it at once. The
+weights lie in the order in which a step reads them (Appleyard et al., "Optimizing Performance of Recurrent Neural
+Networks on GPUs", 2016, have the fusion; the layout is that of any packed matrix product).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.cpu.codegen.traffic import Arguments, number
+from MNN.backends.cpu.products.dot import PAIR
+from MNN.backends.cpu.products.dot8 import QUAD
+from MNN.backends.cpu.targets.base import Target
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+
+_MOST_VECTORS = 8
+_IN_FLIGHT = 8
+"""Multiply-adds that a processor works on at once."""
+_LOAD_COST = 2.0
+"""Of a vector of weights, which come from the second-level cache, in cycles."""
+
+
+@dataclass(frozen=True)
+class RecurrenceSpec(KernelSpec):
+    """What :class:`MNN.ir.prims.Recurrence` means, for ``dtype`` f32 or f64; with ``weights`` BF16 products of pairs of
+    bf16 (see :mod:`MNN.backends.cpu.products.dot`), to which the state is rounded.
+
+    ``quantized`` (f32, no ``first``): ``weights`` is I8, multiplied in groups of four
+    (:mod:`MNN.backends.cpu.products.dot8`), or F32 where a target has no such products; see
+    :mod:`MNN.backends.cpu.recurrence.quantized` for the layout.
+
+    A tile has ``rows`` sequences and ``vectors`` vectors of units. The weights ``r`` are packed as ``[tile of units, k,
+    vector, gate, lane]``, zeros past the last unit, with pairs along ``k`` in each lane for bf16, ``r_d`` elements for
+    each direction; those of the last gate are in ``q`` where there is a body ``first``. The innermost dimension of
+    ``given``, ``y``, parameters and last states is contiguous; the first states have any strides.
+
+    ``work`` has :meth:`planes` planes of ``batch`` rows of ``pitch`` elements (whole tiles) for each direction.
+    ``backward`` has a bit for each direction that runs so.
+
+    Blocks: directions times ``ceil(batch / span)`` parts of ``span`` sequences; or, when ``shared``, directions times
+    ``parts`` parts of ``share`` tiles, which meet after every step: ``sync`` then has ``rounds.words(parts)`` zeros for
+    each direction.
+    """
+
+    dtype: DType
+    weights: DType
+    gates: int
+    body: Body
+    first: Body | None
+    parameters: int
+    limited: bool
+    rows: int
+    vectors: int
+    shared: bool
+    quantized: bool = False
+
+    @property
+    def held(self) -> DType:
+        """The type in which the next step finds the state."""
+        return self.dtype if self.quantized else self.weights
+
+    @property
+    def states(self) -> int:
+        return len(self.body.outputs)
+
+    @property
+    def direct(self) -> int:
+        """Gates whose rows are multiplied with the state itself."""
+        return self.gates - (self.first is not None)
+
+    def slots(self) -> tuple[str, ...]:
+        names = ["given", "given_t", "given_b", "given_d", "y", "y_t", "y_b", "y_d", "r", "r_d"]
+        if self.first is not None:
+            names += ["q", "q_d"]
+        for i in range(self.states):
+            names += [f"from{i}", f"from{i}_d", f"from{i}_b", f"from{i}_h", f"to{i}", f"to{i}_d", f"to{i}_b"]
+        for i in range(self.parameters):
+            names += [f"param{i}", f"param{i}_d"]
+        names += ["lengths"] if self.limited else []
+        names += ["steps", "batch", "hidden", "backward", "work", "pitch"]
+        return (*names, *(("sync", "parts", "share") if self.shared else ("span",)))
+
+    def lanes(self, target: Target) -> int:
+        return target.lanes(self.dtype)
+
+    def width(self, target: Target) -> int:
+        """Units of a tile."""
+        return self.vectors * self.lanes(target)
+
+    def planes(self) -> int:
+        """The states; what is multiplied now and next; with ``first`` its result and the products before it."""
+        return self.states + 2 + (self.gates if self.first is not None else 0)
+
+    def scratch(self, target: Target, args: Mapping[str, int]) -> int:
+        sums = self.rows * self.vectors * self.gates * target.vector_bytes
+        if not self.quantized:
+            return sums
+        return sums + args["batch" if self.shared else "span"] * quantized_row(self.weights, args["hidden"])
+
+    def arithmetic(self, target: Target) -> str:
+        if self.quantized:
+            return "int8" if self.weights is DType.I8 else "f32"
+        return "bf16" if self.weights is DType.BF16 else super().arithmetic(target)
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        """Weights once, though every step reads them: from a cache."""
+        steps, batch, hidden = (number(args, s) for s in ("steps", "batch", "hidden"))
+        size, share = self.dtype.size, hidden * hidden * self.weights.size
+        found = {"given": steps * batch * self.gates * hidden * size, "y": steps * batch * hidden * size}
+        found["r"] = self.direct * share
+        if self.first is not None:
+            found["q"] = share
+        return found
+
+    def emit(self, target: Target) -> str:
+        from MNN.backends.cpu.recurrence.code import Recurrent
+
+        return Recurrent(self, target).emit()
+
+
+def group_size(weights: DType) -> int:
+    """How many products of the state with weights of this type are summed at once."""
+    return {DType.BF16: PAIR, DType.I8: QUAD}.get(weights, 1)
+
+
+def steps_of(weights: DType, hidden: int) -> int:
+    """Steps of the sum over ``hidden`` values of the state."""
+    return -(-hidden // group_size(weights))
+
+
+QUANTIZED_HEAD = 64
+"""Bytes in front of a quantised state: its scale (f32) and zero point (i32)."""
+
+
+def quantized_row(weights: DType, hidden: int) -> int:
+    """Bytes of a sequence's quantised state, whole cache lines."""
+    return QUANTIZED_HEAD + -(-hidden * (1 if weights is DType.I8 else 4) // 64) * 64
+
+
+def parts_of(sums: int) -> int:
+    """In how many parts the sums of a tile are, each for every second or fourth step, so that enough are in flight."""
+    return 1 if sums >= _IN_FLIGHT else 2 if 2 * sums >= _IN_FLIGHT else 4
+
+
+def choose_tile(target: Target, dtype: DType, batch: int, hidden: int, gates: int, parts: int = 1) -> tuple[int, int]:
+    """Rows and vectors of a tile: the fewest estimated cycles for a step of the largest of ``parts`` parts."""
+    lanes, best = target.lanes(dtype), (float("inf"), 1, -1)
+    vectors = -(-hidden // lanes)
+    spare = target.vector_registers - 2
+    for nv in range(1, min(vectors, _MOST_VECTORS) + 1):
+        for mr in range(1, min(batch, 8) + 1):
+            sums = mr * nv * gates
+            if sums + (nv * gates if mr > 1 and not target.broadcast_operand else 0) > spare and mr * nv > 1:
+                continue
+            fma = max(sums / target.fma_per_cycle, target.fma_latency / parts_of(sums))
+            loads = max(nv * gates * _LOAD_COST, (nv * gates + mr) / target.loads_per_cycle)
+            columns = -(-vectors // nv)
+            tiles = -(-columns // parts) * -(-batch // mr)
+            best = min(best, (tiles * max(fma, loads), nv, -mr))
+    return -best[2], best[1]

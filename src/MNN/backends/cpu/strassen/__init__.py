@@ -1,0 +1,1 @@
+"""Large products by Strassen's algorithm."""

@@ -1,0 +1,148 @@
+"""Instructions in plain code, for processors that lack them: what others' processors compute can then be run anywhere.
+
+``MNN_TARGET=avx512,+amx-tile,+amx-bf16`` chooses kernels as on a processor with these features. Where the machine has
+no such instruction a function with the same meaning is called in its place, which is slow: it is there so that tests
+run every kernel on every machine. (Tile registers are emulated by :mod:`MNN.backends.cpu.amx.tiles`.)
+
+Meanings are those of Intel's "Intrinsics Guide"; subnormal numbers, which some of the instructions count as zero, keep
+their values here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Sequence
+
+FEATURES = frozenset(
+    "amx-bf16 amx-fp16 amx-int8 amx-tile avx512bf16 avx512bitalg avx512bw avx512cd avx512dq avx512f avx512fp16 "
+    "avx512ifma avx512vbmi avx512vbmi2 avx512vl avx512vnni avx512vpopcntdq avxifma avxvnni avxvnniint8".split()
+)
+"""Features that may be emulated: those that kernels use through an instruction below, tiles, plain vectors, or not."""
+
+
+def stand_in(name: str, features: Collection[str]) -> tuple[str, str] | None:
+    """The name and the text of a function that does what LLVM's intrinsic ``name`` does; None where a processor with
+    these ``features`` has the instruction, or it is none of those that may be emulated."""
+    stem, _, bits = name.rpartition(".")
+    known = _PLAIN.get(stem)
+    if known is None or any(features_needed <= set(features) for features_needed in known[0](int(bits))):
+        return None
+    plain = f"plain.{name.removeprefix('llvm.')}"
+    return plain, known[1](plain, int(bits))
+
+
+Needs = Callable[[int], Sequence[frozenset[str]]]
+"""The sets of features of which one is enough, for vectors of so many bits."""
+Text = Callable[[str, int], str]
+
+
+def _needs(wide: str, narrow: str = "") -> Needs:
+    """``wide``: the feature for vectors of 512 bits, and with AVX512VL for others; ``narrow``: one for others alone."""
+
+    @functools.cache
+    def sets(bits: int) -> Sequence[frozenset[str]]:
+        if bits == 512:
+            return (frozenset((wide,)),)
+        return (frozenset((wide, "avx512vl")), *([frozenset((narrow,))] if narrow else []))
+
+    return sets
+
+
+def _every(count: int, step: int, first: int) -> str:
+    return f"<{count} x i32> <{', '.join(f'i32 {first + step * i}' for i in range(count))}>"
+
+
+def _sums(name: str, bits: int, group: int, kinds: tuple[str, str]) -> str:
+    """``total + sums of groups of neighbouring products`` of integers that are extended as ``kinds`` say (i32)."""
+    lanes = bits // 32
+    many, small = lanes * group, f"<{lanes * group} x i{32 // group}>"
+    total, wide = f"<{lanes} x i32>", f"<{many} x i32>"
+    lines = [
+        f"define internal {total} @{name}({total} %t, {small} %a, {small} %b) {{",
+        f"%x = {kinds[0]} {small} %a to {wide}",
+        f"%y = {kinds[1]} {small} %b to {wide}",
+        f"%p = mul {wide} %x, %y",
+    ]
+    before = "%t"
+    for i in range(group):
+        lines.append(f"%q{i} = shufflevector {wide} %p, {wide} poison, {_every(lanes, group, i)}")
+        lines.append(f"%s{i} = add {total} {before}, %q{i}")
+        before = f"%s{i}"
+    return "\n".join([*lines, f"ret {total} {before}", "}"])
+
+
+def _sums_of_bf16(name: str, bits: int) -> str:
+    """Odd products first, each sum rounded."""
+    lanes = bits // 32
+    pairs, total = f"<{2 * lanes} x bfloat>", f"<{lanes} x float>"
+    lines = [f"define internal {total} @{name}({total} %t, {pairs} %a, {pairs} %b) {{"]
+    for side in "ab":
+        lines.append(f"%{side}w = bitcast {pairs} %{side} to <{lanes} x i32>")
+        lines.append(f"%{side}h = and <{lanes} x i32> %{side}w, splat (i32 -65536)")
+        lines.append(f"%{side}l = shl <{lanes} x i32> %{side}w, splat (i32 16)")
+        lines += [f"%{side}{i} = bitcast <{lanes} x i32> %{side}{half} to {total}" for i, half in ((1, "h"), (0, "l"))]
+    for i in (1, 0):
+        lines.append(f"%p{i} = fmul {total} %a{i}, %b{i}")
+        lines.append(f"%s{i} = fadd {total} {'%t' if i else '%s1'}, %p{i}")
+    return "\n".join([*lines, f"ret {total} %s0", "}"])
+
+
+def _pairs(name: str, bits: int) -> str:
+    lanes = bits // 32
+    small, total, wide = f"<{2 * lanes} x i16>", f"<{lanes} x i32>", f"<{2 * lanes} x i32>"
+    lines = [f"define internal {total} @{name}({small} %a, {small} %b) {{"]
+    lines += [f"%{side}w = sext {small} %{side} to {wide}" for side in "ab"]
+    lines.append(f"%p = mul {wide} %aw, %bw")
+    lines += [f"%q{i} = shufflevector {wide} %p, {wide} poison, {_every(lanes, 2, i)}" for i in (0, 1)]
+    return "\n".join([*lines, f"%s = add {total} %q0, %q1", f"ret {total} %s", "}"])
+
+
+def _packed_words(name: str, bits: int) -> str:
+    """i32 to i16, saturated, of both sides in turns of 128 bits."""
+    lanes = bits // 32
+    one, both, out = f"<{lanes} x i32>", f"<{2 * lanes} x i32>", f"<{2 * lanes} x i16>"
+    order = [side * lanes + quarter * 4 + i for quarter in range(lanes // 4) for side in (0, 1) for i in range(4)]
+    mask = f"<{2 * lanes} x i32> <{', '.join(f'i32 {i}' for i in order)}>"
+    return "\n".join(
+        [
+            f"define internal {out} @{name}({one} %a, {one} %b) {{",
+            f"%all = shufflevector {one} %a, {one} %b, {mask}",
+            f"%low = icmp slt {both} %all, splat (i32 32767)",
+            f"%top = select <{2 * lanes} x i1> %low, {both} %all, {both} splat (i32 32767)",
+            f"%high = icmp sgt {both} %top, splat (i32 -32768)",
+            f"%fit = select <{2 * lanes} x i1> %high, {both} %top, {both} splat (i32 -32768)",
+            f"%out = trunc {both} %fit to {out}",
+            f"ret {out} %out",
+            "}",
+        ]
+    )
+
+
+def _table(name: str, bits: int) -> str:
+    """``table[index]`` lane by lane; only the low bits of an index count."""
+    lanes = bits // 32
+    table, index = f"<{lanes} x float>", f"<{lanes} x i32>"
+    lines = [
+        f"define internal {table} @{name}({table} %table, {index} %index) {{",
+        f"%low = and {index} %index, splat (i32 {lanes - 1})",
+    ]
+    before = "poison"
+    for i in range(lanes):
+        lines.append(f"%i{i} = extractelement {index} %low, i64 {i}")
+        lines.append(f"%e{i} = extractelement {table} %table, i32 %i{i}")
+        lines.append(f"%o{i} = insertelement {table} {before}, float %e{i}, i64 {i}")
+        before = f"%o{i}"
+    return "\n".join([*lines, f"ret {table} {before}", "}"])
+
+
+_PLAIN: dict[str, tuple[Needs, Text]] = {
+    "llvm.x86.avx512bf16.dpbf16ps": (_needs("avx512bf16"), _sums_of_bf16),
+    "llvm.x86.avx512.vpdpbusd": (_needs("avx512vnni", "avxvnni"), lambda n, b: _sums(n, b, 4, ("zext", "sext"))),
+    "llvm.x86.avx512.vpdpwssd": (_needs("avx512vnni", "avxvnni"), lambda n, b: _sums(n, b, 2, ("sext", "sext"))),
+    "llvm.x86.avx2.vpdpbssd": (_needs("avx10.2", "avxvnniint8"), lambda n, b: _sums(n, b, 4, ("sext", "sext"))),
+    "llvm.x86.avx512.pmaddw.d": (_needs("avx512bw"), _pairs),
+    "llvm.x86.avx512.packssdw": (_needs("avx512bw"), _packed_words),
+    "llvm.x86.avx512.permvar.sf": (_needs("avx512f"), _table),
+}
+
+__all__ = ["FEATURES", "stand_in"]

@@ -1,0 +1,1 @@
+"""Windows sliding over lines of pixels: pooling and depthwise convolution."""

@@ -1,0 +1,188 @@
+"""Pooling and depthwise convolution on the window kernel: channels innermost, one line of the output at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.backends.cpu.products.emit_tiles import sums_of
+from MNN.backends.cpu.products.operand_walk import channel_result, store_back
+from MNN.backends.cpu.products.shares import longest, split_evenly
+from MNN.backends.cpu.window.bf16_rows import pack_rows, row_pairs
+from MNN.backends.cpu.window.cost import choose_window, vectors_at_once
+from MNN.backends.cpu.window.spec import WindowSpec
+from MNN.compiler import strides as st
+from MNN.compiler.bodies import WIDE, fused_body, is_literal
+from MNN.compiler.emitter import Emitter
+from MNN.compiler.fuse import Group
+from MNN.compiler.layout import channels_last
+from MNN.compiler.program import Buffer, Place, Ref
+from MNN.compiler.usage import is_depthwise
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
+from MNN.ir.scalar import body_of
+from MNN.ir.shape import elements
+
+__all__ = ["emit_depthwise", "emit_pool", "is_depthwise"]
+
+_BYTES = (DType.I8, DType.U8)
+_WIDEST_PAIRS = 7
+LINE_WORK = 40_000
+"""Multiply-adds (or comparisons) a worker takes at a time."""
+
+
+def emit_depthwise(e: Emitter, group: Group) -> bool:
+    """A convolution with one filter per channel."""
+    prim = group.anchor or group.root
+    assert isinstance(prim, p.Conv)
+    x, w = prim.inputs
+    narrow = x.dtype in _BYTES and w.dtype in (*_BYTES, DType.I16)
+    if w.const is None or not (narrow or x.dtype in (DType.F32, *WIDE)):
+        return False
+    taps = elements(w.shape[2:])
+    data = w.const
+    kind = np.int16 if narrow else np.float32
+    buffer = e.pool.get(
+        ("depthwise", id(data), narrow),
+        lambda: np.ascontiguousarray(data.reshape(w.shape[0], taps).T.astype(kind)),
+        (data, w.keep),
+    )
+    pairs = None
+    if _in_pairs(e, prim):
+        shape, lanes = (-1, w.shape[-1], w.shape[0]), e.target.lanes(DType.F32)
+        pairs = e.pool.get(
+            ("depthwise pairs", id(data)),
+            lambda: pack_rows(data.reshape(w.shape[0], taps).T.reshape(shape), lanes),
+            (data, w.keep),
+        )
+    return _emit(e, group, prim, "dot", w.shape[2:], Ref(buffer, 0), pairs)
+
+
+def _in_pairs(e: Emitter, prim: p.Conv) -> bool:
+    """Whether two rows of the window are taken at a time.
+
+    Columns must take part in several products, or combining them costs more than it saves (measured: 3x3 windows at
+    every second pixel lose a fifth, others gain a fifth to a half).
+    """
+    x, w = prim.inputs
+    if x.dtype is not DType.BF16 or x.rank != 4 or not row_pairs(e.target):
+        return False
+    (height, width), step = w.shape[2:], prim.strides[-1]
+    return w.shape[0] >= 2 * e.target.lanes(DType.F32) and height > 1 and 2 * step < width <= _WIDEST_PAIRS
+
+
+def emit_pool(e: Emitter, group: Group) -> bool:
+    """Maximum or sum of windows."""
+    prim = group.anchor or group.root
+    assert isinstance(prim, p.Window)
+    bytes_ = prim.op == "max" and prim.inputs[0].dtype in _BYTES
+    if not bytes_ and prim.inputs[0].dtype not in (DType.F32, *WIDE):
+        return False
+    return _emit(e, group, prim, prim.op, prim.kernel, 0)
+
+
+def _emit(
+    e: Emitter,
+    group: Group,
+    prim: p.Conv | p.Window,
+    op: str,
+    kernel: st.Ints,
+    weights: Ref | int,
+    packed: Buffer | None = None,
+) -> bool:
+    out, x = group.root.outputs[0], prim.inputs[0]
+    acc = sums_of(x.dtype) if op == "dot" else WIDE.get(x.dtype, x.dtype)
+    spatial = x.rank - 2
+    if spatial not in (1, 2) or 0 in out.shape:
+        return False
+    source = e.in_order(x, channels_last(x.rank), lambda pl: pl.strides[1] == 1 or x.shape[1] == 1)
+    result = channel_result(e, out)
+    full = (1, 1)[spatial:] + tuple(kernel)
+    steps = (1, 1)[spatial:] + tuple(prim.strides)
+    spread = (1, 1)[spatial:] + tuple(prim.dilations)
+    n, c = out.shape[0], out.shape[1]
+    oh, ow = (1, *out.shape[2:])[-2:]
+
+    def lines(strides: st.Ints, step: int) -> np.ndarray:
+        return e.grid((n, oh), (strides[0], strides[2] * step if spatial == 2 else 0))
+
+    operands = [t for t in group.inputs() if t is not prim.outputs[0] and not is_literal(t)] if group.anchor else []
+    body = (
+        fused_body(group.prims, [prim.outputs[0], *operands], [out], {prim.outputs[0]: acc}) if group.anchor else None
+    )
+    if body is None and out.dtype is not acc:
+        body = body_of([acc], lambda b, v: b.cast(v, out.dtype))
+    kinds: list[str] = []
+    extra: dict[str, int | Ref] = {}
+    for i, tensor in enumerate(operands):
+        place, strides = _operand(e, tensor, out)
+        along = strides[1] != 0 and c > 1
+        others = any(s and m > 1 for a, (s, m) in enumerate(zip(strides, out.shape, strict=True)) if a != 1)
+        kinds.append("pc" if others else "c" if along else "1")
+        extra[f"op{i}"] = e.ref(place, tensor.dtype)
+        if others:
+            extra[f"lines{i}"] = e.offsets(lines(strides, 1))
+            extra[f"step{i}"] = strides[-1]
+    total = n * oh
+    types = [out.dtype, *(t.dtype for t in operands)]
+    lanes = e.target.lanes(acc)
+    vectors = vectors_at_once(e.target, x.dtype, acc, types, full[1], packed is not None) if c >= 2 * lanes else 1
+    pairs = packed is not None and vectors > 1
+    family = (x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], body, tuple(kinds), pairs)
+    made, spare = e.pool.habits.made(family), e.spare * lanes * vectors / c
+    window = (full[0], full[1])
+    most = 1 if pairs else total
+    deep, pixels = choose_window(e.target, op, window, steps[1], spread[1], most, ow, vectors, made, spare)
+    e.pool.habits.make(family, (deep, pixels))
+    tile = pixels, body, tuple(kinds), deep
+    spec = WindowSpec.of(x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], *tile, pairs=pairs)
+    work = ow * c * elements(full)
+    per_block = _lines(total, max(1, LINE_WORK // max(work * deep, 1)) * deep, deep, e.threads)
+    args: dict[str, int | Ref] = {
+        "x": e.ref(source, x.dtype),
+        "w": weights,
+        "y": e.ref(result, out.dtype),
+        "lines_x": e.offsets(lines(source.strides, steps[0])),
+        "lines_y": e.offsets(lines(result.strides, 1)),
+        "n_lines": total,
+        "kh": full[0],
+        "row_x": source.strides[2] * spread[0] if spatial == 2 else 0,
+        "step_x": source.strides[-1],
+        "step_y": result.strides[-1],
+        "ow": ow,
+        "c": c,
+        "lines_per_block": per_block,
+        **extra,
+    }
+    if pairs and packed is not None:
+        args["pairs"] = Ref(packed, 0)
+    e.command(spec, args, -(-total // per_block), 1, 2 * total * work if op == "dot" else 0)
+    return store_back(e, out, result)
+
+
+def _lines(total: int, about: int, deep: int, threads: int) -> int:
+    """Lines of a block: whole tiles of ``deep`` lines, unless cut ones make the runs of threads more even."""
+    if threads == 1:
+        return about
+    tiled = split_evenly(total, -(-total // about), deep, threads)
+    even = -(-total // threads)
+    return even if even < longest(total, tiled, 1, 1, threads) else tiled
+
+
+def _operand(e: Emitter, tensor: Tensor, out: Tensor) -> tuple[Place, st.Ints]:
+    """An epilogue operand whose channels are contiguous (or which does not vary along them)."""
+    place = e.place(tensor)
+    strides = st.broadcast_strides(tensor.shape, place.strides, out.shape)
+    varies = any(s and m > 1 for a, (s, m) in enumerate(zip(strides, out.shape, strict=True)) if a != 1)
+    if (strides[1] == 1 or out.shape[1] == 1) or (strides[1] == 0 and not varies):
+        return place, strides
+    if strides[1] == 0:  # varies along lines but not along channels: spread it out
+        whole = Place(place.buffer, place.offset, strides)
+        copy = e.allocate(tensor.dtype, out.shape, channels_last(out.rank))
+        e.copy(whole, copy, out.shape, tensor.dtype)
+        return copy, copy.strides
+    lead = out.rank - tensor.rank
+    axis = 1 - lead
+    order = (*(a for a in range(tensor.rank) if a != axis), axis)
+    place = e.in_order(tensor, order, lambda pl: False)
+    return place, st.broadcast_strides(tensor.shape, place.strides, out.shape)

@@ -1,0 +1,368 @@
+"""Code generation of :class:`MNN.backends.cpu.winograd.spec.WinogradSpec`: the three stages of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from MNN.backends.cpu.lang.element import Tail, load, make_tail, storage_type
+from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Kernel, Loop, Value
+from MNN.backends.cpu.products import register_steps as tight
+from MNN.backends.cpu.products.dot8 import dot_words
+from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
+from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.winograd.layout import LINE, Layout
+from MNN.backends.cpu.winograd.transform import all_rows, outputs, step_of_rows
+from MNN.backends.cpu.winograd.words import shift_of
+from MNN.ir.dtype import DType
+
+if TYPE_CHECKING:
+    from MNN.backends.cpu.winograd.spec import WinogradSpec
+
+PER_PIXEL = ("mn", "m")
+"""Kinds of operands that differ from pixel to pixel."""
+
+
+def emit_winograd(spec: WinogradSpec, target: Target) -> str:
+    """The module's text."""
+    return Winograd(spec, target).emit()
+
+
+class Winograd:
+    """The state of one emission: the kernel, and the values that hold for the current block."""
+
+    def __init__(self, spec: WinogradSpec, target: Target) -> None:
+        self.spec, self.target = spec, target
+        self.k = Kernel.of(spec.slots(), target)
+        self.b = self.k.b
+        self.lanes = target.lanes(DType.F32)
+        self.words = spec.fixed or spec.acc is DType.I32
+        self.word = I32 if self.words else F32
+        self.sum = I32 if spec.acc is DType.I32 else F32
+        """What V, M and U are addressed in: numbers, or pairs of neighbouring channels' ones in 16 bits (M: sums)."""
+        self.vector = self.word.vec(self.lanes)
+        self.nr = spec.nr(target)
+        self.f_h, self.f_w = spec.filterings
+        self.layout = Layout(self.lanes, spec.positions, spec.mr, self.nr)
+        self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
+        self.out_type = storage_type(spec.out)
+        self.fields = 6 + len(spec.operands)
+        self.between = spec.mr if spec.inner else 1
+        """From a vector of channels in V to the next one, in vectors."""
+        self.vector_a = target.lane_operand and self.lanes > 1 and spec.mr > 1
+        # Measured: AVX2's narrow panels gain up to 28 %; whole lines per vector (AVX512) lose up to 3 % on processors
+        # that fetch ahead, and gain up to 45 % on others. Products of 16 bits, which take a register more on the way,
+        # lose up to half.
+        asks = target.vector_bytes < 4 * LINE or not target.fetches_ahead
+        self.prefetches = asks and not target.lane_operand and not self.words
+        work = spec.mr * spec.nv + spec.mr + spec.nv
+        self.unroll = self.lanes if self.vector_a else 2 if target.has_fma and work < 24 else 1
+
+    def emit(self) -> str:
+        k, b = self.k, self.b
+        n, n_block, group, c = (k.slot(s) for s in ("n", "n_block", "group", "c"))
+        columns = b.intrinsic("smin", n_block, n)
+        c = self.depth = b.lshr(c, 1) if self.words else c
+        self.row_v, self.step_v = self.layout.row_v(c), self.layout.step_v(group, c)
+        self.row_m, self.step_m = self.layout.row_m(columns), self.layout.step_m(group, columns)
+        self.v = k.scratch
+        self.m = b.gep(self.v, F32, self.step_v * self.spec.positions)
+        self.tile_memory = b.gep(self.m, F32, self.step_m * self.spec.positions)
+        parts = b.udiv(n + n_block - 1, n_block)
+        with b.loop(k.begin, k.end) as block:
+            tiles = b.udiv(block.index, parts)
+            part = block.index - tiles * parts
+            first = tiles * group
+            self.count = b.intrinsic("smin", group, k.slot("n_tiles") - first)
+            self.table = b.gep(k.pointer("tiles"), I32, first * self.fields)
+            self.n0 = part * n_block
+            self.n1 = b.intrinsic("smin", self.n0 + n_block, n)
+            self.fresh = b.or_(b.icmp("eq", part, 0), b.icmp("eq", block.index, k.begin))
+            b.if_(self.fresh, self._inputs)  # the next part of the same tiles finds V made
+            self._products()
+            self._outputs()
+        return k.finish()
+
+    def row_of_v(self, tile: Value) -> Value:
+        """Where the row of a tile begins in V."""
+        return tile * self.row_v
+
+    def _entry(self, tile: Value, field: int) -> Value:
+        return self.b.entry(self.table, tile * self.fields + field)
+
+    def _hide(self, values: list[Value]) -> Callable[[], list[Value]]:
+        """Keeps values in memory; the function gives them back. LLVM then cannot spend its time (and registers) on an
+        address of its own for every access in a loop."""
+        b = self.b
+        memory = b.alloca(I64, len(values))
+        for i, value in enumerate(values):
+            b.store(value, b.gep(memory, I64, i), check=False)
+        return lambda: [b.load(I64, b.gep(memory, I64, i), check=False) for i in range(len(values))]
+
+    def _channels(self, lo: Value, hi: Value, tail: bool, masked: bool, body: Callable[..., None]) -> None:
+        """``body(index, lanes, tail)`` for whole vectors from ``lo`` (their multiple) on, then for what is left."""
+        b = self.b
+        if not tail or self.lanes == 1:
+            with b.loop(lo, hi, self.lanes) as vector:
+                body(vector.index, self.lanes, None)
+            return
+        whole = lo + b.and_(hi - lo, -self.lanes)
+        with b.loop(lo, whole, self.lanes) as vector:
+            body(vector.index, self.lanes, None)
+        if masked:
+            with b.loop(whole, hi, self.lanes) as rest:  # at most once
+                body(rest.index, self.lanes, make_tail(b, hi - rest.index, self.lanes))
+        else:
+            with b.loop(whole, hi) as rest:
+                body(rest.index, 1, None)
+
+    # -- stage 1: B^T d B ---------------------------------------------------------------------------------------------
+
+    def _inputs(self) -> None:
+        k, b = self.k, self.b
+        masked, x_type = masks_work(self.target, (self.spec.x,)), storage_type(self.spec.x)
+        with b.loop(0, self.count) as tile:
+            base = b.gep(k.pointer("x"), x_type, self._entry(tile.index, 0))
+            last_row, last_column = self._entry(tile.index, 1), self._entry(tile.index, 2)
+            height, width = self.f_h.inputs, self.f_w.inputs
+            ends = [(i, last_row, "row_x") for i in range(1, height)] + [
+                (j, last_column, "col_x") for j in range(1, width)
+            ]
+            offsets = [b.intrinsic("smin", b.const(I64, i), last) * k.slot(slot) for i, last, slot in ends]
+            hidden = self._hide([*offsets, self.step_v])
+            to = b.gep(self.v, F32, self.row_of_v(tile.index))
+
+            def transform(channel: Value, lanes: int, tail: Tail | None) -> None:
+                *found, step = hidden()
+                first = b.gep(base, x_type, channel)
+                rows = [first, *(b.gep(first, x_type, offset) for offset in found[: height - 1])]
+                columns = [b.const(I64, 0), *found[height - 1 :]]
+                place = b.gep(to, F32, b.lshr(channel, 1) if self.words else channel * self.between)
+                self._input_tile(rows, columns, place, step, lanes, tail)
+
+            if self.words:
+                with b.loop(0, k.slot("c"), 2 * self.lanes) as both:
+                    transform(both.index, 2 * self.lanes, None)
+                return
+            self._channels(b.const(I64, 0), k.slot("c"), self.spec.c_tail, masked, transform)
+
+    def _input_tile(
+        self, rows: list[Value], offsets: list[Value], to: Value, step_v: Value, lanes: int, tail: Tail | None
+    ) -> None:
+        """``rows`` are the addresses of the tile's rows at the current channels, ``offsets`` those of its columns."""
+        b = self.b
+        x_type = storage_type(self.spec.x)
+
+        def element(i: int, j: int) -> Value:
+            return load(b, self.spec.x, b.gep(rows[i], x_type, offsets[j]), lanes, None, tail)
+
+        width = range(self.f_w.inputs)
+        for step in self.f_h.steps():
+            matrix = [self.f_h.bt[i] for i in step]
+            columns: list[list[Value]] = []
+            for j in width:
+                loaded: dict[int, Value] = {}
+
+                def value(i: int, j: int = j, loaded: dict[int, Value] = loaded) -> Value:
+                    if i not in loaded:
+                        loaded[i] = element(i, j)
+                    return loaded[i]
+
+                columns.append(step_of_rows(b, matrix, value))
+            for row in range(len(step)):
+                for out in all_rows(b, self.f_w.bt, self.f_w, [columns[j][row] for j in width]):
+                    b.store(out, to)
+                    to = b.gep(to, F32, step_v)
+
+    # -- stage 2: the products ----------------------------------------------------------------------------------------
+
+    def _products(self) -> None:
+        k, b, spec = self.k, self.b, self.spec
+        panel_size = self.depth * self.nr
+        panels = b.udiv(k.slot("n") + (self.nr - 1), b.const(I64, self.nr))
+        first = b.udiv(self.n0, b.const(I64, self.nr)) * panel_size
+        # While a panel is used the next one, which comes from far away, is asked for: a part in every tile of rows.
+        share = b.udiv(panel_size * 4, b.udiv(self.count + (spec.mr - 1), spec.mr))
+        self.stride = b.udiv(share, b.udiv(k.slot("c") + (self.unroll - 1), self.unroll)) + 1
+        with b.loop(0, spec.positions) as position:
+            v = b.gep(self.v, F32, position.index * self.step_v)
+            m = b.gep(self.m, F32, position.index * self.step_m)
+            u = b.gep(k.pointer("u"), F32, self._factor(position.index) * (panels * panel_size) + first)
+            self.position = position.index
+            with b.loop(0, self.n1 - self.n0, self.nr, carry=[u]) as column:
+                self.panel_column = column.index
+                ahead = [b.gep(column.carried[0], F32, panel_size)] if self.prefetches else []
+                with b.loop(0, self.count, spec.mr, carry=ahead) as row:
+                    to = b.gep(m, F32, row.index * self.row_m + column.index)
+                    self._product(v, row.index, [*row.carried, column.carried[0]], to)
+                    row.next(*(b.gep(far, I8, share) for far in row.carried))
+                column.next(b.gep(column.carried[0], F32, panel_size))
+
+    def _factor(self, position: Value) -> Value:
+        """The number of a position's factor: with stride 2 positions may share one."""
+        b, f_h, f_w = self.b, self.f_h, self.f_w
+        if (f_h.factors, f_w.factors) == (f_h.positions, f_w.positions):
+            return position
+        row = b.udiv(position, b.const(I64, f_w.positions))
+        column = b.intrinsic("smin", position - row * f_w.positions, b.const(I64, f_w.factors - 1))
+        return b.intrinsic("smin", row, b.const(I64, f_h.factors - 1)) * f_w.factors + column
+
+    def _product(self, v: Value, row: Value, right: list[Value], to: Value) -> None:
+        """A register tile of sums; rows past the block's tiles repeat the last one. ``right``: what to ask for ahead,
+        and the panel of U."""
+        k, b, spec = self.k, self.b, self.spec
+        rows = []
+        for r in range(spec.mr):
+            index = row if r == 0 else b.intrinsic("smin", row + r, self.count - 1)
+            rows.append(b.gep(v, F32, index * self.row_v))
+        c = self.depth
+        if not spec.chunked:
+            self._write(self._sums(rows, b.const(I64, 0), c, right), to)
+            return
+        with b.loop(0, c, k.slot("chunk"), carry=right) as part:
+            past = b.intrinsic("smin", part.index + k.slot("chunk"), c)
+            results = self._sums(rows, part.index, past, part.carried)
+            b.if_else(
+                b.icmp("eq", part.index, 0),
+                lambda: self._write(results, to),
+                lambda: self._write(results, to, add=True),
+            )
+            part.next(*results[-len(right) :])
+
+    def _sums(self, rows: list[Value], lo: Value, hi: Value, right: list[Value]) -> list[Value]:
+        """Sums over channels ``lo ..``, then ``right`` behind them."""
+        b, spec = self.b, self.spec
+        start = [b.const(self.vector, 0)] * (spec.mr * spec.nv) + right
+        if self.unroll == 1:
+            with b.loop(lo, hi, carry=start, guard=False) as main:
+                self._steps(main, rows, 1)
+            return main.results
+        whole = lo + b.and_(hi - lo, -self.unroll)
+        with b.loop(lo, whole, self.unroll, carry=start) as main:
+            self._steps(main, rows, self.unroll, self.vector_a)
+        with b.loop(whole, hi, carry=main.results) as last:
+            self._steps(last, rows, 1)
+        return last.results
+
+    def _steps(self, loop: Loop, rows: list[Value], count: int, in_runs: bool = False) -> None:
+        b, spec = self.b, self.spec
+        *sums, panel = loop.carried
+        ahead: list[Value] = []
+        if self.prefetches:
+            far = sums.pop()
+            b.prefetch(far, 2)
+            ahead = [b.gep(far, I8, self.stride)]
+        at = [b.gep(r, F32, loop.index) for r in rows]
+        runs = [b.load(F32.vec(count), p) for p in at] if in_runs else []
+        for u in range(count):
+            if not self.words and tight.is_tight(self.target, spec.mr, spec.nv):
+                sums = tight.step(b, sums, [b.gep(p, F32, u) for p in at], panel)
+                panel = b.gep(panel, F32, self.nr)
+                continue
+            right = [b.load(self.vector, b.gep(panel, self.vector, j)) for j in range(spec.nv)]
+            for r in range(spec.mr):
+                if runs:
+                    left = b.shuffle(runs[r], None, [u] * self.lanes)
+                else:
+                    left = b.splat(b.load(self.word, b.gep(at[r], F32, u)), self.lanes)
+                for j in range(spec.nv):
+                    i = r * spec.nv + j
+                    if self.words:
+                        sums[i] = self._dot(sums[i], left, right[j])
+                    else:
+                        sums[i] = b.fma(left, right[j], sums[i])
+            panel = b.gep(panel, F32, self.nr)
+        loop.next(*sums, *ahead, panel)
+
+    def _dot(self, total: Value, left: Value, right: Value) -> Value:
+        """A sum of integers with two more products."""
+        return dot_words(self.b, total, left, right)
+
+    def _write(self, sums: list[Value], to: Value, add: bool = False) -> tuple[()]:
+        """Stores what ``sums`` begins with, or adds it."""
+        b, spec = self.b, self.spec
+        for r in range(spec.mr):
+            row = b.gep(to, F32, self.row_m * r)
+            for j in range(spec.nv):
+                value, pointer = sums[r * spec.nv + j], b.gep(row, self.vector, j)
+                b.store(b.add(b.load(self.vector, pointer), value) if add else value, pointer)
+        return ()
+
+    # -- stage 3: A^T M A and the epilogue ----------------------------------------------------------------------------
+
+    def _outputs(self) -> None:
+        k, b, spec = self.k, self.b, self.spec
+        epilogue = Epilogue(b, spec.acc, spec.out, spec.epilogue)
+        masked = masks_work(self.target, (spec.out, *self.op_dtypes))
+        with b.loop(0, self.count) as tile:
+            y = b.gep(k.pointer("y"), self.out_type, self._entry(tile.index, 3))
+            rows, columns = self._entry(tile.index, 4), self._entry(tile.index, 5)
+            ops = []
+            for i, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True)):
+                pointer = k.pointer(f"op{i}")
+                if kind in PER_PIXEL:
+                    pointer = b.gep(pointer, storage_type(dtype), self._entry(tile.index, 6 + i))
+                ops.append(pointer)
+            source = b.gep(self.m, F32, tile.index * self.row_m)
+            whole = b.and_(b.icmp("eq", rows, spec.mh), b.icmp("eq", columns, spec.mw))
+            hidden = self._hide([self.step_m, k.slot("row_y"), k.slot("col_y")])
+
+            def transform(channel: Value, lanes: int, tail: Tail | None) -> None:
+                step_m, row_y, col_y = hidden()
+                values = self._output_tile(b.gep(source, F32, channel - self.n0), step_m, lanes, tile.index)
+                corner = b.gep(y, self.out_type, channel)
+
+                def one(value: Value, i: Value, j: Value) -> None:
+                    args = []
+                    for n, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True)):
+                        pointer = ops[n]
+                        if kind in PER_PIXEL:
+                            offset = i * k.slot(f"row{n}") + j * k.slot(f"col{n}")
+                            pointer = b.gep(pointer, storage_type(dtype), offset)
+                        args.append(epilogue.load(pointer, dtype, channel if "n" in kind else None, lanes, tail))
+                    result = epilogue.apply(value, args, lanes)
+                    epilogue.store(result, b.gep(corner, self.out_type, i * row_y + j * col_y), tail)
+
+                def at_once() -> tuple[()]:
+                    for i in range(spec.mh):
+                        for j in range(spec.mw):
+                            one(values[i * spec.mw + j], b.const(I64, i), b.const(I64, j))
+                    return ()
+
+                def one_by_one() -> tuple[()]:
+                    for i, value in enumerate(values):
+                        b.store(value, b.gep(self.tile_memory, self.sum.vec(lanes), i))
+                    with b.loop(0, rows) as row, b.loop(0, columns) as column:
+                        at = b.gep(self.tile_memory, self.sum.vec(lanes), row.index * spec.mw + column.index)
+                        one(b.load(self.sum.vec(lanes), at), row.index, column.index)
+                    return ()
+
+                if epilogue.short and lanes > 1 and tail is None:
+                    b.if_else(whole, at_once, one_by_one, likely=True)
+                else:
+                    one_by_one()
+
+            self._channels(self.n0, self.n1, spec.n_tail, masked, transform)
+
+    def _output_tile(self, source: Value, step_m: Value, lanes: int, tile: Value) -> list[Value]:
+        """The outputs of a tile, row by row; rows of equal parity together where registers are few."""
+        b, spec = self.b, self.spec
+        type_, width = self.sum.vec(lanes), self.f_w.positions
+        enough = (spec.mh + 1) * width <= self.target.vector_registers
+        rows: list[list[Value]] = [[] for _ in range(spec.mh)]
+        for parity in [None] if enough or spec.mh == 1 else [0, 1]:
+            columns: list[list[Value]] = []
+            first, down = source, step_m * width
+            for _ in range(width):
+                at, values = first, []
+                for i in range(self.f_h.positions):
+                    at = b.gep(at, F32, down) if i else at
+                    values.append(b.load(type_, at))
+                first = b.gep(first, F32, step_m)
+                columns.append(outputs(b, self.f_h, values, parity) if spec.mh > 1 else values)
+            chosen = range(spec.mh) if parity is None else range(parity, spec.mh, 2)
+            for place, i in enumerate(chosen):
+                line = [column[place] for column in columns]
+                rows[i] = outputs(b, self.f_w, line) if spec.mw > 1 else line
+        found = [value for row in rows for value in row]
+        return [b.ashr(value, shift_of(spec.rh, spec.rw)) for value in found] if self.sum is I32 else found

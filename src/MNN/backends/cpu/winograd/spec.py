@@ -1,0 +1,239 @@
+"""Convolutions with stride 1 or 2 by Winograd's minimal filtering, in one kernel per block of tiles.
+
+A block takes ``group`` tiles of ``mh x mw`` outputs through all three stages while their numbers are in the caches of
+one core: (1) the transform of the input into ``V[position][tile][channel]``, vectors along channels; (2) for each of
+the ``(mh + rh - 1)(mw + rw - 1)`` positions (more with stride 2) one product of a ``group x C`` matrix with the
+transformed weights ``U[position]``; (3) the transform of the sums ``M[position][tile][n]`` back, with the epilogue.
+Nothing but the result leaves the worker's scratch memory. Lavin and Gray, "Fast Algorithms for Convolutional Neural
+Networks" (2015); the points are those of :mod:`MNN.backends.cpu.winograd.points`.
+
+The error comes mostly from the sums over channels, amplified by the transform of the outputs. These sums are 9 times
+shorter than those of a direct convolution; with ``chunk`` positive they are cut further, into partial sums of so many
+channels, which brings F(4, 3) to the error of plain fp32 sums.
+
+A tile that holds an infinity or a NaN gives NaN in all its outputs (as inf - inf does), where a direct convolution
+gives them only in the outputs whose windows touch it; and values beyond about 1e37 overflow in the transforms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from MNN.backends.cpu.codegen import overlay
+from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.cpu.codegen.traffic import Arguments, number, table
+from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.winograd.code import PER_PIXEL, emit_winograd
+from MNN.backends.cpu.winograd.fixed_code import emit_fixed
+from MNN.backends.cpu.winograd.inner_products import NOTES, InnerWinograd
+from MNN.backends.cpu.winograd.layout import Layout
+from MNN.backends.cpu.winograd.points import Filtering, filtering, supported
+from MNN.backends.cpu.winograd.weights import emit_weights
+from MNN.backends.cpu.winograd.words import shift_of
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body
+
+OPERAND_KINDS = ("n", "mn", "m", "1")
+TILE_FIELDS = 6
+"""Entries of a tile in the table: offset in x, last row and column to read, offset in y, rows and columns to write."""
+
+
+@dataclass(frozen=True)
+class WinogradSpec(KernelSpec):
+    """``y = epilogue(convolution of x with rh x rw windows, operands...)`` over tiles, channels innermost.
+
+    Everything is computed in f32; ``x`` and ``out`` are the types in memory. With ``x`` i16, which then holds bytes,
+    everything is exact, in integers (x86, F(2, 3) only): V and U are of 16 bits, in pairs of channels, M is of 32 bits;
+    c is a multiple of two vectors. See :mod:`MNN.backends.cpu.winograd.words`.
+
+    ``tiles`` is i32[n_tiles][6 + operands]: the offset in x of the tile's first input, its last row and column that
+    exist (those beyond repeat the last), the offset in y of its first output, its rows and columns of outputs that
+    exist (the others are not stored), and per operand the offset of its first element (0 unless of kind ``"mn"`` or
+    ``"m"``). Input (i, j) of a tile and channel ch is ``x[tile + i*row_x + j*col_x + ch]``; outputs and ``"mn"``
+    operands alike, ``"m"`` operands without ``ch``. ``y`` may be the memory of an ``"mn"`` operand addressed alike, and
+    must not overlap x.
+
+    ``fixed``: ``u``, ``scales`` and ``factors`` are the parts of what
+    :func:`MNN.backends.cpu.winograd.fixed.pack_fixed` makes; x is bf16, c a multiple of 8, and ``chunk`` in pairs of
+    channels; ``c_tail``: c may be no multiple of 32.
+
+    ``u`` otherwise is what :class:`WinogradWeightsSpec` makes for the same ``mh mw rh rw stride`` and ``nr`` = nv
+    vectors. Block ``g * ceil(n / n_block) + i`` computes tiles ``[g*group, ...)`` and columns ``[i*n_block, ...)``;
+    ``n_block`` is a multiple of nr. ``chunk`` is the number of channels per partial sum (at least 1; c and more: one
+    sum).
+    """
+
+    shaped: ClassVar[bool] = True
+
+    mh: int
+    mw: int
+    rh: int
+    rw: int
+    mr: int
+    nv: int
+    chunked: bool
+    """Whether ``chunk`` is looked at; otherwise there is one sum over all channels."""
+    c_tail: bool
+    """Whether c may be no multiple of a vector."""
+    n_tail: bool
+    out: DType = DType.F32
+    epilogue: Body | None = None
+    operands: tuple[str, ...] = field(default=())
+    x: DType = DType.F32
+    stride: int = 1
+    """Of the windows, along both sides."""
+    fixed: bool = field(default=False, kw_only=True)
+    """Whether products are of 16-bit integers, see :mod:`MNN.backends.cpu.winograd.fixed`."""
+    inner: bool = field(default=False, kw_only=True)
+    """Whether they are inner products of f32, see :mod:`MNN.backends.cpu.winograd.inner_products`: c is a multiple of a
+    vector, ``chunk`` of ``STEPS``, ``group`` of mr, and U's panels are as :mod:`MNN.backends.cpu.inner_product.pack`
+    makes them."""
+
+    def __post_init__(self) -> None:
+        sides = (self.mh, self.rh), (self.mw, self.rw)
+        if not all(supported(m, r, self.stride) for m, r in sides) or self.mh * self.mw < 2:
+            raise ValueError(f"no F({self.mh}x{self.mw}, {self.rh}x{self.rw}) with stride {self.stride}")
+        if self.mr < 1 or self.nv < 1 or not set(self.operands) <= set(OPERAND_KINDS):
+            raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")
+        small = shift_of(self.rh, self.rw) and self.stride == 1
+        if self.acc is DType.I32 and (self.c_tail or self.chunked or not small):
+            raise ValueError("integers take whole vectors of channels, one sum, stride 1 and windows of three")
+        if self.fixed and self.x is not DType.BF16:
+            raise ValueError(f"no fixed point for inputs of {self.x.value}")
+        if self.inner and (self.words or self.c_tail or self.x is not DType.F32):
+            raise ValueError("inner products take f32 and whole vectors of channels")
+        if self.epilogue is None:
+            if self.operands or self.out is not self.acc:
+                raise ValueError("operands or another result type without an epilogue")
+        elif (
+            len(self.epilogue.args) != 1 + len(self.operands)
+            or self.epilogue.args[0] is not self.acc
+            or self.epilogue.result_dtypes != (self.out,)
+        ):
+            raise ValueError(f"the epilogue must take {self.acc.value} and {self.operands}, and give {self.out.value}")
+
+    @property
+    def acc(self) -> DType:
+        """The type of the sums."""
+        return DType.I32 if self.x is DType.I16 else DType.F32
+
+    @property
+    def filterings(self) -> tuple[Filtering, Filtering]:
+        """Down and across."""
+        return filtering(self.mh, self.rh, self.stride), filtering(self.mw, self.rw, self.stride)
+
+    @property
+    def positions(self) -> int:
+        return math.prod(f.positions for f in self.filterings)
+
+    def nr(self, target: Target) -> int:
+        """Columns of a register tile."""
+        return self.nv * target.lanes(DType.F32)
+
+    def slots(self) -> tuple[str, ...]:
+        base = "x u y tiles n_tiles group c n n_block chunk row_x col_x row_y col_y".split()
+        base += ["scales", "factors"] if self.fixed else []
+        for i, kind in enumerate(self.operands):
+            base += [f"op{i}", f"row{i}", f"col{i}"] if kind in PER_PIXEL else [f"op{i}"]
+        return tuple(base)
+
+    def scratch(self, target: Target, args: Mapping[str, int]) -> int:
+        """V and M of one block, and one tile of outputs."""
+        layout = Layout(target.lanes(DType.F32), self.positions, self.mr, self.nr(target))
+        columns = min(args["n_block"], args["n"])
+        depth = args["c"] // 2 if self.words else args["c"]
+        notes = self.positions * args["group"] // self.mr * NOTES * 4 if self.inner else 0
+        return layout.bytes(args["group"], depth, columns, self.mh * self.mw) + 8 * args["group"] * self.fixed + notes
+
+    @property
+    def words(self) -> bool:
+        """Whether numbers of 16 bits are multiplied, in pairs."""
+        return self.fixed or self.acc is DType.I32
+
+    def arithmetic(self, target: Target) -> str:
+        return "int16" if self.words else super().arithmetic(target)
+
+    def blocks(self, n_tiles: int, group: int, n: int, n_block: int) -> int:
+        """The size of the block index space."""
+        return -(-n_tiles // group) * -(-n // n_block)
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        """Tiles count in full, the overlap of neighbours once: an estimate at the edges."""
+        tiles, c, n = number(args, "n_tiles"), number(args, "c"), number(args, "n")
+        pixels = tiles * self.mh * self.mw
+        found = {
+            "x": tiles * math.prod(f.stride * f.m for f in self.filterings) * c * self.x.size,
+            "u": math.prod(f.factors for f in self.filterings) * c * n * (2 if self.words else 4),
+            "y": pixels * n * self.out.size,
+        }
+        for i, kind in enumerate(self.operands):
+            assert self.epilogue is not None
+            found[f"op{i}"] = {"mn": pixels * n, "m": pixels, "n": n, "1": 1}[kind] * self.epilogue.args[1 + i].size
+        return found
+
+    def in_place(self, args: Arguments) -> overlay.Pairs:
+        if "mn" not in self.operands:
+            return ()
+        width = TILE_FIELDS + len(self.operands)
+        tiles = table(args, "tiles", number(args, "n_tiles") * width).reshape(-1, width)
+        return tuple(
+            ("y", f"op{i}")
+            for i, kind in enumerate(self.operands)
+            if kind == "mn"
+            and self.epilogue is not None
+            and overlay.fits(self.epilogue.args[1 + i], self.out)
+            and (args[f"row{i}"], args[f"col{i}"]) == (args["row_y"], args["col_y"])
+            and np.array_equal(tiles[:, 3], tiles[:, TILE_FIELDS + i])
+        )
+
+    def emit(self, target: Target) -> str:
+        if self.inner:
+            return InnerWinograd(self, target).emit()
+        return emit_fixed(self, target) if self.fixed else emit_winograd(self, target)
+
+
+@dataclass(frozen=True)
+class WinogradWeightsSpec(KernelSpec):
+    """``U = (G_h x G_w) W``, computed in f64 and rounded once, packed for :class:`WinogradSpec`.
+
+    Positions that share a factor (see :class:`MNN.backends.cpu.winograd.points.Filtering`) have one place in U.
+
+    Weight (o, ch, i, j) is ``w[o*w_n + ch*w_c + i*w_h + j*w_w]`` in f32. The result is
+    ``u[((position * panels + o / nr) * (head + c) + head + ch) * nr + o % nr]`` with ``panels = ceil(n / nr)``; columns
+    past n repeat the last one. Block ``b`` makes channels ``[(b % parts)*step, ...)`` of panel ``b / parts``, where
+    ``parts = ceil(c / step)``.
+    """
+
+    mh: int
+    mw: int
+    rh: int
+    rw: int
+    nr: int
+    stride: int = 1
+
+    @property
+    def filterings(self) -> tuple[Filtering, Filtering]:
+        """Down and across."""
+        return filtering(self.mh, self.rh, self.stride), filtering(self.mw, self.rw, self.stride)
+
+    def slots(self) -> tuple[str, ...]:
+        return tuple("w u c n head step w_n w_c w_h w_w".split())
+
+    def blocks(self, c: int, n: int, step: int) -> int:
+        return -(-n // self.nr) * -(-c // step)
+
+    def panels(self, n: int) -> int:
+        """Panels of all positions."""
+        return math.prod(f.factors for f in self.filterings) * -(-n // self.nr)
+
+    def size(self, c: int, n: int, head: int = 0) -> int:
+        """Elements of u."""
+        return self.panels(n) * self.nr * (c + head)
+
+    def emit(self, target: Target) -> str:
+        return emit_weights(self, target)

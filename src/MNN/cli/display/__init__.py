@@ -1,0 +1,1 @@
+"""How commands show what they have to say: tables, progress, labels."""

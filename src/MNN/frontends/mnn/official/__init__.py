@@ -1,0 +1,1 @@
+"""What the official engine's form of each operator is."""

@@ -1,0 +1,25 @@
+"""Differences between what operators give in the official engine and here, evened out in files that it wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from MNN.frontends.mnn.official.tables import COMPARISONS
+from MNN.ir.graph import Node, Value
+
+if TYPE_CHECKING:
+    from MNN.frontends.mnn.read import Scope
+
+
+def after_node(scope: Scope, node: Node, outputs: list[int]) -> None:
+    """Truth values are 32-bit integers there, and may be computed with: they are cast."""
+    compares = node.op == "BinaryOp" and node.attrs.get("opType") in COMPARISONS
+    to_bool = node.op == "Cast" and node.attrs.get("dstT") == "DT_BOOL"
+    if not (compares or to_bool):
+        return
+    value = node.outputs[0]
+    name = value.name
+    value.name = scope.unique(f"{name}/bool")
+    cast = Value(name, None, value.shape)
+    scope.graph.nodes.append(Node("Cast", f"{node.name}/int", [value], [cast], {"dstT": "DT_INT32"}))
+    scope.values[outputs[0]] = cast

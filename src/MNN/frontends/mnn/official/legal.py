@@ -1,0 +1,120 @@
+"""Rewrites operators that only this engine has into ones that the official engine has too, where nothing is lost.
+
+Some official operators need a particular form to work there (see the rules); that is also done here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from MNN.errors import MISFITS, FormatError
+from MNN.frontends.mnn.official import (
+    legal_attention,
+    legal_index,
+    legal_layers,
+    legal_math,
+    legal_quant,
+    legal_recurrent,
+)
+from MNN.frontends.mnn.official import legal_exported as legal_more
+from MNN.frontends.mnn.official.composites import plain
+from MNN.frontends.mnn.official.legal_math import Rule
+from MNN.frontends.mnn.official.native import native
+from MNN.ir.graph import Graph, Node
+from MNN.ops.core.base import operators
+
+_FILES = (legal_attention, legal_index, legal_layers, legal_math, legal_more, legal_quant, legal_recurrent)
+_RULES: dict[str, Rule] = {op: rule for file in _FILES for op, rule in file.RULES.items()}
+
+#: Rules that only tidy: what they make is as good here as what it stands for, and is read back as it is.
+_TIDY = frozenset({"AbsVal", "BatchNorm", "BinaryOp", "Bnll", "Gather", "GatherV2", "MatMul", "OneHot", "Reduction",
+                   "ReshapeExact", "Slice"})  # fmt: skip
+#: Rules for what indices may be, which those that rules make never are.
+_KNOWN_INDICES = frozenset({"Gather", "GatherV2"})
+_DEPTH = 6
+
+
+@dataclass
+class Legal:
+    """A graph of official operators, and the nodes that some of them, in a row, stand for."""
+
+    graph: Graph
+    wholes: list[Whole] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """One node of ours and the official ones written for it."""
+
+    node: Node
+    parts: list[Node]
+
+
+def legalized(graph: Graph) -> Legal:
+    """A graph with the same values whose operators are official ones wherever a rule applies.
+
+    The graph given is not changed; values are shared with it.
+    """
+    wholes: list[Whole] = []
+    return Legal(_graph(graph, wholes), wholes)
+
+
+def _graph(graph: Graph, wholes: list[Whole], above: tuple[str, ...] = ()) -> Graph:
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        made = expanded(node, above)
+        if made is None:
+            nodes.append(_inside(node, wholes, above))
+            continue
+        made = [_inside(part, wholes, (*above, node.op)) for part in made]
+        nodes += made
+        if node.op not in _TIDY and not above:
+            wholes.append(Whole(node, made))
+    return Graph(graph.name, list(graph.inputs), list(graph.outputs), nodes, graph.meta)
+
+
+def expanded(node: Node, above: tuple[str, ...] = ()) -> list[Node] | None:
+    """The official operators that stand for a node, or None when it is written as it is."""
+    rule = _RULES.get(node.op)
+    if rule is None or node.op in above or len(above) >= _DEPTH or (above and node.op in _KNOWN_INDICES):
+        return None
+    if node.op not in _TIDY and not _only_known(node):
+        return None
+    try:
+        made = rule(node)
+    except MISFITS as error:
+        raise misfit(node, error) from error
+    if made is None:
+        return None
+    parts = [deeper for part in made for deeper in (expanded(part, (*above, node.op)) or [part])]
+    return parts if above or node.op in _TIDY or all(_official(part) for part in parts) else None
+
+
+def _only_known(node: Node) -> bool:
+    """Whether all attributes are the operator's own, and plain: others would be lost."""
+    known = operators()[node.op].attributes
+    return plain(node.attrs) and all(key in known for key, value in node.attrs.items() if value is not None)
+
+
+def _official(node: Node) -> bool:
+    """Whether the official engine has the operator, and all those in its subgraphs."""
+    subs = list(node.subgraphs())
+    if not subs:
+        return native(node, False) is not None
+    return node.op in ("If", "Loop") and all(
+        all(_official(part) for part in expanded(n, ("Loop",)) or [n]) for _, sub in subs for n in sub.nodes
+    )
+
+
+def misfit(node: Node, error: Exception) -> FormatError:
+    """The error for a node that cannot be written, whatever that came to grief on."""
+    what = f"{type(error).__name__}: {error}"
+    return FormatError(f"{node.op} '{node.name}': it cannot be written ({what}); is the model damaged?")
+
+
+def _inside(node: Node, wholes: list[Whole], above: tuple[str, ...]) -> Node:
+    subgraphs = dict(node.subgraphs())
+    if not subgraphs:
+        return node
+    attrs = {**node.attrs, **{key: _graph(sub, wholes, above) for key, sub in subgraphs.items()}}
+    return Node(node.op, node.name, node.inputs, node.outputs, attrs)

@@ -1,0 +1,194 @@
+"""Rules for quantised operators: the official engine computes them in floating point, on the integers in the file.
+
+Sums of products are exact there below 2^24 and rounded beyond.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.frontends.mnn.official.compose import Steps
+from MNN.frontends.mnn.official.legal_math import Rule, operand
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Node, Value
+
+_STORED = (DType.U8, DType.I8, DType.I16, DType.U16)
+_TYPES = {"DT_UINT8": DType.U8, "DT_INT8": DType.I8, "DT_INT16": DType.I16, "DT_UINT16": DType.U16}
+
+
+def _rank(x: Value) -> int | None:
+    return None if x.shape is None else len(x.shape)
+
+
+def _centred(s: Steps, x: Value, zero: Value | None, axis: int | None = None) -> Value:
+    """``x - zero`` as floats; ``axis``: along which zero points lie where there are several."""
+    wide = s.cast(x, DType.F32)
+    if zero is None or (zero.data is not None and not zero.array().any()):
+        return wide
+    return s.binary("SUB", wide, _along(s, s.cast(zero, DType.F32), _rank(x), axis))
+
+
+def _along(s: Steps, t: Value, rank: int | None, axis: int | None) -> Value:
+    """One number, or one per index of ``axis``, so that it broadcasts."""
+    if t.shape is None or len(t.shape) == 0 or rank is None or rank < 2 or axis is None or t.shape == (1,):
+        return t
+    return s.reshape(t, *(-1 if a == axis % rank else 1 for a in range(rank)))
+
+
+def _rounded(s: Steps, x: Value, zero: Value | None, dtype: DType, rank: int | None, axis: int | None) -> Value:
+    """``saturate(round(x) + zero)``."""
+    info = np.iinfo(dtype.numpy.name)
+    whole = s.unary("ROUND", x)
+    if zero is not None and not (zero.data is not None and not zero.array().any()):
+        whole = s.binary("ADD", whole, _along(s, s.cast(zero, DType.F32), rank, axis))
+    return s.cast(s.binary("MINIMUM", s.binary("MAXIMUM", whole, float(info.min)), float(info.max)), dtype)
+
+
+def _parts(node: Node) -> tuple[Value, Value, Value | None, int] | None:
+    """Tensor, scale, zero point and axis of a (de)quantisation without blocks."""
+    x, scale, zero, axis = operand(node, 0), operand(node, 1), operand(node, 2), node.attrs.get("axis", 1)
+    if x is None or scale is None or scale.dtype is not DType.F32 or node.attrs.get("block_size"):
+        return None
+    if scale.shape is None or len(scale.shape) > 1 or not isinstance(axis, int):
+        return None
+    return None if _rank(x) is None and scale.shape not in ((), (1,)) else (x, scale, zero, axis)
+
+
+def _quantize(node: Node) -> list[Node] | None:
+    found = _parts(node)
+    named = _TYPES.get(str(node.attrs.get("dtype", "DT_INVALID")))
+    if found is None or found[0].dtype is not DType.F32:
+        return None
+    x, scale, zero, axis = found
+    dtype = named or (DType.U8 if zero is None else zero.dtype)
+    if dtype not in _STORED or (zero is not None and zero.dtype is not dtype):
+        return None
+    s, rank = Steps(node), _rank(x)
+    return s.finish([_rounded(s, s.binary("REALDIV", x, _along(s, scale, rank, axis)), zero, dtype, rank, axis)])
+
+
+def _dequantize(node: Node) -> list[Node] | None:
+    found = _parts(node)
+    if found is None or found[0].dtype not in (*_STORED, DType.I32) or node.attrs.get("dtype", "DT_INVALID") not in (
+        "DT_INVALID", "DT_FLOAT",
+    ):  # fmt: skip
+        return None
+    x, scale, zero, axis = found
+    s = Steps(node)
+    return s.finish([s.binary("MUL", _centred(s, x, zero, axis), _along(s, scale, _rank(x), axis))])
+
+
+def _dynamic(node: Node) -> list[Node] | None:
+    """Range with 0 in it, its scale and zero point, and the numbers."""
+    x = operand(node, 0)
+    if x is None or x.dtype is not DType.F32 or not _rank(x):
+        return None
+    s, axes = Steps(node), list(range(_rank(x) or 0))
+    low = s.binary("MINIMUM", s.reduce("MINIMUM", x, axes, keep=False), 0.0)
+    high = s.binary("MAXIMUM", s.reduce("MAXIMUM", x, axes, keep=False), 0.0)
+    scale = s.binary("REALDIV", s.binary("SUB", high, low), 255.0)
+    zero = _rounded(s, s.unary("NEG", s.binary("REALDIV", low, scale)), None, DType.U8, 0, None)
+    y = _rounded(s, s.binary("REALDIV", x, scale), zero, DType.U8, 0, None)
+    return s.finish([y, scale, zero])
+
+
+def _product(s: Steps, x: Value, y: Value, x_zero: Value | None, y_zero: Value | None) -> Value:
+    """``(x - x_zero) @ (y - y_zero)`` as floats: zero points one, per row of x, or per column of y."""
+    return s.matmul(_centred(s, x, x_zero, -2), _centred(s, y, y_zero, -1))
+
+
+def _integers(*values: Value | None) -> bool:
+    return all(v is None or v.dtype in (DType.U8, DType.I8) for v in values)
+
+
+def _matmul_integer(node: Node) -> list[Node] | None:
+    x, y, x_zero, y_zero = (operand(node, i) for i in range(4))
+    if x is None or y is None or not _integers(x, y, x_zero, y_zero) or (_rank(x) or 0) < 2 or (_rank(y) or 0) < 2:
+        return None
+    s = Steps(node)
+    return s.finish([s.cast(_product(s, x, y, x_zero, y_zero), DType.I32)])
+
+
+def _linear(node: Node) -> list[Value] | None:
+    """The operands of a quantised product, (numbers, scale, zero point) of both factors, scale and zero point of the
+    result; None unless all are given, bytes with single precision scales."""
+    given = [v for v in (operand(node, i) for i in range(8)) if v is not None]
+    if len(given) < 8 or not _integers(*(given[i] for i in (0, 2, 3, 5, 7))):
+        return None
+    return given if all(given[i].dtype is DType.F32 for i in (1, 4, 6)) else None
+
+
+def _qlinear_matmul(node: Node) -> list[Node] | None:
+    given, bias = _linear(node), operand(node, 8)
+    if given is None:
+        return None
+    x, xs, xz, y, ys, yz, os, oz = given
+    ranks = _rank(x) or 0, _rank(y) or 0
+    if min(ranks) < 2 or oz.dtype is None:
+        return None
+    s, rank = Steps(node), max(ranks)
+    total = _product(s, x, y, xz, yz)
+    if bias is not None:
+        total = s.binary("ADD", total, s.cast(bias, DType.F32))
+    factor = s.binary("REALDIV", s.binary("MUL", _along(s, xs, ranks[0], -2), _along(s, ys, ranks[1], -1)), os)
+    return s.finish([_rounded(s, s.binary("MUL", total, factor), oz, oz.dtype, rank, -1)])
+
+
+def _window(s: Steps, node: Node, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None) -> Value | None:
+    """The convolution of centred integers as floats; two spatial axes."""
+    attrs = node.attrs
+    if _rank(x) != 4 or w.shape is None or len(w.shape) != 4 or not all(isinstance(d, int) for d in w.shape):
+        return None
+    strides, dilations = (_pair(attrs.get(key), 1) for key in ("strides", "dilations"))
+    pads = attrs.get("pads") or [0, 0, 0, 0]
+    if strides is None or dilations is None or not isinstance(pads, (list, tuple)) or len(pads) != 4:
+        return None
+    return s.op(
+        "Convolution", [_centred(s, x, x_zero), _centred(s, w, w_zero, 0)], DType.F32,
+        kernelY=w.shape[2], kernelX=w.shape[3], strideY=strides[0], strideX=strides[1], dilateY=dilations[0],
+        dilateX=dilations[1], pads=[int(p) for p in pads], padMode=attrs.get("padMode", "CAFFE"),
+        group=attrs.get("group", 1),
+    )  # fmt: skip
+
+
+def _pair(value: object, default: int) -> tuple[int, int] | None:
+    if value is None:
+        return default, default
+    return (int(value[0]), int(value[1])) if isinstance(value, (list, tuple)) and len(value) == 2 else None
+
+
+def _conv_integer(node: Node) -> list[Node] | None:
+    x, w, x_zero, w_zero = (operand(node, i) for i in range(4))
+    if x is None or w is None or not _integers(x, w, x_zero, w_zero):
+        return None
+    s = Steps(node)
+    total = _window(s, node, x, w, x_zero, w_zero)
+    return None if total is None else s.finish([s.cast(total, DType.I32)])
+
+
+def _qlinear_conv(node: Node) -> list[Node] | None:
+    given, bias = _linear(node), operand(node, 8)
+    if given is None:
+        return None
+    x, xs, xz, w, ws, wz, os, oz = given
+    if oz.dtype is None:
+        return None
+    s = Steps(node)
+    total = _window(s, node, x, w, xz, wz)
+    if total is None:
+        return None
+    if bias is not None:
+        total = s.binary("ADD", total, s.reshape(s.cast(bias, DType.F32), 1, -1, 1, 1))
+    factor = s.binary("REALDIV", s.binary("MUL", xs, _along(s, ws, 4, 1)), os)
+    return s.finish([_rounded(s, s.binary("MUL", total, factor), oz, oz.dtype, 4, None)])
+
+
+RULES: dict[str, Rule] = {
+    "QuantizeLinear": _quantize,
+    "DequantizeLinear": _dequantize,
+    "DynamicQuantizeLinear": _dynamic,
+    "MatMulInteger": _matmul_integer,
+    "QLinearMatMul": _qlinear_matmul,
+    "ConvInteger": _conv_integer,
+    "QLinearConv": _qlinear_conv,
+}

@@ -1,0 +1,1 @@
+"""ONNX-ML and what goes with it: classical models, text, sequences, optimisers."""

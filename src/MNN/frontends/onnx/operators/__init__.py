@@ -1,0 +1,1 @@
+"""ONNX's own operators, one file per family."""

@@ -1,0 +1,1 @@
+"""What operators are made of: the registry, the builder of primitives, helpers."""

@@ -1,0 +1,168 @@
+"""What an operator is, and the registry that files of this room fill.
+
+An operator is one class: its name (an OpType of MNN, or its own name when MNN has none), its attributes with defaults,
+and :meth:`Operator.lower`, which states its meaning in primitives. The shape rule follows from the primitives.
+Operators whose output shape depends on data, or that have no tensor form at all, are :class:`EagerOperator` instead.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+
+from MNN.errors import MISFITS, ShapeError, UnsupportedError
+from MNN.ir.graph import Node
+
+if TYPE_CHECKING:
+    from MNN.ir.prims import Tensor
+    from MNN.ops.core.builder import Builder
+
+
+class Operator:
+    """Base of all operators. Subclasses are stateless; one instance serves every node."""
+
+    name: ClassVar[str] = ""
+    attributes: ClassVar[dict[str, object]] = {}
+    """Attribute names with their defaults, in the spelling of the .mnn schema."""
+    in_mnn: ClassVar[bool] = True
+    """False for operators that the official engine lacks; they are written to files as ``Extra``."""
+    repeats: ClassVar[bool] = False
+    """Whether :meth:`lower` looks at numbers of its operands through the builder only, so that nodes which are alike
+    need to be lowered once (see :mod:`MNN.ops.core.recipes`)."""
+
+    def attr(self, node: Node, key: str) -> object:
+        """The node's attribute or its default."""
+        if key not in self.attributes:
+            raise KeyError(f"operator {self.name} declares no attribute '{key}'")
+        value = node.attrs.get(key)
+        return self.attributes[key] if value is None else value
+
+    def int_attr(self, node: Node, key: str) -> int:
+        value = node.attrs.get(key)
+        if type(value) is int:  # as files have them
+            return value
+        return int(self.attr(node, key))  # type: ignore[call-overload, no-any-return]
+
+    def float_attr(self, node: Node, key: str) -> float:
+        return float(self.attr(node, key))  # type: ignore[arg-type]
+
+    def bool_attr(self, node: Node, key: str) -> bool:
+        value = node.attrs.get(key)
+        return value if type(value) is bool else bool(self.attr(node, key))
+
+    def str_attr(self, node: Node, key: str) -> str:
+        return str(self.attr(node, key))
+
+    def ints_attr(self, node: Node, key: str) -> tuple[int, ...]:
+        """A list attribute as a tuple of ints; empty when absent."""
+        value = self.attr(node, key)
+        return () if value is None else tuple(int(v) for v in value)  # type: ignore[attr-defined]
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        """The node's outputs built from primitives with ``b``. Raises :class:`MNNError` for misfits."""
+        raise NotImplementedError
+
+
+class EagerOperator(Operator):
+    """An operator computed with numpy between native calls, because its output's shape depends on the data."""
+
+    def evaluate(self, node: Node, inputs: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
+        """The node's outputs from the numbers of its inputs."""
+        raise NotImplementedError
+
+
+_OPERATORS: dict[str, Operator] = {}
+T = TypeVar("T", bound=type[Operator])
+
+
+def register(*names: str) -> Callable[[T], T]:
+    """Class decorator: makes an operator known under one or more names."""
+
+    def add(cls: T) -> T:
+        for name in names:
+            if name in _OPERATORS:
+                raise ValueError(f"operator '{name}' is registered twice")
+            instance = cls()
+            instance.name = name  # type: ignore[misc]
+            _OPERATORS[name] = instance
+        return cls
+
+    return add
+
+
+def unregister(name: str) -> None:
+    """Forgets an operator; unknown names are a ``KeyError``."""
+    del _OPERATORS[name]
+
+
+def _load_all() -> None:
+    package = importlib.import_module("MNN.ops")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"MNN.ops.{module.name}")
+
+
+_loaded = False
+
+
+def operators() -> dict[str, Operator]:
+    """All known operators by name; the files of this room are imported on first use."""
+    global _loaded
+    if not _loaded:
+        _loaded = True
+        _load_all()
+    return _OPERATORS
+
+
+def operator(node: Node) -> Operator:
+    """The operator of a node. Raises :class:`UnsupportedError` naming the node when there is none."""
+    found = operators().get(node.op)
+    if found is None:
+        raise UnsupportedError(
+            f"node '{node.name}': operator {node.op} is not known; register it with MNN.ops.custom, or convert the "
+            "model with a newer version"
+        )
+    return found
+
+
+def lower_node(b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor]:
+    """The outputs of a node built from primitives.
+
+    A malformed node must not end in an exception that only a programmer understands: whatever it causes is a
+    :class:`ShapeError` that names it.
+    """
+    try:
+        outputs = list(operator(node).lower(b, node, inputs))
+    except MISFITS as error:
+        raise misfit(node, inputs, error) from error
+    if len(outputs) < len(node.outputs):
+        raise ShapeError(f"{node.op} '{node.name}': it has {len(outputs)} outputs, the model uses {len(node.outputs)}")
+    return outputs
+
+
+def evaluate_node(node: Node, inputs: Sequence[Any], *runner: object) -> list[Any]:
+    """The outputs of an eager operator's node; errors as in :func:`lower_node`.
+
+    They are arrays; those of an operator that runs subgraphs may also be nested, as in :mod:`MNN.ops.core.nested`."""
+    op = operator(node)
+    assert isinstance(op, EagerOperator)
+    try:
+        found = op.evaluate(node, inputs, *runner)
+        outputs = [a if runner and (a is None or isinstance(a, (list, dict))) else np.asarray(a) for a in found]
+    except MISFITS as error:
+        raise misfit(node, inputs, error) from error
+    if len(outputs) < len(node.outputs):
+        raise ShapeError(f"{node.op} '{node.name}': it has {len(outputs)} outputs, the model uses {len(node.outputs)}")
+    return outputs
+
+
+def misfit(node: Node, inputs: Sequence[object], error: Exception) -> ShapeError:
+    """What is said of a node that an operator cannot work on."""
+    shapes = ["-" if t is None else str(list(getattr(t, "shape", ()))) for t in inputs]
+    return ShapeError(
+        f"{node.op} '{node.name}': its attributes do not fit inputs of shapes {', '.join(shapes)} "
+        f"({type(error).__name__}: {error}); is the model damaged?"
+    )

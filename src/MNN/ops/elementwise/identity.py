@@ -1,0 +1,21 @@
+"""Identity: the same tensor under another name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from MNN.errors import ShapeError
+from MNN.ir.graph import Node
+from MNN.ir.prims import Tensor
+from MNN.ops.core.base import Operator, register
+from MNN.ops.core.builder import Builder
+
+
+@register("Identity")
+class Identity(Operator):
+    """``y = x``."""
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        if not inputs or inputs[0] is None:
+            raise ShapeError(f"{b.where}: its input is missing")
+        return [inputs[0]]

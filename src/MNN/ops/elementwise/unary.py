@@ -1,0 +1,215 @@
+"""Elementwise operators with one operand: MNN's UnaryOp, logical and bitwise not, tests for NaN and infinity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from MNN.errors import ShapeError
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Node
+from MNN.ir.prims import Tensor
+from MNN.ir.scalar import BodyBuilder
+from MNN.ops.core.base import Operator, register
+from MNN.ops.core.builder import Builder
+from MNN.ops.core.operands import operand
+
+Scalar = Callable[[BodyBuilder, int], int]
+
+
+def _plain(op: str) -> Scalar:
+    return lambda b, x: b(op, x)
+
+
+def _number(b: BodyBuilder, value: float, like: int) -> int:
+    return b.const(value, b.dtype(like))
+
+
+def _sigmoid(b: BodyBuilder, x: int) -> int:
+    one = _number(b, 1.0, x)
+    return b("recip", b("add", one, b("exp", b("neg", x))))
+
+
+def _silu(b: BodyBuilder, x: int) -> int:
+    return b("mul", x, _sigmoid(b, x))
+
+
+def _softplus(b: BodyBuilder, x: int) -> int:
+    """``log(1 + e^x)`` as ``max(x, 0) + log1p(e^-|x|)``, which does not overflow."""
+    tail = b("log1p", b("exp", b("neg", b("abs", x))))
+    return b("add", b("max", x, _number(b, 0.0, x)), tail)
+
+
+def _hardswish(b: BodyBuilder, x: int) -> int:
+    gate = b("min", b("max", b("add", x, _number(b, 3.0, x)), _number(b, 0.0, x)), _number(b, 6.0, x))
+    return b("mul", x, b("mul", gate, _number(b, 1.0 / 6.0, x)))
+
+
+def _gelu_tanh(b: BodyBuilder, x: int) -> int:
+    """Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016: the form with tanh."""
+    cube = b("mul", b("mul", x, x), x)
+    inner = b("add", x, b("mul", cube, _number(b, 0.044715, x)))
+    t = b("tanh", b("mul", inner, _number(b, math.sqrt(2.0 / math.pi), x)))
+    return b("mul", b("mul", x, _number(b, 0.5, x)), b("add", t, _number(b, 1.0, x)))
+
+
+def _gelu(b: BodyBuilder, x: int) -> int:
+    e = b("erf", b("mul", x, _number(b, math.sqrt(0.5), x)))
+    return b("mul", b("mul", x, _number(b, 0.5, x)), b("add", e, _number(b, 1.0, x)))
+
+
+_ERFINV_CENTRE = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
+    0.246640727, 1.50140941,
+)  # fmt: skip
+_ERFINV_TAIL = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
+    1.00167406, 2.83297682,
+)  # fmt: skip
+
+
+def _erfinv(b: BodyBuilder, x: int) -> int:
+    """M. Giles, "Approximating the erfinv function", GPU Computing Gems 2012: single precision, about 1e-7."""
+    one = _number(b, 1.0, x)
+    w = b("neg", b("log", b("mul", b("sub", one, x), b("add", one, x))))
+
+    def polynomial(t: int, coefficients: Sequence[float]) -> int:
+        p = _number(b, coefficients[0], x)
+        for c in coefficients[1:]:
+            p = b("add", b("mul", p, t), _number(b, c, x))
+        return p
+
+    centre = polynomial(b("sub", w, _number(b, 2.5, x)), _ERFINV_CENTRE)
+    tail = polynomial(b("sub", b("sqrt", w), _number(b, 3.0, x)), _ERFINV_TAIL)
+    return b("mul", x, b("select", b("lt", w, _number(b, 5.0, x)), centre, tail))
+
+
+_UNARY: dict[str, Scalar] = {
+    "ABS": _plain("abs"),
+    "NEG": _plain("neg"),
+    "FLOOR": _plain("floor"),
+    "CEIL": _plain("ceil"),
+    "SQUARE": lambda b, x: b("mul", x, x),
+    "SQRT": _plain("sqrt"),
+    "RSQRT": _plain("rsqrt"),
+    "EXP": _plain("exp"),
+    "LOG": _plain("log"),
+    "SIN": _plain("sin"),
+    "COS": _plain("cos"),
+    "TAN": _plain("tan"),
+    "ASIN": _plain("asin"),
+    "ACOS": _plain("acos"),
+    "ATAN": _plain("atan"),
+    "RECIPROCAL": _plain("recip"),
+    "LOG1P": _plain("log1p"),
+    "BNLL": _softplus,
+    "ACOSH": _plain("acosh"),
+    "SINH": _plain("sinh"),
+    "ASINH": _plain("asinh"),
+    "ATANH": _plain("atanh"),
+    "SIGN": _plain("sign"),
+    "ROUND": _plain("round"),
+    "COSH": _plain("cosh"),
+    "ERF": _plain("erf"),
+    "ERFC": lambda b, x: b("sub", _number(b, 1.0, x), b("erf", x)),
+    "ERFINV": _erfinv,
+    "EXPM1": _plain("expm1"),
+    "SIGMOID": _sigmoid,
+    "TANH": _plain("tanh"),
+    "HARDSWISH": _hardswish,
+    "GELU": _gelu_tanh,
+    "GELU_STANDARD": _gelu,
+    "SILU": _silu,
+}
+_ON_INTEGERS = {"ABS", "NEG", "FLOOR", "CEIL", "ROUND", "SIGN", "SQUARE"}
+
+
+@register("UnaryOp")
+class UnaryOp(Operator):
+    """``y = f(x)`` elementwise; ``opType`` names f. Integers only for functions that keep them integers."""
+
+    repeats = True
+    attributes = {"opType": "ABS", "T": "DT_INVALID"}
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x = operand(b, inputs, 0)
+        kind = self.str_attr(node, "opType")
+        if kind not in _UNARY:
+            raise ShapeError(f"{b.where}: opType {kind} is not one of {', '.join(_UNARY)}")
+        if kind in ("ABS", "FLOOR", "CEIL", "ROUND") and (x.dtype.is_unsigned or x.dtype is DType.BOOL):
+            return [x]
+        if not x.dtype.is_float and not (x.dtype.is_int and kind in _ON_INTEGERS):
+            raise ShapeError(f"{b.where}: {kind} needs floats, found {x.dtype.value}")
+        if kind == "NEG" and x.dtype.is_unsigned:
+            return [b.op("sub", b.like(0, x), x)]
+        return [b.map(_UNARY[kind], x)]
+
+
+@register("Bnll")
+class Bnll(Operator):
+    """``log(1 + e^x)``."""
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        return [b.map(_softplus, operand(b, inputs, 0))]
+
+
+@register("AbsVal")
+class AbsVal(Operator):
+    """``|x|``."""
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        return [b.op("abs", operand(b, inputs, 0))]
+
+
+@register("Not")
+class Not(Operator):
+    """Logical not; integers count as ``x != 0``."""
+
+    in_mnn = False
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        return [b.op("not", b.cast(operand(b, inputs, 0), DType.BOOL))]
+
+
+@register("BitwiseNot")
+class BitwiseNot(Operator):
+    """All bits of an integer turned."""
+
+    in_mnn = False
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x = operand(b, inputs, 0)
+        if not x.dtype.is_int:
+            raise ShapeError(f"{b.where}: needs integers, found {x.dtype.value}")
+        return [b.op("not", x)]
+
+
+@register("IsNaN")
+class IsNaN(Operator):
+    """Where ``x`` is not a number."""
+
+    in_mnn = False
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        return [b.op("isnan", operand(b, inputs, 0))]
+
+
+@register("IsInf")
+class IsInf(Operator):
+    """Where ``x`` is infinite with a sign that counts."""
+
+    in_mnn = False
+    attributes = {"detectNegative": True, "detectPositive": True}
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x = operand(b, inputs, 0)
+        negative, positive = self.bool_attr(node, "detectNegative"), self.bool_attr(node, "detectPositive")
+
+        def body(k: BodyBuilder, a: int) -> int:
+            found = k("isinf", a)
+            zero = k.const(0.0, x.dtype)
+            if not negative:
+                found = k("and", found, k("gt", a, zero))
+            return found if positive else k("and", found, k("lt", a, zero))
+
+        return [b.map(body, x)]

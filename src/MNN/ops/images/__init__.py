@@ -1,0 +1,1 @@
+"""Operators on images: pooling, resizing, sampling, regions, detection."""

@@ -1,0 +1,50 @@
+"""Sampling positions of affine maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.errors import ShapeError
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Node
+from MNN.ir.prims import Tensor
+from MNN.ops.arranging.creating import checked_shape, iota
+from MNN.ops.core.base import Operator, register
+from MNN.ops.core.builder import Builder
+from MNN.ops.core.operands import operand, wide
+
+
+@register("AffineGrid")
+class AffineGrid(Operator):
+    """theta ``[N, d, d + 1]``, size ``[N, C, spatial...]``: positions ``[N, spatial..., d]`` for GridSample.
+
+    Positions of pixel centres run from -1 to 1 over the image; with ``alignCorners`` the outer centres lie on the ends.
+    """
+
+    in_mnn = False
+    attributes = {"alignCorners": False}
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        theta = operand(b, inputs, 0)
+        size = checked_shape(b, b.ints(operand(b, inputs, 1), "the size"))
+        count = len(size) - 2
+        if count not in (2, 3) or theta.shape != (size[0], count, count + 1) or not theta.dtype.is_float:
+            raise ShapeError(f"{b.where}: theta {theta} does not fit size {list(size)}")
+        aligned, spatial, w = self.bool_attr(node, "alignCorners"), size[2:], wide(b, theta)
+        lines = []
+        for axis in reversed(range(count)):  # x, the innermost axis, comes first
+            line = self._line(b, spatial[axis], aligned, w.dtype)
+            lines.append(b.expand(b.reshape(line, [-1 if i == axis else 1 for i in range(count)]), spatial))
+        lines.append(b.expand(b.const(np.ones((1,) * count), w.dtype), spatial))
+        base = b.reshape(b.concat([b.unsqueeze(t, [count]) for t in lines], count), (1, -1, count + 1))
+        grid = b.matmul(base, b.permute(w, (0, 2, 1)))
+        return [b.cast(b.reshape(grid, (size[0], *spatial, count)), theta.dtype)]
+
+    @staticmethod
+    def _line(b: Builder, size: int, aligned: bool, dtype: DType) -> Tensor:
+        steps = b.cast(iota(b, size), dtype)
+        step = 2.0 / max(size - 1, 1) if aligned else 2.0 / max(size, 1)
+        first = -1.0 if aligned else step / 2 - 1.0
+        return b.op("add", b.op("mul", steps, b.like(step, steps)), b.like(first, steps))

@@ -1,0 +1,197 @@
+"""Resizing: every axis by gathers and weighted sums with constant tables, or by plain views where that is enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.errors import ShapeError
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Node
+from MNN.ir.prims import Tensor
+from MNN.ir.scalar import BodyBuilder
+from MNN.ir.shape import normalize_axis
+from MNN.ops.core.base import Operator, register
+from MNN.ops.core.builder import Builder
+from MNN.ops.core.operands import operand, optional, wide
+from MNN.ops.images.resize_tables import Axis, Method, Taps, aspect_sizes, scaled, taps
+
+_DENSE_TAPS = 5
+"""With more taps than this (antialiasing) an axis is a product with a matrix."""
+
+
+def pick(b: Builder, x: Tensor, index: np.ndarray, axis: int) -> Tensor:
+    """Constant indices along an axis; evenly spaced or repeated ones become views."""
+    count, size = len(index), x.shape[axis]
+    if count == 0:
+        return b.take(x, b.const(index.astype(np.int32)), axis)
+    step = int(index[1] - index[0]) if count > 1 else 1
+    if step and np.array_equal(index, index[0] + step * np.arange(count)):
+        starts, counts, steps = [0] * x.rank, list(x.shape), [1] * x.rank
+        starts[axis], counts[axis], steps[axis] = int(index[0]), count, step
+        return b.slice(x, starts, counts, steps)
+    if size and count % size == 0 and np.array_equal(index, np.arange(count) // (count // size)):
+        shape = (*x.shape[: axis + 1], count // size, *x.shape[axis + 1 :])
+        wider = b.expand(b.unsqueeze(x, [axis + 1]), shape)
+        return b.reshape(wider, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+    return b.take(x, b.const(index.astype(np.int32)), axis)
+
+
+def _apply(b: Builder, x: Tensor, axis: int, table: Taps) -> Tensor:
+    """One axis resized; ``x`` is floating point unless there is one tap."""
+    kept = [k for k in range(table.index.shape[1]) if np.any(table.weight[:, k])]
+    line = [1] * x.rank
+    line[axis] = len(table.index)
+    if len(kept) <= 1 and np.all(table.weight[:, kept] == 1):
+        return pick(b, x, table.index[:, kept[0] if kept else 0], axis)
+    if len(kept) > _DENSE_TAPS:
+        b.require(len(table.index) * x.shape[axis], "the resampling matrix")
+        matrix = np.zeros((len(table.index), x.shape[axis]))
+        np.add.at(matrix, (np.arange(len(table.index))[:, None], table.index), table.weight)
+        order = [i for i in range(x.rank) if i != axis] + [axis]
+        product = b.matmul(b.permute(x, order), b.const(matrix.T, x.dtype))
+        return b.permute(product, [order.index(i) for i in range(x.rank)])
+    parts = [pick(b, x, table.index[:, k], axis) for k in kept]
+    if len(kept) == 2 and np.allclose(table.weight[:, kept].sum(1), 1, rtol=0, atol=1e-12):
+        share = b.const(table.weight[:, kept[1]].reshape(line), x.dtype)
+        return b.map(lambda s, p, q, t: s("add", p, s("mul", s("sub", q, p), t)), *parts, share)
+    weights = [b.const(table.weight[:, k].reshape(line), x.dtype) for k in kept]
+
+    def blend(s: BodyBuilder, *v: int) -> int:
+        total = s("mul", v[0], v[len(kept)])
+        for k in range(1, len(kept)):
+            total = s("add", total, s("mul", v[k], v[len(kept) + k]))
+        return total
+
+    return b.map(blend, *parts, *weights)
+
+
+def resize(b: Builder, x: Tensor, axes: dict[int, Axis], method: Method) -> Tensor:
+    """``x`` with every axis of ``axes`` resized; the result has ``x``'s dtype (integers are cut, not rounded)."""
+    if any(a.out < 0 or (a.out > 0 and a.size == 0) for a in axes.values()):
+        raise ShapeError(f"{b.where}: cannot resize {list(x.shape)} to {[a.out for a in axes.values()]}")
+    if any(not np.isfinite(a.scale) or a.scale <= 0 for a in axes.values() if a.out):
+        raise ShapeError(f"{b.where}: scales {[a.scale for a in axes.values()]} must be positive")
+    for a in axes.values():  # antialiasing reads more of the input the more it shrinks
+        b.require(a.out * (4 + math.ceil(4 / min(a.scale, 1.0)) if method.antialias else 4), "the sample grid")
+    dtype = x.dtype
+    if method.mode != "nearest":
+        x = wide(b, x) if dtype.is_float else b.cast(x, DType.F32)
+    tables = {i: taps(axis, method) for i, axis in axes.items()}
+    # axes that shrink the most come first, so that the others have less to do
+    for i in sorted(tables, key=lambda i: axes[i].out / max(axes[i].size, 1)):
+        x = _apply(b, x, i, tables[i])
+    for i, table in tables.items():
+        if table.outside.any():
+            line = [1] * x.rank
+            line[i] = len(table.outside)
+            mask = b.const(table.outside.reshape(line))
+            x = b.op("select", mask, b.like(method.extrapolation, x), x)
+    return b.cast(x, dtype)
+
+
+_CTM = {
+    "AlignCorners": "align_corners", "HalfPixels": "half_pixel", "PytorchHalfPixels": "pytorch_half_pixel",
+    "Asymmetric": "asymmetric", "TensorflowHalfPixels": "tf_half_pixel_for_nn",
+}  # fmt: skip
+_TYPES = {1: ("nearest", "floor"), 2: ("linear", "floor"), 3: ("cubic", "floor"), 4: ("nearest", "round_prefer_floor")}
+
+
+@register("Interp", "Interp3D")
+class Interp(Operator):
+    """Resizes the spatial axes of ``x[N, C, ...]``. The second input holds the output's whole shape (integers), scales
+    of all axes (floats) or the spatial sizes; without it the attributes give sizes or scales.
+
+    ``resizeType``: 1 nearest (floor), 2 linear, 3 cubic, 4 nearest (round half down).
+    """
+
+    attributes = {
+        "widthScale": 0.0, "heightScale": 0.0, "outputWidth": 0, "outputHeight": 0, "resizeType": 0,
+        "alignCorners": False, "halfPixelCenters": False, "widthOffset": 0.0, "heightOffset": 0.0,
+        "cubicCoeffA": -0.75, "ctm": "NotSet", "depthScale": 0.0, "outputDepth": 0, "depthOffset": 0.0,
+    }  # fmt: skip
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x, given = operand(b, inputs, 0), optional(inputs, 1)
+        kind, ctm = self.int_attr(node, "resizeType"), self.str_attr(node, "ctm")
+        if kind not in _TYPES or (ctm != "NotSet" and ctm not in _CTM):
+            raise ShapeError(f"{b.where}: resizeType {kind} with coordinate transformation {ctm} is not supported")
+        if x.rank not in (3, 4, 5):
+            raise ShapeError(f"{b.where}: input {list(x.shape)}, expected [N, C, spatial...]")
+        if ctm != "NotSet":
+            transform = _CTM[ctm]
+        elif self.bool_attr(node, "halfPixelCenters") and kind != 1:  # files older than ctm
+            transform = "half_pixel"
+        else:
+            transform = "align_corners" if self.bool_attr(node, "alignCorners") else "asymmetric"
+        mode, rounding = _TYPES[kind]
+        method = Method(mode, transform, rounding, self.float_attr(node, "cubicCoeffA"))
+        axes = {i: a for i, a in enumerate(self._axes(b, node, x, given)) if a.out != a.size or a.scale != 1}
+        return [resize(b, x, axes, method)]
+
+    def _axes(self, b: Builder, node: Node, x: Tensor, given: Tensor | None) -> list[Axis]:
+        spatial, fixed = x.shape[2:], [Axis(d, d, 1.0) for d in x.shape[:2]]
+        names = ("depth", "height", "width")[3 - len(spatial) :]
+        if given is None:
+            outs = [self.int_attr(node, f"output{n.capitalize()}") for n in names]
+            scales = [self.float_attr(node, f"{n}Scale") for n in names]
+            if all(outs):
+                return fixed + [Axis(d, n, n / d if d else 1.0) for d, n in zip(spatial, outs, strict=True)]
+            return fixed + [Axis(d, scaled(d, s), s) for d, s in zip(spatial, scales, strict=True)]
+        numbers = b.value(given, "the output size").reshape(-1)
+        if len(numbers) == x.rank and given.dtype.is_float:
+            return [Axis(d, scaled(d, float(s)), float(s)) for d, s in zip(x.shape, numbers, strict=True)]
+        if len(numbers) == x.rank:
+            return [Axis(d, int(n), int(n) / d if d else 1.0) for d, n in zip(x.shape, numbers, strict=True)]
+        if len(numbers) != len(spatial):
+            raise ShapeError(f"{b.where}: {len(numbers)} output sizes for an input of shape {list(x.shape)}")
+        return fixed + [Axis(d, int(n), int(n) / d if d else 1.0) for d, n in zip(spatial, numbers, strict=True)]
+
+
+@register("OnnxResize")
+class OnnxResize(Operator):
+    """ONNX's Resize with everything it allows; inputs ``x, roi?, scales?, sizes?``."""
+
+    in_mnn = False
+    attributes = {
+        "mode": "nearest", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_floor",
+        "cubic_coeff_a": -0.75, "exclude_outside": False, "extrapolation_value": 0.0, "antialias": False,
+        "axes": None, "keep_aspect_ratio_policy": "stretch",
+    }  # fmt: skip
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x, roi, scales, sizes = operand(b, inputs, 0), *(optional(inputs, i) for i in (1, 2, 3))
+        method = Method(
+            self.str_attr(node, "mode"), self.str_attr(node, "coordinate_transformation_mode"),
+            self.str_attr(node, "nearest_mode"), self.float_attr(node, "cubic_coeff_a"),
+            self.bool_attr(node, "exclude_outside"), self.bool_attr(node, "antialias"),
+            self.float_attr(node, "extrapolation_value"),
+        )  # fmt: skip
+        listed = self.ints_attr(node, "axes") or tuple(range(x.rank))
+        which = [normalize_axis(a, x.rank, b.where) for a in listed]
+        shape = [x.shape[a] for a in which]
+        if sizes is not None and sizes.shape != (0,):
+            wanted = b.ints(sizes, "the output size")
+            self._check(b, wanted, which)
+            outs, factors = aspect_sizes(wanted, shape, self.str_attr(node, "keep_aspect_ratio_policy"))
+        else:
+            factors = [float(v) for v in b.value(scales, "scales").reshape(-1)]
+            self._check(b, factors, which)
+            outs = [scaled(d, f) for d, f in zip(shape, factors, strict=True)]
+        regions = [(0.0, 1.0)] * len(which)
+        if method.transform == "tf_crop_and_resize":
+            numbers = [float(v) for v in b.value(roi, "roi").reshape(-1)]
+            self._check(b, numbers, which * 2)
+            regions = list(zip(numbers[: len(which)], numbers[len(which) :], strict=True))
+        axes = {
+            a: Axis(d, n, f, r)
+            for a, d, n, f, r in zip(which, shape, outs, factors, regions, strict=True)
+            if not (n == d and f == 1 and r == (0.0, 1.0))
+        }
+        return [resize(b, x, axes, method)]
+
+    def _check(self, b: Builder, numbers: Sequence[float], which: Sequence[int]) -> None:
+        if len(numbers) != len(which):
+            raise ShapeError(f"{b.where}: {len(numbers)} numbers for {len(which)} axes in roi, scales or sizes")

@@ -1,0 +1,1 @@
+"""Products: matrices, convolutions, Einstein sums, Fourier transforms."""

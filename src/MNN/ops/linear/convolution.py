@@ -1,0 +1,215 @@
+"""Convolutions in two and three dimensions. (One dimension is written as two with a height of 1.)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from MNN.errors import ShapeError
+from MNN.ir.graph import Node
+from MNN.ir.prims import Tensor
+from MNN.ir.quant import QuantizedArray
+from MNN.ops.core.base import Operator, register
+from MNN.ops.core.builder import Builder
+from MNN.ops.core.operands import along, check_channels, operand, optional, require_rank
+from MNN.ops.linear.compressed import compressed_matmul
+from MNN.ops.linear.transposed import transposed_convolution
+
+
+def same_pads(
+    sizes: Sequence[int], spans: Sequence[int], strides: Sequence[int], lower: bool = False
+) -> tuple[int, ...]:
+    """Begins then ends such that the output has ``ceil(size / stride)`` elements; the odd one goes to the end
+    (to the begin when ``lower``). ``spans`` are the kernel's extents with dilation."""
+    totals = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(sizes, spans, strides, strict=True)]
+    begins = [(t + 1) // 2 if lower else t // 2 for t in totals]
+    return (*begins, *(t - a for t, a in zip(totals, begins, strict=True)))
+
+
+def resolve_pads(
+    b: Builder,
+    mode: str,
+    explicit: Sequence[int],
+    sizes: Sequence[int],
+    spans: Sequence[int],
+    strides: Sequence[int],
+) -> tuple[int, ...]:
+    """Begins then ends of all spatial axes for a PadMode: CAFFE (explicit), VALID, SAME or SAME_LOWER."""
+    count = len(sizes)
+    if mode == "VALID":
+        return (0,) * (2 * count)
+    if mode in ("SAME", "SAME_LOWER"):
+        if any(s < 1 for s in strides):
+            raise ShapeError(f"{b.where}: strides {list(strides)} must be positive")
+        return same_pads(sizes, spans, strides, mode == "SAME_LOWER")
+    if mode != "CAFFE":
+        raise ShapeError(f"{b.where}: padMode '{mode}' is none of CAFFE, VALID, SAME, SAME_LOWER")
+    if len(explicit) == count:  # symmetric
+        return (*explicit, *explicit)
+    if len(explicit) != 2 * count:
+        raise ShapeError(f"{b.where}: pads {list(explicit)} do not fit {count} spatial axes")
+    return tuple(explicit)
+
+
+def activate(b: Builder, x: Tensor, relu: bool, relu6: bool) -> Tensor:
+    """The activation that a convolution carries."""
+    if relu6:
+        return b.clamp(x, 0, 6)
+    return b.clamp(x, 0, None) if relu else x
+
+
+def add_bias(b: Builder, x: Tensor, bias: Tensor | None) -> Tensor:
+    """Adds one number per channel (axis 1)."""
+    if bias is None:
+        return x
+    check_channels(b, bias, x.shape[1], "the bias")
+    return b.op("add", x, b.cast(along(b, bias, 1, x.rank), x.dtype))
+
+
+class _Window(Operator):
+    """What 2-D and 3-D (transposed) convolutions share: reading their attributes as lists over spatial axes."""
+
+    spatial = 2
+
+    def geometry(self, node: Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Strides, dilations and explicit pads."""
+        if self.spatial == 3:
+            return (
+                self.ints_attr(node, "strides") or (1, 1, 1),
+                self.ints_attr(node, "dilates") or (1, 1, 1),
+                self.ints_attr(node, "pads") or (0,) * 6,
+            )
+        pads = self.ints_attr(node, "pads") or (self.int_attr(node, "padY"), self.int_attr(node, "padX"))
+        strides = (self.int_attr(node, "strideY"), self.int_attr(node, "strideX"))
+        return strides, (self.int_attr(node, "dilateY"), self.int_attr(node, "dilateX")), pads
+
+    def finish(self, b: Builder, node: Node, x: Tensor) -> Tensor:
+        return activate(b, x, self.bool_attr(node, "relu"), self.bool_attr(node, "relu6"))
+
+
+_COMMON_2D: dict[str, object] = {
+    "padX": 0, "padY": 0, "kernelX": 1, "kernelY": 1, "strideX": 1, "strideY": 1, "dilateX": 1, "dilateY": 1,
+    "padMode": "CAFFE", "group": 1, "outputCount": 0, "inputCount": 0, "relu": False, "relu6": False, "pads": None,
+    "outPads": None, "hasOutputShape": False,
+}  # fmt: skip
+_COMMON_3D: dict[str, object] = {
+    "dilates": None, "strides": None, "kernels": None, "pads": None, "padMode": "CAFFE", "inputCount": 0,
+    "outputCount": 0, "relu": False, "relu6": False, "group": 1, "outPads": None, "hasOutputShape": False,
+}  # fmt: skip
+
+
+@register("Convolution", "ConvolutionDepthwise")
+class Convolution(_Window):
+    """``x[N, C, H, W]``, ``weight[O, C/group, kh, kw]``, ``bias[O]?``."""
+
+    repeats = True
+    attributes = _COMMON_2D
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x, w = operand(b, inputs, 0, "x"), operand(b, inputs, 1, "weight")
+        rank = x.rank
+        if self.spatial == 2 and rank == 3:  # files of the official engine: a line is a picture of width 1
+            x = b.reshape(x, (*x.shape, 1))
+        require_rank(b, x, 2 + self.spatial)
+        require_rank(b, w, 2 + self.spatial, name="the weight")
+        strides, dilations, explicit = self.geometry(node)
+        spans = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+        pads = resolve_pads(b, self.str_attr(node, "padMode"), explicit, x.shape[2:], spans, strides)
+        groups = self.int_attr(node, "group")
+        if node.op == "ConvolutionDepthwise" and w.shape[1]:
+            groups = x.shape[1] // w.shape[1]
+        out = self.finish(b, node, add_bias(b, b.conv(x, w, strides, dilations, groups, pads), optional(inputs, 2)))
+        return [out if rank == out.rank else b.squeeze(out, [-1])]
+
+    def lower_compressed(
+        self, b: Builder, node: Node, inputs: Sequence[Tensor | None], weight: QuantizedArray
+    ) -> Sequence[Tensor] | None:
+        """A window of one pixel over pictures of one pixel is a product of matrices."""
+        x = operand(b, inputs, 0, "x")
+        ones = (1,) * self.spatial
+        if node.op == "ConvolutionDepthwise" or self.int_attr(node, "group") > 1 or x.rank != 2 + self.spatial:
+            return None
+        if x.shape[2:] != ones or weight.shape[2:] != ones or any(self.geometry(node)[2]):
+            return None
+        out = compressed_matmul(b, b.reshape(x, x.shape[:2]), weight)
+        if out is None:
+            return None
+        return [self.finish(b, node, add_bias(b, b.reshape(out, (*out.shape, *ones)), optional(inputs, 2)))]
+
+
+@register("Convolution3D")
+class Convolution3D(Convolution):
+    """``x[N, C, D, H, W]``, ``weight[O, C/group, kd, kh, kw]``, ``bias[O]?``."""
+
+    attributes = _COMMON_3D
+    spatial = 3
+
+
+@register("Deconvolution", "DeconvolutionDepthwise")
+class Deconvolution(_Window):
+    """``x[N, C, H, W]``, ``weight[C, O/group, kh, kw]``, ``bias[O]?``, and with ``hasOutputShape`` the output's shape
+    as last input (n, h, w, c in 2-D; the spatial sizes alone in 3-D). Transposed convolution:
+    ``y[i * stride + k * dilation - pad] += x[i] * weight[k]``.
+    """
+
+    repeats = True
+    attributes = _COMMON_2D
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x, w = operand(b, inputs, 0, "x"), operand(b, inputs, 1, "weight")
+        require_rank(b, x, 2 + self.spatial)
+        require_rank(b, w, 2 + self.spatial, name="the weight")
+        strides, dilations, explicit = self.geometry(node)
+        extra = self.ints_attr(node, "outPads") or (0,) * self.spatial
+        operands = list(inputs[2:])
+        wanted: Sequence[int] | None = None
+        if self.bool_attr(node, "hasOutputShape"):
+            if not operands:
+                raise ShapeError(f"{b.where}: the output shape is missing")
+            shape = b.ints(operands.pop(), "the output shape")
+            wanted = shape if len(shape) == self.spatial else shape[1 : 1 + self.spatial]
+        pads, sizes = self._output(b, node, x, w, strides, dilations, explicit, extra, wanted)
+        groups = self.int_attr(node, "group")
+        if node.op == "DeconvolutionDepthwise":
+            groups = x.shape[1]
+        out = transposed_convolution(
+            b, x, w, operands[0] if operands else None, strides, dilations, groups, pads, sizes
+        )
+        return [self.finish(b, node, out)]
+
+    def _output(
+        self,
+        b: Builder,
+        node: Node,
+        x: Tensor,
+        w: Tensor,
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        explicit: Sequence[int],
+        extra: Sequence[int],
+        sizes: Sequence[int] | None,
+    ) -> tuple[list[int], list[int]]:
+        """Begin pads and output sizes."""
+        mode = self.str_attr(node, "padMode")
+        full = [
+            (n - 1) * s + (k - 1) * d + 1 + e
+            for n, k, s, d, e in zip(x.shape[2:], w.shape[2:], strides, dilations, extra, strict=True)
+        ]
+        if sizes is None and mode in ("SAME", "SAME_LOWER"):
+            sizes = [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
+        if sizes is not None:
+            if len(sizes) != self.spatial:
+                raise ShapeError(f"{b.where}: output shape {list(sizes)} does not fit {self.spatial} spatial axes")
+            totals = [f - n for f, n in zip(full, sizes, strict=True)]
+            begins = [(t + 1) // 2 if mode == "SAME_LOWER" else t // 2 for t in totals]
+            return begins, list(sizes)
+        pads = resolve_pads(b, mode, explicit, x.shape[2:], [1] * self.spatial, strides)
+        ends = pads[self.spatial :]
+        return list(pads[: self.spatial]), [f - a - z for f, a, z in zip(full, pads, ends, strict=False)]
+
+
+@register("ConvTranspose3D")
+class ConvTranspose3D(Deconvolution):
+    """:class:`Deconvolution` with a depth axis."""
+
+    attributes = _COMMON_3D
+    spatial = 3

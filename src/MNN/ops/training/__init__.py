@@ -1,0 +1,1 @@
+"""Steps of optimisers, and random numbers."""

@@ -1,0 +1,1 @@
+"""Passes that find shapes and change the order of operators."""

@@ -1,0 +1,60 @@
+"""Element types and sizes of all values, from those of the inputs on.
+
+Other passes ask for ranks and sizes; a front end knows them only as far as its own inference goes, and folding shape
+computations makes more of them known.
+"""
+
+from __future__ import annotations
+
+from MNN.ir.graph import Graph, Value
+from MNN.ops.inference.infer import Hints
+from MNN.passes.manager import Pass
+from MNN.passes.symbols import Dims, Symbols, dims_of, known_dim
+
+_BY_SHAPE = frozenset(
+    (
+        "Reshape ReshapeExact BroadcastTo StridedSlice Fill Interp OnnxResize Tile Padding Range TopKV2 OnnxCol2Im "
+        "Slice DFT RandomUniform RandomNormal"
+    ).split()
+)
+"""Operators with operands that say sizes; exporters compute those in roundabout ways."""
+_ON_DATA = _BY_SHAPE - {"Fill", "Range", "RandomUniform", "RandomNormal"}
+"""Those whose first operand says no size."""
+
+
+def run(graph: Graph) -> int:
+    """Refines ``dtype`` and ``shape`` of node outputs; what is known already is only made more definite."""
+    hints, symbols = Hints(), Symbols(graph.producers())
+    changes = 0
+    for node in graph.nodes:
+        if node.op in _BY_SHAPE:
+            for value in node.inputs[node.op in _ON_DATA :]:
+                found = symbols.elements(value) if value is not None and hints.ints(value) is None else None
+                if value is not None and found is not None:
+                    hints.numbers[value] = found
+        for value, (dtype, sizes) in zip(node.outputs, hints.infer(node), strict=False):
+            if value.dtype is None and dtype is not None:
+                value.dtype = dtype
+                changes += 1
+            if sizes is not None and refine(value, [known_dim(d) for d in sizes]):
+                changes += 1
+    return changes
+
+
+def refine(value: Value, dims: Dims) -> bool:
+    """Puts what was found into a value's shape: numbers before names, names before nothing. True when it changed."""
+    before = dims_of(value)
+    if before is None or len(before) != len(dims):
+        before = [None] * len(dims)
+    kept = value.shape if value.shape is not None and len(value.shape) == len(dims) else [None] * len(dims)
+    shape: list[int | str] = []
+    for i, (found, known, old) in enumerate(zip(dims, before, kept, strict=True)):
+        best = found if found is not None and not (isinstance(known, int) and isinstance(found, str)) else known
+        shape.append(best if best is not None else old if old is not None else f"{value.name}.{i}")
+    if tuple(shape) == value.shape:
+        return False
+    value.shape = tuple(shape)
+    return True
+
+
+PASS = Pass("shape-propagation", run, rank=5)

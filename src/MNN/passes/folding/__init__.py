@@ -1,0 +1,1 @@
+"""Passes that compute on constants at conversion."""

@@ -1,0 +1,36 @@
+"""ReLU and ReLU6 become flags of the convolution before them."""
+
+from __future__ import annotations
+
+from MNN.ir.graph import Graph, Node
+from MNN.passes.folding.affine import CONVOLUTIONS, DECONVOLUTIONS, attribute_true
+from MNN.passes.manager import Pass
+from MNN.passes.patterns import attribute
+from MNN.passes.rewrite import Rewriter
+
+
+def run(graph: Graph) -> int:
+    """Only where nothing else uses the convolution's result, and for the plain forms that the flags stand for."""
+    rw = Rewriter(graph)
+    for node in list(rw.nodes()):
+        flag = _flag(node)
+        x = node.inputs[0] if node.inputs else None
+        conv = rw.made_by(x, *CONVOLUTIONS, *DECONVOLUTIONS)
+        if flag is None or x is None or conv is None or not rw.used_once(x):
+            continue
+        rw.absorb(node, x)
+        if not attribute_true(conv, "relu6"):
+            # ReLU6 after ReLU is ReLU6; any of them after ReLU6 changes nothing
+            conv.attrs.pop("relu", None)
+            conv.attrs[flag] = True
+    return rw.finish()
+
+
+def _flag(node: Node) -> str | None:
+    if node.op == "ReLU" and float(attribute(node, "slope")) == 0:
+        return "relu"
+    limits = (float(attribute(node, "minValue")), float(attribute(node, "maxValue"))) if node.op == "ReLU6" else None
+    return "relu6" if limits == (0.0, 6.0) else None
+
+
+PASS = Pass("activation-folding", run, rank=46)

@@ -1,0 +1,1 @@
+"""Passes that recognise compositions and write them as one operator."""

@@ -1,0 +1,328 @@
+"""Operators between DequantizeLinear and QuantizeLinear become operators on the integers.
+
+A product of dequantised operands that is quantised again is one quantised product (integers in, i32 sums, integers
+out), as in "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference" (Jacob et al.
+2018, arXiv:1712.05877); where its result stays a float it is an integer product times the scales. What only moves,
+joins or compares elements is done on the integers, behind the quantisation. Elementwise operators need nothing: they
+become one kernel with the conversions around them.
+
+Weights are looked at before constants are folded, hence the rank. A bias is rounded to a step of the sums, and numbers
+half-way between two steps of the result may fall to the other side: results are the same up to one step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Node, Value
+from MNN.passes.folding.affine import attribute_true
+from MNN.passes.manager import Pass
+from MNN.passes.patterns import attribute, plain, rank
+from MNN.passes.rewrite import Rewriter
+
+_BYTES = (DType.I8, DType.U8)
+_CONVOLUTIONS = ("Convolution", "ConvolutionDepthwise")
+_MOVES = ("Reshape", "Flatten", "Permute", "Squeeze", "Unsqueeze", "Slice", "StridedSlice")
+_LARGEST_BIAS = 1 << 30
+_WIDER = {DType.I4: DType.I8, DType.U4: DType.U8, DType.I2: DType.I8, DType.U2: DType.U8}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Integers and what they stand for: ``(integers - zero) * scale``, one scale or one per index of ``axis``."""
+
+    integers: Value
+    scale: Value
+    zero: Value | None
+    axis: int
+
+    @property
+    def scales(self) -> np.ndarray:
+        found = plain(self.scale)
+        assert found is not None
+        return found
+
+    @property
+    def one(self) -> bool:
+        """Whether there is one scale for all."""
+        return self.scales.size == 1
+
+    @property
+    def dtype(self) -> DType:
+        data = plain(self.integers)
+        found = DType.of(data) if data is not None else self.integers.dtype
+        if found is None and self.zero is not None:
+            found = self.zero.dtype
+        return found or DType.U8
+
+    def zero_point(self, rw: Rewriter) -> Value:
+        """The zero point as an operand."""
+        if self.zero is not None:
+            return self.zero
+        return rw.constant(f"{self.integers.name}/zero", np.zeros((), self.dtype.numpy))
+
+
+def run(graph: Graph) -> int:
+    rw = Rewriter(graph)
+    for node in list(rw.nodes()):
+        if node.op == "DequantizeLinear":
+            _in_bytes(rw, node)
+    for node in list(rw.nodes()):
+        if node.op == "QuantizeLinear":
+            _quantised(rw, node)
+    for node in list(rw.nodes()):
+        if node.op in (*_CONVOLUTIONS, "MatMul"):
+            _float_result(rw, node)
+    return rw.finish()
+
+
+def _in_bytes(rw: Rewriter, node: Node) -> None:
+    """Constants of 4 and 2 bits, which nothing multiplies, as bytes of the same numbers."""
+    for i in (0, 2):
+        value = node.inputs[i] if i < len(node.inputs) else None
+        data = plain(value)
+        wide = None if data is None else _WIDER.get(DType.of(data))
+        if value is not None and data is not None and wide is not None and not node.attrs.get("block_size"):
+            node.inputs[i] = rw.constant(f"{value.name}/bytes", data.astype(wide.numpy))
+
+
+def numbers(rw: Rewriter, value: Value | None) -> Numbers | None:
+    """What a value is dequantised from, with constant scales and zero points."""
+    node = rw.made_by(value, "DequantizeLinear")
+    return None if node is None or node.inputs[0] is None else _parameters(node, node.inputs[0])
+
+
+def _parameters(node: Node, integers: Value) -> Numbers | None:
+    """What a node that quantises or dequantises says of its integers, if they are bytes and it is plain."""
+    scale, zero = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
+    scales, zeros = plain(scale), None if zero is None else plain(zero)
+    block, kind = node.attrs.get("block_size"), node.attrs.get("dtype", "DT_INVALID")
+    if scales is None or scale is None or scales.dtype != np.float32 or scales.ndim > 1 or block or not scales.size:
+        return None
+    if (zero is not None and zeros is None) or kind not in ("DT_INVALID", "DT_FLOAT", None):
+        return None
+    if not (np.isfinite(scales).all() and (scales > 0).all()):
+        return None
+    found = Numbers(integers, scale, zero, int(attribute(node, "axis")))
+    fits = zeros is None or (zeros.size == scales.size and DType.of(zeros) is found.dtype)
+    return found if fits and found.dtype in _BYTES else None
+
+
+def _same(x: Numbers, y: Numbers) -> bool:
+    """Whether equal integers stand for equal numbers."""
+    zeros = [0 if n.zero is None else int(np.asarray(plain(n.zero)).reshape(-1)[0]) for n in (x, y)]
+    return x.one and y.one and x.dtype is y.dtype and zeros[0] == zeros[1] and x.scales.item() == y.scales.item()
+
+
+def _quantised(rw: Rewriter, node: Node) -> None:
+    """What comes before a QuantizeLinear."""
+    x, result = node.inputs[0], _parameters(node, node.outputs[0])
+    if result is None or x is None or not result.one:
+        return
+    given = numbers(rw, x)
+    if given is not None:
+        if _same(given, result):
+            rw.bypass(node, given.integers)
+        return
+    if not rw.used_once(x):
+        return
+    maker = rw.maker(x)
+    if maker is not None and _moves(maker):
+        _before(rw, node, maker)
+        return
+    bounds, removed = (-np.inf, np.inf), []
+    while maker is not None and (limits := _limits(maker)) is not None:
+        bounds = max(bounds[0], limits[0]), min(max(bounds[1], limits[0]), limits[1])
+        removed.append(maker)
+        source = maker.inputs[0]
+        if source is None or not rw.used_once(source):
+            return
+        maker = rw.maker(source)
+    if maker is None or maker.op not in (*_CONVOLUTIONS, "MatMul"):
+        return
+    for flag, limits in (("relu", (0.0, np.inf)), ("relu6", (0.0, 6.0))):
+        if maker.op != "MatMul" and attribute_true(maker, flag):
+            bounds = max(bounds[0], limits[0]), min(bounds[1], limits[1])
+    made = _product(rw, maker, result)
+    if made is None:
+        return
+    *inner, last = _clamped(rw, made, result, bounds, node.outputs[0])
+    for part in inner:
+        rw.insert(part, node)
+    rw.swap(node, last)
+    for old in (*removed, maker):
+        rw.remove(old)
+
+
+def _moves(node: Node) -> bool:
+    """Whether a node gives elements of its (first, or every) operand, or the largest of some."""
+    if len(node.outputs) != 1:
+        return False
+    if node.op == "Pooling":
+        return str(attribute(node, "type")) == "MAXPOOL"
+    return node.op in (*_MOVES, "Concat")
+
+
+def _before(rw: Rewriter, node: Node, maker: Node) -> None:
+    """Quantises what a node moves rather than what it gives."""
+    count = len(maker.inputs) if maker.op == "Concat" else 1
+    if any(numbers(rw, v) is None for v in maker.inputs[:count]):
+        return
+    out, moved = node.outputs[0], list(maker.inputs)
+    for i, x in enumerate(maker.inputs[:count]):
+        assert x is not None
+        inner = Value(rw.unique(f"{x.name}/quantised"), out.dtype, x.shape)
+        before = Node("QuantizeLinear", f"{node.name}/{i}", [x, *node.inputs[1:]], [inner], dict(node.attrs))
+        rw.insert(before, maker)
+        moved[i] = inner
+        found, wanted = numbers(rw, x), _parameters(node, out)
+        if found is not None and wanted is not None and _same(found, wanted):
+            rw.remove(before)
+            moved[i] = found.integers
+    rw.remove(node)
+    rw.swap(maker, Node(maker.op, maker.name, moved, [out], dict(maker.attrs)))
+
+
+def _limits(node: Node) -> tuple[float, float] | None:
+    """The bounds of a clamping activation."""
+    if node.op == "ReLU" and float(attribute(node, "slope")) == 0:
+        return 0.0, float("inf")
+    if node.op == "ReLU6":
+        return float(attribute(node, "minValue")), float(attribute(node, "maxValue"))
+    return None
+
+
+def _clamped(rw: Rewriter, made: Node, result: Numbers, bounds: tuple[float, float], out: Value) -> list[Node]:
+    """The product and what bounds its integers: quantising keeps the order of numbers."""
+    info = np.iinfo(result.dtype.numpy.name)
+    zero = 0 if result.zero is None else int(np.asarray(plain(result.zero)).reshape(-1)[0])
+    low, high = (
+        int(np.clip(np.round(np.float32(v) / result.scales.reshape(-1)[0]) + zero, info.min, info.max)) for v in bounds
+    )
+    nodes = [made]
+    for kind, bound, end in (("MAXIMUM", low, info.min), ("MINIMUM", high, info.max)):
+        if bound != end:
+            limit = rw.constant(f"{made.name}/{kind.lower()}", np.array(bound, result.dtype.numpy))
+            inner = Value(rw.unique(f"{out.name}/{kind.lower()}"), result.dtype, out.shape)
+            nodes[-1].outputs = [inner]
+            nodes.append(Node("BinaryOp", f"{made.name}/{kind.lower()}", [inner, limit], [out], {"opType": kind}))
+    nodes[-1].outputs = [out]
+    return nodes
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The operands of a product: integers, the scale of the sums, the bias in its steps."""
+
+    x: Numbers
+    w: Numbers
+    weights: Value
+    sums: np.ndarray
+    bias: np.ndarray | None
+
+
+def _parts(rw: Rewriter, node: Node) -> _Parts | None:
+    x, w = (numbers(rw, v) for v in node.inputs[:2])
+    if x is None or w is None or not x.one:
+        return None
+    weights, per_output = w.integers, 0
+    if node.op == "MatMul":
+        ranks = [rank(v) for v in (x.integers, w.integers)]
+        if node.attrs.get("transposeA") or any(r is None or r < 2 for r in ranks):
+            return None
+        per_output = (ranks[1] or 0) - 1
+        if node.attrs.get("transposeB"):
+            data = plain(w.integers)
+            if data is None:
+                return None
+            weights = rw.constant(f"{w.integers.name}/transposed", np.ascontiguousarray(np.swapaxes(data, -1, -2)))
+            per_output -= 1
+    elif plain(w.integers) is None:
+        return None
+    axis = w.axis + (rank(w.integers) or 0) if w.axis < 0 else w.axis
+    if not w.one and (axis != per_output or plain(w.integers) is None):
+        return None
+    sums = (x.scales.astype(np.float64).reshape(-1) * w.scales.astype(np.float64)).reshape(-1)
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if bias is None:
+        return _Parts(x, w, weights, sums, None)
+    added = _constant(rw, bias)
+    if added is None or added.ndim != 1 or (not w.one and added.size != sums.size):
+        return None
+    steps = np.round(added / sums)
+    if not np.isfinite(steps).all() or np.abs(steps).max(initial=0) > _LARGEST_BIAS:
+        return None
+    return _Parts(x, w, weights, sums, steps.astype(np.int32))
+
+
+def _constant(rw: Rewriter, value: Value) -> np.ndarray | None:
+    """A constant's numbers in float64, also of one that is dequantised."""
+    data = plain(value)
+    if data is not None:
+        return data.astype(np.float64)
+    node = rw.made_by(value, "DequantizeLinear")
+    if node is None or any(v is not None and plain(v) is None for v in node.inputs) or node.attrs.get("block_size"):
+        return None
+    whole, scale = plain(node.inputs[0]), plain(node.inputs[1])
+    zero = plain(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else np.zeros(())
+    if whole is None or scale is None or zero is None or whole.ndim != 1:
+        return None
+    return (whole.astype(np.float64) - zero.astype(np.float64)) * scale.astype(np.float64)
+
+
+def _window(node: Node) -> dict[str, object]:
+    """A convolution's attributes as the quantised ones have them."""
+    pads = attribute(node, "pads") or [int(attribute(node, "padY")), int(attribute(node, "padX"))] * 2
+    return {
+        "strides": [int(attribute(node, "strideY")), int(attribute(node, "strideX"))],
+        "dilations": [int(attribute(node, "dilateY")), int(attribute(node, "dilateX"))],
+        "pads": list(pads), "padMode": str(attribute(node, "padMode")), "group": int(attribute(node, "group")),
+    }  # fmt: skip
+
+
+def _product(rw: Rewriter, node: Node, result: Numbers) -> Node | None:
+    """The quantised product for a float one, without its outputs."""
+    parts = _parts(rw, node)
+    if parts is None:
+        return None
+    zeros = [n.zero_point(rw) for n in (parts.x, parts.w, result)]
+    bias = None if parts.bias is None else rw.constant(f"{node.name}/bias", parts.bias)
+    operands: list[Value | None] = [
+        parts.x.integers, parts.x.scale, zeros[0], parts.weights, parts.w.scale, zeros[1], result.scale, zeros[2],
+    ]  # fmt: skip
+    operands += [] if bias is None else [bias]
+    if node.op == "MatMul":
+        return Node("QLinearMatMul", node.name, operands, [], {})
+    return Node("QLinearConv", node.name, operands, [], _window(node))
+
+
+def _float_result(rw: Rewriter, node: Node) -> None:
+    """A product whose result stays a float: the integer product times the scales, plus the bias."""
+    out = node.outputs[0]
+    shape = out.shape
+    flags = node.op != "MatMul" and (attribute_true(node, "relu") or attribute_true(node, "relu6"))
+    parts = _parts(rw, node) if not flags and rank(out) is not None else None
+    if parts is None or plain(parts.w.integers) is None or plain(parts.x.integers) is not None:
+        return
+    zeros = [n.zero_point(rw) for n in (parts.x, parts.w)]
+    whole, wide = (Value(rw.unique(f"{out.name}/{s}"), d, shape) for s, d in (("sum", DType.I32), ("wide", DType.F32)))
+    op, attrs = ("MatMulInteger", {}) if node.op == "MatMul" else ("ConvInteger", _window(node))
+    across = (-1,) if node.op == "MatMul" else (-1, *(1,) * ((rank(out) or 2) - 2))
+    rw.insert(Node(op, node.name, [parts.x.integers, parts.weights, *zeros], [whole], attrs), node)
+    rw.insert(Node("Cast", f"{node.name}/wide", [whole], [wide], {"dstT": "DT_FLOAT"}), node)
+    factor = rw.constant(f"{node.name}/scale", parts.sums.astype(np.float32).reshape(across))
+    last = Node("BinaryOp", f"{node.name}/scaled", [wide, factor], [out], {"opType": "MUL"})
+    bias = _constant(rw, node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else None
+    if bias is not None:
+        scaled = Value(rw.unique(f"{out.name}/scaled"), DType.F32, shape)
+        last.outputs = [scaled]
+        rw.insert(last, node)
+        added = rw.constant(f"{node.name}/bias", bias.astype(np.float32).reshape(across))
+        last = Node("BinaryOp", f"{node.name}/biased", [scaled, added], [out], {"opType": "ADD"})
+    rw.swap(node, last)
+
+
+PASS = Pass("quantized-operators", run, rank=4)

@@ -1,0 +1,1 @@
+"""The reference implementation: every primitive in numpy."""

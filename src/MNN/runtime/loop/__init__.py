@@ -1,0 +1,1 @@
+"""The native loop and its workers."""

@@ -1,0 +1,1 @@
+"""Where the time goes: profiles, roofs, traces, tuning."""

@@ -1,7 +1,0 @@
-"""Processor families, one file each: registers, lanes, features, and the numbers that cost models use."""
-
-from __future__ import annotations
-
-from MNN.targets.base import Target, families, host_target, named_target, target_names
-
-__all__ = ["Target", "families", "host_target", "named_target", "target_names"]

@@ -1,0 +1,67 @@
+"""Which products the compiler gives weights of 24 bits, and that they are as exact as others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.products.weights24 import has_lean
+from MNN.backends.cpu.targets import host_target
+from MNN.compiler.program import Program
+from MNN.ir.prims import Tensor
+from MNN.ops.core.builder import Builder
+from tests.compiler.checks import check
+
+pytestmark = [
+    pytest.mark.usefixtures("without_tiles"),
+    pytest.mark.skipif(not has_lean(host_target()), reason="no instruction that puts bytes in place"),
+]
+
+
+def randn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def lean(program: Program) -> list[bool]:
+    return [c.kernel.lean for c in program.commands if isinstance(c.kernel, ContractSpec)]
+
+
+@pytest.mark.parametrize("precision", ["high", "normal"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_classifier(threads: int, precision: str) -> None:
+    w, bias = randn(320, 250), randn(250)
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        return b.op("max", b.op("add", b.matmul(x, b.const(w)), b.const(bias)), b.const(np.zeros((), np.float32)))
+
+    assert lean(check(build, randn(1, 320), threads=threads, precision=precision, tol=2e-6)) == [True]
+    assert lean(check(build, randn(2, 320), threads=threads, precision=precision, tol=2e-6)) == [False]
+
+
+def test_convolution_of_one_pixel() -> None:
+    """As in squeeze-and-excite blocks; windows of more pixels and odd weights are left as they are."""
+    for shape, value, expected in (((168, 672, 1, 1), 1.0, True), ((168, 672, 1, 1), 1e3, False)):
+        w = randn(*shape) / 10
+        w[3, 4, 0, 0] = value
+
+        def build(b: Builder, x: Tensor, w: np.ndarray = w) -> Tensor:
+            return b.conv(x, b.const(w), (1, 1), (1, 1), 1, (0, 0, 0, 0))
+
+        assert lean(check(build, randn(1, 672, 1, 1), tol=3e-6)) == [expected]
+
+    def window(b: Builder, x: Tensor) -> Tensor:
+        return b.conv(x, b.const(randn(64, 128, 3, 3) / 10), (1, 1), (1, 1), 1, (0, 0, 0, 0))
+
+    assert True not in lean(check(window, randn(1, 128, 3, 3), tol=3e-6))
+
+
+def test_small_and_batched_weights() -> None:
+    def small(b: Builder, x: Tensor) -> Tensor:
+        return b.matmul(x, b.const(randn(64, 64)))
+
+    def batched(b: Builder, x: Tensor) -> Tensor:
+        return b.matmul(x, b.const(randn(4, 256, 64)))
+
+    assert lean(check(small, randn(1, 64))) == [False]
+    assert True not in lean(check(batched, randn(4, 1, 256)))

@@ -1,0 +1,178 @@
+"""Products with weights in few bits against numpy in float64: both ways of computing them, tiles, zero points."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from MNN.backends.cpu.lowbit.layout import layout_of, pack, zero_points
+from MNN.backends.cpu.lowbit.spec import CompressedSpec
+from MNN.backends.cpu.products.dot import group_of
+from MNN.backends.cpu.targets import Target
+from MNN.ir.dtype import DType
+from MNN.ir.quant import QuantizedArray, pack_codes
+from MNN.ir.scalar import Body, body_of
+from tests.backends.cpu import util
+
+F32, BF16, F16 = DType.F32, DType.BF16, DType.F16
+TARGETS = pytest.mark.parametrize("target", util.TARGETS, ids=lambda t: t.name)
+
+
+def weights(n: int, k: int, width: int, blocks: int, zeros: str, seed: int = 3) -> QuantizedArray:
+    rng = np.random.default_rng(seed)
+    half = 1 << (width - 1)
+    values = rng.integers(-half, half, (n, k)).astype(np.int8)
+    scale = rng.uniform(0.01, 0.1, (n, blocks)).astype(np.float32) * rng.choice([-1, 1], (n, blocks))
+    offset = {
+        "none": lambda: None,
+        "i8": lambda: (rng.integers(1 - half, half + 1, (n, blocks)) * scale).astype(np.float32),
+        "f32": lambda: rng.uniform(-1, 1, (n, blocks)).astype(np.float32),
+    }[zeros]()
+    codes = pack_codes(values, width)
+    return QuantizedArray(codes, scale.astype(np.float32), offset, width, (n, k), width)
+
+
+def product(
+    spec: CompressedSpec, target: Target, w: QuantizedArray, a: np.ndarray, mb: int, nb: int, checked: bool = False,
+    more: dict[str, np.ndarray] | None = None,
+) -> np.ndarray:  # fmt: skip
+    """The kernel's result for A ``[m, k]``, whose rows lie apart and out of order."""
+    (m, k), n = a.shape, w.shape[0]
+    kind, points = zero_points(w.scale, w.offset, w.width)
+    assert kind == spec.zeros
+    layout = layout_of(target, k, w.width, w.scale.shape[1], kind)
+    packed = np.zeros(layout.nbytes(n), np.uint8)
+    pack(layout, target, w.codes, w.scale, points, packed)
+    order = np.random.default_rng(1).permutation(m)
+    spread = np.zeros((m, k + 3), a.dtype)
+    spread[order, :k] = a
+    c = np.full((m, n + 2), 7, spec.out.numpy)
+    operands = more or {}
+    arrays = {
+        "a": spread, "b": packed, "c": c, "rows_a": (order * (k + 3)).astype(np.int32),
+        "rows_c": (order * (n + 2)).astype(np.int32), "taps": np.zeros(1, np.int32),
+        "batch": np.zeros((1, 3 + len(spec.operands)), np.int64), **operands,
+    }  # fmt: skip
+    numbers = {
+        "n_taps": 1, "k": k, "ldb": 0, "panel": 0, "m": m, "n": n, "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
+        "blocks": layout.blocks, "groups": layout.groups,
+    }  # fmt: skip
+    slots = numbers | {name: array.ctypes.data for name, array in arrays.items()}
+    util.call(spec, target, slots, spec.blocks(m, n, 1, mb, nb), list(arrays.values()), checked)
+    assert (c[:, n:] == 7).all(), "wrote past the columns"
+    return c[order, :n]
+
+
+def check(
+    spec: CompressedSpec, target: Target, w: QuantizedArray, m: int, mb: int, nb: int, checked: bool = False,
+    tolerance: float = 3e-7,
+) -> None:  # fmt: skip
+    a = np.random.default_rng(m).normal(size=(m, w.shape[1])).astype(spec.a.numpy)
+    found = product(spec, target, w, a, mb, nb, checked)
+    wide = w.dequantize().astype(np.float64).T
+    expected, bound = a.astype(np.float64) @ wide, np.abs(a).astype(np.float64) @ np.abs(wide)
+    worst = np.abs(found.astype(np.float64) - expected) / (bound + 1e-30)
+    assert worst.max() <= tolerance, f"off by {worst.max()}"
+
+
+def spec_of(target: Target, width: int, zeros: str, few: bool, m: int, **more: object) -> CompressedSpec:
+    tile = (min(m, 4), 2 if m > 1 else 4) if few else (3, 2)
+    return CompressedSpec(F32, F32, F32, F32, *tile, width=width, zeros=zeros, few=few, **more)  # type: ignore[arg-type]
+
+
+@TARGETS
+@pytest.mark.parametrize("few", [True, False], ids=["few", "expanded"])
+@pytest.mark.parametrize("zeros", ["none", "i8", "f32"])
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_numbers_of_all_widths(target: Target, width: int, zeros: str, few: bool) -> None:
+    for m, n, k, blocks in ((1, 70, 96, 3), (5, 130, 64, 2), (3, 16, 37, 1)):
+        spec = spec_of(target, width, zeros, few, m)
+        w = weights(n, k, width, blocks, zeros)
+        check(spec, target, w, m, m, -(-n // spec.nr(target)) * spec.nr(target))
+        check(spec, target, w, m, 3, spec.nr(target), checked=True)
+
+
+@TARGETS
+@pytest.mark.parametrize("tile", [(1, 1), (1, 2), (1, 4), (2, 4), (3, 2), (6, 2), (8, 1)], ids=str)
+def test_every_tile_of_few_rows(target: Target, tile: tuple[int, int]) -> None:
+    w = weights(70, 128, 4, 4, "i8")
+    spec = CompressedSpec(F32, F32, F32, F32, *tile, zeros="i8", few=True)
+    check(spec, target, w, 7, 7, spec.nr(target))
+
+
+@TARGETS
+@pytest.mark.parametrize("few", [True, False], ids=["few", "expanded"])
+@pytest.mark.parametrize("dtype", [BF16, F16], ids=lambda d: d.value)
+def test_sixteen_bit_sides(target: Target, dtype: DType, few: bool) -> None:
+    w = weights(50, 64, 4, 2, "none")
+    spec = dataclasses.replace(spec_of(target, 4, "none", few, 3), a=dtype, out=dtype)
+    check(spec, target, w, 3, 3, 4 * spec.nr(target), tolerance=4e-3 if dtype is BF16 else 6e-4)
+
+
+@TARGETS
+def test_expanded_to_pairs(target: Target) -> None:
+    if group_of(target, BF16) != 2:
+        with pytest.raises(ValueError, match="groups"):
+            CompressedSpec(BF16, F32, F32, F32, 3, 2, group=2)
+        return
+    for k in (64, 37):
+        w = weights(70, k, 4, 1, "i8")
+        spec = CompressedSpec(BF16, BF16, F32, F32, 3, 2, group=2, zeros="i8")
+        check(spec, target, w, 7, 7, 3 * spec.nr(target), checked=True, tolerance=6e-3)
+
+
+def _epilogue() -> Body:
+    return body_of(
+        [F32, F32, F32], lambda b, s, bias, more: b("add", b("max", b("add", s, bias), b.const(0, F32)), more)
+    )
+
+
+@TARGETS
+@pytest.mark.parametrize("few", [True, False], ids=["few", "expanded"])
+def test_epilogues(target: Target, few: bool) -> None:
+    m, n, k = 3, 70, 64
+    spec = dataclasses.replace(spec_of(target, 4, "none", few, m), epilogue=_epilogue(), operands=("n", "m"))
+    w, rng = weights(n, k, 4, 2, "none"), np.random.default_rng(2)
+    a, bias, more = (rng.normal(size=s).astype(np.float32) for s in ((m, k), (n,), (m,)))
+    order = np.random.default_rng(1).permutation(m)
+    operands = {"op0": bias, "op1": more, "rows1": np.argsort(np.argsort(order)).astype(np.int32)}
+    found = product(spec, target, w, a, m, 4 * spec.nr(target), more=operands)
+    expected = np.maximum(a @ w.dequantize().T + bias, 0)
+    np.testing.assert_allclose(found, expected + more[operands["rows1"]][:, None], rtol=1e-5, atol=1e-5)
+
+
+@TARGETS
+@pytest.mark.parametrize("few", [True, False], ids=["few", "expanded"])
+@pytest.mark.parametrize("zeros", ["none", "i8", "f32"])
+def test_extreme_numbers_give_what_f32_gives(target: Target, zeros: str, few: bool) -> None:
+    """Infinities and what is no number arrive where they do in f32, and large finite numbers stay finite."""
+    w = weights(40, 64, 4, 2, zeros)
+    wide = w.dequantize()
+    spec = spec_of(target, 4, zeros, few, 4)
+    a = np.random.default_rng(4).normal(size=(4, 64)).astype(np.float32)
+    a[0, 5], a[1, 40], a[2, 3], a[3] = np.inf, np.nan, -np.inf, a[3] * np.float32(1e37)
+    with np.errstate(all="ignore"):
+        expected = (a[:, None, :] * wide).sum(-1)
+    found = product(spec, target, w, a, 4, 4 * spec.nr(target))
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_array_equal(np.isposinf(found), np.isposinf(expected))
+    np.testing.assert_array_equal(np.isneginf(found), np.isneginf(expected))
+    finite = np.isfinite(expected)
+    scale = np.abs(np.where(finite, expected, 0)).max(axis=1, keepdims=True) + 1
+    away = np.where(finite, found, 0) / scale - np.where(finite, expected, 0) / scale
+    assert np.abs(away).max() < 1e-5
+
+
+def test_zero_points_are_found_in_offsets() -> None:
+    w = weights(20, 64, 8, 4, "i8")
+    assert w.offset is not None
+    assert zero_points(w.scale, w.offset, 8)[0] == "i8"
+    low = np.float32(-128) * w.scale  # what a file keeps is the least number
+    again = (w.offset + low) - low
+    kind, points = zero_points(w.scale, again, 8)
+    assert kind == "i8"
+    np.testing.assert_array_equal(points, np.rint(-w.offset / w.scale))
+    assert zero_points(w.scale, w.offset + np.float32(0.003), 8)[0] == "f32"
+    assert zero_points(np.zeros((1, 1), np.float32), np.ones((1, 1), np.float32), 4)[0] == "f32"

@@ -1,0 +1,92 @@
+"""The numpy interpreter of scalar programs against hand-computed values."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import BodyBuilder, body_of
+from MNN.reference.scalar import evaluate
+
+I8, I32, U8, F32, F16 = DType.I8, DType.I32, DType.U8, DType.F32, DType.F16
+
+
+def binary(op: str, dtype: DType, x: list[float], y: list[float]) -> list[float]:
+    body = body_of([dtype, dtype], lambda b, p, q: b(op, p, q))
+    return evaluate(body, [np.array(x, dtype.numpy), np.array(y, dtype.numpy)])[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [
+        ("div", [-2, -2, 2, 0, -128]),
+        ("rem", [-1, 1, -1, 0, 0]),
+        ("floordiv", [-3, -3, 2, 0, -128]),
+        ("mod", [2, -2, -1, 0, 0]),
+    ],
+)
+def test_integer_division(op: str, expected: list[int]) -> None:
+    assert binary(op, I8, [-7, 7, -7, 5, -128], [3, -3, -3, 0, -1]) == expected
+
+
+def test_shifts_pow_and_wrap() -> None:
+    assert binary("shl", I8, [1, 1, 1, 1], [6, 7, 8, -1]) == [64, -128, 0, 0]
+    assert binary("shr", I8, [-8, -8, -8], [1, 7, 8]) == [-4, -1, 0]
+    assert binary("shr", U8, [248, 248], [1, 8]) == [124, 0]
+    assert binary("pow", I32, [2, -1, 1, 3, 0], [10, -3, -5, -1, 0]) == [1024, -1, 1, 0, 1]
+    assert binary("add", U8, [250], [10]) == [4]
+
+
+def test_float_to_integer_saturates() -> None:
+    body = body_of([F32], lambda b, x: b.cast(x, I8))
+    x = np.array([1.9, -1.9, 300, -300, np.nan, np.inf], np.float32)
+    assert evaluate(body, [x])[0].tolist() == [1, -1, 127, -128, 0, 127]
+    body = body_of([F32], lambda b, x: b.cast(x, DType.I64))
+    assert evaluate(body, [x * np.float32(1e30)])[0].tolist()[2:] == [2**63 - 1, -(2**63), 0, 2**63 - 1]
+
+
+def test_half_is_computed_in_single() -> None:
+    # 2048 + 1 is not an f16 number, but the sum of three terms is rounded once at the end
+    body = body_of([F16, F16], lambda b, x, y: b("add", b("add", x, y), y))
+    x, y = np.array([2048], np.float16), np.array([1], np.float16)
+    assert evaluate(body, [x, y])[0].tolist() == [2050]
+    body = body_of([DType.BF16], lambda b, x: b("mul", x, x))
+    out = evaluate(body, [np.array([3.0], ml_dtypes.bfloat16)])[0]
+    assert out.dtype == ml_dtypes.bfloat16
+    assert float(out[0]) == 9.0
+
+
+def test_nan_sign_round_and_bool() -> None:
+    assert np.isnan(binary("max", F32, [np.nan, 1], [1, np.nan])).all()
+    assert evaluate(body_of([F32], lambda b, x: b("round", x)), [np.float32([0.5, 1.5, -2.5])])[0].tolist() == [
+        0,
+        2,
+        -2,
+    ]
+    assert np.isnan(evaluate(body_of([F32], lambda b, x: b("sign", x)), [np.float32([np.nan])])[0][0])
+    assert evaluate(body_of([F32], lambda b, x: b.cast(x, DType.BOOL)), [np.float32([0, -0.0, 2])])[0].tolist() == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_row_program() -> None:
+    b = BodyBuilder()
+    x = b.arg(F32)
+    from MNN.ir.scalar import Instr
+
+    top = b._add(Instr("reduce.max", (x,), F32))
+    e = b("exp", b("sub", x, top))
+    total = b._add(Instr("reduce.sum", (e,), F32))
+    data = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+    soft, biggest = evaluate(b.build(b("div", e, total), top), [data])
+    np.testing.assert_allclose(soft.sum(-1), 1, rtol=1e-6)
+    np.testing.assert_array_equal(biggest[:, 0], data.max(-1))
+
+
+def test_transcendental_on_integers_is_an_error() -> None:
+    with pytest.raises(TypeError, match="exp"):
+        evaluate(body_of([I32], lambda b, x: b("exp", x)), [np.zeros(1, np.int32)])
