@@ -23,7 +23,7 @@ from MNN.ir.dtype import DType
 from MNN.ops.core.folding import FoldCache
 from MNN.schema.files import origin, release
 
-_PACKERS = ("MNN.kernels", "MNN.backends.cpu.targets", "MNN.compiler", "MNN.compiler.emit")
+_PACKERS = ("MNN.backends.cpu", "MNN.compiler")
 _LINE = 64
 _MOST_SPREAD, _SAMPLE = 2.0**14, 1 << 12
 _LEAST_WEIGHTS = 0.75

@@ -2,7 +2,7 @@
 
 A :class:`Body` is a straight-line list of instructions in SSA form. Instruction ``i`` may use only results of
 instructions before ``i``. It is immutable and hashable, so that a body can be the key of a compiled kernel, and it is
-interpreted with numpy (``MNN.reference.primitives``) as well as compiled (``MNN.kernels``).
+interpreted with numpy (``MNN.reference.primitives``) as well as compiled (``MNN.backends``).
 
 Semantics, where numpy and hardware disagree:
 

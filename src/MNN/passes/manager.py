@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from MNN.discovery import import_modules
 from MNN.errors import MISFITS, MNNError
 from MNN.ir.graph import Graph
 from MNN.ir.verify import verify
@@ -33,12 +32,7 @@ class Pass:
 @functools.cache
 def passes() -> dict[str, Pass]:
     """All passes by name, in running order. A pass is a module of this package that defines ``PASS``."""
-    package = importlib.import_module("MNN.passes")
-    found: list[Pass] = []
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"MNN.passes.{info.name}")
-        if hasattr(module, "PASS"):
-            found.append(module.PASS)
+    found: list[Pass] = [module.PASS for module in import_modules(__package__) if hasattr(module, "PASS")]
     return {p.name: p for p in sorted(found, key=lambda p: (p.rank, p.name))}
 
 

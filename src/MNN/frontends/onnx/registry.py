@@ -12,14 +12,13 @@ called.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from MNN.discovery import import_modules
 from MNN.errors import FormatError
 from MNN.ir.graph import Value
 from MNN.ops.custom import Registration, registered_operator
@@ -105,7 +104,6 @@ def _load_all() -> None:
     global _loaded
     with _lock:
         if not _loaded:
-            package = importlib.import_module("MNN.frontends.onnx")
-            for module in pkgutil.iter_modules(package.__path__):
-                importlib.import_module(f"MNN.frontends.onnx.{module.name}")
+            for _ in import_modules(__package__):
+                pass
             _loaded = True

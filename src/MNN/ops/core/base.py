@@ -7,13 +7,12 @@ Operators whose output shape depends on data, or that have no tensor form at all
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from MNN.discovery import import_modules
 from MNN.errors import MISFITS, ShapeError, UnsupportedError
 from MNN.ir.graph import Node
 
@@ -100,9 +99,8 @@ def unregister(name: str) -> None:
 
 
 def _load_all() -> None:
-    package = importlib.import_module("MNN.ops")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"MNN.ops.{module.name}")
+    for _ in import_modules("MNN.ops"):
+        pass
 
 
 _loaded = False

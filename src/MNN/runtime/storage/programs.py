@@ -206,7 +206,7 @@ class StoredPrograms:
 def package_stamp() -> str:
     """A text that changes with the engine's own files, and with what runs them."""
     total = hashlib.sha256(repr((platform.python_version(), np.__version__, llvm_version())).encode())
-    root = os.fspath(Path(__file__).parents[1])
+    root = os.fspath(Path(__file__).parents[2])
     for path, info in sorted(_sources(root)):
         total.update(repr((path[len(root) :], info.st_size, info.st_mtime_ns)).encode())
     return total.hexdigest()

@@ -21,7 +21,7 @@ from MNN.backends.cpu.targets.base import Target, host_target
 from MNN.backends.cpu.targets.host import llvm_version, remember
 from MNN.cache.entries import Cache
 
-_GENERATORS = ("MNN.kernels", "MNN.backends.cpu.targets")
+_GENERATORS = ("MNN.backends.cpu",)
 _LOADED: dict[str, int] = {}  # by key hash, shared by all libraries of the process; addresses stay valid for its life
 
 
@@ -32,7 +32,7 @@ def generator_digest() -> str:
 
 @functools.cache
 def source_digest(packages: tuple[str, ...]) -> str:
-    """A hash of the source of these packages (the modules right in them), and of what describes types and code."""
+    """A hash of the source of these packages and all in them, and of what describes types and code."""
     total = hashlib.sha256(llvm_version().encode())
     for package in packages:
         for module, source in _sources(package):
@@ -43,14 +43,14 @@ def source_digest(packages: tuple[str, ...]) -> str:
 
 
 def _sources(package: str) -> list[tuple[str, bytes]]:
-    """Names and sources of the modules right in a package."""
+    """Names and sources of the modules of a package and of the packages in it."""
     folders = list(importlib.import_module(package).__path__)
     if len(folders) == 1 and os.path.isdir(folders[0]):  # the files themselves: finding modules takes much longer
-        names = sorted(name for name in os.listdir(folders[0]) if name.endswith(".py"))
-        if names:
-            return [(name, pathlib.Path(folders[0], name).read_bytes()) for name in names]
-    modules = sorted(m.name for m in pkgutil.iter_modules(folders))
-    return [(module, _source(f"{package}.{module}")) for module in modules]
+        files = sorted(pathlib.Path(folders[0]).rglob("*.py"))
+        if files:
+            return [(file.relative_to(folders[0]).as_posix(), file.read_bytes()) for file in files]
+    modules = sorted(m.name for m in pkgutil.walk_packages(folders, f"{package}."))
+    return [(module, _source(module)) for module in modules]
 
 
 def _source(module: str) -> bytes:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import os
 import pathlib
-import pkgutil
 import platform
 from collections.abc import Callable, Mapping
 
 from MNN.backends.cpu.targets import emulation
 from MNN.backends.cpu.targets.host import processor
+from MNN.discovery import import_modules
 from MNN.errors import UnsupportedError
 from MNN.ir.dtype import DType
 
@@ -132,9 +131,8 @@ def register(family: Family) -> None:
 @functools.cache
 def families() -> Mapping[str, Family]:
     """All families, found by importing every file of this package."""
-    package = importlib.import_module("MNN.backends.cpu.targets")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"MNN.backends.cpu.targets.{module.name}")
+    for _ in import_modules(__package__):
+        pass
     return _FAMILIES
 
 
