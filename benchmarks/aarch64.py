@@ -24,9 +24,9 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen import toolchain
 from MNN.backends.cpu.codegen.assembly import MATRIX, MULTIPLY_ADD, examine
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.gemm.half import FLUSH
 from MNN.backends.cpu.targets.base import Target, named_target

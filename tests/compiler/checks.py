@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.amx import emit_amx as amx
-from MNN.compiler.compile import compile_stage
+from MNN.backends.cpu.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.options import Options
 from MNN.compiler.program import Program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from MNN.compiler import compile as compiler
+from MNN.backends.cpu import compile as compiler
 
 
 @pytest.fixture(autouse=True)

@@ -7,18 +7,18 @@ import dataclasses
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.compile import compile_stage
+from MNN.backends.cpu.low_precision import storage
 from MNN.backends.cpu.targets import Target, named_target
-from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.options import Options
-from MNN.compiler.precision import storage
 from MNN.compiler.program import Buffer, Command, Program, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
 from MNN.reference.primitives import evaluate
 from tests.backends.cpu import qemu
-from tests.compiler.test_compile import conv_block, randn
+from tests.backends.cpu.test_compile import conv_block, randn
 
 FP16 = named_target("neon-fp16")
 BF16 = dataclasses.replace(FP16, features=tuple(sorted({*FP16.features, "bf16"})))

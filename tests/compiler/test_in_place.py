@@ -10,13 +10,13 @@ import pytest
 
 from MNN.backends.cpu import contractions as contract
 from MNN.backends.cpu.amx.spec import AmxSpec
+from MNN.backends.cpu.compile import compile_stage
 from MNN.backends.cpu.strassen.spec import StrassenSpec
 from MNN.backends.cpu.targets.base import host_target
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.compiler import in_place
 from MNN.compiler.algorithms import Candidate
-from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.options import Options
 from MNN.compiler.program import Buffer, Program

@@ -12,8 +12,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.amx.spec import AmxSpec
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.errors import MNNError
 from MNN.frontends.mnn import load as load_mnn

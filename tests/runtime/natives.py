@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.library import Library
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.targets.base import Target, host_target
 
 _COUNT = """

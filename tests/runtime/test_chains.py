@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.chains.spec import ChainSpec
 from MNN.backends.cpu.chains.stages import Intermediate, local_bytes, stage
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.loops.map_nest import MapSpec
 from MNN.backends.cpu.loops.rows import RowSpec

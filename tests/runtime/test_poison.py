@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.library import Library
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.targets import Target, host_target
 from MNN.compiler.program import Buffer, Command, Ref
 from MNN.errors import MNNError

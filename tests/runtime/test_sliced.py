@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import MNN
-from MNN.compiler import batch_slices as slices
+from MNN.backends.cpu import batch_slices as slices
 from MNN.compiler.program import Buffer, Ref, Slices
 from MNN.errors import RunError
 from MNN.frontends.mnn import write_mnn

@@ -244,7 +244,7 @@ def test_a_warm_start_needs_neither_llvm_nor_readers(tmp_path: pathlib.Path) -> 
         subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout
         for _ in range(2)
     ]
-    unwanted = {"MNN.frontends", "MNN.schema.reader", "MNN.compiler.compile", "MNN.ir.prims"}
+    unwanted = {"MNN.frontends", "MNN.schema.reader", "MNN.backends.cpu.compile", "MNN.ir.prims"}
     if platform.machine() == "x86_64" and sys.platform.startswith("linux"):
         unwanted |= {"llvmlite.binding"}
     assert not unwanted & set(found[1].split())

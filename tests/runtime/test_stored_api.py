@@ -208,7 +208,7 @@ def test_a_warm_start_needs_neither_llvm_nor_readers(tmp_path: pathlib.Path, pro
         "MNN.frontends.mnn",
         "MNN.frontends.onnx",
         "MNN.schema.reader",
-        "MNN.compiler.compile",
+        "MNN.backends.cpu.compile",
         "MNN.ops.core.base",
     }
     if platform.machine() == "x86_64" and sys.platform.startswith("linux"):

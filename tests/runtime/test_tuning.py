@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.cache.entries import Cache
 from MNN.compiler.algorithms import Candidate
-from MNN.compiler.emitter import Emitter
 from MNN.runtime.config import Config
 from MNN.runtime.profile import noise, tuning
 from MNN.runtime.profile.tuning import Tuner, remember

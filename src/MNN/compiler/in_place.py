@@ -3,14 +3,14 @@
 What a product adds to its sums behind a residual connection is mostly read there for the last time, and lies as the
 result does: the result takes its memory. Decided of buffers, when all commands are known, so that it does not matter
 who looks at them through which view; that a kernel allows it, its arguments say
-(:meth:`MNN.backends.cpu.codegen.spec.KernelSpec.in_place`).
+(:meth:`MNN.backends.base.kernel.KernelSpec.in_place`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.base.kernel import KernelSpec
 from MNN.compiler.program import Buffer, Command, Local, Ref, StageCall
 
 

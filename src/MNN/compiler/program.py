@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.base.kernel import KernelSpec
 from MNN.cache.packed import Draft
 from MNN.compiler.algorithms import Choice
 from MNN.ir.dtype import DType

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from MNN.backends.cpu.codegen.library import shared_library
+from MNN.backends.cpu.compile import compile_stage
 from MNN.cache.packed import PackedStore
-from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
 from MNN.compiler.options import Options

@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen import toolchain
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.targets import Target, host_target
 from tests.backends.cpu import util
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen import toolchain
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.loops.fold import FoldSpec
 from MNN.backends.cpu.loops.gather import GatherSpec
 from MNN.backends.cpu.loops.map_nest import MapSpec

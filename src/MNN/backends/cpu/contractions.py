@@ -7,6 +7,7 @@ import numpy as np
 from MNN.backends.cpu.amx.emit_amx import amx_candidates
 from MNN.backends.cpu.amx.emit_weights import Right
 from MNN.backends.cpu.amx.layout import Window
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.gemm.emit_gemm import gemm_candidates
 from MNN.backends.cpu.inner_product.emit_inner_product import inner_candidates
 from MNN.backends.cpu.products.emit_epilogue import epilogue_of
@@ -18,7 +19,6 @@ from MNN.backends.cpu.strassen.emit_strassen import strassen_candidates
 from MNN.backends.cpu.winograd.emit_winograd import winograd_candidates
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import ways
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import channels_last, natural
 from MNN.ir import prims as p

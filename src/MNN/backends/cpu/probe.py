@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.amx.split import ARITHMETIC, PRODUCTS
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES, Tiles, has_tiles
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.lang.module import BF16, F16, F32, I8, I32, I64, VOID, Kernel, Type, Value
 from MNN.backends.cpu.targets.base import Target
 

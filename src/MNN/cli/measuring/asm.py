@@ -9,9 +9,9 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen import toolchain
 from MNN.backends.cpu.codegen.assembly import Listing, Stretch, examine
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.targets.base import host_target
 from MNN.cli.display.output import console
 from MNN.cli.measuring.measure import Job, first_run, prepare

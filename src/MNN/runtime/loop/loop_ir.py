@@ -44,7 +44,7 @@ import hashlib
 import re
 import string
 
-from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.errors import UnsupportedError
 from MNN.runtime.loop.layout import FRAME, LINE, POOL, SHARE_BITS, SHARE_MOST, SLOT, SLOT_BYTES

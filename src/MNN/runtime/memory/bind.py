@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.library import Library
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.codegen.toolchain import let_go, trim
 from MNN.compiler.program import Buffer, HostCall, Located, Program, Ref, Slices
 from MNN.compiler.program import Command as Step

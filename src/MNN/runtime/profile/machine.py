@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.library import Library
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.probe import MeetSpec, ProductSpec, ReadSpec, products
 from MNN.backends.cpu.targets.base import Target
 from MNN.runtime.limits import machine_memory

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.program import Buffer, Command, Program, Ref
 from MNN.errors import RunError

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.library import Library
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.runtime.loop.functions import clock_tick_ns
 from MNN.runtime.loop.machines import clock_ir, has_clock

@@ -11,12 +11,12 @@ from MNN.backends.cpu.amx import emit_amx as amx
 from MNN.backends.cpu.amx.cost import Plan, ask_ahead, plan_rows, plan_window
 from MNN.backends.cpu.amx.layout import Window
 from MNN.backends.cpu.amx.spec import AmxSpec
+from MNN.backends.cpu.compile import compile_stage
+from MNN.backends.cpu.low_precision import DEEP
 from MNN.backends.cpu.products.dot import PAIR
 from MNN.backends.cpu.targets import named_target
-from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.options import Options
-from MNN.compiler.precision import DEEP
 from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor

@@ -152,7 +152,7 @@ def test_what_costs_more_than_it_gains_stays(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_exact_products_read_f32(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first products of a deep network are of three parts."""
-    from MNN.compiler import precision
+    from MNN.backends.cpu import low_precision as precision
 
     monkeypatch.setattr(precision, "DEEP", {3: 2})
     program = run(lambda b, x: conv(b, conv(b, conv(b, x, 64), 64), 64))

@@ -14,8 +14,8 @@ from MNN.backends.cpu.amx import slices as amx_slices
 from MNN.backends.cpu.amx.cost import Plan, plan_rows
 from MNN.backends.cpu.amx.slices import plan_slices
 from MNN.backends.cpu.amx.spec import AmxSpec
+from MNN.backends.cpu.compile import compile_stage
 from MNN.backends.cpu.targets import named_target
-from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.options import Options
 from MNN.compiler.program import Command, Ref

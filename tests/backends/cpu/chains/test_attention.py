@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.chains.spec import ChainSpec
-from MNN.compiler.compile import compile_stage
+from MNN.backends.cpu.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.options import Options
 from MNN.compiler.program import Program

@@ -13,9 +13,9 @@ import threading
 import numpy as np
 import pytest
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen import library, toolchain
 from MNN.backends.cpu.codegen.library import Library
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.lang.module import F32, Kernel
 from MNN.backends.cpu.targets import Target, host_target
 from MNN.cache.entries import Cache

@@ -8,8 +8,8 @@ import doctest
 import numpy as np
 import pytest
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.library import Library
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.lang import module as lang
 from MNN.backends.cpu.lang.module import F32, I32, I64, PTR, Builder, Kernel, Value, checked_build, literal
 from MNN.backends.cpu.targets.base import Target

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.lang.module import F32, F64, Kernel
 from MNN.backends.cpu.math import functions as vecmath
 from MNN.backends.cpu.math import powers as vecmath_pow

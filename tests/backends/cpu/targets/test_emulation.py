@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.library import Library
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.lang.module import BF16, F32, I8, I16, I32, Kernel, Type
 from MNN.backends.cpu.targets import Target, emulation, host_target, named_target
 from MNN.errors import UnsupportedError

@@ -39,13 +39,13 @@ from MNN.backends.cpu.amx.lines import has_lines, line_layout, plan_lines
 from MNN.backends.cpu.amx.slices import plan_slices, sliced_layout
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, has_tiles
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.math.scalar_code import body_cost
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
 from MNN.backends.cpu.products.operand_walk import Side, batch_starts
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.algorithms import Candidate
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.layout import natural
 from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType

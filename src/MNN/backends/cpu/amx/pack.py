@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.amx import scale as amx_scale
 from MNN.backends.cpu.amx.byte_parts import STEP_BYTES, to_bytes
 from MNN.backends.cpu.amx.split import PRODUCTS, halves_of, pair, pair_of_halves
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.lang.element import storage_type, widen
 from MNN.backends.cpu.lang.module import I8, I64, PTR, Builder, Kernel, Value
 from MNN.backends.cpu.lang.parts import parts_of

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.compiler import strides as st
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.layout import natural
 from MNN.compiler.program import Buffer, Command, Local, Patch, Place, Ref, StageCall
 from MNN.ir.prims import Tensor

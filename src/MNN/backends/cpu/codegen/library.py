@@ -13,9 +13,9 @@ import pkgutil
 import threading
 from collections.abc import Mapping, Sequence
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen import toolchain
 from MNN.backends.cpu.codegen.parallel import side_by_side, workers
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.lang.module import is_checked
 from MNN.backends.cpu.targets.base import Target, host_target
 from MNN.backends.cpu.targets.host import llvm_version, remember

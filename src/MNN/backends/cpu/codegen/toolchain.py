@@ -19,9 +19,9 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from MNN.backends.base.kernel import ENTRY
 from MNN.backends.cpu.codegen import loader
 from MNN.backends.cpu.codegen.parallel import emit_object
-from MNN.backends.cpu.codegen.spec import ENTRY
 from MNN.backends.cpu.targets.base import Target
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen import overlay
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.codegen.traffic import Arguments, number, table, union
 from MNN.backends.cpu.gemm.code import emit_contract
 from MNN.backends.cpu.gemm.half import emit_half

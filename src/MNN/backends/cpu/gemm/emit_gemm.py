@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.gemm.code import many_rows
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.products.blocks import choose_blocks, choose_grain
@@ -19,7 +20,6 @@ from MNN.backends.cpu.products.weights24 import lean_tile
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.bodies import WIDE
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Ref
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.inner_product.code import EXPONENT, LARGE, SMALL, TWICE_ONE
 from MNN.backends.cpu.inner_product.turn import HEAD, SIGNS
 from MNN.backends.cpu.lang.module import F32, I32, Kernel

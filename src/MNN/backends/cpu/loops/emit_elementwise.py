@@ -7,12 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.loops.interleave import MOST_ROWS, InterleaveSpec
 from MNN.backends.cpu.loops.map_nest import MapSpec
 from MNN.backends.cpu.loops.transpose import TransposeSpec
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import fused_body, is_literal
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.program import Place, Ref
 from MNN.ir import prims as p

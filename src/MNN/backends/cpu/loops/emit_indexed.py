@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import CHUNK, GRAIN, stride_args
 from MNN.backends.cpu.loops.gather import GatherSpec
 from MNN.backends.cpu.loops.scan import ScanSpec
 from MNN.backends.cpu.loops.scatter import ScatterSpec
 from MNN.compiler import strides as st
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.program import Place, Ref
 from MNN.ir import prims as p

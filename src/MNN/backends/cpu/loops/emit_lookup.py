@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.loops.lookup import ENTRIES, LookupSpec
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import fused_body
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group, looked_up
 from MNN.compiler.program import Ref
 from MNN.ir.dtype import DType

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import GRAIN, emit_fill
 from MNN.backends.cpu.loops.frame import FrameSpec
 from MNN.compiler import strides as st
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.program import Place, Ref
 from MNN.ir import prims as p

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import stride_args
 from MNN.backends.cpu.loops.fold import FoldSpec
 from MNN.backends.cpu.loops.rows import RowSpec
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.program import Place, Ref
 from MNN.ir import prims as p

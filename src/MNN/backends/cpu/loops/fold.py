@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.traffic import Arguments, number, operand_bytes
 from MNN.backends.cpu.lang.element import Tail, compute_type, lanes_for, load, make_tail, store
 from MNN.backends.cpu.lang.module import I32, Kernel, Value

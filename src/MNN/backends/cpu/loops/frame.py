@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.traffic import Arguments, number
 from MNN.backends.cpu.lang.element import Tail, make_tail, store
 from MNN.backends.cpu.lang.module import I64, Kernel, Value, int_type

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.traffic import Arguments, covered, number
 from MNN.backends.cpu.lang.module import I64, PTR, VOID, Builder, Kernel, Type, Value, int_type
 from MNN.backends.cpu.lang.nest import Operand, for_rows, minimum

@@ -6,6 +6,8 @@ import numpy as np
 
 from MNN.backends.cpu.amx import emit_amx as amx
 from MNN.backends.cpu.amx.emit_weights import Right
+from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.low_precision import FEW_ROWS
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.blocks import choose_grain
@@ -18,10 +20,8 @@ from MNN.backends.cpu.products.shares import split_evenly
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import Candidate
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import natural
-from MNN.compiler.precision import FEW_ROWS
 from MNN.compiler.program import Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType

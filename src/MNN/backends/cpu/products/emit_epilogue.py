@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.products.operand_walk import Side
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.program import Ref
 from MNN.ir.prims import Tensor

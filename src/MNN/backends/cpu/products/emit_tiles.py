@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.products.register_tiles import best_tiles, choose_tile, tiles
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.bodies import WIDE
-from MNN.compiler.emitter import Emitter
 from MNN.ir.dtype import DType
 
 Tile = tuple[int, int]

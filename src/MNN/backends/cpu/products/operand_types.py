@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.gemm.half import has_half
 from MNN.backends.cpu.loops.emit_elementwise import emit_nest
 from MNN.backends.cpu.products.dot import PAIR, group_of
 from MNN.backends.cpu.products.dot8 import QUAD, in_words
 from MNN.compiler.bodies import WIDE
-from MNN.compiler.emitter import Emitter
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import body_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import emit_nest
 from MNN.backends.cpu.products.dot import PAIR
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Buffer, Place
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor

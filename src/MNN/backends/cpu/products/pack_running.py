@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.loops.emit_elementwise import emit_fill
 from MNN.compiler import strides as st
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.layout import natural
 from MNN.compiler.program import Buffer, Command, Place, Ref
 from MNN.ir.prims import Tensor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.inner_product.pack import InnerPackSpec, sizable
 from MNN.backends.cpu.inner_product.turn import Turn
 from MNN.backends.cpu.products.dot import PAIR
@@ -13,7 +14,6 @@ from MNN.backends.cpu.products.pack_int8 import packed_quads, packed_words, sign
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.weights24 import LEAST, fits, has_lean, nbytes, pack_lean, panel_bytes
 from MNN.compiler import strides as st
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.layout import natural
 from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType

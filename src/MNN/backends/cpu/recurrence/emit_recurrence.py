@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import emit_fill, emit_nest
 from MNN.backends.cpu.products.dot import PAIR, group_of
 from MNN.backends.cpu.products.dot8 import has_quads
@@ -11,7 +12,6 @@ from MNN.backends.cpu.products.pack_bf16 import pair_of
 from MNN.backends.cpu.recurrence.emit_quantized import packed_quantized
 from MNN.backends.cpu.recurrence.rounds import words
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec, choose_tile, group_size, steps_of
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import natural
 from MNN.compiler.program import Buffer, Place, Ref

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.traffic import Arguments, number
 from MNN.backends.cpu.products.dot import PAIR
 from MNN.backends.cpu.products.dot8 import QUAD

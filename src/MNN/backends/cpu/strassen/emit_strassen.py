@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.products.operand_walk import Side
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.shares import BLOCKS_PER_THREAD, longest, piece_sizes, split_evenly
@@ -15,7 +16,6 @@ from MNN.backends.cpu.strassen.cost import Choice, applies, choose_strassen, chu
 from MNN.backends.cpu.strassen.spec import StrassenSpec, tables
 from MNN.backends.cpu.strassen.sums import COUNT, LargeSpec, StrassenSumsSpec
 from MNN.compiler.algorithms import Candidate
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
 

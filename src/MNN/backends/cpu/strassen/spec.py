@@ -30,8 +30,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen import overlay
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.codegen.traffic import Arguments, number
 from MNN.backends.cpu.products.epilogue import operand_slots
 from MNN.backends.cpu.strassen.code import MOST_USES, STAGE, USES, emit_strassen

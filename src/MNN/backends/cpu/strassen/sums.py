@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from MNN.backends.cpu.codegen.spec import KernelSpec
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.lang.module import F32, I1, I32, Builder, Kernel, Value
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.products.emit_tiles import sums_of
 from MNN.backends.cpu.products.operand_walk import channel_result, store_back
 from MNN.backends.cpu.products.shares import longest, split_evenly
@@ -12,7 +13,6 @@ from MNN.backends.cpu.window.cost import choose_window, vectors_at_once
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import channels_last
 from MNN.compiler.program import Buffer, Place, Ref

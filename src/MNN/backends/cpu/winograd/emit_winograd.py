@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.inner_product.pack import InnerPackSpec
 from MNN.backends.cpu.inner_product.turn import HEAD
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
@@ -19,7 +20,6 @@ from MNN.backends.cpu.winograd.sums import Work
 from MNN.backends.cpu.winograd.words import fits, pack_transformed
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import Candidate
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.program import Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType

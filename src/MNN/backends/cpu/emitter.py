@@ -12,8 +12,8 @@ from typing import TypeVar, cast
 
 import numpy as np
 
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.chains.spec import ChainSpec
-from MNN.backends.cpu.codegen.spec import KernelSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import strides as st
 from MNN.compiler import usage
@@ -72,7 +72,8 @@ class Emitter:
         self._known: dict[int, tuple[KernelSpec, tuple[str, ...]]] = {}
         """The same by these objects' identities."""
         self.narrowed: Collection[Tensor] = ()
-        """Tensors that primitives give and take as f32, stored in fewer bits (see :mod:`MNN.compiler.precision`)."""
+        """Tensors that primitives give and take as f32, stored in fewer bits (see
+        :mod:`MNN.backends.cpu.low_precision`)."""
 
     # -- places -----------------------------------------------------------------------------------------------------
 

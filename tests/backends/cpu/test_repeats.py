@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.codegen.library import shared_library
+from MNN.backends.cpu.compile import compile_stage
+from MNN.backends.cpu.repeats import Replay, _Copy
 from MNN.backends.cpu.winograd.spec import WinogradSpec
-from MNN.compiler.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.options import Options
 from MNN.compiler.program import Command, Program, Ref
-from MNN.compiler.repeats import Replay, _Copy
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder

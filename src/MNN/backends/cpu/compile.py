@@ -6,11 +6,15 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
+from MNN.backends.cpu import low_precision as precision
 from MNN.backends.cpu.amx import emit_amx as amx
 from MNN.backends.cpu.amx.emit_prefetch import fetch_ahead
 from MNN.backends.cpu.amx.split_storage import Parting
+from MNN.backends.cpu.batch_program import repeated
+from MNN.backends.cpu.batch_slices import Task, sliced
 from MNN.backends.cpu.chains.choose import Chains
 from MNN.backends.cpu.contractions import emit_conv, emit_matmul
+from MNN.backends.cpu.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import emit_concat, emit_map
 from MNN.backends.cpu.loops.emit_indexed import emit_gather, emit_scan, emit_scatter
 from MNN.backends.cpu.loops.emit_lookup import emit_lookup
@@ -18,20 +22,17 @@ from MNN.backends.cpu.loops.emit_pad import emit_pad
 from MNN.backends.cpu.loops.emit_reduce import emit_fold, emit_rows
 from MNN.backends.cpu.lowbit.emit_lowbit import emit_compressed
 from MNN.backends.cpu.recurrence.emit_recurrence import emit_recurrence
+from MNN.backends.cpu.repeats import Replay
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.window.emit_window import emit_depthwise, emit_pool, is_depthwise
-from MNN.compiler import arena, precision, usage
+from MNN.compiler import arena, usage
 from MNN.compiler import strides as st
 from MNN.compiler.algorithms import spare_cycles
-from MNN.compiler.batch_program import repeated
-from MNN.compiler.batch_slices import Task, sliced
 from MNN.compiler.constants import ConstantPool
-from MNN.compiler.emitter import Emitter
 from MNN.compiler.fuse import Fuser, Group
 from MNN.compiler.layout import assign_orders, natural
 from MNN.compiler.options import Options
 from MNN.compiler.program import Located, Program
-from MNN.compiler.repeats import Replay
 from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType

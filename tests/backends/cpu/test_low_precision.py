@@ -6,17 +6,17 @@ import dataclasses
 
 import pytest
 
+from MNN.backends.cpu.low_precision import Narrowing, own_copy, storage
 from MNN.backends.cpu.products.dot import group_of
 from MNN.backends.cpu.targets import host_target, named_target
 from MNN.compiler.fuse import Fuser
 from MNN.compiler.layout import assign_orders
-from MNN.compiler.precision import Narrowing, own_copy, storage
 from MNN.compiler.usage import consumers, live
 from MNN.ir.dtype import DType
 from MNN.ir.prims import MatMul, Tensor
 from MNN.ops.core.builder import Builder
+from tests.backends.cpu.test_compile import conv_block, randn, relu
 from tests.compiler.checks import check
-from tests.compiler.test_compile import conv_block, randn, relu
 
 pytestmark = pytest.mark.usefixtures("without_tiles")
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from MNN.backends.cpu import batch_slices as slices
+from MNN.backends.cpu import compile as compiler
 from MNN.backends.cpu.targets.base import named_target
-from MNN.compiler import batch_slices as slices
-from MNN.compiler import compile as compiler
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ops.core.builder import Builder

@@ -1,0 +1,1 @@
+"""What every back end has: kernels as the compiler sees them."""
