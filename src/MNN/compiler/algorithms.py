@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from MNN.backends.cpu.targets.base import Target
-from MNN.ir.dtype import DType
-from MNN.ir.shape import elements
-
-if TYPE_CHECKING:
-    from MNN.ir.prims import Prim
 
 
 @dataclass(frozen=True)
@@ -45,21 +37,6 @@ CLOSE = 1.5
 """How many times the least cycles an algorithm may take to be kept when a node comes with another size: its weights are
 packed and its kernel is compiled already, and packing them for another one would take memory for as long as both are
 in use."""
-_SPARE = 100_000.0
-_SPARE_SHARE = 0.001
-
-
-def spare_cycles(prims: Sequence[Prim], target: Target) -> float:
-    """Cycles that a command may be slower than the best that is known, so that no kernel is compiled for one size of
-    the input alone: some 30 us, or a thousandth of the whole. Compiling takes as long as a thousand such losses."""
-    from MNN.ir import prims as p  # stored programs, which know the choices in this file, do without them
-
-    def products(prim: Prim) -> int:
-        depth = elements(prim.inputs[1].shape[1:]) if isinstance(prim, p.Conv) else prim.inputs[0].shape[-1]
-        return elements(prim.outputs[0].shape) * depth
-
-    whole = sum([products(prim) for prim in prims if isinstance(prim, (p.Conv, p.MatMul))])
-    return max(_SPARE, _SPARE_SHARE * whole / (target.lanes(DType.F32) * target.fma_per_cycle))
 
 
 def near(extent: int, known: Mapping[int, str]) -> str:

@@ -14,16 +14,15 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from MNN.backends.cpu.codegen.library import source_digest
-from MNN.backends.cpu.targets.base import Target
 from MNN.cache.packed import SMALLEST, PackedStore
+from MNN.cache.sources import source_digest
 from MNN.compiler.kept_choices import Habits
 from MNN.compiler.program import Buffer
 from MNN.ir.dtype import DType
 from MNN.ops.core.folding import FoldCache
 from MNN.schema.files import origin, release
 
-_PACKERS = ("MNN.backends.cpu", "MNN.compiler")
+_PACKERS = ("MNN.backends", "MNN.compiler")
 _LINE = 64
 _MOST_SPREAD, _SAMPLE = 2.0**14, 1 << 12
 _LEAST_WEIGHTS = 0.75
@@ -37,11 +36,11 @@ Key = tuple[object, ...]
 class ConstantPool:
     """Constants in the form kernels want (packed weights, offset tables), shared by all plans of a session.
 
-    Each lives as long as some plan uses it. With a ``store`` and the ``target`` that they are for, large ones are
+    Each lives as long as some plan uses it. With a ``store`` and the key of the ``target`` they are for, large ones are
     looked up there before they are made.
     """
 
-    def __init__(self, store: PackedStore | None = None, target: Target | None = None) -> None:
+    def __init__(self, store: PackedStore | None = None, target: str = "") -> None:
         self._made: WeakValueDictionary[Key, Buffer] = WeakValueDictionary()
         self.folds = FoldCache()
         self._tables: WeakValueDictionary[bytes, Buffer] = WeakValueDictionary()
@@ -155,8 +154,7 @@ class ConstantPool:
             parts = [_text(part, sources) for part in key]
         except TypeError:
             return ""
-        where = "" if self._target is None else self._target.key()
-        whole = "\0".join((*parts, str(count), dtype.value, where, source_digest(_PACKERS)))
+        whole = "\0".join((*parts, str(count), dtype.value, self._target, source_digest(_PACKERS)))
         return hashlib.sha256(whole.encode()).hexdigest()
 
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.kernel import Argument, KernelSpec
 from MNN.cache.packed import Draft
 from MNN.compiler.algorithms import Choice
 from MNN.ir.dtype import DType
 
 if TYPE_CHECKING:
-    from MNN.backends.cpu.codegen.traffic import Argument
     from MNN.ir.prims import HostFunction
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from MNN.backends.cpu.math.rounding import Interval, intervals
 from MNN.ir.dtype import DType
+from MNN.ir.intervals import Interval, intervals
 from MNN.ir.scalar import Body, BodyBuilder, Instr
 
 _EXACT = float(1 << 24)

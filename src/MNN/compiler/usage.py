@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from MNN.backends.cpu.lang.element import PARTED
 from MNN.ir import prims as p
-from MNN.ir.dtype import DType
+from MNN.ir.dtype import PARTED, DType
 from MNN.ir.prims import Prim, Tensor
 
 VIEWS = (p.Reshape, p.Permute, p.Slice, p.Expand)

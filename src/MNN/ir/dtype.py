@@ -8,6 +8,9 @@ import functools
 import ml_dtypes
 import numpy as np
 
+PARTED = 32
+"""Neighbours of which ``BF16X2`` keeps the first parts before the second ones; vectors do not reach across."""
+
 
 class DType(enum.Enum):
     """An element type. The value is the short name used in kernels' names, messages and the docs."""
@@ -26,9 +29,9 @@ class DType(enum.Enum):
     U64 = "u64"
     BOOL = "bool"
     BF16X2 = "bf16x2"
-    """f32 kept as two bf16 whose sum it is: of 32 neighbours the first parts and behind them the second ones, in the
-    memory of the f32. Only tensors between kernels are of this type, whose last dimension in memory is whole
-    thirty-twos (:mod:`MNN.backends.cpu.amx.split_storage`). Numbers within 2^-16 of the largest f32 may become
+    """f32 kept as two bf16 whose sum it is: of :data:`PARTED` neighbours the first parts and behind them the second
+    ones, in the memory of the f32. Only tensors between kernels are of this type, whose last dimension in memory is
+    whole thirty-twos (:mod:`MNN.backends.cpu.amx.split_storage`). Numbers within 2^-16 of the largest f32 may become
     infinite."""
     STR = "str"
     F8E4M3FN = "f8e4m3fn"

@@ -128,7 +128,7 @@ class Executor:
         self._made = made
         self._clock = clock or Clock(config.time_limit)
         self.library = shared_library(config.cache)
-        self._pool = pool or ConstantPool(PackedStore.shared() if config.cache else None, self.library.target)
+        self._pool = pool or ConstantPool(PackedStore.shared() if config.cache else None, self.library.target.key())
         choices = known_choices(config) if tuned is None else tuned
         self._threads = usable_threads(config.threads)
         self._options = Options(self._threads, config.precision, choices, tuning)

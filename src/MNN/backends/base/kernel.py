@@ -19,14 +19,16 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, Union
 
-from MNN.backends.cpu.targets.base import Target
+import numpy as np
+from numpy.typing import NDArray
+
 from MNN.ir.scalar import Body
 
-if TYPE_CHECKING:
-    from MNN.backends.cpu.codegen.traffic import Arguments
-
+Argument = Union[int, NDArray[np.generic]]  # noqa: UP007  evaluated at run time on Python 3.10
+"""The value of a slot: a number, or the contents of a constant where the slot is an address."""
+Arguments = Mapping[str, Argument]
 ENTRY = "kernel"
 """Name of the function that every generated module defines."""
 Spec = TypeVar("Spec", bound="KernelSpec")
@@ -50,15 +52,15 @@ class KernelSpec(abc.ABC):
         """Names of the i64 arguments, in order."""
 
     @abc.abstractmethod
-    def emit(self, target: Target) -> str:
+    def emit(self, target: Any) -> str:
         """A textual LLVM IR module that defines ``@kernel`` for this target."""
 
-    def scratch(self, target: Target, args: Mapping[str, int]) -> int:
+    def scratch(self, target: Any, args: Mapping[str, int]) -> int:
         """Bytes of per-worker scratch that a call with these argument values (by slot name) needs."""
         del target, args
         return 0
 
-    def arithmetic(self, target: Target) -> str:
+    def arithmetic(self, target: Any) -> str:
         """The multiply-adds that set its peak, as :func:`MNN.backends.cpu.probe.products` names them. For profiles
         only."""
         del target

@@ -27,7 +27,6 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.window.emit_window import emit_depthwise, emit_pool, is_depthwise
 from MNN.compiler import arena, usage
 from MNN.compiler import strides as st
-from MNN.compiler.algorithms import spare_cycles
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.fuse import Fuser, Group
 from MNN.compiler.layout import assign_orders, natural
@@ -38,6 +37,9 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
+
+_SPARE = 100_000.0
+_SPARE_SHARE = 0.001
 
 
 def compile_stage(
@@ -85,7 +87,7 @@ def _compile(
         emitter.narrowed = narrowing.apply(groups)
     located_in = [_input(emitter, t) for t in inputs]
     chains = Chains(groups, uses, outputs, target, options.threads)
-    emitter.spare = spare_cycles(kept, target)
+    emitter.spare = _spare_cycles(kept, target)
     replay = Replay(emitter, groups)
     exact = precision.exact_products(kept) if parts else frozenset()
     if parts:
@@ -104,6 +106,18 @@ def _compile(
     fetch_ahead(pool, emitter.commands, options.threads)
     total = arena.plan(emitter.commands, emitter.buffers)
     return Program(emitter.commands, located_in, located_out, total, emitter.error_word, tuple(emitter.companions))
+
+
+def _spare_cycles(prims: Sequence[Prim], target: Target) -> float:
+    """Cycles that a command may be slower than the best that is known, so that no kernel is compiled for one size of
+    the input alone: some 30 us, or a thousandth of the whole. Compiling takes as long as a thousand such losses."""
+
+    def products(prim: Prim) -> int:
+        depth = elements(prim.inputs[1].shape[1:]) if isinstance(prim, p.Conv) else prim.inputs[0].shape[-1]
+        return elements(prim.outputs[0].shape) * depth
+
+    whole = sum([products(prim) for prim in prims if isinstance(prim, (p.Conv, p.MatMul))])
+    return max(_SPARE, _SPARE_SHARE * whole / (target.lanes(DType.F32) * target.fma_per_cycle))
 
 
 def _emit_or_host(e: Emitter, group: Group) -> None:

@@ -23,9 +23,9 @@ import numpy as np
 from MNN.backends.cpu.codegen.library import KernelGoneError, Library
 from MNN.backends.cpu.codegen.toolchain import trim
 from MNN.backends.cpu.targets.base import host_target
-from MNN.backends.cpu.targets.host import llvm_version
 from MNN.cache.entries import Cache
 from MNN.cache.packed import Checks, PackedStore
+from MNN.cache.sources import llvm_version
 from MNN.compiler.program import Buffer, Program
 from MNN.errors import MNNError
 from MNN.ir.graph import Graph

@@ -7,9 +7,9 @@ import pytest
 
 from MNN.backends.cpu.codegen.toolchain import assembly
 from MNN.backends.cpu.loops.map_nest import MapSpec
-from MNN.backends.cpu.math.rounding import intervals
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
+from MNN.ir.intervals import intervals
 from MNN.ir.scalar import BodyBuilder, body_of
 from MNN.reference.scalar import evaluate
 from tests.backends.cpu.loops.test_map_nest import INTS, run_map

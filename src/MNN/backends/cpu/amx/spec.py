@@ -19,14 +19,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.amx.code import emit_amx
 from MNN.backends.cpu.amx.fill import REGION
 from MNN.backends.cpu.amx.scale import SCALE_BYTES
 from MNN.backends.cpu.amx.split import ARITHMETIC, PRODUCTS
 from MNN.backends.cpu.amx.tiles import TILE_BYTES, state_bytes
 from MNN.backends.cpu.codegen import overlay
-from MNN.backends.cpu.codegen.traffic import Arguments, number, table, union
+from MNN.backends.cpu.codegen.traffic import number, table, union
 from MNN.backends.cpu.gemm.contraction import OPERAND_KINDS
 from MNN.backends.cpu.products.epilogue import check_epilogue, operand_bytes, operand_slots
 from MNN.backends.cpu.targets.base import Target

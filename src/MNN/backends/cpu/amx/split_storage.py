@@ -20,14 +20,13 @@ from collections.abc import Mapping, Sequence
 
 from MNN.backends.cpu.amx.cost import DIRECT_COLUMNS, LEAST_COLUMNS, plan_rows
 from MNN.backends.cpu.amx.layout import MOST_BETWEEN
-from MNN.backends.cpu.lang.element import PARTED
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import strides as st
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import Order, channels_last, natural
 from MNN.compiler.usage import is_depthwise
 from MNN.ir import prims as p
-from MNN.ir.dtype import DType
+from MNN.ir.dtype import PARTED, DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
 

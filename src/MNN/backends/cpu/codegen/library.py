@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
-import importlib
-import importlib.util
 import os
-import pathlib
-import pkgutil
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -18,48 +13,17 @@ from MNN.backends.cpu.codegen import toolchain
 from MNN.backends.cpu.codegen.parallel import side_by_side, workers
 from MNN.backends.cpu.lang.module import is_checked
 from MNN.backends.cpu.targets.base import Target, host_target
-from MNN.backends.cpu.targets.host import llvm_version, remember
+from MNN.backends.cpu.targets.host import remember
 from MNN.cache.entries import Cache
+from MNN.cache.sources import source_digest
 
-_GENERATORS = ("MNN.backends.cpu",)
+_GENERATORS = ("MNN.backends",)
 _LOADED: dict[str, int] = {}  # by key hash, shared by all libraries of the process; addresses stay valid for its life
 
 
 def generator_digest() -> str:
     """A hash of the source of every file that takes part in generating code."""
     return source_digest(_GENERATORS)
-
-
-@functools.cache
-def source_digest(packages: tuple[str, ...]) -> str:
-    """A hash of the source of these packages and all in them, and of what describes types and code."""
-    total = hashlib.sha256(llvm_version().encode())
-    for package in packages:
-        for module, source in _sources(package):
-            total.update(module.encode() + b"\0" + source)
-    for module in ("MNN.ir.dtype", "MNN.ir.scalar"):
-        total.update(_source(module))
-    return total.hexdigest()
-
-
-def _sources(package: str) -> list[tuple[str, bytes]]:
-    """Names and sources of the modules of a package and of the packages in it."""
-    folders = list(importlib.import_module(package).__path__)
-    if len(folders) == 1 and os.path.isdir(folders[0]):  # the files themselves: finding modules takes much longer
-        files = sorted(pathlib.Path(folders[0]).rglob("*.py"))
-        if files:
-            return [(file.relative_to(folders[0]).as_posix(), file.read_bytes()) for file in files]
-    modules = sorted(m.name for m in pkgutil.walk_packages(folders, f"{package}."))
-    return [(module, _source(module)) for module in modules]
-
-
-def _source(module: str) -> bytes:
-    spec = importlib.util.find_spec(module)
-    loader = spec.loader if spec else None
-    text = loader.get_source(module) if loader is not None and hasattr(loader, "get_source") else None
-    if text is None:
-        raise RuntimeError(f"the source of {module} is missing, so that compiled kernels cannot be told apart")
-    return str(text).encode()
 
 
 class KernelGoneError(LookupError):

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from MNN.backends.cpu.codegen.traffic import Arguments, number, table
+from MNN.backends.base.kernel import Arguments
+from MNN.backends.cpu.codegen.traffic import number, table
 from MNN.backends.cpu.lang.nest import Operand
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Union
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from MNN.backends.base.kernel import Arguments
 from MNN.backends.cpu.lang.nest import Operand
-
-Argument = Union[int, NDArray[np.generic]]  # noqa: UP007  evaluated at run time on Python 3.10
-"""The value of a slot: a number, or the contents of a constant where the slot is an address."""
-Arguments = Mapping[str, Argument]
 
 
 def number(args: Arguments, slot: str) -> int:

@@ -20,9 +20,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.codegen import overlay
-from MNN.backends.cpu.codegen.traffic import Arguments, number, table, union
+from MNN.backends.cpu.codegen.traffic import number, table, union
 from MNN.backends.cpu.gemm.code import emit_contract
 from MNN.backends.cpu.gemm.half import emit_half
 from MNN.backends.cpu.products import weights24 as lean

@@ -27,9 +27,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.codegen import overlay
-from MNN.backends.cpu.codegen.traffic import Arguments, number, table, union
+from MNN.backends.cpu.codegen.traffic import number, table, union
 from MNN.backends.cpu.inner_product.code import emit_inner, tile_size
 from MNN.backends.cpu.inner_product.turn import HEAD
 from MNN.backends.cpu.products.epilogue import check_epilogue, operand_bytes, operand_slots

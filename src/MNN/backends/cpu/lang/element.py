@@ -10,10 +10,7 @@ from dataclasses import dataclass
 
 from MNN.backends.cpu.lang.module import BF16, F16, F32, I1, I8, I16, I32, I64, Builder, Type, Value, memory_type
 from MNN.backends.cpu.lang.parts import parts_of
-from MNN.ir.dtype import DType
-
-PARTED = 32
-"""Neighbours of which ``BF16X2`` keeps the first parts before the second ones; vectors do not reach across."""
+from MNN.ir.dtype import PARTED, DType
 
 
 def compute_type(dtype: DType, lanes: int = 1) -> Type:

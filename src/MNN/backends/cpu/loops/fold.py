@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.codegen.traffic import Arguments, number, operand_bytes
+from MNN.backends.base.kernel import Arguments, KernelSpec
+from MNN.backends.cpu.codegen.traffic import number, operand_bytes
 from MNN.backends.cpu.lang.element import Tail, compute_type, lanes_for, load, make_tail, store
 from MNN.backends.cpu.lang.module import I32, Kernel, Value
 from MNN.backends.cpu.lang.nest import Operand, for_rows, minimum

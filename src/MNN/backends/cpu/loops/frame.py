@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.codegen.traffic import Arguments, number
+from MNN.backends.base.kernel import Arguments, KernelSpec
+from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.lang.element import Tail, make_tail, store
 from MNN.backends.cpu.lang.module import I64, Kernel, Value, int_type
 from MNN.backends.cpu.lang.nest import Operand, for_rows, minimum

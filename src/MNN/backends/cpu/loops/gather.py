@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.codegen.traffic import Arguments, number, operand_bytes
+from MNN.backends.base.kernel import Arguments, KernelSpec
+from MNN.backends.cpu.codegen.traffic import number, operand_bytes
 from MNN.backends.cpu.lang.element import Tail, load, make_tail, storage_type, store
 from MNN.backends.cpu.lang.indexing import RAW, Indices
 from MNN.backends.cpu.lang.module import I1, I32, PTR, Builder, Kernel, Value

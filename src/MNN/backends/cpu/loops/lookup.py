@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.codegen import overlay
-from MNN.backends.cpu.codegen.traffic import Arguments, number, operand_bytes
+from MNN.backends.cpu.codegen.traffic import number, operand_bytes
 from MNN.backends.cpu.lang.element import load, make_tail, store
 from MNN.backends.cpu.lang.module import I8, I64, Kernel, Value
 from MNN.backends.cpu.lang.nest import Operand, for_rows, minimum

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.codegen.traffic import Arguments, covered, number
+from MNN.backends.base.kernel import Arguments, KernelSpec
+from MNN.backends.cpu.codegen.traffic import covered, number
 from MNN.backends.cpu.lang.element import Tail, compute_type, lanes_for, load, make_tail, store
 from MNN.backends.cpu.lang.module import I64, Kernel, Value
 from MNN.backends.cpu.lang.nest import Operand, for_rows

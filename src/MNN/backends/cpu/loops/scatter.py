@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.codegen.traffic import Arguments, number, operand_bytes
+from MNN.backends.base.kernel import Arguments, KernelSpec
+from MNN.backends.cpu.codegen.traffic import number, operand_bytes
 from MNN.backends.cpu.lang.element import Tail, lanes_for, load, make_tail, store
 from MNN.backends.cpu.lang.indexing import Indices
 from MNN.backends.cpu.lang.module import I1, I64, Kernel, Value

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.codegen.traffic import Arguments, covered, number
+from MNN.backends.base.kernel import Arguments, KernelSpec
+from MNN.backends.cpu.codegen.traffic import covered, number
 from MNN.backends.cpu.lang.module import I64, PTR, VOID, Builder, Kernel, Type, Value, int_type
 from MNN.backends.cpu.lang.nest import Operand, for_rows, minimum
 from MNN.backends.cpu.targets.base import Target

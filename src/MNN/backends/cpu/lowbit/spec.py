@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from MNN.backends.cpu.codegen.traffic import Arguments, number
+from MNN.backends.base.kernel import Arguments
+from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, header_bytes
 from MNN.backends.cpu.targets.base import Target

@@ -16,6 +16,7 @@ from MNN.backends.cpu.math import rounding, scalar_int
 from MNN.backends.cpu.math import trigonometry as vecmath_trig
 from MNN.backends.cpu.math.gates import Part, fused_parts
 from MNN.ir.dtype import DType
+from MNN.ir.intervals import Interval, intervals
 from MNN.ir.scalar import COMPARE, Body, Instr
 
 COSTLY = {
@@ -181,7 +182,7 @@ class BodyCode:
         self.scale_rows = scale_rows and all(i.dtype.is_float for i in body.code if i.op == "div")
         self.coarse = coarse.allowed(body)
         self.parts = {} if self.coarse else {i: q for i, q in fused_parts(body).items() if self.varies[q.args[0]]}
-        self._intervals: list[rounding.Interval] | None = None
+        self._intervals: list[Interval] | None = None
         self._scalars: dict[int, Value] = {}
         self._vectors: dict[tuple[int, int], Value] = {}
 
@@ -303,7 +304,7 @@ class BodyCode:
         if rounded.op != "round" or rounded.dtype is not DType.F32:
             return False
         if self._intervals is None:
-            self._intervals = rounding.intervals(self.body.code)
+            self._intervals = intervals(self.body.code)
         low, high = self._intervals[instr.args[0]]
         limit = 1 << (8 * instr.dtype.size - 1)
         return -limit <= low and high < limit * _NEARLY

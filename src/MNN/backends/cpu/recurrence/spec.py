@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.codegen.traffic import Arguments, number
+from MNN.backends.base.kernel import Arguments, KernelSpec
+from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.products.dot import PAIR
 from MNN.backends.cpu.products.dot8 import QUAD
 from MNN.backends.cpu.targets.base import Target

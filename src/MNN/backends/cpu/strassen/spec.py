@@ -30,9 +30,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.codegen import overlay
-from MNN.backends.cpu.codegen.traffic import Arguments, number
+from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.products.epilogue import operand_slots
 from MNN.backends.cpu.strassen.code import MOST_USES, STAGE, USES, emit_strassen
 from MNN.backends.cpu.strassen.sums import COUNT, PRODUCTS, WHOLE, factor_parts

@@ -12,12 +12,12 @@ import functools
 import hashlib
 import json
 import mmap
-import pathlib
 import platform
 import sys
 
 from MNN.backends.cpu.codegen.loader import protect
 from MNN.cache.entries import Cache
+from MNN.cache.sources import llvm_version
 
 _PART = "measured"
 _CPUID = bytes.fromhex(
@@ -40,22 +40,6 @@ _LEAVES = ((0, 0), (1, 0), (7, 0), (7, 1), (7, 2), (0xD, 0), (0xD, 1), (0x19, 0)
 """Where features are listed."""
 _SAVES = 1 << 27
 """In leaf 1: XGETBV may be used."""
-
-
-@functools.cache
-def llvm_version() -> str:
-    """The versions of LLVM and llvmlite, as part of the key of everything they produced.
-
-    What is asked of the package and its library's file need not load the library."""
-    import llvmlite
-
-    found = sorted((pathlib.Path(llvmlite.__file__).parent / "binding").glob("*llvmlite.*"))
-    files = [f"{path.name} of {path.stat().st_size}" for path in found if path.suffix != ".py"]
-    if files:
-        return f"llvmlite {llvmlite.__version__} {' '.join(files)}"
-    import llvmlite.binding as llvm
-
-    return f"llvmlite {llvmlite.__version__} llvm {'.'.join(map(str, llvm.llvm_version_info))}"
 
 
 @functools.cache
@@ -126,4 +110,4 @@ def _said() -> bytes | None:
     return b"".join(number.to_bytes(4, "little") for number in said)
 
 
-__all__ = ["llvm_version", "processor", "remember"]
+__all__ = ["processor", "remember"]

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.codegen import overlay
-from MNN.backends.cpu.codegen.traffic import Arguments, number, table
+from MNN.backends.cpu.codegen.traffic import number, table
 from MNN.backends.cpu.lang.element import Tail, compute_type, make_tail, storage_type
 from MNN.backends.cpu.lang.halves import load_halves, store_halves
 from MNN.backends.cpu.lang.module import I64, Kernel, Value

@@ -24,9 +24,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.codegen import overlay
-from MNN.backends.cpu.codegen.traffic import Arguments, number, table
+from MNN.backends.cpu.codegen.traffic import number, table
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.winograd.code import PER_PIXEL, emit_winograd
 from MNN.backends.cpu.winograd.fixed_code import emit_fixed
