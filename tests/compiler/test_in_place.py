@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from MNN.backends.cpu import contractions as contract
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.compile import compile_stage
+from MNN.backends.cpu.products import emit_contractions as contract
 from MNN.backends.cpu.strassen.spec import StrassenSpec
 from MNN.backends.cpu.targets.base import host_target
 from MNN.backends.cpu.window.spec import WindowSpec

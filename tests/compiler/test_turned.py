@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.amx import emit_weights as amx_weights
-from MNN.backends.cpu.products import weights
+from MNN.backends.cpu.packing import weights
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.runtime.config import Config

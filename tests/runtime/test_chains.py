@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.chains.spec import ChainSpec
 from MNN.backends.cpu.chains.stages import Intermediate, local_bytes, stage
+from MNN.backends.cpu.codegen.chain import ChainSpec
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.loops.map_nest import MapSpec
 from MNN.backends.cpu.loops.rows import RowSpec

@@ -154,7 +154,7 @@ class Command:
     choices: tuple[Choice, ...] = ()
     """All choices that led to this command, from the innermost on."""
     stages: tuple[StageCall, ...] = ()
-    """What a chain runs per block; its ``kernel`` is a :class:`MNN.backends.cpu.chains.spec.ChainSpec`, its ``args``
+    """What a chain runs per block; its ``kernel`` is a :class:`MNN.backends.cpu.codegen.chain.ChainSpec`, its ``args``
     are empty."""
     inner: int = 1
     """Blocks of a chain per step of the outer index."""

@@ -9,7 +9,7 @@ import pytest
 
 from MNN.backends.cpu.codegen.library import shared_library
 from MNN.backends.cpu.compile import compile_stage
-from MNN.backends.cpu.repeats import Replay, _Copy
+from MNN.backends.cpu.emission.repeats import Replay, _Copy
 from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.options import Options

@@ -13,16 +13,16 @@ from MNN.backends.cpu.amx.split_storage import Parting
 from MNN.backends.cpu.batch_program import repeated
 from MNN.backends.cpu.batch_slices import Task, sliced
 from MNN.backends.cpu.chains.choose import Chains
-from MNN.backends.cpu.contractions import emit_conv, emit_matmul
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.emission.repeats import Replay
 from MNN.backends.cpu.loops.emit_elementwise import emit_concat, emit_map
 from MNN.backends.cpu.loops.emit_indexed import emit_gather, emit_scan, emit_scatter
 from MNN.backends.cpu.loops.emit_lookup import emit_lookup
 from MNN.backends.cpu.loops.emit_pad import emit_pad
 from MNN.backends.cpu.loops.emit_reduce import emit_fold, emit_rows
 from MNN.backends.cpu.lowbit.emit_lowbit import emit_compressed
+from MNN.backends.cpu.products.emit_contractions import emit_conv, emit_matmul
 from MNN.backends.cpu.recurrence.emit_recurrence import emit_recurrence
-from MNN.backends.cpu.repeats import Replay
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.window.emit_window import emit_depthwise, emit_pool, is_depthwise
 from MNN.compiler import arena, usage

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from MNN.backends.cpu.chains.spec import NO_LIMIT, PATCH, STAGE
+from MNN.backends.cpu.codegen.chain import NO_LIMIT, PATCH, STAGE
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.program import Command, Local, Ref, StageCall
 from MNN.runtime.memory.arena import ALIGNMENT, aligned_bytes

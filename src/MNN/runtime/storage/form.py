@@ -34,7 +34,7 @@ _CLASSES = {
     },
     "MNN.compiler.algorithms": {"Choice"},
     "MNN.ir.dtype": {"DType"},
-    "MNN.backends.cpu.chains.spec": {"ChainSpec"},
+    "MNN.backends.cpu.codegen.chain": {"ChainSpec"},
     "MNN.backends.cpu.codegen.library": {"KnownKernel"},
     "MNN.runtime.info": {"TensorInfo"},
     "MNN.runtime.storage.form": {"restored_buffer"},

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.chains.spec import ChainSpec
+from MNN.backends.cpu.codegen.chain import ChainSpec
 from MNN.backends.cpu.compile import compile_stage
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.options import Options

@@ -10,7 +10,7 @@ import pytest
 from MNN.backends.cpu.chains import choose as chains_module
 from MNN.backends.cpu.chains import find_separable as separable
 from MNN.backends.cpu.chains.find_separable import needed, overlap
-from MNN.backends.cpu.chains.spec import ChainSpec
+from MNN.backends.cpu.codegen.chain import ChainSpec
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.products.dot import group_of
 from MNN.backends.cpu.targets import host_target

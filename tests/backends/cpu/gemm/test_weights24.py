@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.products.weights24 import fits, has_lean, lean_tile, nbytes, pack_lean, panel_bytes
+from MNN.backends.cpu.packing.weights24 import fits, has_lean, lean_tile, nbytes, pack_lean, panel_bytes
 from MNN.backends.cpu.targets import Target, host_target, named_target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.products.weights24 import has_lean
+from MNN.backends.cpu.packing.weights24 import has_lean
 from MNN.backends.cpu.targets import host_target
 from MNN.compiler.program import Program
 from MNN.ir.prims import Tensor

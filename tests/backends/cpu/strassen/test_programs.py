@@ -25,7 +25,7 @@ def _starts_cost_little(without_tiles: None, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(
         library, "target", replace(library.target, fma_per_cycle=1.0, l1_bytes=32 << 10, l2_bytes=1 << 20)
     )
-    monkeypatch.setattr("MNN.backends.cpu.contractions.inner_candidates", lambda *rest: [])
+    monkeypatch.setattr("MNN.backends.cpu.products.emit_contractions.inner_candidates", lambda *rest: [])
     cheap = replace(strassen_cost._OTHERS, late=(0.0, 0.0), sums=(30.0, 180.0), far_sums=(30.0, 180.0), vector=0.0)
     monkeypatch.setattr(strassen_cost, "_LOSSES", {})
     for name in ("PASSED_ON", "FAR_PASSED_ON", "KEPT"):

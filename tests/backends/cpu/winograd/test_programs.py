@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("without_tiles")
 @pytest.fixture(autouse=True)
 def _no_inner_products(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on processors without units for additions, where products have one rival less."""
-    monkeypatch.setattr("MNN.backends.cpu.contractions.inner_candidates", lambda *rest: [])
+    monkeypatch.setattr("MNN.backends.cpu.products.emit_contractions.inner_candidates", lambda *rest: [])
 
 
 def randn(*shape: int) -> np.ndarray:

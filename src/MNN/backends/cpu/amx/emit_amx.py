@@ -39,7 +39,7 @@ from MNN.backends.cpu.amx.lines import has_lines, line_layout, plan_lines
 from MNN.backends.cpu.amx.slices import plan_slices, sliced_layout
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, has_tiles
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.math.scalar_code import body_cost
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
 from MNN.backends.cpu.products.operand_walk import Side, batch_starts

@@ -11,8 +11,8 @@ from MNN.backends.cpu.amx.cost import PANEL, is_lean, panel_bytes
 from MNN.backends.cpu.amx.layout import Layout
 from MNN.backends.cpu.amx.pack import AmxPackSpec
 from MNN.backends.cpu.amx.tiles import ROWS
-from MNN.backends.cpu.emitter import Emitter
-from MNN.backends.cpu.products.weights import as_it_lies, is_turned, matrix_starts
+from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.packing.weights import as_it_lies, is_turned, matrix_starts
 from MNN.compiler import strides as st
 from MNN.compiler.layout import natural
 from MNN.compiler.program import Buffer, Place, Ref

@@ -8,8 +8,8 @@ from functools import partial
 from MNN.backends.cpu.chains.emit_attention import emit_attention, find_attention
 from MNN.backends.cpu.chains.emit_separable import emit_separable
 from MNN.backends.cpu.chains.find_separable import find_separable
-from MNN.backends.cpu.emitter import Emitter
-from MNN.backends.cpu.repeats import Replay
+from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.emission.repeats import Replay
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.fuse import Group
 from MNN.ir.prims import Prim, Tensor

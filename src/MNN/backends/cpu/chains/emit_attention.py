@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from MNN.backends.cpu.chains.stages import Intermediate, by_rows, local_bytes, rows_and_batches, split, stage, virtual
-from MNN.backends.cpu.contractions import emit_matmul
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.gemm.emit_packing import stand_in, with_packed
 from MNN.backends.cpu.loops.emit_reduce import emit_rows
-from MNN.backends.cpu.products.pack_running import stand_in, with_packed
+from MNN.backends.cpu.products.emit_contractions import emit_matmul
 from MNN.backends.cpu.products.shares import BLOCKS_PER_THREAD, longest
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.fuse import Group

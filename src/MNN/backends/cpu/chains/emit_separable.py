@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from MNN.backends.cpu.chains.find_separable import Separable, needed, overlap
 from MNN.backends.cpu.chains.stages import LINE, Intermediate, by_rows, local_bytes, rows_and_batches, split, stage
-from MNN.backends.cpu.contractions import emit_conv
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import emit_fill
+from MNN.backends.cpu.products.emit_contractions import emit_conv
 from MNN.backends.cpu.window.emit_window import emit_depthwise
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.compiler.algorithms import Candidate

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.compiler import strides as st
 from MNN.compiler.layout import natural

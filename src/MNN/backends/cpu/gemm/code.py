@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.module import I8, I32, I64, Loop, Value
+from MNN.backends.cpu.packing import weights24 as lean
 from MNN.backends.cpu.products import dot8
 from MNN.backends.cpu.products import register_steps as tight
-from MNN.backends.cpu.products import weights24 as lean
 from MNN.backends.cpu.products.dot import dot, interleave, load_group, load_rest, load_run
 from MNN.backends.cpu.products.dot8 import QUAD
 from MNN.backends.cpu.products.epilogue import combine, load_as, masks_work

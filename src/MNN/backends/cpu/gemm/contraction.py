@@ -25,7 +25,7 @@ from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.traffic import number, table, union
 from MNN.backends.cpu.gemm.code import emit_contract
 from MNN.backends.cpu.gemm.half import emit_half
-from MNN.backends.cpu.products import weights24 as lean
+from MNN.backends.cpu.packing import weights24 as lean
 from MNN.backends.cpu.products.dot import PAIR
 from MNN.backends.cpu.products.dot8 import QUAD
 from MNN.backends.cpu.products.epilogue import check_epilogue, operand_bytes, operand_slots
@@ -91,7 +91,7 @@ class ContractSpec(KernelSpec):
     narrow: bool = field(default=False, kw_only=True)
     """Vectors of half the processor's width, see :func:`MNN.backends.cpu.products.register_tiles.narrower`."""
     lean: bool = field(default=False, kw_only=True)
-    """Whether B is of 24 bits, packed by :func:`MNN.backends.cpu.products.weights24.pack_lean` (b i8, in bytes; ldb is
+    """Whether B is of 24 bits, packed by :func:`MNN.backends.cpu.packing.weights24.pack_lean` (b i8, in bytes; ldb is
     not looked at)."""
 
     def __post_init__(self) -> None:

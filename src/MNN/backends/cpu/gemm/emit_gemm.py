@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.code import many_rows
 from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.packing.weights import Weights
+from MNN.backends.cpu.packing.weights24 import lean_tile
 from MNN.backends.cpu.products.blocks import choose_blocks, choose_grain
 from MNN.backends.cpu.products.dot import PAIR, step_ratio
 from MNN.backends.cpu.products.emit_tiles import Tile, sums_of, with_tiles
@@ -15,8 +17,6 @@ from MNN.backends.cpu.products.operand_walk import batch_starts
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.register_steps import with_all_registers
 from MNN.backends.cpu.products.register_tiles import choose_tile, contract_cycles, known_tile, narrower
-from MNN.backends.cpu.products.weights import Weights
-from MNN.backends.cpu.products.weights24 import lean_tile
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.bodies import WIDE

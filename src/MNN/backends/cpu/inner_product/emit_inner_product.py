@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.inner_product.cost import Tile, applies, choose_cut, choose_inner
 from MNN.backends.cpu.inner_product.spec import InnerSpec
 from MNN.backends.cpu.inner_product.turn import turn_of
+from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.product import Product
-from MNN.backends.cpu.products.weights import Weights
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.program import Ref
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.interleave import MOST_ROWS, InterleaveSpec
 from MNN.backends.cpu.loops.map_nest import MapSpec
 from MNN.backends.cpu.loops.transpose import TransposeSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import CHUNK, GRAIN, stride_args
 from MNN.backends.cpu.loops.gather import GatherSpec
 from MNN.backends.cpu.loops.scan import ScanSpec

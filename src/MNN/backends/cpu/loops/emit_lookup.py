@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.lookup import ENTRIES, LookupSpec
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import fused_body

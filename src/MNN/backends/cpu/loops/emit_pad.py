@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import GRAIN, emit_fill
 from MNN.backends.cpu.loops.frame import FrameSpec
 from MNN.compiler import strides as st

@@ -6,7 +6,7 @@ import numpy as np
 
 from MNN.backends.cpu.amx import emit_amx as amx
 from MNN.backends.cpu.amx.emit_weights import Right
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.low_precision import FEW_ROWS
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.spec import CompressedSpec

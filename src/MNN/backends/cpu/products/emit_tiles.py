@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.products.register_tiles import best_tiles, choose_tile, tiles
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.algorithms import Candidate

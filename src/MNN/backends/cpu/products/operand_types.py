@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.half import has_half
 from MNN.backends.cpu.loops.emit_elementwise import emit_nest
 from MNN.backends.cpu.products.dot import PAIR, group_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec, group_size
 from MNN.compiler.program import Ref
 from MNN.ir.dtype import DType

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import emit_fill, emit_nest
+from MNN.backends.cpu.packing.bf16 import pair_of
 from MNN.backends.cpu.products.dot import PAIR, group_of
 from MNN.backends.cpu.products.dot8 import has_quads
-from MNN.backends.cpu.products.pack_bf16 import pair_of
 from MNN.backends.cpu.recurrence.emit_quantized import packed_quantized
 from MNN.backends.cpu.recurrence.rounds import words
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec, choose_tile, group_size, steps_of

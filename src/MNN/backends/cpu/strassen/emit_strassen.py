@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.operand_walk import Side
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.shares import BLOCKS_PER_THREAD, longest, piece_sizes, split_evenly
-from MNN.backends.cpu.products.weights import Weights
 from MNN.backends.cpu.strassen.cost import Choice, applies, choose_strassen, chunk_of, most_rows, passed, unhidden
 from MNN.backends.cpu.strassen.spec import StrassenSpec, tables
 from MNN.backends.cpu.strassen.sums import COUNT, LargeSpec, StrassenSumsSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.products.emit_tiles import sums_of
 from MNN.backends.cpu.products.operand_walk import channel_result, store_back
 from MNN.backends.cpu.products.shares import longest, split_evenly

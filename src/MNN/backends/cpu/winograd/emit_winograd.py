@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.inner_product.pack import InnerPackSpec
 from MNN.backends.cpu.inner_product.turn import HEAD
 from MNN.backends.cpu.products.emit_epilogue import Epilogue

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.chains.spec import ChainSpec
+from MNN.backends.cpu.codegen.chain import ChainSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import strides as st
 from MNN.compiler import usage

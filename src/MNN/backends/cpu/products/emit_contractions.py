@@ -7,14 +7,14 @@ import numpy as np
 from MNN.backends.cpu.amx.emit_amx import amx_candidates
 from MNN.backends.cpu.amx.emit_weights import Right
 from MNN.backends.cpu.amx.layout import Window
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.emit_gemm import gemm_candidates
 from MNN.backends.cpu.inner_product.emit_inner_product import inner_candidates
+from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.emit_epilogue import epilogue_of
 from MNN.backends.cpu.products.operand_types import MULTIPLIED, multiplied
 from MNN.backends.cpu.products.operand_walk import Side, channel_result, store_back
 from MNN.backends.cpu.products.product import Product
-from MNN.backends.cpu.products.weights import Weights
 from MNN.backends.cpu.strassen.emit_strassen import strassen_candidates
 from MNN.backends.cpu.winograd.emit_winograd import winograd_candidates
 from MNN.compiler import strides as st

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.inner_product.pack import InnerPackSpec, sizable
 from MNN.backends.cpu.inner_product.turn import Turn
+from MNN.backends.cpu.packing.bf16 import pack_pairs, pair_steps
+from MNN.backends.cpu.packing.int8 import packed_quads, packed_words, signed_parts
+from MNN.backends.cpu.packing.weights24 import LEAST, fits, has_lean, nbytes, pack_lean, panel_bytes
 from MNN.backends.cpu.products.dot import PAIR
 from MNN.backends.cpu.products.dot8 import QUAD
-from MNN.backends.cpu.products.pack_bf16 import pack_pairs, pair_steps
-from MNN.backends.cpu.products.pack_int8 import packed_quads, packed_words, signed_parts
 from MNN.backends.cpu.products.product import Product
-from MNN.backends.cpu.products.weights24 import LEAST, fits, has_lean, nbytes, pack_lean, panel_bytes
 from MNN.compiler import strides as st
 from MNN.compiler.layout import natural
 from MNN.compiler.program import Place, Ref

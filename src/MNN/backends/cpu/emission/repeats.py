@@ -11,7 +11,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.compiler.fuse import Group
 from MNN.compiler.program import Buffer, Command, Place, Ref, StageCall
 from MNN.compiler.usage import VIEWS

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from MNN.backends.cpu.emitter import Emitter
+from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.products.dot8 import QUAD, moved, pack_quads, pack_words
 from MNN.compiler.program import Buffer
 from MNN.ir.dtype import DType

@@ -1,0 +1,1 @@
+"""Constant weights as kernels read them, packed once."""
