@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from types import ModuleType
 
 
-def import_modules(package: str) -> Iterator[ModuleType]:
-    """The modules of a package and of the packages in it, imported, by name."""
+def import_modules(package: str, named: str = "") -> Iterator[ModuleType]:
+    """The modules of a package and of the packages in it, imported, in order of their names; with ``named`` those alone
+    whose names begin so."""
     for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
         name = f"{package}.{info.name}"
         if info.ispkg:
-            yield from import_modules(name)
-        else:
+            yield from import_modules(name, named)
+        elif info.name.startswith(named):
             yield importlib.import_module(name)
 
 

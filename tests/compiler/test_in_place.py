@@ -10,13 +10,12 @@ import pytest
 
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.compile import compile_stage
-from MNN.backends.cpu.products import emit_contractions as contract
 from MNN.backends.cpu.strassen.spec import StrassenSpec
 from MNN.backends.cpu.targets.base import host_target
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.compiler import in_place
-from MNN.compiler.algorithms import Candidate
+from MNN.compiler.algorithms import restricted
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.options import Options
 from MNN.compiler.program import Buffer, Program
@@ -277,9 +276,7 @@ KERNELS = {
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_that_write_over_operands(
-    name: str, threads: int, taken: Taken, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_that_write_over_operands(name: str, threads: int, taken: Taken) -> None:
     kind, layer, shape = KERNELS[name]
 
     def build(b: Builder, x: Tensor) -> Tensor:
@@ -289,16 +286,8 @@ def test_kernels_that_write_over_operands(
             x = b.op("add", y, x)
         return b.reduce("sum", x, tuple(range(1, x.rank)))
 
-    if name != "depthwise":  # nothing else is to be chosen
-        kind_name = name.split()[0]
-        real = {"Winograd": contract.winograd_candidates, "Strassen": contract.strassen_candidates}[kind_name]
-
-        def first(*args: object, **more: object) -> list[Candidate]:
-            found = real(*args, **more)  # type: ignore[operator]
-            return [Candidate(c.name, 1e-6 * c.cycles, c.emit) for c in found]
-
-        monkeypatch.setattr(contract, f"{kind_name.lower()}_candidates", first)
-    program = both(taken, build, 0.1 * randn(*shape), threads=threads)
+    with restricted("" if name == "depthwise" else name.split()[0]):  # nothing else is to be chosen
+        program = both(taken, build, 0.1 * randn(*shape), threads=threads)
     over = [
         c
         for c in program.commands

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -47,15 +49,26 @@ def near(extent: int, known: Mapping[int, str]) -> str:
     return known[nearest] if nearest and max(nearest, extent) <= NEAR * min(nearest, extent) else ""
 
 
-def ways(settled: str, kinds: Sequence[tuple[str, Callable[[], list[Candidate]]]]) -> list[Candidate]:
-    """The candidates of all kinds, or where an algorithm is ``settled`` and still possible that one alone. Every kind
-    comes with what the names of its candidates begin with."""
-    for name, make in kinds if settled else ():
-        if settled.startswith(name):
-            found = [c for c in make() if c.name == settled]
-            if found:
-                return found
-    return [c for _, make in kinds for c in make()]
+_only = contextvars.ContextVar("only", default="")
+_without = contextvars.ContextVar[tuple[str, ...]]("without", default=())
+
+
+@contextlib.contextmanager
+def restricted(only: str = "", without: Sequence[str] = ()) -> Iterator[None]:
+    """For tests and experiments: within this context algorithms whose names begin with ``only`` are chosen wherever
+    there are some, and those whose names begin with one of ``without`` only where there is no other."""
+    tokens = _only.set(only), _without.set(tuple(without))
+    try:
+        yield
+    finally:
+        _only.reset(tokens[0])
+        _without.reset(tokens[1])
+
+
+def _allowed(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+    only, without = _only.get(), _without.get()
+    left = [c for c in candidates if not without or not c.name.startswith(without)] or candidates
+    return [c for c in left if c.name.startswith(only)] or left
 
 
 def choose(
@@ -66,7 +79,7 @@ def choose(
 
     ``candidates`` must not be empty. A name that is no candidate (of another version, say) is ignored.
     """
-    ranked = sorted(candidates, key=lambda c: c.cycles)
+    ranked = sorted(_allowed(candidates), key=lambda c: c.cycles)
     best = next((c for c in ranked if c.name == tuned.get(signature)), None)
     only = "kept from another size" if earlier else "only way"
     reason = "measured" if best is not None else only if len(ranked) == 1 else "estimated"

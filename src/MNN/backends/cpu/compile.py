@@ -14,17 +14,10 @@ from MNN.backends.cpu.batch_program import repeated
 from MNN.backends.cpu.batch_slices import Task, sliced
 from MNN.backends.cpu.chains.choose import Chains
 from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.emission.handlers import handlers
 from MNN.backends.cpu.emission.repeats import Replay
-from MNN.backends.cpu.loops.emit_elementwise import emit_concat, emit_map
-from MNN.backends.cpu.loops.emit_indexed import emit_gather, emit_scan, emit_scatter
-from MNN.backends.cpu.loops.emit_lookup import emit_lookup
-from MNN.backends.cpu.loops.emit_pad import emit_pad
-from MNN.backends.cpu.loops.emit_reduce import emit_fold, emit_rows
-from MNN.backends.cpu.lowbit.emit_lowbit import emit_compressed
-from MNN.backends.cpu.products.emit_contractions import emit_conv, emit_matmul
-from MNN.backends.cpu.recurrence.emit_recurrence import emit_recurrence
+from MNN.backends.cpu.loops.emit_elementwise import emit_copy
 from MNN.backends.cpu.targets.base import Target
-from MNN.backends.cpu.window.emit_window import emit_depthwise, emit_pool, is_depthwise
 from MNN.compiler import arena, usage
 from MNN.compiler import strides as st
 from MNN.compiler.constants import ConstantPool
@@ -82,7 +75,7 @@ def _compile(
     uses = usage.consumers(kept)
     orders = assign_orders(kept, inputs, uses)
     groups = Fuser(kept, uses, orders, outputs).groups()
-    emitter = Emitter(target, options, orders, uses, pool)
+    emitter = Emitter(target, options, orders, uses, pool, emit_copy)
     if narrowing is not None:
         emitter.narrowed = narrowing.apply(groups)
     located_in = [_input(emitter, t) for t in inputs]
@@ -152,28 +145,4 @@ def _emit(e: Emitter, group: Group) -> bool:
         for t in group.root.outputs:
             e.output(t)
         return True
-    lead = group.anchor or group.root
-    if isinstance(lead, p.Conv):
-        return (is_depthwise(lead) and emit_depthwise(e, group)) or emit_conv(e, group)
-    if isinstance(lead, p.MatMul):
-        return emit_matmul(e, group)
-    if isinstance(lead, p.CompressedMatMul):
-        return emit_compressed(e, group)
-    if isinstance(lead, p.Window):
-        return emit_pool(e, group)
-    if group.kind == "map":
-        return emit_lookup(e, group) or emit_map(e, group)
-    if group.kind == "rows":
-        return emit_rows(e, group)
-    if group.kind == "fold":
-        return emit_fold(e, group)
-    handlers = {
-        p.Pad: emit_pad,
-        p.Concat: emit_concat,
-        p.Gather: emit_gather,
-        p.Scatter: emit_scatter,
-        p.Scan: emit_scan,
-        p.Recurrence: emit_recurrence,
-    }
-    handler = handlers.get(type(lead))
-    return handler is not None and handler(e, group)
+    return any(handler(e, group) for handler in handlers(group))

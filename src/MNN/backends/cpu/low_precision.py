@@ -30,7 +30,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from MNN.backends.cpu.gemm.half import has_half
 from MNN.backends.cpu.products.dot import group_of
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.fuse import Group
@@ -61,8 +60,8 @@ _LOGARITHMS = frozenset(("log", "log1p"))
 _EXPONENTIALS = frozenset("exp exp2 expm1 sinh cosh tanh".split())
 _PRODUCTS = (p.Conv, p.MatMul, p.CompressedMatMul)
 _ALIKE = (*VIEWS, p.Pad, p.Concat, p.Gather)
-_Copied = TypeVar("_Copied", Prim, Tensor)
 """Primitives that move elements: operands and result have one type."""
+_Copied = TypeVar("_Copied", Prim, Tensor)
 
 
 def storage(target: Target, precision: str) -> DType | None:
@@ -70,7 +69,7 @@ def storage(target: Target, precision: str) -> DType | None:
     multiplies = group_of(target, DType.BF16) > 1 or target.has("amx-bf16")
     if precision != "low":
         return None
-    return DType.BF16 if multiplies else DType.F16 if has_half(target) else None
+    return DType.BF16 if multiplies else DType.F16 if target.multiplies_f16 else None
 
 
 def exact_products(prims: Sequence[Prim]) -> frozenset[Prim]:

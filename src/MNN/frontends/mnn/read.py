@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
-from MNN.frontends.mnn import control, layouts
-from MNN.frontends.mnn import extras as side
+from MNN.frontends.mnn import control, extras, layouts
 from MNN.frontends.mnn.attributes import flatten, unpack
 from MNN.frontends.mnn.constants import restored
 from MNN.frontends.mnn.official.composites import ABSENT_INPUTS, ENGINE, put_together
@@ -87,7 +86,7 @@ class NetReader:
         """Keeps conversions of formats that change nothing, so that every tensor of the file is there."""
         self.external = external
         self.unknown: list[tuple[str, str]] = []
-        self.notes, self.metadata = side.load(net)
+        self.notes, self.metadata = extras.load(net)
         self.subgraphs: dict[str, Record] = {}
         for sub in net.subgraphs or []:
             self.subgraphs.setdefault(sub.name or "", sub)
@@ -161,7 +160,7 @@ class Scope:
         self.formats: dict[int, str] = {}
         self.hints = Hints()
         self.taken: set[str] = set()
-        self.notes = reader.notes.graph(name) if reader.notes else side.GraphNotes()
+        self.notes = reader.notes.graph(name) if reader.notes else extras.GraphNotes()
         self.ops = put_together(ops, names, self.notes.wholes)
         reader.left -= len(ops)
         if reader.left < 0:
@@ -271,14 +270,14 @@ class Scope:
             inputs = [*(inputs[:1] or [None]), *operands, *inputs[1:]]
         if kind in SCATTERS and op.main is not None and not isinstance(attrs.setdefault("opType", "ADD"), str):
             attrs["opType"] = "NONE"
-        attrs.update(side.noted_attributes(note))
+        attrs.update(extras.noted_attributes(note))
         turned = layouts.reads_channels_last(self, op, inputs)
         if turned:
             layouts.unpack_input(self, op, inputs, attrs)
         around = layouts.around(self, op)
         if around:
             layouts.pack_input(self, op, inputs)
-        node = self.add(side.written_for(kind, note), op.name or "", inputs, outputs, attrs)
+        node = self.add(extras.written_for(kind, note), op.name or "", inputs, outputs, attrs)
         if around or (turned and kind == "Reshape"):
             layouts.convert_output(self, node, outputs[0], *(("NC4HW4", "NHWC") if around else ("NHWC", "NC4HW4")))
 
@@ -288,7 +287,7 @@ class Scope:
         if "operands" not in note:
             return [None if w is None else self.constant(w, f"{op.name}_operand{i}") for i, w in enumerate(weights, 1)]
         found: list[Value | None] = []
-        for name, dtype, shape in side.operand_notes(note["operands"], len(weights)):
+        for name, dtype, shape in extras.operand_notes(note["operands"], len(weights)):
             data = weights[len(found)]
             if data is None or math.prod(shape) != math.prod(data.shape):
                 raise FormatError(f"the notes say {list(shape)} of '{name}', which the operator does not have")

@@ -34,9 +34,8 @@ class NeedValue(Exception):  # noqa: N818 - a request to the planner, not an err
 
 MAX_ELEMENTS = 1 << 40
 """Larger tensors are refused as nonsense before anything is planned for them."""
-MAX_RANK = 32
-MAX_TABLE = 1 << 27
-"""Numbers of the longest table that is made while planning."""
+MAX_RANK, MAX_TABLE = 32, 1 << 27
+"""Dimensions of a tensor, and numbers of the longest table that is made while planning."""
 MAX_STEPS = 1 << 16
 """Primitives after which lowering is given up: short loops are written out step by step."""
 FOLDED = 1 << 24

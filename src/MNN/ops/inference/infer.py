@@ -6,13 +6,16 @@ always the lowering with real sizes. Unlike general shape inference this never c
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Sequence
 
+from MNN.discovery import import_modules
 from MNN.errors import MNNError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.symbolic import Function, Size, multiply
+from MNN.ops.core.datatypes import from_data_type
 from MNN.ops.core.sizes import COMPARISONS, combine
 
 _log = logging.getLogger(__name__)
@@ -35,6 +38,13 @@ def rule(*ops: str) -> Callable[[Rule], Rule]:
     return add
 
 
+@functools.cache
+def _load_rules() -> None:
+    """Imports the files of this room, which enter their rules."""
+    for _ in import_modules(__package__):
+        pass
+
+
 class Hints:
     """Annotates nodes in order. ``numbers`` holds small integer tensors, with names where sizes have them."""
 
@@ -51,12 +61,8 @@ class Hints:
     def infer(self, node: Node) -> list[Hint]:
         """What follows for the node's outputs from its inputs; nodes must be put in order."""
         from MNN.ops.core.trial import lowered
-        from MNN.ops.inference import control as hints_control
-        from MNN.ops.inference import layers as hints_wholes
-        from MNN.ops.inference import shapes as hints_shapes
-        from MNN.ops.inference import windows as hints_windows  # they enter their rules
 
-        del hints_control, hints_shapes, hints_wholes, hints_windows
+        _load_rules()
         found: list[Hint] = []
         try:
             found = RULES[node.op](self, node) if node.op in RULES else []
@@ -227,3 +233,8 @@ def cast(h: Hints, node: Node) -> list[Hint]:
 @rule("CastLike")
 def cast_like(h: Hints, node: Node) -> list[Hint]:
     return [(operand(node, 1).dtype, sizes(operand(node, 0)))]
+
+
+def index_type(node: Node, default: str = "DT_INT32") -> DType:
+    """The element type of positions that an operator gives."""
+    return from_data_type(str(node.attrs.get("outputDataType", default)))

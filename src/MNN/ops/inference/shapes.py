@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 from MNN.ir.shape import cut
 from MNN.ir.symbolic import Size, add, ceil_divide, exact_quotient, lower_bound, maximum, minimum, multiply, subtract
@@ -14,6 +13,7 @@ from MNN.ops.inference.infer import (
     Sizes,
     axis_of,
     broadcast,
+    index_type,
     ints,
     number,
     operand,
@@ -24,10 +24,6 @@ from MNN.ops.inference.infer import (
 
 WHOLE = (1 << 31) - 1
 """Ends of slices from here on mean "to the end"."""
-
-
-def _index_type(node: Node, default: str = "DT_INT32") -> DType:
-    return from_data_type(str(node.attrs.get("outputDataType", default)))
 
 
 def _pass_numbers(h: Hints, node: Node) -> None:
@@ -43,9 +39,9 @@ def shape(h: Hints, node: Node) -> list[Hint]:
     end = number(node, "end") if node.attrs.get("hasEnd") else None
     known = sizes(x)
     if known is None:
-        return [(_index_type(node), (None,))]
+        return [(index_type(node), (None,))]
     h.numbers[node.outputs[0]] = list(known[start:end])
-    return [(_index_type(node), (len(known[start:end]),))]
+    return [(index_type(node), (len(known[start:end]),))]
 
 
 @rule("Size", "Rank")
@@ -53,7 +49,7 @@ def size(h: Hints, node: Node) -> list[Hint]:
     known = sizes(operand(node, 0))
     if known is not None:
         h.numbers[node.outputs[0]] = [product(known) if node.op == "Size" else len(known)]
-    return [(_index_type(node), ())]
+    return [(index_type(node), ())]
 
 
 @rule("Reshape", "ReshapeExact")
@@ -183,7 +179,7 @@ def arange(h: Hints, node: Node) -> list[Hint]:
 @rule("EyeLike")
 def eye_like(h: Hints, node: Node) -> list[Hint]:
     x = operand(node, 0)
-    return [(_index_type(node) if "outputDataType" in node.attrs else x.dtype, sizes(x))]
+    return [(index_type(node) if "outputDataType" in node.attrs else x.dtype, sizes(x))]
 
 
 @rule("OneHot")
@@ -212,9 +208,9 @@ def reduction(h: Hints, node: Node) -> list[Hint]:
 def arg_extreme(h: Hints, node: Node) -> list[Hint]:
     known = sizes(operand(node, 0))
     if known is None:
-        return [(_index_type(node), None)]
+        return [(index_type(node), None)]
     axis = axis_of(number(node, "axis"), len(known))
-    return [(_index_type(node), (*known[:axis], *known[axis + 1 :]))]
+    return [(index_type(node), (*known[:axis], *known[axis + 1 :]))]
 
 
 @rule("Concat")
@@ -330,75 +326,6 @@ def padding(h: Hints, node: Node) -> list[Hint]:
 def pad_axes(h: Hints, node: Node) -> list[Hint]:
     known = sizes(operand(node, 0))
     return [(operand(node, 0).dtype, None if known is None else (None,) * len(known))]
-
-
-@rule("GatherV2", "Gather")
-def gather(h: Hints, node: Node) -> list[Hint]:
-    data, indices = operand(node, 0), operand(node, 1)
-    known, picked = sizes(data), sizes(indices)
-    given = h.known_ints(node.inputs[2]) if len(node.inputs) > 2 else [number(node, "axis")]
-    numbers, at = h.ints(data), h.known_ints(indices)
-    if numbers is not None and at is not None and all(-len(numbers) <= i < len(numbers) for i in at):
-        h.numbers[node.outputs[0]] = [numbers[i] for i in at]
-    if known is None or picked is None or given is None:
-        return [(data.dtype, None)]
-    axis = axis_of(given[0], len(known))
-    return [(data.dtype, (*known[:axis], *picked, *known[axis + 1 :]))]
-
-
-@rule("GatherElements")
-def gather_elements(h: Hints, node: Node) -> list[Hint]:
-    return [(operand(node, 0).dtype, sizes(operand(node, 1)))]
-
-
-@rule("GatherND")
-def gather_nd(h: Hints, node: Node) -> list[Hint]:
-    data, indices = operand(node, 0), operand(node, 1)
-    known, picked = sizes(data), sizes(indices)
-    if known is None or not picked or not isinstance(picked[-1], int):
-        return [(data.dtype, None)]
-    return [(data.dtype, (*picked[:-1], *known[number(node, "batchDims") + picked[-1] :]))]
-
-
-@rule("ScatterNd")
-def scatter_nd(h: Hints, node: Node) -> list[Hint]:
-    if len(node.inputs) > 3 and node.inputs[3] is not None:
-        return [(node.inputs[3].dtype, sizes(node.inputs[3]))]
-    dims = h.ints(node.inputs[2])
-    return [(operand(node, 1).dtype, None if dims is None else tuple(dims))]
-
-
-@rule("TopKV2")
-def top_k(h: Hints, node: Node) -> list[Hint]:
-    x, k = operand(node, 0), h.ints(node.inputs[1])
-    known, given = sizes(x), h.known_ints(node.inputs[2]) if len(node.inputs) > 2 else [-1]
-    if known is None or given is None:
-        return [(x.dtype, None), (_index_type(node), None)]
-    axis = axis_of(given[0], len(known))
-    out = (*known[:axis], k[0] if k else None, *known[axis + 1 :])
-    return [(x.dtype, out), (_index_type(node), out)]
-
-
-@rule("Where")
-def non_zero(h: Hints, node: Node) -> list[Hint]:
-    known = sizes(operand(node, 0))
-    return [(_index_type(node), (None, None if known is None else len(known)))]
-
-
-@rule("Unique")
-def unique(h: Hints, node: Node) -> list[Hint]:
-    x, known = operand(node, 0), sizes(operand(node, 0))
-    flat = node.attrs.get("axis") is None
-    at = number(node, "axis") % max(len(known or ()), 1)
-    apart = None if known is None else tuple(None if i == at else d for i, d in enumerate(known))
-    first: Sizes | None = (None,) if flat else apart
-    return [(x.dtype, first), *[(_index_type(node), (None,))] * (len(node.outputs) - 1)]
-
-
-@rule("NonMaxSuppression", "NonMaxSuppressionV2")
-def suppression(h: Hints, node: Node) -> list[Hint]:
-    known = sizes(operand(node, 0))
-    return [(_index_type(node), None if known is None else (None, 3) if len(known) == 3 else (None,))]
 
 
 @rule("RandomUniform", "RandomNormal")

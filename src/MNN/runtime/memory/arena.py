@@ -105,7 +105,9 @@ class Room:
 
 
 class Arena:
-    """Memory that the tensors of a program share by plan; 64-byte aligned, contents undefined at first."""
+    """Memory that the tensors of a program share by plan, aligned to :data:`ALIGNMENT`.
+
+    What it holds before a run is undefined, after other programs of its room too."""
 
     __slots__ = ("_block", "address", "block", "nbytes")
 

@@ -9,11 +9,11 @@ import pytest
 
 from MNN.backends.cpu.amx import emit_amx as amx
 from MNN.backends.cpu.amx.cost import Plan, ask_ahead, plan_rows, plan_window
-from MNN.backends.cpu.amx.layout import Window
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.compile import compile_stage
 from MNN.backends.cpu.low_precision import DEEP
 from MNN.backends.cpu.products.dot import PAIR
+from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.targets import named_target
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.options import Options

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.amx.cost import grouping
-from MNN.backends.cpu.amx.layout import Layout, Window, direct_layout, joined_layout, rows_layout, window_layout
+from MNN.backends.cpu.amx.layout import Layout, direct_layout, joined_layout, rows_layout, window_layout
 from MNN.backends.cpu.amx.lines import has_lines, line_layout
 from MNN.backends.cpu.amx.pack import AmxPackSpec
 from MNN.backends.cpu.amx.spec import PANEL, AmxSpec
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, TILE_BYTES, has_tiles
 from MNN.backends.cpu.codegen import toolchain
+from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.targets import Target, host_target, named_target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of

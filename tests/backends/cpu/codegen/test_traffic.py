@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.amx.layout import Window, joined_layout, rows_layout, window_layout
+from MNN.backends.cpu.amx.layout import joined_layout, rows_layout, window_layout
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.codegen.traffic import covered, union
 from MNN.backends.cpu.gemm.contraction import ContractSpec
@@ -17,6 +17,7 @@ from MNN.backends.cpu.loops.rows import RowSpec
 from MNN.backends.cpu.loops.scan import ScanSpec
 from MNN.backends.cpu.loops.scatter import ScatterSpec
 from MNN.backends.cpu.loops.transpose import TransposeSpec
+from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of

@@ -10,6 +10,7 @@ import pytest
 
 from MNN.backends.cpu.strassen import cost as strassen_cost
 from MNN.backends.cpu.strassen.spec import StrassenSpec
+from MNN.compiler.algorithms import restricted
 from MNN.ops.core.builder import Builder
 from MNN.runtime.executor import shared_library
 from tests.compiler.checks import check
@@ -25,14 +26,14 @@ def _starts_cost_little(without_tiles: None, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(
         library, "target", replace(library.target, fma_per_cycle=1.0, l1_bytes=32 << 10, l2_bytes=1 << 20)
     )
-    monkeypatch.setattr("MNN.backends.cpu.products.emit_contractions.inner_candidates", lambda *rest: [])
     cheap = replace(strassen_cost._OTHERS, late=(0.0, 0.0), sums=(30.0, 180.0), far_sums=(30.0, 180.0), vector=0.0)
     monkeypatch.setattr(strassen_cost, "_LOSSES", {})
     for name in ("PASSED_ON", "FAR_PASSED_ON", "KEPT"):
         monkeypatch.setattr(strassen_cost, name, 0.0)
     monkeypatch.setattr(strassen_cost, "_OTHERS", cheap)
     strassen_cost.choose_strassen.cache_clear()
-    yield
+    with restricted(without=["inner products"]):
+        yield
     strassen_cost.choose_strassen.cache_clear()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from MNN.backends.cpu.winograd.cost import plans
 from MNN.backends.cpu.winograd.fixed import applies
 from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.backends.cpu.winograd.sums import Work, partial_sums
+from MNN.compiler.algorithms import restricted
 from MNN.compiler.constants import ConstantPool
 from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
@@ -23,9 +25,10 @@ pytestmark = pytest.mark.usefixtures("without_tiles")
 
 
 @pytest.fixture(autouse=True)
-def _no_inner_products(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_inner_products() -> Iterator[None]:
     """As on processors without units for additions, where products have one rival less."""
-    monkeypatch.setattr("MNN.backends.cpu.products.emit_contractions.inner_candidates", lambda *rest: [])
+    with restricted(without=["inner products"]):
+        yield
 
 
 def randn(*shape: int) -> np.ndarray:

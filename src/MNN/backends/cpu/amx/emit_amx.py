@@ -27,7 +27,6 @@ from MNN.backends.cpu.amx.emit_slices import can_sum, emit_sum
 from MNN.backends.cpu.amx.emit_weights import Right
 from MNN.backends.cpu.amx.layout import (
     Layout,
-    Window,
     direct_layout,
     direct_rows,
     joined_layout,
@@ -42,8 +41,10 @@ from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, has_tiles
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.math.scalar_code import body_cost
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
+from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.products.operand_walk import Side, batch_starts
 from MNN.backends.cpu.products.product import Product
+from MNN.backends.cpu.products.ways import Contraction, way
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.layout import natural
@@ -70,6 +71,13 @@ def available(target: Target) -> bool:
 def splits_in_fp16(target: Target) -> bool:
     """Whether ``high`` multiplies two fp16 parts, as exact as three bf16 ones, in half as many products."""
     return has_tiles(target, half=True)
+
+
+@way("AMX", rank=2, parts=True)
+def contraction_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Candidate]:
+    """Ways to compute a contraction on tiles."""
+    weights = work.weights
+    return amx_candidates(e, work.product, Right(weights.tensor, weights.conv, weights.outer), work.window, settled)
 
 
 def amx_candidates(

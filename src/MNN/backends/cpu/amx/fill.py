@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from MNN.backends.cpu.amx import scale as amx_scale
-from MNN.backends.cpu.amx.split import halves_of, to_bf16
+from MNN.backends.cpu.amx.split import halves_of
 from MNN.backends.cpu.lang.element import storage_type
+from MNN.backends.cpu.lang.halves import to_bf16
 from MNN.backends.cpu.lang.module import I8, I16, I32, I64, Kernel, Value
 from MNN.backends.cpu.lang.parts import parts_of
 from MNN.ir.dtype import DType

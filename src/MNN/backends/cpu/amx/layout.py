@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from MNN.backends.cpu.amx.tall import HEIGHT, LEAST
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS
+from MNN.backends.cpu.products.geometry import Window
 
 DEPTH = 32
 """Products of one step of the sum."""
@@ -277,21 +278,6 @@ def joined_layout(rows: Table, taps: Table, k: int, mb: int) -> Layout | None:
         width=k,
         move_step=step * 2,
     )
-
-
-@dataclass(frozen=True)
-class Window:
-    """A convolution's geometry; the spatial tuples have one entry per dimension, strides of memory are in elements."""
-
-    images: int
-    outputs: tuple[int, ...]
-    inputs: tuple[int, ...]
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    image_step: int
-    steps: tuple[int, ...]
-    channels: int
 
 
 def window_layout(w: Window, rows: int, pitch: int = 0, line: int = 0) -> Layout:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import dataclasses
 
 from MNN.backends.cpu.amx.cost import Plan, plan_window
-from MNN.backends.cpu.amx.layout import DEPTH, Layout, Window, window_layout
+from MNN.backends.cpu.amx.layout import DEPTH, Layout, window_layout
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS
+from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.targets.base import Target
 
 

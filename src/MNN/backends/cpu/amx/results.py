@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from MNN.backends.cpu.amx import scale as amx_scale
-from MNN.backends.cpu.amx.split import to_bf16
 from MNN.backends.cpu.lang.element import Tail, make_tail, storage_type
+from MNN.backends.cpu.lang.halves import to_bf16
 from MNN.backends.cpu.lang.module import F32, I8, I16, I64, Kernel, Value
 from MNN.backends.cpu.lang.parts import parts_of
 from MNN.backends.cpu.products.epilogue import Epilogue, masks_work

@@ -27,8 +27,7 @@ from MNN.backends.cpu.amx.split import ARITHMETIC, PRODUCTS
 from MNN.backends.cpu.amx.tiles import TILE_BYTES, state_bytes
 from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.traffic import number, table, union
-from MNN.backends.cpu.gemm.contraction import OPERAND_KINDS
-from MNN.backends.cpu.products.epilogue import check_epilogue, operand_bytes, operand_slots
+from MNN.backends.cpu.products.epilogue import OPERAND_KINDS, check_epilogue, operand_bytes, operand_slots
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body

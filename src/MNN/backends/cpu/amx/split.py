@@ -9,7 +9,7 @@ sums. As with bf16, what is not finite is held by the second part alone, and fir
 from __future__ import annotations
 
 from MNN.backends.cpu.lang.element import narrow, widen
-from MNN.backends.cpu.lang.module import BF16, I16, I32, Builder, Value
+from MNN.backends.cpu.lang.module import I32, Builder, Value
 from MNN.backends.cpu.lang.parts import limited
 from MNN.ir.dtype import DType
 
@@ -29,16 +29,6 @@ ARITHMETIC = {
 """What profiles call the products of so many parts (of fp16?), of which each takes as many products of tiles as
 :data:`PRODUCTS` has."""
 _LARGEST_HALF = 65504.0
-
-
-def to_bf16(b: Builder, low: Value, high: Value) -> Value:
-    """Two vectors of f32, rounded to one of twice as many bf16 (as integers), in order."""
-    lanes = low.type.lanes
-    if lanes == 16 and "avx512bf16" in b.module.features:
-        both = b.call(BF16.vec(32), "llvm.x86.avx512bf16.cvtne2ps2bf16.512", high, low)
-        return b.bitcast(both, I16.vec(32))
-    halves = [narrow(b, DType.BF16, x) for x in (low, high)]
-    return b.shuffle(halves[0], halves[1], range(2 * lanes))
 
 
 def high_half(b: Builder, x: Value) -> Value:

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from MNN.backends.cpu.targets.pages import protect
+
 _IDENTITY = b"\x7fELF\x02\x01\x01"
 """64 bits, the lower byte first."""
 _RELOCATABLE, _X86_64 = 1, 62
@@ -154,11 +156,4 @@ def _placed(objects: Mapping[str, _Object]) -> dict[str, int]:
     return {symbol: base + places[symbol][found.entry[0]] + found.entry[1] for symbol, found in objects.items()}
 
 
-def protect(address: int, size: int, how: int) -> None:
-    """Changes what whole pages may be used for (``mmap.PROT_...``); ``OSError`` when the system does not allow it."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if size and libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), how):
-        raise OSError(ctypes.get_errno(), "memory cannot be made executable")
-
-
-__all__ = ["place", "protect"]
+__all__ = ["place"]

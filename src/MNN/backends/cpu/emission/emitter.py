@@ -19,7 +19,6 @@ from MNN.compiler import strides as st
 from MNN.compiler import usage
 from MNN.compiler.algorithms import Candidate, Choice, choose, near
 from MNN.compiler.constants import ConstantPool as ConstantPool
-from MNN.compiler.fuse import Group
 from MNN.compiler.layout import Order, natural, view_strides
 from MNN.compiler.options import Options
 from MNN.compiler.program import Buffer, Command, HostCall, Located, Place, Ref, StageCall
@@ -34,6 +33,8 @@ from MNN.reference.primitives import evaluate
 _I32_MAX = (1 << 31) - 1
 _T = TypeVar("_T")
 
+Copier = Callable[["Emitter", Place, Place, st.Ints, DType], None]
+
 
 class Emitter:
     """Collects the commands of one stage."""
@@ -45,7 +46,10 @@ class Emitter:
         orders: Mapping[Tensor, Order],
         uses: Mapping[Tensor, list[Prim]],
         pool: ConstantPool,
+        copy: Copier,
     ) -> None:
+        """``copy`` emits what :meth:`copy` asks for: loop nests are a floor above."""
+        self._copy = copy
         self.target, self.options, self.pool = target, options, pool
         self.threads, self.precision = options.threads, options.precision
         self.commands: list[Command] = []
@@ -340,9 +344,7 @@ class Emitter:
 
     def copy(self, src: Place, dst: Place, shape: Sequence[int], dtype: DType) -> None:
         """Copies a tensor from one place to another."""
-        from MNN.backends.cpu.loops.emit_elementwise import emit_copy
-
-        emit_copy(self, src, dst, tuple(shape), dtype)
+        self._copy(self, src, dst, tuple(shape), dtype)
 
     def copy_once(self, src: Place, dst: Place, shape: Sequence[int], dtype: DType) -> None:
         """Copies into a constant before the first run of any program that uses it."""
@@ -368,7 +370,3 @@ class Emitter:
             tuple(Located(t.dtype, t.shape, self.output(t)) for t in prim.outputs),
         )
         self.commands.append(Command(None, {}, 1, 1, self.origin, 0, call))
-
-
-Handler = Callable[[Emitter, Group], bool]
-"""Emits a group; False when it cannot, and the numpy meaning has to do."""

@@ -28,12 +28,11 @@ from MNN.backends.cpu.gemm.half import emit_half
 from MNN.backends.cpu.packing import weights24 as lean
 from MNN.backends.cpu.products.dot import PAIR
 from MNN.backends.cpu.products.dot8 import QUAD
-from MNN.backends.cpu.products.epilogue import check_epilogue, operand_bytes, operand_slots
+from MNN.backends.cpu.products.epilogue import OPERAND_KINDS, check_epilogue, operand_bytes, operand_slots
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
-OPERAND_KINDS = ("n", "mn", "m", "1")
 _INT_SOURCES = (DType.I8, DType.U8)
 
 

@@ -17,6 +17,7 @@ from MNN.backends.cpu.products.operand_walk import batch_starts
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.register_steps import with_all_registers
 from MNN.backends.cpu.products.register_tiles import choose_tile, contract_cycles, known_tile, narrower
+from MNN.backends.cpu.products.ways import Contraction, way
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.bodies import WIDE
@@ -25,10 +26,10 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
 
 
-def gemm_candidates(
-    e: Emitter, name: str, signature: str, product: Product, weights: Weights, settled: str = ""
-) -> list[Candidate]:
-    """The product as it is, called ``name``; with other register tiles too where ``signature`` is tuned."""
+@way("", rank=0)
+def gemm_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Candidate]:
+    """The product as it is; with other register tiles too where its signature is tuned."""
+    product, weights = work.product, work.weights
     acc, steps = _tiled(product.a.dtype), product.taps.size * -(-product.k // weights.group)
     target = _target(e, product, weights, steps, acc)
 
@@ -38,7 +39,7 @@ def gemm_candidates(
     def emit(tile: Tile | None) -> None:
         _emit(e, product, weights, tile)
 
-    return with_tiles(e, signature, name, (product.m, product.n, steps, acc), cycles, emit, target, settled)
+    return with_tiles(e, work.signature, work.plain, (product.m, product.n, steps, acc), cycles, emit, target, settled)
 
 
 def _sums(dtype: DType) -> DType:

@@ -26,14 +26,9 @@ FLUSH = 64
 """Steps summed in f16."""
 
 
-def has_half(target: Target) -> bool:
-    """Whether the target multiplies and adds f16 vectors."""
-    return target.lane_operand and target.has("fullfp16")
-
-
 def emit_half(spec: ContractSpec, target: Target) -> str:
     """The module's text. Raises ``ValueError`` where the target does not compute in f16."""
-    if not has_half(target):
+    if not target.multiplies_f16:
         raise ValueError(f"target {target.name} does not compute in f16")
     return _Half(spec, target).emit()
 

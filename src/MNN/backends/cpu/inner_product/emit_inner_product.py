@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.inner_product.cost import Tile, applies, choose_cut, choose_inner
+from MNN.backends.cpu.inner_product.pack import InnerPackSpec, sizable
 from MNN.backends.cpu.inner_product.spec import InnerSpec
-from MNN.backends.cpu.inner_product.turn import turn_of
+from MNN.backends.cpu.inner_product.turn import Turn, turn_of
 from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.product import Product
+from MNN.backends.cpu.products.ways import Contraction, way
 from MNN.compiler.algorithms import Candidate
 from MNN.compiler.program import Ref
+from MNN.ir.dtype import DType
 
 NAME = "inner products"
 
 
-def inner_candidates(e: Emitter, product: Product, weights: Weights, settled: str = "") -> list[Candidate]:
+@dataclass(frozen=True)
+class _Sized:
+    """Weights brought to size, with the sums of products of their pairs ahead of them."""
+
+    turn: Turn
+
+    @property
+    def head(self) -> int:
+        return self.turn.head
+
+    def whole(self, steps: int) -> int:
+        return self.turn.whole(steps)
+
+    def emit(self, e: Emitter, panels: Ref, count: int, steps: int, nr: int) -> None:
+        vectors = nr // e.target.lanes(DType.F32)
+        args: dict[str, int | Ref] = {"b": panels, "k": steps, "vectors": vectors}
+        e.command(InnerPackSpec(self.turn.split), args, count * vectors, 1)
+
+
+@way(NAME, rank=4)
+def inner_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Candidate]:
     """The product by inner products; nothing where these do not apply.
 
     They need constant f32 weights of sizes that can be evened out, one batch and one tap. Where they are ``settled``,
     nothing is estimated.
     """
+    product, weights = work.product, work.weights
     m, n, k = product.m, product.n, product.k
-    if not weights.taken_once(e, product) or not applies(e.target, m, n, k) or not weights.sizable(e):
+    if not weights.taken_once(e, product) or not applies(e.target, m, n, k):
+        return []
+    if not weights.mixable(e) or not weights.satisfy(e, "sizable", sizable):
         return []
     habit = (e.origin, NAME, n, k)
     earlier = e.pool.habits.get(habit)
@@ -38,7 +66,7 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile) -> None:
     m, n, k = product.m, product.n, product.k
     spec = InnerSpec(*tile, c.dtype, epilogue.body, epilogue.kinds)
     nr = spec.nr(e.target)
-    b_ref, panel = weights.packed_sized(e, nr, turn_of(e.target, *tile))
+    b_ref, _, panel, _ = weights.packed(e, nr, 1, prepared=_Sized(turn_of(e.target, *tile)))
     mb, nb, ub, grain = choose_cut(e.target, m, n, k, tile, e.threads)
     args: dict[str, int | Ref] = {
         "a": e.ref(a.place, a.dtype),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.interleave import MOST_ROWS, InterleaveSpec
 from MNN.backends.cpu.loops.map_nest import MapSpec
 from MNN.backends.cpu.loops.transpose import TransposeSpec
@@ -32,6 +33,7 @@ STRIDED_COST = 10.0
 ROW_COST = 24.0
 
 
+@emits("map", rank=1)
 def emit_map(e: Emitter, group: Group) -> bool:
     """A group of elementwise maps with one result."""
     operands = [t for t in group.inputs() if not is_literal(t)]
@@ -217,6 +219,7 @@ def _constant(value: float | int, sign: float, dtype: DType) -> Body:
     return body_of([], lambda b: b.const(value, dtype))
 
 
+@emits(p.Concat)
 def emit_concat(e: Emitter, group: Group) -> bool:
     """Copies those parts that are not in place yet."""
     prim = group.root

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.emit_elementwise import CHUNK, GRAIN, stride_args
 from MNN.backends.cpu.loops.gather import GatherSpec
 from MNN.backends.cpu.loops.scan import ScanSpec
@@ -20,6 +21,7 @@ from MNN.ir.shape import elements
 INDEX_TYPES = (DType.I32, DType.I64)
 
 
+@emits(p.Gather)
 def emit_gather(e: Emitter, group: Group) -> bool:
     """``out[o] = data[...]`` through index tensors."""
     prim = group.root
@@ -49,6 +51,7 @@ def emit_gather(e: Emitter, group: Group) -> bool:
     return True
 
 
+@emits(p.Scatter)
 def emit_scatter(e: Emitter, group: Group) -> bool:
     """A copy of the data with updates put in, in order."""
     prim = group.root
@@ -125,6 +128,7 @@ def _arguments(
     return args
 
 
+@emits(p.Scan)
 def emit_scan(e: Emitter, group: Group) -> bool:
     """Running sum, product, maximum or minimum along one dimension."""
     prim = group.root

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.lookup import ENTRIES, LookupSpec
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import fused_body
@@ -18,6 +19,7 @@ _CHUNK = 16384
 """Most elements of the innermost loop in one block, and elements that a worker takes at a time."""
 
 
+@emits("map")
 def emit_lookup(e: Emitter, group: Group) -> bool:
     """A group that is a function of one byte; False where it is none, or runs along no contiguous dimension."""
     source, out = looked_up(group), group.root.outputs[0]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.emit_elementwise import GRAIN, emit_fill
 from MNN.backends.cpu.loops.frame import FrameSpec
 from MNN.compiler import strides as st
@@ -19,6 +20,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.shape import elements
 
 
+@emits(p.Pad)
 def emit_pad(e: Emitter, group: Group) -> bool:
     """What takes the operand writes into the middle where it can; the border is filled around that."""
     prim = group.root

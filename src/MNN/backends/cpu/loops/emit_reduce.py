@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.emit_elementwise import stride_args
 from MNN.backends.cpu.loops.fold import FoldSpec
 from MNN.backends.cpu.loops.rows import RowSpec
@@ -26,6 +27,7 @@ _IN_PARTS = ("sum", "prod", "max", "min")
 """Operations whose results of parts can be folded again."""
 
 
+@emits("rows")
 def emit_rows(e: Emitter, group: Group, memory: st.Ints | None = None) -> bool:
     """Everything of a row group in one kernel; rows are the merged reduced dimensions.
 
@@ -105,6 +107,7 @@ def _row_operand(
     return copy, copy.strides
 
 
+@emits("fold")
 def emit_fold(e: Emitter, group: Group) -> bool:
     """One reduction over dimensions that are not innermost: vectors run along the innermost kept dimension."""
     reduce = next(q for q in group.prims if isinstance(q, p.Reduce))

@@ -7,6 +7,7 @@ import numpy as np
 from MNN.backends.cpu.amx import emit_amx as amx
 from MNN.backends.cpu.amx.emit_weights import Right
 from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.low_precision import FEW_ROWS
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
@@ -39,6 +40,7 @@ _PARTS = 4
 """Blocks for each of several threads."""
 
 
+@emits(p.CompressedMatMul)
 def emit_compressed(e: Emitter, fused: Group) -> bool:
     """The product with all rows of the left side, and what is fused with it."""
     prim = fused.anchor or fused.root

@@ -290,17 +290,17 @@ def erf(b: Builder, x: Value) -> Value:
     a = clamp(b, fabs(b, x), None, f.erf_one)
     if x.type is F32.vec(16) and "avx512f" in b.module.features:
         t = b.add(b.fma(a, 4.0, -0.5), _F32.magic)  # rounded down: the distance is from a piece's left end
-        return copysign(b, _erf_pieces(b, a, t, 0.25, vecmath_pieces.ERF, "avx512.permvar.sf.512"), x)
+        return copysign(b, _erf_polynomials(b, a, t, 0.25, vecmath_pieces.ERF, "avx512.permvar.sf.512"), x)
     if x.type is F32.vec(8) and "avx2" in b.module.features:
         t = b.fma(a, 1 / vecmath_pieces.WIDTH, _F32.magic)
-        return copysign(b, _erf_pieces(b, a, t, vecmath_pieces.WIDTH, vecmath_pieces.ERF_WIDE, "avx2.permps"), x)
+        return copysign(b, _erf_polynomials(b, a, t, vecmath_pieces.WIDTH, vecmath_pieces.ERF_WIDE, "avx2.permps"), x)
     z = b.mul(a, a)
     small = b.fma(a, horner(b, z, f.table["erf"]), a)
     large = b.sub(1.0, exp(b, b.mul(b.fneg(a), horner(b, a, f.table["erf_tail"])), ranged=True))
     return copysign(b, b.select(b.fcmp("olt", a, 1.0), small, large), x)
 
 
-def _erf_pieces(
+def _erf_polynomials(
     b: Builder, a: Value, t: Value, width: float, table: Sequence[tuple[float, ...]], permute: str
 ) -> Value:
     """erf of 0 <= a with coefficients picked from registers: half the instructions of the general way, and a third of

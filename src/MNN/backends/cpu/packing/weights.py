@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 import numpy as np
 
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.inner_product.pack import InnerPackSpec, sizable
-from MNN.backends.cpu.inner_product.turn import Turn
 from MNN.backends.cpu.packing.bf16 import pack_pairs, pair_steps
 from MNN.backends.cpu.packing.int8 import packed_quads, packed_words, signed_parts
 from MNN.backends.cpu.packing.weights24 import LEAST, fits, has_lean, nbytes, pack_lean, panel_bytes
@@ -20,6 +21,20 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.shape import elements
 from MNN.schema.files import release
+
+
+class Preparation(Protocol):
+    """What an algorithm does with panels of packed weights before the first run."""
+
+    @property
+    def head(self) -> int:
+        """Rows before the weights of a panel, which it fills."""
+
+    def whole(self, steps: int) -> int:
+        """The depth of a panel for so many ``steps``, with zeros at its end."""
+
+    def emit(self, e: Emitter, panels: Ref, count: int, steps: int, nr: int) -> None:
+        """Commands that prepare ``count`` panels of ``nr`` columns, each ``steps`` deep."""
 
 
 class Weights:
@@ -44,10 +59,10 @@ class Weights:
         self.parts = signed_parts(tensor) if group == QUAD else 1
 
     def packed(
-        self, e: Emitter, nr: int, n_batch: int, a: DType = DType.F32, turn: Turn | None = None
+        self, e: Emitter, nr: int, n_batch: int, a: DType = DType.F32, prepared: Preparation | None = None
     ) -> tuple[Ref, int, int, np.ndarray]:
         """Address, ldb, panel and batch offsets of packed constant weights, for a left side of type ``a``; see
-        ``contract_cost.pack_b``. With a ``turn`` they are for inner products."""
+        :func:`~MNN.backends.cpu.products.register_tiles.pack_b`. ``prepared``: what else is done with them."""
         data = self.tensor.const
         assert data is not None
         if self.group == QUAD:
@@ -69,8 +84,8 @@ class Weights:
         k, group = taps * per_tap, self.group
         steps = k if group == 1 else pair_steps(self.run, k // self.run)
         panels = -(-n // nr)
-        head = turn.head if turn else 0
-        high = head + (turn.whole(steps) if turn else steps)
+        head = prepared.head if prepared else 0
+        high = head + (prepared.whole(steps) if prepared else steps)
         size = panels * high * nr * group
         key = ("packed", id(data), nr, self.conv, group, self.run if group > 1 else 0, head)
         buffer, fresh = e.pool.reserve(key, batches * size, self.dtype, (data, self.tensor.keep))
@@ -88,11 +103,9 @@ class Weights:
                 for begin, into, outer_axes in parts:
                     shape, frm, to = zip(*outer_axes, *inner, strict=True)
                     e.copy_once(Place(base.buffer, begin, frm), Place(buffer, into, to), shape, self.dtype)
-            if turn:
-                vectors = nr // e.target.lanes(DType.F32)
-                args: dict[str, int | Ref] = {"b": Ref(buffer, 0), "k": high - head, "vectors": vectors}
+            if prepared:
                 with e.collect() as commands:
-                    e.command(InnerPackSpec(turn.split), args, panels * vectors, 1)
+                    prepared.emit(e, Ref(buffer, 0), panels, high - head, nr)
                 buffer.setup += commands
         return Ref(buffer, 0), nr * group, high * nr * group, self._batches(e, size, n_batch)
 
@@ -115,22 +128,16 @@ class Weights:
         assert data is not None
         return e.pool.mixable((e.origin, "mixable", id(data)), data)
 
-    def sizable(self, e: Emitter) -> bool:
-        """Whether the columns of constant weights can be brought to one size for inner products."""
+    def satisfy(self, e: Emitter, what: str, test: Callable[[np.ndarray], bool]) -> bool:
+        """Whether constant weights, as a matrix of one tap and one batch, pass a test; remembered as ``what``."""
         data = self.tensor.const
         assert data is not None
-        key = (e.origin, "sizable", id(data))
+        key = (e.origin, what, id(data))
         found = e.pool.habits.get(key)
         if found is None:
-            found = self.mixable(e) and sizable(self._matrix(data))
+            found = e.pool.habits.setdefault(key, test(self._matrix(data)))
             release(data)  # packing reads it again, when its turn comes
-            e.pool.habits[key] = found
         return bool(found)
-
-    def packed_sized(self, e: Emitter, nr: int, turn: Turn) -> tuple[Ref, int]:
-        """Address and panel of weights for inner products (:mod:`MNN.backends.cpu.inner_product.spec`)."""
-        ref, _, panel, _ = self.packed(e, nr, 1, turn=turn)
-        return ref, panel
 
     def lean(self, e: Emitter) -> bool:
         """Whether constant weights are read from memory for one row alone, and lose nothing in 24 bits."""
@@ -144,12 +151,7 @@ class Weights:
             or (self.conv is not None and elements(self.conv[0]) > 1)
         ):
             return False
-        key = (e.origin, "lean", id(data))
-        found = e.pool.habits.get(key)
-        if found is None:
-            found = e.pool.habits.setdefault(key, fits(self._matrix(data)))
-            release(data)  # packing reads it again, when its turn comes
-        return bool(found)
+        return self.satisfy(e, "lean", fits)
 
     def _matrix(self, data: np.ndarray) -> np.ndarray:
         """``[K, N]``, of one tap and one batch."""

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.backends.cpu.amx.emit_amx import amx_candidates
-from MNN.backends.cpu.amx.emit_weights import Right
-from MNN.backends.cpu.amx.layout import Window
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.gemm.emit_gemm import gemm_candidates
-from MNN.backends.cpu.inner_product.emit_inner_product import inner_candidates
+from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.emit_epilogue import epilogue_of
+from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.products.operand_types import MULTIPLIED, multiplied
 from MNN.backends.cpu.products.operand_walk import Side, channel_result, store_back
 from MNN.backends.cpu.products.product import Product
-from MNN.backends.cpu.strassen.emit_strassen import strassen_candidates
-from MNN.backends.cpu.winograd.emit_winograd import winograd_candidates
+from MNN.backends.cpu.products.ways import Contraction, candidates
 from MNN.compiler import strides as st
-from MNN.compiler.algorithms import ways
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import channels_last, natural
 from MNN.ir import prims as p
@@ -26,6 +21,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.shape import elements
 
 
+@emits(p.Conv, rank=1)
 def emit_conv(e: Emitter, fused: Group) -> bool:
     """Implicit GEMM: rows are output positions, taps are kernel positions, channels are innermost."""
     prim = fused.anchor or fused.root
@@ -61,24 +57,17 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     weights = Weights(w, (kernel, per_in, per_out, groups), group, k)
     signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
     signature = f"{signature} {e.precision}"
-    right, settled = Right(w, (kernel, per_in, per_out, groups)), e.settled(signature, w.shape, product.m)
     window = Window(
         shape[0], shape[2:], x.shape[2:], kernel, tuple(prim.strides), tuple(prim.dilations), source.strides[0],
         source.strides[2:], per_in,
     )  # fmt: skip
-    plain = "implicit GEMM"
-    tiles = ("AMX", lambda: amx_candidates(e, product, right, window, settled))
-    kinds = (
-        (plain, lambda: gemm_candidates(e, plain, signature, product, weights, settled)),
-        ("Winograd", lambda: winograd_candidates(e, prim, product, w, settled)),
-        tiles,
-        ("Strassen", lambda: strassen_candidates(e, product, weights, settled)),
-        ("inner products", lambda: inner_candidates(e, product, weights, settled)),
-    )
-    e.choose(signature, ways(settled, (tiles,) if x.dtype is DType.BF16X2 else kinds), w.shape, product.m)
+    work = Contraction(prim, "implicit GEMM", signature, product, weights, window)
+    settled = e.settled(signature, w.shape, product.m)
+    e.choose(signature, candidates(e, work, settled, x.dtype is DType.BF16X2), w.shape, product.m)
     return store_back(e, out, result)
 
 
+@emits(p.MatMul)
 def emit_matmul(e: Emitter, fused: Group) -> bool:
     """Matrix products; batch dimensions become rows where the right side does not change with them."""
     prim = fused.anchor or fused.root
@@ -111,15 +100,10 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     weights = Weights(y, None, group, k, tuple(outer))
     types = f"{x.dtype.value} {y.dtype.value}{' constant' if y.const is not None else ''}"
     signature = f"matmul {types} {z} x {m} x {n} x {k} {e.precision}"
-    right, work = Right(y, None, tuple(outer)), (types, z, n, k)
-    settled = e.settled(signature, work, m)
-    kinds = (
-        ("GEMM", lambda: gemm_candidates(e, "GEMM", signature, product, weights, settled)),
-        ("AMX", lambda: amx_candidates(e, product, right, settled=settled)),
-        ("Strassen", lambda: strassen_candidates(e, product, weights, settled)),
-        ("inner products", lambda: inner_candidates(e, product, weights, settled)),
-    )
-    e.choose(signature, ways(settled, kinds), work, m)
+    shape_of_work = (types, z, n, k)
+    settled = e.settled(signature, shape_of_work, m)
+    work = Contraction(prim, "GEMM", signature, product, weights)
+    e.choose(signature, candidates(e, work, settled), shape_of_work, m)
     return store_back(e, out, result)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.gemm.half import has_half
 from MNN.backends.cpu.loops.emit_elementwise import emit_nest
 from MNN.backends.cpu.products.dot import PAIR, group_of
 from MNN.backends.cpu.products.dot8 import QUAD, in_words
@@ -27,7 +26,7 @@ def multiplied(e: Emitter, x: Tensor, y: Tensor, simple: bool = True, rows: int 
     ``rows`` of the left side make it worth preparing constant weights for them."""
     if x.dtype is DType.BF16X2:  # for tiles alone
         return x, _widened(e, y), 1
-    if x.dtype is DType.F16 and e.precision == "low" and has_half(e.target):
+    if x.dtype is DType.F16 and e.precision == "low" and e.target.multiplies_f16:
         if y.const is not None:
             y = _halved(e, y)
         if y.dtype is DType.F16:

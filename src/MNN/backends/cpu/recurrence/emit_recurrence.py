@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.emit_elementwise import emit_fill, emit_nest
 from MNN.backends.cpu.packing.bf16 import pair_of
 from MNN.backends.cpu.products.dot import PAIR, group_of
@@ -28,6 +29,7 @@ _LINE = 64
 _MOST_DIRECTIONS = 62
 
 
+@emits(p.Recurrence)
 def emit_recurrence(e: Emitter, group: Group) -> bool:
     """One kernel for all steps; False for types and sizes that it does not take."""
     prim = group.root

@@ -12,6 +12,7 @@ from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.operand_walk import Side
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.shares import BLOCKS_PER_THREAD, longest, piece_sizes, split_evenly
+from MNN.backends.cpu.products.ways import Contraction, way
 from MNN.backends.cpu.strassen.cost import Choice, applies, choose_strassen, chunk_of, most_rows, passed, unhidden
 from MNN.backends.cpu.strassen.spec import StrassenSpec, tables
 from MNN.backends.cpu.strassen.sums import COUNT, LargeSpec, StrassenSumsSpec
@@ -42,12 +43,14 @@ _BOTH_READ = 0.005
 NAME = "Strassen"
 
 
-def strassen_candidates(e: Emitter, product: Product, weights: Weights, settled: str = "") -> list[Candidate]:
+@way(NAME, rank=3)
+def strassen_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Candidate]:
     """The product by Strassen's algorithm; nothing where it does not apply.
 
     It needs constant f32 weights none of which drowns the others, no two columns of which are equal, one batch, evenly
     spaced rows of A and a depth whose half is whole vectors. Where it is ``settled``, nothing is estimated.
     """
+    product, weights = work.product, work.weights
     m, n, k = product.m, product.n, product.k
     possible = m >= 2 and not e.target.lane_operand and applies(e.target, n, k, 1) and m * n * k >= _LEAST
     if not possible or not weights.taken_once(e, product):

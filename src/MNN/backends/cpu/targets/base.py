@@ -81,6 +81,11 @@ class Target:
         return feature in self.features
 
     @property
+    def multiplies_f16(self) -> bool:
+        """Whether vectors of f16 are multiplied and added as such."""
+        return self.lane_operand and self.has("fullfp16")
+
+    @property
     def instructions(self) -> tuple[str, ...]:
         """The features whose instructions the processor has."""
         return tuple(f for f in self.features if f not in self.emulated) if self.emulated else self.features

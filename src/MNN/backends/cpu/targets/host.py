@@ -15,7 +15,7 @@ import mmap
 import platform
 import sys
 
-from MNN.backends.cpu.codegen.loader import protect
+from MNN.backends.cpu.targets.pages import protect
 from MNN.cache.entries import Cache
 from MNN.cache.sources import llvm_version
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.products.emit_tiles import sums_of
 from MNN.backends.cpu.products.operand_walk import channel_result, store_back
 from MNN.backends.cpu.products.shares import longest, split_evenly
@@ -31,10 +32,13 @@ LINE_WORK = 40_000
 """Multiply-adds (or comparisons) a worker takes at a time."""
 
 
+@emits(p.Conv)
 def emit_depthwise(e: Emitter, group: Group) -> bool:
     """A convolution with one filter per channel."""
     prim = group.anchor or group.root
     assert isinstance(prim, p.Conv)
+    if not is_depthwise(prim):
+        return False
     x, w = prim.inputs
     narrow = x.dtype in _BYTES and w.dtype in (*_BYTES, DType.I16)
     if w.const is None or not (narrow or x.dtype in (DType.F32, *WIDE)):
@@ -71,6 +75,7 @@ def _in_pairs(e: Emitter, prim: p.Conv) -> bool:
     return w.shape[0] >= 2 * e.target.lanes(DType.F32) and height > 1 and 2 * step < width <= _WIDEST_PAIRS
 
 
+@emits(p.Window)
 def emit_pool(e: Emitter, group: Group) -> bool:
     """Maximum or sum of windows."""
     prim = group.anchor or group.root

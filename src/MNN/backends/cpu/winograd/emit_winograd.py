@@ -12,6 +12,7 @@ from MNN.backends.cpu.inner_product.turn import HEAD
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
 from MNN.backends.cpu.products.operand_walk import Side
 from MNN.backends.cpu.products.product import Product
+from MNN.backends.cpu.products.ways import Contraction, way
 from MNN.backends.cpu.winograd.code import PER_PIXEL
 from MNN.backends.cpu.winograd.cost import Plan, inner_applies, plans, word_plans
 from MNN.backends.cpu.winograd.fixed import FixedLayout, applies, pack_fixed
@@ -32,11 +33,12 @@ _STEP = 16
 """Channels per block in which weights are transformed."""
 
 
-def winograd_candidates(e: Emitter, prim: p.Conv, product: Product, w: Tensor, settled: str = "") -> list[Candidate]:
-    """Ways to compute ``prim`` by Winograd's method, none where it does not apply.
-
-    ``w`` are its weights in the type that is multiplied. Where one is ``settled``, no other is looked at.
-    """
+@way("Winograd", rank=1)
+def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Candidate]:
+    """Ways to compute a convolution by Winograd's method. Where one is ``settled``, no other is looked at."""
+    prim, product, w = work.prim, work.product, work.weights.tensor
+    if not isinstance(prim, p.Conv):
+        return []
     kind, shape = product.a.dtype, prim.outputs[0].shape
     words = kind is DType.I16 and w.dtype.is_int  # bytes in 16 bits
     if (
@@ -54,19 +56,19 @@ def winograd_candidates(e: Emitter, prim: p.Conv, product: Product, w: Tensor, s
     rh, rw = (1, *w.shape[2:])[-2:]
     stride = min(strides, default=1)
     fixed = kind is DType.BF16 and e.precision == "low" and applies(e.target, w.shape[1])
-    work = Work(shape[0], oh, ow, w.shape[1], w.shape[0], rh, rw, fixed, stride)
-    conv = _Conv(e, product, w, work)
+    conv_work = Work(shape[0], oh, ow, w.shape[1], w.shape[0], rh, rw, fixed, stride)
+    conv = _Conv(e, product, w, conv_work)
     found = []
-    habit = (e.origin, "Winograd", work.c, work.n, rh, rw, work.stride)
+    habit = (e.origin, "Winograd", conv_work.c, conv_work.n, rh, rw, conv_work.stride)
     earlier = e.pool.habits.get(habit) or {}
     tiles = dict(earlier)
-    ways = word_plans(e.target, work, e.threads, earlier) if words else None
+    ways = word_plans(e.target, conv_work, e.threads, earlier) if words else None
     if ways is None:
         sizable = not fixed and kind is DType.F32 and _sizable(e, w.const)
-        ways = plans(e.target, work, e.threads, e.options.precision, earlier, settled, sizable)
+        ways = plans(e.target, conv_work, e.threads, e.options.precision, earlier, settled, sizable)
     for plan in ways:
         tiles.setdefault((plan.mh, plan.mw), (plan.mr, plan.nv))
-        found.append(Candidate(plan.name(work), plan.cycles, lambda plan=plan: conv.emit(plan)))  # type: ignore[misc]
+        found.append(Candidate(plan.name(conv_work), plan.cycles, lambda plan=plan: conv.emit(plan)))  # type: ignore[misc]
     if len(tiles) > len(earlier):
         e.pool.habits.note(habit, tiles)
     return found

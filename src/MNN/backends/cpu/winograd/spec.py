@@ -27,6 +27,7 @@ import numpy as np
 from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.traffic import number, table
+from MNN.backends.cpu.products.epilogue import OPERAND_KINDS
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.winograd.code import PER_PIXEL, emit_winograd
 from MNN.backends.cpu.winograd.fixed_code import emit_fixed
@@ -38,7 +39,6 @@ from MNN.backends.cpu.winograd.words import shift_of
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
-OPERAND_KINDS = ("n", "mn", "m", "1")
 TILE_FIELDS = 6
 """Entries of a tile in the table: offset in x, last row and column to read, offset in y, rows and columns to write."""
 

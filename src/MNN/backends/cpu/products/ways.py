@@ -1,0 +1,80 @@
+"""The ways to compute a convolution or matrix product: each kernel family registers its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.emission.handlers import load_families
+from MNN.backends.cpu.packing.weights import Weights
+from MNN.backends.cpu.products.geometry import Window
+from MNN.backends.cpu.products.product import Product
+from MNN.compiler.algorithms import Candidate
+from MNN.ir.prims import Prim
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """What has to be computed, as all ways see it: ``product`` with ``weights`` on its right, for the primitive
+    ``prim``, a convolution where there is a ``window``. The plain way is called ``plain``; ``signature`` names the work
+    for tuning."""
+
+    prim: Prim
+    plain: str
+    signature: str
+    product: Product
+    weights: Weights
+    window: Window | None = None
+
+
+Make = Callable[[Emitter, Contraction, str], list[Candidate]]
+"""The candidates of a way, none where it does not apply. Where the last argument names one that is settled, a way that
+has it may leave out the others."""
+M = TypeVar("M", bound=Make)
+
+
+@dataclass(frozen=True)
+class Way:
+    """``begins``: what the names of its candidates begin with; empty: they are called as the contraction says.
+    ``parts``: it takes a left side that is kept in two bf16 parts."""
+
+    begins: str
+    rank: int
+    parts: bool
+    make: Make
+
+    def may_be(self, name: str, work: Contraction) -> bool:
+        """Whether a candidate of this name can be one of this way."""
+        return name.startswith(self.begins or work.plain)
+
+
+_WAYS: list[Way] = []
+
+
+def way(begins: str, rank: int, parts: bool = False) -> Callable[[M], M]:
+    """Decorator: makes a way known. Of candidates with equal costs the one of the lowest ``rank`` is taken."""
+
+    def add(make: M) -> M:
+        _WAYS.append(Way(begins, rank, parts, make))
+        _WAYS.sort(key=lambda w: w.rank)
+        return make
+
+    return add
+
+
+def candidates(e: Emitter, work: Contraction, settled: str, parts: bool = False) -> list[Candidate]:
+    """The candidates of all ways (with ``parts`` of those that take them), or where an algorithm is ``settled`` and
+    still possible that one alone."""
+    load_families()
+    ways: Sequence[Way] = [w for w in _WAYS if w.parts or not parts]
+    for one in ways if settled else ():
+        if one.may_be(settled, work):
+            found = [c for c in one.make(e, work, settled) if c.name == settled]
+            if found:
+                return found
+    return [c for one in ways for c in one.make(e, work, settled)]
+
+
+__all__ = ["Contraction", "Way", "candidates", "way"]

@@ -1,0 +1,57 @@
+"""Rules of the house that no other tool checks. Numbers below are ratchets: they may fall, never rise."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import Counter
+
+from MNN.ops.core.base import operators
+from tests.structure.sources import ROOT, cycles, modules
+
+MODULES_A_FOLDER = 20
+LINES = 400
+IN_CYCLES = 46
+"""Modules that import each other in a circle."""
+FILES_AN_OPERATOR = (5.0, 5.86)
+"""In how many files an operator's name stands: the median, and the mean."""
+FILES_WITH_FEATURES = 29
+"""Files outside of ``targets`` that name a processor's features or instructions."""
+SPLIT_FOR_SIZE = {"more", "pieces", "wholes", "misc", "part2", "rest"}
+"""Names that say nothing of what a file holds."""
+
+
+def test_folders_are_small() -> None:
+    counts = Counter(name.rpartition(".")[0] for name, path in modules().items() if path.name != "__init__.py")
+    crowded = {room: n for room, n in counts.items() if n > MODULES_A_FOLDER}
+    assert not crowded, f"more than {MODULES_A_FOLDER} modules in a folder: {crowded}"
+
+
+def test_files_are_small() -> None:
+    long = {p.name: n for p in ROOT.rglob("*.py") if (n := len(p.read_text(encoding="utf-8").splitlines())) > LINES}
+    assert not long, f"files of more than {LINES} lines: {long}"
+
+
+def test_files_are_named_by_what_they_hold() -> None:
+    named = [name for name in modules() if SPLIT_FOR_SIZE & set(name.rpartition(".")[2].split("_"))]
+    assert not named, f"names that say nothing: {named}"
+
+
+def test_circles_of_imports_do_not_grow() -> None:
+    found = cycles()
+    assert sum(map(len, found)) <= IN_CYCLES, "\n".join(" ".join(sorted(c)) for c in found)
+
+
+def test_operators_stand_in_few_files() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py")]
+    patterns = [re.compile(rf"[\"']{re.escape(name)}[\"']") for name in operators()]
+    counts = [sum(1 for text in texts if pattern.search(text)) for pattern in patterns]
+    found = statistics.median(counts), statistics.mean(counts)
+    assert found[0] <= FILES_AN_OPERATOR[0], found
+    assert found[1] <= FILES_AN_OPERATOR[1], found
+
+
+def test_features_stand_with_targets() -> None:
+    named = re.compile(r"avx|amx-|llvm\.x86|neon|fullfp16|fma\"")
+    elsewhere = [n for n, path in modules().items() if ".targets" not in n and named.search(path.read_text("utf-8"))]
+    assert len(elsewhere) <= FILES_WITH_FEATURES, elsewhere
