@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
 
 import pytest
+
+os.environ.setdefault("MNN_VERIFY", "1")  # every stage of every compilation, in child processes too
 
 from MNN.backends.cpu.targets.base import _host_target, host_target
 from MNN.backends.cpu.targets.host import processor

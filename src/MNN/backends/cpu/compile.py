@@ -25,11 +25,13 @@ from MNN.compiler.fuse import Fuser, Group
 from MNN.compiler.layout import assign_orders, natural
 from MNN.compiler.options import Options
 from MNN.compiler.program import Located, Program
+from MNN.compiler.verify_program import verify_groups, verify_program, wanted
 from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
+from MNN.ir.verify_primitives import verify_primitives
 
 _SPARE = 100_000.0
 _SPARE_SHARE = 0.001
@@ -46,6 +48,8 @@ def compile_stage(
     """The program that computes ``outputs`` (not constant, no duplicates) from ``inputs``; there may be no strings."""
     pool.habits.turn()
     kept = usage.live(prims, outputs)
+    if wanted():
+        verify_primitives(kept, inputs, outputs, "after lowering")
     narrow = precision.storage(target, options.precision)
     whole = Task(kept, inputs, outputs)
     found = sliced(whole, target, options.threads, 32 if narrow is None else 8 * narrow.size)
@@ -75,6 +79,9 @@ def _compile(
     uses = usage.consumers(kept)
     orders = assign_orders(kept, inputs, uses)
     groups = Fuser(kept, uses, orders, outputs).groups()
+    if wanted():
+        verify_primitives(kept, inputs, outputs, "before fusion", typed=False)
+        verify_groups(groups, kept, inputs)
     emitter = Emitter(target, options, orders, uses, pool, emit_copy)
     if narrowing is not None:
         emitter.narrowed = narrowing.apply(groups)
@@ -98,7 +105,10 @@ def _compile(
     located_out = [_output(emitter, t, set(inputs), apart) for t in outputs]
     fetch_ahead(pool, emitter.commands, options.threads)
     total = arena.plan(emitter.commands, emitter.buffers)
-    return Program(emitter.commands, located_in, located_out, total, emitter.error_word, tuple(emitter.companions))
+    program = Program(emitter.commands, located_in, located_out, total, emitter.error_word, tuple(emitter.companions))
+    if wanted():
+        verify_program(program)
+    return program
 
 
 def _spare_cycles(prims: Sequence[Prim], target: Target) -> float:
