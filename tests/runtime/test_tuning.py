@@ -18,6 +18,7 @@ from MNN.runtime.storage.notes import write_note
 from MNN.runtime.storage.remembered import choices_mark, choices_note, known_choices
 from tests.runtime.models import branching, convolutions
 
+MEASURED = tuning._Variant.spent
 FEEDS = {"x": np.random.default_rng(5).standard_normal((1, 3, 32, 32), np.float32)}
 
 
@@ -51,6 +52,18 @@ def rounds(ns, spread=0.0):
     return np.linspace(ns, ns + spread, 5)
 
 
+def replace_times(monkeypatch, other_way, estimated=100.0, noise=0.0):
+    """Nanoseconds of the other way and of every real candidate, as if the processor had taken them."""
+
+    def times(self):
+        found = MEASURED(self)
+        return {
+            k: (rounds(other_way if k[1] == "the other way" else estimated, noise), n) for k, (_, n) in found.items()
+        }
+
+    monkeypatch.setattr(tuning._Variant, "spent", times)
+
+
 def choices(graph, config):
     session = Session(graph, config)
     session.run(FEEDS)
@@ -75,13 +88,7 @@ def test_all_candidates_are_measured(two_ways):
 
 
 def test_the_faster_candidate_is_chosen(two_ways, monkeypatch):
-    """With the times replaced, so that the other way takes half as long as any."""
-    spent = tuning._Variant.spent
-
-    def faster(self):
-        return {k: (ns / 1000 if k[1] == "the other way" else ns, n) for k, (ns, n) in spent(self).items()}
-
-    monkeypatch.setattr(tuning._Variant, "spent", faster)
+    replace_times(monkeypatch, other_way=50.0)
     monkeypatch.setattr(Tuner, "_compare", lambda self, chosen: (rounds(2.0), rounds(1.0)))
     found = tuned(convolutions(), Config())
     assert {t.chosen for t in found.signatures} == {"the other way"}
@@ -89,12 +96,7 @@ def test_the_faster_candidate_is_chosen(two_ways, monkeypatch):
 
 
 def test_choices_that_make_the_whole_slower_are_given_up(two_ways, monkeypatch):
-    spent = tuning._Variant.spent
-    monkeypatch.setattr(
-        tuning._Variant,
-        "spent",
-        lambda self: {k: (ns / (1000 if k[1] == "the other way" else 1), n) for k, (ns, n) in spent(self).items()},
-    )
+    replace_times(monkeypatch, other_way=50.0)
     monkeypatch.setattr(Tuner, "_compare", lambda self, chosen: (rounds(1.0), rounds(2.0)))
     found = tuned(convolutions(), Config())
     assert all(t.chosen == t.estimated for t in found.signatures)
@@ -103,19 +105,10 @@ def test_choices_that_make_the_whole_slower_are_given_up(two_ways, monkeypatch):
 
 def test_differences_inside_the_noise_change_nothing(two_ways, monkeypatch):
     """The other way takes 5 % less at best, and times differ by 10 % from round to round."""
-
-    def spent(noise):
-        def times(self):
-            found = original(self)
-            return {k: (rounds(95.0 if k[1] == "the other way" else 100.0, noise), n) for k, (_, n) in found.items()}
-
-        return times
-
-    original = tuning._Variant.spent
     monkeypatch.setattr(Tuner, "_compare", lambda self, chosen: (rounds(100.0), rounds(95.0)))
-    monkeypatch.setattr(tuning._Variant, "spent", spent(10.0))
+    replace_times(monkeypatch, other_way=95.0, noise=10.0)
     assert all(t.chosen == t.estimated for t in tuned(convolutions(), Config()).signatures)
-    monkeypatch.setattr(tuning._Variant, "spent", spent(1.0))
+    replace_times(monkeypatch, other_way=95.0, noise=1.0)
     assert {t.chosen for t in tuned(convolutions(), Config()).signatures} == {"the other way"}
     assert "the other way" in known_choices(Config()).values()
     monkeypatch.setattr(Tuner, "_compare", lambda self, chosen: (rounds(100.0, 10.0), rounds(95.0, 10.0)))
