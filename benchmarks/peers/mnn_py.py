@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import MNN
+from MNN.backends.cpu.native_loop.native import NativeProgram
 from MNN.backends.cpu.targets.base import host_target
-from MNN.runtime.loop.native import NativeProgram
 
 from .interface import Array, UnavailableError
 

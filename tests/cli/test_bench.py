@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from MNN.backends.cpu.measuring import machine
 from MNN.cache.entries import Cache
-from MNN.runtime.profile import machine
 
 KEYS = [
     "model", "threads", "precision", "batch", "min_ms", "median_ms", "p90_ms", "p99_ms", "overhead_us", "load_ms",

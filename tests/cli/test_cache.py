@@ -9,10 +9,10 @@ import pytest
 
 import MNN
 from MNN.cache.entries import Cache
+from MNN.cache.notes import note_key, write_note
 from MNN.cache.packed import PackedStore
 from MNN.cache.room import DEFAULT_LIMIT, contents, keep_within, limit_of
 from MNN.errors import MNNError
-from MNN.runtime.storage.notes import note_key, write_note
 
 
 @pytest.fixture

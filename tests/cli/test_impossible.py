@@ -6,13 +6,13 @@ import dataclasses
 
 import pytest
 
+from MNN.backends.cpu.measuring import machine as machines
+from MNN.backends.cpu.measuring.machine import Machine, Rates, higher
 from MNN.backends.cpu.targets.base import host_target
 from MNN.cli import bench
 from MNN.cli.measuring import measure
 from MNN.cli.measuring import profile as bench_profile
 from MNN.cli.measuring.profile import roof
-from MNN.runtime.profile import machine as machines
-from MNN.runtime.profile.machine import Machine, Rates, higher
 from MNN.runtime.profile.profiler import CommandProfile
 
 COMMAND = CommandProfile(

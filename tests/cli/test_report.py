@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from MNN.backends.cpu.measuring import machine
+from MNN.backends.cpu.measuring.machine import Machine, Rates
+from MNN.backends.cpu.measuring.trace import Span
 from MNN.cache.entries import Cache
 from MNN.cli.measuring.measure import Job
 from MNN.cli.report import render
 from MNN.cli.report.markup import nice_ticks, palette, si, tag
-from MNN.runtime.profile import machine
-from MNN.runtime.profile.machine import Machine, Rates
 from MNN.runtime.profile.profiler import Block, CommandProfile, Profile
-from MNN.runtime.profile.trace import Span
 from MNN.words import nbytes
 
 RATES = Rates(1, {"f32": 100.0, "bf16": 200.0}, {"L1": 200.0, "L2": 100.0, "L3": 50.0, "DRAM": 20.0})

@@ -10,11 +10,11 @@ import typer
 from rich.cells import cell_len
 from rich.console import Console
 
+from MNN.backends.cpu.measuring import machine
 from MNN.cache.entries import Cache
 from MNN.cli import mnnconvert
 from MNN.cli.display.tables import Column, add_row, number, show, stacked, words
 from MNN.cli.main import app
-from MNN.runtime.profile import machine
 from tests.cli import models
 from tests.cli.conftest import run_command
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from MNN.backends.base.constants import ConstantPool
+from MNN.backends.base.options import Options
+from MNN.backends.base.program import Program
 from MNN.backends.cpu.amx import emit_amx as amx
+from MNN.backends.cpu.binding.bind import BoundProgram
+from MNN.backends.cpu.codegen.library import shared_library
 from MNN.backends.cpu.compile import compile_stage
-from MNN.compiler.constants import ConstantPool
-from MNN.compiler.options import Options
-from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
 from MNN.reference.primitives import evaluate
-from MNN.runtime.executor import shared_library
-from MNN.runtime.memory.bind import BoundProgram
 
 Build = Callable[..., Tensor | Sequence[Tensor]]
 

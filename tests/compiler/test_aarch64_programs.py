@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+from MNN.backends.base.constants import ConstantPool
+from MNN.backends.base.options import Options
+from MNN.backends.base.program import Buffer, Command, Program, Ref
 from MNN.backends.cpu.compile import compile_stage
 from MNN.backends.cpu.low_precision import storage
 from MNN.backends.cpu.targets import Target, named_target
-from MNN.compiler.constants import ConstantPool
-from MNN.compiler.options import Options
-from MNN.compiler.program import Buffer, Command, Program, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder

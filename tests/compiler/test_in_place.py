@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from MNN.backends.base.candidates import restricted
+from MNN.backends.base.constants import ConstantPool
+from MNN.backends.base.options import Options
+from MNN.backends.base.program import Buffer, Program
 from MNN.backends.cpu.amx.spec import AmxSpec
+from MNN.backends.cpu.binding.bind import BoundProgram
+from MNN.backends.cpu.codegen.library import shared_library
 from MNN.backends.cpu.compile import compile_stage
 from MNN.backends.cpu.strassen.spec import StrassenSpec
 from MNN.backends.cpu.targets.base import host_target
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.compiler import in_place
-from MNN.compiler.algorithms import restricted
-from MNN.compiler.constants import ConstantPool
-from MNN.compiler.options import Options
-from MNN.compiler.program import Buffer, Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
 from MNN.ops.reducing.normalization import affine, standardize
 from MNN.ops.reducing.softmax import softmax
-from MNN.runtime.executor import shared_library
-from MNN.runtime.memory.bind import BoundProgram
 from tests.compiler.checks import built, cheap_tiles
 from tests.hostile.checked import CheckedProgram
 

@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from MNN.backends.base.constants import ConstantPool
+from MNN.backends.base.options import Options
+from MNN.backends.base.program import Buffer, Program, Ref
+from MNN.backends.base.space import MemorySpace
 from MNN.backends.cpu.compile import compile_stage
 from MNN.backends.cpu.targets.base import host_target
-from MNN.compiler.constants import ConstantPool
 from MNN.compiler.fuse import Group
-from MNN.compiler.options import Options
-from MNN.compiler.program import Buffer, Program, Ref
 from MNN.compiler.verify_program import verify_groups, verify_program, wanted
 from MNN.errors import MNNError
 from MNN.ir import prims as p
@@ -117,6 +118,10 @@ BROKEN: dict[str, tuple[Callable[[Program], object], str]] = {
     "arguments": (lambda m: m.commands[0].args.popitem(), "are not"),
     "blocks": (lambda m: setattr(m.commands[0], "blocks", 0), "0 blocks"),
     "nothing to call": (lambda m: setattr(m.commands[0], "kernel", None), "or neither"),
+    "memory space": (
+        lambda m: setattr(m.commands[0].buffers()[0], "space", MemorySpace("elsewhere")),
+        "not in host memory",
+    ),
     "shared memory": (over_another, "at the same time"),
     "output": (
         lambda m: m.outputs.__setitem__(0, m.outputs[0].__class__(DType.F32, (99, 99), m.outputs[0].place)),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import MNN
+from MNN.backends.cpu.measuring import machine
 from MNN.cache.entries import Cache
-from MNN.runtime.profile import machine
 from tests.cli.conftest import run_command
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"

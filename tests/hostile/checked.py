@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from MNN.backends.base.arena import aligned_bytes
+from MNN.backends.base.program import Buffer, Command, Ref, Slices
+from MNN.backends.cpu.binding.bind import BoundProgram
+from MNN.backends.cpu.binding.chains import ChainTables
+from MNN.backends.cpu.binding.direct import Place
 from MNN.backends.cpu.lang.module import checked_build
-from MNN.compiler.program import Buffer, Command, Ref, Slices
+from MNN.backends.cpu.native_loop.native import Command as Row
+from MNN.backends.cpu.native_loop.native import HostFunction, NativeProgram
 from MNN.runtime import executor
-from MNN.runtime.loop.native import Command as Row
-from MNN.runtime.loop.native import HostFunction, NativeProgram
-from MNN.runtime.memory.arena import aligned_bytes
-from MNN.runtime.memory.bind import BoundProgram, slice_bytes
-from MNN.runtime.memory.chains import ChainTables
-from MNN.runtime.memory.direct import Place
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
@@ -63,7 +63,7 @@ class CheckedProgram(BoundProgram):
         return NativeProgram(rows, context=self._context, keep=keep)
 
     def _base(self, buffer: Buffer) -> int:
-        return super()._base(buffer) + self._slice * slice_bytes(self.program).get(buffer, 0)
+        return super()._base(buffer) + self._slice * self.program.slice_bytes().get(buffer, 0)
 
     def _checked(self, step: Command, keep: list[object]) -> HostFunction:
         assert step.kernel is not None
@@ -102,7 +102,7 @@ class CheckedProgram(BoundProgram):
             return [self._context.error_address, self._context.error_address + 8]
         base = self._base(buffer)
         nbytes = buffer.nbytes if buffer.const is None else buffer.const.nbytes
-        return [base, base + slice_bytes(self.program).get(buffer, nbytes)]
+        return [base, base + self.program.slice_bytes().get(buffer, nbytes)]
 
 
 @contextlib.contextmanager

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.errors import MNNError, RunError
 from MNN.frontends.onnx.load import load
 from MNN.runtime import executor
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor, PlanCache
-from MNN.runtime.memory.bind import BoundProgram
 from MNN.runtime.session import Session
 from tests.hostile.models import attention, digits, sequence
 from tests.hostile.operators import CASES, Case
@@ -173,7 +173,7 @@ def _resident() -> int:
 def test_ever_new_sizes_take_bounded_memory() -> None:
     """30 sizes in turn, several times over: more plans than are kept. Memory and kernels stop growing."""
     session = Session(load(attention()), Config(cache=False))
-    library = session._executor.library
+    library = session._executor.backend.library
     resident, compiled = [], []
     for _ in range(5):
         for length in range(1, 31):
@@ -206,7 +206,7 @@ FORK = """
 import os, sys, threading
 import numpy as np
 from MNN.frontends.onnx.load import load
-from MNN.runtime.memory.bind import BoundProgram
+from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from tests.hostile.models import attention, digits
@@ -267,7 +267,7 @@ def _python(code: str, *arguments: str, **environment: str) -> subprocess.Comple
 ANSWER = """
 import sys, warnings
 from MNN.frontends.onnx.load import load
-from MNN.runtime.memory.bind import BoundProgram
+from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from tests.hostile.models import digits
@@ -275,7 +275,7 @@ from tests.hostile.test_sessions import pictures
 warnings.simplefilter("always")
 session = Session(load(digits()), Config(cache=sys.argv[1] == "cache"))
 (found,) = session.run(pictures()).values()
-print(session._executor.library.compiled, found.tobytes().hex())
+print(session._executor.backend.library.compiled, found.tobytes().hex())
 """
 
 

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.amx.spec import AmxSpec
+from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.errors import MNNError
 from MNN.frontends.mnn import load as load_mnn
@@ -23,7 +24,6 @@ from MNN.ir.graph import Graph
 from MNN.ir.quant import QuantizedArray
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
-from MNN.runtime.memory.bind import BoundProgram
 from MNN.runtime.session import Session
 from MNN.schema import write_net
 

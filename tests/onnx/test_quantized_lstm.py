@@ -11,11 +11,11 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
+from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec
 from MNN.frontends.mnn.read import load as load_mnn
 from MNN.frontends.mnn.write import write_mnn
 from MNN.frontends.onnx import load
-from MNN.runtime.memory.bind import BoundProgram
 from MNN.runtime.session import Session
 
 NAMES = ["x", "w", "r", "bias", "lengths", "h", "c", "p", "ws", "wz", "rs", "rz"]

@@ -10,9 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from MNN import model
+from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.loops.lookup import LookupSpec
 from MNN.backends.cpu.winograd.spec import WinogradSpec
-from MNN.runtime.memory.bind import BoundProgram
 from MNN.runtime.session import Session
 
 RNG = np.random.default_rng(3)

@@ -18,10 +18,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import MNN
+from MNN.backends.cpu.binding.bind import BoundProgram
+from MNN.backends.cpu.binding.direct import Copied, Direct
+from MNN.backends.cpu.native_loop import address
 from MNN.errors import ShapeError
-from MNN.runtime.loop import address
-from MNN.runtime.memory.bind import BoundProgram
-from MNN.runtime.memory.direct import Copied, Direct
 from MNN.runtime.session import Session
 
 SHAPE = (2, 3, 41, 43)
@@ -379,6 +379,6 @@ def test_arrays_are_found_where_their_layout_is_not_known(
 ) -> None:
     model = load(tmp_path, GRAPHS["convolution"])
     want = model.run({"x": IMAGE})["y"]
-    monkeypatch.setattr("MNN.runtime.memory.direct.pointer_to", address._to_cell)
+    monkeypatch.setattr("MNN.backends.cpu.binding.direct.pointer_to", address._to_cell)
     for _ in range(2):
         np.testing.assert_array_equal(model.run({"x": IMAGE.copy()})["y"], want)

@@ -11,8 +11,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+from MNN.backends.base.constants import ConstantPool
 from MNN.backends.cpu.codegen import toolchain
-from MNN.compiler.constants import ConstantPool
 from MNN.schema.files import MappedFile, open_regular, release
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")

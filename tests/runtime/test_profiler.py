@@ -8,9 +8,9 @@ import itertools
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.measuring.machine import Machine, Rates
 from MNN.errors import RunError
 from MNN.runtime.config import Config
-from MNN.runtime.profile.machine import Machine, Rates
 from MNN.runtime.profile.profiler import Profile, details, operator_of, profile
 from MNN.runtime.profile.roofline import PAGE, Access, Caches, bound, sources
 from MNN.runtime.session import Session

@@ -10,14 +10,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.codegen.library import shared_library
+from MNN.backends.cpu.native_loop import pool as pools
+from MNN.backends.cpu.native_loop.layout import FRAME
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.runtime.config import Config
-from MNN.runtime.loop import pool as pools
-from MNN.runtime.loop.layout import FRAME
-from MNN.runtime.memory.bind import BoundProgram
 from MNN.runtime.session import Session
 from tests.runtime.changes import changed
 

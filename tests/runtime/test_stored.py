@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import MNN
+from MNN.backends.base.registry import backend
 from MNN.backends.cpu.codegen import library
 from MNN.cache.entries import Cache
 from MNN.cache.packed import PackedStore
@@ -26,6 +27,8 @@ from MNN.runtime.storage.form import Unfit, dump, parse
 from MNN.runtime.storage.later import finish
 
 DATA = np.random.default_rng(1).standard_normal((70, 256)).astype(np.float32)
+
+CPU = backend("cpu", False)
 
 
 @pytest.fixture(autouse=True)
@@ -199,7 +202,7 @@ def test_entries_make_no_other_objects() -> None:
 
     for data in (pickle.dumps(Evil()), b"", b"\x80\x05", pickle.dumps(Cache)):
         with pytest.raises(Unfit):
-            parse(data)
+            parse(data, CPU)
 
 
 def test_enumerations_are_stored_by_value_on_every_python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +211,7 @@ def test_enumerations_are_stored_by_value_on_every_python(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(DType, "__reduce_ex__", by_name)
     kinds = list(DType)
-    assert parse(dump(kinds, PackedStore.shared())) == kinds
+    assert parse(dump(kinds, PackedStore.shared()), CPU) == kinds
 
 
 def test_a_session_writes_a_bounded_number(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.backends.base.candidates import Candidate
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.cache.entries import Cache
-from MNN.compiler.algorithms import Candidate
+from MNN.cache.notes import write_note
 from MNN.runtime.config import Config
 from MNN.runtime.profile import noise, tuning
 from MNN.runtime.profile.tuning import Tuner, remember
 from MNN.runtime.session import Session
 from MNN.runtime.storage import remembered
-from MNN.runtime.storage.notes import write_note
 from MNN.runtime.storage.remembered import choices_mark, choices_note, known_choices
 from tests.runtime.models import branching, convolutions
 

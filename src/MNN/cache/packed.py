@@ -1,11 +1,11 @@
 """The disk cache of packed weights: one file per packed constant, memory-mapped, in a folder that only its user can
 write.
 
-A name is a hash of what the numbers are made from (see ``MNN.compiler.constants``). The file is one page of header,
-``magic, bytes, name, checksum``, and the numbers as the kernel wants them. A file that fails (truncated, altered,
-moved from another name, owned or writable by others) counts as absent and is written again. Numbers are written
-straight into a mapped temporary file, which is renamed into place when it is complete: two processes may write the
-same entry at once, and packing needs no memory of its own.
+A name is a hash of what the numbers are made from (see ``MNN.backends.base.constants``). The file is one page of
+header, ``magic, bytes, name, checksum``, and the numbers as the kernel wants them. A file that fails (truncated,
+altered, moved from another name, owned or writable by others) counts as absent and is written again. Numbers are
+written straight into a mapped temporary file, which is renamed into place when it is complete: two processes may write
+the same entry at once, and packing needs no memory of its own.
 
 The checksum is looked at once per process, whenever a file is mapped: 64-bit sums of the words of every MiB, by their
 place in 8 KiB, hashed. That runs at the speed of memory (0.06 s per GB; SHA-256 over the numbers takes ten times as

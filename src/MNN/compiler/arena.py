@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from MNN.backends.base.program import Buffer, Command
 from MNN.compiler import in_place
-from MNN.compiler.program import Buffer, Command
 
 ALIGNMENT = 128
-"""Bytes; see :mod:`MNN.runtime.memory.arena`."""
+"""Bytes; see :mod:`MNN.backends.base.arena`."""
 _SHORT = 8
 """Commands: a buffer that lives no longer has few neighbours, which are faster found by command than among all."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from MNN.backends.base.kernel import KernelSpec
-from MNN.compiler.program import Buffer, Command, Local, Ref, StageCall
+from MNN.backends.base.program import Buffer, Command, Local, Ref, StageCall
 
 
 def taken(

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from MNN.backends.base.kernel import Kind
+from MNN.backends.base.program import Buffer, Command, Located, Program
+from MNN.backends.base.space import HOST
 from MNN.compiler.arena import ALIGNMENT
 from MNN.compiler.fuse import Group
-from MNN.compiler.program import Buffer, Command, Located, Program
 from MNN.compiler.usage import VIEWS
 from MNN.errors import MNNError
 from MNN.ir.prims import Prim, Tensor
@@ -69,6 +71,10 @@ def _check_command(command: Command, program: Program) -> None:
     for one in [stage.command for stage in command.stages] or [command]:
         if one.kernel is not None and tuple(one.args) != one.kernel.slots():
             raise ProgramError(f"{name}: its arguments {list(one.args)} are not {list(one.kernel.slots())}")
+    if any(buffer.space != program.space for buffer in command.buffers()):
+        raise ProgramError(f"{name}: a buffer of the arena is not in {program.space.name} memory")
+    if (command.kind is Kind.LAUNCH) == (program.space == HOST):
+        raise ProgramError(f"{name}: a {command.kind.value} works in {program.space.name} memory")
     for ref in command.refs():
         buffer = ref.buffer
         if buffer is program.error_word:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass
 
+from MNN.backends.base import registry
+from MNN.backends.base.host_memory import machine_memory
 from MNN.errors import MNNError
-from MNN.runtime.limits import machine_memory
 
 PRECISIONS = ("high", "normal", "low")
 
@@ -23,7 +24,8 @@ class Config:
     disk. ``reference``: no kernels at all, every primitive by its numpy meaning (slow; to check kernels against).
     ``memory_limit``: bytes of working memory that a plan may take, by default what the machine has. ``time_limit``:
     seconds after which a run ends with an error; looked at between turns of loops and stretches of kernels. Set both
-    for models that are not trusted."""
+    for models that are not trusted. ``backend``: the machine that runs the model, one of
+    :func:`MNN.backends.base.registry.names`; what it cannot do, or what is not worth bringing there, the CPU does."""
 
     threads: int = 1
     precision: str = "normal"
@@ -31,6 +33,7 @@ class Config:
     reference: bool = False
     memory_limit: int | None = None
     time_limit: float | None = None
+    backend: str = registry.DEFAULT
 
     def __post_init__(self) -> None:
         try:
@@ -41,6 +44,7 @@ class Config:
             raise MNNError(f"the number of threads must be between 1 and 256, not {self.threads}")
         if self.precision not in PRECISIONS:
             raise MNNError(f"precision is one of {', '.join(PRECISIONS)}, not {self.precision!r:.60}")
+        registry.check(self.backend)
         if self.memory_limit is not None and self.memory_limit < 1:
             raise MNNError(f"the memory limit must be at least one byte, not {self.memory_limit}")
         if self.time_limit is not None and not self.time_limit > 0:

@@ -7,18 +7,16 @@ on), the least recently used ones are dropped; kernels and packed weights are sh
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from MNN.backends.cpu.codegen.library import shared_library
-from MNN.backends.cpu.compile import compile_stage
-from MNN.cache.packed import PackedStore
-from MNN.compiler.constants import ConstantPool
+from MNN.backends.base.backend import Backend, Bound
+from MNN.backends.base.options import Options
+from MNN.backends.base.program import Program
+from MNN.backends.base.turn import Turn
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
-from MNN.compiler.options import Options
-from MNN.compiler.program import Program
 from MNN.compiler.usage import has_text
 from MNN.errors import RunError
 from MNN.ir.dtype import DType
@@ -31,14 +29,10 @@ from MNN.runtime.config import Config
 from MNN.runtime.fast_path import Latest
 from MNN.runtime.gc_pause import uninterrupted
 from MNN.runtime.limits import Clock, check_memory
-from MNN.runtime.loop.functions import loop_functions
-from MNN.runtime.loop.pool import usable_threads
-from MNN.runtime.memory.arena import Room
-from MNN.runtime.memory.bind import BoundProgram
+from MNN.runtime.machines import Machines, Rooms
 from MNN.runtime.reference import MeaningProgram
 from MNN.runtime.storage.later import later
 from MNN.runtime.storage.remembered import known_choices
-from MNN.runtime.turn import Turn
 
 PLANS_KEPT = 32
 """Plans kept per stage."""
@@ -55,7 +49,7 @@ class Plan:
     """A stage ready to run, and the plans that may follow it."""
 
     stage: Stage
-    bound: BoundProgram | MeaningProgram
+    bound: Bound
     inputs: list[Value]
     input_tensors: list[Tensor]
     """Those of the inputs' arrays: one for each input that is a plain tensor."""
@@ -76,20 +70,24 @@ class Plan:
         plain = all(self.stage.env[v] is t for v, t in zip(self.inputs, self.input_tensors, strict=False))
         plain = plain and len(self.inputs) == len(self.input_tensors)
         simple = plain and self.stage.blocked is None and not self.guards and given == self.results
-        return self.bound.program if simple and isinstance(self.bound, BoundProgram) else None
+        return self.bound.program if simple and self.bound.parts() == [self.bound] else None
 
 
 class PlanCache:
     """Plans by key, several per key where guards differ."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, rooms: Rooms) -> None:
+        """``rooms``: memory that its plans share."""
         self._plans: OrderedDict[Key, list[Plan]] = OrderedDict()
-        self.room = Room(turn)
+        self.rooms = rooms
 
     def nbytes(self) -> int:
         """Memory that the plans work in."""
-        bound = [plan.bound for plans in self._plans.values() for plan in plans]
-        return sum({b.block: b.block.used for b in bound if isinstance(b, BoundProgram)}.values())
+        taken: dict[Hashable, int] = {}
+        for plans in self._plans.values():
+            for plan in plans:
+                taken |= plan.bound.memory()
+        return sum(taken.values())
 
     def find(self, key: Key, arrays: Sequence[np.ndarray]) -> Plan | None:
         plans = self._plans.get(key)
@@ -116,7 +114,7 @@ class Executor:
         self,
         graph: Graph,
         config: Config,
-        pool: ConstantPool | None = None,
+        machines: Machines | None = None,
         clock: Clock | None = None,
         made: Callable[[Plan, Sequence[Value]], None] | None = None,
         tuned: Mapping[str, str] | None = None,
@@ -127,20 +125,20 @@ class Executor:
         self.graph, self.config = graph, config
         self._made = made
         self._clock = clock or Clock(config.time_limit)
-        self.library = shared_library(config.cache)
-        self._pool = pool or ConstantPool(PackedStore.shared() if config.cache else None, self.library.target.key())
+        self.machines = machines or Machines(config)
+        """What it runs on, with packed weights and tables: to share with other executors of the same graph."""
         choices = known_choices(config) if tuned is None else tuned
-        self._threads = usable_threads(config.threads)
+        self._threads = self.backend.usable_threads(config.threads)
         self._options = Options(self._threads, config.precision, choices, tuning)
         self._turn = Turn(self._clock.reset)
-        self._plans = PlanCache(self._turn)
+        self._plans = PlanCache(self.machines.rooms(self._turn))
         self._bodies: dict[Graph, Executor] = {}
         self.last_plans: list[Plan] = []
 
     @property
-    def pool(self) -> ConstantPool:
-        """Its packed weights and tables, to share with other executors of the same graph."""
-        return self._pool
+    def backend(self) -> Backend:
+        """The back end that was asked for."""
+        return self.machines.main
 
     def run(self, feeds: Mapping[Value, Nested], fetch: Sequence[Value]) -> list[Nested]:
         """The numbers of ``fetch`` (any values of the graph) for these inputs (and captured values).
@@ -158,7 +156,7 @@ class Executor:
         """How to run again on inputs like these, when one program gave all that was fetched in the last run."""
         with self._turn.lock:
             plan = self.last_plans[0] if len(self.last_plans) == 1 else None
-            if plan is None or plan.simple_program(fetch) is None or not isinstance(plan.bound, BoundProgram):
+            if plan is None or plan.simple_program(fetch) is None:
                 return None
             arrays = [values[v] for v in plan.inputs]
             if any(a.shape != t.shape for a, t in zip(arrays, plan.input_tensors, strict=True)):
@@ -217,7 +215,7 @@ class Executor:
             def run_graph(graph: Graph, feeds: Mapping[Value, Nested]) -> list[Nested]:
                 if graph not in self._bodies:
                     choices, tuning = self._options.tuned, self._options.tuning
-                    own = Executor(graph, self.config, self._pool, self._clock, tuned=choices, tuning=tuning)
+                    own = Executor(graph, self.config, self.machines, self._clock, tuned=choices, tuning=tuning)
                     self._bodies[graph] = own
                 body = self._bodies[graph]
                 return body.run({**outer, **feeds}, graph.outputs)
@@ -247,7 +245,7 @@ class Executor:
         plan = plans.find(key, arrays)
         if plan is None:
             with uninterrupted(leave=later):
-                plan = self._make(start, values, constants, known, fetch, plans.room)
+                plan = self._make(start, values, constants, known, fetch, plans.rooms)
             plans.add(key, plan)
             if self._made is not None and plans is self._plans:
                 self._made(plan, fetch)
@@ -260,13 +258,13 @@ class Executor:
         constants: Mapping[Value, Tensor],
         known: Known,
         fetch: tuple[Value, ...],
-        room: Room,
+        rooms: Rooms,
     ) -> Plan:
         tensors = {v: nested.tensor_of(v.name, a, input_tensor) for v, a in values.items()}
         used = [t for tensor in tensors.values() for t in nested.leaves(tensor)]
         numbers = dict(zip(used, (a for value in values.values() for a in nested.arrays(value)), strict=True))
         stage = lower_stage(
-            self.graph, start, {**tensors, **constants}, numbers, known, self.config.memory, self._pool.folds
+            self.graph, start, {**tensors, **constants}, numbers, known, self.config.memory, self.machines.pool.folds
         )
         wanted = [stage.env[v] for v in fetch if v in stage.env]
         if stage.blocked is not None:
@@ -276,17 +274,18 @@ class Executor:
                 wanted += [stage.env[v] for v in captured(stage.blocked.eager[1]) if v in stage.env]
         own, plain = set(used), dict.fromkeys(t for tensor in wanted for t in nested.leaves(tensor))
         results = [t for t in plain if t.const is None and t not in own]
-        bound: BoundProgram | MeaningProgram
+        bound: Bound
         text = has_text(stage.prims) or any(t.dtype is DType.STR for t in (*used, *results))
         if self.config.reference or text:  # strings have no place in memory
             bound = MeaningProgram(stage.prims, used, results, self.config.memory)
         else:
-            program = compile_stage(stage.prims, used, results, self.library.target, self._options, self._pool)
-            if program.arena_bytes > self.config.memory:
-                check_memory(program.arena_bytes, self.config.memory, _largest(program))
-            loop_functions(self.library.cache)
-            bound = BoundProgram(program, self.library, self._threads, self._pool.filled, room)
-        return Plan(stage, bound, list(values), used, results, stage.guards, PlanCache(self._turn))
+            bound = self.machines.prepare(stage.prims, used, results, self._options, rooms, self._check)
+        following = PlanCache(self.machines.rooms(self._turn))
+        return Plan(stage, bound, list(values), used, results, stage.guards, following)
+
+    def _check(self, program: Program) -> None:
+        if program.arena_bytes > self.config.memory:
+            check_memory(program.arena_bytes, self.config.memory, _largest(program))
 
 
 def _largest(program: Program) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from MNN.runtime.memory.bind import BoundProgram
+from MNN.backends.base.backend import Bound
 
 
 class Latest:
@@ -23,7 +23,7 @@ class Latest:
         self,
         given: Sequence[tuple[str, np.ndarray]],
         outputs: Sequence[str],
-        bound: BoundProgram,
+        bound: Bound,
         threads: int,
     ) -> None:
         """``given``: what was accepted, by name, in the program's order; ``outputs``: what to call its results."""

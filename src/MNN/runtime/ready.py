@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from MNN.backends.cpu.codegen.library import shared_library
+from MNN.backends.base.backend import Bound
+from MNN.backends.base.registry import backend
+from MNN.backends.base.turn import Turn
 from MNN.errors import RunError
 from MNN.runtime.config import Config
 from MNN.runtime.fast_path import Latest
 from MNN.runtime.limits import check_memory
-from MNN.runtime.loop.functions import loop_functions
-from MNN.runtime.loop.pool import usable_threads
-from MNN.runtime.memory.arena import Room
-from MNN.runtime.memory.bind import BoundProgram
 from MNN.runtime.storage.programs import Shapes, StoredProgram, StoredPrograms
-from MNN.runtime.turn import Turn
 
 KEPT = 32
 KEPT_BYTES = 256 << 20
@@ -30,11 +27,12 @@ class ReadyPrograms:
 
     def __init__(self, stored: StoredPrograms, config: Config) -> None:
         self._stored, self._config = stored, config
-        self._threads = usable_threads(config.threads)
-        self._bound: OrderedDict[Shapes, tuple[StoredProgram, BoundProgram]] = OrderedDict()
+        self._backend = backend(config.backend, config.cache)
+        self._threads = self._backend.usable_threads(config.threads)
+        self._bound: OrderedDict[Shapes, tuple[StoredProgram, Bound]] = OrderedDict()
         self._absent: set[Shapes] = set()
         self._turn = Turn()
-        self._room = Room(self._turn)
+        self._room = self._backend.room(self._turn)
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
         """The outputs by name, None when no program for such inputs is stored."""
@@ -56,7 +54,7 @@ class ReadyPrograms:
             found = self._find(shapes_of(arrays))
         return None if found is None else found[0]
 
-    def _find(self, shapes: Shapes) -> tuple[StoredProgram, BoundProgram] | None:
+    def _find(self, shapes: Shapes) -> tuple[StoredProgram, Bound] | None:
         found = self._bound.get(shapes)
         if found is None:
             found = None if shapes in self._absent else self._bring(shapes)
@@ -95,22 +93,23 @@ class ReadyPrograms:
             self._bound.pop(shapes, None)
             self._absent.add(shapes)
 
-    def _bring(self, shapes: Shapes) -> tuple[StoredProgram, BoundProgram] | None:
-        library = shared_library(self._config.cache)
-        loop_functions(library.cache)  # before the kernels, after which LLVM's memory is given back
-        stored = self._stored.find(shapes, library)
+    def _bring(self, shapes: Shapes) -> tuple[StoredProgram, Bound] | None:
+        stored = self._stored.find(shapes)
         if stored is None:
             self._absent.add(shapes)
             return None
         check_memory(stored.program.arena_bytes, self._config.memory, "its tensors")
-        bound = BoundProgram(stored.program, library, self._threads, room=self._room)
+        bound = self._backend.bind(stored.program, self._threads, room=self._room)
         self._bound[shapes] = stored, bound
         while len(self._bound) > 1 and (len(self._bound) > KEPT or self._bytes() > KEPT_BYTES):
             self._bound.popitem(last=False)
         return stored, bound
 
     def _bytes(self) -> int:
-        return sum({bound.block: bound.block.used for _, bound in self._bound.values()}.values())
+        taken: dict[Hashable, int] = {}
+        for _, bound in self._bound.values():
+            taken |= bound.memory()
+        return sum(taken.values())
 
 
 def shapes_of(arrays: Mapping[str, np.ndarray]) -> Shapes:

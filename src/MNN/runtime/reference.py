@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from MNN.backends.base.backend import Bound
+from MNN.backends.base.program import Buffer, Program
 from MNN.compiler import usage
-from MNN.compiler.program import Buffer, Program
 from MNN.ir import prims as p
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
@@ -18,7 +19,7 @@ _FREE = (p.Reshape, p.Permute, p.Expand)
 """Primitives that numpy does without copying, as a rule."""
 
 
-class MeaningProgram:
+class MeaningProgram(Bound):
     """Stands where a bound program does; there is no arena and nothing is planned."""
 
     def __init__(

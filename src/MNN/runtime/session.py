@@ -22,7 +22,7 @@ from MNN.runtime.storage.programs import Card, StoredProgram, StoredPrograms
 from MNN.schema.files import watched
 
 if TYPE_CHECKING:
-    from MNN.compiler.program import Program
+    from MNN.backends.base.program import Program
     from MNN.ir.dtype import DType
     from MNN.runtime.executor import Executor, Plan
     from MNN.runtime.fast_path import Latest
@@ -215,7 +215,7 @@ class Session:
         given = zip(names, plan.input_tensors, strict=True)
         shapes = tuple((name, str(t.dtype.numpy), t.shape) for name, t in given)
         found = StoredProgram(program, names, tuple(v.name for v in fetch))
-        save = partial(self._stored.save, shapes, found, self.card, dict(self._files), self._executor.library)
+        save = partial(self._stored.save, shapes, found, self.card, dict(self._files))
         later(save, IDLE)
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:

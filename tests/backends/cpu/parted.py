@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from MNN.runtime.memory.arena import aligned_bytes
+from MNN.backends.base.arena import aligned_bytes
 
 GROUP = 32
 ERROR = 2.0**-16

@@ -6,9 +6,10 @@ import dataclasses
 
 import pytest
 
-from MNN.backends.cpu.low_precision import Narrowing, own_copy, storage
+from MNN.backends.cpu.low_precision import Narrowing, storage
 from MNN.backends.cpu.products.dot import group_of
 from MNN.backends.cpu.targets import host_target, named_target
+from MNN.compiler.copies import own_copy
 from MNN.compiler.fuse import Fuser
 from MNN.compiler.layout import assign_orders
 from MNN.compiler.usage import consumers, live

@@ -7,19 +7,19 @@ import dataclasses
 import numpy as np
 import pytest
 
+from MNN.backends.base.constants import ConstantPool
+from MNN.backends.base.options import Options
+from MNN.backends.base.program import Command, Program, Ref
+from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.codegen.library import shared_library
 from MNN.backends.cpu.compile import compile_stage
 from MNN.backends.cpu.emission.repeats import Replay, _Copy
 from MNN.backends.cpu.winograd.spec import WinogradSpec
-from MNN.compiler.constants import ConstantPool
-from MNN.compiler.options import Options
-from MNN.compiler.program import Command, Program, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
 from MNN.ops.reducing.normalization import affine, standardize
 from MNN.ops.reducing.softmax import softmax
-from MNN.runtime.memory.bind import BoundProgram
 
 LAYERS, WIDTH = 3, 32
 

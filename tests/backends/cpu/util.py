@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 import llvmlite.binding as llvm
 import numpy as np
 
+from MNN.backends.base import poison
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.library import Library
 from MNN.backends.cpu.lang.module import checked_build
 from MNN.backends.cpu.targets.base import Target, families, host_target
-from MNN.runtime.memory import poison
 
 ENTRY_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 

@@ -1,1 +1,1 @@
-"""What every back end has: kernels as the compiler sees them."""
+"""What every back end has: the interface that compiler and runtime know, programs, kernels, memory, constants."""

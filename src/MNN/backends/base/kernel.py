@@ -34,10 +34,23 @@ ENTRY = "kernel"
 Spec = TypeVar("Spec", bound="KernelSpec")
 
 
+class Kind(enum.Enum):
+    """How a command is carried out."""
+
+    BLOCKS = "blocks"
+    """Blocks that workers of the CPU share."""
+    LAUNCH = "launch"
+    """A launch on a device, whose grid is the command's blocks."""
+    HOST = "host call"
+    """A Python function on arrays of the host."""
+
+
 @dataclasses.dataclass(frozen=True)
 class KernelSpec(abc.ABC):
     """Base of all kernel descriptions; subclasses are frozen dataclasses of hashable fields."""
 
+    kind: ClassVar[Kind] = Kind.BLOCKS
+    """How commands with this kernel are carried out."""
     shaped: ClassVar[bool] = False
     """The generator's code needs no pass over the IR: code generation alone gives the same machine code sooner."""
 
@@ -61,8 +74,8 @@ class KernelSpec(abc.ABC):
         return 0
 
     def arithmetic(self, target: Any) -> str:
-        """The multiply-adds that set its peak, as :func:`MNN.backends.cpu.probe.products` names them. For profiles
-        only."""
+        """The multiply-adds that set its peak, as :func:`MNN.backends.cpu.measuring.probe.products` names them. For
+        profiles only."""
         del target
         return "f32"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from MNN.backends.base.program import Located, Program, Slices
 from MNN.compiler.arena import ALIGNMENT
-from MNN.compiler.program import Located, Program, Slices
 from MNN.ir.prims import Tensor
 
 

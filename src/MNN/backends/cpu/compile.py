@@ -6,6 +6,9 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
+from MNN.backends.base.constants import ConstantPool
+from MNN.backends.base.options import Options
+from MNN.backends.base.program import Located, Program
 from MNN.backends.cpu import low_precision as precision
 from MNN.backends.cpu.amx import emit_amx as amx
 from MNN.backends.cpu.amx.emit_prefetch import fetch_ahead
@@ -20,12 +23,11 @@ from MNN.backends.cpu.loops.emit_elementwise import emit_copy
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import arena, usage
 from MNN.compiler import strides as st
-from MNN.compiler.constants import ConstantPool
+from MNN.compiler.copies import own_copy
 from MNN.compiler.fuse import Fuser, Group
 from MNN.compiler.layout import assign_orders, natural
-from MNN.compiler.options import Options
-from MNN.compiler.program import Located, Program
 from MNN.compiler.verify_program import verify_groups, verify_program, wanted
+from MNN.compiler.work import products
 from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
@@ -72,7 +74,7 @@ def _compile(
     narrowing = None
     parts = options.precision == "normal" and amx.available(target)
     if narrow is not None or parts:
-        kept, outputs = precision.own_copy(kept, outputs)
+        kept, outputs = own_copy(kept, outputs)
     if narrow is not None:
         narrowing = precision.Narrowing(kept, inputs, outputs, narrow)
         kept = usage.live(narrowing.prims, outputs)
@@ -114,10 +116,6 @@ def _compile(
 def _spare_cycles(prims: Sequence[Prim], target: Target) -> float:
     """Cycles that a command may be slower than the best that is known, so that no kernel is compiled for one size of
     the input alone: some 30 us, or a thousandth of the whole. Compiling takes as long as a thousand such losses."""
-
-    def products(prim: Prim) -> int:
-        depth = elements(prim.inputs[1].shape[1:]) if isinstance(prim, p.Conv) else prim.inputs[0].shape[-1]
-        return elements(prim.outputs[0].shape) * depth
 
     whole = sum([products(prim) for prim in prims if isinstance(prim, (p.Conv, p.MatMul))])
     return max(_SPARE, _SPARE_SHARE * whole / (target.lanes(DType.F32) * target.fma_per_cycle))

@@ -26,7 +26,6 @@ Elsewhere ``low`` computes like ``normal``: storing 16 bits without instructions
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
 import numpy as np
 
@@ -61,7 +60,6 @@ _EXPONENTIALS = frozenset("exp exp2 expm1 sinh cosh tanh".split())
 _PRODUCTS = (p.Conv, p.MatMul, p.CompressedMatMul)
 _ALIKE = (*VIEWS, p.Pad, p.Concat, p.Gather)
 """Primitives that move elements: operands and result have one type."""
-_Copied = TypeVar("_Copied", Prim, Tensor)
 
 
 def storage(target: Target, precision: str) -> DType | None:
@@ -110,31 +108,8 @@ def _before_logarithms(prims: Sequence[Prim]) -> list[Prim]:
     return found
 
 
-def own_copy(prims: Sequence[Prim], outputs: Sequence[Tensor]) -> tuple[list[Prim], list[Tensor]]:
-    """The same program over tensors of its own, so that changing their types changes nobody else's; inputs and
-    constants are shared."""
-    own: dict[Tensor, Tensor] = {}
-    copied: list[Prim] = []
-    for prim in prims:
-        results = [_twin(t) for t in prim.outputs]
-        own.update(zip(prim.outputs, results, strict=True))
-        new = _twin(prim)
-        new.inputs, new.outputs = [own.get(t, t) for t in prim.inputs], results
-        for t in results:
-            t.producer = new
-        copied.append(new)
-    return copied, [own.get(t, t) for t in outputs]
-
-
-def _twin(thing: _Copied) -> _Copied:
-    """Like ``copy.copy``, which takes four to five times as long."""
-    new: _Copied = object.__new__(type(thing))
-    new.__dict__.update(thing.__dict__)
-    return new
-
-
 class Narrowing:
-    """Chooses the tensors of one program (an :func:`own_copy`) that are stored in ``dtype``.
+    """Chooses the tensors of one program (an :func:`MNN.compiler.copies.own_copy`) that are stored in ``dtype``.
 
     ``prims`` is the program with copies of operands put in; after grouping, :meth:`apply` changes the types.
     """
@@ -357,4 +332,4 @@ def _wants_exact(body: Body) -> bool:
     )
 
 
-__all__ = ["Narrowing", "own_copy", "storage", "worth"]
+__all__ = ["Narrowing", "storage", "worth"]

@@ -10,14 +10,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.program import Command
 from MNN.backends.cpu.codegen import toolchain
 from MNN.backends.cpu.codegen.assembly import Listing, Stretch, examine
 from MNN.backends.cpu.targets.base import host_target
 from MNN.cli.display.output import console
 from MNN.cli.measuring.measure import Job, first_run, prepare
-from MNN.compiler.program import Command
 from MNN.errors import MNNError
-from MNN.runtime.memory.bind import BoundProgram
 from MNN.runtime.profile.profiler import details, kernel_kind
 from MNN.runtime.session import Session
 from MNN.words import plural
@@ -67,7 +66,7 @@ def show_kernels(job: Job, wanted: str) -> None:
 def kernels_of(session: Session) -> list[Found]:
     """Every kernel of the session's last run, once each, under the number of the first command that uses it."""
     commands = [
-        c for p in session.plans_used() if isinstance(p.bound, BoundProgram) for c in p.bound.program.commands
+        c for p in session.plans_used() for part in p.bound.parts() for c in part.program.commands
     ]  # fmt: skip
     first: dict[str, Found] = {}
     for number, command in enumerate(commands):

@@ -6,10 +6,11 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from MNN.backends.base.machine import LEVELS, Machine
+from MNN.backends.cpu.measuring.machine import higher, known_machine, measure_machine
 from MNN.backends.cpu.targets.base import host_target
 from MNN.cache.entries import Cache
 from MNN.cli.display.output import console, progress_console
-from MNN.runtime.profile.machine import LEVELS, Machine, higher, known_machine, measure_machine
 from MNN.words import plural
 
 VECTORS = ("avx", "amx", "fma", "neon", "dotprod", "fullfp16", "bf16", "i8mm")

@@ -22,7 +22,6 @@ from MNN.comparison import error_of
 from MNN.errors import MNNError
 from MNN.progress import Say, silent
 from MNN.runtime.double import run_in_double
-from MNN.runtime.memory.bind import BoundProgram
 from MNN.runtime.session import Session
 from MNN.words import plural
 
@@ -123,14 +122,14 @@ def measure(job: Job, say: Say = silent) -> Row:
     for _ in range(WARM_UP):
         session.run(feeds)
     plans = session.plans_used()
-    native = [p.bound.native for p in plans if isinstance(p.bound, BoundProgram)]
+    parts = [part for p in plans for part in p.bound.parts()]
 
     def timed() -> tuple[float, float]:
         begin = time.perf_counter()
         session.run(feeds)
         middle = time.perf_counter()
-        for program in native:
-            program.run(job.threads)
+        for part in parts:
+            part.compute(job.threads)
         return middle - begin, time.perf_counter() - middle
 
     whole, inner = timings(timed, job.runs, say)

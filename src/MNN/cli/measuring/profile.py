@@ -9,12 +9,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from MNN.backends.base.machine import Machine
 from MNN.cli.display.output import console, write_json
 from MNN.cli.display.progress import progress
 from MNN.cli.display.tables import add_row, number, show, words
 from MNN.cli.measuring.machine import machine_for_profiles, measured_again
 from MNN.cli.measuring.measure import Job, first_run, prepare
-from MNN.runtime.profile.machine import Machine
 from MNN.runtime.profile.profiler import CommandProfile, Profile, profile
 from MNN.words import plural
 

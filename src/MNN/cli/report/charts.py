@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from MNN.backends.base.machine import LEVELS, Machine, Span
 from MNN.cli.report.markup import nice_ticks, si, tag, text
-from MNN.runtime.profile.machine import LEVELS, Machine
 from MNN.runtime.profile.profiler import Profile
-from MNN.runtime.profile.trace import Span
 from MNN.words import nbytes
 
 LANE = 34

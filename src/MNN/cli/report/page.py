@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from MNN.backends.base.machine import LEVELS, Machine
 from MNN.cli.measuring.measure import Job
 from MNN.cli.report.charts import bars, memory, roofline, timeline
 from MNN.cli.report.markup import legend, palette, section, si, table, tag, text, tile
 from MNN.cli.report.skeleton import document
-from MNN.runtime.profile.machine import LEVELS, Machine
 from MNN.runtime.profile.profiler import CommandProfile, Profile
 from MNN.schema.files import replacing
 from MNN.words import nbytes, plural

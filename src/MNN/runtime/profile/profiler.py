@@ -11,17 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from MNN.backends.base.backend import TimedBound
 from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.targets.base import Target
-from MNN.compiler.program import Buffer, Command, Program, Ref
+from MNN.backends.base.machine import Machine, Span
+from MNN.backends.base.program import Buffer, Command, Program, Ref
 from MNN.errors import RunError
 from MNN.ir.dtype import DType
 from MNN.progress import Say, silent
-from MNN.runtime.memory.bind import BoundProgram, slice_bytes
-from MNN.runtime.memory.sliced import SlicedProgram
-from MNN.runtime.profile.machine import Machine
 from MNN.runtime.profile.roofline import Access, bound, sources
-from MNN.runtime.profile.trace import Span, trace
 from MNN.runtime.session import Session
 
 WARM_UP = 3
@@ -144,7 +141,7 @@ def profile(
     for _ in range(WARM_UP):
         session.run(feeds)
     plans = session.plans_used()
-    stages = [p.bound for p in plans if isinstance(p.bound, BoundProgram) and p.bound.program.commands]
+    stages = [part for p in plans for part in p.bound.parts() if part.program.commands]
     if not stages:
         raise RunError("no part of this model is computed by kernels, so that there is nothing to profile")
     api: list[float] = []
@@ -156,19 +153,14 @@ def profile(
         session.run(feeds)
         api.append(time.perf_counter_ns() - begin)
         native.append(sum(_timed(s, threads) for s in stages))
-        times.append(np.concatenate([s.native.profile(threads) for s in stages]))
+        times.append(np.concatenate([s.profile(threads) for s in stages]))
     measured = np.stack(times)
     commands = _commands(stages, measured, threads, machine)
     spans: list[Span] = []
     if traced:
         longest = max(range(len(stages)), key=lambda i: sum(c.min_ns for c in commands if c.stage == i))
         first = next(c.number for c in commands if c.stage == longest)
-        program, library = stages[longest].native, stages[longest].library
-        if isinstance(program, SlicedProgram):
-            found = trace(program.first(), library, 1)
-        else:
-            found = trace(program, library, threads)
-        spans = [dataclasses.replace(s, command=s.command + first) for s in found]
+        spans = [dataclasses.replace(s, command=s.command + first) for s in stages[longest].trace(threads)]
     return Profile(
         threads=threads,
         precision=session.config.precision,
@@ -184,18 +176,17 @@ def profile(
     )
 
 
-def _timed(stage: BoundProgram, threads: int) -> float:
+def _timed(stage: TimedBound, threads: int) -> float:
     begin = time.perf_counter_ns()
-    stage.native.run(threads)
+    stage.compute(threads)
     return time.perf_counter_ns() - begin
 
 
 def _commands(
-    stages: Sequence[BoundProgram], times: np.ndarray, threads: int, machine: Machine | None
+    stages: Sequence[TimedBound], times: np.ndarray, threads: int, machine: Machine | None
 ) -> list[CommandProfile]:
     steps = [(i, c) for i, s in enumerate(stages) for c in s.program.commands]
-    target = stages[0].library.target
-    sizes = [slice_bytes(s.program) for s in stages]
+    sizes = [s.program.slice_bytes() for s in stages]
     touched = [touched_by(c, s, sizes[s]) for s, c in steps]
     levels: list[dict[str, int]] = [{} for _ in steps]
     if machine is not None:
@@ -208,7 +199,7 @@ def _commands(
         slices = stages[stage].program.slices
         again, shares = (1, -(-c.blocks // c.grain)) if slices is None else (slices.count, slices.hands)
         hands = max(1, min(threads, shares))
-        kind = arithmetic(c, target)
+        kind = stages[stage].arithmetic(c)
         flops, origins = again * c.flops, {name: again * nbytes for name, nbytes in levels[number].items()}
         limit = None
         if machine is not None and c.kernel is not None:
@@ -338,11 +329,3 @@ def details(spec: KernelSpec) -> str:
         elif isinstance(value, (bool, int, str)) and value != f.default:
             parts.append(f"{f.name}={value}")
     return " ".join(parts)
-
-
-def arithmetic(command: Command, target: Target) -> str:
-    """Which multiply-adds a command uses; those of a chain are its first stage's that computes."""
-    for stage in command.stages:
-        if stage.command.flops:
-            return arithmetic(stage.command, target)
-    return command.kernel.arithmetic(target) if command.kernel is not None else "f32"

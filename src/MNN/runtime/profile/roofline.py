@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from MNN.runtime.profile.machine import LEVELS, Machine, Rates
+from MNN.backends.base.machine import LEVELS, Machine, Rates
 
 PAGE = 4096
 

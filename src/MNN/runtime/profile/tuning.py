@@ -1,10 +1,9 @@
 """Measuring which algorithm is the fastest for every piece of work of a model, and remembering it for this processor.
 
-Work is known by its signature (see :mod:`MNN.compiler.algorithms`). All candidates of all signatures are measured in
-place: the whole model is compiled a few times, each time with another candidate for every signature, and these programs
-take turns, so that caches and clock speed are as in real use. Choices that hold others (a chain of convolutions or
-separate ones) are measured after those inside them are settled.
-"""
+Work is known by its signature (see :mod:`MNN.backends.base.candidates`). All candidates of all signatures are measured
+in place: the whole model is compiled a few times, each time with another candidate for every signature, and these
+programs take turns, so that caches and clock speed are as in real use. Choices that hold others (a chain of
+convolutions or separate ones) are measured after those inside them are settled."""
 
 from __future__ import annotations
 
@@ -13,17 +12,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from MNN.backends.cpu.codegen.library import generator_digest
-from MNN.compiler.algorithms import Choice
-from MNN.compiler.program import Command
+from MNN.backends.base.backend import TimedBound
+from MNN.backends.base.candidates import Choice
+from MNN.backends.base.program import Command
+from MNN.cache.notes import write_note
 from MNN.ir.graph import Graph, Value
 from MNN.progress import Say, silent
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
-from MNN.runtime.memory.bind import BoundProgram
+from MNN.runtime.machines import Machines
 from MNN.runtime.profile.noise import Times, faster, spread
-from MNN.runtime.storage.notes import write_note
-from MNN.runtime.storage.remembered import choices_note, known_choices
+from MNN.runtime.storage.remembered import choices_note, generators, known_choices
 from MNN.words import plural
 
 WORTH = 0.98
@@ -62,7 +61,7 @@ class Tuning:
 class _Variant:
     """The model compiled with some choices, and the time of every command in every round so far."""
 
-    programs: list[BoundProgram]
+    programs: list[TimedBound]
     rounds: list[Times] = field(default_factory=list)
 
     def commands(self) -> list[Command]:
@@ -70,7 +69,7 @@ class _Variant:
 
     def turn(self, threads: int) -> None:
         """Runs once with clocks."""
-        self.rounds.append(np.concatenate([p.native.profile(threads) for p in self.programs]).astype(np.float64))
+        self.rounds.append(np.concatenate([p.profile(threads) for p in self.programs]).astype(np.float64))
 
     def whole(self) -> Times:
         """Nanoseconds of all commands together in every round."""
@@ -101,7 +100,7 @@ class Tuner:
     ) -> None:
         self._graph, self._feeds, self._rounds, self._say = graph, dict(feeds), rounds, say
         self._config = config
-        self._pool = Executor(graph, config, tuned={}, tuning=True).pool
+        self._machines = Machines(config)
         self._names: dict[str, list[str]] = {}
         self._outer: set[str] = set()
         self._times: dict[tuple[str, str], Times] = {}
@@ -153,10 +152,10 @@ class Tuner:
         return {s: names[s][n if n < len(names[s]) else 0] for s in signatures}
 
     def _variant(self, tuned: Mapping[str, str], tuning: bool = True) -> _Variant:
-        executor = Executor(self._graph, self._config, self._pool, tuned=tuned, tuning=tuning)
+        executor = Executor(self._graph, self._config, self._machines, tuned=tuned, tuning=tuning)
         for _ in range(_WARM_UP):
             executor.run(self._feeds, self._graph.outputs)
-        return _Variant([p.bound for p in executor.last_plans if isinstance(p.bound, BoundProgram)])
+        return _Variant([part for p in executor.last_plans for part in p.bound.parts()])
 
     def _measure(self, forced: list[dict[str, str]], signatures: set[str], what: str) -> None:
         variants = [self._variant(f) for f in forced]
@@ -209,4 +208,4 @@ def fastest(times: Mapping[str, Times], estimated: str) -> str:
 def remember(config: Config, chosen: Mapping[str, str]) -> bool:
     """Adds choices to what is remembered for this processor and these settings; False when nothing can be kept."""
     whole = {**known_choices(config), **chosen}
-    return write_note(choices_note(config), {"digest": generator_digest(), "choices": whole})
+    return write_note(choices_note(config), {"digest": generators(config), "choices": whole})

@@ -1,6 +1,6 @@
 """How programs lie on disk: pickles of plain data, read back into a short list of classes and nothing else.
 
-Kernels are named by their keys in the cache of compiled kernels. Large constants are left out and named: entries of
+Kernels are named by whatever their back end finds them by. Large constants are left out and named: entries of
 :class:`~MNN.cache.packed.PackedStore`, or places in a model file.
 """
 
@@ -11,17 +11,18 @@ import enum
 import hashlib
 import io
 import pickle
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from MNN.backends.cpu.codegen.library import KnownKernel, Library
+from MNN.backends.base.backend import Backend
+from MNN.backends.base.program import Buffer
 from MNN.cache.packed import SMALLEST, PackedStore
-from MNN.compiler.program import Buffer, Command, Program, Ref
 from MNN.schema.files import origin
 
-_CLASSES = {
-    "MNN.compiler.program": {
+_CLASSES: Mapping[str, Collection[str]] = {
+    "MNN.backends.base.program": {
         "Command",
         "Local",
         "Located",
@@ -32,10 +33,9 @@ _CLASSES = {
         "Slices",
         "StageCall",
     },
-    "MNN.compiler.algorithms": {"Choice"},
+    "MNN.backends.base.candidates": {"Choice"},
+    "MNN.backends.base.space": {"MemorySpace"},
     "MNN.ir.dtype": {"DType"},
-    "MNN.backends.cpu.codegen.chain": {"ChainSpec"},
-    "MNN.backends.cpu.codegen.library": {"KnownKernel"},
     "MNN.runtime.info": {"TensorInfo"},
     "MNN.runtime.storage.form": {"restored_buffer"},
     "builtins": {"int"},
@@ -59,7 +59,8 @@ class Elsewhere:
 
 
 def dump(thing: object, store: PackedStore) -> bytes:
-    """The entry for a program (from :func:`portable`) with what goes along. Raises :class:`Unfit`."""
+    """The entry for a portable program (see :class:`~MNN.backends.base.backend.Backend`) with what goes along. Raises
+    :class:`Unfit`."""
     stream = io.BytesIO()
     try:
         _Writer(stream, store).dump(thing)
@@ -68,29 +69,12 @@ def dump(thing: object, store: PackedStore) -> bytes:
     return stream.getvalue()
 
 
-def parse(data: bytes) -> Any:
-    """What :func:`dump` was given. Raises :class:`Unfit`."""
+def parse(data: bytes, backend: Backend) -> Any:
+    """What :func:`dump` was given, of programs for this back end. Raises :class:`Unfit`."""
     try:
-        return _Reader(io.BytesIO(data)).load()
+        return _Reader(io.BytesIO(data), backend.stored_classes).load()
     except _DAMAGE as error:
         raise Unfit(str(error)) from error
-
-
-def portable(program: Program, library: Library) -> Program:
-    """The same program with its kernels named by their keys. Raises :class:`Unfit` when it has steps in Python."""
-    return dataclasses.replace(program, commands=[_portable(c, library) for c in program.commands], companions=())
-
-
-def _portable(command: Command, library: Library) -> Command:
-    kernel = command.kernel
-    if kernel is None:
-        raise Unfit("it has steps in Python")
-    if command.stages:  # the kernel that runs the stages has no fields
-        stages = tuple(dataclasses.replace(s, command=_portable(s.command, library)) for s in command.stages)
-        return dataclasses.replace(command, stages=stages)
-    numbers = {name: 0 if isinstance(value, Ref) else value for name, value in command.args.items()}
-    known = KnownKernel(library.key(kernel), kernel.scratch(library.target, numbers))
-    return dataclasses.replace(command, kernel=known)
 
 
 class _Writer(pickle.Pickler):
@@ -140,8 +124,12 @@ class _Writer(pickle.Pickler):
 
 
 class _Reader(pickle.Unpickler):
+    def __init__(self, stream: io.BytesIO, more: Mapping[str, Collection[str]]) -> None:
+        super().__init__(stream)
+        self._classes = {**_CLASSES, **more}
+
     def find_class(self, module: str, name: str) -> Any:
-        if name not in _CLASSES.get(module, ()):
+        if name not in self._classes.get(module, ()):
             raise Unfit(f"an entry with a {module}.{name}")
         return super().find_class(module, name)
 
@@ -154,4 +142,4 @@ def restored_buffer(
     return Buffer(nbytes, const, offset, pinned, Elsewhere(name, kind, place) if name else None)
 
 
-__all__ = ["Elsewhere", "Unfit", "dump", "parse", "portable"]
+__all__ = ["Elsewhere", "Unfit", "dump", "parse"]

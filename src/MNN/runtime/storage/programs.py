@@ -20,20 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from MNN.backends.cpu.codegen.library import KernelGoneError, Library
-from MNN.backends.cpu.codegen.toolchain import trim
-from MNN.backends.cpu.targets.base import host_target
+from MNN.backends.base.backend import GoneError, NotPortableError
+from MNN.backends.base.program import Buffer, Program
+from MNN.backends.base.registry import backend
 from MNN.cache.entries import Cache
 from MNN.cache.packed import Checks, PackedStore
 from MNN.cache.sources import llvm_version
-from MNN.compiler.program import Buffer, Program
 from MNN.errors import MNNError
 from MNN.ir.graph import Graph
 from MNN.runtime.config import Config
 from MNN.runtime.info import TensorInfo
-from MNN.runtime.loop.pool import usable_threads
-from MNN.runtime.memory.bind import load_kernels
-from MNN.runtime.storage.form import Elsewhere, Unfit, dump, parse, portable
+from MNN.runtime.storage.form import Elsewhere, Unfit, dump, parse
 from MNN.runtime.storage.remembered import choices_mark
 from MNN.schema.files import MappedFile, identity, open_regular
 
@@ -89,9 +86,10 @@ class StoredPrograms:
         self._store = PackedStore.shared()
         self._files: dict[str, MappedFile] = {}
         self._left = MOST
-        settings = (config, usable_threads(config.threads), choices_mark(config))
+        self._backend = backend(config.backend, config.cache)
+        settings = (config, self._backend.usable_threads(config.threads), choices_mark(config))
         self._file = (os.path.abspath(path), mark, part, package_stamp())
-        self._base = (*self._file, settings, host_target())
+        self._base = (*self._file, settings, self._backend.device())
 
     @staticmethod
     def of(
@@ -119,7 +117,7 @@ class StoredPrograms:
             return None
         return Card(inputs, outputs, formats, facts)
 
-    def find(self, shapes: Shapes, library: Library) -> StoredProgram | None:
+    def find(self, shapes: Shapes) -> StoredProgram | None:
         """The program for such inputs, when it is stored: its kernels loaded, its large constants mapped."""
         try:
             program, inputs, outputs, files = self._read(self._key(shapes))
@@ -131,8 +129,8 @@ class StoredPrograms:
                 if isinstance(buffer.source, Elsewhere):
                     self._fetch(buffer, buffer.source, checks)
             checks.begin()
-            load_kernels(program, library)
-        except (Unfit, MNNError, OSError, KernelGoneError):
+            self._backend.load(program)
+        except (Unfit, MNNError, OSError, GoneError):
             return None
         return StoredProgram(program, inputs, outputs, checks)
 
@@ -142,7 +140,6 @@ class StoredPrograms:
         found: StoredProgram,
         card: Card,
         files: Mapping[str, str],
-        library: Library,
     ) -> bool:
         """Stores a program that is bound, and so has its constants filled; False where that is impossible.
 
@@ -154,14 +151,14 @@ class StoredPrograms:
         try:
             if not all(files.values()) or identity(self._path.stat()) != self._mark:
                 return False  # written a moment ago
-            entry = (portable(found.program, library), found.inputs, found.outputs, dict(files))
+            entry = (self._backend.portable(found.program), found.inputs, found.outputs, dict(files))
             self._cache.put(self._key(shapes), dump(entry, self._store))
             about = (card.inputs, card.outputs, dict(card.formats), dict(card.facts), dict(files))
             self._cache.put(self._card_key(), dump(about, self._store))
-        except (Unfit, OSError):
+        except (Unfit, NotPortableError, OSError):
             return False
         finally:
-            trim()
+            self._backend.release()
         return True
 
     def _key(self, shapes: Shapes) -> str:
@@ -174,7 +171,7 @@ class StoredPrograms:
         data = self._cache.get(key)
         if data is None:
             raise Unfit("there is no such entry")
-        return parse(data)
+        return parse(data, self._backend)
 
     def _check(self, files: Mapping[str, str]) -> None:
         if any(identity(os.stat(path)) != mark for path, mark in files.items()):

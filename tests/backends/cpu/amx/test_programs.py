@@ -7,22 +7,22 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from MNN.backends.base.constants import ConstantPool
+from MNN.backends.base.options import Options
+from MNN.backends.base.program import Program
 from MNN.backends.cpu.amx import emit_amx as amx
 from MNN.backends.cpu.amx.cost import Plan, ask_ahead, plan_rows, plan_window
 from MNN.backends.cpu.amx.spec import AmxSpec
+from MNN.backends.cpu.binding.bind import BoundProgram
+from MNN.backends.cpu.codegen.library import shared_library
 from MNN.backends.cpu.compile import compile_stage
 from MNN.backends.cpu.low_precision import DEEP
 from MNN.backends.cpu.products.dot import PAIR
 from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.targets import named_target
-from MNN.compiler.constants import ConstantPool
-from MNN.compiler.options import Options
-from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
-from MNN.runtime.executor import shared_library
-from MNN.runtime.memory.bind import BoundProgram
 from tests.compiler.checks import Build, built, cheap_tiles
 from tests.hostile.checked import CheckedProgram
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.backends.base.program import Program
 from MNN.backends.cpu.amx import split_storage as parting
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.window.spec import WindowSpec
-from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder

@@ -9,6 +9,9 @@ from typing import cast
 import numpy as np
 import pytest
 
+from MNN.backends.base.constants import ConstantPool
+from MNN.backends.base.options import Options
+from MNN.backends.base.program import Command, Ref
 from MNN.backends.cpu.amx import emit_amx as amx
 from MNN.backends.cpu.amx import slices as amx_slices
 from MNN.backends.cpu.amx.cost import Plan, plan_rows
@@ -16,9 +19,6 @@ from MNN.backends.cpu.amx.slices import plan_slices
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.compile import compile_stage
 from MNN.backends.cpu.targets import named_target
-from MNN.compiler.constants import ConstantPool
-from MNN.compiler.options import Options
-from MNN.compiler.program import Command, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder

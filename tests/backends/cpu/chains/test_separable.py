@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from MNN.backends.base.program import Program
 from MNN.backends.cpu.chains import choose as chains_module
 from MNN.backends.cpu.chains import find_separable as separable
 from MNN.backends.cpu.chains.find_separable import needed, overlap
@@ -15,7 +16,6 @@ from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.products.dot import group_of
 from MNN.backends.cpu.targets import host_target
 from MNN.backends.cpu.window.spec import WindowSpec
-from MNN.compiler.program import Program
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor

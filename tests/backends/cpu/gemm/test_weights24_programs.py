@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.backends.base.program import Program
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.packing.weights24 import has_lean
 from MNN.backends.cpu.targets import host_target
-from MNN.compiler.program import Program
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
 from tests.compiler.checks import check

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.backends.base.program import Program
 from MNN.backends.cpu.loops.frame import FrameSpec
-from MNN.compiler.program import Program
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
 from tests.compiler.checks import check

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from MNN.backends.base.candidates import restricted
+from MNN.backends.cpu.codegen.library import shared_library
 from MNN.backends.cpu.strassen import cost as strassen_cost
 from MNN.backends.cpu.strassen.spec import StrassenSpec
-from MNN.compiler.algorithms import restricted
 from MNN.ops.core.builder import Builder
-from MNN.runtime.executor import shared_library
 from tests.compiler.checks import check
 
 rng = np.random.default_rng(5)

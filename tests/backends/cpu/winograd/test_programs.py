@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from MNN.backends.base.candidates import restricted
+from MNN.backends.base.constants import ConstantPool
+from MNN.backends.base.program import Program
 from MNN.backends.cpu.targets import host_target, named_target
 from MNN.backends.cpu.winograd.cost import plans
 from MNN.backends.cpu.winograd.fixed import applies
 from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.backends.cpu.winograd.sums import Work, partial_sums
-from MNN.compiler.algorithms import restricted
-from MNN.compiler.constants import ConstantPool
-from MNN.compiler.program import Program
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder

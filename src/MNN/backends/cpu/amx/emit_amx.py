@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from MNN.backends.base.candidates import Candidate
+from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.amx.cost import (
     DIRECT_COLUMNS,
     LEAST_COLUMNS,
@@ -46,9 +48,7 @@ from MNN.backends.cpu.products.operand_walk import Side, batch_starts
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.ways import Contraction, way
 from MNN.backends.cpu.targets.base import Target
-from MNN.compiler.algorithms import Candidate
 from MNN.compiler.layout import natural
-from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.shape import elements
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from MNN.backends.base.constants import ConstantPool
+from MNN.backends.base.program import Command, Ref
 from MNN.backends.cpu.amx.cost import PANEL, panel_bytes
 from MNN.backends.cpu.amx.fill import REGION
 from MNN.backends.cpu.amx.spec import AmxSpec
-from MNN.compiler.constants import ConstantPool
-from MNN.compiler.program import Command, Ref
 
 
 def fetch_ahead(pool: ConstantPool, commands: list[Command], threads: int) -> None:
@@ -40,7 +40,7 @@ def turns(pool: ConstantPool, blocks: int, ends: Mapping[int, int]) -> Ref:
 
 
 def _runs(blocks: int, threads: int) -> list[tuple[int, int]]:
-    """The blocks that each thread is dealt (see :mod:`MNN.runtime.loop.loop_ir`)."""
+    """The blocks that each thread is dealt (see :mod:`MNN.backends.cpu.native_loop.loop_ir`)."""
     hands = min(blocks, threads)
     return [(blocks * t // hands, blocks * (t + 1) // hands) for t in range(hands)]
 

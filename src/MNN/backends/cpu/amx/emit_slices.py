@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from MNN.backends.base.program import Place
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import strided_nest
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
 from MNN.backends.cpu.products.operand_walk import Side
-from MNN.compiler.program import Place
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder
 

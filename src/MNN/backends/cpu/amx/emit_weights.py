@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from MNN.backends.base.program import Buffer, Place, Ref
 from MNN.backends.cpu.amx.byte_parts import fits
 from MNN.backends.cpu.amx.cost import PANEL, is_lean, panel_bytes
 from MNN.backends.cpu.amx.layout import Layout
@@ -15,7 +16,6 @@ from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.packing.weights import as_it_lies, is_turned, matrix_starts
 from MNN.compiler import strides as st
 from MNN.compiler.layout import natural
-from MNN.compiler.program import Buffer, Place, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.shape import elements

@@ -38,7 +38,7 @@ first (with it, sums of residual blocks are rarely kept so), 3.6 for a pool's.""
 
 
 class Parting:
-    """Chooses among the tensors of a program (an :func:`MNN.backends.cpu.low_precision.own_copy`) that its groups
+    """Chooses among the tensors of a program (an :func:`MNN.compiler.copies.own_copy`) that its groups
     store.
 
     ``fixed`` (inputs and outputs) stay f32.

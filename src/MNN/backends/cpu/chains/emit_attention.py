@@ -11,6 +11,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from MNN.backends.base.candidates import Candidate
+from MNN.backends.base.program import Buffer, Command, Place, StageCall
 from MNN.backends.cpu.chains.stages import Intermediate, by_rows, local_bytes, rows_and_batches, split, stage, virtual
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
@@ -18,10 +20,8 @@ from MNN.backends.cpu.gemm.emit_packing import stand_in, with_packed
 from MNN.backends.cpu.loops.emit_reduce import emit_rows
 from MNN.backends.cpu.products.emit_contractions import emit_matmul
 from MNN.backends.cpu.products.shares import BLOCKS_PER_THREAD, longest
-from MNN.compiler.algorithms import Candidate
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import natural
-from MNN.compiler.program import Buffer, Command, Place, StageCall
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from MNN.backends.base.candidates import Candidate
+from MNN.backends.base.program import Buffer, Command, Place, StageCall
 from MNN.backends.cpu.chains.find_separable import Separable, needed, overlap
 from MNN.backends.cpu.chains.stages import LINE, Intermediate, by_rows, local_bytes, rows_and_batches, split, stage
 from MNN.backends.cpu.emission.emitter import Emitter
@@ -12,9 +14,7 @@ from MNN.backends.cpu.loops.emit_elementwise import emit_fill
 from MNN.backends.cpu.products.emit_contractions import emit_conv
 from MNN.backends.cpu.window.emit_window import emit_depthwise
 from MNN.backends.cpu.window.spec import WindowSpec
-from MNN.compiler.algorithms import Candidate
 from MNN.compiler.fuse import Group
-from MNN.compiler.program import Buffer, Command, Place, StageCall
 from MNN.ir import prims as p
 from MNN.ir.prims import Tensor
 

@@ -11,11 +11,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from MNN.backends.base.program import Buffer, Command, Local, Patch, Place, Ref, StageCall
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.compiler import strides as st
 from MNN.compiler.layout import natural
-from MNN.compiler.program import Buffer, Command, Local, Patch, Place, Ref, StageCall
 from MNN.ir.prims import Tensor
 
 LINE = 64

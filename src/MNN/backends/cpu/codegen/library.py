@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 
+from MNN.backends.base.backend import GoneError
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen import toolchain
 from MNN.backends.cpu.codegen.parallel import side_by_side, workers
@@ -26,7 +27,7 @@ def generator_digest() -> str:
     return source_digest(_GENERATORS)
 
 
-class KernelGoneError(LookupError):
+class KernelGoneError(GoneError):
     """A kernel that an earlier process compiled is not in the cache any more."""
 
 

@@ -12,16 +12,16 @@ from typing import TypeVar, cast
 
 import numpy as np
 
+from MNN.backends.base.candidates import Candidate, Choice, choose, near
+from MNN.backends.base.constants import ConstantPool as ConstantPool
 from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.options import Options
+from MNN.backends.base.program import Buffer, Command, HostCall, Located, Place, Ref, StageCall
 from MNN.backends.cpu.codegen.chain import ChainSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import strides as st
 from MNN.compiler import usage
-from MNN.compiler.algorithms import Candidate, Choice, choose, near
-from MNN.compiler.constants import ConstantPool as ConstantPool
 from MNN.compiler.layout import Order, natural, view_strides
-from MNN.compiler.options import Options
-from MNN.compiler.program import Buffer, Command, HostCall, Located, Place, Ref, StageCall
 from MNN.compiler.usage import VIEWS
 from MNN.errors import UnsupportedError
 from MNN.ir import prims as p
@@ -63,7 +63,7 @@ class Emitter:
         """Whether commands are wanted one per node, as stages of a chain."""
         self.error_word = Buffer(0)
         self.companions: dict[KernelSpec, None] = {}
-        """See :class:`MNN.compiler.program.Program`."""
+        """See :class:`MNN.backends.base.program.Program`."""
         self.spare = 0.0
         """Cycles that a command may take beyond the least before another kernel is compiled for it alone."""
         self._grids: dict[Hashable, np.ndarray] = {}
@@ -323,8 +323,8 @@ class Emitter:
         return near(extent, self.pool.habits.get((self.origin, signature.split()[0], work)) or {})
 
     def choose(self, signature: str, candidates: Sequence[Candidate], work: Hashable = None, extent: int = 1) -> None:
-        """Emits the best of the candidates (see :mod:`MNN.compiler.algorithms`); its commands remember the choice, and
-        so do later plans: see :meth:`settled`."""
+        """Emits the best of the candidates (see :mod:`MNN.backends.base.candidates`); its commands remember the choice,
+        and so do later plans: see :meth:`settled`."""
         outer, start = self._choice, len(self.commands)
         habit = (self.origin, signature.split()[0], work)
         known = self.pool.habits.get(habit) or {}

@@ -11,9 +11,9 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
+from MNN.backends.base.program import Buffer, Command, Place, Ref, StageCall
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.compiler.fuse import Group
-from MNN.compiler.program import Buffer, Command, Place, Ref, StageCall
 from MNN.compiler.usage import VIEWS
 from MNN.ir import prims as p
 from MNN.ir.prims import Tensor

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.backends.base.candidates import Candidate
+from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.code import many_rows
 from MNN.backends.cpu.gemm.contraction import ContractSpec
@@ -19,9 +21,7 @@ from MNN.backends.cpu.products.register_steps import with_all_registers
 from MNN.backends.cpu.products.register_tiles import choose_tile, contract_cycles, known_tile, narrower
 from MNN.backends.cpu.products.ways import Contraction, way
 from MNN.backends.cpu.targets.base import Target
-from MNN.compiler.algorithms import Candidate
 from MNN.compiler.bodies import WIDE
-from MNN.compiler.program import Ref
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
 

@@ -6,12 +6,12 @@ import dataclasses
 
 import numpy as np
 
+from MNN.backends.base.program import Buffer, Command, Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.loops.emit_elementwise import emit_fill
 from MNN.compiler import strides as st
 from MNN.compiler.layout import natural
-from MNN.compiler.program import Buffer, Command, Place, Ref
 from MNN.ir.prims import Tensor
 from MNN.ir.shape import elements
 

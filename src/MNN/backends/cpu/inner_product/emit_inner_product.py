@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from MNN.backends.base.candidates import Candidate
+from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.inner_product.cost import Tile, applies, choose_cut, choose_inner
 from MNN.backends.cpu.inner_product.pack import InnerPackSpec, sizable
@@ -12,8 +14,6 @@ from MNN.backends.cpu.inner_product.turn import Turn, turn_of
 from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.ways import Contraction, way
-from MNN.compiler.algorithms import Candidate
-from MNN.compiler.program import Ref
 from MNN.ir.dtype import DType
 
 NAME = "inner products"

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.interleave import MOST_ROWS, InterleaveSpec
@@ -15,7 +16,6 @@ from MNN.backends.cpu.loops.transpose import TransposeSpec
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import fused_body, is_literal
 from MNN.compiler.fuse import Group
-from MNN.compiler.program import Place, Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor

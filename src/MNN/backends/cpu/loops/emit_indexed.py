@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.emit_elementwise import CHUNK, GRAIN, stride_args
@@ -12,7 +13,6 @@ from MNN.backends.cpu.loops.scan import ScanSpec
 from MNN.backends.cpu.loops.scatter import ScatterSpec
 from MNN.compiler import strides as st
 from MNN.compiler.fuse import Group
-from MNN.compiler.program import Place, Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.lookup import ENTRIES, LookupSpec
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import fused_body
 from MNN.compiler.fuse import Group, looked_up
-from MNN.compiler.program import Ref
 from MNN.ir.dtype import DType
 from MNN.ir.shape import elements
 from MNN.reference.scalar import evaluate

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.emit_elementwise import GRAIN, emit_fill
 from MNN.backends.cpu.loops.frame import FrameSpec
 from MNN.compiler import strides as st
 from MNN.compiler.fuse import Group
-from MNN.compiler.program import Place, Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.shape import elements

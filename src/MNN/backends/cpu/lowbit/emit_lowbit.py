@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.backends.base.candidates import Candidate
+from MNN.backends.base.program import Ref
 from MNN.backends.cpu.amx import emit_amx as amx
 from MNN.backends.cpu.amx.emit_weights import Right
 from MNN.backends.cpu.emission.emitter import Emitter
@@ -20,10 +22,8 @@ from MNN.backends.cpu.products.register_tiles import choose_tile, contract_cycle
 from MNN.backends.cpu.products.shares import split_evenly
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import strides as st
-from MNN.compiler.algorithms import Candidate
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import natural
-from MNN.compiler.program import Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from MNN.backends.base.program import Buffer, Place
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import emit_nest
 from MNN.backends.cpu.products.dot import PAIR
-from MNN.compiler.program import Buffer, Place
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body, BodyBuilder

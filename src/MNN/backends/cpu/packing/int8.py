@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from MNN.backends.base.program import Buffer
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.products.dot8 import QUAD, moved, pack_quads, pack_words
-from MNN.compiler.program import Buffer
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 

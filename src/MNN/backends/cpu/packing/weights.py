@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.packing.bf16 import pack_pairs, pair_steps
 from MNN.backends.cpu.packing.int8 import packed_quads, packed_words, signed_parts
@@ -16,7 +17,6 @@ from MNN.backends.cpu.products.dot8 import QUAD
 from MNN.backends.cpu.products.product import Product
 from MNN.compiler import strides as st
 from MNN.compiler.layout import natural
-from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.shape import elements

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.products.operand_walk import Side
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.fuse import Group
-from MNN.compiler.program import Ref
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body
 

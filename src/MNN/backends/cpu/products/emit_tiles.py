@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from MNN.backends.base.candidates import Candidate
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.products.register_tiles import best_tiles, choose_tile, tiles
 from MNN.backends.cpu.targets.base import Target
-from MNN.compiler.algorithms import Candidate
 from MNN.compiler.bodies import WIDE
 from MNN.ir.dtype import DType
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.compiler.layout import channels_last
-from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 

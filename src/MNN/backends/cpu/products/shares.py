@@ -1,7 +1,7 @@
 """How evenly work can be dealt out to threads.
 
-Threads get equal runs of blocks in order (:mod:`MNN.runtime.loop.loop_ir`), so that the time of a command is that of
-the longest run: what counts is not the number of blocks but what the longest run holds."""
+Threads get equal runs of blocks in order (:mod:`MNN.backends.cpu.native_loop.loop_ir`), so that the time of a command
+is that of the longest run: what counts is not the number of blocks but what the longest run holds."""
 
 from __future__ import annotations
 

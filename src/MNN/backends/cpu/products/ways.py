@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from MNN.backends.base.candidates import Candidate
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import load_families
 from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.products.product import Product
-from MNN.compiler.algorithms import Candidate
 from MNN.ir.prims import Prim
 
 

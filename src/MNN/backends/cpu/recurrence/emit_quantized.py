@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec, group_size
-from MNN.compiler.program import Ref
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 

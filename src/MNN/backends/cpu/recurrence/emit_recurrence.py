@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from MNN.backends.base.program import Buffer, Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.emit_elementwise import emit_fill, emit_nest
@@ -15,7 +16,6 @@ from MNN.backends.cpu.recurrence.rounds import words
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec, choose_tile, group_size, steps_of
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import natural
-from MNN.compiler.program import Buffer, Place, Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from MNN.backends.base.candidates import Candidate
+from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.operand_walk import Side
@@ -16,8 +18,6 @@ from MNN.backends.cpu.products.ways import Contraction, way
 from MNN.backends.cpu.strassen.cost import Choice, applies, choose_strassen, chunk_of, most_rows, passed, unhidden
 from MNN.backends.cpu.strassen.spec import StrassenSpec, tables
 from MNN.backends.cpu.strassen.sums import COUNT, LargeSpec, StrassenSumsSpec
-from MNN.compiler.algorithms import Candidate
-from MNN.compiler.program import Place, Ref
 from MNN.ir.dtype import DType
 
 _LEAST = 4_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.backends.base.program import Buffer, Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.products.emit_tiles import sums_of
@@ -16,7 +17,6 @@ from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import channels_last
-from MNN.compiler.program import Buffer, Place, Ref
 from MNN.compiler.usage import is_depthwise
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from MNN.backends.base.candidates import Candidate
+from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.inner_product.pack import InnerPackSpec
 from MNN.backends.cpu.inner_product.turn import HEAD
@@ -20,8 +22,6 @@ from MNN.backends.cpu.winograd.spec import TILE_FIELDS, WinogradSpec, WinogradWe
 from MNN.backends.cpu.winograd.sums import Work
 from MNN.backends.cpu.winograd.words import fits, pack_transformed
 from MNN.compiler import strides as st
-from MNN.compiler.algorithms import Candidate
-from MNN.compiler.program import Ref
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor

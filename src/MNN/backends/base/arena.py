@@ -1,0 +1,158 @@
+"""Aligned memory blocks and numpy views into them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from MNN.backends.base import poison
+from MNN.backends.base.turn import Turn
+from MNN.errors import RunError
+
+ALIGNMENT = 128
+"""Bytes: two cache lines, the thirty-two neighbours of ``BF16X2``."""
+
+
+def aligned_bytes(nbytes: int, alignment: int = ALIGNMENT, zero: bool = False) -> NDArray[np.uint8]:
+    """A uint8 array of ``nbytes`` whose address is a multiple of ``alignment``.
+
+    The memory belongs to this process alone: a fork gets its own copy. Raises ``RunError`` when it cannot be had.
+    """
+    if nbytes < 0:
+        raise ValueError(f"a memory block cannot have {nbytes} bytes")
+    try:
+        block = (np.zeros if zero else np.empty)(nbytes + alignment, np.uint8)
+    except (MemoryError, ValueError) as error:  # numpy says ValueError beyond the address space
+        raise RunError(
+            f"cannot allocate {nbytes / 2**20:.1f} MiB of working memory; use smaller inputs or a smaller batch"
+        ) from error
+    start = -block.ctypes.data % alignment
+    found = block[start : start + nbytes]
+    if not zero and poison.wanted():
+        poison.fill(found)
+    return found
+
+
+_SPARE = 16
+"""How many times what a program takes is asked for, for larger ones after it, which find what is in use already. What
+nobody writes to takes no memory; to write to a page for the first time takes as long as to compute what it holds."""
+MOST_SHARED = 256 << 20
+"""Bytes beyond which a program has memory of its own, which goes with it."""
+
+
+class Block:
+    """Memory of programs of which one runs at a time."""
+
+    __slots__ = ("bytes", "running", "under", "used", "user")
+
+    def __init__(self, nbytes: int) -> None:
+        self.bytes = aligned_bytes(nbytes)
+        self.used = 0
+        """Bytes of the largest of its arenas."""
+        self.user: object = None
+        """Whose numbers it holds."""
+        self.running: object = None
+        self.under: object = None
+        """Who runs now, and the lock that it runs under."""
+
+
+class Scratch:
+    """Memory that commands work in, which holds nothing from one command to the next: programs of which one runs at a
+    time may share it."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self) -> None:
+        self._bytes = aligned_bytes(0)
+
+    def of(self, nbytes: int) -> NDArray[np.uint8]:
+        """At least ``nbytes``; what was given before stays as it is. Raises ``RunError`` when it cannot be had."""
+        if self._bytes.nbytes < nbytes:  # the next one, which asks for a little more, finds it
+            self._bytes = aligned_bytes(max(nbytes, 2 * self._bytes.nbytes))
+        return self._bytes
+
+
+class Room:
+    """Gives programs of which one runs at a time the same memory: a new size finds pages that are in use already."""
+
+    def __init__(self, turn: Turn | None = None) -> None:
+        """``turn``: whose turn it is to run, by default of these programs alone."""
+        self.turn = turn or Turn()
+        self._scratch: dict[int, Scratch] = {}
+        self._block: Block | None = None
+
+    def scratch(self, hand: int = 0) -> Scratch:
+        """What commands work in; another one for every ``hand`` of those that run at the same time."""
+        return self._scratch.setdefault(hand, Scratch())
+
+    def block(self, nbytes: int) -> Block:
+        """Memory for ``nbytes``. Raises ``RunError`` when it cannot be had."""
+        if nbytes > MOST_SHARED:
+            return Block(nbytes)
+        block = self._block
+        if block is None or block.bytes.nbytes < nbytes:
+            try:
+                block = Block(min(_SPARE * nbytes, MOST_SHARED) if os.name == "posix" else nbytes)
+            except RunError:
+                block = Block(nbytes)
+            self._block = block
+        return block
+
+
+class Arena:
+    """Memory that the tensors of a program share by plan, aligned to :data:`ALIGNMENT`.
+
+    What it holds before a run is undefined, after other programs of its room too."""
+
+    __slots__ = ("_block", "address", "block", "nbytes")
+
+    def __init__(self, nbytes: int, room: Room | None = None) -> None:
+        """With a ``room``, others in it have the same memory."""
+        self.block = Block(nbytes) if room is None else room.block(nbytes)
+        self.block.used = max(self.block.used, nbytes)
+        self._block = self.block.bytes[:nbytes]
+        self.nbytes = nbytes
+        self.address: int = self._block.ctypes.data
+
+    def view(
+        self, offset: int, shape: Sequence[int], dtype: DTypeLike, strides: Sequence[int] | None = None
+    ) -> NDArray[Any]:
+        """The array of this shape at ``offset`` bytes; ``strides`` in bytes (non-negative), default contiguous.
+
+        The view keeps the memory alive. Raises ``ValueError`` when it would leave the block or be misaligned.
+        """
+        kind = np.dtype(dtype)
+        sizes = tuple(int(n) for n in shape)
+        if offset < 0 or any(n < 0 for n in sizes):
+            raise ValueError(f"offset {offset} and shape {sizes} must not be negative")
+        if offset % kind.alignment:
+            raise ValueError(f"offset {offset} is not a multiple of {kind.alignment}, the alignment of {kind}")
+        if strides is None:
+            extent = math.prod(sizes) * kind.itemsize
+        else:
+            if len(strides) != len(sizes) or any(s < 0 or s % kind.alignment for s in strides):
+                raise ValueError(f"strides {tuple(strides)} do not fit shape {sizes} of {kind}")
+            steps = zip(sizes, strides, strict=True)
+            extent = 0 if 0 in sizes else sum((n - 1) * s for n, s in steps) + kind.itemsize
+        if offset + extent > self.nbytes:
+            raise ValueError(f"a view of {extent} bytes at {offset} leaves the block of {self.nbytes} bytes")
+        if extent == 0:
+            return np.empty(sizes, kind)
+        array: NDArray[Any] = np.ndarray(sizes, kind, self._block, offset, None if strides is None else tuple(strides))
+        return array
+
+    @property
+    def bytes(self) -> NDArray[np.uint8]:
+        """All of it."""
+        return self._block
+
+    def at(self, offset: int) -> int:
+        """The absolute address of a byte of the block."""
+        if not 0 <= offset <= self.nbytes:
+            raise ValueError(f"offset {offset} is outside of the block of {self.nbytes} bytes")
+        return self.address + offset

@@ -1,0 +1,324 @@
+"""A compiled program bound to memory: kernels loaded, arena allocated, addresses filled in."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from MNN.backends.base.arena import Arena, Block, Room, Scratch, aligned_bytes
+from MNN.backends.base.backend import TimedBound
+from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.machine import Span
+from MNN.backends.base.poison import fill, wanted
+from MNN.backends.base.program import Buffer, HostCall, Located, Program, Ref, Slices
+from MNN.backends.base.program import Command as Step
+from MNN.backends.cpu.binding import poison
+from MNN.backends.cpu.binding.direct import Copied, Direct, Place, direct_tensors, plain_places
+from MNN.backends.cpu.binding.sliced import Move, SlicedProgram
+from MNN.backends.cpu.codegen.library import Library
+from MNN.backends.cpu.codegen.toolchain import let_go, trim
+from MNN.backends.cpu.native_loop.address import address_of
+from MNN.backends.cpu.native_loop.native import Command, HostFunction, NativeProgram, RunContext
+
+if TYPE_CHECKING:
+    from MNN.backends.cpu.binding.chains import ChainTables
+
+_TOGETHER = 8 << 20
+"""Bytes of constants that are filled at a time."""
+
+
+class BoundProgram(TimedBound):
+    """Ready to run: write the inputs, call :meth:`run`, read the outputs."""
+
+    def __init__(
+        self,
+        program: Program,
+        library: Library,
+        threads: int = 1,
+        filled: Callable[[Buffer], None] = lambda buffer: buffer.setup.clear(),
+        room: Room | None = None,
+    ) -> None:
+        """``filled`` is called with every constant that the program is the first to use, once it holds its numbers.
+        Of programs in one ``room``, which share their memory, one may run at a time."""
+        self.program, self._library, self._filled = program, library, filled
+        self._room = room or Room()
+        self._turn = self._room.turn
+        self._arena = Arena(program.arena_bytes, room)
+        self._token = object()
+        self._poisoned = wanted()
+        self._context = RunContext()
+        constants = _constants(program.commands)
+        load_kernels(program, library, constants)
+        self._fill_constants(constants, threads)
+        slices, steps = program.slices, program.commands
+        native = self.native = self._native(steps) if slices is None else self._sliced(steps, slices)
+        self._inputs = [self.view(t) for t in program.inputs]
+        self._outputs = [self.view(t) for t in program.outputs]
+        inputs, outputs = direct_tensors(program, self._places(), self._base)
+        self._direct_inputs, self._direct_outputs = inputs, outputs
+        self._direct = [d for d in (*inputs, *outputs) if d is not None]
+        self._copied = [i for i, direct in enumerate(outputs) if direct is None]
+        native.lend(
+            [lent for d in self._direct if isinstance(d, Direct) for lent in d.lent()],
+            [d.carried() for d in inputs if isinstance(d, Copied)],
+            [d.carried() for d in outputs if isinstance(d, Copied)],
+        )
+
+    @property
+    def library(self) -> Library:
+        """Where its kernels come from."""
+        return self._library
+
+    @property
+    def block(self) -> Block:
+        """The memory that it works in."""
+        return self._arena.block
+
+    def memory(self) -> dict[Hashable, int]:
+        """See :class:`MNN.backends.base.backend.Bound`."""
+        return {self.block: self.block.used}
+
+    def compute(self, threads: int) -> None:
+        """Runs all commands on what is in memory."""
+        self.native.run(threads)
+
+    def profile(self, threads: int) -> NDArray[np.float64]:
+        """Nanoseconds that each command took."""
+        return self.native.profile(threads)
+
+    def trace(self, threads: int) -> list[Span]:
+        """Of one slice where a batch is cut into some, which one thread does."""
+        from MNN.backends.cpu.measuring.trace import trace
+
+        native = self.native
+        if isinstance(native, SlicedProgram):
+            return trace(native.first(), self._library, 1)
+        return trace(native, self._library, threads)
+
+    def arithmetic(self, command: Step) -> str:
+        """That of a chain is its first stage's that computes."""
+        for stage in command.stages:
+            if stage.command.flops:
+                return self.arithmetic(stage.command)
+        return command.kernel.arithmetic(self._library.target) if command.kernel is not None else "f32"
+
+    def _fill_constants(self, constants: Sequence[Buffer], threads: int) -> None:
+        """Runs what fills constants that no program has used before (packing of weights)."""
+        waiting = [b for b in constants if b.setup][::-1]  # first come, first filled: some are made of others
+        while waiting:  # some at a time: what they are made from need not all be in memory at once
+            some, size = [waiting.pop()], 0
+            while waiting and size < _TOGETHER:
+                size += some[-1].nbytes
+                some.append(waiting.pop())
+            self._native([c for b in some for c in b.setup]).run(threads)
+            for buffer in some:
+                self._filled(buffer)
+            if not waiting:
+                trim()
+
+    def _places(self) -> Mapping[Buffer, Sequence[Place]]:
+        """Where the addresses of inputs and outputs stand, of those that may be anywhere."""
+        native = self.native
+        return native.places if isinstance(native, SlicedProgram) else plain_places(self.program, native.args)
+
+    def _native(self, steps: Sequence[Step]) -> NativeProgram:
+        return self._bound(steps, self._base, self._context, self._room.scratch())[0]
+
+    def _sliced(self, steps: Sequence[Step], slices: Slices) -> SlicedProgram:
+        """The same steps for every thread, in its part of the arena."""
+        strides = self.program.slice_bytes()
+
+        def one(hand: int) -> tuple[NativeProgram, list[Move]]:
+            context = RunContext()
+
+            def base(buffer: Buffer) -> int:
+                if buffer is self.program.error_word:
+                    return context.error_address
+                own = buffer.const is None and buffer not in strides
+                return self._base(buffer) + own * hand * slices.nbytes
+
+            native, tables = self._bound(steps, base, context, self._room.scratch(hand))
+            return native, [
+                Move(address, ref.buffer, base(ref.buffer), ref.offset, strides[ref.buffer])
+                for address, ref in _addresses(steps, native, tables)
+                if ref.buffer in strides
+            ]
+
+        return SlicedProgram([one(hand) for hand in range(slices.hands)], slices.count, self._turn)
+
+    def _bound(
+        self, steps: Sequence[Step], base: Callable[[Buffer], int], context: RunContext, room: Scratch
+    ) -> tuple[NativeProgram, list[ChainTables]]:
+        """A program of steps, ``base`` saying where buffers lie, and the tables of its chains; commands work in
+        ``room``."""
+        used = _used(steps)
+        bases = {buffer: base(buffer) for buffer in used}
+
+        def address_of(ref: Ref) -> int:
+            return bases[ref.buffer] + ref.offset
+
+        addresses = iter(self._library.load(_kernels(steps)))
+        fresh = poison.fresh_spans(steps, base) if self._poisoned else None
+        tables: list[ChainTables] = []
+        commands: list[Command] = []
+        scratch = 0
+        for number, c in enumerate(steps):
+            if c.kernel is not None:
+                address, own = next(addresses), 0
+                if c.stages:
+                    from MNN.backends.cpu.binding.chains import ChainTables
+
+                    functions = [next(addresses) for _ in c.stages]
+                    tables.append(ChainTables(c, functions, address_of, self._library.target))
+                    args: Sequence[int] = list(tables[-1].args.values())
+                    own = c.kernel.scratch(self._library.target, tables[-1].args)
+                else:
+                    args = [bases[v.buffer] + v.offset if type(v) is Ref else v for v in c.args.values()]  # type: ignore[misc]
+                    if type(c.kernel).scratch is not KernelSpec.scratch:
+                        own = c.kernel.scratch(self._library.target, c.args)  # type: ignore[arg-type]
+                scratch = max(scratch, own)
+                if fresh is None:
+                    commands.append(Command(address, args, c.blocks, c.grain, c.origin))
+                else:
+                    run = poison.alone(address, c.blocks, aligned_bytes(own))
+                    commands.append(Command(poison.before(run, fresh[number]), args, 1, 1, c.origin))
+            else:
+                assert c.host is not None
+                host = self._host(c.host)
+                host = host if fresh is None else poison.before(host, fresh[number])
+                commands.append(Command(host, [], 1, 1, c.origin))
+        keep = (self._arena, [b.const for b in used if b.const is not None], tables)
+        return NativeProgram(commands, scratch, context, keep, self._turn, room), tables
+
+    def _address(self, ref: Ref) -> int:
+        return self._base(ref.buffer) + ref.offset
+
+    def _base(self, buffer: Buffer) -> int:
+        if buffer is self.program.error_word:
+            return self._context.error_address
+        if buffer.const is not None:
+            return address_of(buffer.const)
+        return self._arena.at(buffer.offset)
+
+    def view(self, tensor: Located) -> np.ndarray:
+        """The numbers of a tensor in place (valid until memory is reused)."""
+        place, kind = tensor.place, tensor.dtype.numpy
+        if 0 in tensor.shape:
+            return np.empty(tensor.shape, kind)
+        if place.buffer.const is not None:
+            flat = place.buffer.const.reshape(-1)
+        else:
+            flat = self._arena.view(place.buffer.offset, (place.buffer.nbytes // kind.itemsize,), kind)
+        strides = tuple(s * kind.itemsize for s in place.strides)
+        raw = np.uint8 if tensor.dtype.is_narrow else kind  # numpy's strided views do not know these types
+        return np.lib.stride_tricks.as_strided(flat[place.offset :].view(raw), tensor.shape, strides).view(kind)
+
+    def _host(self, call: HostCall) -> HostFunction:
+        sources = [self.view(t) for t in call.inputs]
+        results = [self.view(t) for t in call.outputs]
+
+        def run(args: np.ndarray, begin: int, end: int) -> None:
+            del args, begin, end
+            for to, value in zip(results, call.fn([s.copy() for s in sources]), strict=True):
+                to[...] = np.asarray(value).reshape(to.shape)
+
+        return run
+
+    def run(self, arrays: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
+        """One inference; the results are the caller's own.
+
+        Large inputs are read and large outputs written in place where they can be, but not the first time, nor after
+        another program has used the memory: profiles, which run the native program alone, find numbers of the usual
+        kind in the arena. What is called here is found in cold caches: see :mod:`MNN.runtime.fast_path`.
+        """
+        lock, block, token = self._turn.lock, self._arena.block, self._token
+        with lock:
+            outer = block.running
+            if outer is not None and outer is not token and block.under is lock:
+                return BoundProgram(self.program, self._library, threads).run(arrays, threads)  # within a host call
+            results: list[np.ndarray] = []
+            known = block.user is token
+            block.user = block.running = token
+            block.under = lock
+            if not known:
+                self._take_back()
+            if self._poisoned:
+                fill(self._arena.bytes)
+            try:
+                for i, direct in enumerate(self._direct_inputs):
+                    if direct is None or not known or not direct.lend(arrays[i]):
+                        self._inputs[i][...] = arrays[i]
+                for i, direct in enumerate(self._direct_outputs):
+                    results.append(self._outputs[i] if direct is None or not known else direct.fresh())
+                self.native.run(threads)
+            except BaseException:
+                self._take_back()  # the native run may not have come to it
+                raise
+            finally:
+                block.running = outer
+            for i in self._copied if known else range(len(results)):
+                results[i] = results[i].copy()
+            return results
+
+    def _take_back(self) -> None:
+        """Nothing is lent in the next run, whatever was before."""
+        for direct in self._direct:
+            direct.give_back()
+
+    def write(self, arrays: Sequence[np.ndarray]) -> None:
+        """Copies the inputs in."""
+        for to, array in zip(self._inputs, arrays, strict=True):
+            to[...] = array
+
+    def read(self) -> list[np.ndarray]:
+        """Copies of the outputs."""
+        return [o.copy() for o in self._outputs]
+
+
+def load_kernels(program: Program, library: Library, constants: Sequence[Buffer] | None = None) -> None:
+    """Loads a program's kernels, those that fill its constants too. Done before weights come into memory, so that LLVM
+    and they are not there at the same time."""
+    constants = _constants(program.commands) if constants is None else constants
+    setup = [c for b in constants for c in b.setup]
+    before = library.loaded
+    library.load([*_kernels([*setup, *program.commands]), *program.companions])
+    if library.loaded > before:
+        gc.collect(0)  # what planning left behind; it would be collected a little later in any case
+        let_go()
+
+
+def _constants(steps: Sequence[Step]) -> list[Buffer]:
+    return [b for b in _used(steps) if b.const is not None]
+
+
+def _used(steps: Sequence[Step]) -> dict[Buffer, None]:
+    """Every buffer whose address is an argument, in order of first use."""
+    return dict.fromkeys([ref.buffer for c in steps for ref in c.refs()])
+
+
+def _addresses(
+    steps: Sequence[Step], native: NativeProgram, tables: Sequence[ChainTables]
+) -> Iterator[tuple[int, Ref]]:
+    """Where in memory the addresses that steps are given stand."""
+    chains = iter(tables)
+    for number, c in enumerate(steps):
+        if c.stages:
+            yield from next(chains).addresses()
+        else:
+            start = native.args(number).ctypes.data
+            yield from ((start + 8 * i, v) for i, v in enumerate(c.args.values()) if isinstance(v, Ref))
+
+
+def _kernels(steps: Sequence[Step]) -> list[KernelSpec]:
+    """The kernels that commands call, in order."""
+    found: list[KernelSpec] = []
+    for c in steps:
+        if c.stages:
+            found += c.kernels()
+        elif c.kernel is not None:
+            found.append(c.kernel)
+    return found

@@ -1,0 +1,96 @@
+"""Programs whose memory is filled with NaN before it is used (see :mod:`MNN.backends.base.poison`).
+
+A kernel that reads memory before anybody has written it computes with whatever was there: zeros of a fresh page, most
+of the time, and with another network's numbers, now and then. Even what it multiplies by zero must be written, as zero
+times infinity is NaN. Here all of it is filled before it is used: memory as it is allocated, the arena before every
+run, each of its buffers again ahead of the first command that touches it (something else may have lain there), scratch
+ahead of every single block (blocks may go to any thread), and arrays for outputs. Results must have the same bits as
+without.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from MNN.backends.base.poison import fill
+from MNN.backends.cpu.native_loop.functions import loop_functions
+
+if TYPE_CHECKING:
+    from MNN.backends.base.program import Buffer
+    from MNN.backends.base.program import Command as Step
+
+Span = tuple[int, int]
+"""An address and how many bytes from there on."""
+HostFunction = Callable[[NDArray[np.int64], int, int], None]
+"""See :mod:`MNN.backends.cpu.native_loop.native`."""
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+
+
+def fill_span(span: Span) -> None:
+    """Fills memory by address."""
+    address, nbytes = span
+    fill(np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address)))
+
+
+def fresh_spans(steps: Sequence[Step], base: Callable[[Buffer], int]) -> list[list[Span]]:
+    """For every step the memory that comes into use with it: buffers of the arena that it is the first to touch, less
+    what others take that are still needed (an operand that is overwritten in place)."""
+    first: dict[Buffer, int] = {}
+    last: dict[Buffer, int] = {}
+    for number, step in enumerate(steps):
+        for buffer in step.buffers():
+            first.setdefault(buffer, number)
+            last[buffer] = number
+    found: list[list[Span]] = [[] for _ in steps]
+    for buffer, number in first.items():
+        if buffer.pinned:  # inputs are there, and outputs may be parts of one buffer that others have begun
+            continue
+        used = [b for b in first if b is not buffer and (b.pinned or (first[b] < number <= last[b]))]
+        found[number] += _without((base(buffer), buffer.nbytes), [(base(b), b.nbytes) for b in used])
+    return found
+
+
+def _without(span: Span, others: Sequence[Span]) -> list[Span]:
+    left = [(span[0], span[0] + span[1])]
+    for address, nbytes in others:
+        past = address + nbytes
+        left = [
+            (low, high)
+            for begin, end in left
+            for low, high in ((begin, min(end, address)), (max(begin, past), end))
+            if low < high
+        ]
+    return [(begin, end - begin) for begin, end in left]
+
+
+def before(function: HostFunction, fresh: Sequence[Span]) -> HostFunction:
+    """A command in Python that finds poisoned memory."""
+
+    def run(args: NDArray[np.int64], begin: int, end: int) -> None:
+        for span in fresh:
+            fill_span(span)
+        function(args, begin, end)
+
+    return run
+
+
+def alone(kernel: int, blocks: int, scratch: NDArray[np.uint8]) -> HostFunction:
+    """A command in Python that runs all ``blocks`` of a kernel, each alone in poisoned ``scratch``."""
+    entry = _ENTRY(loop_functions().flushed())
+
+    def run(args: NDArray[np.int64], begin: int, end: int) -> None:
+        del begin, end
+        call = np.array([kernel, args.ctypes.data], np.int64)
+        for block in range(blocks):
+            fill(scratch)
+            entry(call.ctypes.data, block, block + 1, scratch.ctypes.data)
+
+    return run
+
+
+__all__ = ["alone", "before", "fill_span", "fresh_spans"]

@@ -1,0 +1,104 @@
+"""LLVM IR of what is lent for a run: words that say where inputs and outputs lie
+(:class:`MNN.backends.cpu.native_loop.native.Lent`), and arrays that inputs are copied from and outputs to
+(:class:`MNN.backends.cpu.native_loop.native.Carried`)."""
+
+LEND = """
+; At the begin of a run, words of which slots say where what they point to lies; the others, and at its end all words,
+; as they were: a forked child may find them as a run left them that never ended there.
+define internal void @lend(ptr %frame, i1 %begins) {
+entry:
+  %p_rows = getelementptr i8, ptr %frame, i64 $frame_lent
+  %rows = load ptr, ptr %p_rows, align 8
+  %p_count = getelementptr i8, ptr %frame, i64 $frame_lent_count
+  %count = load i64, ptr %p_count, align 8
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i1, %after ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %row, label %out
+row:
+  %i1 = add i64 %i, 1
+  %p_word = getelementptr [4 x i64], ptr %rows, i64 %i
+  %word = load ptr, ptr %p_word, align 8
+  %p_slot = getelementptr i8, ptr %p_word, i64 8
+  %slot = load ptr, ptr %p_slot, align 8
+  br i1 %begins, label %ask, label %back
+ask:
+  %where = load ptr, ptr %slot, align 8
+  %used = icmp ne ptr %where, null
+  br i1 %used, label %point, label %back
+point:
+  %p_offset = getelementptr i8, ptr %p_word, i64 16
+  %offset = load i64, ptr %p_offset, align 8
+  %address = load i64, ptr %where, align 8
+  %value = add i64 %address, %offset
+  store i64 %value, ptr %word, align 8
+  br label %after
+back:
+  %p_home = getelementptr i8, ptr %p_word, i64 24
+  %home = load i64, ptr %p_home, align 8
+  store i64 %home, ptr %word, align 8
+  store i64 0, ptr %slot, align 8
+  br label %after
+after:
+  br label %next
+out:
+  ret void
+}
+
+; Copies what lies where slots that are not 0 point to into the arena, or the other way: once.
+define internal void @carry(ptr %rows, i64 %count, i1 %back) {
+entry:
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i1, %after ]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %row, label %out
+row:
+  %i1 = add i64 %i, 1
+  %p_home = getelementptr [3 x i64], ptr %rows, i64 %i
+  %home = load ptr, ptr %p_home, align 8
+  %p_slot = getelementptr i8, ptr %p_home, i64 8
+  %slot = load ptr, ptr %p_slot, align 8
+  %where = load ptr, ptr %slot, align 8
+  %used = icmp ne ptr %where, null
+  br i1 %used, label %copy, label %after
+copy:
+  %p_bytes = getelementptr i8, ptr %p_home, i64 16
+  %bytes = load i64, ptr %p_bytes, align 8
+  %other = load ptr, ptr %where, align 8
+  %from = select i1 %back, ptr %home, ptr %other
+  %to = select i1 %back, ptr %other, ptr %home
+  %whole = and i64 %bytes, -64
+  br label %lines
+lines: ; volatile, or it became a call of memcpy, which only a linker could find
+  %at = phi i64 [ 0, %copy ], [ %at1, %line ]
+  %full = icmp slt i64 %at, %whole
+  br i1 %full, label %line, label %rest
+line:
+  %p_from = getelementptr i8, ptr %from, i64 %at
+  %p_into = getelementptr i8, ptr %to, i64 %at
+  %some = load volatile <8 x i64>, ptr %p_from, align 1
+  store volatile <8 x i64> %some, ptr %p_into, align 1
+  %at1 = add i64 %at, 64
+  br label %lines
+rest:
+  %end = phi i64 [ %whole, %lines ], [ %end1, %byte ]
+  %over = icmp slt i64 %end, %bytes
+  br i1 %over, label %byte, label %done
+byte:
+  %p_last = getelementptr i8, ptr %from, i64 %end
+  %p_next = getelementptr i8, ptr %to, i64 %end
+  %one = load volatile i8, ptr %p_last, align 1
+  store volatile i8 %one, ptr %p_next, align 1
+  %end1 = add i64 %end, 1
+  br label %rest
+done:
+  store i64 0, ptr %slot, align 8
+  br label %after
+after:
+  br label %next
+out:
+  ret void
+}
+"""

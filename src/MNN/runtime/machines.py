@@ -1,0 +1,79 @@
+"""The machines that a session runs on: the back end that was asked for, and the CPU for what that one cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from MNN.backends.base import registry
+from MNN.backends.base.backend import Backend, Bound
+from MNN.backends.base.constants import ConstantPool
+from MNN.backends.base.options import Options
+from MNN.backends.base.program import Program
+from MNN.backends.base.turn import Turn
+from MNN.compiler import usage
+from MNN.compiler.copies import isolated
+from MNN.compiler.cut import Part, cut
+from MNN.ir.prims import Prim, Tensor
+from MNN.runtime.config import Config
+from MNN.runtime.cut_program import CutProgram
+
+Rooms = dict[str, Any]
+"""Memory that programs of one turn may share, by back end."""
+Check = Callable[[Program], None]
+"""Raises where a program takes more memory than it may."""
+
+
+class Machines:
+    """Back ends with the constants that a model has on each."""
+
+    def __init__(self, config: Config) -> None:
+        self.main: Backend = registry.backend(config.backend, config.cache)
+        self.host: Backend = registry.backend(registry.DEFAULT, config.cache)
+        self.pools: dict[str, ConstantPool] = {b.name: b.constants() for b in (self.main, self.host)}
+
+    @property
+    def pool(self) -> ConstantPool:
+        """The main back end's constants."""
+        return self.pools[self.main.name]
+
+    def rooms(self, turn: Turn) -> Rooms:
+        """Memory to share for programs of which one runs at a time."""
+        return {b.name: b.room(turn) for b in (self.main, self.host)}
+
+    def prepare(
+        self,
+        prims: Sequence[Prim],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        options: Options,
+        rooms: Rooms,
+        check: Check,
+    ) -> Bound:
+        """Programs for a stage, bound; what ``check`` raises is raised before memory is taken."""
+        if self.main is self.host:
+            return self._bound(self.main, prims, inputs, outputs, options, rooms, check)
+        parts = cut(usage.live(prims, outputs), outputs, self.main, self.host)
+        return CutProgram([(p, self._part(p, options, rooms, check)) for p in parts], inputs, outputs)
+
+    def _part(self, part: Part, options: Options, rooms: Rooms, check: Check) -> Bound:
+        prims, inputs, outputs = isolated(part.prims, part.inputs, part.outputs)
+        return self._bound(part.backend, prims, inputs, outputs, options, rooms, check)
+
+    def _bound(
+        self,
+        backend: Backend,
+        prims: Sequence[Prim],
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        options: Options,
+        rooms: Rooms,
+        check: Check,
+    ) -> Bound:
+        pool = self.pools[backend.name]
+        program = backend.compile(prims, inputs, outputs, options, pool)
+        check(program)
+        return backend.bind(program, options.threads, pool.filled, rooms[backend.name])
+
+
+__all__ = ["Check", "Machines", "Rooms"]
