@@ -41,7 +41,7 @@ def normal(count: int, dtype: type = np.float32) -> np.ndarray:
 
 def special(count: int) -> np.ndarray:
     found = normal(count)
-    found[:4] = [np.inf, -np.inf, -0.0, 1.00390625]  # the last one lies between two bf16
+    found[:4] = [1.00390625, np.inf, -np.inf, -0.0][:count]  # the first one lies between two bf16
     return found
 
 
