@@ -48,6 +48,31 @@ def test_what_python_writes_is_what_kernels_read() -> None:
     assert out.tolist() == [7, 110]
 
 
+HALF = Record("half", word("first", "a number"), word("last", "another one"), unit=4)
+
+
+class HalfSums(KernelSpec):
+    """Of block ``b`` the words of record ``b``, which are i32."""
+
+    def slots(self) -> tuple[str, ...]:
+        return ("records", "out")
+
+    def emit(self, target: Target) -> str:
+        k = Kernel.of(self.slots(), target)
+        b = k.b
+        with b.loop(k.begin, k.end) as block:
+            found = load_record(b, HALF, entry(b, HALF, k.pointer("records"), block.index))
+            b.store(found["first"] + found["last"], b.gep(k.pointer("out"), I64, block.index))
+        return k.finish()
+
+
+def test_records_of_i32() -> None:
+    table, out = np.array([HALF.row(first=1, last=-5), HALF.row(first=2, last=40)], np.int32), np.zeros(2, np.int64)
+    assert table.nbytes == 2 * HALF.size
+    util.call(HalfSums(), host_target(), {"records": table.ctypes.data, "out": out.ctypes.data}, 2, [table, out])
+    assert out.tolist() == [-4, 42]
+
+
 def test_rows_have_all_words_and_no_others() -> None:
     with pytest.raises(ValueError, match="record example has words first, there, last; given are first, there, lost"):
         RECORD.row(first=1, there=2, lost=3)

@@ -22,34 +22,36 @@ WORD = 8
 @dataclass(frozen=True)
 class Word:
     """A word of a record: ``what`` it holds, whether that is an address to follow, and where it lies (None: behind the
-    one before), as a multiple of :data:`WORD` bytes. ``bytes`` is more than a word where it is an area."""
+    one before), in bytes. ``bytes`` is not 0 where it is an area, of so many."""
 
     name: str
     what: str
     pointer: bool = False
     at: int | None = None
-    bytes: int = WORD
+    bytes: int = 0
 
 
-def word(name: str, what: str, *, pointer: bool = False, at: int | None = None, size: int = WORD) -> Word:
+def word(name: str, what: str, *, pointer: bool = False, at: int | None = None, size: int = 0) -> Word:
     return Word(name, what, pointer, at, size)
 
 
 class Record(Mapping[str, int]):
     """Words by name; as a mapping, the offset of each in bytes."""
 
-    def __init__(self, name: str, *words: Word) -> None:
-        """Raises ``ValueError`` for words that share a name or memory, or do not begin at a multiple of a word."""
-        self.name = name
+    def __init__(self, name: str, *words: Word, unit: int = WORD) -> None:
+        """``unit``: bytes of a word (8, or 4 for tables of i32). Raises ``ValueError`` for words that share a name or
+        memory, or do not begin at a multiple of a word."""
+        self.name, self.unit = name, unit
         self.words: dict[str, Word] = {w.name: w for w in words}
         self._offsets: dict[str, int] = {}
         end = 0
         for w in words:
             at = end if w.at is None else w.at
-            if w.name in self._offsets or at < end or at % WORD or w.bytes % WORD:
-                raise ValueError(f"record {name}: word {w.name} of {w.bytes} bytes cannot lie at {at}, after {end}")
+            size = w.bytes or unit
+            if w.name in self._offsets or at < end or at % unit or size % unit or (w.pointer and unit != WORD):
+                raise ValueError(f"record {name}: word {w.name} of {size} bytes cannot lie at {at}, after {end}")
             self._offsets[w.name] = at
-            end = at + w.bytes
+            end = at + size
         self.size = end
         """Bytes of the record."""
 
@@ -68,11 +70,11 @@ class Record(Mapping[str, int]):
     @property
     def count(self) -> int:
         """Words of the record, unnamed ones included."""
-        return self.size // WORD
+        return self.size // self.unit
 
     def index(self, name: str) -> int:
         """The number of a word."""
-        return self._offsets[name] // WORD
+        return self._offsets[name] // self.unit
 
     def row(self, **values: int) -> list[int]:
         """The record as words; ``ValueError`` where ``values`` are not those of all its names."""
