@@ -16,7 +16,7 @@ and tensors whose values would suffer:
 Tensors that share memory (views, concatenations, borders, gathered data) are stored alike. Where a product's operand
 must stay f32, a copy of it in bf16 is multiplied.
 
-Where it computes in f16 but not in bf16 (AArch64's fullfp16) f16 takes bf16's place, and what may leave its range
+Where it computes in f16 but not in bf16 (AArch64's FP16) f16 takes bf16's place, and what may leave its range
 stays f32 too: sums over many elements, squares, powers and exponentials, numbers beyond 30000. Results of products
 beyond 65504 become infinities, as in every f16 engine; ``normal`` is for networks that have them.
 
@@ -31,6 +31,7 @@ import numpy as np
 
 from MNN.backends.cpu.products.dot import group_of
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.compiler.fuse import Group
 from MNN.compiler.usage import VIEWS, consumers
 from MNN.ir import prims as p
@@ -64,7 +65,7 @@ _ALIKE = (*VIEWS, p.Pad, p.Concat, p.Gather)
 
 def storage(target: Target, precision: str) -> DType | None:
     """The 16-bit type in which tensors are stored between kernels; None: all stay as they are."""
-    multiplies = group_of(target, DType.BF16) > 1 or target.has("amx-bf16")
+    multiplies = group_of(target, DType.BF16) > 1 or target.can(can.TILE_DOT_BF16)
     if precision != "low":
         return None
     return DType.BF16 if multiplies else DType.F16 if target.multiplies_f16 else None

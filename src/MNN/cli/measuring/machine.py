@@ -8,13 +8,10 @@ from rich.table import Table
 
 from MNN.backends.base.machine import LEVELS, Machine
 from MNN.backends.cpu.measuring.machine import higher, known_machine, measure_machine
-from MNN.backends.cpu.targets.base import host_target
+from MNN.backends.cpu.targets.base import host_target, vector_features
 from MNN.cache.entries import Cache
 from MNN.cli.display.output import console, progress_console
 from MNN.words import plural
-
-VECTORS = ("avx", "amx", "fma", "neon", "dotprod", "fullfp16", "bf16", "i8mm")
-"""How the names of features that are worth showing begin."""
 
 
 def show_machine(cache: bool) -> Machine:
@@ -23,7 +20,7 @@ def show_machine(cache: bool) -> Machine:
         Cache.switch_off()
     found = _measured()
     screen = console()
-    features = ", ".join(f for f in found.features if f.startswith(VECTORS))
+    features = ", ".join(vector_features(found.features))
     caches = ", ".join(f"{level} {_size(size)}" for level, size in found.sizes.items())
     screen.print(
         f"[bold]{escape(found.name)}[/], {plural(found.cores, 'core')}, target {found.target}", highlight=False

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from MNN.backends.cpu.codegen import toolchain
-from MNN.backends.cpu.codegen.assembly import MULTIPLY_ADD, examine
+from MNN.backends.cpu.codegen.assembly import examine
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.targets.base import named_target
+from MNN.backends.cpu.targets.syntax import MULTIPLY_ADD
 from MNN.ir.dtype import DType
 
 X86 = """

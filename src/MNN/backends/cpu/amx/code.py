@@ -159,8 +159,8 @@ class Amx:
         if not self.spec.direct:
             self.next_rows = self.pitch * ROWS
             return b.gep(self.rows, I8, tile * self.next_rows)
-        begin = b.gep(self.a, storage_type(self.spec.a), self.region["first move"])
-        row, after = (b.intrinsic("smin", (tile + i) * ROWS, self.region["past move"]) for i in range(2))
+        begin = b.gep(self.a, storage_type(self.spec.a), self.region["first_move"])
+        row, after = (b.intrinsic("smin", (tile + i) * ROWS, self.region["past_move"]) for i in range(2))
         self.next_rows = (after - row) * self.pitch
         return b.gep(begin, I8, row * self.pitch)
 

@@ -9,7 +9,7 @@ import numpy as np
 from MNN.backends.base.constants import ConstantPool
 from MNN.backends.base.program import Command, Ref
 from MNN.backends.cpu.amx.cost import PANEL, panel_bytes
-from MNN.backends.cpu.amx.fill import REGION
+from MNN.backends.cpu.amx.records import FROM, REGION
 from MNN.backends.cpu.amx.spec import AmxSpec
 
 
@@ -52,7 +52,7 @@ def _begins(command: Command, threads: int) -> list[int]:
     assert isinstance(kernel, AmxSpec)
     assert isinstance(regions, Ref)
     assert regions.buffer.const is not None
-    first_steps = regions.buffer.const.reshape(-1, len(REGION))[::chunks, REGION.index("from")]
+    first_steps = regions.buffer.const.reshape(-1, REGION.count)[::chunks, FROM]
     n_blocks = -(-n // nb)
     found = []
     for begin, _ in _runs(command.blocks, threads):

@@ -11,6 +11,7 @@ from MNN.backends.cpu.amx.byte_parts import fits
 from MNN.backends.cpu.amx.cost import PANEL, is_lean, panel_bytes
 from MNN.backends.cpu.amx.layout import Layout
 from MNN.backends.cpu.amx.pack import AmxPackSpec
+from MNN.backends.cpu.amx.records import TILES
 from MNN.backends.cpu.amx.tiles import ROWS
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.packing.weights import as_it_lies, is_turned, matrix_starts
@@ -59,7 +60,7 @@ class Right:
         key = (e.origin, "lean tiles", id(data))
         found = e.pool.habits.get(key)
         if found is None:
-            blocks = layout.regions[:: layout.chunks, 2]
+            blocks = layout.regions[:: layout.chunks, TILES]
             rows = (blocks[0] if layout.sliced else sum(blocks)) * ROWS
             found = is_lean(e.target, data.size, rows, layout.m_blocks, e.threads)
             if found:

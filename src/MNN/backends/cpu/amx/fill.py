@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from MNN.backends.cpu.amx import scale as amx_scale
+from MNN.backends.cpu.amx.records import REGION, RUNS
 from MNN.backends.cpu.amx.split import halves_of
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.halves import to_bf16
 from MNN.backends.cpu.lang.module import I8, I16, I32, I64, Kernel, Value
 from MNN.backends.cpu.lang.parts import parts_of
+from MNN.backends.cpu.lang.records import entry, load_record
 from MNN.ir.dtype import DType
 
 if TYPE_CHECKING:
@@ -19,14 +21,11 @@ if TYPE_CHECKING:
 
 _LANES = 16
 _DEPTH = 2 * _LANES
-REGION = ("first", "past", "tiles", "k", "from", "to", "first move", "past move")
-"""Words of a region's record; see :class:`MNN.backends.cpu.amx.spec.AmxSpec`."""
 
 
 def region_record(k: Kernel, number: Value) -> dict[str, Value]:
     """The words of a region's record."""
-    at = k.b.gep(k.pointer("regions"), I32, number * len(REGION))
-    return {name: k.b.entry(at, i) for i, name in enumerate(REGION)}
+    return load_record(k.b, REGION, entry(k.b, REGION, k.pointer("regions"), number))
 
 
 class Filling:
@@ -63,9 +62,9 @@ class Filling:
     def _item(self, a: Value, number: Value) -> tuple[Value, Value, Value]:
         """Where an item's first run begins in ``a``, where it goes, and how many runs there are."""
         b = self._b
-        entry = b.gep(self._k.pointer("items"), I32, number * 3)
-        to = b.gep(self._rows, I8, b.entry(entry, 1))
-        return b.gep(a, self._type, b.entry(entry, 0)), to, b.entry(entry, 2)
+        at = entry(b, RUNS, self._k.pointer("items"), number)
+        to = b.gep(self._rows, I8, b.entry(at, RUNS.index("dst")))
+        return b.gep(a, self._type, b.entry(at, RUNS.index("src"))), to, b.entry(at, RUNS.index("count"))
 
     def fill(self, a: Value, region: Mapping[str, Value]) -> None:
         """Zeros, items and moves of a region of ``a``."""
@@ -97,7 +96,7 @@ class Filling:
                     self._clear(b.gep(run_to, I16, b.and_(length + (_DEPTH - 1), -_DEPTH)))
 
         if spec.joined:
-            self._join(region["first move"], region["past move"])
+            self._join(region["first_move"], region["past_move"])
 
     def _clear(self, to: Value) -> None:
         """64 bytes of zeros in every part's plane."""
@@ -110,10 +109,10 @@ class Filling:
         k, b, spec = self._k, self._b, self._spec
         width = k.slot("width")
         with b.loop(first, past) as move:
-            entry = b.gep(k.pointer("moves"), I32, move.index * 3)
-            source = b.gep(self._rows, I8, b.entry(entry, 0))
-            to = b.gep(self._rows, I8, b.entry(entry, 1))
-            count = b.entry(entry, 2)
+            place = entry(b, RUNS, k.pointer("moves"), move.index)
+            source = b.gep(self._rows, I8, b.entry(place, RUNS.index("src")))
+            to = b.gep(self._rows, I8, b.entry(place, RUNS.index("dst")))
+            count = b.entry(place, RUNS.index("count"))
             with b.loop(0, width, _DEPTH) as at:
                 mask = b.prefix_mask(b.intrinsic("smin", width - at.index, b.const(I64, _DEPTH)), _DEPTH)
                 shift = at.index * 2

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from MNN.backends.cpu.amx.records import FIRST, FIRST_MOVE, FROM, LENGTH, PAST, PAST_MOVE, REGION, TILES, TO
 from MNN.backends.cpu.amx.tall import HEIGHT, LEAST
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS
 from MNN.backends.cpu.products.geometry import Window
@@ -77,12 +78,12 @@ class Layout:
         """Results to finish in every step, so that a pair of tiles is done with the fewest steps that a region has.
 
         Four tiles have twice as many steps, for one column tile after the other."""
-        return -(-2 * ROWS // int((self.regions[:, 5] - self.regions[:, 4]).min()))
+        return -(-2 * ROWS // int((self.regions[:, TO] - self.regions[:, FROM]).min()))
 
     @property
     def tiles(self) -> int:
         """Row tiles of the largest block."""
-        return int(self.regions[:, 2].max())
+        return int(self.regions[:, TILES].max())
 
 
 def _pitch(size: int) -> int:
@@ -136,18 +137,18 @@ def rows_layout(rows: Table, taps: Table, k: int, mb: int, chunk: int = 0) -> La
     low = np.searchsorted(begin, starts) * n_taps
     past = np.array([*low[1:], begin.size * n_taps])
     tiles = -(-np.minimum(m - starts, mb) // ROWS)
-    regions = np.zeros((starts.size, chunks, 8), np.int64)
-    regions[:, :, 0] = low[:, None] + part * (begin.size * n_taps)
-    regions[:, :, 1] = past[:, None] + part * (begin.size * n_taps)
-    regions[:, :, 2] = tiles[:, None]
-    regions[:, :, 3] = k if chunks == 1 else np.minimum(k - part * chunk, chunk)
-    regions[:, :, 4] = part * per
-    regions[:, :, 5] = np.minimum((part + 1) * per, n_steps)
+    regions = np.zeros((starts.size, chunks, REGION.count), np.int64)
+    regions[:, :, FIRST] = low[:, None] + part * (begin.size * n_taps)
+    regions[:, :, PAST] = past[:, None] + part * (begin.size * n_taps)
+    regions[:, :, TILES] = tiles[:, None]
+    regions[:, :, LENGTH] = k if chunks == 1 else np.minimum(k - part * chunk, chunk)
+    regions[:, :, FROM] = part * per
+    regions[:, :, TO] = np.minimum((part + 1) * per, n_steps)
     pairs = int(-(-tiles.max() // 2))
     place = np.arange(m) - np.arange(m) // mb * mb
     return Layout(
         items.reshape(-1, 3),
-        regions.reshape(-1, 8),
+        regions.reshape(-1, REGION.count),
         _firsts(place, starts, pairs),
         place,
         np.arange(n_steps) % per * ROW_BYTES,
@@ -172,8 +173,8 @@ def tall_layout(layout: Layout, steps: int) -> Layout:
     chunks = max(1, layout.n_steps // steps)
     bounds = layout.n_steps * np.arange(chunks + 1) // chunks
     regions = np.repeat(layout.regions[:, None], chunks, axis=1)
-    regions[:, :, 4], regions[:, :, 5] = bounds[:-1], bounds[1:]
-    regions[:, 1:, 0] = regions[:, 1:, 1]
+    regions[:, :, FROM], regions[:, :, TO] = bounds[:-1], bounds[1:]
+    regions[:, 1:, FIRST] = regions[:, 1:, PAST]
     rows = LEAST * ROWS + int(layout.kofs.max()) // layout.pitch + 1
     return dataclasses.replace(
         layout,
@@ -199,9 +200,9 @@ def direct_layout(rows: Table, k: int, mb: int, chunk: int = 0, parts: int = 1) 
     starts = np.arange(0, m, mb)
     heights = np.minimum(m - starts, mb)
     regions = plain.regions.reshape(starts.size, plain.chunks, -1).copy()
-    regions[:, :, :2] = 0
-    regions[:, :, 6] = every[starts][:, None]
-    regions[:, :, 7] = (heights - ROWS)[:, None]
+    regions[:, :, FIRST] = regions[:, :, PAST] = 0
+    regions[:, :, FIRST_MOVE] = every[starts][:, None]
+    regions[:, :, PAST_MOVE] = (heights - ROWS)[:, None]
     place = plain.place[at]
     height = heights[at // mb]
     last = place >= (height - 1) // ROWS * ROWS  # in the last tile, which ends with the block
@@ -253,14 +254,14 @@ def joined_layout(rows: Table, taps: Table, k: int, mb: int) -> Layout | None:
     regions, items, moves, most = plain.regions.copy(), [], plain.items.copy(), 0
     brought = 0
     for region in regions:
-        low, past = int(region[0]), int(region[1])
+        low, past = int(region[FIRST]), int(region[PAST])
         lines, which = np.unique(plain.items[low:past, 0], return_inverse=True)
         most = max(most, lines.size)
         at = base + np.arange(lines.size) * line_pitch
         items.append(np.stack([lines, at, np.ones(lines.size, np.int64)], axis=1))
         moves[low:past, 0] = at[which]
-        region[0], region[1], region[3] = brought, brought + lines.size, length
-        region[6], region[7] = low, past
+        region[FIRST], region[PAST], region[LENGTH] = brought, brought + lines.size, length
+        region[FIRST_MOVE], region[PAST_MOVE] = low, past
         brought += lines.size
     # A few rows at a time, all their taps: what is being joined then stays in the first-level cache.
     starts = np.arange(0, count, ROWS)
@@ -268,7 +269,7 @@ def joined_layout(rows: Table, taps: Table, k: int, mb: int) -> Layout | None:
     split[..., 0] += starts[:, None] * step * 2
     split[..., 1] += starts[:, None] * plain.pitch
     split[..., 2] = np.minimum(count - starts, ROWS)[:, None]
-    regions[:, 6:] *= starts.size
+    regions[:, FIRST_MOVE:] *= starts.size
     return dataclasses.replace(
         plain,
         items=np.concatenate(items),
@@ -319,9 +320,9 @@ def window_layout(w: Window, rows: int, pitch: int = 0, line: int = 0) -> Layout
 
     items, ends = _runs(w, starts, phases, sides, weights, pixels)
     items[:, 1] *= pitch
-    regions = np.zeros((results.size, 8), np.int64)
-    regions[1:, 0], regions[:, 1] = ends[:-1], ends
-    regions[:, 2], regions[:, 3], regions[:, 5] = tiles, w.channels, kofs.size
+    regions = np.zeros((results.size, REGION.count), np.int64)
+    regions[1:, FIRST], regions[:, PAST] = ends[:-1], ends
+    regions[:, TILES], regions[:, LENGTH], regions[:, TO] = tiles, w.channels, kofs.size
     last = int(tiles.max()) * ROWS + int(kofs.max()) // pitch + 1
     return Layout(
         items,

@@ -13,6 +13,7 @@ import dataclasses
 
 from MNN.backends.cpu.amx.cost import Plan, plan_window
 from MNN.backends.cpu.amx.layout import DEPTH, Layout, window_layout
+from MNN.backends.cpu.amx.records import LENGTH, TILES
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS
 from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.targets.base import Target
@@ -58,9 +59,9 @@ def line_layout(w: Window, rows: int) -> Layout:
     beyond = -(-runs.channels * 2 // pitch) - 1
     plain = window_layout(runs, rows, pitch, w.outputs[-1] + beyond)
     items, regions = plain.items.copy(), plain.regions.copy()
-    regions[:, 3] = _length(w)
+    regions[:, LENGTH] = _length(w)
     items[:, 2] = 1
-    last_row = (int(regions[:, 2].max()) * ROWS - 1) * pitch + int(plain.kofs.max())
+    last_row = (int(regions[:, TILES].max()) * ROWS - 1) * pitch + int(plain.kofs.max())
     size = max(last_row, int(items[:, 1].max()) + _length(w) * 2 + ROW_BYTES) + 2 * ROW_BYTES
     return dataclasses.replace(
         plain, items=items, regions=regions, lines=True, plane=(size // ROW_BYTES | 1) * ROW_BYTES

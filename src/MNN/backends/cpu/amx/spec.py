@@ -21,7 +21,7 @@ import numpy as np
 
 from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.amx.code import emit_amx
-from MNN.backends.cpu.amx.fill import REGION
+from MNN.backends.cpu.amx.records import LENGTH, PAST, REGION, RUNS
 from MNN.backends.cpu.amx.scale import SCALE_BYTES
 from MNN.backends.cpu.amx.split import ARITHMETIC, PRODUCTS
 from MNN.backends.cpu.amx.tiles import TILE_BYTES, state_bytes
@@ -43,25 +43,22 @@ class AmxSpec(KernelSpec):
     """``C[i, n] = epilogue(sum over steps s, j < 32 of A[place[i], kofs[s], j] * B[s, j, n], operands...)``, batched.
 
     Block ``(z * m_blocks + im) * ceil(n / nb) + in`` computes the results of block ``im``'s rows in columns
-    ``[in * nb, ...)``, nb a multiple of 32. It sums its steps in ``chunks`` parts; ``regions`` (i32) has a record
-    ``(first, past, tiles, k, from, to, first move, past move)`` for each: the items to bring, the number of 16-row
-    tiles, the steps, and the moves.
+    ``[in * nb, ...)``, nb a multiple of 32. It sums its steps in ``chunks`` parts; ``regions`` has a record
+    :data:`~.records.REGION` for each.
 
-    Item ``(src, dst, count)`` of ``items`` (i32) brings ``count`` runs of ``k`` elements of A, from ``src`` on ``step``
-    elements apart, to byte ``dst`` and on, ``pitch`` bytes apart, of every part's plane (``plane`` bytes), followed by
-    zeros up to a multiple of 64 bytes, in this order. Before that, ``clear_rows`` times 64 bytes ``pitch`` apart from
+    Every one of the ``items`` (:data:`~.records.RUNS`) brings runs of ``k`` elements of A, ``step`` elements apart, to
+    where they are ``pitch`` bytes apart in every part's plane (``plane`` bytes), followed by zeros up to a multiple of
+    64 bytes, in this order. Before that, ``clear_rows`` times 64 bytes ``pitch`` apart from
     byte ``clear`` on are zeroed. Step ``s`` of tile ``t`` takes rows ``t * 16 * pitch + r * pitch + kofs[s]`` of a
     plane.
 
-    With ``joined``, items bring lines of pixels, and ``moves`` (i32) join rows of them: each
-    ``(src, dst, count)`` copies ``count`` runs of ``width`` elements within every plane, from byte ``src`` on
-    ``move_step`` bytes apart, to byte ``dst`` and on, ``pitch`` bytes apart, with zeros up to a multiple of 64 bytes.
+    With ``joined``, items bring lines of pixels, and ``moves`` (:data:`~.records.RUNS`) join rows of
+    them: runs of ``width`` elements within every plane, ``move_step`` bytes apart, become ``pitch`` bytes apart, with
+    zeros up to a multiple of 64 bytes.
 
     With ``lines``, rows of tiles reach up to 64 bytes further than runs: so many zeros more follow each of them.
 
-    With ``direct``, nothing is brought: tiles are loaded from A itself, whose rows are ``pitch`` bytes apart. The first
-    row of a block begins at element ``first move``; its last tile begins at row ``past move``, which overlaps the tile
-    before where 16 does not divide the rows.
+    With ``direct``, nothing is brought: tiles are loaded from A itself, whose rows are ``pitch`` bytes apart.
 
     The last ``shared`` tiles of all blocks are of the same rows (none: 0): block ``im`` computes them in columns
     ``[im * part, (im + 1) * part)``, ``part`` a multiple of ``group``. The tiles before them come in pairs, and a block
@@ -147,21 +144,21 @@ class AmxSpec(KernelSpec):
         count = 3 + len(self.operands)
         batch = table(args, "batch", n_batch * count, np.int64).reshape(n_batch, count)
         different = [np.unique(batch[:, i]) for i in range(count)]
-        words = len(REGION)
+        words = REGION.count
         regions = table(args, "regions", m_blocks * chunks * words).reshape(m_blocks, chunks, words)
-        items = table(args, "items", int(regions[..., 1].max()) * 3).reshape(-1, 3)
+        items = table(args, "items", int(regions[..., PAST].max()) * RUNS.count).reshape(-1, RUNS.count)
         m = int(table(args, "first", m_blocks * number(args, "pairs") + 1)[-1])
         if number(args, "shared"):  # rows that several blocks have
             m = np.unique(table(args, "rows_c", m)).size
-        brought = different[0].size * m * int(regions[0, :, 3].sum()) if self.direct else 0
+        brought = different[0].size * m * int(regions[0, :, LENGTH].sum()) if self.direct else 0
         for chunk in range(0 if self.direct else chunks):
-            part = np.concatenate([items[first:past] for first, past in regions[:, chunk, :2]])
+            part = np.concatenate([items[first:past] for first, past in regions[:, chunk, : PAST + 1]])
             if not part.size:  # it is all there
                 continue
             runs = part[:, 2]
             nth = np.arange(runs.sum()) - np.repeat(np.cumsum(runs) - runs, runs)
             starts = np.unique(np.repeat(part[:, 0], runs) + nth * step)
-            brought += union((starts[:, None] + different[0]).reshape(-1), int(regions[0, chunk, 3]))
+            brought += union((starts[:, None] + different[0]).reshape(-1), int(regions[0, chunk, LENGTH]))
         found = {
             "a": brought * self.a.size,
             "b": different[1].size * -(-n // PANEL) * number(args, "panel"),

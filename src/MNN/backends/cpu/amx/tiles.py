@@ -13,23 +13,30 @@ from collections.abc import Iterator
 from MNN.backends.cpu.lang.element import widen
 from MNN.backends.cpu.lang.module import F32, I8, I16, I32, I64, PTR, VOID, Builder, Kernel, Value
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
+from MNN.backends.cpu.targets.instructions.capability import Capability
 from MNN.ir.dtype import DType
 
 ROWS, ROW_BYTES = 16, 64
 TILE_BYTES = ROWS * ROW_BYTES
 REGISTERS = 8
+_MOVES = {"load": can.TILE_LOAD, "loaddt1": can.TILE_LOAD_PASSING, "store": can.TILE_STORE}
 
 _CONFIG = bytes([1, *[0] * 15, *[ROW_BYTES, 0] * REGISTERS, *[0] * 16, *[ROWS] * REGISTERS, *[0] * 8])
 """Palette 1: every register whole."""
 
 
+def _product(half: bool) -> Capability:
+    return can.TILE_DOT_F16 if half else can.TILE_DOT_BF16
+
+
 def has_tiles(target: Target, half: bool = False) -> bool:
     """Whether the processor has bf16 tiles, or fp16 ones (or is to seem so)."""
-    return target.has("amx-tile") and target.has("amx-fp16" if half else "amx-bf16")
+    return target.can(_product(half))
 
 
 def _in_registers(target: Target, half: bool) -> bool:
-    return {"amx-tile", "amx-fp16" if half else "amx-bf16"} <= set(target.instructions)
+    return target.has_instruction(_product(half))
 
 
 def state_bytes(target: Target, half: bool = False) -> int:
@@ -44,7 +51,7 @@ class Tiles:
     def __init__(self, k: Kernel, target: Target, state: Value, half: bool = False) -> None:
         self._b, self._state = k.b, state
         self._hard = _in_registers(target, half)
-        self._dot = "llvm.x86.tdpfp16ps" if half else "llvm.x86.tdpbf16ps"
+        self._dot = _product(half)
         if self._hard:
             text = "".join(f"\\{byte:02X}" for byte in _CONFIG)
             k.module.add(f'@tiles = private unnamed_addr constant [64 x i8] c"{text}", align 64')
@@ -57,14 +64,14 @@ class Tiles:
     def configured(self) -> Iterator[None]:
         """Within it the registers can be used. Calls of other functions must not happen there."""
         if self._hard:
-            self._b.call(VOID, "llvm.x86.ldtilecfg", Value(self._b, "@tiles", PTR))
+            self._b.perform(can.TILE_CONFIGURE, VOID, Value(self._b, "@tiles", PTR))
         yield
         if self._hard:
-            self._b.call(VOID, "llvm.x86.tilerelease")
+            self._b.perform(can.TILE_RELEASE, VOID)
 
     def zero(self, register: int) -> None:
         if self._hard:
-            self._b.call(VOID, "llvm.x86.tilezero", self._number(register))
+            self._b.perform(can.TILE_ZERO, VOID, self._number(register))
             return
         for row in range(ROWS):
             at = self._b.gep(self._state, F32, (register * ROWS + row) * 16)
@@ -81,7 +88,7 @@ class Tiles:
         """``c[m, n] += a[m, 2k] * b[k, 2n] + a[m, 2k + 1] * b[k, 2n + 1]``: f32 sums of products."""
         numbers = [self._number(r) for r in (c, a, b)]
         if self._hard:
-            self._b.call(VOID, self._dot, *numbers)
+            self._b.perform(self._dot, VOID, *numbers)
         else:
             self._b.call(VOID, "tile_dot", self._state, *numbers)
 
@@ -95,8 +102,7 @@ class Tiles:
             for row in (0, ROWS - 1):
                 b.check(b.gep(pointer, I8, step * row), ROW_BYTES)
         if self._hard:
-            name = {"load": "tileloadd64", "loaddt1": "tileloaddt164", "store": "tilestored64"}[what]
-            b.call(VOID, f"llvm.x86.{name}", self._number(register), pointer, step)
+            b.perform(_MOVES[what], VOID, self._number(register), pointer, step)
         else:
             b.call(VOID, f"tile_{what}", self._state, self._number(register), pointer, step)
 

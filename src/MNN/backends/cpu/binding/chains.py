@@ -49,15 +49,17 @@ class ChainTables:
                 base = _base(p.base, resolve)
                 limit = NO_LIMIT if p.limit is None else p.limit
                 to = 8 * (at + slots.index(p.slot))
-                patches.append([to, base, int(isinstance(p.base, Local)), p.outer, p.step, limit])
-            records.append([0, at, *_share(stage, outer), _WHEN[stage.when], 0, len(stage.patches)])
+                inside = int(isinstance(p.base, Local))
+                patches.append(PATCH.row(to=to, base=base, local=inside, outer=p.outer, step=p.step, limit=limit))
+            share, unless = _share(stage, outer), _WHEN[stage.when]
+            others = {"function": 0, "patches": 0, "args": at, "unless": unless, "n_patches": len(stage.patches)}
+            records.append(STAGE.row(**others, **share))
             words += [*values.values(), *trailing]
         self.template = _table(words)
         self.patches = _table(patches)
-        row = self.patches.strides[0]
         for record, address, first in zip(records, addresses, starts, strict=True):
             record[STAGE.index("function")] = address
-            record[STAGE.index("patches")] = self.patches.ctypes.data + first * row
+            record[STAGE.index("patches")] = self.patches.ctypes.data + first * PATCH.size
         self.stages = _table(records)
         local = _aligned(self.template.nbytes)
         rest = local + _aligned(step.local_bytes)
@@ -74,16 +76,16 @@ class ChainTables:
 
     def addresses(self) -> Iterator[tuple[int, Ref]]:
         """Where in memory the addresses stand that stages are given or that are patched in, and what they mean."""
-        records = self.stages.reshape(-1, len(STAGE)).tolist()
+        records = self.stages.reshape(-1, STAGE.count).tolist()
         for stage, record in zip(self._step.stages, records, strict=True):
             start = self.template.ctypes.data + 8 * record[STAGE.index("args")]
             for slot, value in enumerate(stage.command.args.values()):
                 if isinstance(value, Ref):
                     yield start + 8 * slot, value
-            start = record[STAGE.index("patches")] + 8 * PATCH.index("base")
+            start = record[STAGE.index("patches")] + PATCH["base"]
             for number, patch in enumerate(stage.patches):
                 if isinstance(patch.base, Ref):
-                    yield start + 8 * len(PATCH) * number, patch.base
+                    yield start + PATCH.size * number, patch.base
 
     @property
     def arrays(self) -> list[np.ndarray]:
@@ -97,15 +99,16 @@ def _base(value: int | Ref | Local, resolve: Callable[[Ref], int]) -> int:
     return resolve(value) if isinstance(value, Ref) else value
 
 
-def _share(stage: StageCall, outer: int) -> list[int]:
-    """The record's words ``outer``, ``per``, ``shift``, ``count`` and ``cap``."""
+def _share(stage: StageCall, outer: int) -> dict[str, int]:
+    """The record's words that say which blocks run."""
     total = stage.command.blocks
     if stage.repeated:
-        return [0, 0, 0, total, total]
+        return {"outer": 0, "per": 0, "shift": 0, "count": total, "cap": total}
     own = total // outer
     if own * outer != total:
         raise ValueError(f"{stage.command.origin}: {total} blocks cannot be cut into {outer} equal parts")
-    return [own, stage.per, stage.shift, stage.per if stage.count is None else stage.count, own]
+    count = stage.per if stage.count is None else stage.count
+    return {"outer": own, "per": stage.per, "shift": stage.shift, "count": count, "cap": own}
 
 
 def _table(rows: Sequence[object]) -> np.ndarray:

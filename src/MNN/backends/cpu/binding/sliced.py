@@ -19,7 +19,7 @@ from MNN.backends.base.program import Buffer
 from MNN.backends.base.turn import Turn
 from MNN.backends.cpu.binding.direct import Place
 from MNN.backends.cpu.native_loop.functions import clock_tick_ns, loop_functions
-from MNN.backends.cpu.native_loop.layout import FRAME
+from MNN.backends.cpu.native_loop.layout import FRAME, HAND, MOVE, SLICES
 from MNN.backends.cpu.native_loop.native import Carried, Command, Lent, NativeProgram, RunContext
 from MNN.errors import RunError
 
@@ -52,13 +52,15 @@ class SlicedProgram:
         for program, moves in hands:
             kept = list(moves)
             clock = program.context.address + FRAME["times"]  # the last row, for profiles
-            table = _table([(m.address, m.base + m.offset, m.step) for m in kept] + [(clock, 0, 0)])
+            words = [MOVE.row(word=m.address, base=m.base + m.offset, step=m.step) for m in kept]
+            table = _table([*words, MOVE.row(word=clock, base=0, step=0)])
             for number, move in enumerate(kept):
-                self._places.setdefault(move.buffer, []).append((table.reshape(-1), 3 * number + 1, move.offset))
+                at = MOVE.count * number + MOVE.index("base")
+                self._places.setdefault(move.buffer, []).append((table.reshape(-1), at, move.offset))
             self._moves.append(table)
-            rows.append((program.frame(), table.ctypes.data, len(table)))
+            rows.append(HAND.row(frame=program.frame(), moves=table.ctypes.data, count=len(table)))
         self._rows = _table(rows)
-        args = [loop.run_address, context.address, self._rows.ctypes.data]
+        args = SLICES.row(run=loop.run_address, outer=context.address, hands=self._rows.ctypes.data)
         whole = Command(loop.slices(), args, count, 1, "a slice of the batch")
         keep = (self._hands, self._moves, self._rows)
         self._all = NativeProgram([whole], scratch_bytes=ALIGNMENT, context=context, keep=keep, turn=turn)

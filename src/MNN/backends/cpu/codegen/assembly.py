@@ -8,34 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_LABEL = re.compile(r"^([.\w$]+):")
-_STACK = {"x86": re.compile(r"\(%rsp"), "aarch64": re.compile(r"\[sp\b")}
-_FRAME = {
-    "x86": (re.compile(r"movq\t%rsp, %rbp"), re.compile(r"\(%r[sb]p")),
-    "aarch64": (re.compile(r"(mov|add)\tx29, sp"), re.compile(r"\[(sp|x29)\b")),
-}
-"""What says that another register stands for the stack pointer, and how the stack is used then."""
-_REGISTER = {"x86": re.compile(r"%[xyz]mm\d+"), "aarch64": re.compile(r"\b[vqds]\d+\b")}
-_MEMORY = {"x86": re.compile(r"\("), "aarch64": re.compile(r"\[")}
-_ALWAYS = {"x86": "jmp jmpq", "aarch64": "b br"}
-_RETURN = ("ret", "retq")
-_JUMPS = {"x86": "j*", "aarch64": "b b.* cbz cbnz tbz tbnz"}
+from MNN.backends.cpu.targets import syntax
 
-MULTIPLY_ADD, MATRIX, OTHER = "multiply-add", "matrix", "vector arithmetic"
-_KINDS = {
-    MATRIX: "tdp* tcmm* tile* *mmla",
-    MULTIPLY_ADD: "vfmadd* vfmsub* vfnmadd* vfnmsub* fmla fmls fmlal* fmadd fmsub mla vdp* vpdp* sdot udot bfdot",
-    "load or store": "mov?ps mov?pd vmov?ps vmov?pd vmovdq* movdq* vmovs? movss movsd ldr* ldp* ldu* str* stp* stu* "
-    "ld1* ld2* ld3* ld4* st1* st2* st3* st4* vpgather* vgather*",
-    "broadcast or shuffle": "*broadcast* *perm* *shuf* *unpck* *insert* *extract* vpalign* valign* vblend* vpblend* "
-    "pblend* blend* dup zip? uzp? trn? ext tbl ins *compress* *expand*",
-    "branch or compare": "j* cmp? cmp test? b b.* cb* tb* call* bl blr ret* subs vptest* *comis*",
-    "address": "lea* inc* dec* add addq addl sub subq subl imul* mul madd msub sh?q sh?l sar* xorl xorq andl andq orl "
-    "orq mov movl movq movb movw movabs* movs?? movslq movz* movk adr* orr and eor lsl lsr asr neg* not* cmov* csel "
-    "cset push* pop* sxtw div* idiv* cqto udiv sdiv set* bt? s?x? tzcnt* bzhi*",
-}
+_LABEL = re.compile(r"^([.\w$]+):")
 _COMPILED = {
-    name: re.compile("|".join(fnmatch.translate(p) for p in patterns.split())) for name, patterns in _KINDS.items()
+    name: re.compile("|".join(fnmatch.translate(p) for p in patterns.split()))
+    for name, patterns in syntax.KINDS.items()
 }
 _PADDING = re.compile(r"^(nop\w*|data16|int3|ud2)$")
 
@@ -78,13 +56,13 @@ def examine(text: str, family: str) -> Listing:
     with most vector instructions.
     """
     blocks = _blocks(text, family)
-    sign, both = _FRAME.get(family, (None, None))
-    stack = both if sign is not None and sign.search(text) else _STACK.get(family)
+    sign, both = syntax.FRAME.get(family, (None, None))
+    stack = both if sign is not None and sign.search(text) else syntax.STACK.get(family)
     everything = _stretch([x for block in blocks for x in block.lines], family, stack)
     loops = [[x for i in sorted(loop) for x in blocks[i].lines] for loop in _innermost(blocks)]
 
     def heat(lines: Sequence[Line]) -> tuple[int, int, int]:
-        products = sum(_kind(x, family) in (MULTIPLY_ADD, MATRIX) for x in lines)
+        products = sum(_kind(x, family) in (syntax.MULTIPLY_ADD, syntax.MATRIX) for x in lines)
         return products, sum(_is_vector(x, family) for x in lines), len(lines)
 
     hottest = max(loops, key=heat, default=None)
@@ -99,8 +77,8 @@ class _Block:
 
 def _blocks(text: str, family: str) -> list[_Block]:
     """Basic blocks in the order of the text, and which may follow which."""
-    jumps = re.compile("|".join(fnmatch.translate(p) for p in _JUMPS.get(family, "").split()) or "$^")
-    always = _ALWAYS.get(family, "").split()
+    jumps = re.compile("|".join(fnmatch.translate(p) for p in syntax.JUMPS.get(family, "").split()) or "$^")
+    always = syntax.ALWAYS.get(family, "").split()
     blocks = [_Block([], [])]
     starts: dict[str, int] = {}
     goals: list[tuple[int, str]] = []
@@ -120,8 +98,8 @@ def _blocks(text: str, family: str) -> list[_Block]:
         is_jump = bool(jumps.match(found.mnemonic))
         if is_jump:
             goals.append((len(blocks) - 1, found.operands.split(",")[-1].strip()))
-        if is_jump or found.mnemonic in _RETURN:
-            falls[-1] = found.mnemonic not in (*always, *_RETURN)
+        if is_jump or found.mnemonic in syntax.RETURN:
+            falls[-1] = found.mnemonic not in (*always, *syntax.RETURN)
             blocks.append(_Block([], []))
             falls.append(True)
     for i in range(len(blocks) - 1):
@@ -201,7 +179,7 @@ def _stretch(lines: Sequence[Line], family: str, stack: re.Pattern[str] | None) 
 
 
 def _is_vector(line: Line, family: str) -> bool:
-    return family in _REGISTER and bool(_REGISTER[family].search(line.operands))
+    return family in syntax.REGISTER and bool(syntax.REGISTER[family].search(line.operands))
 
 
 def _is_spill(line: Line, stack: re.Pattern[str] | None) -> bool:
@@ -210,7 +188,7 @@ def _is_spill(line: Line, stack: re.Pattern[str] | None) -> bool:
 
 
 def _kind(line: Line, family: str) -> str:
-    found = next((name for name, pattern in _COMPILED.items() if pattern.match(line.mnemonic)), OTHER)
-    if found in ("address", "load or store") and "mov" in line.mnemonic and family in _MEMORY:
-        return "load or store" if _MEMORY[family].search(line.operands) else "move"
+    found = next((name for name, pattern in _COMPILED.items() if pattern.match(line.mnemonic)), syntax.OTHER)
+    if found in ("address", "load or store") and "mov" in line.mnemonic and family in syntax.MEMORY:
+        return "load or store" if syntax.MEMORY[family].search(line.operands) else "move"
     return found

@@ -1,4 +1,4 @@
-"""Contractions in half precision, on processors that compute in it (AArch64's fullfp16): twice the products a cycle.
+"""Contractions in half precision, on processors that compute in it (AArch64's FP16): twice the products a cycle.
 
 Products are summed in f16 for at most ``FLUSH`` steps, then added to sums in f32 that lie in scratch memory. With
 u = 2^-11, a run of n steps loses at most n * u times the sum of the absolute products (Higham, "Accuracy and Stability

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 from MNN.backends.cpu.lang.module import Builder, Value
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
+from MNN.backends.cpu.targets.instructions import x86_assembly as assembly
 
 HEAD = 2
 """Rows before the weights of a panel of B: sums of products of pairs, and what results are multiplied by."""
@@ -64,7 +66,7 @@ class Turn:
 
 def is_tight(target: Target) -> bool:
     """Whether tiles are :data:`TIGHT` and turns are those of :func:`emit_turn`."""
-    return target.family == "x86" and target.vector_bytes == 32 and target.vector_registers == 16 and target.has_fma
+    return target.vector_bytes == 32 and target.vector_registers == 16 and target.can(can.ASSEMBLY_F32)
 
 
 def halved_rows(mr: int) -> list[int]:
@@ -93,21 +95,21 @@ def emit_turn(b: Builder, turn: Turn, sums: Sequence[Value], a: Value, right: Va
     code = []
     for pair, (sign, halved) in enumerate(zip(turn.signs, turn.halved, strict=True)):
         for i, register in enumerate([*weights[0], *weights[1]]):
-            code.append(f"vmovups {(2 * nv * pair + i) * wide.size}({places[1]}), {register}")
+            code.append(assembly.load(f"{(2 * nv * pair + i) * wide.size}({places[1]})", register))
         for r in range(mr):
             for v, register in enumerate((x, y)):
-                code.append(f"vbroadcastss {r * wide.size + (2 * pair + v) * 4}({places[0]}), {register}")
+                code.append(assembly.spread(f"{r * wide.size + (2 * pair + v) * 4}({places[0]})", register))
             for j in range(nv):
                 total, first, second = f"${r * nv + j}", weights[0][j], weights[1][j]
                 if r not in halved:
-                    code += [f"vfmadd231ps {first}, {x}, {total}", f"vfmadd231ps {second}, {y}, {total}"]
+                    code += [assembly.multiply_add(first, x, total), assembly.multiply_add(second, y, total)]
                     continue
                 p, q = (x, y) if j == nv - 1 else (s, t)
                 if sign > 0:
-                    code += [f"vaddps {second}, {x}, {p}", f"vaddps {first}, {y}, {q}"]
+                    code += [assembly.add(second, x, p), assembly.add(first, y, q)]
                 else:
-                    code += [f"vsubps {second}, {x}, {p}", f"vsubps {y}, {first}, {q}"]
-                code.append(f"vfmadd231ps {p}, {q}, {total}")
+                    code += [assembly.subtract(second, x, p), assembly.subtract(y, first, q)]
+                code.append(assembly.multiply_add(p, q, total))
     outputs = ["=x"] * count + ["=&x"] * (2 * nv + 4)
     inputs = ["r", "r", *(str(i) for i in range(count))]
     many = f"{{ {', '.join([wide.text] * len(outputs))} }}"

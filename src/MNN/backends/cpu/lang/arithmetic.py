@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from MNN.backends.cpu.lang.types import I1, I32, I64, VOID, Operand, Type, Value, literal, scalar_literal
+from MNN.backends.cpu.lang.types import I1, I32, I64, VOID, Operand, Type, Value, int_type, literal, scalar_literal
+from MNN.backends.cpu.targets.instructions.capability import Capability
 
 if TYPE_CHECKING:
     from MNN.backends.cpu.lang.module import Builder, Module
@@ -233,13 +234,26 @@ class OpsMixin(Emitter):
 
     def call(self, ret: Type, name: str, *args: Value) -> Value:
         """Calls a function or intrinsic; declares it on first use. The result is meaningless for void."""
-        name = self.module.callee(name)
         self.module.declare(ret, name, [a.type for a in args])
         text = f"call {ret.text} @{name}({', '.join([f'{a.type.text} {a.text}' for a in args])})"
         if ret is VOID:
             self.lines.append(text)
             return Value(cast("Builder", self), "", VOID)
         return self.emit(ret, text)
+
+    def can(self, does: Capability, bits: int | None = None) -> bool:
+        """Whether the processor itself has an instruction for this (not an emulated one), for vectors of ``bits``: the
+        module's width."""
+        return self.module.can(does, self.module.vector_bits if bits is None else bits)
+
+    def perform(self, does: Capability, ret: Type, *args: Value) -> Value:
+        """The result of the instruction that does this with operands of such a width; there must be one."""
+        found = self.module.instruction(does, args[0].type.bits * args[0].type.lanes if args else 0)
+        if found.is_conversion:
+            return self.convert(found.text, args[0], ret)
+        given = [args[i] for i in found.order] if found.order else args
+        fixed = [self.const(int_type(bits) if bits else ret, n if bits else float(n)) for bits, n in found.fixed]
+        return self.call(ret, self.module.callee(found), *given, *fixed)
 
     def intrinsic(self, name: str, *args: Value) -> Value:
         """``llvm.<name>.<type of the first argument>`` with the first argument's type as result."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from MNN.backends.cpu.lang.module import BF16, F16, F32, I1, I8, I16, I32, I64, Builder, Type, Value, memory_type
 from MNN.backends.cpu.lang.parts import parts_of
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import PARTED, DType
 
 
@@ -31,7 +32,7 @@ def storage_type(dtype: DType, lanes: int = 1) -> Type:
 
 
 def _has_half(b: Builder) -> bool:
-    return bool(b.module.features & {"f16c", "neon"})
+    return b.can(can.CONVERT_F16)
 
 
 def widen(b: Builder, dtype: DType, raw: Value) -> Value:
@@ -63,9 +64,8 @@ def narrow(b: Builder, dtype: DType, value: Value) -> Value:
     t16, t32 = I16.vec(lanes), I32.vec(lanes)
     if dtype is DType.F16 and _has_half(b):
         return b.bitcast(b.convert("fptrunc", value, F16.vec(lanes)), t16)
-    if dtype is DType.BF16 and lanes in (8, 16) and "avx512bf16" in b.module.features:  # subnormals become zeros
-        rounded = b.call(BF16.vec(lanes), f"llvm.x86.avx512bf16.cvtneps2bf16.{lanes * 32}", value)
-        return b.bitcast(rounded, t16)
+    if dtype is DType.BF16 and b.can(can.TO_BF16, 32 * lanes):  # subnormals may become zeros
+        return b.bitcast(b.perform(can.TO_BF16, BF16.vec(lanes), value), t16)
     bits = b.bitcast(value, t32)
     if dtype is DType.BF16:
         rounded = b.add(b.add(bits, 0x7FFF), b.and_(b.lshr(bits, 16), 1))
@@ -95,8 +95,7 @@ def make_tail(b: Builder, count: Value, lanes: int) -> Tail:
 
 def _masks(b: Builder, dtype: DType) -> bool:
     """Whether masked accesses of this element type are single instructions."""
-    features = b.module.features
-    return "avx512bw" in features or ("avx2" in features and dtype.size >= 4)
+    return b.can(can.MASKED_BYTES) or (dtype.size >= 4 and b.can(can.MASKED_WORDS))
 
 
 def load(

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.module import BF16, F32, I16, I32, Builder, Value
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
 
 def to_bf16(b: Builder, low: Value, high: Value) -> Value:
     """Two vectors of f32, rounded to one of twice as many bf16 (as integers), in order."""
     lanes = low.type.lanes
-    if lanes == 16 and "avx512bf16" in b.module.features:
-        both = b.call(BF16.vec(32), "llvm.x86.avx512bf16.cvtne2ps2bf16.512", high, low)
-        return b.bitcast(both, I16.vec(32))
+    if b.can(can.TWO_TO_BF16, 32 * lanes):
+        return b.bitcast(b.perform(can.TWO_TO_BF16, BF16.vec(2 * lanes), high, low), I16.vec(2 * lanes))
     halves = [element.narrow(b, DType.BF16, x) for x in (low, high)]
     return b.shuffle(halves[0], halves[1], range(2 * lanes))
 

@@ -43,7 +43,9 @@ from MNN.backends.cpu.lang.types import (
     memory_type,
 )
 from MNN.backends.cpu.targets.base import Target
-from MNN.backends.cpu.targets.emulation import stand_in
+from MNN.backends.cpu.targets.instructions.base import Instruction
+from MNN.backends.cpu.targets.instructions.capability import Capability
+from MNN.backends.cpu.targets.instructions.table import find
 
 __all__ = [
     "BF16", "F16", "F32", "F64", "I1", "I8", "I16", "I32", "I64", "I128", "PTR", "VOID",
@@ -98,18 +100,18 @@ class Module:
         has_fma: bool = True,
         features: Collection[str] = (),
         tune: str = "",
-        emulates: bool = False,
+        emulated: Collection[str] = (),
     ) -> None:
-        """``features`` are those whose instructions there are; with ``emulates``, plain code stands in for others."""
-        self._emulates = emulates
+        """``features`` are those whose instructions there are; plain code stands in for the
+        instructions of ``emulated`` ones."""
         self._tune = f' "tune-cpu"="{tune}"' if tune else ""
         self.vector_bits, self.has_fma, self.features = vector_bits, has_fma, frozenset(features)
+        self._known = self.features.union(emulated)
         self.checked = is_checked()
         self.check_count = 0
         self._functions: list[Builder] = []
         self._defined: set[str] = set()
         self._declared: dict[str, str] = {}
-        self._callees: dict[str, str] = {}
         self._raw: list[str] = []
         self._loops: list[int] = []
         self._likely = False
@@ -136,17 +138,28 @@ class Module:
         if name not in self._declared and name not in self._defined:
             self._declared[name] = f"declare {ret.text} @{name}({', '.join([p.text for p in params])})"
 
-    def callee(self, name: str) -> str:
-        """What to call for an intrinsic: itself, or plain code where the processor has no such instruction."""
-        if not self._emulates:
-            return name
-        if name not in self._callees:
-            found = stand_in(name, self.features)
-            if found is not None:
-                self._raw.append(found[1])
-                self._defined.add(found[0])
-            self._callees[name] = name if found is None else found[0]
-        return self._callees[name]
+    def can(self, does: Capability, bits: int) -> bool:
+        """Whether the processor itself does something with vectors of ``bits``."""
+        return find(self.features, does, bits) is not None
+
+    def instruction(self, does: Capability, bits: int) -> Instruction:
+        """How something is done, be it emulated: its plain code is then part of the module."""
+        found = find(self.features, does, bits)
+        if found is not None:
+            return found
+        found = find(self._known, does, bits)
+        if found is None:
+            raise ValueError(f"no instruction of {bits} bits for this: {does.name}")
+        if found.plain is None:
+            raise ValueError(f"{found.text} has no plain code")
+        if found.plain_name not in self._defined:
+            self._raw.append(found.plain(found.plain_name, bits))
+            self._defined.add(found.plain_name)
+        return found
+
+    def callee(self, found: Instruction) -> str:
+        """The name of an instruction's function: LLVM's intrinsic, or the plain code."""
+        return found.plain_name if found.plain_name in self._defined else found.text
 
     def defines(self, name: str) -> bool:
         """Whether a function of this name has been added."""
@@ -198,9 +211,9 @@ class Kernel:
         has_fma: bool = True,
         features: Collection[str] = (),
         tune: str = "",
-        emulates: bool = False,
+        emulated: Collection[str] = (),
     ) -> None:
-        self.module = Module(vector_bits, has_fma, features, tune, emulates)
+        self.module = Module(vector_bits, has_fma, features, tune, emulated)
         params = [(PTR, "noalias readonly args"), (I64, "begin"), (I64, "end"), (PTR, "scratch")]
         self.b = self.module.function("kernel", params, internal=False)
         self.args, self.begin, self.end, self.scratch = self.b.params
@@ -216,8 +229,8 @@ class Kernel:
     @classmethod
     def of(cls, slots: Sequence[str], target: Target) -> Kernel:
         """A kernel for a target."""
-        bits, emulates = target.vector_bytes * 8, bool(target.emulated)
-        return cls(slots, bits, target.has_fma, target.instructions, target.tune, emulates)
+        bits = target.vector_bytes * 8
+        return cls(slots, bits, target.has_fma, target.instructions, target.tune, target.emulated)
 
     def slot(self, name: str, type_: Type = I64) -> Value:
         """The value of a slot, loaded once in the entry block."""

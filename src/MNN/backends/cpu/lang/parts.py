@@ -15,7 +15,8 @@ difference that is left is then the infinity or NaN itself.
 
 from __future__ import annotations
 
-from MNN.backends.cpu.lang.module import I16, I32, Builder, Value
+from MNN.backends.cpu.lang.module import I32, Builder, Value
+from MNN.backends.cpu.targets.instructions import capability as can
 
 _LARGEST = float.fromhex("0x1.fep127")
 """The largest bf16."""
@@ -46,9 +47,7 @@ def parts_of(b: Builder, x: Value, parts: int, right: bool = False) -> list[Valu
 def limited(b: Builder, x: Value, largest: float) -> Value:
     """``x``, or the ``largest`` number with its sign where it is larger (or NaN, of any sign)."""
     t = x.type
-    if t.lanes * t.bits == 512 and "avx512dq" in b.module.features:
-        lesser_size = b.const(I32, 2)  # of the two, with the first one's sign
-        rest = (b.const(t, 0.0), b.const(I16, -1), b.const(I32, 4))
-        return b.call(t, "llvm.x86.avx512.mask.range.ps.512", x, b.const(t, largest), lesser_size, *rest)
+    if b.can(can.LIMIT_SIZE, t.lanes * t.bits):
+        return b.perform(can.LIMIT_SIZE, t, x, b.const(t, largest))
     below = b.select(b.fcmp("olt", x, largest), x, largest)
     return b.select(b.fcmp("ogt", below, -largest), below, -largest)

@@ -12,6 +12,7 @@ from MNN.backends.cpu.lang.indexing import RAW, Indices
 from MNN.backends.cpu.lang.module import I1, I32, PTR, Builder, Kernel, Value
 from MNN.backends.cpu.lang.nest import Operand, for_rows, minimum
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
 
@@ -68,7 +69,7 @@ class GatherSpec(KernelSpec):
             count = minimum(k, chunk, inner - start)
             if indices.per_row:
                 _copy_row(k, self, pointers, start, count, max(1, target.vector_bytes // self.dtype.size))
-            elif self.near and self.dtype.size in (4, 8) and self.out == "1" and target.has("avx2"):
+            elif self.near and self.dtype.size in (4, 8) and self.out == "1" and target.can(can.GATHER):
                 _pick_vectors(k, self, pointers, start, count, target)
             else:
                 _pick_elements(k, self, pointers, start, count)

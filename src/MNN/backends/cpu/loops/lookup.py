@@ -12,6 +12,7 @@ from MNN.backends.cpu.lang.element import load, make_tail, store
 from MNN.backends.cpu.lang.module import I8, I64, Kernel, Value
 from MNN.backends.cpu.lang.nest import Operand, for_rows, minimum
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
 ENTRIES = 256
@@ -54,14 +55,12 @@ class LookupSpec(KernelSpec):
         k = Kernel.of(self.slots(), target)
         b, inner, chunk = k.b, k.slot(f"extent{self.rank - 1}"), k.slot("chunk")
         table = k.pointer("table")
-        permutes = target.vector_bytes == 64 and "avx512vbmi" in target.instructions
+        permutes = target.has_instruction(can.PICK_BYTES)
         quarters = [b.load(I8.vec(64), b.gep(table, I8, 64 * i)) for i in range(4)] if permutes else []
 
         def looked_up(x: Value) -> Value:
             """64 bytes at once: seven bits choose among 128 entries, the last one between both halves."""
-            low, high = (
-                b.call(x.type, "llvm.x86.avx512.vpermi2var.qi.512", quarters[i], x, quarters[i + 1]) for i in (0, 2)
-            )
+            low, high = (b.perform(can.PICK_BYTES, x.type, quarters[i], x, quarters[i + 1]) for i in (0, 2))
             return b.select(b.icmp("slt", x, 0), high, low)
 
         def vectors(source: Value, to: Value, count: Value) -> None:

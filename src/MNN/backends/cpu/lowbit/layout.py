@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Value
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 
 WORD = 32
 VECTORS = 4
@@ -75,7 +76,7 @@ def header_bytes(zeros: str, columns: int) -> int:
 
 def has_table(target: Target, width: int) -> bool:
     """Whether the target looks numbers up."""
-    return target.family == "x86" and target.vector_bytes == 64 and 1 << width <= _TABLE
+    return target.vector_bytes == 64 and target.can(can.PICK_F32) and 1 << width <= _TABLE
 
 
 def layout_of(target: Target, k: int, width: int, blocks: int, zeros: str) -> Layout:
@@ -140,7 +141,7 @@ def look_up(b: Builder, target: Target, width: int, words: Value, step: int) -> 
         mask, half = (1 << width) - 1, 1 << (width - 1)
         table = b.const_vector(F32, [float((i & mask) - half) for i in range(_TABLE)])
         index = b.lshr(words, width * step) if step else words
-        return b.call(F32.vec(lanes), "llvm.x86.avx512.permvar.sf.512", table, index)
+        return b.perform(can.PICK_F32, F32.vec(lanes), table, index)
     up = WORD - width * (step + 1)
     whole = b.ashr(b.shl(words, up) if up else words, WORD - width)
     return b.convert("sitofp", whole, F32.vec(lanes))

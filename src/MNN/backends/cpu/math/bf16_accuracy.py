@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from MNN.backends.cpu.lang.module import I16, Builder, Value
+from MNN.backends.cpu.lang.module import Builder, Value
 from MNN.backends.cpu.math.functions import LOG2_E, clamp, horner, scalef
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, Instr
 
@@ -38,7 +39,7 @@ def apply(b: Builder, instr: Instr, x: Sequence[Value], source: DType) -> Value 
         return _erf(b, x[0])
     if instr.op == "exp":
         return _exp(b, x[0])
-    if instr.op in ("div", "recip") and x[-1].type.lanes == 16 and "avx512f" in b.module.features:
+    if instr.op in ("div", "recip") and b.can(can.RECIPROCAL, 32 * x[-1].type.lanes):
         if x[-1].number is not None:
             return None
         inverse = _reciprocal(b, x[-1])
@@ -60,4 +61,4 @@ def _exp(b: Builder, x: Value) -> Value | None:
 
 def _reciprocal(b: Builder, x: Value) -> Value:
     """1 / x within 2^-14 (Intel's ``vrcp14ps``); zeros and infinities give each other."""
-    return b.call(x.type, "llvm.x86.avx512.rcp14.ps.512", x, b.const(x.type, 0.0), b.const(I16, -1))
+    return b.perform(can.RECIPROCAL, x.type, x)

@@ -20,6 +20,7 @@ from MNN.backends.cpu.math import erf_polynomials as vecmath_pieces
 from MNN.backends.cpu.math.coefficients import F32 as TABLE32
 from MNN.backends.cpu.math.coefficients import F64 as TABLE64
 from MNN.backends.cpu.math.coefficients import Table
+from MNN.backends.cpu.targets.instructions import capability as can
 
 
 @dataclass(frozen=True)
@@ -111,16 +112,10 @@ def _round(b: Builder, x: Value, scale: float) -> tuple[Value, Value]:
 
 
 def scalef(b: Builder, p: Value, n: Value) -> Value | None:
-    """p * 2^n for a float n by AVX512's instruction, which also rounds into subnormals; None where there is none."""
+    """p * 2^n for a float n by one instruction, which also rounds into subnormals; None where there is none."""
     t = p.type
-    if t.lanes * t.bits != 512 or "avx512f" not in b.module.features:
-        return None
-    mask = int_type(t.lanes)
-    return b.call(
-        t,
-        f"llvm.x86.avx512.mask.scalef.{'ps' if t.bits == 32 else 'pd'}.512",
-        p, n, b.const(t, 0.0), b.const(mask, -1), b.const(int_type(32), 4),
-    )  # fmt: skip
+    does = can.SCALE_F32 if t.bits == 32 else can.SCALE_F64
+    return b.perform(does, t, p, n) if b.can(does, t.lanes * t.bits) else None
 
 
 def _scale(b: Builder, p: Value, n: Value, ni: Value, offset: int, ranged: bool) -> Value:
@@ -288,27 +283,25 @@ def atanh(b: Builder, x: Value) -> Value:
 def erf(b: Builder, x: Value) -> Value:
     f = format_of(x.type)
     a = clamp(b, fabs(b, x), None, f.erf_one)
-    if x.type is F32.vec(16) and "avx512f" in b.module.features:
+    if x.type is F32.vec(16) and b.can(can.PICK_F32, 512):
         t = b.add(b.fma(a, 4.0, -0.5), _F32.magic)  # rounded down: the distance is from a piece's left end
-        return copysign(b, _erf_polynomials(b, a, t, 0.25, vecmath_pieces.ERF, "avx512.permvar.sf.512"), x)
-    if x.type is F32.vec(8) and "avx2" in b.module.features:
+        return copysign(b, _erf_polynomials(b, a, t, 0.25, vecmath_pieces.ERF), x)
+    if x.type is F32.vec(8) and b.can(can.PICK_F32, 256):
         t = b.fma(a, 1 / vecmath_pieces.WIDTH, _F32.magic)
-        return copysign(b, _erf_polynomials(b, a, t, vecmath_pieces.WIDTH, vecmath_pieces.ERF_WIDE, "avx2.permps"), x)
+        return copysign(b, _erf_polynomials(b, a, t, vecmath_pieces.WIDTH, vecmath_pieces.ERF_WIDE), x)
     z = b.mul(a, a)
     small = b.fma(a, horner(b, z, f.table["erf"]), a)
     large = b.sub(1.0, exp(b, b.mul(b.fneg(a), horner(b, a, f.table["erf_tail"])), ranged=True))
     return copysign(b, b.select(b.fcmp("olt", a, 1.0), small, large), x)
 
 
-def _erf_polynomials(
-    b: Builder, a: Value, t: Value, width: float, table: Sequence[tuple[float, ...]], permute: str
-) -> Value:
+def _erf_polynomials(b: Builder, a: Value, t: Value, width: float, table: Sequence[tuple[float, ...]]) -> Value:
     """erf of 0 <= a with coefficients picked from registers: half the instructions of the general way, and a third of
     their latency. ``t`` is the number of the piece added to ``magic``, in whose low bits it stands."""
     piece = b.bitcast(t, int_like(a.type))
     number = b.sub(t, _F32.magic)
     d = b.fma(number, -width, a)
-    picked = [b.call(a.type, f"llvm.x86.{permute}", b.const_vector(F32, row), piece) for row in table]
+    picked = [b.perform(can.PICK_F32, a.type, b.const_vector(F32, row), piece) for row in table]
     acc = picked[-1]
     for c in picked[-2:0:-1]:
         acc = b.fma(acc, d, c)

@@ -15,14 +15,15 @@ import numpy as np
 from MNN.backends.cpu.lang.module import F32, Builder, Value
 from MNN.backends.cpu.math import normal_tail as vecmath_tail
 from MNN.backends.cpu.math.functions import clamp, fabs, format_of, int_like
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
 _TABLES = {
-    8: ("avx2", vecmath_tail.TAIL_8, "avx2.permps"),
-    16: ("avx512f", vecmath_tail.TAIL_16, "avx512.permvar.sf.512"),
+    8: vecmath_tail.TAIL_8,
+    16: vecmath_tail.TAIL_16,
 }
-"""By lanes: the feature, the table, and the instruction that picks from it."""
+"""By lanes of the registers that it is picked from."""
 _LAST = float(np.nextafter(np.float32(vecmath_tail.END), np.float32(0)))
 """The end itself would round up to a piece that there is not."""
 
@@ -40,18 +41,18 @@ class Gelu:
 
     def fits(self, b: Builder, lanes: int) -> bool:
         """Whether it is worth it where the registers are these."""
-        return lanes in _TABLES and _TABLES[lanes][0] in b.module.features
+        return lanes in _TABLES and b.can(can.PICK_F32, 32 * lanes)
 
     def emit(self, b: Builder, x: Value) -> Value:
         """In f32. An error of 5.2e-8 where the unit is that small, within 2 ulp for positive x; -inf gives about 0."""
-        _, table, permute = _TABLES[x.type.lanes]
+        table = _TABLES[x.type.lanes]
         width = vecmath_tail.END / (x.type.lanes - 0.5)
         magic = format_of(x.type).magic
         a = clamp(b, fabs(b, x), None, _LAST)
         t = b.fma(a, 1 / width, magic)
         d = b.fma(b.sub(t, magic), -width, a)
         piece = b.bitcast(t, int_like(x.type))
-        picked = [b.call(x.type, f"llvm.x86.{permute}", b.const_vector(F32, row), piece) for row in table]
+        picked = [b.perform(can.PICK_F32, x.type, b.const_vector(F32, row), piece) for row in table]
         q = picked[-1]
         for c in picked[-2::-1]:
             q = b.fma(q, d, c)

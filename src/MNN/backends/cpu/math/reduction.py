@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from MNN.backends.cpu.lang.element import compute_type
 from MNN.backends.cpu.lang.module import I32, Builder, Value
 from MNN.backends.cpu.math.scalar_code import apply
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Instr
 
@@ -67,7 +68,7 @@ class Reducer:
         return [b.select(better, value, state[0]), b.select(better, index, state[1])]
 
     def _combine(self, b: Builder, state: Value, value: Value) -> Value:
-        if self.numbers and self.op == "max" and "sse4.1" in b.module.features:
+        if self.numbers and self.op == "max" and b.can(can.GREATER):
             return b.select(b.fcmp("ogt", value, state), value, state)
         return combine(b, self.op, self.dtype, state, value)
 

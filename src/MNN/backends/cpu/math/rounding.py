@@ -8,6 +8,7 @@ import numpy as np
 
 from MNN.backends.cpu.lang.element import compute_type
 from MNN.backends.cpu.lang.module import F32, I32, Builder, Value
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
 
@@ -17,7 +18,7 @@ def saturating(b: Builder, x: Value, to: DType) -> Value:
     LLVM's own conversion of that meaning takes vectors apart on x86: there the value is bounded first.
     """
     t = compute_type(to, x.type.lanes)
-    if x.type.lanes == 1 or "neon" in b.module.features:
+    if x.type.lanes == 1 or b.can(can.SATURATE):
         name = "fptosi" if to.is_signed else "fptoui"
         return b.call(t, f"llvm.{name}.sat.{t.suffix}.{x.type.suffix}", x)
     info = np.iinfo(to.numpy.name)

@@ -11,6 +11,8 @@ from MNN.backends.cpu.amx.split import ARITHMETIC, PRODUCTS
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES, Tiles, has_tiles
 from MNN.backends.cpu.lang.module import BF16, F16, F32, I8, I32, I64, VOID, Kernel, Type, Value
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
+from MNN.backends.cpu.targets.instructions.capability import Capability
 
 _UNROLLED = 4
 _STREAMS = 8
@@ -20,11 +22,12 @@ _TILE_SUMS = 4
 
 @dataclass(frozen=True)
 class Product:
-    """An instruction that multiplies and adds: the types of its sums and factors, and its intrinsic."""
+    """An instruction that multiplies and adds: the types of its sums and factors, and what sums
+    groups of products; None for plain arithmetic."""
 
     sums: Type
     factors: Type
-    name: str
+    does: Capability | None
     parts: int = 0
     """Of tiles: into how many parts their factors are split (see :mod:`MNN.backends.cpu.amx.split`)."""
     half: bool = False
@@ -42,21 +45,18 @@ def products(target: Target) -> dict[str, Product]:
     """The multiply-add instructions of a target by the element type of their factors."""
     size = target.vector_bytes
     f32 = F32.vec(size // 4)
-    found = {"f32": Product(f32, f32, f"llvm.fma.{f32.suffix}" if target.has_fma else "")}
-    if target.has("avx512fp16") or target.has("fullfp16"):
+    found = {"f32": Product(f32, f32, None)}
+    if target.can(can.ARITHMETIC_F16):
         half = F16.vec(size // 2)
-        found["f16"] = Product(half, half, f"llvm.fma.{half.suffix}")
-    if target.has("avx512bf16"):
-        found["bf16"] = Product(f32, BF16.vec(size // 2), "llvm.x86.avx512bf16.dpbf16ps.512")
-    elif target.family == "aarch64" and target.has("bf16"):
-        found["bf16"] = Product(f32, BF16.vec(size // 2), "llvm.aarch64.neon.bfdot.v4f32.v8bf16")
-    if target.has("avx512vnni") or target.has("avxvnni"):
-        found["int8"] = Product(I32.vec(size // 4), I8.vec(size), f"llvm.x86.avx512.vpdpbusd.{size * 8}")
-    elif target.has("dotprod"):
-        found["int8"] = Product(I32.vec(size // 4), I8.vec(size), "llvm.aarch64.neon.sdot.v4i32.v16i8")
+        found["f16"] = Product(half, half, None)
+    if target.can(can.DOT2_BF16):
+        found["bf16"] = Product(f32, BF16.vec(size // 2), can.DOT2_BF16)
+    for does in (can.DOT4_UNSIGNED, can.DOT4_SIGNED):
+        if target.can(does):
+            found["int8"] = Product(I32.vec(size // 4), I8.vec(size), does)
     for (parts, fp16), name in ARITHMETIC.items():
         if has_tiles(target, fp16):
-            found[name] = Product(f32, (F16 if fp16 else BF16).vec(size // 2), "", parts, fp16)
+            found[name] = Product(f32, (F16 if fp16 else BF16).vec(size // 2), None, parts, fp16)
     return found
 
 
@@ -94,11 +94,7 @@ class ProductSpec(KernelSpec):
         zero = b.const(kind.sums, 0)
 
         def step(total: Value) -> Value:
-            if not kind.name:
-                return b.add(b.mul(x, y), total)
-            if kind.name.startswith("llvm.fma"):
-                return b.call(kind.sums, kind.name, x, y, total)
-            return b.call(kind.sums, kind.name, total, x, y)
+            return b.fma(x, y, total) if kind.does is None else b.perform(kind.does, kind.sums, total, x, y)
 
         with b.loop(k.begin, k.end) as block:
             del block
@@ -183,16 +179,14 @@ class MeetSpec(KernelSpec):
         k = Kernel.of(self.slots(), target)
         b = k.b
         counter = k.pointer("counter")
-        pause = {"x86": ("llvm.x86.sse2.pause", ()), "aarch64": ("llvm.aarch64.isb", (b.const(I32, 15),))}
         with b.loop(k.begin, k.end) as block:
             del block
             b.emit(I64, f"atomicrmw add ptr {counter.text}, i64 1 seq_cst, align 8")
 
             def look(looks: Value) -> tuple[Value, list[Value]]:
                 seen = b.emit(I64, f"load atomic i64, ptr {counter.text} acquire, align 8")
-                if target.family in pause:
-                    name, args = pause[target.family]
-                    b.call(VOID, name, *args)
+                if target.can(can.PAUSE):
+                    b.perform(can.PAUSE, VOID)
                 early = b.icmp("slt", seen, k.slot("wanted"))
                 return b.and_(early, b.icmp("slt", looks, k.slot("patience"))), [looks + 1]
 

@@ -1,68 +1,115 @@
-"""Memory that the native loop, its workers and Python share: where every word lies, in bytes."""
+"""Memory that the native loop, its workers and Python share: the records in it, word by word."""
 
 from __future__ import annotations
 
+from MNN.backends.base.record import Record, word
+
 LINE = 128
 """Bytes between words that different threads write; two cache lines, because some processors fetch them in pairs."""
-
-# The pool's memory. Offsets in bytes; all words are i64 except where noted.
-POOL = {
-    "opened": 0,  # commands shared so far: what idle workers look at; then the description of the last one
-    "fn": 8,
-    "args": 16,
-    "blocks": 24,
-    "grain": 32,
-    "scratch": 40,
-    "stride": 48,
-    "team": 56,  # low half: threads with a number below this take part; high half: blocks per unit of a share
-    "busy": 2 * LINE,
-    "done": 3 * LINE,
-    "active": 4 * LINE,  # runs in progress: workers linger instead of going to sleep
-    "stop": 5 * LINE,
-    "spin": 5 * LINE + 8,  # pauses before a worker sleeps, or before a waiting caller gives way
-    "linger": 5 * LINE + 16,  # times a worker gives way during a run before it sleeps all the same
-    "after": 5 * LINE + 80,  # the same between runs: the next one often comes soon
-    "syscall": 5 * LINE + 24,  # address of libc's syscall, 0: sleep in Python
-    "futex": 5 * LINE + 32,  # its number for futex
-    "wake": 5 * LINE + 40,  # address of void wake(i64 worker) when sleeping in Python
-    "give_way": 5 * LINE + 48,  # address of sched_yield or the like, 0: none
-    "getcpu": 5 * LINE + 56,  # address of sched_getcpu, 0: leave affinity alone
-    "getaffinity": 5 * LINE + 64,  # system call numbers
-    "setaffinity": 5 * LINE + 72,
-    "slots": 6 * LINE,  # then one slot per thread, that of the caller first
-}
-# The slot of a thread.
-SLOT = {
-    "asleep": 0,  # i32: 0 awake, 1 asleep, 2 somebody is about to wake it
-    "thread": 8,  # the system's number of its thread
-    "restore": 16,  # bytes of the mask to put back after waking, 0: none
-    "mask": LINE,  # its affinity mask: LINE bytes, 1024 processors
-    "share": 2 * LINE,  # its part of the open command: what is not claimed; see loop_ir
-}
-SLOT_BYTES = 3 * LINE
 SHARE_BITS = 16
 """Bits of the begin and of the end of a share."""
 SHARE_MOST = (1 << SHARE_BITS) - 1
 """Most units that a command is counted in."""
 
-# The frame of a run: i64 words, all but the last group read-only for the loop.
-FRAME = {
-    "table": 0,  # rows of four i64: function, arguments, blocks, grain
-    "first": 8,
-    "last": 16,  # commands first <= i < last
-    "pool": 24,  # 0: everything in this thread
-    "threads": 32,
-    "scratch": 40,
-    "stride": 48,  # bytes of scratch per thread
-    "times": 56,  # 0, or memory for last - first + 1 clock readings
-    "lent": 64,  # rows of four i64: a word, a slot, what is added to the number that the slot points to, and what the
-    "lent_count": 72,  # word holds between runs. Slots that are not 0 count for one run
-    "taken": 80,  # rows of three i64: memory, a slot that is 0 or points to the address of what to copy there when the
-    "taken_count": 88,  # run begins, and how many bytes
-    "given": 96,  # the same, where to copy it to when the run ends
-    "given_count": 104,
-    "stopped": LINE,  # result: number of the command after which the run stopped early, or last
-    "abort": LINE + 8,  # set by the host: stop after this command
-    "error": LINE + 16,  # set by kernels: stop after this command
-}
+POOL = Record(
+    "pool",
+    word("opened", "commands shared so far: what idle workers look at; then the description of the last one"),
+    word("fn", "its kernel", pointer=True),
+    word("args", "its arguments", pointer=True),
+    word("blocks", "how many it has"),
+    word("grain", "how many are claimed at least"),
+    word("scratch", "the first thread's scratch memory", pointer=True),
+    word("stride", "bytes from one thread's to the next one's"),
+    word("team", "low half: threads with a number below this take part; high half: blocks per unit of a share"),
+    word("busy", "1 while a run has the workers", at=2 * LINE),
+    word("done", "units that are finished", at=3 * LINE),
+    word("active", "runs in progress: workers linger instead of going to sleep", at=4 * LINE),
+    word("stop", "1: workers end", at=5 * LINE),
+    word("spin", "pauses before a worker sleeps, or before a waiting caller gives way"),
+    word("linger", "times a worker gives way during a run before it sleeps all the same"),
+    word("syscall", "libc's syscall; 0: sleep in Python", pointer=True),
+    word("futex", "its number for futex"),
+    word("wake", "void wake(i64 worker) when sleeping in Python", pointer=True),
+    word("give_way", "sched_yield or the like, 0: none", pointer=True),
+    word("getcpu", "sched_getcpu, 0: leave affinity alone", pointer=True),
+    word("getaffinity", "number of the system call"),
+    word("setaffinity", "number of the system call"),
+    word("after", "what linger is between runs: the next one often comes soon"),
+    word("slots", "one slot per thread from here on, that of the caller first", at=6 * LINE),
+)
+SLOT = Record(
+    "slot",
+    word("asleep", "i32: 0 awake, 1 asleep, 2 somebody is about to wake it"),
+    word("thread", "the system's number of its thread"),
+    word("restore", "bytes of the mask to put back after waking, 0: none"),
+    word("mask", "its affinity mask, 1024 processors", at=LINE, size=LINE),
+    word("share", "its part of the open command: what is not claimed; see loop_ir", size=LINE),
+)
+SLOT_BYTES = SLOT.size
+
+FRAME = Record(
+    "frame",  # of a run; all but the last group is read-only for the loop
+    word("table", "its commands", pointer=True),
+    word("first", "number of the first command"),
+    word("last", "number of the command before which it ends"),
+    word("pool", "0: everything in this thread", pointer=True),
+    word("threads", "how many take part"),
+    word("scratch", "the first thread's scratch memory", pointer=True),
+    word("stride", "bytes of scratch per thread"),
+    word("times", "0, or memory for last - first + 1 clock readings", pointer=True),
+    word("lent", "records LENT", pointer=True),
+    word("lent_count", "how many"),
+    word("taken", "records CARRIED of what is copied when the run begins", pointer=True),
+    word("taken_count", "how many"),
+    word("given", "records CARRIED of what is copied when it ends", pointer=True),
+    word("given_count", "how many"),
+    word("stopped", "result: number of the command after which the run stopped early, or last", at=LINE),
+    word("abort", "set by the host: stop after this command"),
+    word("error", "set by kernels: stop after this command"),
+)
 FRAME_BYTES = 2 * LINE
+
+COMMAND = Record(
+    "command",
+    word("function", "the kernel", pointer=True),
+    word("args", "its arguments", pointer=True),
+    word("blocks", "how many there are"),
+    word("grain", "how many are claimed at least"),
+)
+LENT = Record(
+    "lent",
+    word("word", "what says where something lies", pointer=True),
+    word("slot", "holds the address of a word that says it for one run, or 0", pointer=True),
+    word("offset", "what is added to the number of that word"),
+    word("home", "what the first word holds between runs"),
+)
+CARRIED = Record(
+    "carried",
+    word("home", "memory in the arena", pointer=True),
+    word("slot", "0, or the address of a word that says where to copy from, or to, in one run", pointer=True),
+    word("nbytes", "how many"),
+)
+CALLBACK = Record(
+    "callback",  # arguments of what calls something with another mode of floating point
+    word("function", "what is called", pointer=True),
+    word("args", "its arguments", pointer=True),
+)
+SLICES = Record(
+    "slices",  # arguments of the command that runs slices
+    word("run", "the function of the loop", pointer=True),
+    word("outer", "the frame of the run that it is a command of", pointer=True),
+    word("hands", "a record HAND for every thread", pointer=True),
+)
+HAND = Record(
+    "hand",
+    word("frame", "of the thread's own program", pointer=True),
+    word("moves", "records MOVE", pointer=True),
+    word("count", "how many"),
+)
+MOVE = Record(
+    "move",
+    word("word", "a word that moves on from slice to slice", pointer=True),
+    word("base", "what it is for the first slice"),
+    word("step", "how much more for each"),
+)
+RECORDS = (POOL, SLOT, FRAME, COMMAND, LENT, CARRIED, CALLBACK, SLICES, HAND, MOVE)

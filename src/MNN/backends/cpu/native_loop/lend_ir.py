@@ -18,9 +18,9 @@ next:
   br i1 %left, label %row, label %out
 row:
   %i1 = add i64 %i, 1
-  %p_word = getelementptr [4 x i64], ptr %rows, i64 %i
+  %p_word = getelementptr [$lent_words x i64], ptr %rows, i64 %i
   %word = load ptr, ptr %p_word, align 8
-  %p_slot = getelementptr i8, ptr %p_word, i64 8
+  %p_slot = getelementptr i8, ptr %p_word, i64 $lent_slot
   %slot = load ptr, ptr %p_slot, align 8
   br i1 %begins, label %ask, label %back
 ask:
@@ -28,14 +28,14 @@ ask:
   %used = icmp ne ptr %where, null
   br i1 %used, label %point, label %back
 point:
-  %p_offset = getelementptr i8, ptr %p_word, i64 16
+  %p_offset = getelementptr i8, ptr %p_word, i64 $lent_offset
   %offset = load i64, ptr %p_offset, align 8
   %address = load i64, ptr %where, align 8
   %value = add i64 %address, %offset
   store i64 %value, ptr %word, align 8
   br label %after
 back:
-  %p_home = getelementptr i8, ptr %p_word, i64 24
+  %p_home = getelementptr i8, ptr %p_word, i64 $lent_home
   %home = load i64, ptr %p_home, align 8
   store i64 %home, ptr %word, align 8
   store i64 0, ptr %slot, align 8
@@ -56,15 +56,15 @@ next:
   br i1 %left, label %row, label %out
 row:
   %i1 = add i64 %i, 1
-  %p_home = getelementptr [3 x i64], ptr %rows, i64 %i
+  %p_home = getelementptr [$carried_words x i64], ptr %rows, i64 %i
   %home = load ptr, ptr %p_home, align 8
-  %p_slot = getelementptr i8, ptr %p_home, i64 8
+  %p_slot = getelementptr i8, ptr %p_home, i64 $carried_slot
   %slot = load ptr, ptr %p_slot, align 8
   %where = load ptr, ptr %slot, align 8
   %used = icmp ne ptr %where, null
   br i1 %used, label %copy, label %after
 copy:
-  %p_bytes = getelementptr i8, ptr %p_home, i64 16
+  %p_bytes = getelementptr i8, ptr %p_home, i64 $carried_nbytes
   %bytes = load i64, ptr %p_bytes, align 8
   %other = load ptr, ptr %where, align 8
   %from = select i1 %back, ptr %home, ptr %other

@@ -45,7 +45,7 @@ import re
 import string
 
 from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.native_loop.layout import FRAME, LINE, POOL, SHARE_BITS, SHARE_MOST, SLOT, SLOT_BYTES
+from MNN.backends.cpu.native_loop.layout import LINE, RECORDS, SHARE_BITS, SHARE_MOST, SLOT_BYTES
 from MNN.backends.cpu.native_loop.lend_ir import LEND
 from MNN.backends.cpu.native_loop.machines import MACHINES
 from MNN.backends.cpu.native_loop.wake_ir import WAKE
@@ -203,13 +203,13 @@ stamp:
   store i64 %t0, ptr %p_t0, align 8
   br label %fetch
 fetch:
-  %row = getelementptr [4 x i64], ptr %table, i64 %i
+  %row = getelementptr [$command_words x i64], ptr %table, i64 %i
   %fn = load ptr, ptr %row, align 8
-  %p_args = getelementptr i8, ptr %row, i64 8
+  %p_args = getelementptr i8, ptr %row, i64 $command_args
   %args = load ptr, ptr %p_args, align 8
-  %p_blocks = getelementptr i8, ptr %row, i64 16
+  %p_blocks = getelementptr i8, ptr %row, i64 $command_blocks
   %blocks = load i64, ptr %p_blocks, align 8
-  %p_grain = getelementptr i8, ptr %row, i64 24
+  %p_grain = getelementptr i8, ptr %row, i64 $command_grain
   %grain = load i64, ptr %p_grain, align 8
   %some = icmp sgt i64 %blocks, 0
   br i1 %some, label %choose, label %after
@@ -265,7 +265,7 @@ _IN_MODE = """
 define void @kernel(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
 entry:
   %callback = load ptr, ptr %args, align 8
-  %p_given = getelementptr i8, ptr %args, i64 8
+  %p_given = getelementptr i8, ptr %args, i64 $callback_args
   %given = load ptr, ptr %p_given, align 8
   $save
   $mode
@@ -279,9 +279,9 @@ _SLICES = """
 define void @kernel(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
 entry:
   %run = load ptr, ptr %args, align 8
-  %p_outer = getelementptr i8, ptr %args, i64 8
+  %p_outer = getelementptr i8, ptr %args, i64 $slices_outer
   %outer = load ptr, ptr %p_outer, align 8
-  %p_hands = getelementptr i8, ptr %args, i64 16
+  %p_hands = getelementptr i8, ptr %args, i64 $slices_hands
   %hands = load ptr, ptr %p_hands, align 8
   ; who calls is told by its scratch memory
   %p_first = getelementptr i8, ptr %outer, i64 $frame_scratch
@@ -291,11 +291,11 @@ entry:
   %own = ptrtoint ptr %scratch to i64
   %distance = sub i64 %own, %first
   %hand = udiv i64 %distance, %stride
-  %row = getelementptr [3 x i64], ptr %hands, i64 %hand
+  %row = getelementptr [$hand_words x i64], ptr %hands, i64 %hand
   %frame = load ptr, ptr %row, align 8
-  %p_moves = getelementptr i8, ptr %row, i64 8
+  %p_moves = getelementptr i8, ptr %row, i64 $hand_moves
   %moves = load ptr, ptr %p_moves, align 8
-  %p_count = getelementptr i8, ptr %row, i64 16
+  %p_count = getelementptr i8, ptr %row, i64 $hand_count
   %count = load i64, ptr %p_count, align 8
   %p_error = getelementptr i8, ptr %frame, i64 $frame_error
   %p_failed = getelementptr i8, ptr %outer, i64 $frame_error
@@ -312,11 +312,11 @@ next:
   %left = icmp slt i64 %m, %count
   br i1 %left, label %move, label %call
 move: ; the word's address, what it is for block 0, and how much more for each block
-  %p_word = getelementptr [3 x i64], ptr %moves, i64 %m
+  %p_word = getelementptr [$move_words x i64], ptr %moves, i64 %m
   %word = load ptr, ptr %p_word, align 8
-  %p_base = getelementptr i8, ptr %p_word, i64 8
+  %p_base = getelementptr i8, ptr %p_word, i64 $move_base
   %base = load i64, ptr %p_base, align 8
-  %p_step = getelementptr i8, ptr %p_word, i64 16
+  %p_step = getelementptr i8, ptr %p_word, i64 $move_step
   %step = load i64, ptr %p_step, align 8
   %way = mul i64 %b, %step
   %value = add i64 %base, %way
@@ -350,16 +350,16 @@ class LoopSpec(KernelSpec):
         return ()
 
     def key(self) -> str:
-        text = repr((self.part, _SOURCES, MACHINES, POOL, SLOT, SLOT_BYTES, FRAME, LINE))
+        text = repr((self.part, _SOURCES, MACHINES, RECORDS, LINE))
         return f"LoopSpec({self.part},{hashlib.sha256(text.encode()).hexdigest()})"
 
     def emit(self, target: Target) -> str:
         if target.family not in MACHINES:
             raise UnsupportedError(f"the native loop has no code for the processor family '{target.family}'")
         machine = dataclasses.asdict(MACHINES[target.family])
-        values: dict[str, object] = {f"pool_{name}": offset for name, offset in POOL.items()}
-        values.update((f"frame_{name}", offset) for name, offset in FRAME.items())
-        values.update((f"slot_{name}", offset) for name, offset in SLOT.items())
+        values: dict[str, object] = {}
+        for record in RECORDS:
+            values.update(record.names(f"{record.name}_"))
         values.update(
             machine,
             slot_bytes=SLOT_BYTES,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from MNN.backends.base.arena import ALIGNMENT, Scratch, aligned_bytes
 from MNN.backends.base.turn import Turn
 from MNN.backends.cpu.native_loop.functions import clock_tick_ns, loop_functions
-from MNN.backends.cpu.native_loop.layout import FRAME, FRAME_BYTES
+from MNN.backends.cpu.native_loop.layout import CARRIED, COMMAND, FRAME, FRAME_BYTES, LENT
 from MNN.backends.cpu.native_loop.pool import MAX_THREADS, pool_for
 from MNN.errors import RunError
 
@@ -111,16 +111,19 @@ class NativeProgram:
         self._starts = list(itertools.accumulate((len(row.args) for row in rows), initial=0))
         self._args = aligned_bytes(max(8 * self._starts[-1], 8)).view(np.int64)
         self._args[: self._starts[-1]] = list(itertools.chain.from_iterable(row.args for row in rows))
-        self._table: NDArray[np.int64] = aligned_bytes(32 * max(len(rows), 1)).view(np.int64).reshape(-1, 4)
+        words = aligned_bytes(COMMAND.size * max(len(rows), 1)).view(np.int64)
+        self._table: NDArray[np.int64] = words.reshape(-1, COMMAND.count)
         self._loop = loop_functions()
         base = self._args.ctypes.data
         table = []
         for i, row in enumerate(rows):
-            args, shares = base + 8 * self._starts[i], _shares(i, row.blocks, row.grain)
+            function, args = self._loop.plain, base + 8 * self._starts[i]
             if isinstance(row.function, int):
-                table.append((row.function, args, *shares))
+                function = row.function
             else:
-                table.append((self._loop.plain, self._host(i, row.function, args), *shares))
+                args = self._host(i, row.function, args)
+            blocks, grain = _shares(i, row.blocks, row.grain)
+            table.append(COMMAND.row(function=function, args=args, blocks=blocks, grain=grain))
         if table:
             self._table[:] = table
         self._stride = -(-scratch_bytes // 128) * 128
@@ -156,7 +159,7 @@ class NativeProgram:
 
     def set_blocks(self, index: int, blocks: int, grain: int) -> None:
         """Changes how many blocks a command has, and how many are handed out at a time."""
-        self._table[index, 2:] = _shares(index, blocks, grain)
+        self._table[index, COMMAND.index("blocks") :] = _shares(index, blocks, grain)
         self._parallel = None
 
     def run(self, threads: int = 1) -> None:
@@ -178,10 +181,10 @@ class NativeProgram:
     def lend(self, lent: Sequence[Lent], taken: Sequence[Carried] = (), given: Sequence[Carried] = ()) -> None:
         """What may lie elsewhere in a run, what may be copied before it, and what behind it; called before the first
         one."""
-        for name, rows in (("lent", lent), ("taken", taken), ("given", given)):
+        for name, record, rows in (("lent", LENT, lent), ("taken", CARRIED, taken), ("given", CARRIED, given)):
             if rows:
-                table = aligned_bytes(8 * sum(map(len, rows))).view(np.int64).reshape(len(rows), -1)
-                table[:] = rows
+                table = aligned_bytes(record.size * len(rows)).view(np.int64).reshape(-1, record.count)
+                table[:] = [record.row(**row._asdict()) for row in rows]
                 self._lent.append(table)
                 self.context.words[FRAME[name] // 8] = table.ctypes.data
                 self.context.words[FRAME[f"{name}_count"] // 8] = len(rows)
@@ -245,7 +248,8 @@ class NativeProgram:
         if not 1 <= threads <= MAX_THREADS:
             raise RunError(f"the number of threads is {threads}; it must be from 1 to {MAX_THREADS}")
         if self._parallel is None:
-            self._parallel = bool((self._table[: self._count, 2] > self._table[: self._count, 3]).any())
+            blocks, grain = (self._table[: self._count, COMMAND.index(name)] for name in ("blocks", "grain"))
+            self._parallel = bool((blocks > grain).any())
         pool = pool_for(threads) if threads > 1 and self._parallel else None
         if threads == self._threads and pool is self._pool:
             return

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Value
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 
 BYTES = 3
 """Of a weight."""
@@ -32,9 +33,7 @@ _UNEVEN = 0.5
 
 def has_lean(target: Target) -> bool:
     """Whether bytes are put in place by one or two instructions, so that arithmetic stays hidden behind the reading."""
-    if target.family != "x86":
-        return False
-    return target.vector_bytes == 32 or (target.vector_bytes == 64 and target.has("avx512vbmi"))
+    return target.can(can.MOVE_BYTES)
 
 
 def fits(matrix: npt.NDArray[np.float32]) -> bool:

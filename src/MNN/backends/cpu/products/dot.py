@@ -11,9 +11,10 @@ Four 8-bit integers are summed in an i32, see :mod:`MNN.backends.cpu.products.do
 
 from __future__ import annotations
 
-from MNN.backends.cpu.lang.module import BF16, F32, I16, I32, Builder, Value
+from MNN.backends.cpu.lang.module import BF16, I16, I32, Builder, Value
 from MNN.backends.cpu.products.dot8 import QUAD, has_quads
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
 PAIR = 2
@@ -21,15 +22,14 @@ PAIR = 2
 
 def group_of(target: Target, a: DType, acc: DType = DType.F32) -> int:
     """How many neighbouring products of ``a`` values one instruction of the target sums up; 1 where there is none."""
-    wide = target.has("avx512bf16") and target.vector_bytes == 64
-    if a is DType.BF16 and acc is DType.F32 and (wide or (target.family == "aarch64" and target.has("bf16"))):
+    if a is DType.BF16 and acc is DType.F32 and target.can(can.DOT2_BF16):
         return PAIR
     return QUAD if a in (DType.I8, DType.U8) and has_quads(target) else 1
 
 
 def step_ratio(target: Target, group: int = PAIR) -> float:
     """Time of such an instruction relative to an FMA: processors with AMX leave products of bf16 to it."""
-    return 4.0 if group == PAIR and target.has("amx-bf16") else 1.0
+    return 4.0 if group == PAIR and target.can(can.TILE_DOT_BF16) else 1.0
 
 
 def load_group(b: Builder, pointer: Value, lanes: int) -> Value:
@@ -68,10 +68,5 @@ def dot(b: Builder, total: Value, left: Value, right: Value) -> Value:
     2018; "Arm Architecture Reference Manual", BFDOT).
     """
     pairs = BF16.vec(2 * total.type.lanes)
-    if total.type is F32.vec(4):
-        return b.call(
-            total.type, "llvm.aarch64.neon.bfdot.v4f32.v8bf16", total, *(b.bitcast(v, pairs) for v in (right, left))
-        )
-    assert total.type in (F32.vec(16), F32.vec(8))
     sides = [b.bitcast(v, pairs) for v in (right, left)]  # the second may come from memory, spread on the way
-    return b.call(total.type, f"llvm.x86.avx512bf16.dpbf16ps.{32 * total.type.lanes}", total, *sides)
+    return b.perform(can.DOT2_BF16, total.type, total, *sides)

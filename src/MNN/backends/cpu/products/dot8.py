@@ -1,11 +1,10 @@
 """Products of 8-bit integers, four to an i32: what each processor has for them, always with the exact result.
 
-- AVX512-VNNI and AVX-VNNI (``vpdpbusd``) multiply unsigned values of A by signed ones of B; AVX-VNNI-INT8 also signed
-  by signed. NEON (``sdot``) multiplies signed by signed, with i8mm (``usdot``) also unsigned by signed. Where A's type
-  is the other one its values are *moved* by 128 (the top bit flips), and the sums start from B's column sums times
-  -128 or 128 to make up for it.
-- SSE and AVX2: the bytes at even and at odd places are widened to 16 bits, and ``pmaddwd`` sums pairs of these.
-  (``pmaddubsw`` would saturate.) Where B is constant and A has more than a few rows both are widened beforehand, and
+- Where the processor sums four products at once, its instruction multiplies unsigned values of A by signed ones of B,
+  or signed ones by signed, or there are both. Where A's type is the other one its values are *moved* by 128 (the top
+  bit flips), and the sums start from B's column sums times -128 or 128 to make up for it.
+- Where it sums pairs of 16-bit products, the bytes at even and at odd places are widened to 16 bits. (Instructions for
+  pairs of bytes would saturate.) Where B is constant and A has more than a few rows both are widened beforehand, and
   pairs of 16-bit values are multiplied (:func:`in_words`): twice the rate of f32.
 
 B is always signed. Panels of B in groups of four begin with ``nr`` i32 numbers: what the sums start from.
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from MNN.backends.cpu.lang.module import I8, I16, I32, I64, Builder, Value
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
 QUAD = 4
@@ -26,16 +26,17 @@ _FLIP = 0x80808080
 
 def has_quads(target: Target) -> bool:
     """Whether the target sums four products of 8-bit integers faster than one at a time."""
-    return target.family == "x86" or (target.family == "aarch64" and target.has("dotprod"))
+    return _dots(target) or target.can(can.PAIRS_I16)
 
 
-def _vnni(target: Target) -> bool:
-    return target.has("avx512vnni" if target.vector_bytes == 64 else "avxvnni")
+def _dots(target: Target) -> bool:
+    """Whether there is an instruction for four bytes, of whatever signs."""
+    return target.can(can.DOT4_UNSIGNED) or target.can(can.DOT4_SIGNED)
 
 
 def in_halves(target: Target) -> bool:
     """Whether both sides are taken apart into 16-bit values first."""
-    return target.family == "x86" and not _vnni(target)
+    return target.can(can.PAIRS_I16) and not _dots(target)
 
 
 FEW_ROWS = 4
@@ -49,10 +50,11 @@ def in_words(target: Target, rows: int) -> bool:
 
 def moved(target: Target, a: DType) -> int:
     """What is added to the values of A (0, 128 or -128) so that the instruction takes them."""
-    if target.family == "x86":
-        signed = target.vector_bytes == 32 and target.has("avxvnniint8")
-        return 128 if a is DType.I8 and _vnni(target) and not signed else 0
-    return -128 if a is DType.U8 and not target.has("i8mm") else 0
+    if not _dots(target) or a not in (DType.I8, DType.U8):
+        return 0
+    if a is DType.I8:
+        return 0 if target.can(can.DOT4_SIGNED) else 128
+    return 0 if target.can(can.DOT4_UNSIGNED) else -128
 
 
 def pack_quads(matrix: npt.NDArray[np.int8], nr: int, run: int, shift: int) -> npt.NDArray[np.int8]:
@@ -125,17 +127,15 @@ def prepare_b(b: Builder, target: Target, quads: Value) -> list[Value]:
 
 def multiply_pairs(b: Builder, x: Value, y: Value) -> Value:
     """Sums of neighbouring products of 16-bit integers, in i32 (x86)."""
-    lanes = x.type.lanes // 2
-    name = {16: "avx512.pmaddw.d.512", 8: "avx2.pmadd.wd", 4: "sse2.pmadd.wd"}[lanes]
-    return b.call(I32.vec(lanes), f"llvm.x86.{name}", x, y)
+    return b.perform(can.PAIRS_I16, I32.vec(x.type.lanes // 2), x, y)
 
 
 def multiply_add(b: Builder, target: Target, total: Value, x: Value, y: Value) -> Value:
     """``total + x * y`` of i32 numbers that fit in 16 bits, faster than products of 32 bits (x86)."""
-    lanes, pairs = total.type.lanes, I16.vec(2 * total.type.lanes)
+    pairs = I16.vec(2 * total.type.lanes)
     left, right = b.bitcast(x, pairs), b.bitcast(b.and_(y, 0xFFFF), pairs)  # one of the products of a pair is zero
-    if _vnni(target):
-        return b.call(total.type, f"llvm.x86.avx512.vpdpwssd.{32 * lanes}", total, left, right)
+    if target.can(can.DOT2_I16, 32 * total.type.lanes):
+        return b.perform(can.DOT2_I16, total.type, total, left, right)
     return b.add(total, multiply_pairs(b, left, right))
 
 
@@ -147,10 +147,5 @@ def dot(b: Builder, target: Target, a: DType, total: Value, left: list[Value], r
         return total
     lanes = total.type.lanes
     x, y = (b.bitcast(v[0], I8.vec(4 * lanes)) for v in (left, right))
-    if target.family == "x86":
-        if a is DType.I8 and not moved(target, a):
-            return b.call(total.type, f"llvm.x86.avx2.vpdpbssd.{32 * lanes}", total, x, y)
-        return b.call(total.type, f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", total, x, y)
-    if a is DType.U8 and not moved(target, a):
-        return b.call(total.type, "llvm.aarch64.neon.usdot.v4i32.v16i8", total, x, y)
-    return b.call(total.type, "llvm.aarch64.neon.sdot.v4i32.v16i8", total, y, x)  # the second may be a lane, spread
+    signed = (a is DType.I8) != bool(moved(target, a))
+    return b.perform(can.DOT4_SIGNED if signed else can.DOT4_UNSIGNED, total.type, total, x, y)

@@ -11,6 +11,7 @@ from MNN.backends.cpu.lang.element import Tail
 from MNN.backends.cpu.lang.module import Builder, Value
 from MNN.backends.cpu.math.scalar_code import apply, body_cost, cast, emit_body
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, Instr
 
@@ -27,7 +28,7 @@ def load_as(b: Builder, dtype: DType, to: DType, pointer: Value, lanes: int, tai
 
 def masks_work(target: Target, dtypes: Sequence[DType]) -> bool:
     """Whether masked accesses of these types are instructions; where not, tails are done element by element."""
-    return target.has_masks or (target.has("avx2") and all(d.size >= 4 for d in dtypes))
+    return target.has_masks or (target.can(can.MASKED_WORDS) and all(d.size >= 4 for d in dtypes))
 
 
 def identity(op: str, dtype: DType) -> float | int:

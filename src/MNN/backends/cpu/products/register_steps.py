@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 
 from MNN.backends.cpu.lang.module import F32, Builder, Value
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
+from MNN.backends.cpu.targets.instructions import x86_assembly as assembly
 from MNN.ir.dtype import DType
 
 
@@ -27,7 +29,7 @@ def with_all_registers(target: Target) -> Target:
 
 
 def _possible(target: Target) -> bool:
-    return target.family == "x86" and target.vector_bytes == 32 and target.vector_registers == 16 and target.has_fma
+    return target.vector_bytes == 32 and target.vector_registers == 16 and target.can(can.ASSEMBLY_F32)
 
 
 def is_tight(target: Target, mr: int, nv: int, types: Iterable[DType] = ()) -> bool:
@@ -48,10 +50,10 @@ def step(b: Builder, sums: Sequence[Value], left: Sequence[Value], right: Value)
         b.check(place, F32.size)
     b.check(right, nv * wide.size)
     scalar = count + nv
-    code = [f"vmovups ${scalar + 1 + j}, ${count + j}" for j in range(nv)]
+    code = [assembly.load(f"${scalar + 1 + j}", f"${count + j}") for j in range(nv)]
     for r in range(rows):
-        code.append(f"vbroadcastss ${scalar + 1 + nv + r}, ${scalar}")
-        code += [f"vfmadd231ps ${count + j}, ${scalar}, ${r * nv + j}" for j in range(nv)]
+        code.append(assembly.spread(f"${scalar + 1 + nv + r}", f"${scalar}"))
+        code += [assembly.multiply_add(f"${count + j}", f"${scalar}", f"${r * nv + j}") for j in range(nv)]
     outputs = ["=x"] * count + ["=&x"] * (nv + 1)
     inputs = ["*m"] * (nv + rows) + [str(i) for i in range(count)]
     args = [f"ptr elementtype({wide.text}) {v.text}" for v in vectors]

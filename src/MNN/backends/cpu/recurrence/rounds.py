@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from MNN.backends.cpu.lang.module import I1, I32, I64, VOID, Builder, Kernel, Value
+from MNN.backends.cpu.lang.module import I1, I64, VOID, Builder, Kernel, Value
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 
 LINE = 8
 """Numbers (i64) in a cache line: each lies in one of its own."""
@@ -90,7 +91,5 @@ def _load(b: Builder, place: Value) -> Value:
 
 
 def _pause(b: Builder, target: Target) -> None:
-    if target.family == "aarch64":
-        b.call(VOID, "llvm.aarch64.isb", b.const(I32, 15))
-    elif target.family == "x86":
-        b.call(VOID, "llvm.x86.sse2.pause")
+    if target.can(can.PAUSE):
+        b.perform(can.PAUSE, VOID)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from MNN.backends.base.record import Record, word
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, VOID, OutOfLine, Value
+from MNN.backends.cpu.lang.records import entry, load_record
 from MNN.backends.cpu.products import register_steps as tight
 from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
 from MNN.backends.cpu.products.tile_store import TileStore
@@ -16,8 +18,15 @@ from MNN.backends.cpu.targets.base import Target
 if TYPE_CHECKING:
     from MNN.backends.cpu.strassen.spec import StrassenSpec
 
-STAGE = ("x_rows", "x_panel", "y_rows", "y_panel", "keep", "flip")
-"""What an entry of the table of stages holds, i64 each: a second term of B is masked by ``keep``, then ``flip``."""
+STAGE = Record(
+    "stage",
+    word("x_rows", "elements from a panel of B to the first term"),
+    word("x_panel", "and panels to it"),
+    word("y_rows", "the same for the second term"),
+    word("y_panel", "the same for the second term"),
+    word("keep", "mask of the second term's bits: 0 where there is none"),
+    word("flip", "bits of it that flip: the sign, or none"),
+)
 MOST_USES = 4
 USES = 1 + 2 * MOST_USES
 """i64 in an entry of the table of uses: how many, then tiles of C and signs."""
@@ -90,8 +99,7 @@ class _Strassen(TileStore):
     def _sources(self, group: Value, stage: Value) -> list[Value]:
         """Where the quarters' first terms lie (by columns) and the second ones; with signs in ``self.signs``."""
         k, b = self.k, self.b
-        entry = b.gep(k.pointer("stages"), I64, stage * len(STAGE))
-        value = {name: b.load(I64, b.gep(entry, I64, i)) for i, name in enumerate(STAGE)}
+        value = load_record(b, STAGE, entry(b, STAGE, k.pointer("stages"), stage))
         found = []
         for term in "xy" if self.spec.levels > 1 else "x":
             for j in range(2):

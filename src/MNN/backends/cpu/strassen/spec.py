@@ -90,7 +90,7 @@ class StrassenSpec(KernelSpec):
 
 @functools.lru_cache(maxsize=256)
 def tables(levels: int, k: int, chunk: int, nr: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """``StrassenSpec.stages`` (see ``strassen_emit.STAGE``) and ``uses`` (see ``strassen_emit.USES``).
+    """``StrassenSpec.stages`` (records :data:`~.code.STAGE`) and ``uses`` (see :data:`~.code.USES`).
 
     ``k`` is the depth of a part. A stage is the inner products of an outer one (at two levels), for ``chunk`` of it.
     """
@@ -100,7 +100,9 @@ def tables(levels: int, k: int, chunk: int, nr: int) -> tuple[npt.NDArray[np.int
         for _, right, belongs in outers:
             places = [[(2 * i * k * (levels == 2) + cut) * nr, 2 * j] for i, j, _ in factor_parts(right)]
             minus = factor_parts(right)[-1][2]
-            stages.append([*places[0], *places[-1], -(len(places) > 1), -(1 << 31) if minus else 0])
+            (x_rows, x_panel), (y_rows, y_panel) = places[0], places[-1]
+            second = {"keep": -(len(places) > 1), "flip": -(1 << 31) if minus else 0}
+            stages.append(STAGE.row(x_rows=x_rows, x_panel=x_panel, y_rows=y_rows, y_panel=y_panel, **second))
             for _, _, own in PRODUCTS:
                 found: list[int] = []
                 for o, i in itertools.product(belongs.split(), own.split()):
@@ -108,7 +110,6 @@ def tables(levels: int, k: int, chunk: int, nr: int) -> tuple[npt.NDArray[np.int
                     found += [row * (1 << levels) + column, 1 if o[0] == i[0] else -1]
                 uses.append([len(found) // 2, *found, *[0] * (2 * MOST_USES - len(found))])
     both = np.array(stages, np.int64), np.array(uses, np.int64)
-    assert both[0].shape[1] == len(STAGE)
     assert both[1].shape[1] == USES
     assert both[1].shape[0] == COUNT * len(stages)
     for table in both:

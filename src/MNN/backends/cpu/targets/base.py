@@ -11,10 +11,13 @@ import functools
 import os
 import pathlib
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from MNN.backends.cpu.targets import emulation
 from MNN.backends.cpu.targets.host import processor
+from MNN.backends.cpu.targets.instructions.base import Instruction
+from MNN.backends.cpu.targets.instructions.capability import ARITHMETIC_F16, Capability
+from MNN.backends.cpu.targets.instructions.table import find
 from MNN.discovery import import_modules
 from MNN.errors import UnsupportedError
 from MNN.ir.dtype import DType
@@ -78,12 +81,30 @@ class Target:
         return dataclasses.replace(self, vector_bytes=self.vector_bytes // 2, split_vectors=False, fma_per_cycle=rate)
 
     def has(self, feature: str) -> bool:
+        """For the files of families; kernels ask :meth:`can`."""
         return feature in self.features
+
+    def can(self, does: Capability, bits: int | None = None) -> bool:
+        """Whether the processor does something with vectors of ``bits`` (the target's own width), be it emulated."""
+        return self.instruction(does, bits) is not None
+
+    def has_instruction(self, does: Capability, bits: int | None = None) -> bool:
+        """Whether the processor itself does it."""
+        found = self.instruction(does, bits)
+        return found is not None and found.is_there(self.instructions)
+
+    def instruction(self, does: Capability, bits: int | None = None) -> Instruction | None:
+        """How it is done; None where it cannot be."""
+        return find(self._feature_set, does, self.vector_bytes * 8 if bits is None else bits)
+
+    @functools.cached_property
+    def _feature_set(self) -> frozenset[str]:
+        return frozenset(self.features)
 
     @property
     def multiplies_f16(self) -> bool:
         """Whether vectors of f16 are multiplied and added as such."""
-        return self.lane_operand and self.has("fullfp16")
+        return self.lane_operand and self.can(ARITHMETIC_F16)
 
     @property
     def instructions(self) -> tuple[str, ...]:
@@ -139,6 +160,15 @@ def families() -> Mapping[str, Family]:
     for _ in import_modules(__package__):
         pass
     return _FAMILIES
+
+
+_VECTORS = ("avx", "amx", "fma", "neon", "dotprod", "fullfp16", "bf16", "i8mm")
+"""How the names of features that are worth showing begin."""
+
+
+def vector_features(features: Iterable[str]) -> list[str]:
+    """Those that say what is done with vectors."""
+    return [f for f in features if f.startswith(_VECTORS)]
 
 
 def target_names() -> list[str]:

@@ -10,42 +10,11 @@ their values here.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Collection, Sequence
-
 FEATURES = frozenset(
     "amx-bf16 amx-fp16 amx-int8 amx-tile avx512bf16 avx512bitalg avx512bw avx512cd avx512dq avx512f avx512fp16 "
     "avx512ifma avx512vbmi avx512vbmi2 avx512vl avx512vnni avx512vpopcntdq avxifma avxvnni avxvnniint8".split()
 )
 """Features that may be emulated: those that kernels use through an instruction below, tiles, plain vectors, or not."""
-
-
-def stand_in(name: str, features: Collection[str]) -> tuple[str, str] | None:
-    """The name and the text of a function that does what LLVM's intrinsic ``name`` does; None where a processor with
-    these ``features`` has the instruction, or it is none of those that may be emulated."""
-    stem, _, bits = name.rpartition(".")
-    known = _PLAIN.get(stem)
-    if known is None or any(features_needed <= set(features) for features_needed in known[0](int(bits))):
-        return None
-    plain = f"plain.{name.removeprefix('llvm.')}"
-    return plain, known[1](plain, int(bits))
-
-
-Needs = Callable[[int], Sequence[frozenset[str]]]
-"""The sets of features of which one is enough, for vectors of so many bits."""
-Text = Callable[[str, int], str]
-
-
-def _needs(wide: str, narrow: str = "") -> Needs:
-    """``wide``: the feature for vectors of 512 bits, and with AVX512VL for others; ``narrow``: one for others alone."""
-
-    @functools.cache
-    def sets(bits: int) -> Sequence[frozenset[str]]:
-        if bits == 512:
-            return (frozenset((wide,)),)
-        return (frozenset((wide, "avx512vl")), *([frozenset((narrow,))] if narrow else []))
-
-    return sets
 
 
 def _every(count: int, step: int, first: int) -> str:
@@ -71,7 +40,7 @@ def _sums(name: str, bits: int, group: int, kinds: tuple[str, str]) -> str:
     return "\n".join([*lines, f"ret {total} {before}", "}"])
 
 
-def _sums_of_bf16(name: str, bits: int) -> str:
+def dot_bf16(name: str, bits: int) -> str:
     """Odd products first, each sum rounded."""
     lanes = bits // 32
     pairs, total = f"<{2 * lanes} x bfloat>", f"<{lanes} x float>"
@@ -87,7 +56,7 @@ def _sums_of_bf16(name: str, bits: int) -> str:
     return "\n".join([*lines, f"ret {total} %s0", "}"])
 
 
-def _pairs(name: str, bits: int) -> str:
+def pairs(name: str, bits: int) -> str:
     lanes = bits // 32
     small, total, wide = f"<{2 * lanes} x i16>", f"<{lanes} x i32>", f"<{2 * lanes} x i32>"
     lines = [f"define internal {total} @{name}({small} %a, {small} %b) {{"]
@@ -97,7 +66,7 @@ def _pairs(name: str, bits: int) -> str:
     return "\n".join([*lines, f"%s = add {total} %q0, %q1", f"ret {total} %s", "}"])
 
 
-def _packed_words(name: str, bits: int) -> str:
+def packed_words(name: str, bits: int) -> str:
     """i32 to i16, saturated, of both sides in turns of 128 bits."""
     lanes = bits // 32
     one, both, out = f"<{lanes} x i32>", f"<{2 * lanes} x i32>", f"<{2 * lanes} x i16>"
@@ -118,7 +87,7 @@ def _packed_words(name: str, bits: int) -> str:
     )
 
 
-def _table(name: str, bits: int) -> str:
+def table(name: str, bits: int) -> str:
     """``table[index]`` lane by lane; only the low bits of an index count."""
     lanes = bits // 32
     table, index = f"<{lanes} x float>", f"<{lanes} x i32>"
@@ -135,14 +104,16 @@ def _table(name: str, bits: int) -> str:
     return "\n".join([*lines, f"ret {table} {before}", "}"])
 
 
-_PLAIN: dict[str, tuple[Needs, Text]] = {
-    "llvm.x86.avx512bf16.dpbf16ps": (_needs("avx512bf16"), _sums_of_bf16),
-    "llvm.x86.avx512.vpdpbusd": (_needs("avx512vnni", "avxvnni"), lambda n, b: _sums(n, b, 4, ("zext", "sext"))),
-    "llvm.x86.avx512.vpdpwssd": (_needs("avx512vnni", "avxvnni"), lambda n, b: _sums(n, b, 2, ("sext", "sext"))),
-    "llvm.x86.avx2.vpdpbssd": (_needs("avx10.2", "avxvnniint8"), lambda n, b: _sums(n, b, 4, ("sext", "sext"))),
-    "llvm.x86.avx512.pmaddw.d": (_needs("avx512bw"), _pairs),
-    "llvm.x86.avx512.packssdw": (_needs("avx512bw"), _packed_words),
-    "llvm.x86.avx512.permvar.sf": (_needs("avx512f"), _table),
-}
+def dot4_unsigned(name: str, bits: int) -> str:
+    return _sums(name, bits, 4, ("zext", "sext"))
 
-__all__ = ["FEATURES", "stand_in"]
+
+def dot4_signed(name: str, bits: int) -> str:
+    return _sums(name, bits, 4, ("sext", "sext"))
+
+
+def dot2(name: str, bits: int) -> str:
+    return _sums(name, bits, 2, ("sext", "sext"))
+
+
+__all__ = ["FEATURES", "dot2", "dot4_signed", "dot4_unsigned", "dot_bf16", "packed_words", "pairs", "table"]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from MNN.backends.cpu.products.register_tiles import KEPT
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
 UNROLLED_WIDTH = 11
@@ -80,7 +81,7 @@ def vectors_at_once(
 
     ``others`` are the types of the result and of the operands; ``row_pairs``: of windows by :mod:`.window_pairs`.
     """
-    pairs = dtype is DType.BF16 and acc is DType.F32 and target.has("avx512bf16") and target.lanes(acc) == 16
+    pairs = dtype is DType.BF16 and acc is DType.F32 and target.can(can.TWO_TO_BF16, 32 * target.lanes(acc))
     known = all(d in (DType.F32, DType.BF16) for d in others)
     return 2 if pairs and known and (row_pairs or kw <= _WIDEST_IN_TWOS) else 1
 

@@ -22,6 +22,7 @@ from MNN.backends.cpu.lang.module import I64, Kernel, Value
 from MNN.backends.cpu.products.dot8 import multiply_add
 from MNN.backends.cpu.products.epilogue import Epilogue, combine, identity, load_as, masks_work
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.backends.cpu.window.bf16_rows import combine_rows
 from MNN.backends.cpu.window.cost import UNROLLED_WIDTH, columns_of, vectors_at_once
 from MNN.ir.dtype import DType
@@ -268,7 +269,7 @@ class _Window:
     def _add(self, total: Value, x: Value, weight: Value | None) -> Value:
         """``total`` with one more element of the window."""
         spec, lanes = self.spec, x.type.lanes
-        if weight is not None and spec.weights is DType.I16 and self.target.family == "x86" and lanes == self.lanes:
+        if weight is not None and spec.weights is DType.I16 and self.target.can(can.PAIRS_I16) and lanes == self.lanes:
             return multiply_add(self.b, self.target, total, x, weight)
         return combine(self.b, spec.op, spec.acc, total, x, weight)
 

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.backends.cpu.winograd.points import Filtering
 
 CHUNK = 64
@@ -41,7 +42,7 @@ _LINE = 64
 
 def applies(target: Target, c: int) -> bool:
     """Whether the processor has these products, and the inputs have a number of channels that the kernel takes."""
-    has = target.vector_bytes == 64 and target.has("avx512vnni") and not target.has("amx-bf16")
+    has = target.vector_bytes == 64 and target.can(can.DOT2_I16) and not target.can(can.TILE_DOT_BF16)
     return has and c % GROUP == 0
 
 

@@ -13,6 +13,7 @@ from MNN.backends.cpu.lang.element import Tail, make_tail
 from MNN.backends.cpu.lang.module import BF16, F32, I16, I32, I64, Value
 from MNN.backends.cpu.math.rounding import to_nearest
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.backends.cpu.winograd.code import Winograd
 from MNN.backends.cpu.winograd.fixed import WIDTH, scale_of
 from MNN.backends.cpu.winograd.transform import few_products
@@ -173,16 +174,14 @@ class FixedWinograd(Winograd):
                     ]
                     for even_odd in zip(*both, strict=True):
                         whole = [to_nearest(b, b.mul(v, f)) for v, f in zip(even_odd, factors, strict=True)]
-                        b.store(b.call(I16.vec(WIDTH), "llvm.x86.avx512.packssdw.512", *whole), to)
+                        b.store(b.perform(can.PACK_I32, I16.vec(WIDTH), *whole), to)
                         to = b.gep(to, F32, step_v)
 
     # -- stage 2 ------------------------------------------------------------------------------------------------------
 
     def _dot(self, total: Value, left: Value, right: Value) -> Value:
         b, pairs = self.b, I16.vec(WIDTH)
-        return b.call(
-            total.type, "llvm.x86.avx512.vpdpwssd.512", total, b.bitcast(right, pairs), b.bitcast(left, pairs)
-        )
+        return b.perform(can.DOT2_I16, total.type, total, b.bitcast(right, pairs), b.bitcast(left, pairs))
 
     def _product(self, v: Value, row: Value, right: list[Value], to: Value) -> None:
         k, b, spec = self.k, self.b, self.spec
