@@ -1,4 +1,4 @@
-"""The report's page: sections put together with the style and the script that lie in ``MNN/data``."""
+"""The report's page: sections put together with the style and the script that lie in ``MNN/assets``."""
 
 from __future__ import annotations
 
