@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from MNN.absent import absent as _absent
 from MNN.cv import _color_codes, _constants
-from MNN.cv._array import set_wrapper as _set_wrapper
 from MNN.cv._basic import (
     addWeighted,
     bitwise_and,
@@ -43,9 +42,6 @@ from MNN.cv._warp import (
     warpAffine,
     warpPerspective,
 )
-from MNN.expr.build import picture as _picture
-
-_set_wrapper(_picture)
 
 __all__ = [
     "GaussianBlur",
