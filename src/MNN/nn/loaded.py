@@ -76,7 +76,7 @@ class LoadedModule(Module):
         """One Var in gives one Var out (the first output), a sequence gives the list of all outputs. Outputs of ONNX
         models that are sequences are lists of Vars, maps dicts, empty optionals None, strings arrays.
 
-        A three-dimensional picture given to an input of four dimensions is a batch of one in the layout it had before
+        A three-dimensional image given to an input of four dimensions is a batch of one in the layout it had before
         any conversion. Raises :class:`ShapeError` when shapes or element types cannot match.
         """
         if isinstance(x, (list, tuple)):
