@@ -10,10 +10,10 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 DATA = {
     "MNN/py.typed",
     "MNN/schema/tables.json",
-    "MNN/data/digits.onnx",
-    "MNN/data/digits_samples.npz",
-    "MNN/data/report.css",
-    "MNN/data/report.js",
+    "MNN/assets/digits.onnx",
+    "MNN/assets/digits_samples.npz",
+    "MNN/assets/report.css",
+    "MNN/assets/report.js",
 }
 MOST_BYTES = 3_000_000
 

@@ -96,7 +96,7 @@ def fma_peak(target: Target) -> float:
 
 
 def fastest(runs: list[Callable[[], object]], seconds: float) -> list[float]:
-    """The least time of one call of each, taking turns."""
+    """The minimum time of one call of each, taking turns."""
     best, counts = [], []
     for run in runs:
         run()

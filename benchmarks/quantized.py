@@ -1,6 +1,6 @@
 """Quantised models beside their float forms and ONNX Runtime: ``python -m benchmarks.quantized --models DIR``.
 
-``DIR`` holds what ``benchmarks.quantize`` made. Both engines run in this process and take turns; the least time counts.
+``DIR`` holds what ``benchmarks.quantize`` made. Both engines run in this process and take turns; the minimum counts.
 Prints a Markdown table, and writes it to ``docs/quantized-speed.md`` with ``--publish``. With ``MNN_TARGET=avx2`` this
 engine's part is what a processor without VNNI gives; ONNX Runtime still uses what the processor has.
 """

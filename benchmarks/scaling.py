@@ -6,7 +6,7 @@
 
 Runs of one thread and of two that were made at different times are hardly comparable where a machine has neighbours.
 Here both are in one run: every round has a turn of each, in rotating order, and the processes that wait are stopped.
-What was measured in ``--json`` is kept for networks that are not named, and counts with those that are: the least time
+What was measured in ``--json`` is kept for networks that are not named, and counts with those that are: the minimum
 of several runs counts.
 """
 
@@ -53,7 +53,7 @@ def measure_model(name: str, engines: list[Peer], work: Path, turn_ms: float, ro
 
 
 def row(name: str, one: Measurement, two: Measurement) -> dict[str, Any]:
-    """Least times in ms, and the ratios of the least times of each round."""
+    """Minimum times in ms, and the ratios of the minimum times of each round."""
     ratios = [min(a) / min(b) for a, b in zip(one.rounds_ms, two.rounds_ms, strict=True)]
     here = machine()
     return {

@@ -223,7 +223,7 @@ def measure(
 
 
 def changes(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """What changes of size cost, of the same in several processes: the least time of each size, else the most."""
+    """What changes of size cost, of the same in several processes: the minimum time of each size, else the most."""
     import statistics
 
     first, *later = rounds[0]["usual_s"]

@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from .export import write_onnx
 
-FOLDER = Path(__file__).resolve().parents[1] / "src" / "MNN" / "data"
+FOLDER = Path(__file__).resolve().parents[1] / "src" / "MNN" / "assets"
 EPOCHS, BATCH, SEED, LEAST_ACCURACY = 60, 64, 0, 0.98
 
 

@@ -33,8 +33,8 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     """Scores to probabilities that add up to one; what is one already stays."""
     if scores.min() >= 0 and abs(float(scores.sum()) - 1) < 1e-3:
         return scores
-    grown = np.exp(scores - scores.max())
-    return grown / grown.sum()
+    grown: np.ndarray = np.exp(scores - scores.max())
+    return np.asarray(grown / grown.sum())
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,9 @@ from onnx import ModelProto, TensorProto, helper
 
 import MNN
 from MNN.converter import convert
+from MNN.ir.graph import Node
+from MNN.ir.prims import Tensor
+from MNN.ops.core.builder import Builder
 from MNN.ops.custom import CustomOperator, register_operator
 
 
@@ -28,8 +32,9 @@ class SoftClip(CustomOperator):
     domain = "com.example"
     attributes = {"limit": 1.0}
 
-    def lower(self, b, node, inputs):
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor]:
         x = inputs[0]
+        assert x is not None  # only optional inputs can be
         limit = b.like(self.float_attr(node, "limit"), x)
         return [b.op("mul", limit, b.op("tanh", b.op("div", x, limit)))]
 

@@ -20,10 +20,9 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 import MNN
-from MNN.model import Model
 
 
-class Images(CalibrationDataReader):
+class Images(CalibrationDataReader):  # type: ignore[misc] # ONNX Runtime has no types
     """Hands out the prepared images one by one."""
 
     def __init__(self, name: str, arrays: list[np.ndarray]) -> None:
@@ -42,7 +41,7 @@ def quantise(source: Path, target: Path, data: Images) -> None:
         quantize_static(str(ready), str(target), data, quant_format=QuantFormat.QDQ, per_channel=True, **kinds)
 
 
-def milliseconds(model: Model, array: np.ndarray, runs: int = 20) -> float:
+def milliseconds(model: MNN.Model, array: np.ndarray, runs: int = 20) -> float:
     """The minimum time of a run."""
     times = []
     for _ in range(runs):

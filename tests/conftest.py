@@ -13,6 +13,7 @@ os.environ.setdefault("MNN_VERIFY", "1")  # every stage of every compilation, in
 
 from MNN.backends.cpu.targets.base import _host_target, host_target
 from MNN.backends.cpu.targets.host import processor
+from tests.budgets import pytest_configure as pytest_configure
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,4 +1,4 @@
-"""Runs a graph with the numpy meaning of its primitives: the reference every compiled result is compared with."""
+"""Runs a graph with the reference implementation, which every compiled result is compared with."""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@ import importlib.machinery
 import os
 from typing import TYPE_CHECKING, Any
 
+from MNN.absent import absent
+
 __version__ = "0.1.0"
 
 PYMNN = "3.6.1"
@@ -25,10 +27,16 @@ _FROM = {
     **{f"Halide_Type_{kind}": "MNN.tensor" for kind in ("Double", "Float", "Int", "Int64", "String", "Uint8")},
     **{f"Tensor_DimensionType_{kind}": "MNN.tensor" for kind in ("Caffe", "Caffe_C4", "Tensorflow")},
     "MNNError": "MNN.errors",
+    "Model": "MNN.model",
     "get_model_uuid": "MNN.model",
     "load": "MNN.model",
 }
-_LATER = {"CVImageProcess", "CVMatrix", "audio", "data", "llm", "optim", "tools"}
+_LATER = {
+    "CVImageProcess", "CVMatrix", "audio", "data", "llm", "optim", "tools",
+    *(f"CV_Filter_{kind}" for kind in ("BICUBIC", "BILINEAL", "NEAREST")),
+    *(f"CV_ImageFormat_{kind}" for kind in ("BGR", "BGRA", "GRAY", "RGB", "RGBA", "YUV_NV21")),
+    *(f"CV_Wrap_{kind}" for kind in ("CLAMP_TO_EDGE", "REPEAT", "ZERO")),
+}  # fmt: skip
 
 if TYPE_CHECKING:
     from MNN import cv as cv
@@ -39,6 +47,7 @@ if TYPE_CHECKING:
     from MNN.interpreter import Interpreter as Interpreter
     from MNN.interpreter import OpInfo as OpInfo
     from MNN.interpreter import Session as Session
+    from MNN.model import Model as Model
     from MNN.model import get_model_uuid as get_model_uuid
     from MNN.model import load as load
     from MNN.tensor import Halide_Type_Double as Halide_Type_Double
@@ -85,9 +94,7 @@ if not TYPE_CHECKING:  # names that are not here are errors for type checkers
             value = getattr(importlib.import_module(_FROM[name]), name)
             globals()[name] = value
             return value
-        if name in _LATER or name.startswith("CV_"):
-            raise AttributeError(f"MNN.{name} is part of PyMNN but not of this version yet")
-        raise AttributeError(f"module 'MNN' has no attribute '{name}'")
+        raise absent("MNN", name, _LATER)
 
 
 def __dir__() -> list[str]:

@@ -68,7 +68,7 @@ def bisect(
 ) -> Verdict:
     """Follows ``source`` through loading, the passes and its .mnn form, and last ``model``, if one is given.
 
-    The reference is onnxruntime where it can run the source, else the operators' numpy meaning before any pass.
+    The reference is onnxruntime where it can run the source, else the reference implementation before any pass.
     """
     steps = steps or Steps()
     total = 4 + steps.fp16 + (model is not None) + (1 if steps.level else 0)

@@ -17,7 +17,7 @@ from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 
 Arrays = Mapping[str, np.ndarray]
-NUMPY = "the numpy meaning of the operators"
+NUMPY = "the reference implementation of the operators"
 EXACT = Config(precision="high")
 """By default kernels compute what is meant, not how ``normal`` rounds it."""
 
@@ -55,7 +55,8 @@ def compare(
     config: Config = EXACT,
     say: Say = silent,
 ) -> Comparison:
-    """Runs ``model`` with kernels and ``reference`` by onnxruntime (ONNX files, where installed) or its numpy meaning.
+    """Runs ``model`` with kernels and ``reference`` by onnxruntime (ONNX files, where installed) or by the
+    reference implementation.
 
     Both get ``feeds``; ``config`` is for the kernels. Every tensor that exists on both sides under the same name is
     compared. Raises :class:`MNNError` when they share none.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +14,12 @@ from MNN.ir.dtype import DType
 from MNN.model import Opened, Source, relax
 from MNN.nn.runtime_config import check_backend, config_of
 from MNN.runtime.config import Config
-from MNN.steps import OpInfo, Stepper
+from MNN.steps import ByInfo, ByName, Callback, OpInfo, Stepper
 from MNN.tensor import Tensor
 
 if TYPE_CHECKING:
     from MNN.runtime.executor import Plan
 
-Callback = Callable[[list[Tensor], Any], bool]
 _ORDERS = {"NHWC": 0, "NCHW": 1, "NC4HW4": 1}
 CALL_BACK_STOP = 4
 
@@ -108,7 +107,7 @@ class Interpreter:
         self._opened = Opened(model)
         self._card = self._opened.card()
 
-    def createSession(self, config: Mapping[str, Any] | None = None, runtime: object = None) -> Session:
+    def createSession(self, config: Mapping[str, Any] | None = None, runtime: Config | None = None) -> Session:
         """A session with settings such as ``{'backend': 'CPU', 'numThread': 4, 'precision': 'high'}``.
 
         ``saveTensors`` names further tensors to be read as outputs, ``outputPaths`` the only ones. Sizes that the model
@@ -180,7 +179,7 @@ class Interpreter:
         session.run()
         return 0
 
-    def runSessionWithCallBack(self, session: Session, begincallback: Callback, endcallback: Callback) -> int:
+    def runSessionWithCallBack(self, session: Session, begincallback: ByName, endcallback: ByName) -> int:
         """One inference, operator by operator: ``begincallback(inputs, name)`` before each, ``endcallback(outputs,
         name)`` after it.
 
@@ -189,7 +188,7 @@ class Interpreter:
         """
         return 0 if session.step(begincallback, endcallback, True) else CALL_BACK_STOP
 
-    def runSessionWithCallBackInfo(self, session: Session, begincallback: Callback, endcallback: Callback) -> int:
+    def runSessionWithCallBackInfo(self, session: Session, begincallback: ByInfo, endcallback: ByInfo) -> int:
         """Like :meth:`runSessionWithCallBack`; callbacks get an :class:`OpInfo` instead of the name."""
         return 0 if session.step(begincallback, endcallback, False) else CALL_BACK_STOP
 

@@ -36,6 +36,14 @@ class OpInfo:
         return self.flops
 
 
+ByName = Callable[[list[Tensor], str], bool]
+"""A callback that gets an operator's tensors and its name; False skips the operator, or ends the run."""
+ByInfo = Callable[[list[Tensor], OpInfo], bool]
+"""The same with an :class:`OpInfo` in place of the name."""
+Callback = Callable[[list[Tensor], Any], bool]
+"""Either of the two: whether names are wanted says which."""
+
+
 class Stepper:
     """Every operator compiled by itself; kept for later runs."""
 
@@ -46,8 +54,8 @@ class Stepper:
     def run(
         self,
         feeds: Mapping[Value, np.ndarray],
-        before: Callable[[list[Tensor], Any], bool] | None,
-        after: Callable[[list[Tensor], Any], bool] | None,
+        before: Callback | None,
+        after: Callback | None,
         names: bool,
     ) -> list[np.ndarray] | None:
         """The graph's outputs; None when ``after`` ended the run. Callbacks get names, or :class:`OpInfo`."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.types import channels_first, channels_last, data_format
@@ -56,6 +57,16 @@ class Tensor:
     - ``Tensor(shape, type, data, dimension_type)``: numbers in row-major order (array, sequence or bytes).
     """
 
+    @overload
+    def __init__(self, var: Var, /) -> None: ...
+    @overload
+    def __init__(self, source: Tensor | Var, dimension_type: int, /) -> None: ...
+    @overload
+    def __init__(self, shape: Sequence[int] | np.ndarray, kind: HalideType, dimension_type: int, /) -> None: ...
+    @overload
+    def __init__(
+        self, shape: Sequence[int] | np.ndarray, kind: HalideType, data: ArrayLike, dimension_type: int, /
+    ) -> None: ...
     def __init__(self, *args: Any) -> None:
         self._resized = False
         if len(args) == 1 and isinstance(args[0], Var):
@@ -134,7 +145,7 @@ class Tensor:
             raise MNNError(f"copyToHostTensor() takes a Tensor, found {type(target).__name__}")
         return target.copyFrom(self)
 
-    def fromNumpy(self, data: np.ndarray) -> bool:
+    def fromNumpy(self, data: ArrayLike) -> bool:
         """Takes as many numbers in row-major order. Raises :class:`ShapeError` for another count."""
         self._array[...] = _numbers(data, DType.of(self._array), self._array.shape)
         return True
@@ -146,8 +157,8 @@ class Tensor:
     def __repr__(self) -> str:
         return repr(self._array)
 
-    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
-        found: np.ndarray = self._array if dtype is None else self._array.astype(dtype)  # type: ignore[call-overload]
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        found: np.ndarray = self._array if dtype is None else self._array.astype(dtype)
         return found.copy() if copy else found
 
     def _resize(self, shape: tuple[int, ...]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import MNN
 
-DIGITS = str(resources.files("MNN") / "data" / "digits.onnx")
+DIGITS = str(resources.files("MNN") / "assets" / "digits.onnx")
 IMAGE = np.random.default_rng(0).uniform(0, 1, (1, 1, 8, 8)).astype(np.float32)
 
 
@@ -51,7 +51,9 @@ def test_repr() -> None:
         f"<MNN.Model '{DIGITS}' (image: f32 batch x 1 x 8 x 8) -> (probability: f32 batch x 10); "
         "normal precision, 2 threads>"
     )
-    assert "<MNN.Model " in repr(MNN.load(Path(DIGITS).read_bytes()))
+    model = MNN.load(Path(DIGITS).read_bytes())
+    assert "<MNN.Model " in repr(model)
+    assert isinstance(model, MNN.Model)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from typing import Any
@@ -75,8 +76,24 @@ def test_the_page_lists_what_is_missing() -> None:
     assert page(text) == text, "run python -m tests.api.missing"
 
 
-@pytest.mark.parametrize(("module", "names"), [(m, a) for m, a, _ in missing() if m in ("MNN", "MNN.expr", "MNN.nn")])
+MODULES = ("MNN", "MNN.cv", "MNN.expr", "MNN.nn", "MNN.numpy")
+
+
+@pytest.mark.parametrize(("module", "names"), [(m, a) for m, a, _ in missing() if m in MODULES])
 def test_missing_names_say_so(module: str, names: list[str]) -> None:
     for name in names:
-        with pytest.raises(AttributeError, match="part of PyMNN but not of this version"):
+        with pytest.raises(AttributeError, match=rf"^{module}\.{name} is (not )?part of .*this version"):
             find(module, name)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_names_that_nobody_has_are_no_promise(module: str) -> None:
+    with pytest.raises(AttributeError, match=f"^module '{module}' has no attribute 'no_such_name'$"):
+        find(module, "no_such_name")
+
+
+@pytest.mark.parametrize("part", [m for m in API["names"] if m.count(".") == 1 and m not in MODULES])
+def test_parts_to_come_are_no_modules(part: str) -> None:
+    """Neither as attributes nor by import, though folders could be imported as empty modules."""
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module(part)

@@ -28,7 +28,7 @@ def test_an_untrusted_cache_folder(tmp_path, monkeypatch):
         (tmp_path / part).chmod(0o777)
     line = inspect.currentframe().f_lineno + 2
     with pytest.warns(RuntimeWarning, match="is not used") as caught:
-        MNN.load(str(HERE / "data" / "digits.onnx")).run({"image": [[[[0.0] * 8] * 8]]})
+        MNN.load(str(HERE / "assets" / "digits.onnx")).run({"image": [[[[0.0] * 8] * 8]]})
     assert {(w.filename, w.lineno) for w in caught} == {(__file__, line)}
 
 

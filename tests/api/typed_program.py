@@ -85,7 +85,7 @@ def sessions(path: str, image: numpy.ndarray) -> tuple[float, ...]:
 
 
 def main(picture: str) -> None:
-    path = str(resources.files("MNN") / "data" / "digits.onnx")
+    path = str(resources.files("MNN") / "assets" / "digits.onnx")
     image = numpy.zeros((1, 1, 8, 8), numpy.float32)
     cv.imwrite(picture, numpy.zeros((20, 30, 3), numpy.uint8))
     same = shortest(path, image)[0], modules(path).read()[0], numpy.array(sessions(path, image))

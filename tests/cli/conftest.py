@@ -12,7 +12,7 @@ import pytest
 import MNN
 from MNN.cli.main import app, guarded
 
-DIGITS = Path(MNN.__file__).parent / "data" / "digits.onnx"
+DIGITS = Path(MNN.__file__).parent / "assets" / "digits.onnx"
 
 
 @dataclass(frozen=True)

@@ -85,4 +85,4 @@ def test_a_wrong_writer(mnn, model, monkeypatch):
 def test_without_onnxruntime_the_meaning_is_the_reference(mnn, model):
     result = mnn("compare", "--bisect", "--no-onnxruntime", model)
     assert result.code == 0
-    assert "agrees with the numpy meaning" in result.out
+    assert "agrees with the reference implementation" in result.out

@@ -22,8 +22,8 @@ def test_the_digits_that_are_drawn_are_the_ones_that_are_named(mnn):
     answers = [(int(n), int(sure)) for n, sure in re.findall(r"it is a (\d) \((\d+)%\)", lines[8])]
     assert [n for n, _ in answers] == list(SHOWN)
     assert len({*SHOWN}) == len(SHOWN) > 1
-    model = MNN.load(str(resources.files("MNN") / "data" / "digits.onnx"))
-    samples = np.load(str(resources.files("MNN") / "data" / "digits_samples.npz"))
+    model = MNN.load(str(resources.files("MNN") / "assets" / "digits.onnx"))
+    samples = np.load(str(resources.files("MNN") / "assets" / "digits_samples.npz"))
     for i, (digit, sure) in enumerate(answers):
         drawn = [line.ljust(80)[1 + 18 * i : 17 + 18 * i : 2] for line in lines[:8]]
         picture = np.float32([[SHADES.index(c) / (len(SHADES) - 1) for c in row] for row in drawn])

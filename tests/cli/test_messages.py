@@ -130,6 +130,7 @@ def test_the_command_line_takes_the_arrays_that_the_api_takes(mnn, converted, ki
         assert f"x.npy: {refusal.value}" in result.err
 
 
+@pytest.mark.filterwarnings("default:the kernel cache")  # it is to be shown
 def test_warnings_are_sentences(mnn, digits, tmp_path, monkeypatch):
     from MNN.cache.entries import Cache
 

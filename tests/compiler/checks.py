@@ -1,4 +1,4 @@
-"""Compiles small primitive programs and compares every output with the numpy meaning."""
+"""Compiles small primitive programs and compares every output with the reference implementation."""
 
 from __future__ import annotations
 

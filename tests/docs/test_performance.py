@@ -35,7 +35,7 @@ def _quick(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "_TRIES", 1)
     monkeypatch.setattr(machine, "_ROUNDS", 1)
     monkeypatch.setattr(machine, "_MOST_BYTES", 4 << 20)
-    shutil.copy(Path(MNN.__file__).parent / "data" / "digits.onnx", "digits.onnx")
+    shutil.copy(Path(MNN.__file__).parent / "assets" / "digits.onnx", "digits.onnx")
 
 
 def test_every_view_is_shown():

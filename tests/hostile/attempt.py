@@ -72,7 +72,7 @@ def work(plan: Plan) -> float:
 def attempt(data: bytes, form: str, way: str) -> str:
     """How it ends: ``refused``, ``refused when planned`` (run, converted), ``ran``, ``converted``, ``large``.
 
-    ``way``: ``meaning`` runs by the numpy meaning of primitives, ``kernels`` compiles; ``checked`` does both and wants
+    ``way``: ``meaning`` runs by the reference implementation, ``kernels`` compiles; ``checked`` does both and wants
     equal answers of kernels that test every access;
     ``convert`` runs the graph passes and writes a .mnn file instead. Whatever is no MNNError comes out as it is.
     """

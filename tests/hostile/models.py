@@ -138,7 +138,7 @@ def attention() -> bytes:
 
 def digits() -> bytes:
     """The trained net that the package carries."""
-    return (Path(MNN.__file__).parent / "data" / "digits.onnx").read_bytes()
+    return (Path(MNN.__file__).parent / "assets" / "digits.onnx").read_bytes()
 
 
 MODELS: dict[str, Callable[[], bytes]] = {"digits": digits, "sequence": sequence, "attention": attention}

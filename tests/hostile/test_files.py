@@ -1,6 +1,6 @@
 """Files cut short, damaged and edited: each ends in a right load or an MNNError, in time, in memory, alive.
 
-Every case is loaded, planned and run, in turns by the numpy meaning of its primitives, with compiled kernels, and with
+Every case is loaded, planned and run, in turns by the reference implementation, with compiled kernels, and with
 kernels that test every access, or converted.
 A case that fails is repeated with ``python -m tests.hostile.child FILE FORM WAY CASE``.
 """

@@ -22,7 +22,7 @@ from benchmarks.summary import newest, scaling, summary
 from benchmarks.tables import machines, small_table, threads
 from tests.models.runners import onnxruntime_runner
 
-DIGITS = REPOSITORY / "src" / "MNN" / "data" / "digits.onnx"
+DIGITS = REPOSITORY / "src" / "MNN" / "assets" / "digits.onnx"
 
 
 def record(

@@ -74,7 +74,7 @@ def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_packaged_digit_classifier_is_right_on_its_samples() -> None:
-    data = Path(__file__).resolve().parents[2] / "src" / "MNN" / "data"
+    data = Path(__file__).resolve().parents[2] / "src" / "MNN" / "assets"
     run = onnxruntime_runner(data / "digits.onnx")
     with np.load(data / "digits_samples.npz") as samples:
         images, labels = samples["images"], samples["labels"]

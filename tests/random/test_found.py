@@ -55,7 +55,7 @@ def test_transposed_with_a_stride_on_one_axis_and_a_dilation_on_another(channels
 @pytest.mark.onnxruntime("1.32")
 @pytest.mark.parametrize("strides", [[4], [1, 3], [2, 1, 4]])
 def test_strides_over_a_single_window(strides):
-    """The numpy meaning took further windows when the input reaches beyond the only one."""
+    """The reference implementation took further windows when the input reaches beyond the only one."""
     made = Geometry([3] * len(strides), strides, [1] * len(strides), [0] * 2 * len(strides))
     x, w = _normal(1, 2, *[5] * len(strides)), _normal(4, 2, *[3] * len(strides))
     _passes(

@@ -151,7 +151,8 @@ def _check_shapes(models: Sequence[Path], given: dict[str, tuple[int, ...]]) -> 
 
 def _show(rows: Sequence[Row]) -> None:
     """Settings are columns only where they differ; then what was measured."""
-    settings = {"threads": [r.threads for r in rows], "precision": [r.precision for r in rows]}
+    settings: dict[str, Sequence[object]] = {"threads": [r.threads for r in rows]}
+    settings["precision"] = [r.precision for r in rows]
     if any(r.batch is not None for r in rows):
         settings["batch"] = [r.batch or "-" for r in rows]
     same = {name: found[0] for name, found in settings.items() if len({*found}) == 1 and name != "threads"}

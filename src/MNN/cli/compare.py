@@ -61,9 +61,11 @@ def command(
     fp16: Annotated[
         bool, typer.Option("--fp16/--no-fp16", help="--bisect also tries weights in half precision.")
     ] = False,
-    no_onnxruntime: Annotated[bool, typer.Option("--no-onnxruntime", help="Compare with the numpy meaning.")] = False,
+    no_onnxruntime: Annotated[
+        bool, typer.Option("--no-onnxruntime", help="Compare with the reference implementation.")
+    ] = False,
 ) -> None:
-    """Compare every intermediate tensor of two models, or of one with its reference meaning; exits 1 on differences."""
+    """Compare every intermediate tensor of two models, or of one with the reference; exits 1 on differences."""
     checked = existing(model or reference)
     existing(reference)
     config = Config(threads, precision)

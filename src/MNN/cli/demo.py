@@ -32,7 +32,7 @@ RUNS = 200
 
 def command() -> None:
     """Convert, run, check and time a small digit classifier that comes with the package."""
-    data = resources.files("MNN") / "data"
+    data = resources.files("MNN") / "assets"
     samples = np.load(str(data / "digits_samples.npz"), allow_pickle=False)
     pictures, labels = samples["images"][:, None].astype(np.float32) / LEVELS, samples["labels"]
     with tempfile.TemporaryDirectory() as folder, progress("digits.onnx") as say:

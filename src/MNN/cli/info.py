@@ -13,6 +13,7 @@ from rich.table import Table
 from MNN.cli.display.output import console
 from MNN.cli.models import read
 from MNN.ir.graph import Graph
+from MNN.ir.quant import QuantizedArray
 from MNN.runtime.session import TensorInfo
 from MNN.words import nbytes, plural
 
@@ -42,9 +43,10 @@ def command(
             screen.print(f"  {TensorInfo(v.name, v.dtype, v.shape)}", highlight=False, markup=False)
     screen.print(_operators(graph))
     weights = [v.data for v in graph.values() if v.data is not None]
-    values = sum(w.values.size if hasattr(w, "scale") else w.size for w in weights)
+    numbers = sum(w.values.size if isinstance(w, QuantizedArray) else w.size for w in weights)
     screen.print(
-        f"{plural(len(graph.nodes), 'operator')}, {plural(len(weights), 'constant')} holding {plural(values, 'number')}"
+        f"{plural(len(graph.nodes), 'operator')}, {plural(len(weights), 'constant')} "
+        f"holding {plural(numbers, 'number')}"
     )
     if nodes:
         for node in graph.nodes:

@@ -6,7 +6,7 @@ import signal
 import sys
 import warnings
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 from rich.console import Console
@@ -79,8 +79,15 @@ def _fail(text: str) -> NoReturn:
     sys.exit(FAILED)
 
 
-def _show_warning(message: Warning | str, *place: object) -> None:
-    del place
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    del category, filename, lineno, file, line
     Console(stderr=True).print(f"[bold yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
 
 

@@ -295,7 +295,7 @@ def _cone(tensor: Tensor, numbers: Mapping[Tensor, np.ndarray]) -> list[Prim] | 
 
 
 def evaluate_cone(tensor: Tensor, prims: Sequence[Prim], numbers: Mapping[Tensor, np.ndarray]) -> np.ndarray:
-    """Computes a tensor with the numpy meaning of the primitives it depends on."""
+    """Computes a tensor by the reference implementation of the primitives it depends on."""
     found: dict[Tensor, np.ndarray] = dict(numbers)
     for prim in prims:
         arrays = [t.const if t.const is not None else found[t] for t in prim.inputs]

@@ -6,8 +6,10 @@ that numpy can make an array of, and gives Vars (:class:`MNN.expr.Var`) in the l
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from MNN.absent import absent as _absent
 from MNN.cv import _color_codes, _constants
-from MNN.cv._array import set_wrapper as _set_wrapper
 from MNN.cv._basic import (
     addWeighted,
     bitwise_and,
@@ -40,9 +42,6 @@ from MNN.cv._warp import (
     warpAffine,
     warpPerspective,
 )
-from MNN.expr.build import picture as _picture
-
-_set_wrapper(_picture)
 
 __all__ = [
     "GaussianBlur",
@@ -84,3 +83,16 @@ __all__ = [
     "warpPerspective",
     *(name for module in (_color_codes, _constants) for name in vars(module) if not name.startswith("_")),
 ]
+
+_LATER = {
+    "Laplacian", "Rodrigues", "Scharr", "Sobel", "adaptiveThreshold", "arrowedLine", "bilateralFilter",
+    "blendLinear", "boundingRect", "boxPoints", "calcHist", "circle", "connectedComponentsWithStats", "contourArea",
+    "convertMaps", "convexHull", "dilate", "drawContours", "erode", "fillPoly", "findContours", "getDerivKernels",
+    "getGaborKernel", "getRectSubPix", "getStructuringElement", "line", "minAreaRect", "pyrDown", "pyrUp",
+    "rectangle", "solve", "solvePnP", "spatialGradient", "sqrBoxFilter",
+}  # fmt: skip
+
+if not TYPE_CHECKING:  # names that are not here are errors for type checkers
+
+    def __getattr__(name: str) -> object:
+        raise _absent("MNN.cv", name, _LATER)

@@ -9,18 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from MNN.errors import MNNError, ShapeError
+from MNN.expr.build import picture
+from MNN.expr.var import Var
 
 Array = NDArray[Any]
 
-_result: list[Callable[[Array], Any]] = [lambda array: array]
+_result: list[Callable[[Array], Var]] = [picture]
 
 
-def set_wrapper(wrap: Callable[[Array], Any]) -> None:
-    """Has every public function return ``wrap(array)`` instead of a numpy array."""
+def set_wrapper(wrap: Callable[[Array], Var]) -> None:
+    """Has every public function return ``wrap(array)`` instead of a Var (for tests of the arrays themselves)."""
     _result[0] = wrap
 
 
-def _wrap(array: Array) -> Any:
+def _wrap(array: Array) -> Var:
     return _result[0](array)
 
 

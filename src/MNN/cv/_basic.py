@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, _wrap, as_array, as_image, as_pictures, as_planes, to_dtype
 from MNN.cv._constants import (
@@ -26,10 +27,11 @@ from MNN.cv._constants import (
     THRESH_TRUNC,
 )
 from MNN.errors import MNNError, ShapeError
-from MNN.expr.types import dtype_of
+from MNN.expr.types import ElementType, dtype_of
+from MNN.expr.var import Var
 
 
-def flip(src: object, flipCode: int) -> Any:
+def flip(src: ArrayLike, flipCode: int) -> Var:
     """The picture upside down (0), mirrored (> 0) or both (< 0)."""
     image = as_image(src)
     if flipCode == 0:
@@ -37,7 +39,7 @@ def flip(src: object, flipCode: int) -> Any:
     return _wrap((image[:, ::-1] if flipCode > 0 else image[::-1, ::-1]).copy())
 
 
-def rotate(src: object, rotateMode: int) -> Any:
+def rotate(src: ArrayLike, rotateMode: int) -> Var:
     """The picture turned by ``ROTATE_90_CLOCKWISE``, ``ROTATE_180`` or ``ROTATE_90_COUNTERCLOCKWISE``."""
     turns = {ROTATE_90_CLOCKWISE: 3, ROTATE_180: 2, ROTATE_90_COUNTERCLOCKWISE: 1}.get(rotateMode)
     if turns is None:
@@ -45,48 +47,48 @@ def rotate(src: object, rotateMode: int) -> Any:
     return _wrap(np.rot90(as_image(src), turns).copy())
 
 
-def split(m: object) -> list[Any]:
+def split(m: ArrayLike) -> list[Var]:
     """The channels, each (h, w)."""
     image = as_planes(m, "m")
     return [_wrap(image[:, :, i].copy()) for i in range(image.shape[2])]
 
 
-def merge(mv: Sequence[object]) -> Any:
+def merge(mv: Sequence[ArrayLike]) -> Var:
     """One picture of several channels, each (h, w) or (h, w, c)."""
     return _wrap(_join([as_planes(part, "mv") for part in mv], 2))
 
 
-def hconcat(src: Sequence[object]) -> Any:
+def hconcat(src: Sequence[ArrayLike]) -> Var:
     """Pictures side by side."""
     return _wrap(_join([as_array(part) for part in src], 1))
 
 
-def vconcat(src: Sequence[object]) -> Any:
+def vconcat(src: Sequence[ArrayLike]) -> Var:
     """Pictures on top of each other."""
     return _wrap(_join([as_array(part) for part in src], 0))
 
 
-def copyTo(src: object, mask: object = None, dst: object = None) -> Any:  # noqa: N802
+def copyTo(src: ArrayLike, mask: ArrayLike | None = None, dst: ArrayLike | None = None) -> Var:  # noqa: N802
     """A copy of src where ``mask`` (h, w) is not 0; elsewhere dst, or 0."""
     return _wrap(_masked(as_pictures(src), mask, dst))
 
 
-def bitwise_and(src1: object, src2: object, dst: object = None, mask: object = None) -> Any:
+def bitwise_and(src1: ArrayLike, src2: ArrayLike, dst: ArrayLike | None = None, mask: ArrayLike | None = None) -> Var:
     """``src1 & src2`` where ``mask`` is not 0; elsewhere dst, or 0. Pictures of integers."""
     return _bitwise(np.bitwise_and, src1, src2, dst, mask)
 
 
-def bitwise_or(src1: object, src2: object, dst: object = None, mask: object = None) -> Any:
+def bitwise_or(src1: ArrayLike, src2: ArrayLike, dst: ArrayLike | None = None, mask: ArrayLike | None = None) -> Var:
     """``src1 | src2``, else like :func:`bitwise_and`."""
     return _bitwise(np.bitwise_or, src1, src2, dst, mask)
 
 
-def bitwise_xor(src1: object, src2: object, dst: object = None, mask: object = None) -> Any:
+def bitwise_xor(src1: ArrayLike, src2: ArrayLike, dst: ArrayLike | None = None, mask: ArrayLike | None = None) -> Var:
     """``src1 ^ src2``, else like :func:`bitwise_and`."""
     return _bitwise(np.bitwise_xor, src1, src2, dst, mask)
 
 
-def addWeighted(src1: object, alpha: float, src2: object, beta: float, gamma: float) -> Any:  # noqa: N802
+def addWeighted(src1: ArrayLike, alpha: float, src2: ArrayLike, beta: float, gamma: float) -> Var:  # noqa: N802
     """``src1 * alpha + src2 * beta + gamma``, rounded and clamped to src1's type."""
     a, b = as_pictures(src1, "src1"), as_pictures(src2, "src2")
     _same(a, b)
@@ -94,7 +96,7 @@ def addWeighted(src1: object, alpha: float, src2: object, beta: float, gamma: fl
     return _wrap(to_dtype(total, a.dtype))
 
 
-def mean(src: object, mask: object = None) -> Any:
+def mean(src: ArrayLike, mask: ArrayLike | None = None) -> Var:
     """The mean of each channel where ``mask`` is not 0: float32 of 4 values, 0 for channels that are not there."""
     image = as_planes(src)
     chosen = image.reshape(-1, image.shape[2])
@@ -107,14 +109,14 @@ def mean(src: object, mask: object = None) -> Any:
 
 
 def normalize(
-    src: object,
-    dst: object = None,
+    src: ArrayLike,
+    dst: ArrayLike | None = None,
     alpha: float | None = None,
     beta: float | None = None,
     norm_type: int | None = None,
-    dtype: Any = None,
-    mask: object = None,
-) -> Any:
+    dtype: ElementType | None = None,
+    mask: ArrayLike | None = None,
+) -> Var:
     """The values scaled so that their norm (``NORM_L2`` by default, ``_L1``, ``_INF``) is ``alpha`` (1), or with
     ``NORM_MINMAX`` so that they span ``alpha`` to ``beta`` (0). Norm and change only where ``mask`` is not 0; elsewhere
     dst, or src. The result has the type ``dtype`` (default src's)."""
@@ -148,7 +150,7 @@ def normalize(
     return _wrap(to_dtype(np.where(where, scaled, other), kind))
 
 
-def threshold(src: object, thresh: float, maxval: float, type: int) -> Any:
+def threshold(src: ArrayLike, thresh: float, maxval: float, type: int) -> Var:
     """Each value compared with ``thresh``; ``type`` is one of ``THRESH_*``.
 
     With ``THRESH_OTSU`` (Otsu, 1979) or ``THRESH_TRIANGLE`` (Zack, Rogers, Latt, 1977) added, the threshold comes from
@@ -206,7 +208,7 @@ def _triangle(histogram: Array) -> float:
     return float(255 - best if mirrored else best)
 
 
-def _bitwise(operation: Callable[[Array, Array], Array], src1: object, src2: object, dst: object, mask: object) -> Any:
+def _bitwise(operation: Callable[[Array, Array], Array], src1: object, src2: object, dst: object, mask: object) -> Var:
     a, b = as_pictures(src1, "src1"), as_pictures(src2, "src2")
     _same(a, b)
     if a.dtype.kind not in "biu" or b.dtype.kind not in "biu":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, _wrap, as_image
 from MNN.cv._constants import BORDER_CONSTANT, BORDER_REFLECT, BORDER_REFLECT_101
 from MNN.errors import MNNError, ShapeError
+from MNN.expr.var import Var
 
 
 def inside(places: Array, length: int, border: int) -> Array:
@@ -50,8 +51,8 @@ def fill(value: object, image: Array) -> Array:
 
 
 def copyMakeBorder(  # noqa: N802
-    src: object, top: int, bottom: int, left: int, right: int, borderType: int, value: float | Sequence[float] = 0
-) -> Any:
+    src: ArrayLike, top: int, bottom: int, left: int, right: int, borderType: int, value: float | Sequence[float] = 0
+) -> Var:
     """The picture with ``top``, ``bottom``, ``left`` and ``right`` pixels of border added."""
     if min(top, bottom, left, right) < 0:
         raise MNNError(f"border widths must not be negative; they are {(top, bottom, left, right)}")

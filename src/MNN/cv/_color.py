@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from MNN.cv import _color_codes as codes
 from MNN.cv._array import Array, _wrap, as_array, as_planes, to_dtype
 from MNN.errors import ShapeError, UnsupportedError
+from MNN.expr.var import Var
 
 _Convert = Callable[[Array], Array]
 _RGB_WEIGHTS = (0.299, 0.587, 0.114)  # ITU-R BT.601
 _XYZ = np.array([[0.412453, 0.357580, 0.180423], [0.212671, 0.715160, 0.072169], [0.019334, 0.119193, 0.950227]])
 
 
-def cvtColor(src: object, code: int, dstCn: int = 0) -> Any:  # noqa: N802
+def cvtColor(src: ArrayLike, code: int, dstCn: int = 0) -> Var:  # noqa: N802
     """The picture in another colour space; ``code`` is one of ``COLOR_*``.
 
     src uint8 or float32 (values 0-1 where the conversion needs a range), (h, w, channels) or (h, w). The result keeps
@@ -42,7 +43,7 @@ def convert_color(image: Array, code: int) -> Array:
     return np.ascontiguousarray(convert(image))
 
 
-def cvtColorTwoPlane(src1: object, src2: object, code: int) -> Any:  # noqa: N802
+def cvtColorTwoPlane(src1: ArrayLike, src2: ArrayLike, code: int) -> Var:  # noqa: N802
     """RGB from an NV12 or NV21 picture in two planes: src1 (h, w), src2 with h * w / 2 values; uint8."""
     planes = as_planes(src1, "src1").astype(np.uint8)
     luma: Array = planes[:, :, 0]

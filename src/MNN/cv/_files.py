@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from MNN.cv._array import Array, _wrap, as_array, as_planes, to_dtype
@@ -23,6 +24,7 @@ from MNN.cv._constants import (
     IMWRITE_PNG_COMPRESSION,
 )
 from MNN.errors import FormatError, MNNError
+from MNN.expr.var import Var
 
 _FORMATS = {
     ".jpg": "JPEG", ".jpeg": "JPEG", ".jpe": "JPEG", ".png": "PNG", ".bmp": "BMP", ".dib": "BMP",
@@ -32,7 +34,7 @@ _FORMATS = {
 _DAMAGE = (OSError, ValueError, SyntaxError, struct.error, EOFError, IndexError, KeyError, Image.DecompressionBombError)
 
 
-def imread(filename: str | os.PathLike[str], flag: int = IMREAD_COLOR) -> Any:
+def imread(filename: str | os.PathLike[str], flag: int = IMREAD_COLOR) -> Var:
     """The picture in a file, turned as its EXIF orientation says; alpha is dropped.
 
     Returns uint8 of shape (h, w, 3), blue green red; with ``IMREAD_GRAYSCALE`` uint8 (h, w, 1); with
@@ -46,7 +48,7 @@ def imread(filename: str | os.PathLike[str], flag: int = IMREAD_COLOR) -> Any:
     return _wrap(_decode(data, flag, f"'{os.fspath(filename)}'"))
 
 
-def imdecode(buf: object, flag: int = IMREAD_COLOR) -> Any:
+def imdecode(buf: ArrayLike, flag: int = IMREAD_COLOR) -> Var:
     """The picture in a sequence of bytes (bytes, bytearray, array or list); else like :func:`imread`."""
     if isinstance(buf, (bytes, bytearray, memoryview)):
         data = bytes(buf)
@@ -55,7 +57,7 @@ def imdecode(buf: object, flag: int = IMREAD_COLOR) -> Any:
     return _wrap(_decode(data, flag, f"a buffer of {len(data)} bytes"))
 
 
-def imwrite(filename: str | os.PathLike[str], img: object, params: Sequence[int] | None = None) -> bool:
+def imwrite(filename: str | os.PathLike[str], img: ArrayLike, params: Sequence[int] | None = None) -> bool:
     """Writes a picture; the name's ending says the format. The file appears whole or not at all.
 
     ``img``: (h, w), (h, w, 1), (h, w, 3) blue green red or (h, w, 4) with alpha; anything but uint8 is rounded and
@@ -78,7 +80,7 @@ def imwrite(filename: str | os.PathLike[str], img: object, params: Sequence[int]
     return True
 
 
-def imencode(ext: str, img: object, params: Sequence[int] | None = None) -> tuple[bool, list[int]]:
+def imencode(ext: str, img: ArrayLike, params: Sequence[int] | None = None) -> tuple[bool, list[int]]:
     """``(True, bytes as a list of int)`` of a picture in the format that ``ext`` ("jpg", ".png") names."""
     return True, list(_encode(ext if ext.startswith(".") else f".{ext}", img, params))
 

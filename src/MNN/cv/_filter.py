@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, _wrap, as_array, as_image, size, to_dtype
 from MNN.cv._border import pad
 from MNN.cv._constants import BORDER_DEFAULT
 from MNN.errors import MNNError, ShapeError
+from MNN.expr.var import Var
 
 _DEPTHS = {0: np.uint8, 1: np.int8, 2: np.uint16, 3: np.int16, 4: np.int32, 5: np.float32, 6: np.float64}
 
 
-def getGaussianKernel(ksize: int, sigma: float) -> Any:  # noqa: N802
+def getGaussianKernel(ksize: int, sigma: float) -> Var:  # noqa: N802
     """Weights of a Gaussian, float32 of shape (1, ksize); ``sigma <= 0`` chooses it from ``ksize`` (odd)."""
     return _wrap(gaussian(ksize, sigma).astype(np.float32)[None])
 
@@ -41,8 +43,8 @@ def gaussian(ksize: int, sigma: float) -> Array:
 
 
 def GaussianBlur(  # noqa: N802
-    src: object, ksize: Sequence[int], sigmaX: float, sigmaY: float = 0, borderType: int = BORDER_DEFAULT
-) -> Any:
+    src: ArrayLike, ksize: Sequence[int], sigmaX: float, sigmaY: float = 0, borderType: int = BORDER_DEFAULT
+) -> Var:
     """The picture blurred by a Gaussian of (width, height) ``ksize``, odd; (0, 0) chooses them from the sigmas."""
     image = as_image(src)
     sigma_y = sigmaY if sigmaY > 0 else sigmaX
@@ -71,14 +73,14 @@ def _in_256ths(weights: Array) -> Array:
     return result / 256
 
 
-def blur(src: object, ksize: Sequence[int], borderType: int = BORDER_DEFAULT) -> Any:
+def blur(src: ArrayLike, ksize: Sequence[int], borderType: int = BORDER_DEFAULT) -> Var:
     """The mean over windows of (width, height) ``ksize``."""
     return boxFilter(src, -1, ksize, True, borderType)
 
 
 def boxFilter(  # noqa: N802
-    src: object, ddepth: int, ksize: Sequence[int], normalize: bool = True, borderType: int = BORDER_DEFAULT
-) -> Any:
+    src: ArrayLike, ddepth: int, ksize: Sequence[int], normalize: bool = True, borderType: int = BORDER_DEFAULT
+) -> Var:
     """The sum over windows of (width, height) ``ksize``, or the mean. ``ddepth``: see :func:`filter2D`."""
     image = as_image(src)
     width, height = size(ksize, "ksize")
@@ -89,8 +91,8 @@ def boxFilter(  # noqa: N802
 
 
 def sepFilter2D(  # noqa: N802
-    src: object, ddepth: int, kx: object, ky: object, delta: float = 0, borderType: int = BORDER_DEFAULT
-) -> Any:
+    src: ArrayLike, ddepth: int, kx: ArrayLike, ky: ArrayLike, delta: float = 0, borderType: int = BORDER_DEFAULT
+) -> Var:
     """Rows filtered by ``kx``, then columns by ``ky``, plus ``delta``. ``ddepth``: see :func:`filter2D`."""
     image = as_image(src)
     x, y = (as_array(k, name).astype(np.float64).ravel() for k, name in ((kx, "kx"), (ky, "ky")))
@@ -98,8 +100,8 @@ def sepFilter2D(  # noqa: N802
 
 
 def filter2D(  # noqa: N802
-    src: object, ddepth: int, kernel: object, delta: float = 0, borderType: int = BORDER_DEFAULT
-) -> Any:
+    src: ArrayLike, ddepth: int, kernel: ArrayLike, delta: float = 0, borderType: int = BORDER_DEFAULT
+) -> Var:
     """Each channel correlated with ``kernel`` (height, width; anchored at its middle), plus ``delta``.
 
     ``ddepth``: type of the result in OpenCV's numbers (5 = float32), -1 for the picture's own.

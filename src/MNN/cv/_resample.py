@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, _wrap, as_array, as_planes, size, to_dtype
 from MNN.cv._color import convert_color
@@ -19,13 +20,14 @@ from MNN.cv._constants import (
     INTER_NEAREST_EXACT,
 )
 from MNN.errors import MNNError, ShapeError
+from MNN.expr.var import Var
 
 Taps = tuple[Array, Array]
 """Source positions and weights, int and float32 of shape (outputs, taps)."""
 
 
 def resize(
-    src: object,
+    src: ArrayLike,
     dsize: Sequence[int] | None = None,
     fx: float | None = None,
     fy: float | None = None,
@@ -33,7 +35,7 @@ def resize(
     code: int | None = None,
     mean: Sequence[float] = (),
     norm: Sequence[float] = (),
-) -> Any:
+) -> Var:
     """The picture at the size ``dsize`` = (width, height), or scaled by ``fx`` and ``fy``.
 
     src (h, w) or (h, w, channels) of any number type; the result (height, width, channels) keeps it unless ``mean`` or

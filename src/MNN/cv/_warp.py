@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, _wrap, as_array, as_planes, pair, size, to_dtype
 from MNN.cv._border import fill, inside
@@ -20,22 +20,23 @@ from MNN.cv._constants import (
 )
 from MNN.cv._resample import cubic, finish
 from MNN.errors import MNNError, ShapeError
+from MNN.expr.var import Var
 
 
-def getRotationMatrix2D(center: Sequence[float], angle: float, scale: float) -> Any:  # noqa: N802
+def getRotationMatrix2D(center: Sequence[float], angle: float, scale: float) -> Var:  # noqa: N802
     """The 2 x 3 matrix (float64) that turns about ``center`` by ``angle`` degrees (anticlockwise) and scales."""
     x, y = pair(center, "center")
     a, b = scale * math.cos(math.radians(angle)), scale * math.sin(math.radians(angle))
     return _wrap(np.array([[a, b, (1 - a) * x - b * y], [-b, a, b * x + (1 - a) * y]]))
 
 
-def getAffineTransform(src: object, dst: object) -> Any:  # noqa: N802
+def getAffineTransform(src: ArrayLike, dst: ArrayLike) -> Var:  # noqa: N802
     """The 2 x 3 matrix (float64) that takes three points to three others; points as 6 numbers or (3, 2)."""
     a, b = _points(src, 3, "src"), _points(dst, 3, "dst")
     return _wrap(_solve(np.hstack([a, np.ones((3, 1))]), b, "src").T)
 
 
-def getPerspectiveTransform(src: object, dst: object) -> Any:  # noqa: N802
+def getPerspectiveTransform(src: ArrayLike, dst: ArrayLike) -> Var:  # noqa: N802
     """The 3 x 3 matrix (float64, last element 1) that takes four points to four others; as 8 numbers or (4, 2)."""
     a, b = _points(src, 4, "src"), _points(dst, 4, "dst")
     rows, values = [], []
@@ -45,7 +46,7 @@ def getPerspectiveTransform(src: object, dst: object) -> Any:  # noqa: N802
     return _wrap(np.append(_solve(np.array(rows), np.array(values), "src"), 1.0).reshape(3, 3))
 
 
-def invertAffineTransform(m: object) -> Any:  # noqa: N802
+def invertAffineTransform(m: ArrayLike) -> Var:  # noqa: N802
     """The inverse of a 2 x 3 matrix; all zeros if there is none."""
     matrix = _matrix(m, "m")
     if np.linalg.det(matrix[:2, :2]) == 0:
@@ -54,8 +55,8 @@ def invertAffineTransform(m: object) -> Any:  # noqa: N802
 
 
 def warpAffine(  # noqa: N802
-    src: object,
-    M: object,
+    src: ArrayLike,
+    M: ArrayLike,
     dsize: Sequence[int],
     flag: int = INTER_LINEAR,
     borderMode: int = BORDER_CONSTANT,
@@ -63,7 +64,7 @@ def warpAffine(  # noqa: N802
     code: int | None = None,
     mean: Sequence[float] = (),
     norm: Sequence[float] = (),
-) -> Any:
+) -> Var:
     """The picture under the affine map ``M`` (2 x 3, or 3 x 3 of which two rows count), (height, width, channels) of
     ``dsize`` = (width, height).
 
@@ -76,25 +77,25 @@ def warpAffine(  # noqa: N802
 
 
 def warpPerspective(  # noqa: N802
-    src: object,
-    M: object,
+    src: ArrayLike,
+    M: ArrayLike,
     dsize: Sequence[int],
     flag: int = INTER_LINEAR,
     borderMode: int = BORDER_CONSTANT,
     borderValue: float | Sequence[float] = 0,
-) -> Any:
+) -> Var:
     """The picture under the perspective map ``M`` (3 x 3), cut to (width, height); flags as in :func:`warpAffine`."""
     return _wrap(_warp(as_planes(src), _matrix(M, "M"), dsize, flag, borderMode, borderValue))
 
 
 def remap(
-    src: object,
-    map1: object,
-    map2: object,
+    src: ArrayLike,
+    map1: ArrayLike,
+    map2: ArrayLike,
     interpolation: int,
     borderMode: int = BORDER_CONSTANT,
     borderValue: float | Sequence[float] = 0,
-) -> Any:
+) -> Var:
     """``result[i, j] = src[map2[i, j], map1[i, j]]``; the maps are float of the result's (height, width)."""
     x, y = as_array(map1, "map1").astype(np.float64), as_array(map2, "map2").astype(np.float64)
     if x.ndim != 2 or x.shape != y.shape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from MNN.absent import absent as _absent
 from MNN.expr import names as _bare
 from MNN.expr.create import (
     const,
@@ -214,6 +215,4 @@ _LATER = {
 if not TYPE_CHECKING:  # names that are not here are errors for type checkers
 
     def __getattr__(name: str) -> object:
-        if name in _LATER:
-            raise AttributeError(f"MNN.expr.{name} is part of PyMNN but not of this version yet")
-        raise AttributeError(f"module 'MNN.expr' has no attribute '{name}'")
+        raise _absent("MNN.expr", name, _LATER)

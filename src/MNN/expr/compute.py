@@ -1,4 +1,4 @@
-"""Runs operators on numbers: at once with the numpy meaning of their primitives, or compiled where that pays."""
+"""Runs operators on numbers: at once by the reference implementation, or compiled where that pays."""
 
 from __future__ import annotations
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import gc as _gc
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import compute, memory
 from MNN.expr import var as _var
 from MNN.expr.build import apply, leaf, to_var
 from MNN.expr.node import Expr
-from MNN.expr.types import NCHW, data_format, dtype, dtype_of, format_of
+from MNN.expr.types import NCHW, Backend, ElementType, Ints, PrecisionMode, data_format, dtype, dtype_of, format_of
 
 if TYPE_CHECKING:
+    from typing_extensions import CapsuleType  # Python's own has it from 3.13 on
+
     from MNN.expr.var import Var
 
 
-def const(value: object, shape: object, data_format: data_format = NCHW, dtype: object = dtype.float) -> Var:
+def const(
+    value: ArrayLike | CapsuleType, shape: Ints, data_format: data_format = NCHW, dtype: ElementType = dtype.float
+) -> Var:
     """A constant of the given sizes from as many numbers: an array, a (nested) sequence, bytes, or the memory at an
     address (a plain ``int``, such as ``array.ctypes.data``) or in a capsule, which is copied.
 
@@ -49,30 +54,30 @@ def _of_bytes(value: bytes | bytearray | memoryview, count: int, kind: np.dtype)
     return np.frombuffer(flat, kind)
 
 
-def placeholder(shape: object = (), format: data_format = NCHW, dtype: object = dtype.float) -> Var:
+def placeholder(shape: Ints = (), format: data_format = NCHW, dtype: ElementType = dtype.float) -> Var:
     """An input to be written later; what is computed from it follows every change."""
     dims = compute.shape_of(shape)
     return _var.Var(Expr.leaf("Input", dtype_of(dtype), dims, None), 0, format_of(format))
 
 
-def scalar(value: float | int, dtype: object = None) -> Var:
+def scalar(value: float | int, dtype: ElementType | None = None) -> Var:
     """A tensor without axes: ``int`` for whole numbers, ``float`` for others."""
     v = to_var(value)
     return v if dtype is None else v.astype(dtype)
 
 
-def fill(shape: object, value: object) -> Var:
+def fill(shape: Ints, value: ArrayLike) -> Var:
     """A tensor full of one number."""
     dims = shape._array() if isinstance(shape, _var.Var) else shape
     return apply("Fill", leaf(np.asarray(compute.shape_of(dims), np.int32)), to_var(value), layout=NCHW)
 
 
-def zeros_like(x: object) -> Var:
+def zeros_like(x: ArrayLike) -> Var:
     """Zeros of the same shape and element type."""
     return apply("ZerosLike", to_var(x))
 
 
-def range(start: Any, limit: Any, delta: Any) -> Var:
+def range(start: ArrayLike, limit: ArrayLike, delta: ArrayLike) -> Var:
     """``start, start + delta, ...`` up to the limit (exclusive)."""
     parts = [to_var(v) for v in (start, limit, delta)]
     if any(p._kind.is_float for p in parts):
@@ -84,7 +89,7 @@ _SEEDS = np.random.SeedSequence()
 
 
 def randomuniform(
-    shape: object, dtype: object = dtype.float, low: float = 0.0, high: float = 1.0, seed0: int = 0, seed1: int = 1
+    shape: Ints, dtype: ElementType = dtype.float, low: float = 0.0, high: float = 1.0, seed0: int = 0, seed1: int = 1
 ) -> Var:
     """Uniform random numbers from ``low`` (inclusive) to ``high``. Seeds (0, 1) mean fresh ones at every call."""
     given = (int(seed0), int(seed1)) != (0, 1)
@@ -98,7 +103,9 @@ def set_thread_number(number: int) -> None:
     compute.SETTINGS.threads = type(compute.SETTINGS)(threads=int(number)).config().threads
 
 
-def set_global_executor_config(backend: object, precision: object, threads: int) -> None:
+def set_global_executor_config(
+    backend: Backend | str | int, precision: PrecisionMode | str | int, threads: int
+) -> None:
     """Precision (``PrecisionMode``, a name, or PyMNN's number) and threads of evaluating expressions."""
     from MNN.nn.runtime_config import check_backend, precision_name
 

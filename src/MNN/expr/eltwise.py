@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from numpy.typing import ArrayLike
+
 from MNN.errors import ShapeError
 from MNN.expr import math
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from MNN.expr.var import Var
 
 
-def _weighted(x: object, y: object, coeff: Sequence[float]) -> tuple[object, object]:
+def _weighted(x: ArrayLike, y: ArrayLike, coeff: Sequence[float]) -> tuple[ArrayLike, ArrayLike]:
     weights = [float(c) for c in coeff]
     if not weights:
         return x, y
@@ -21,21 +23,21 @@ def _weighted(x: object, y: object, coeff: Sequence[float]) -> tuple[object, obj
     return math.multiply(x, weights[0]), math.multiply(y, weights[1])
 
 
-def eltwise_sum(x: object, y: object, coeff: Sequence[float] = ()) -> Var:
+def eltwise_sum(x: ArrayLike, y: ArrayLike, coeff: Sequence[float] = ()) -> Var:
     """``x * coeff[0] + y * coeff[1]``; ones by default."""
     return math.add(*_weighted(x, y, coeff))
 
 
-def eltwise_sub(x: object, y: object, coeff: Sequence[float] = ()) -> Var:
+def eltwise_sub(x: ArrayLike, y: ArrayLike, coeff: Sequence[float] = ()) -> Var:
     """``x * coeff[0] - y * coeff[1]``; ones by default."""
     return math.subtract(*_weighted(x, y, coeff))
 
 
-def eltwise_prod(x: object, y: object, coeff: Sequence[float] = ()) -> Var:
+def eltwise_prod(x: ArrayLike, y: ArrayLike, coeff: Sequence[float] = ()) -> Var:
     """The product of both, each times its weight."""
     return math.multiply(*_weighted(x, y, coeff))
 
 
-def eltwise_max(x: object, y: object, coeff: Sequence[float] = ()) -> Var:
+def eltwise_max(x: ArrayLike, y: ArrayLike, coeff: Sequence[float] = ()) -> Var:
     """The larger of both, each times its weight."""
     return math.maximum(*_weighted(x, y, coeff))

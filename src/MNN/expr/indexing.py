@@ -23,7 +23,7 @@ class VarIndexError(MNNError, IndexError):
 
 
 def get(x: Var, key: object) -> Any:
-    """``x[key]`` with numpy's meaning; a single element is a Python number unless it is yet to be computed."""
+    """``x[key]`` as numpy has it; a single element is a Python number unless it is yet to be computed."""
     parts = key if isinstance(key, tuple) else (key,)
     if not x._expr.sources:
         return result(_by_numpy(x, parts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr.build import apply, binary, cast, compare, floats, layout_of, leaf, pair, to_var
@@ -25,37 +26,37 @@ def _keeps_integers(op: str, x: object) -> Var:
     return apply("UnaryOp", v, opType=op)
 
 
-def abs(x: object) -> Var:
+def abs(x: ArrayLike) -> Var:
     """``|x|``."""
     return _keeps_integers("ABS", x)
 
 
-def negative(x: object) -> Var:
+def negative(x: ArrayLike) -> Var:
     """``-x``; unsigned integers become ``int``."""
     return _keeps_integers("NEG", x)
 
 
-def square(x: object) -> Var:
+def square(x: ArrayLike) -> Var:
     """``x * x``."""
     return _unary("SQUARE", x)
 
 
-def sign(x: object) -> Var:
+def sign(x: ArrayLike) -> Var:
     """-1, 0 or 1."""
     return _keeps_integers("SIGN", x)
 
 
-def floor(x: object) -> Var:
+def floor(x: ArrayLike) -> Var:
     """The next whole number below."""
     return _unary("FLOOR", x)
 
 
-def ceil(x: object) -> Var:
+def ceil(x: ArrayLike) -> Var:
     """The next whole number above."""
     return _unary("CEIL", x)
 
 
-def round(x: object) -> Var:
+def round(x: ArrayLike) -> Var:
     """The nearest whole number, halves away from zero (as the official engine and C's ``round``)."""
     v = floats(x)
     whole = apply("UnaryOp", v, opType="FLOOR")
@@ -65,218 +66,218 @@ def round(x: object) -> Var:
     return binary("ADD", whole, cast(up, v._kind))
 
 
-def sqrt(x: object) -> Var:
+def sqrt(x: ArrayLike) -> Var:
     """The square root."""
     return _unary("SQRT", x)
 
 
-def rsqrt(x: object) -> Var:
+def rsqrt(x: ArrayLike) -> Var:
     """``1 / sqrt(x)``."""
     return _unary("RSQRT", x)
 
 
-def exp(x: object) -> Var:
+def exp(x: ArrayLike) -> Var:
     """``e^x``."""
     return _unary("EXP", x)
 
 
-def expm1(x: object) -> Var:
+def expm1(x: ArrayLike) -> Var:
     """``e^x - 1``, exact near 0."""
     return _unary("EXPM1", x)
 
 
-def log(x: object) -> Var:
+def log(x: ArrayLike) -> Var:
     """The natural logarithm."""
     return _unary("LOG", x)
 
 
-def log1p(x: object) -> Var:
+def log1p(x: ArrayLike) -> Var:
     """``log(1 + x)``, exact near 0."""
     return _unary("LOG1P", x)
 
 
-def sin(x: object) -> Var:
+def sin(x: ArrayLike) -> Var:
     """The sine."""
     return _unary("SIN", x)
 
 
-def cos(x: object) -> Var:
+def cos(x: ArrayLike) -> Var:
     """The cosine."""
     return _unary("COS", x)
 
 
-def tan(x: object) -> Var:
+def tan(x: ArrayLike) -> Var:
     """The tangent."""
     return _unary("TAN", x)
 
 
-def asin(x: object) -> Var:
+def asin(x: ArrayLike) -> Var:
     """The inverse sine."""
     return _unary("ASIN", x)
 
 
-def acos(x: object) -> Var:
+def acos(x: ArrayLike) -> Var:
     """The inverse cosine."""
     return _unary("ACOS", x)
 
 
-def atan(x: object) -> Var:
+def atan(x: ArrayLike) -> Var:
     """The inverse tangent."""
     return _unary("ATAN", x)
 
 
-def sinh(x: object) -> Var:
+def sinh(x: ArrayLike) -> Var:
     """The hyperbolic sine."""
     return _unary("SINH", x)
 
 
-def cosh(x: object) -> Var:
+def cosh(x: ArrayLike) -> Var:
     """The hyperbolic cosine."""
     return _unary("COSH", x)
 
 
-def tanh(x: object) -> Var:
+def tanh(x: ArrayLike) -> Var:
     """The hyperbolic tangent."""
     return _unary("TANH", x)
 
 
-def asinh(x: object) -> Var:
+def asinh(x: ArrayLike) -> Var:
     """The inverse hyperbolic sine."""
     return _unary("ASINH", x)
 
 
-def acosh(x: object) -> Var:
+def acosh(x: ArrayLike) -> Var:
     """The inverse hyperbolic cosine."""
     return _unary("ACOSH", x)
 
 
-def atanh(x: object) -> Var:
+def atanh(x: ArrayLike) -> Var:
     """The inverse hyperbolic tangent."""
     return _unary("ATANH", x)
 
 
-def reciprocal(x: object) -> Var:
+def reciprocal(x: ArrayLike) -> Var:
     """``1 / x``."""
     return _unary("RECIPROCAL", x)
 
 
-def sigmoid(x: object) -> Var:
+def sigmoid(x: ArrayLike) -> Var:
     """``1 / (1 + e^-x)``."""
     return _unary("SIGMOID", x)
 
 
-def erf(x: object) -> Var:
+def erf(x: ArrayLike) -> Var:
     """The error function."""
     return _unary("ERF", x)
 
 
-def erfc(x: object) -> Var:
+def erfc(x: ArrayLike) -> Var:
     """``1 - erf(x)``."""
     return _unary("ERFC", x)
 
 
-def erfinv(x: object) -> Var:
+def erfinv(x: ArrayLike) -> Var:
     """The inverse of the error function."""
     return _unary("ERFINV", x)
 
 
-def gelu(x: object) -> Var:
+def gelu(x: ArrayLike) -> Var:
     """The Gaussian error linear unit in the form with tanh."""
     return _unary("GELU", x)
 
 
-def add(x: object, y: object) -> Var:
+def add(x: ArrayLike, y: ArrayLike) -> Var:
     """``x + y``."""
     return binary("ADD", x, y)
 
 
-def subtract(x: object, y: object) -> Var:
+def subtract(x: ArrayLike, y: ArrayLike) -> Var:
     """``x - y``."""
     return binary("SUB", x, y)
 
 
-def multiply(x: object, y: object) -> Var:
+def multiply(x: ArrayLike, y: ArrayLike) -> Var:
     """``x * y``."""
     return binary("MUL", x, y)
 
 
-def divide(x: object, y: object) -> Var:
+def divide(x: ArrayLike, y: ArrayLike) -> Var:
     """``x / y``; between integers its whole part, as in PyMNN."""
     return binary("REALDIV", x, y)
 
 
-def floordiv(x: object, y: object) -> Var:
+def floordiv(x: ArrayLike, y: ArrayLike) -> Var:
     """``floor(x / y)``."""
     return binary("FLOORDIV", x, y)
 
 
-def floormod(x: object, y: object) -> Var:
+def floormod(x: ArrayLike, y: ArrayLike) -> Var:
     """The remainder with the divisor's sign."""
     return binary("FLOORMOD", x, y)
 
 
-def mod(x: object, y: object) -> Var:
+def mod(x: ArrayLike, y: ArrayLike) -> Var:
     """The remainder with the dividend's sign for floats (C's ``fmod``), with the divisor's for integers."""
     return binary("MOD", x, y)
 
 
-def pow(x: object, y: object) -> Var:
+def pow(x: ArrayLike, y: ArrayLike) -> Var:
     """``x`` to the power of ``y``."""
     return binary("POW", x, y)
 
 
-def minimum(x: object, y: object) -> Var:
+def minimum(x: ArrayLike, y: ArrayLike) -> Var:
     """The smaller of the two."""
     return binary("MINIMUM", x, y)
 
 
-def maximum(x: object, y: object) -> Var:
+def maximum(x: ArrayLike, y: ArrayLike) -> Var:
     """The larger of the two."""
     return binary("MAXIMUM", x, y)
 
 
-def atan2(x: object, y: object) -> Var:
+def atan2(x: ArrayLike, y: ArrayLike) -> Var:
     """The angle of the point (y, x)."""
     a, b = pair(x, y)
     return binary("ATAN2", floats(a), floats(b))
 
 
-def squared_difference(x: object, y: object) -> Var:
+def squared_difference(x: ArrayLike, y: ArrayLike) -> Var:
     """``(x - y)^2``."""
     return binary("SquaredDifference", x, y)
 
 
-def equal(x: object, y: object) -> Var:
+def equal(x: ArrayLike, y: ArrayLike) -> Var:
     """1 where ``x == y``, as ``int``."""
     return compare("EQUAL", x, y)
 
 
-def not_equal(x: object, y: object) -> Var:
+def not_equal(x: ArrayLike, y: ArrayLike) -> Var:
     """1 where ``x != y``, as ``int``."""
     return compare("NOTEQUAL", x, y)
 
 
-def greater(x: object, y: object) -> Var:
+def greater(x: ArrayLike, y: ArrayLike) -> Var:
     """1 where ``x > y``, as ``int``."""
     return compare("GREATER", x, y)
 
 
-def greater_equal(x: object, y: object) -> Var:
+def greater_equal(x: ArrayLike, y: ArrayLike) -> Var:
     """1 where ``x >= y``, as ``int``."""
     return compare("GREATER_EQUAL", x, y)
 
 
-def less(x: object, y: object) -> Var:
+def less(x: ArrayLike, y: ArrayLike) -> Var:
     """1 where ``x < y``, as ``int``."""
     return compare("LESS", x, y)
 
 
-def less_equal(x: object, y: object) -> Var:
+def less_equal(x: ArrayLike, y: ArrayLike) -> Var:
     """1 where ``x <= y``, as ``int``."""
     return compare("LESS_EQUAL", x, y)
 
 
-def logical_or(x: object, y: object) -> Var:
+def logical_or(x: ArrayLike, y: ArrayLike) -> Var:
     """1 where one of the two is not 0."""
     return binary("LOGICALOR", x, y)
 
@@ -288,28 +289,28 @@ def _bits(op: str, x: object, y: object) -> Var:
     return binary(op, a, b)
 
 
-def bitwise_and(x: object, y: object) -> Var:
+def bitwise_and(x: ArrayLike, y: ArrayLike) -> Var:
     """Bits that both have."""
     return _bits("BITWISE_AND", x, y)
 
 
-def bitwise_or(x: object, y: object) -> Var:
+def bitwise_or(x: ArrayLike, y: ArrayLike) -> Var:
     """Bits that either has."""
     return _bits("BITWISE_OR", x, y)
 
 
-def bitwise_xor(x: object, y: object) -> Var:
+def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Var:
     """Bits that one of the two has."""
     return _bits("BITWISE_XOR", x, y)
 
 
-def select(cond: object, x: object, y: object) -> Var:
+def select(cond: ArrayLike, x: ArrayLike, y: ArrayLike) -> Var:
     """``x`` where ``cond`` is not 0, ``y`` elsewhere; the three broadcast."""
     a, b = pair(x, y)
     return apply("Select", to_var(cond), a, b, layout=layout_of([a, b]))
 
 
-def bias_add(value: object, bias: object) -> Var:
+def bias_add(value: ArrayLike, bias: ArrayLike) -> Var:
     """``value + bias``."""
     return binary("ADD", value, bias)
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from MNN.errors import ShapeError
 from MNN.expr import build, create, indexing, math, products, reducing, shaping
-from MNN.expr.types import dtype
+from MNN.expr.types import Axes, ElementType, Ints, VarOrNumber, dtype
 from MNN.ir.dtype import DType
 
 if TYPE_CHECKING:
     from MNN.expr.var import Var
 
 __all__ = ["Methods", "build", "create", "shaping"]
+
+_Same = TypeVar("_Same", bound="Methods")
 
 
 class Methods:
@@ -23,110 +26,120 @@ class Methods:
 
     __slots__ = ()
 
+    if TYPE_CHECKING:  # what a Var says of itself
+
+        @property
+        def shape(self) -> list[int]: ...
+
+        @property
+        def ndim(self) -> int: ...
+
+        def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray: ...
+
     # -- operators --------------------------------------------------------------------------------------------------
 
-    def __add__(self, other: object) -> Var:
+    def __add__(self, other: ArrayLike) -> Var:
         return math.add(self, other)
 
-    def __radd__(self, other: object) -> Var:
+    def __radd__(self, other: ArrayLike) -> Var:
         return math.add(other, self)
 
-    def __sub__(self, other: object) -> Var:
+    def __sub__(self, other: ArrayLike) -> Var:
         return math.subtract(self, other)
 
-    def __rsub__(self, other: object) -> Var:
+    def __rsub__(self, other: ArrayLike) -> Var:
         return math.subtract(other, self)
 
-    def __mul__(self, other: object) -> Var:
+    def __mul__(self, other: ArrayLike) -> Var:
         return math.multiply(self, other)
 
-    def __rmul__(self, other: object) -> Var:
+    def __rmul__(self, other: ArrayLike) -> Var:
         return math.multiply(other, self)
 
-    def __truediv__(self, other: object) -> Var:
+    def __truediv__(self, other: ArrayLike) -> Var:
         return math.divide(self, other)
 
-    def __rtruediv__(self, other: object) -> Var:
+    def __rtruediv__(self, other: ArrayLike) -> Var:
         return math.divide(other, self)
 
-    def __floordiv__(self, other: object) -> Var:
+    def __floordiv__(self, other: ArrayLike) -> Var:
         return math.floordiv(self, other)
 
-    def __rfloordiv__(self, other: object) -> Var:
+    def __rfloordiv__(self, other: ArrayLike) -> Var:
         return math.floordiv(other, self)
 
-    def __mod__(self, other: object) -> Var:
+    def __mod__(self, other: ArrayLike) -> Var:
         return math.floormod(self, other)
 
-    def __rmod__(self, other: object) -> Var:
+    def __rmod__(self, other: ArrayLike) -> Var:
         return math.floormod(other, self)
 
-    def __pow__(self, other: object) -> Var:
+    def __pow__(self, other: ArrayLike) -> Var:
         return math.pow(self, other)
 
-    def __rpow__(self, other: object) -> Var:
+    def __rpow__(self, other: ArrayLike) -> Var:
         return math.pow(other, self)
 
-    def __matmul__(self, other: object) -> Any:
+    def __matmul__(self, other: ArrayLike) -> VarOrNumber:
         return products.matmul(self, other)
 
-    def __rmatmul__(self, other: object) -> Any:
+    def __rmatmul__(self, other: ArrayLike) -> VarOrNumber:
         return products.matmul(other, self)
 
-    def __and__(self, other: object) -> Var:
+    def __and__(self, other: ArrayLike) -> Var:
         return math.bitwise_and(self, other)
 
-    def __rand__(self, other: object) -> Var:
+    def __rand__(self, other: ArrayLike) -> Var:
         return math.bitwise_and(other, self)
 
-    def __or__(self, other: object) -> Var:
+    def __or__(self, other: ArrayLike) -> Var:
         return math.bitwise_or(self, other)
 
-    def __ror__(self, other: object) -> Var:
+    def __ror__(self, other: ArrayLike) -> Var:
         return math.bitwise_or(other, self)
 
-    def __xor__(self, other: object) -> Var:
+    def __xor__(self, other: ArrayLike) -> Var:
         return math.bitwise_xor(self, other)
 
-    def __rxor__(self, other: object) -> Var:
+    def __rxor__(self, other: ArrayLike) -> Var:
         return math.bitwise_xor(other, self)
 
     def __neg__(self) -> Var:
         return math.negative(self)
 
-    def __pos__(self) -> Var:
-        return self  # type: ignore[return-value]
+    def __pos__(self: _Same) -> _Same:
+        return self
 
     def __abs__(self) -> Var:
         return math.abs(self)
 
-    def __eq__(self, other: object) -> Var:  # type: ignore[override]
+    def __eq__(self, other: ArrayLike) -> Var:  # type: ignore[override] # element by element, as numpy's
         return math.equal(self, other)
 
-    def __ne__(self, other: object) -> Var:  # type: ignore[override]
+    def __ne__(self, other: ArrayLike) -> Var:  # type: ignore[override] # element by element, as numpy's
         return math.not_equal(self, other)
 
-    def __lt__(self, other: object) -> Var:
+    def __lt__(self, other: ArrayLike) -> Var:
         return math.less(self, other)
 
-    def __le__(self, other: object) -> Var:
+    def __le__(self, other: ArrayLike) -> Var:
         return math.less_equal(self, other)
 
-    def __gt__(self, other: object) -> Var:
+    def __gt__(self, other: ArrayLike) -> Var:
         return math.greater(self, other)
 
-    def __ge__(self, other: object) -> Var:
+    def __ge__(self, other: ArrayLike) -> Var:
         return math.greater_equal(self, other)
 
     # -- shapes -----------------------------------------------------------------------------------------------------
 
-    def reshape(self, *shape: Any) -> Var:
+    def reshape(self, *shape: Ints) -> Var:
         """Other sizes: ``reshape(2, 3)`` or ``reshape([2, 3])``."""
-        return shaping.reshape(self, shape[0] if len(shape) == 1 else shape)
+        return shaping.reshape(self, shape[0] if len(shape) == 1 else shaping.dims_of(shape))
 
-    def transpose(self, axes: object = None, *more: int) -> Var:
+    def transpose(self, axes: Axes = None, *more: int) -> Var:
         """Axes in another order; reversed when none is given."""
-        return shaping.transpose(self, (axes, *more) if more else axes)
+        return shaping.transpose(self, shaping.dims_of((axes, *more)) if more else axes)
 
     def flatten(self, order: str = "C") -> Var:
         """One axis."""
@@ -138,47 +151,53 @@ class Methods:
             raise ShapeError(f"order {order!r} is not supported: elements are in row-major order, 'C'")
         return shaping.reshape(self, [-1])
 
-    def squeeze(self, axis: object = None) -> Var:
+    def squeeze(self, axis: Axes = None) -> Var:
         """Without axes of size 1."""
         return shaping.squeeze(self, reducing.axes_of(axis))
 
     def swapaxes(self, axis1: int, axis2: int) -> Var:
         """Two axes exchanged."""
-        return shaping.transpose(self, _swapped(_rank(self), axis1, axis2))
+        return shaping.transpose(self, _swapped(self.ndim, axis1, axis2))
 
     def repeat(self, repeats: int, axis: int | None = None) -> Var:
         """Every element so many times, along an axis or of the flat tensor."""
-        v = self.ravel() if axis is None else self
+        v = self.ravel() if axis is None else build.to_var(self)
         where = 0 if axis is None else int(axis)
-        count = v.shape[where]  # type: ignore[attr-defined]
-        index = build.leaf(np.repeat(np.arange(count, dtype=np.int32), int(repeats)))
-        return build.apply("GatherV2", v, index, build.number(where, DType.I32))  # type: ignore[arg-type]
+        index = build.leaf(np.repeat(np.arange(v.shape[where], dtype=np.int32), int(repeats)))
+        return build.apply("GatherV2", v, index, build.number(where, DType.I32))
 
     # -- reductions -------------------------------------------------------------------------------------------------
 
-    def sum(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
+    def sum(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
         """The sum."""
         return indexing.result(reducing.reduce_sum(self, axis, keepdims))
 
-    def prod(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
+    def prod(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
         """The product."""
         return indexing.result(reducing.reduce_prod(self, axis, keepdims))
 
-    def max(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
+    def max(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
         """The largest."""
         return _whole(reducing.reduce_max(self, axis, keepdims), axis)
 
-    def min(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
+    def min(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
         """The smallest."""
         return _whole(reducing.reduce_min(self, axis, keepdims), axis)
 
-    def mean(self, axis: object = None, dtype: object = dtype.float, out: None = None, keepdims: bool = False) -> Any:
+    def mean(
+        self, axis: Axes = None, dtype: ElementType = dtype.float, out: None = None, keepdims: bool = False
+    ) -> VarOrNumber:
         """The mean; of integers as a float."""
         return _whole(reducing.reduce_mean(build.floats(self), axis, keepdims).astype(dtype), axis)
 
     def var(
-        self, axis: object = None, dtype: object = dtype.float, out: None = None, ddof: int = 0, keepdims: bool = False
-    ) -> Any:
+        self,
+        axis: Axes = None,
+        dtype: ElementType = dtype.float,
+        out: None = None,
+        ddof: int = 0,
+        keepdims: bool = False,
+    ) -> VarOrNumber:
         """The variance; the divisor is the count less ``ddof``."""
         x = build.floats(self)
         spread = math.squared_difference(x, reducing.reduce_mean(x, axis, True))
@@ -191,29 +210,34 @@ class Methods:
         return _whole((reducing.reduce_sum(spread, axis, keepdims) / float(count - ddof)).astype(dtype), axis)
 
     def std(
-        self, axis: object = None, dtype: object = dtype.float, out: None = None, ddof: int = 0, keepdims: bool = False
-    ) -> Any:
+        self,
+        axis: Axes = None,
+        dtype: ElementType = dtype.float,
+        out: None = None,
+        ddof: int = 0,
+        keepdims: bool = False,
+    ) -> VarOrNumber:
         """The standard deviation."""
         return _whole(math.sqrt(build.to_var(self.var(axis, dtype, out, ddof, keepdims))), axis)
 
-    def ptp(self, axis: object = None, keepdims: bool = False) -> Any:
+    def ptp(self, axis: Axes = None, keepdims: bool = False) -> VarOrNumber:
         """The largest less the smallest."""
         found = math.subtract(reducing.reduce_max(self, axis, keepdims), reducing.reduce_min(self, axis, keepdims))
         return _whole(found, axis)
 
-    def all(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
+    def all(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
         """Whether no element is 0: a bool where one is left, ints otherwise."""
         return _truth(reducing.reduce_all(self, axis, keepdims))
 
-    def any(self, axis: object = None, out: None = None, keepdims: bool = False) -> Any:
+    def any(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
         """Whether any element is not 0: a bool where one is left, ints otherwise."""
         return _truth(reducing.reduce_any(self, axis, keepdims))
 
-    def argmax(self, axis: int | None = None, out: None = None) -> Any:
+    def argmax(self, axis: int | None = None, out: None = None) -> VarOrNumber:
         """Where the largest is; in row-major order without an axis."""
         return _whole(reducing.argmax(self.ravel() if axis is None else self, axis or 0), axis)
 
-    def argmin(self, axis: int | None = None, out: None = None) -> Any:
+    def argmin(self, axis: int | None = None, out: None = None) -> VarOrNumber:
         """Where the smallest is; in row-major order without an axis."""
         return _whole(reducing.argmin(self.ravel() if axis is None else self, axis or 0), axis)
 
@@ -226,13 +250,13 @@ class Methods:
         factor = 10.0**decimals
         return math.divide(math.round(math.multiply(self, factor)), factor)
 
-    def clip(self, a_min: object = None, a_max: object = None) -> Var:
+    def clip(self, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None) -> Var:
         """Limited to an interval; None leaves a side open. Plain numbers are cut to this Var's element type."""
-        v: Var = self  # type: ignore[assignment]
+        v = build.to_var(self)
         v = v if a_min is None else math.maximum(v, _bound(a_min, v))
         return v if a_max is None else math.minimum(v, _bound(a_max, v))
 
-    def dot(self, b: object) -> Any:
+    def dot(self, b: ArrayLike) -> VarOrNumber:
         """Sums of products over the last axis of this and the last but one of ``b``; a plain number scales."""
         return products.dot(self, b)
 
@@ -247,11 +271,7 @@ class Methods:
     def nonzero(self) -> tuple[Var, ...]:
         """Coordinates of the elements that are not 0, one vector per axis."""
         found = shaping.where(self)
-        return tuple(shaping.reshape(p, [-1]) for p in shaping.split(found, max(_rank(self), 1), 1))
-
-
-def _rank(x: Any) -> int:
-    return int(x.ndim)
+        return tuple(shaping.reshape(p, [-1]) for p in shaping.split(found, max(self.ndim, 1), 1))
 
 
 def _swapped(rank: int, a: int, b: int) -> list[int]:
@@ -262,16 +282,16 @@ def _swapped(rank: int, a: int, b: int) -> list[int]:
     return order
 
 
-def _bound(value: object, like: Var) -> object:
+def _bound(value: ArrayLike, like: Var) -> ArrayLike:
     plain = isinstance(value, (int, float, np.number))
     return build.cast(build.to_var(value), like._kind) if plain else value
 
 
-def _whole(x: Var, axis: object) -> Any:
+def _whole(x: Var, axis: object) -> VarOrNumber:
     """What a reduction over everything gives: a Python number, unless axes were named (as in PyMNN)."""
     return indexing.result(x) if axis is None else x
 
 
-def _truth(x: Var) -> Any:
+def _truth(x: Var) -> VarOrNumber:
     found = indexing.result(x)
     return bool(found) if isinstance(found, int) else found

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import indexing, math, shaping
 from MNN.expr.build import apply, ints, layout_of, number, pair, to_var
+from MNN.expr.types import VarOrNumber
 
 if TYPE_CHECKING:
     from MNN.expr.var import Var
@@ -17,12 +20,12 @@ def _product(x: Var, y: Var) -> Var:
     return apply("MatMul", a, b, transposeA=False, transposeB=False)
 
 
-def matmul(a: object, b: object) -> Any:
+def matmul(a: ArrayLike, b: ArrayLike) -> VarOrNumber:
     """The matrix product by numpy's rules for batches and vectors."""
     return indexing.result(_product(to_var(a), to_var(b)))
 
 
-def dot(a: object, b: object) -> Any:
+def dot(a: ArrayLike, b: ArrayLike) -> VarOrNumber:
     """Sums of products over the last axis of ``a`` and the last but one of ``b`` (the only one of a vector); a plain
     number scales. The shape is that of ``a`` without its axis, then that of ``b`` without its own."""
     x, y = to_var(a), to_var(b)
@@ -41,17 +44,17 @@ def dot(a: object, b: object) -> Any:
     return indexing.result(shaping.reshape(found, sizes))
 
 
-def inner(a: object, b: object) -> Any:
+def inner(a: ArrayLike, b: ArrayLike) -> VarOrNumber:
     """Sums of products over the last axes; a plain number scales."""
     x, y = to_var(a), to_var(b)
     return dot(x, y.swapaxes(-1, -2) if x.ndim and y.ndim > 1 else y)
 
 
-def vdot(a: object, b: object) -> Any:
+def vdot(a: ArrayLike, b: ArrayLike) -> VarOrNumber:
     """The inner product of the flat arrays."""
     return dot(to_var(a).ravel(), to_var(b).ravel())
 
 
-def outer(a: object, b: object) -> Var:
+def outer(a: ArrayLike, b: ArrayLike) -> Var:
     """All products of two flat arrays."""
     return math.multiply(shaping.reshape(a, [-1, 1]), shaping.reshape(b, [1, -1]))

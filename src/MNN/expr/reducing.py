@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr.build import apply, apply_all, cast, compare, floats, leaf, number, pair, to_var
-from MNN.expr.types import NHWC
+from MNN.expr.types import NHWC, Axes, Ints
 from MNN.ir.dtype import DType
 
 if TYPE_CHECKING:
@@ -38,27 +39,27 @@ def _fitting(v: Var, axis: object) -> list[int]:
     return [] if not v.ndim and set(axes) <= {0, -1} else axes
 
 
-def reduce_sum(x: object, axis: object = (), keepdims: bool = False) -> Var:
+def reduce_sum(x: ArrayLike, axis: Axes = (), keepdims: bool = False) -> Var:
     """The sum over axes (all when none is given)."""
     return _reduce("SUM", x, axis, keepdims)
 
 
-def reduce_mean(x: object, axis: object = (), keepdims: bool = False) -> Var:
+def reduce_mean(x: ArrayLike, axis: Axes = (), keepdims: bool = False) -> Var:
     """The mean over axes; of integers cut to an integer, as in PyMNN."""
     return _reduce("MEAN", x, axis, keepdims)
 
 
-def reduce_max(x: object, axis: object = (), keepdims: bool = False) -> Var:
+def reduce_max(x: ArrayLike, axis: Axes = (), keepdims: bool = False) -> Var:
     """The largest over axes."""
     return _reduce("MAXIMUM", x, axis, keepdims)
 
 
-def reduce_min(x: object, axis: object = (), keepdims: bool = False) -> Var:
+def reduce_min(x: ArrayLike, axis: Axes = (), keepdims: bool = False) -> Var:
     """The smallest over axes."""
     return _reduce("MINIMUM", x, axis, keepdims)
 
 
-def reduce_prod(x: object, axis: object = (), keepdims: bool = False) -> Var:
+def reduce_prod(x: ArrayLike, axis: Axes = (), keepdims: bool = False) -> Var:
     """The product over axes."""
     return _reduce("PROD", x, axis, keepdims)
 
@@ -71,37 +72,37 @@ def _truth(operation: str, x: object, axis: object, keepdims: bool) -> Var:
     return compare("NOTEQUAL", found, number(0, v._kind))  # over nothing, "all" has every bit set
 
 
-def reduce_any(x: object, axis: object = (), keepdims: bool = False) -> Var:
+def reduce_any(x: ArrayLike, axis: Axes = (), keepdims: bool = False) -> Var:
     """1 where any element over the axes is not 0."""
     return _truth("ANY", x, axis, keepdims)
 
 
-def reduce_all(x: object, axis: object = (), keepdims: bool = False) -> Var:
+def reduce_all(x: ArrayLike, axis: Axes = (), keepdims: bool = False) -> Var:
     """1 where no element over the axes is 0."""
     return _truth("ALL", x, axis, keepdims)
 
 
-def argmax(x: object, axis: int = 0) -> Var:
+def argmax(x: ArrayLike, axis: int = 0) -> Var:
     """Where the largest element along an axis is; the first of equals."""
     return apply("ArgMax", to_var(x), axis=int(axis))
 
 
-def argmin(x: object, axis: int = 0) -> Var:
+def argmin(x: ArrayLike, axis: int = 0) -> Var:
     """Where the smallest element along an axis is; the first of equals."""
     return apply("ArgMin", to_var(x), axis=int(axis))
 
 
-def cumsum(x: object, axis: int = 0) -> Var:
+def cumsum(x: ArrayLike, axis: int = 0) -> Var:
     """Running sums along an axis."""
     return apply("CumSum", to_var(x), number(int(axis), DType.I32))
 
 
-def cumprod(x: object, axis: int = 0) -> Var:
+def cumprod(x: ArrayLike, axis: int = 0) -> Var:
     """Running products along an axis, as floats."""
     return apply("CumProd", floats(x), number(int(axis), DType.I32))
 
 
-def sort(x: object, axis: int = -1, arg: bool = False, descend: bool = False) -> Var:
+def sort(x: ArrayLike, axis: int = -1, arg: bool = False, descend: bool = False) -> Var:
     """The elements along an axis in order, or with ``arg`` their positions; equals keep their order."""
     v = to_var(x)
     if not -v.ndim <= int(axis) < v.ndim:
@@ -113,18 +114,18 @@ def sort(x: object, axis: int = -1, arg: bool = False, descend: bool = False) ->
     return found[1] if arg else found[0]
 
 
-def softmax(x: object, axis: int = -1) -> Var:
+def softmax(x: ArrayLike, axis: int = -1) -> Var:
     """``exp(x) / sum(exp(x))`` along an axis."""
     return apply("Softmax", floats(x), axis=int(axis))
 
 
-def matmul(a: object, b: object, transposeA: bool = False, transposeB: bool = False) -> Var:
+def matmul(a: ArrayLike, b: ArrayLike, transposeA: bool = False, transposeB: bool = False) -> Var:
     """The matrix product by numpy's rules for batches; integers are multiplied as floats."""
     x, y = pair(a, b)
     return apply("MatMul", floats(x), floats(y), transposeA=bool(transposeA), transposeB=bool(transposeB))
 
 
-def moments(x: object, axes: Any = (2, 3), shift: object = None, keep_dims: bool = True) -> list[Var]:
+def moments(x: ArrayLike, axes: Ints = (2, 3), shift: ArrayLike | None = None, keep_dims: bool = True) -> list[Var]:
     """Mean and variance over axes."""
     v = floats(x)
     if shift is not None:
@@ -135,7 +136,7 @@ def moments(x: object, axes: Any = (2, 3), shift: object = None, keep_dims: bool
 
 
 def nms(
-    boxes: object, scores: object, max_detections: int, iou_threshold: float = -1.0, score_threshold: float = -1.0
+    boxes: ArrayLike, scores: ArrayLike, max_detections: int, iou_threshold: float = -1.0, score_threshold: float = -1.0
 ) -> Var:
     """Positions of the boxes ``[count, 4]`` (y1, x1, y2, x2) that stay after non-maximum suppression, best first."""
     overlap = leaf(np.asarray(iou_threshold if iou_threshold >= 0 else 0.0, np.float32))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import var as _var
@@ -14,6 +15,8 @@ from MNN.expr.build import cast as _cast
 from MNN.expr.types import (
     NCHW,
     NHWC,
+    ElementType,
+    Ints,
     PadValue_Mode,
     channels_first,
     channels_last,
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from MNN.expr.var import Var
 
 
-def convert(x: object, format: data_format) -> Var:
+def convert(x: ArrayLike, format: data_format) -> Var:
     """The same tensor with its sizes listed in another layout; what holds channels is moved between NHWC and the rest.
 
     Tensors with fewer than three axes have no such axis and stay as they are.
@@ -50,56 +53,57 @@ def convert(x: object, format: data_format) -> Var:
     return _var.Var(expr, index, target, picture)
 
 
-def cast(x: object, dtype: object = dtype.float) -> Var:
+def cast(x: ArrayLike, dtype: ElementType = dtype.float) -> Var:
     """The same numbers in another element type: fractions are cut off, numbers out of range saturate."""
     return _cast(to_var(x), dtype_of(dtype))
 
 
-def reshape(x: object, shape: object, original_format: data_format = NCHW) -> Var:
+def reshape(x: ArrayLike, shape: Ints, original_format: data_format = NCHW) -> Var:
     """The same elements in row-major order under other sizes; 0 keeps a size, -1 is computed.
 
     ``original_format`` is taken for PyMNN's sake: elements are always read in the order in which ``x`` lists them.
     """
     format_of(original_format)
-    return apply("Reshape", to_var(x), dims=_dims(shape))
+    return apply("Reshape", to_var(x), dims=dims_of(shape))
 
 
-def _dims(shape: object) -> list[int]:
+def dims_of(shape: object) -> list[int]:
+    """Sizes, axes or positions that a user gives, as a list."""
     try:
         return [int(d) for d in np.asarray(shape).reshape(-1)]
     except (TypeError, ValueError) as error:
         raise ShapeError(f"a shape is whole numbers, found {shape!r}") from error
 
 
-def transpose(x: object, perm: object = None) -> Var:
+def transpose(x: ArrayLike, perm: Ints | None = None) -> Var:
     """Axes in another order; reversed when none is given."""
     v = to_var(x)
-    order = list(reversed(range(v.ndim))) if perm is None else _dims(perm)
+    order = list(reversed(range(v.ndim))) if perm is None else dims_of(perm)
     return apply("Permute", v, dims=order) if v.ndim else v
 
 
-def squeeze(x: object, axes: object = ()) -> Var:
+def squeeze(x: ArrayLike, axes: Ints = ()) -> Var:
     """Drops axes of size 1: the given ones, or all."""
     v = to_var(x)
-    return apply("Squeeze", v, squeezeDims=_dims(axes))
+    return apply("Squeeze", v, squeezeDims=dims_of(axes))
 
 
-def unsqueeze(x: object, axes: object = ()) -> Var:
+def unsqueeze(x: ArrayLike, axes: Ints = ()) -> Var:
     """Inserts axes of size 1 at the given places of the result."""
-    return apply("Unsqueeze", to_var(x), squeezeDims=_dims(axes))
+    return apply("Unsqueeze", to_var(x), squeezeDims=dims_of(axes))
 
 
-def expand_dims(x: object, axis: object) -> Var:
+def expand_dims(x: ArrayLike, axis: Ints) -> Var:
     """Inserts axes of size 1."""
     return unsqueeze(x, axis)
 
 
-def concat(values: Sequence[object], axis: int) -> Var:
+def concat(values: Sequence[ArrayLike], axis: int) -> Var:
     """Tensors one after the other along an axis."""
     return apply("Concat", *_meet(values), axis=int(axis))
 
 
-def stack(values: Sequence[object], axis: int = 0) -> Var:
+def stack(values: Sequence[ArrayLike], axis: int = 0) -> Var:
     """Tensors of one shape along a new axis."""
     return apply("Pack", *_meet(values), axis=int(axis))
 
@@ -115,7 +119,7 @@ def _meet(values: Sequence[object]) -> list[Var]:
     return [_cast(p, kind) for p in parts]
 
 
-def split(x: object, size_splits: object, axis: int) -> list[Var]:
+def split(x: ArrayLike, size_splits: Ints, axis: int) -> list[Var]:
     """Pieces along an axis: of the given sizes, or so many equal ones."""
     v = to_var(x)
     if not -v.ndim <= int(axis) < v.ndim:
@@ -126,11 +130,11 @@ def split(x: object, size_splits: object, axis: int) -> list[Var]:
             raise ShapeError(f"axis {axis} of shape {v.shape} does not split into {count} equal pieces")
         sizes = [v.shape[axis] // count] * count
     else:
-        sizes = _dims(size_splits)
+        sizes = dims_of(size_splits)
     return apply_all("Slice", [v, ints(sizes)], len(sizes), v.data_format, axis=int(axis), sourceType="TENSORFLOW")
 
 
-def unstack(x: object, axis: int = 0) -> list[Var]:
+def unstack(x: ArrayLike, axis: int = 0) -> list[Var]:
     """The elements along an axis, which is dropped."""
     v = to_var(x)
     if not -v.ndim <= int(axis) < v.ndim:
@@ -138,13 +142,13 @@ def unstack(x: object, axis: int = 0) -> list[Var]:
     return apply_all("Unpack", [v], v.shape[axis], axis=int(axis))
 
 
-def slice(x: object, starts: object, sizes: object) -> Var:
+def slice(x: ArrayLike, starts: Ints, sizes: Ints) -> Var:
     """``sizes`` elements per axis from ``starts`` on; -1 means all that are left."""
     return apply("SliceTf", to_var(x), ints(starts), ints(sizes))
 
 
 def strided_slice(
-    x: object, begin: object, end: object, strides: object, begin_mask: int = 0, end_mask: int = 0,
+    x: ArrayLike, begin: Ints, end: Ints, strides: Ints, begin_mask: int = 0, end_mask: int = 0,
     ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0,
 ) -> Var:  # fmt: skip
     """Slices with TensorFlow's masks (bit i stands for entry i)."""
@@ -154,12 +158,12 @@ def strided_slice(
     )  # fmt: skip
 
 
-def tile(x: object, multiples: object) -> Var:
+def tile(x: ArrayLike, multiples: Ints) -> Var:
     """The tensor repeated along each axis."""
     return apply("Tile", to_var(x), _operand(multiples))
 
 
-def broadcast_to(input: object, shape: object) -> Var:
+def broadcast_to(input: ArrayLike, shape: Ints) -> Var:
     """Broadcast to a shape by numpy's rule."""
     return apply("BroadcastTo", to_var(input), _operand(shape))
 
@@ -168,46 +172,46 @@ def _operand(values: object) -> Var:
     return _cast(values, DType.I32) if isinstance(values, _var.Var) else ints(values)
 
 
-def pad(x: object, paddings: object, mode: PadValue_Mode = PadValue_Mode.CONSTANT) -> Var:
+def pad(x: ArrayLike, paddings: ArrayLike, mode: PadValue_Mode = PadValue_Mode.CONSTANT) -> Var:
     """A border of ``paddings[axis] = [before, after]``: zeros, mirrored, or mirrored with the edge."""
     return apply("Padding", to_var(x), ints(paddings), mode=mode.name)
 
 
-def gather(x: object, index: object) -> Var:
+def gather(x: ArrayLike, index: ArrayLike) -> Var:
     """Rows of ``x`` by index; the indices' shape takes the place of the first axis."""
     return apply("GatherV2", to_var(x), _cast(to_var(index), DType.I32), leaf(np.asarray(0, np.int32)))
 
 
-def gather_nd(x: object, indices: object) -> Var:
+def gather_nd(x: ArrayLike, indices: ArrayLike) -> Var:
     """Elements (or slices) of ``x`` by coordinates along the last axis of ``indices``."""
     return apply("GatherND", to_var(x), _cast(to_var(indices), DType.I32))
 
 
-def scatter_nd(indices: object, updates: object, shape: object) -> Var:
+def scatter_nd(indices: ArrayLike, updates: ArrayLike, shape: Ints) -> Var:
     """A tensor of zeros with ``updates`` at coordinates; of equal coordinates the last one counts."""
     v, dims = to_var(updates), _operand(shape)
     zeros = apply("Fill", dims, number(0, v._kind), layout=v.data_format)
     return apply("ScatterNd", _cast(to_var(indices), DType.I32), v, dims, zeros, layout=v.data_format, opType="NONE")
 
 
-def reverse(x: object, axis: object) -> Var:
+def reverse(x: ArrayLike, axis: Ints) -> Var:
     """Elements in the opposite order along axes."""
     return apply("Reverse", to_var(x), _operand(axis))
 
 
-def reverse_sequence(x: object, y: object, batch_dim: int, seq_dim: int) -> Var:
+def reverse_sequence(x: ArrayLike, y: ArrayLike, batch_dim: int, seq_dim: int) -> Var:
     """The first ``y[i]`` elements of batch entry i in the opposite order."""
     return apply(
         "ReverseSequence", to_var(x), _cast(to_var(y), DType.I32), batchDim=int(batch_dim), seqDim=int(seq_dim)
     )
 
 
-def where(x: object) -> Var:
+def where(x: ArrayLike) -> Var:
     """Coordinates ``[count, rank]`` of the elements that are not 0."""
     return apply("Where", to_var(x))
 
 
-def one_hot(indices: object, depth: int, onValue: float = 1.0, offValue: float = 0.0, axis: int = -1) -> Var:
+def one_hot(indices: ArrayLike, depth: int, onValue: float = 1.0, offValue: float = 0.0, axis: int = -1) -> Var:
     """A new axis of size ``depth`` that holds ``onValue`` at the index; floats."""
     on = floats(onValue)
     off = number(offValue, on._kind)
@@ -215,24 +219,24 @@ def one_hot(indices: object, depth: int, onValue: float = 1.0, offValue: float =
     return apply("OneHot", _cast(to_var(indices), DType.I32), depth_var, on, off, layout=NCHW, axis=int(axis))
 
 
-def matrix_band_part(x: object, num_lower: int, num_upper: int) -> Var:
+def matrix_band_part(x: ArrayLike, num_lower: int, num_upper: int) -> Var:
     """Keeps so many diagonals below and above the main one (negative: all)."""
     v = to_var(x)
     low, high = number(int(num_lower), DType.I32), number(int(num_upper), DType.I32)
     return apply("MatrixBandPart", v, low, high)
 
 
-def shape(x: object) -> Var:
+def shape(x: ArrayLike) -> Var:
     """The sizes, as a vector of ``int``."""
     return apply("Shape", to_var(x), layout=NHWC)
 
 
-def rank(x: object) -> Var:
+def rank(x: ArrayLike) -> Var:
     """The number of axes."""
     return apply("Rank", to_var(x), layout=NHWC)
 
 
-def size(x: object) -> Var:
+def size(x: ArrayLike) -> Var:
     """The number of elements."""
     return apply("Size", to_var(x), layout=NHWC)
 
@@ -242,17 +246,17 @@ def clone(x: Var, deepCopy: bool = False) -> Var:
     return x.copy() if deepCopy else _var.Var(x._expr, x._index, x.data_format, x._picture)
 
 
-def unravel_index(indices: object, shape: object) -> Var:
+def unravel_index(indices: ArrayLike, shape: Ints) -> Var:
     """Coordinates of flat positions, one row per axis."""
     return apply("UnravelIndex", _cast(to_var(indices), DType.I32), _operand(shape))
 
 
-def depth_to_space(x: object, axis: int) -> Var:
+def depth_to_space(x: ArrayLike, axis: int) -> Var:
     """Blocks of channels to squares of ``axis`` by ``axis`` pixels, in TensorFlow's order of channels."""
     return _blocks("DepthToSpace", x, axis)
 
 
-def space_to_depth(x: object, axis: int) -> Var:
+def space_to_depth(x: ArrayLike, axis: int) -> Var:
     """The inverse of :func:`depth_to_space`."""
     return _blocks("SpaceToDepth", x, axis)
 
@@ -264,7 +268,7 @@ def _blocks(op: str, x: object, block: int) -> Var:
     return convert(apply(op, convert(v, NCHW), blockSize=int(block)), NHWC)
 
 
-def setdiff1d(x: object, y: object) -> Var:
+def setdiff1d(x: ArrayLike, y: ArrayLike) -> Var:
     """The elements of ``x`` that are not in ``y``, in the order of ``x`` and as often as there."""
     a, b = to_var(x), to_var(y)
     if a.ndim != 1 or b.ndim != 1:

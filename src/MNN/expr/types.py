@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
+from types import EllipsisType
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from MNN.errors import MNNError
 from MNN.ir.dtype import DType
@@ -103,6 +107,19 @@ class Interp_Method(_Named):  # noqa: N801 - PyMNN's name
     NEAREST = 0
     BILINEAR = 1
 
+
+Ints: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | np.ndarray
+"""Sizes, axes, positions: a whole number, or a sequence or array of them (a Var, too)."""
+Axes: TypeAlias = Ints | None
+"""Axes to work along; None means all of them."""
+_Place: TypeAlias = slice | EllipsisType | ArrayLike | None
+Index: TypeAlias = _Place | tuple[_Place, ...]
+"""What stands between brackets: positions, slices, masks, ``...`` and None, or a tuple of them."""
+ElementType: TypeAlias = dtype | DTypeLike
+"""What stands for an element type: one of :class:`dtype`, or numpy's."""
+VarOrNumber: TypeAlias = Any
+"""What gives a Python number where a single element of constants is left, and a Var otherwise. Which of the two it is
+depends on values, so that type checkers are told as much as they are by numpy in the same place."""
 
 NCHW, NHWC, NC4HW4 = data_format
 _BY_DTYPE: dict[DType, dtype] = {member.value: member for member in dtype}

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import compute, indexing, methods
 from MNN.expr.node import Expr
-from MNN.expr.types import data_format, dtype, dtype_of, format_of, public
+from MNN.expr.types import ElementType, Index, Ints, VarOrNumber, data_format, dtype, dtype_of, format_of, public
 from MNN.expr.types import data_format as _layout
 from MNN.ir.dtype import DType
 
@@ -100,9 +101,9 @@ class Var(methods.Methods):
         """The numbers in order, as Python's."""
         return tuple(self._array().reshape(-1).tolist())
 
-    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         array = self._array()
-        wanted = array.dtype if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
+        wanted: np.dtype = array.dtype if dtype is None else np.dtype(dtype)
         if wanted == array.dtype:
             return array if copy is False else array.copy()
         if copy is False:
@@ -110,7 +111,7 @@ class Var(methods.Methods):
         found: np.ndarray = array.astype(wanted)
         return found
 
-    def write(self, value: object) -> None:
+    def write(self, value: ArrayLike) -> None:
         """New numbers for a placeholder, trainable or constant of its shape, in row-major order.
 
         Raises :class:`ShapeError` when there are not as many as the shape says.
@@ -141,7 +142,7 @@ class Var(methods.Methods):
         self.write(source._array())
         return True
 
-    def resize(self, shape: object) -> None:
+    def resize(self, shape: Ints) -> None:
         """Gives a placeholder another shape; whatever depends on it follows."""
         if self._expr.op != "Input":
             raise MNNError(f"only placeholders can be resized, this is {self.op_type}; use reshape()")
@@ -197,7 +198,7 @@ class Var(methods.Methods):
 
     # -- behaving like an array ---------------------------------------------------------------------------------------
 
-    def astype(self, kind: object) -> Var:
+    def astype(self, kind: ElementType) -> Var:
         """The same numbers in another element type."""
         return methods.build.cast(self, dtype_of(kind))
 
@@ -209,10 +210,10 @@ class Var(methods.Methods):
         """One element as a Python number: by position in row-major order, or by indices."""
         return self._array().item(*index)
 
-    def __getitem__(self, key: object) -> Any:
+    def __getitem__(self, key: Index) -> VarOrNumber:
         return indexing.get(self, key)
 
-    def __setitem__(self, key: object, value: object) -> None:
+    def __setitem__(self, key: Index, value: ArrayLike) -> None:
         array = indexing.assigned(self._array(), key, value)
         if self._expr.is_leaf:
             self._expr.set_array(array)
@@ -224,7 +225,7 @@ class Var(methods.Methods):
             raise TypeError("a scalar has no length")
         return self.shape[0]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[VarOrNumber]:
         return (self[i] for i in range(len(self)))
 
     def __bool__(self) -> bool:

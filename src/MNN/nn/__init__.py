@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from MNN.absent import absent
 from MNN.nn.loaded import load_module_from_file
 from MNN.nn.module import Module
 from MNN.nn.runtime_config import RuntimeManager, create_runtime_manager
@@ -15,6 +16,4 @@ _LATER = {"EmptyModule", "batch_norm", "compress", "conv", "dropout", "dummy", "
 if not TYPE_CHECKING:  # names that are not here are errors for type checkers
 
     def __getattr__(name: str) -> object:
-        if name in _LATER:
-            raise AttributeError(f"MNN.nn.{name} is part of PyMNN but not of this version yet")
-        raise AttributeError(f"module 'MNN.nn' has no attribute '{name}'")
+        raise absent("MNN.nn", name, _LATER)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build
 from MNN.expr.shaping import convert
-from MNN.expr.types import NCHW, NHWC, data_format, storable
+from MNN.expr.types import NCHW, NHWC, Backend, MemoryMode, PowerMode, PrecisionMode, data_format, storable
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 from MNN.model import Opened, Source, relax
@@ -20,9 +20,26 @@ from MNN.runtime.config import Config
 from MNN.runtime.session import Session, TensorInfo
 from MNN.words import plural
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # Python's own has it from 3.11 on
+
+
+class ModuleOptions(TypedDict, total=False):
+    """Keywords of :func:`load_module_from_file`."""
+
+    runtime_manager: RuntimeManager | None
+    dynamic: bool
+    shape_mutable: bool
+    rearrange: bool
+    backend: Backend | str | int
+    memory_mode: MemoryMode | str | int
+    power_mode: PowerMode | str | int
+    precision_mode: PrecisionMode | str | int
+    thread_num: int
+
 
 def load_module_from_file(
-    file_name: Source, input_names: Sequence[str], output_names: Sequence[str], **kwargs: Any
+    file_name: Source, input_names: Sequence[str], output_names: Sequence[str], **kwargs: Unpack[ModuleOptions]
 ) -> LoadedModule:
     """The part of a model that computes ``output_names`` from ``input_names``: any tensors; none means the model's own.
 
@@ -30,11 +47,7 @@ def load_module_from_file(
     ``thread_num``. ``dynamic``, ``shape_mutable``, ``rearrange``, ``memory_mode`` and ``power_mode`` are taken for
     PyMNN's sake: every module takes inputs of any size that fits.
     """
-    known = {
-        "runtime_manager", "dynamic", "shape_mutable", "rearrange", "backend", "memory_mode", "power_mode",
-        "precision_mode", "thread_num",
-    }  # fmt: skip
-    if unknown := sorted(set(kwargs) - known):
+    if unknown := sorted(set(kwargs) - set(ModuleOptions.__annotations__)):
         raise TypeError(f"load_module_from_file() takes no {', '.join(unknown)}")
     manager = kwargs.get("runtime_manager")
     if manager is not None:
@@ -63,7 +76,7 @@ class LoadedModule(Module):
         """One Var in gives one Var out (the first output), a sequence gives the list of all outputs. Outputs of ONNX
         models that are sequences are lists of Vars, maps dicts, empty optionals None, strings arrays.
 
-        A three-dimensional picture given to an input of four dimensions is a batch of one in the layout it had before
+        A three-dimensional image given to an input of four dimensions is a batch of one in the layout it had before
         any conversion. Raises :class:`ShapeError` when shapes or element types cannot match.
         """
         if isinstance(x, (list, tuple)):

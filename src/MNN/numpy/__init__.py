@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as _numpy
+
+from MNN.absent import absent as _absent
 from MNN.expr.types import dtype as _dtype
 from MNN.numpy import linalg, random
 from MNN.numpy._arrays import *  # noqa: F403
@@ -27,9 +30,15 @@ newaxis = None
 __all__ = [*_arrays, *_calculation]
 __all__ += ["e", "float32", "float64", "inf", "int32", "int64", "linalg", "nan", "newaxis", "pi", "random", "uint8"]
 
+_LATER = {"asfarray", "asscalar", "fill", "mat", "msort", "repmat", "trapz"}
+"""Functions of PyMNN's ``numpy`` that are not here, and that numpy itself does not have, or no more."""
+
 if not TYPE_CHECKING:  # names that are not here are errors for type checkers
 
     def __getattr__(name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise AttributeError(f"MNN.numpy.{name} is not part of this version; numpy has it: np.{name}(numpy.array(var))")
+        if name in _numpy.__all__:
+            what = f"MNN.numpy.{name} is not part of this version"
+            raise AttributeError(f"{what}; numpy has it: numpy.{name}(numpy.array(var))")
+        raise _absent("MNN.numpy", name, _LATER)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Literal, overload
 
 import numpy as _np
+from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import build, compute, create, reducing, shaping
-from MNN.expr.types import PadValue_Mode, dtype, dtype_of
+from MNN.expr.types import Axes, ElementType, Ints, PadValue_Mode, dtype, dtype_of
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 
 
-def array(object: Any, dtype: object = None, copy: bool = True, order: str = "K", subok: bool = False, ndmin: int = 0,
-          like: object = None) -> Var:  # fmt: skip
+def array(object: ArrayLike, dtype: ElementType | None = None, copy: bool = True, order: str = "K",
+          subok: bool = False, ndmin: int = 0, like: object = None) -> Var:  # fmt: skip
     """A Var of numbers, nested sequences, arrays or Vars. Doubles become ``float``, 64-bit integers that fit ``int``.
 
     ``order``, ``subok`` and ``like`` are taken for numpy's sake.
@@ -31,71 +32,81 @@ def array(object: Any, dtype: object = None, copy: bool = True, order: str = "K"
     return shaping.unsqueeze(v, list(range(ndmin - v.ndim))) if ndmin > v.ndim else v
 
 
-def asarray(a: Any, dtype: object = None, order: object = None) -> Var:
+def asarray(a: ArrayLike, dtype: ElementType | None = None, order: object = None) -> Var:
     """Like :func:`array`, without a copy of what is a Var already."""
     return array(a, dtype, copy=False)
 
 
-def copy(a: Any, order: str = "K", subok: bool = False) -> Var:
+def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Var:
     """A constant with the same numbers."""
     return array(a)
 
 
-def full(shape: Any, fill_value: Any, dtype: object = None, order: str = "C") -> Var:
+def full(shape: Ints, fill_value: ArrayLike, dtype: ElementType | None = None, order: str = "C") -> Var:
     """An array full of one number; of the number's type unless ``dtype`` says otherwise."""
     v = build.to_var(fill_value)
     kind = v._kind if dtype is None else dtype_of(dtype)
     return build.leaf(_np.full(compute.shape_of(shape), v._array(), kind.numpy))
 
 
-def zeros(shape: Any, dtype: object = None, order: str = "C") -> Var:
+def zeros(shape: Ints, dtype: ElementType | None = None, order: str = "C") -> Var:
     """Zeros; of type ``int`` unless said otherwise, as in PyMNN."""
     return full(shape, 0, dtype)
 
 
-def ones(shape: Any, dtype: object = None, order: str = "C") -> Var:
+def ones(shape: Ints, dtype: ElementType | None = None, order: str = "C") -> Var:
     """Ones; of type ``int`` unless said otherwise, as in PyMNN."""
     return full(shape, 1, dtype)
 
 
-def empty(shape: Any, dtype: object = dtype.float, order: str = "C") -> Var:
+def empty(shape: Ints, dtype: ElementType = dtype.float, order: str = "C") -> Var:
     """An array to be written; its numbers are 0."""
     return full(shape, 0, dtype)
 
 
-def full_like(a: Any, fill_value: Any, dtype: object = None, order: str = "K", subok: bool = True,
-              shape: Any = None) -> Var:  # fmt: skip
+def full_like(a: ArrayLike, fill_value: ArrayLike, dtype: ElementType | None = None, order: str = "K",
+              subok: bool = True, shape: Ints | None = None) -> Var:  # fmt: skip
     """An array full of one number with the shape and type of another."""
     v = build.to_var(a)
     return full(v.shape if shape is None else shape, fill_value, v.dtype if dtype is None else dtype)
 
 
-def zeros_like(a: Any, dtype: object = None, order: str = "K", subok: bool = True, shape: Any = None) -> Var:
+def zeros_like(
+    a: ArrayLike, dtype: ElementType | None = None, order: str = "K", subok: bool = True, shape: Ints | None = None
+) -> Var:
     """Zeros with the shape and type of another array."""
     return full_like(a, 0, dtype, shape=shape)
 
 
-def ones_like(a: Any, dtype: object = None, order: str = "K", subok: bool = True, shape: Any = None) -> Var:
+def ones_like(
+    a: ArrayLike, dtype: ElementType | None = None, order: str = "K", subok: bool = True, shape: Ints | None = None
+) -> Var:
     """Ones with the shape and type of another array."""
     return full_like(a, 1, dtype, shape=shape)
 
 
-def empty_like(prototype: Any, dtype: object = None, order: str = "K", subok: bool = True, shape: Any = None) -> Var:
+def empty_like(
+    prototype: ArrayLike,
+    dtype: ElementType | None = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Ints | None = None,
+) -> Var:
     """An array to be written, with the shape and type of another."""
     return full_like(prototype, 0, dtype, shape=shape)
 
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: object = dtype.float, order: str = "C") -> Var:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: ElementType = dtype.float, order: str = "C") -> Var:
     """Ones on diagonal ``k``, zeros elsewhere."""
     return build.leaf(_np.eye(int(N), M, k, dtype=dtype_of(dtype).numpy))
 
 
-def identity(n: int, dtype: object = dtype.float) -> Var:
+def identity(n: int, dtype: ElementType = dtype.float) -> Var:
     """Ones on the diagonal of a square."""
     return eye(n, dtype=dtype)
 
 
-def arange(*args: Any, **kargs: Any) -> Var:
+def arange(*args: ArrayLike, **kargs: ElementType | None) -> Var:
     """``arange(stop)``, ``arange(start, stop)`` or ``arange(start, stop, step)``; ``dtype`` by keyword."""
     kind = kargs.pop("dtype", None)
     if kargs or not 1 <= len(args) <= 3:
@@ -105,15 +116,21 @@ def arange(*args: Any, **kargs: Any) -> Var:
     return v if kind is None else v.astype(kind)
 
 
+@overload
+def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, retstep: Literal[False] = False,
+             dtype: ElementType | None = None, axis: int = 0) -> Var: ...  # fmt: skip
+@overload
+def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, *, retstep: Literal[True],
+             dtype: ElementType | None = None, axis: int = 0) -> tuple[Var, float]: ...  # fmt: skip
 def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, retstep: bool = False,
-             dtype: object = None, axis: int = 0) -> Any:  # fmt: skip
+             dtype: ElementType | None = None, axis: int = 0) -> Var | tuple[Var, float]:  # fmt: skip
     """Evenly spaced numbers; with ``retstep`` also their distance."""
     values, step = _np.linspace(start, stop, num, endpoint=endpoint, retstep=True, axis=axis)
     v = build.leaf(values.astype((DType.F32 if dtype is None else dtype_of(dtype)).numpy))
     return (v, float(step)) if retstep else v
 
 
-def concatenate(args: Sequence[Any], axis: int = 0, out: None = None, dtype: object = None,
+def concatenate(args: Sequence[ArrayLike], axis: int = 0, out: None = None, dtype: ElementType | None = None,
                 casting: str = "same_kind") -> Var:  # fmt: skip
     """Arrays one after the other along an axis, or flat when it is None."""
     parts = [build.to_var(a) for a in args]
@@ -121,64 +138,76 @@ def concatenate(args: Sequence[Any], axis: int = 0, out: None = None, dtype: obj
     return v if dtype is None else v.astype(dtype)
 
 
-def stack(arrays: Sequence[Any], axis: int = 0, out: None = None) -> Var:
+def stack(arrays: Sequence[ArrayLike], axis: int = 0, out: None = None) -> Var:
     """Arrays of one shape along a new axis."""
     return shaping.stack(arrays, axis)
 
 
-def vstack(tup: Sequence[Any]) -> Var:
+def vstack(tup: Sequence[ArrayLike]) -> Var:
     """Arrays below each other; vectors count as rows."""
     return shaping.concat([atleast_2d(t) for t in tup], 0)
 
 
-def hstack(tup: Sequence[Any]) -> Var:
+def hstack(tup: Sequence[ArrayLike]) -> Var:
     """Arrays beside each other."""
     parts = [atleast_1d(t) for t in tup]
     return shaping.concat(parts, 0 if parts and parts[0].ndim == 1 else 1)
 
 
-def dstack(tup: Sequence[Any]) -> Var:
+def dstack(tup: Sequence[ArrayLike]) -> Var:
     """Arrays behind each other."""
     return shaping.concat([atleast_3d(t) for t in tup], 2)
 
 
-def column_stack(tup: Sequence[Any]) -> Var:
+def column_stack(tup: Sequence[ArrayLike]) -> Var:
     """Vectors as columns."""
     parts = [build.to_var(t) for t in tup]
     return shaping.concat([shaping.reshape(p, [-1, 1]) if p.ndim < 2 else p for p in parts], 1)
 
 
-def atleast_1d(*arys: Any) -> Any:
+@overload
+def atleast_1d(a0: ArrayLike, /) -> Var: ...
+@overload
+def atleast_1d(a0: ArrayLike, a1: ArrayLike, /, *arys: ArrayLike) -> list[Var]: ...
+def atleast_1d(*arys: ArrayLike) -> Var | list[Var]:
     """At least one axis."""
     return _each(arys, lambda v: v if v.ndim else shaping.reshape(v, [1]))
 
 
-def atleast_2d(*arys: Any) -> Any:
+@overload
+def atleast_2d(a0: ArrayLike, /) -> Var: ...
+@overload
+def atleast_2d(a0: ArrayLike, a1: ArrayLike, /, *arys: ArrayLike) -> list[Var]: ...
+def atleast_2d(*arys: ArrayLike) -> Var | list[Var]:
     """At least two axes; vectors become rows."""
     return _each(arys, lambda v: v if v.ndim > 1 else shaping.reshape(v, [1, -1]))
 
 
-def atleast_3d(*arys: Any) -> Any:
+@overload
+def atleast_3d(a0: ArrayLike, /) -> Var: ...
+@overload
+def atleast_3d(a0: ArrayLike, a1: ArrayLike, /, *arys: ArrayLike) -> list[Var]: ...
+def atleast_3d(*arys: ArrayLike) -> Var | list[Var]:
     """At least three axes."""
     return _each(arys, lambda v: v if v.ndim > 2 else shaping.reshape(v, [*v.shape, 1] if v.ndim == 2 else [1, -1, 1]))
 
 
-def _each(values: Sequence[Any], change: Any) -> Any:
+def _each(values: Sequence[ArrayLike], change: Callable[[Var], Var]) -> Var | list[Var]:
     found = [change(build.to_var(v)) for v in values]
     return found[0] if len(found) == 1 else found
 
 
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Var]:
+def split(ary: ArrayLike, indices_or_sections: Ints, axis: int = 0) -> list[Var]:
     """Equal pieces, or pieces between positions."""
     v = build.to_var(ary)
     if isinstance(indices_or_sections, (int, _np.integer)):
         return shaping.split(v, int(indices_or_sections), axis)
-    length = v.shape[axis]
-    cuts = [0, *(min(max(c + length if c < 0 else c, 0), length) for c in indices_or_sections), length]
+    length, places = v.shape[axis], shaping.dims_of(indices_or_sections)
+    cuts = [0, *(min(max(c + length if c < 0 else c, 0), length) for c in places), length]
     return shaping.split(v, [max(z - a, 0) for a, z in pairwise(cuts)], axis)
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Var]:
+def array_split(ary: ArrayLike, indices_or_sections: Ints, axis: int = 0) -> list[Var]:
     """Like :func:`split`; the first pieces are one longer where it does not divide."""
     v = build.to_var(ary)
     if not isinstance(indices_or_sections, (int, _np.integer)):
@@ -189,84 +218,84 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Var]:
     return shaping.split(v, [length // count + (i < length % count) for i in range(count)], axis)
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Var]:
+def hsplit(ary: ArrayLike, indices_or_sections: Ints) -> list[Var]:
     """Split along the second axis (the only one of a vector)."""
     v = build.to_var(ary)
     return split(v, indices_or_sections, 0 if v.ndim == 1 else 1)
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Var]:
+def vsplit(ary: ArrayLike, indices_or_sections: Ints) -> list[Var]:
     """Split along the first axis."""
     return split(ary, indices_or_sections, 0)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Var]:
+def dsplit(ary: ArrayLike, indices_or_sections: Ints) -> list[Var]:
     """Split along the third axis."""
     return split(ary, indices_or_sections, 2)
 
 
-def reshape(a: Any, *newshape: Any) -> Var:
+def reshape(a: ArrayLike, *newshape: Ints) -> Var:
     """Other sizes."""
     return build.to_var(a).reshape(*newshape)
 
 
-def ravel(a: Any, order: str = "C") -> Var:
+def ravel(a: ArrayLike, order: str = "C") -> Var:
     """One axis."""
     return build.to_var(a).ravel(order)
 
 
-def transpose(a: Any, axes: Any = None) -> Var:
+def transpose(a: ArrayLike, axes: Axes = None) -> Var:
     """Axes in another order; reversed when none is given."""
     return shaping.transpose(a, axes)
 
 
-def swapaxes(a: Any, axis1: int, axis2: int) -> Var:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Var:
     """Two axes exchanged."""
     return build.to_var(a).swapaxes(axis1, axis2)
 
 
-def moveaxis(a: Any, source: Any, destination: Any) -> Var:
+def moveaxis(a: ArrayLike, source: Ints, destination: Ints) -> Var:
     """Axes moved to other places."""
     v = build.to_var(a)
     try:
         _np.moveaxis(_np.empty((1,) * v.ndim), source, destination)
     except ValueError as error:
         raise ShapeError(f"moveaxis() of {v.ndim} axes: {error}") from error
-    take, put = ([int(i) % v.ndim for i in _np.atleast_1d(s)] for s in (source, destination))
+    take, put = ([i % v.ndim for i in shaping.dims_of(s)] for s in (source, destination))
     order = [i for i in range(v.ndim) if i not in take]
     for place, axis in sorted(zip(put, take, strict=True)):
         order.insert(place, axis)
     return shaping.transpose(v, order)
 
 
-def squeeze(a: Any, axis: Any = None) -> Var:
+def squeeze(a: ArrayLike, axis: Axes = None) -> Var:
     """Without axes of size 1."""
     return build.to_var(a).squeeze(axis)
 
 
-def expand_dims(x: Any, axis: Any) -> Var:
+def expand_dims(x: ArrayLike, axis: Ints) -> Var:
     """New axes of size 1."""
     return shaping.unsqueeze(x, axis)
 
 
-def tile(A: Any, reps: Any) -> Var:
+def tile(A: ArrayLike, reps: Ints) -> Var:
     """Repeated along each axis."""
-    v, times = build.to_var(A), [int(r) for r in _np.atleast_1d(reps)]
+    v, times = build.to_var(A), shaping.dims_of(reps)
     v = shaping.unsqueeze(v, list(range(len(times) - v.ndim))) if len(times) > v.ndim else v
     return shaping.tile(v, [1] * (v.ndim - len(times)) + times)
 
 
-def repeat(a: Any, repeats: int, axis: int | None = None) -> Var:
+def repeat(a: ArrayLike, repeats: int, axis: int | None = None) -> Var:
     """Every element so many times."""
     return build.to_var(a).repeat(repeats, axis)
 
 
-def broadcast_to(array: Any, shape: Any) -> Var:
+def broadcast_to(array: ArrayLike, shape: Ints) -> Var:
     """Broadcast to a shape."""
     return shaping.broadcast_to(array, shape)
 
 
-def pad(array: Any, pad_width: Any, mode: str = "constant") -> Var:
+def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant") -> Var:
     """A border of zeros (``constant``), mirrored (``reflect``) or mirrored with the edge (``symmetric``)."""
     v = build.to_var(array)
     modes = {m.name.lower(): m for m in PadValue_Mode}
@@ -276,23 +305,23 @@ def pad(array: Any, pad_width: Any, mode: str = "constant") -> Var:
     return shaping.pad(v, widths, modes[mode])
 
 
-def flip(m: Any, axis: Any = None) -> Var:
+def flip(m: ArrayLike, axis: Axes = None) -> Var:
     """Elements in the opposite order along axes, or along all."""
     v = build.to_var(m)
     return shaping.reverse(v, reducing.axes_of(axis) or list(range(v.ndim)))
 
 
-def flipud(m: Any) -> Var:
+def flipud(m: ArrayLike) -> Var:
     """Upside down."""
     return flip(m, 0)
 
 
-def fliplr(m: Any) -> Var:
+def fliplr(m: ArrayLike) -> Var:
     """Left to right."""
     return flip(m, 1)
 
 
-def roll(a: Any, shift: int, axis: int | None = None) -> Var:
+def roll(a: ArrayLike, shift: int, axis: int | None = None) -> Var:
     """Elements moved along an axis (or the flat array); what leaves comes in at the other end."""
     v = build.to_var(a)
     if not v.size:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Literal, overload
 
 import numpy as _np
+from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError
 from MNN.expr import build, math, reducing
+from MNN.expr.types import Axes
 from MNN.expr.var import Var
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Var:
+def norm(x: ArrayLike, ord: int | float | str | None = None, axis: Axes = None, keepdims: bool = False) -> Var:
     """The Euclidean norm over axes (all when none is given); any other ``ord`` as numpy defines it."""
     if ord is None:
         return math.sqrt(reducing.reduce_sum(math.square(build.floats(x)), axis, keepdims))
@@ -19,18 +22,28 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> V
     return _numbers(_np.linalg.norm, x, ord=ord, axis=axes, keepdims=keepdims)
 
 
-def solve(a: Any, b: Any) -> Var:
+def solve(a: ArrayLike, b: ArrayLike) -> Var:
     """``x`` with ``a @ x = b``."""
     return _numbers(_np.linalg.solve, a, build.floats(b)._array())
 
 
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+@overload
+def svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: Literal[True] = True, hermitian: bool = False
+) -> tuple[Var, Var, Var]: ...
+@overload
+def svd(a: ArrayLike, full_matrices: bool = True, *, compute_uv: Literal[False], hermitian: bool = False) -> Var: ...
+def svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> tuple[Var, ...] | Var:
     """The singular value decomposition: u, s, vh, or s alone."""
-    found: Any = _np.linalg.svd(build.floats(a)._array(), full_matrices, compute_uv, hermitian)  # type: ignore[call-overload]
-    return tuple(build.leaf(_np.asarray(f)) for f in found) if compute_uv else build.leaf(_np.asarray(found))
+    array = build.floats(a)._array()
+    if not compute_uv:
+        return build.leaf(_np.linalg.svd(array, full_matrices, False, hermitian))
+    return tuple(build.leaf(part) for part in _np.linalg.svd(array, full_matrices, True, hermitian))
 
 
-def _numbers(function: Any, a: Any, *rest: Any, **options: Any) -> Var:
+def _numbers(function: Callable[..., object], a: ArrayLike, *rest: object, **options: object) -> Var:
     try:
         return build.leaf(_np.asarray(function(build.floats(a)._array(), *rest, **options), _np.float32))
     except (_np.linalg.LinAlgError, ValueError) as error:

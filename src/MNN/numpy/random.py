@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as _np
 
 from MNN.expr import build, compute
-from MNN.expr.types import dtype, dtype_of
+from MNN.expr.types import ElementType, Ints, dtype, dtype_of
 from MNN.expr.var import Var
 
 _state = [_np.random.default_rng()]
@@ -18,7 +16,7 @@ def seed(value: int | None = None) -> None:
     _state[0] = _np.random.default_rng(value)
 
 
-def random(shape: Any = ()) -> Var:
+def random(shape: Ints = ()) -> Var:
     """Uniform in [0, 1)."""
     return build.leaf(_np.asarray(_state[0].random(compute.shape_of(shape), _np.float32)))
 
@@ -33,7 +31,7 @@ def randn(*args: int) -> Var:
     return build.leaf(_np.asarray(_state[0].standard_normal(compute.shape_of(args), _np.float32)))
 
 
-def randint(low: int, high: int | None = None, size: Any = None, dtype: object = dtype.int) -> Var:
+def randint(low: int, high: int | None = None, size: Ints | None = None, dtype: ElementType = dtype.int) -> Var:
     """Whole numbers from ``low`` to below ``high``, or from 0 to below ``low``."""
     first, last = (0, low) if high is None else (low, high)
     dims = compute.shape_of([1] if size is None else size)

@@ -12,9 +12,9 @@ See docs/custom-operators.md for an example of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
@@ -56,13 +56,19 @@ class CustomOperator(Operator):
         """The node's attributes, defaults filled in."""
         return {key: self.attr(node, key) for key in self.attributes}
 
-    def infer(self, attributes: Mapping[str, Any], *inputs: TensorType) -> TensorType | Sequence[TensorType]:
-        """The outputs' types for inputs of these types. Raise :class:`~MNN.errors.ShapeError` for misfits."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # subclasses name the inputs that their operator has
+        infer: Callable[..., TensorType | Sequence[TensorType]]
+        compute: Callable[..., Arrays]
+    else:
 
-    def compute(self, attributes: Mapping[str, Any], *inputs: np.ndarray) -> Arrays:
-        """The outputs' numbers; do not change the inputs. Called from several threads when sessions run in several."""
-        raise NotImplementedError
+        def infer(self, attributes: Mapping[str, Any], *inputs: TensorType) -> TensorType | Sequence[TensorType]:
+            """The outputs' types for inputs of these types. Raise :class:`~MNN.errors.ShapeError` for misfits."""
+            raise NotImplementedError
+
+        def compute(self, attributes: Mapping[str, Any], *inputs: np.ndarray) -> Arrays:
+            """The outputs' numbers; do not change the inputs. Called from several threads when sessions run in
+            several."""
+            raise NotImplementedError
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         """The outputs built from primitives. By default one call of :meth:`compute`."""

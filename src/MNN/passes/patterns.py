@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -91,7 +91,7 @@ def with_constant(node: Node) -> tuple[Value, Value, bool] | None:
     return None
 
 
-def unary(node: Node | None, *kinds: str) -> bool:
+def unary(node: Node | None, *kinds: str) -> TypeGuard[Node]:
     return node is not None and node.op == "UnaryOp" and node.attrs.get("opType", "ABS") in kinds
 
 

@@ -1,4 +1,4 @@
-"""The numpy meaning of recurrent layers."""
+"""The reference implementation of recurrent layers."""
 
 from __future__ import annotations
 

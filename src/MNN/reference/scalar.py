@@ -1,4 +1,4 @@
-"""The numpy meaning of scalar programs (:class:`MNN.ir.scalar.Body`): what every generated kernel is tested against.
+"""The reference implementation of scalar programs (:class:`MNN.ir.scalar.Body`): the measure of every kernel.
 
 Floating point is computed in the dtype of the instruction, ``f16`` and ``bf16`` in ``float32`` with a rounding where a
 ``cast`` to them or an output asks for it. Choices beyond the rules in :mod:`MNN.ir.scalar`:

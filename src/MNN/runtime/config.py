@@ -21,10 +21,10 @@ class Config:
     the processor has instructions for that (AVX512-BF16, AMX), and is ``normal`` elsewhere; inputs and outputs keep the
     model's types (see :mod:`MNN.backends.cpu.low_precision`). In all of them numbers below the smallest normal one
     (1.2e-38 in fp32) count as zero: processors are many times slower with them. ``cache``: keep compiled kernels on
-    disk. ``reference``: no kernels at all, every primitive by its numpy meaning (slow; to check kernels against).
-    ``memory_limit``: bytes of working memory that a plan may take, by default what the machine has. ``time_limit``:
-    seconds after which a run ends with an error; looked at between turns of loops and stretches of kernels. Set both
-    for models that are not trusted. ``backend``: the machine that runs the model, one of
+    disk. ``reference``: no kernels at all, every primitive by the reference implementation (slow; to check
+    kernels against). ``memory_limit``: bytes of working memory that a plan may take, by default what the machine has.
+    ``time_limit``: seconds after which a run ends with an error; looked at between turns of loops and stretches of
+    kernels. Set both for models that are not trusted. ``backend``: the machine that runs the model, one of
     :func:`MNN.backends.base.registry.names`; what it cannot do, or what is not worth bringing there, the CPU does."""
 
     threads: int = 1

@@ -23,8 +23,8 @@ def in_double(graph: Graph) -> Graph:
 
 
 def run_in_double(graph: Graph, feeds: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str]:
-    """The outputs by the numpy meaning in float64, and what they were computed in: ``float64``, or ``numpy float32``
-    where an operator of the model insists on float32."""
+    """The outputs by the reference implementation in float64, and what they were computed in: ``float64``, or
+    ``numpy float32`` where an operator of the model insists on float32."""
     try:
         wide = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in feeds.items()}
         return Session(in_double(graph), Config(reference=True)).run(wide), "float64"

@@ -1,4 +1,4 @@
-"""A stage run by the numpy meaning of its primitives, without kernels: the measure for everything compiled."""
+"""A stage run by the reference implementation, without kernels: the measure for everything compiled."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import os
 import struct
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, overload
 
 import numpy as np
 
@@ -29,6 +29,10 @@ LARGE = 4096
 _LARGE_ALIGNMENT = 64
 
 
+@overload
+def write_net(net: Record, path: None = None) -> bytes: ...
+@overload
+def write_net(net: Record, path: str | os.PathLike[str]) -> None: ...
 def write_net(net: Record, path: str | os.PathLike[str] | None = None) -> bytes | None:
     """Writes a Net to ``path`` (whole or not at all), or returns its bytes when no path is given.
 

@@ -1,4 +1,4 @@
-"""Compiled programs against the numpy meaning of their primitives."""
+"""Compiled programs against the reference implementation of their primitives."""
 
 from __future__ import annotations
 

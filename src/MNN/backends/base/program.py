@@ -222,7 +222,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Slices:
-    """A batch a few pictures at a time: what the commands compute is one of ``count`` equal slices of it.
+    """A batch a few samples at a time: what the commands compute is one of ``count`` equal slices of it.
 
     Inputs and outputs hold all slices, one after the other. Of what else lies in the arena, each of the ``hands``
     threads that take part in a run has its own: ``nbytes``, those of the first thread first.

@@ -1,10 +1,10 @@
-"""Large batches a few pictures at a time, for the whole network, where that is faster than layer by layer.
+"""Large batches a few samples at a time, for the whole network, where that is faster than layer by layer.
 
 What a layer of a large batch writes has left the caches by the time the next one reads it. Where no operator looks
-across the batch, a program for a few pictures, run again and again, keeps what goes from layer to layer in the
+across the batch, a program for a few samples, run again and again, keeps what goes from layer to layer in the
 second-level cache, and reads the weights more often instead (with AMX, in turns: MobileNetV2 in ``low`` 3.8 ms per
-picture of a batch of 32, 2.1 one by one). Several threads take pictures of their own then, and wait for one another
-once instead of after every layer (two threads, batch of 8: 1.37 ms per picture, 1.04).
+sample of a batch of 32, 2.1 one by one). Several threads take samples of their own then, and wait for one another
+once instead of after every layer (two threads, batch of 8: 1.37 ms per sample, 1.04).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ are spared more than what is counted here."""
 
 
 class _Mixed(Exception):  # noqa: N818 - an answer
-    """Results of one picture depend on others, or this cannot be told."""
+    """Results of one sample depend on others, or this cannot be told."""
 
 
 class Task(NamedTuple):
@@ -71,10 +71,10 @@ def sliced(whole: Task, target: Target, threads: int, bits: int) -> tuple[Task, 
 
 
 def best_size(prims: Sequence[Prim], batch: int, target: Target, threads: int, bits: int) -> int:
-    """How many pictures each of some threads had better compute at a time, a divisor of ``batch``; ``batch`` where all
+    """How many samples each of some threads had better compute at a time, a divisor of ``batch``; ``batch`` where all
     threads had better share it layer by layer."""
     share = bits / 32
-    again = layers = moved = peak = 0.0  # weights, what goes from layer to layer per picture, and the most of it
+    again = layers = moved = peak = 0.0  # weights, what goes from layer to layer per sample, and the most of it
     for prim in prims:
         if isinstance(prim, _LAYERS):
             layers += 1
@@ -83,7 +83,7 @@ def best_size(prims: Sequence[Prim], batch: int, target: Target, threads: int, b
             moved, peak = moved + here, max(peak, here)
 
     def cost(size: int, together: int) -> float:
-        """Of a picture, ``size`` at a time by threads that work together."""
+        """Of a sample, ``size`` at a time by threads that work together."""
         caches = (target.l2_bytes * together, _THIRD_LEVEL)
         beyond, far = (max(0.0, 1 - nbytes / (size * peak + 1)) for nbytes in caches)
         return (again + layers * together * _BEGIN) / size + moved * (_BEYOND[bits < 32] * beyond + _FAR * far)
@@ -103,7 +103,7 @@ def _bytes(t: Tensor) -> int:
 
 
 def batch_axes(prims: Sequence[Prim], inputs: Sequence[Tensor], batch: int) -> dict[Tensor, int] | None:
-    """The dimension of every tensor made from ``inputs`` along which the batch lies, pictures one after the other; None
+    """The dimension of every tensor made from ``inputs`` along which the batch lies, samples one after the other; None
     when any primitive looks across it, or is not known not to."""
     axes = dict.fromkeys(inputs, 0)
     try:

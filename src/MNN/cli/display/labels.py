@@ -16,7 +16,7 @@ from MNN.words import dims, plural
 
 TOP = 5
 SHOWN = 8
-"""Pictures of a batch that are listed."""
+"""Samples of a batch that are listed."""
 IMAGENET = (1000, 1001)
 """Classes of networks trained on ImageNet; with 1001, number 0 is the background."""
 
@@ -49,7 +49,7 @@ def _from_json(path: Path, text: str) -> list[str]:
 
 
 def scores(array: np.ndarray) -> np.ndarray | None:
-    """``[pictures, classes]`` of an output that may be scores: ``[N, C]``, ``[C]`` or ``[N, C, 1, 1]``; else None."""
+    """``[samples, classes]`` of an output that may be scores: ``[N, C]``, ``[C]`` or ``[N, C, 1, 1]``; else None."""
     if array.dtype.kind != "f" or not array.ndim >= 1 or any(d != 1 for d in array.shape[2:]) or not array.size:
         return None
     rows = array.reshape(array.shape[0], -1) if array.ndim > 1 else array[None]
@@ -81,13 +81,13 @@ def chosen(results: Mapping[str, np.ndarray], labels: Sequence[str] | None, aske
 
 
 def show_best(screen: Console, name: str, rows: np.ndarray, labels: Sequence[str] | None, probabilities: bool) -> None:
-    """The best classes of each picture, the best first."""
+    """The best classes of each sample, the best first."""
     what = "probability" if probabilities else "score"
     columns = [words("label"), number("class"), number(what)]
     if labels is None:
         del columns[0]
     if len(rows) > 1:
-        columns.insert(0, number("picture"))
+        columns.insert(0, number("sample"))
     first = 0 if labels is None else rows.shape[1] - len(labels)  # number 0 may be a background without a name
     for index, row in enumerate(rows[:SHOWN]):
         for place in np.argsort(-row, kind="stable")[:TOP]:

@@ -61,8 +61,8 @@ class Job:
 class Row:
     """One line of the report; times in milliseconds, memory in MiB.
 
-    Latencies are those of whole calls from Python; ``overhead_us``: microseconds that the least of them takes beyond
-    the least native call, None when noise hides it. ``load_ms``: opening the model in a fresh process, with the parts
+    Latencies are those of whole calls from Python; ``overhead_us``: microseconds that the fastest of them takes beyond
+    the fastest native call, None when noise hides it. ``load_ms``: opening the model in a fresh process, with the parts
     of the engine that this imports. ``first_ms``: the same until the first result is there. ``gflops``: billions of
     operations per second at the minimum latency. ``peak_mb``: the largest resident size of the process, Python
     included, before any reference is computed. ``error``: largest difference from ``reference`` relative to the
@@ -171,7 +171,7 @@ def timings(timed: Callable[[], tuple[float, float]], runs: int, say: Say = sile
 
 
 def overhead(whole: Sequence[float], inner: Sequence[float]) -> float | None:
-    """Microseconds by which the least whole call exceeds the least native one; None when it does not."""
+    """Microseconds by which the fastest whole call exceeds the fastest native one; None when it does not."""
     found = (min(whole) - min(inner)) * 1e6
     return found if found > 0 else None
 

@@ -1,4 +1,4 @@
-"""The report's page: sections put together with the style and the script that lie in ``MNN/data``."""
+"""The report's page: sections put together with the style and the script that lie in ``MNN/assets``."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def render(job: Job, found: Profile, machine: Machine) -> str:
         section("Where the time goes", "", _shares(found, colours), "shares"),
         section(
             "Commands",
-            "Click a heading to sort. Roof: the least time on this machine as a part of the time taken, and what sets "
-            "it.",
+            "Click a heading to sort. Roof: the minimum time on this machine as a part of the time taken, and what "
+            "sets it.",
             tag("input", id="filter", type="search", placeholder="filter by node, kernel, algorithm")
             + tag("button", "show all", id="all", type="button")
             + _commands(found, colours),
@@ -85,7 +85,7 @@ def _tiles(found: Profile, machine: Machine) -> str:
         ("Latency", f"{found.api_ns / 1e6:.2f} ms", f"from Python; median {found.api_median_ns / 1e6:.2f} ms"),
         ("Native call", f"{found.native_ns / 1e6:.2f} ms", f"commands add up to {found.sum_ns / 1e6:.2f} ms"),
         ("Rate", f"{si(rate)} GFLOP/s", share),
-        ("Of the roofline", f"{bounds / spent:.0%}" if spent else "-", "least possible time over time taken"),
+        ("Of the roofline", f"{bounds / spent:.0%}" if spent else "-", "minimum time over time taken"),
         ("Working memory", nbytes(sum(found.arena_bytes)), plural(len(found.commands), "command")),
     ]
     return tag("div", "".join(tile(*t) for t in tiles), class_="tiles")
@@ -94,7 +94,7 @@ def _tiles(found: Profile, machine: Machine) -> str:
 def _timeline_note(found: Profile) -> str:
     if found.spans:
         return "The fastest of some traced runs: a box is a thread at work on a command. Gaps are threads that wait."
-    return "The least time of every command, one after the other (this processor has no clock for traces)."
+    return "The minimum time of every command, one after the other (this processor has no clock for traces)."
 
 
 def _zoom() -> str:

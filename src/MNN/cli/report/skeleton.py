@@ -1,4 +1,4 @@
-"""What all pages have in common: one document that needs nothing else, in the style that lies in ``MNN/data``."""
+"""What all pages have in common: one document that needs nothing else, in the style that lies in ``MNN/assets``."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ def document(title: str, body: str, data: str | None = None) -> str:
 
 
 def _asset(name: str) -> str:
-    return (resources.files("MNN") / "data" / name).read_text(encoding="utf-8")
+    return (resources.files("MNN") / "assets" / name).read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
 """The builder that operators lower themselves with.
 
 Every method appends one primitive (or none, when the result is known already) and returns its output tensor. Constants
-are folded on the spot with the numpy meaning, and equal primitives on equal operands are merged, so operators can be
-written plainly: computing a shape with tensors costs nothing at run time when the inputs' shapes are known.
+are folded on the spot by the reference implementation, and equal primitives on equal operands are merged, so operators
+can be written plainly: computing a shape with tensors costs nothing at run time when the inputs' shapes are known.
 """
 
 from __future__ import annotations

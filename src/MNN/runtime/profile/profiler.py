@@ -39,7 +39,7 @@ class CommandProfile:
 
     ``bytes`` of all operands, each byte once in a slice; ``exact`` where the kernel says so itself, else the operands'
     whole buffers are counted. ``levels``: where these bytes come from (see :mod:`MNN.runtime.profile.roofline`).
-    ``bound_ns``: the least time on this machine, set by ``bound_by``; None when it was never measured."""
+    ``bound_ns``: the minimum time on this machine, set by ``bound_by``; None when it was never measured."""
 
     number: int
     stage: int
@@ -107,8 +107,8 @@ class Block:
 class Profile:
     """A profile of one model with one setting. Times in nanoseconds.
 
-    ``sum_ns``: the least sum of all commands in one run. ``native_ns``: the least time of the same commands without
-    clocks. ``api_ns``: the least time of a whole call from Python, which copies inputs and outputs besides.
+    ``sum_ns``: the minimum sum of all commands in one run. ``native_ns``: the minimum time of the same commands without
+    clocks. ``api_ns``: the minimum time of a whole call from Python, which copies inputs and outputs besides.
     """
 
     threads: int

@@ -1,4 +1,4 @@
-"""The least time that commands could take on a machine: arithmetic at its peak, or bytes from where they lie.
+"""The minimum time that commands could take on a machine: arithmetic at its peak, or bytes from where they lie.
 
 Where the bytes of an operand lie is found by a model of the caches: least recently used pages of 4 KiB leave first, all
 levels hold what the smaller ones hold, and inferences follow one another without anything in between. The first and
@@ -27,8 +27,8 @@ class Access:
 
 @dataclass(frozen=True)
 class Bound:
-    """The least time of a command in nanoseconds, and what sets it: ``f32`` or another arithmetic, or a level. Where an
-    arithmetic was never measured here it is held against f32's peak, and says so: ``f32 for int8``."""
+    """The minimum time of a command in nanoseconds, and what sets it: ``f32`` or another arithmetic, or a level. Where
+    an arithmetic was never measured here it is held against f32's peak, and says so: ``f32 for int8``."""
 
     ns: float
     by: str
@@ -78,7 +78,7 @@ def sources(commands: Sequence[Iterable[Access]], machine: Machine, threads: int
 
 
 def bound(flops: int, arithmetic: str, levels: Mapping[str, int], rates: Rates) -> Bound:
-    """The least time for these operations and bytes: one of both in full, the other hidden behind it."""
+    """The minimum time for these operations and bytes: one of both in full, the other hidden behind it."""
     peak = rates.compute.get(arithmetic, rates.compute["f32"])
     compute = flops / peak
     slowest = rates.read["DRAM"]

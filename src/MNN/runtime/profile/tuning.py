@@ -198,7 +198,7 @@ class Tuner:
 
 
 def fastest(times: Mapping[str, Times], estimated: str) -> str:
-    """The candidate with the least time; the estimated one where that is not faster by more than the noise."""
+    """The candidate with the minimum time; the estimated one where that is not faster by more than the noise."""
     best = min(times, key=lambda name: float(times[name].min()), default=estimated)
     if best == estimated or estimated not in times or not faster(times[best], times[estimated], WORTH):
         return estimated

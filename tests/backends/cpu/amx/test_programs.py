@@ -1,4 +1,4 @@
-"""Contractions on tiles within programs, against the numpy meaning; with the tiles' plain form where there are none."""
+"""Contractions on tiles within programs, against the reference implementation; with a plain form elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention as one command: masks, scales, shared key heads, layouts, sizes; against the numpy meaning."""
+"""Attention as one command: masks, scales, shared key heads, layouts, sizes; against the reference implementation."""
 
 from __future__ import annotations
 

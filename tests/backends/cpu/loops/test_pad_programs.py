@@ -1,4 +1,4 @@
-"""Padding as programs, against the numpy meaning: borders that are one frame, and those that are not."""
+"""Padding as programs, against the reference implementation: borders that are one frame, and those that are not."""
 
 from __future__ import annotations
 

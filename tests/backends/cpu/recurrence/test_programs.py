@@ -1,4 +1,4 @@
-"""Recurrent layers compiled to one command, against the numpy meaning of their primitive."""
+"""Recurrent layers compiled to one command, against the reference implementation of their primitive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recurrent kernel against the numpy meaning: every target of this machine, checked builds, AArch64 under qemu."""
+"""The recurrent kernel against the reference implementation: targets of this machine, checked builds, AArch64."""
 
 from __future__ import annotations
 

@@ -354,7 +354,7 @@ class Emitter:
         self.commands = running
 
     def host(self, prim: Prim) -> None:
-        """Runs a primitive with its numpy meaning (or a host function) between kernels."""
+        """Runs a primitive with the reference implementation (or a host function) between kernels."""
         types = [(DType.F32 if t in self.narrowed else t.dtype, t.shape) for t in prim.outputs]
         wide = [t in self.narrowed for t in prim.inputs]
 
