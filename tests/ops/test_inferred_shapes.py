@@ -1,5 +1,5 @@
-"""Shape inference against the meaning: sizes that are inferred by name, with numbers put in for the names, are those that
-lowering the node at these numbers gives."""
+"""Shape inference against the meaning: sizes that are inferred by name, with numbers put in for the names, are those
+that lowering gives at these numbers."""
 
 from __future__ import annotations
 
