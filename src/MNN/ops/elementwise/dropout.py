@@ -23,6 +23,7 @@ class DropoutTraining(Operator):
     The same ``seed`` (numpy's RandomState) gives the same mask in every run; without one every run differs.
     """
 
+    draws = True
     in_mnn = False
     attributes = {"seed": None, "ratio": 0.5}
 

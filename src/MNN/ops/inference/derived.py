@@ -25,8 +25,9 @@ from MNN.ops.core.trial import LARGEST, SMALL, TABLE, Trial
 Found = tuple[DType, "tuple[Size, ...]"]
 Numbers = Callable[[Value], "list[Size] | None"]
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
-WITNESSES = (1, 24, 180)
-"""Names stand for these multiples of primes, in one trace after another."""
+_LARGE = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157)
+WITNESSES = (_PRIMES, _LARGE, tuple(24 * p for p in _PRIMES), tuple(180 * p for p in _PRIMES))
+"""What names stand for, in one trace after another: odd sizes and even ones, small and large."""
 
 
 class _Tracer(Trial):
@@ -57,13 +58,13 @@ def derived(node: Node, numbers: Numbers) -> list[Found] | None:
     if len(found_names) > len(_PRIMES):
         return None
     traces = []
-    multiples = WITNESSES if found_names else WITNESSES[:1]
-    for multiple in multiples:
-        at = {name: multiple * prime for name, prime in zip(found_names, _PRIMES, strict=False)}
+    witnesses = WITNESSES if found_names else WITNESSES[:1]
+    for numbered in witnesses:
+        at = dict(zip(found_names, numbered, strict=False))
         made = _trace(node, known, at)
         if made is not None:
             traces.append((made, at))
-    if len(traces) < min(2, len(multiples)):
+    if len(traces) < min(2, len(witnesses)):
         return None
     return _agreed(traces)
 
@@ -114,8 +115,8 @@ def _agreed(traces: Sequence[tuple[list[Tensor], Mapping[str, int]]]) -> list[Fo
     out: list[Found] = []
     for i, tensor in enumerate(first):
         each = [(made[i], at) for made, at in traces]
-        if any(type(t) is not Tensor or t.dtype is not tensor.dtype or t.rank != tensor.rank for t, _ in each):
-            return None  # lists of tensors among them: they have no sizes
+        if any(t.dtype is not tensor.dtype or t.rank != tensor.rank for t, _ in each):
+            return None
         sizes = [size_of(d) for d in tensor.shape]
         for k, size in enumerate(sizes):
             if size is None or any(size_of(t.shape[k]) != size or evaluate(size, at) != t.shape[k] for t, at in each):

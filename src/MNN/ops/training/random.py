@@ -25,6 +25,7 @@ Draw = Callable[["np.random.Generator", Sequence[np.ndarray]], np.ndarray]  # na
 
 class _Random(Operator):
     attributes = {"seed": 0, "seed2": 0, "type": "DT_FLOAT", "low": 0.0, "high": 1.0}
+    draws = True
 
     def draw(
         self, b: Builder, node: Node, shape: Sequence[int], type_name: str, draw: Draw, *operands: Tensor
