@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.errors import ShapeError
+from MNN.ir import symbolic
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, require_rank
+from MNN.ops.inference import infer
 
 
 @register("DepthToSpace")
@@ -90,3 +92,28 @@ class Col2Im(Operator):
         index = b.const(place.reshape(1, 1, -1))
         summed = b.reshape(b.scatter("add", zeros, flat, [index], [2], [0, 1, -1]), (x.shape[0], channels, *padded))
         return [b.slice(summed, (0, 0, *pads[:rank]), (x.shape[0], channels, *image))]
+
+
+@infer.rule(DepthToSpace, SpaceToDepth)
+def _infer_blocks(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known, block = infer.sizes(x), infer.number(node, "blockSize")
+    if known is None or len(known) != 4 or block < 1:
+        return [(x.dtype, known)]
+    n, c, *plane = known
+    if node.op == "DepthToSpace":
+        return [
+            (x.dtype, (n, symbolic.exact_quotient(c, block * block), *(symbolic.multiply(d, block) for d in plane)))
+        ]
+    return [(x.dtype, (n, symbolic.multiply(c, block * block), *(symbolic.exact_quotient(d, block) for d in plane)))]
+
+
+@infer.rule(Col2Im)
+def _infer_col2im(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known, image, block = infer.sizes(x), h.ints(infer.operand(node, 1)), h.known_ints(infer.operand(node, 2))
+    axes = infer.operand(node, 1).shape
+    if known is None or image is None or block is None or len(known) != 3:
+        count = axes[0] if axes and isinstance(axes[0], int) and axes[0] <= 8 else None
+        return [(x.dtype, None if known is None or count is None else (known[0], *(None,) * (1 + count)))]
+    return [(x.dtype, (known[0], symbolic.exact_quotient(known[1], symbolic.multiply(*block)), *image))]

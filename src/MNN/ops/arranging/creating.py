@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.errors import ShapeError
+from MNN.ir import symbolic
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
@@ -18,6 +19,7 @@ from MNN.ops.core.builder import MAX_ELEMENTS, Builder
 from MNN.ops.core.common import agree
 from MNN.ops.core.datatypes import from_data_type
 from MNN.ops.core.operands import operand, optional
+from MNN.ops.inference import infer
 
 
 def checked_shape(b: Builder, dims: Sequence[int]) -> tuple[int, ...]:
@@ -50,6 +52,8 @@ class Fill(Operator):
 @register("ZerosLike")
 class ZerosLike(Operator):
     """Zeros of the operand's shape and dtype."""
+
+    keeps_shape = True
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x = operand(b, inputs, 0)
@@ -120,6 +124,7 @@ def band(b: Builder, shape: Sequence[int], compare: str, k: int) -> Tensor:
 class Trilu(Operator):
     """The upper or lower triangle of the last two axes from diagonal k (second operand) on; zeros elsewhere."""
 
+    keeps_shape = True
     in_mnn = False
     attributes = {"upper": True}
 
@@ -135,6 +140,8 @@ class Trilu(Operator):
 @register("MatrixBandPart")
 class MatrixBandPart(Operator):
     """Keeps ``lower`` subdiagonals and ``upper`` superdiagonals of the last two axes (negative: all)."""
+
+    keeps_shape = True
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x = operand(b, inputs, 0)
@@ -172,3 +179,36 @@ class OneHot(Operator):
 
         hit = b.map(body, at, line)
         return [b.op("select", hit, b.reshape(on, (1,) * rank), b.reshape(off, (1,) * rank))]
+
+
+@infer.rule(Fill)
+def _infer_fill(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    dims, value = infer.listed(h, node.inputs[0]), infer.operand(node, 1)
+    fixed = h.known_ints(node.inputs[0])
+    content = h.ints(value)
+    if fixed is not None and len(fixed) == 1 and 0 <= fixed[0] <= 64 and content is not None and len(content) == 1:
+        h.numbers[node.outputs[0]] = content * fixed[0]
+    return [(value.dtype, None if dims is None else tuple(dims))]
+
+
+@infer.rule(Range, LinSpace)
+def _infer_arange(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    bounds = [h.ints(v) for v in node.inputs]
+    length: symbolic.Size = None
+    if node.op == "Range" and all(b is not None and len(b) == 1 for b in bounds):
+        start, limit, delta = (b[0] for b in bounds if b is not None)
+        if isinstance(delta, int) and delta:
+            way = symbolic.subtract(limit, start) if delta > 0 else symbolic.subtract(start, limit)
+            length = symbolic.maximum(symbolic.ceil_divide(way, abs(delta)), 0)
+        if isinstance(start, int) and isinstance(limit, int) and isinstance(delta, int) and isinstance(length, int):
+            h.numbers.update({node.outputs[0]: list(range(start, limit, delta))} if length <= infer.SMALL else {})
+    return [(infer.operand(node, 0).dtype, (length,))]
+
+
+@infer.rule(OneHot)
+def _infer_one_hot(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    known, depth = infer.sizes(infer.operand(node, 0)), h.ints(node.inputs[1])
+    if known is None:
+        return [(infer.operand(node, 2).dtype, None)]
+    axis = infer.axis_of(infer.number(node, "axis", -1), len(known) + 1)
+    return [(infer.operand(node, 2).dtype, (*known[:axis], depth[0] if depth else None, *known[axis:]))]

@@ -16,6 +16,7 @@ from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.datatypes import from_data_type
 from MNN.ops.core.operands import operand, optional
+from MNN.ops.inference import infer
 
 
 def as_index(b: Builder, indices: Tensor) -> Tensor:
@@ -144,6 +145,7 @@ def _combine(op: Operator, b: Builder, node: Node) -> str:
 class ScatterElements(Operator):
     """data, indices, updates, axis?: data with updates at the indices; ``opType`` combines with what is there."""
 
+    keeps_shape = True
     attributes = {"opType": "NONE", "T": "DT_FLOAT", "activationType": 0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -224,6 +226,7 @@ def order_of(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
 class ReverseSequence(Operator):
     """x, lengths: the first ``lengths[i]`` elements along ``seqDim`` of batch entry i in the opposite order."""
 
+    keeps_shape = True
     attributes = {"batchDim": 0, "seqDim": 0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -264,6 +267,7 @@ class TensorScatter(Operator):
     ``mode`` circular wraps around at the end of the cache; linear must fit.
     """
 
+    keeps_shape = True
     in_mnn = False
     attributes = {"axis": -2, "mode": "linear"}
 
@@ -285,3 +289,50 @@ class TensorScatter(Operator):
             line = b.op("mod", line, b.like(cache.shape[axis], line))
         walk = [-1 if d == axis else d for d in range(cache.rank)]
         return [b.scatter("set", cache, update, [line], [axis], walk)]
+
+
+@infer.rule(GatherV2, Gather)
+def _infer_gather(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    data, indices = infer.operand(node, 0), infer.operand(node, 1)
+    known, picked = infer.sizes(data), infer.sizes(indices)
+    given = h.known_ints(node.inputs[2]) if len(node.inputs) > 2 else [infer.number(node, "axis")]
+    numbers, at = h.ints(data), h.known_ints(indices)
+    if numbers is not None and at is not None and all(-len(numbers) <= i < len(numbers) for i in at):
+        h.numbers[node.outputs[0]] = [numbers[i] for i in at]
+    if known is None or picked is None or given is None:
+        return [(data.dtype, None)]
+    axis = infer.axis_of(given[0], len(known))
+    return [(data.dtype, (*known[:axis], *picked, *known[axis + 1 :]))]
+
+
+@infer.rule(GatherElements)
+def _infer_gather_elements(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    return [(infer.operand(node, 0).dtype, infer.sizes(infer.operand(node, 1)))]
+
+
+@infer.rule(GatherND)
+def _infer_gather_nd(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    data, indices = infer.operand(node, 0), infer.operand(node, 1)
+    known, picked = infer.sizes(data), infer.sizes(indices)
+    if known is None or not picked or not isinstance(picked[-1], int):
+        return [(data.dtype, None)]
+    return [(data.dtype, (*picked[:-1], *known[infer.number(node, "batchDims") + picked[-1] :]))]
+
+
+@infer.rule(ScatterNd)
+def _infer_scatter_nd(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    if len(node.inputs) > 3 and node.inputs[3] is not None:
+        return [(node.inputs[3].dtype, infer.sizes(node.inputs[3]))]
+    dims = h.ints(node.inputs[2])
+    return [(infer.operand(node, 1).dtype, None if dims is None else tuple(dims))]
+
+
+@infer.rule(TopKV2)
+def _infer_top_k(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, k = infer.operand(node, 0), h.ints(node.inputs[1])
+    known, given = infer.sizes(x), h.known_ints(node.inputs[2]) if len(node.inputs) > 2 else [-1]
+    if known is None or given is None:
+        return [(x.dtype, None), (infer.index_type(node), None)]
+    axis = infer.axis_of(given[0], len(known))
+    out = (*known[:axis], k[0] if k else None, *known[axis + 1 :])
+    return [(x.dtype, out), (infer.index_type(node), out)]

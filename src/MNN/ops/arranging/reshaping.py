@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.errors import ShapeError
+from MNN.ir import symbolic
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
@@ -15,6 +16,7 @@ from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.datatypes import from_data_type
 from MNN.ops.core.operands import operand, optional
+from MNN.ops.inference import infer
 
 
 @register("Reshape")
@@ -207,3 +209,109 @@ class Rank(Operator):
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         return [b.const(np.asarray(operand(b, inputs, 0).rank), DType.I32)]
+
+
+@infer.rule(ShapeOf)
+def _infer_shape(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    start = infer.number(node, "start") if node.attrs.get("hasStart") else None
+    end = infer.number(node, "end") if node.attrs.get("hasEnd") else None
+    known = infer.sizes(x)
+    if known is None:
+        return [(infer.index_type(node), (None,))]
+    h.numbers[node.outputs[0]] = list(known[start:end])
+    return [(infer.index_type(node), (len(known[start:end]),))]
+
+
+@infer.rule(Size, Rank)
+def _infer_size(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    known = infer.sizes(infer.operand(node, 0))
+    if known is not None:
+        h.numbers[node.outputs[0]] = [infer.product(known) if node.op == "Size" else len(known)]
+    return [(infer.index_type(node), ())]
+
+
+@infer.rule(Reshape, ReshapeExact)
+def _infer_reshape(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    infer.pass_numbers(h, node)
+    wanted: list[symbolic.Size] | None
+    given = node.inputs[1] if len(node.inputs) > 1 else None
+    wanted = list(infer.ints(node, "dims")) if given is None else h.ints(given)
+    if wanted is None:
+        count = given.shape[0] if given is not None and given.shape else None
+        return [(x.dtype, (None,) * count if isinstance(count, int) and count < 64 else None)]
+    known = infer.sizes(x)
+    if node.op == "Reshape":
+        wanted = [(known[i] if known and i < len(known) else None) if d == 0 else d for i, d in enumerate(wanted)]
+    if -1 in wanted:
+        wanted[wanted.index(-1)] = _rest(known, [d for d in wanted if d != -1])
+    return [(x.dtype, tuple(wanted))]
+
+
+def _rest(total: infer.Sizes | None, parts: list[symbolic.Size]) -> symbolic.Size:
+    """What ``total`` leaves beside ``parts``: names that occur in both cancel."""
+    return None if total is None else symbolic.exact_quotient(infer.product(total), infer.product(parts))
+
+
+@infer.rule(Flatten)
+def _infer_flatten(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known, axis = infer.sizes(x), infer.number(node, "axis")
+    if known is None:
+        return [(x.dtype, (None, None))]
+    axis += len(known) if axis < 0 else 0
+    return [(x.dtype, (infer.product(known[:axis]), infer.product(known[axis:])))]
+
+
+@infer.rule(Squeeze)
+def _infer_squeeze(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, axes = infer.operand(node, 0), infer.axes_of(h, node, "squeezeDims")
+    infer.pass_numbers(h, node)
+    known = infer.sizes(x)
+    if known is None or axes is None or (not axes and not all(isinstance(d, int) for d in known)):
+        return [(x.dtype, None)]
+    drop = {infer.axis_of(a, len(known)) for a in axes} if axes else {i for i, d in enumerate(known) if d == 1}
+    return [(x.dtype, tuple(d for i, d in enumerate(known) if i not in drop))]
+
+
+@infer.rule(Unsqueeze, ExpandDims)
+def _infer_unsqueeze(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    axes = infer.axes_of(h, node, "squeezeDims")
+    if node.op == "ExpandDims" and len(node.inputs) < 2:
+        axes = [infer.number(node, "axis")]
+    infer.pass_numbers(h, node)
+    known = infer.sizes(x)
+    if known is None or axes is None:
+        return [(x.dtype, None)]
+    rank = len(known) + len(axes)
+    new, rest = {infer.axis_of(a, rank) for a in axes}, iter(known)
+    return [(x.dtype, tuple(1 if i in new else next(rest) for i in range(rank)))]
+
+
+@infer.rule(Permute, Transpose)
+def _infer_permute(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known = infer.sizes(x)
+    order = h.known_ints(node.inputs[1]) if len(node.inputs) > 1 else infer.ints(node, "dims")
+    if known is None:
+        return [(x.dtype, (None,) * len(order) if order else None)]
+    if order is None:
+        return [(x.dtype, (None,) * len(known))]
+    return [(x.dtype, tuple(known[a] for a in order or reversed(range(len(known)))))]
+
+
+@infer.rule(BroadcastTo)
+def _infer_broadcast_to(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, wanted = infer.operand(node, 0), infer.listed(h, node.inputs[1])
+    return [(x.dtype, None if wanted is None else infer.broadcast([infer.sizes(x), tuple(wanted)]))]
+
+
+@infer.rule(Tile)
+def _infer_tile(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, repeats = infer.operand(node, 0), h.ints(node.inputs[1])
+    known = infer.sizes(x)
+    if known is None or repeats is None:
+        return [(x.dtype, None if known is None else (None,) * len(known))]
+    return [(x.dtype, tuple(infer.product([d, r]) for d, r in zip(known, repeats, strict=True)))]

@@ -11,6 +11,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ops.core.base import EagerOperator, register
 from MNN.ops.core.datatypes import from_data_type
+from MNN.ops.inference import infer
 
 
 def array(node: Node, inputs: Sequence[np.ndarray | None], index: int, what: str = "") -> np.ndarray:
@@ -174,3 +175,37 @@ def suppress(boxes: np.ndarray, scores: np.ndarray, most: int, overlap: float, l
             ratio = np.where(union > 0, shared / union, 0)
         order = order[ratio <= overlap]
     return kept
+
+
+@infer.rule(Where)
+def _infer_non_zero(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    known = infer.sizes(infer.operand(node, 0))
+    return [(infer.index_type(node), (None, None if known is None else len(known)))]
+
+
+@infer.rule(Unique)
+def _infer_unique(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, known = infer.operand(node, 0), infer.sizes(infer.operand(node, 0))
+    flat = node.attrs.get("axis") is None
+    at = infer.number(node, "axis") % max(len(known or ()), 1)
+    apart = None if known is None else tuple(None if i == at else d for i, d in enumerate(known))
+    first: infer.Sizes | None = (None,) if flat else apart
+    return [(x.dtype, first), *[(infer.index_type(node), (None,))] * (len(node.outputs) - 1)]
+
+
+@infer.rule(NonMaxSuppression, NonMaxSuppressionV2)
+def _infer_suppression(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    known = infer.sizes(infer.operand(node, 0))
+    return [(infer.index_type(node), None if known is None else (None, 3) if len(known) == 3 else (None,))]
+
+
+@infer.rule(Compress)
+def _infer_compress(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known, axis = infer.sizes(x), node.attrs.get("axis")
+    if axis is None:
+        return [(x.dtype, (None,))]
+    if known is None:
+        return [(x.dtype, None)]
+    at = infer.number(node, "axis") % max(len(known), 1)
+    return [(x.dtype, tuple(None if i == at else d for i, d in enumerate(known)))]

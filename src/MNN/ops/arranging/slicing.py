@@ -1,25 +1,23 @@
-"""Operators that cut tensors apart, put them together and pad them."""
+"""Operators that cut tensors apart and put them together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from MNN.errors import ShapeError, UnsupportedError
-from MNN.ir.dtype import DType
+from MNN.ir import symbolic
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
 from MNN.ir.shape import cut, normalize_axis
+from MNN.ops.arranging.extents import length
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.common import agree
 from MNN.ops.core.operands import operand, optional
+from MNN.ops.inference import fitting_names, infer
 
 _FROM_ONNX = 1
-MAX_SIZE = 1 << 28
-"""Padded axes stay below this."""
 
 
 @register("StridedSlice")
@@ -231,117 +229,11 @@ class Pack(Operator):
         return [b.concat([b.unsqueeze(t, [axis]) for t in parts], axis)]
 
 
-@register("Padding")
-class Padding(Operator):
-    """x, pads ``[begin0, end0, begin1, end1, ...]``, value?: a border of ``mode`` CONSTANT, REFLECT, SYMMETRIC or EDGE.
-
-    Negative amounts crop.
-    """
-
-    attributes = {"mode": "CONSTANT"}
-
-    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        x = operand(b, inputs, 0)
-        return [pad(b, x, self.str_attr(node, "mode"), b.ints(operand(b, inputs, 1), "the pads"), optional(inputs, 2))]
-
-
-@register("PadWrap")
-class PadWrap(Operator):
-    """Like Padding, continuing the tensor periodically."""
-
-    in_mnn = False
-
-    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        return [pad(b, operand(b, inputs, 0), "WRAP", b.ints(operand(b, inputs, 1), "the pads"), None)]
-
-
-@register("PadAxes")
-class PadAxes(Operator):
-    """x, pads, value?, axes: pads are the begins, then the ends, of the named axes only (ONNX)."""
-
-    in_mnn = False
-    attributes = {"mode": "CONSTANT"}
-
-    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        x, pads = operand(b, inputs, 0), b.ints(operand(b, inputs, 1), "the pads")
-        axes = [normalize_axis(a, x.rank, b.where) for a in b.ints(operand(b, inputs, 3), "the axes")]
-        if len(pads) != 2 * len(axes):
-            raise ShapeError(f"{b.where}: {len(pads)} pads for {len(axes)} axes, expected two for each")
-        full = [0] * (2 * x.rank)
-        for i, axis in enumerate(axes):
-            full[2 * axis : 2 * axis + 2] = pads[i], pads[i + len(axes)]
-        return [pad(b, x, self.str_attr(node, "mode"), full, optional(inputs, 2))]
-
-
-def pad(b: Builder, x: Tensor, mode: str, pads: Sequence[int], value: Tensor | None) -> Tensor:
-    """A border of ``pads`` (begin and end of axis 0, of axis 1, ...)."""
-    if len(pads) != 2 * x.rank:
-        raise ShapeError(f"{b.where}: {len(pads)} pads for an input of shape {list(x.shape)}, expected {2 * x.rank}")
-    low, high = pads[0::2], pads[1::2]
-    if mode == "CONSTANT":
-        if any(d + a + z < 0 for d, a, z in zip(x.shape, low, high, strict=True)):
-            raise ShapeError(f"{b.where}: pads {list(pads)} take more than all of {list(x.shape)}")
-        number = b.value(value, "the value to pad with").reshape(-1) if value is not None else np.zeros(1)
-        if x.dtype is DType.STR or number.size != 1:
-            raise ShapeError(f"{b.where}: one number pads a tensor of numbers, found {number.size} for {x.dtype.value}")
-        return b.pad(x, low, high, number[0].item())
-    for axis, (a, z) in enumerate(zip(low, high, strict=True)):
-        if a or z:
-            x = _pad_axis(b, x, axis, mode, a, z)
-    return x
-
-
-def _pad_axis(b: Builder, x: Tensor, axis: int, mode: str, low: int, high: int) -> Tensor:
-    first, size = max(-low, 0), x.shape[axis] + min(low, 0) + min(high, 0)  # what is cut off is not repeated
-    if (size < 1 and (x.shape[axis] == 0 or low > 0 or high > 0)) or not 0 <= x.shape[axis] + low + high < MAX_SIZE:
-        raise ShapeError(f"{b.where}: cannot pad axis {axis} of {list(x.shape)} by {low} and {high} in mode {mode}")
-    starts, counts = [0] * x.rank, list(x.shape)
-    starts[axis], counts[axis] = (first, size) if size > 0 else (0, 0)
-    x, low, high = b.slice(x, starts, counts), max(low, 0), max(high, 0)
-    if not low and not high:
-        return x
-    b.require(size + low + high, f"axis {axis}")
-    where = np.arange(-low, size + high)
-    if mode == "EDGE":
-        index = np.clip(where, 0, size - 1)
-    elif mode == "WRAP":
-        index = where % size
-    elif mode == "SYMMETRIC":
-        folded = where % (2 * size)
-        index = np.where(folded < size, folded, 2 * size - 1 - folded)
-    elif mode == "REFLECT":
-        period = max(2 * size - 2, 1)
-        folded = where % period
-        index = np.where(folded < size, folded, period - folded)
-    else:
-        raise ShapeError(f"{b.where}: mode {mode} is not one of CONSTANT, REFLECT, SYMMETRIC, EDGE")
-    return b.concat(_runs(b, x, axis, index), axis) if index.size else b.take(x, b.const(index, DType.I64), axis)
-
-
-def _runs(b: Builder, x: Tensor, axis: int, index: np.ndarray) -> list[Tensor]:
-    """``take`` of a constant index as slices: runs that step by 1, -1 or 0."""
-    parts: list[Tensor] = []
-    at = 0
-    while at < index.size:
-        step = int(index[at + 1] - index[at]) if at + 1 < index.size else 1
-        end = at + 1
-        while end < index.size and step in (-1, 0, 1) and index[end] - index[end - 1] == step:
-            end += 1
-        starts, counts, steps = [0] * x.rank, list(x.shape), [1] * x.rank
-        starts[axis], counts[axis], steps[axis] = int(index[at]), end - at, step
-        if step == 0:
-            counts[axis] = 1
-            one = b.slice(x, starts, counts)
-            parts.append(b.expand(one, [end - at if i == axis else d for i, d in enumerate(x.shape)]))
-        else:
-            parts.append(b.slice(x, starts, counts, steps))
-        at = end
-    return parts
-
-
 @register("Reverse")
 class Reverse(Operator):
     """Elements in the opposite order along the axes in the second operand."""
+
+    keeps_shape = True
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x = operand(b, inputs, 0)
@@ -349,3 +241,97 @@ class Reverse(Operator):
         flipped = {a for a in flipped if x.shape[a]}
         starts = [d - 1 if i in flipped else 0 for i, d in enumerate(x.shape)]
         return [b.slice(x, starts, x.shape, [-1 if i in flipped else 1 for i in range(x.rank)])]
+
+
+@infer.rule(Concat)
+def _infer_concat(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    parts = [infer.operand(node, i) for i in range(len(node.inputs))]
+    numbers = [h.ints(p) for p in parts]
+    if any(n is not None for n in numbers):
+        numbers = [infer.listed(h, p) for p in parts]
+    if all(n is not None for n in numbers) and all(p.shape is None or len(p.shape) == 1 for p in parts):
+        h.numbers[node.outputs[0]] = [v for n in numbers if n is not None for v in n]
+    shapes = [infer.sizes(p) for p in parts]
+    known = [s for s in shapes if s is not None]
+    if not known:
+        return [(parts[0].dtype, None)]
+    axis = infer.axis_of(infer.number(node, "axis"), len(known[0]))
+    out: list[symbolic.Size] = []
+    for i in range(len(known[0])):
+        column = [s[i] for s in known]
+        if i != axis:
+            fixed = [d for d in column if isinstance(d, int)]
+            out.append(fixed[0] if fixed else next((d for d in column if d is not None), None))
+        else:
+            out.append(symbolic.add(*column) if len(known) == len(shapes) else None)
+    return [(parts[0].dtype, tuple(out))]
+
+
+@infer.rule(Pack)
+def _infer_pack(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    first = infer.operand(node, 0)
+    known = infer.sizes(first)
+    if known is None:
+        return [(first.dtype, None)]
+    axis = infer.axis_of(infer.number(node, "axis"), len(known) + 1)
+    return [(first.dtype, (*known[:axis], len(node.inputs), *known[axis:]))]
+
+
+@infer.rule(Slice)
+def _infer_split(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known, count = infer.sizes(x), len(node.outputs)
+    if known is None:
+        return [(x.dtype, None)] * count
+    axis = infer.axis_of(infer.number(node, "axis"), len(known))
+    given = h.ints(node.inputs[1]) if len(node.inputs) > 1 else list(infer.ints(node, "slicePoints"))
+    size, pieces = known[axis], [None] * count  # type: tuple[symbolic.Size, list[symbolic.Size]]
+    if given is not None and len(given) == count and node.attrs.get("sourceType") != "CAFFE":
+        pieces = [None if d == -1 else d for d in given]
+        if pieces.count(None) == 1:
+            pieces[pieces.index(None)] = symbolic.subtract(size, symbolic.add(*(d for d in pieces if d is not None)))
+    elif given == []:
+        step = symbolic.ceil_divide(size, count)
+        left = [symbolic.subtract(size, symbolic.multiply(step, i)) for i in range(count)]
+        pieces = [symbolic.maximum(symbolic.minimum(step, rest), 0) for rest in left]
+    return [(x.dtype, (*known[:axis], p, *known[axis + 1 :])) for p in pieces]
+
+
+@infer.rule(StridedSlice)
+def _infer_strided_slice(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known = infer.sizes(x)
+    if known is None or infer.number(node, "fromType") != 1:
+        return [(x.dtype, None)]
+    begins, ends = h.ints(node.inputs[1]), h.ints(node.inputs[2])
+    given = node.inputs[3] if len(node.inputs) > 3 else None
+    axes = h.known_ints(given) if given is not None else None if begins is None else list(range(len(begins)))
+    if axes is None:
+        return [(x.dtype, (None,) * len(known))]
+    steps = h.known_ints(node.inputs[4]) if len(node.inputs) > 4 else [1] * len(axes)
+    at = [infer.axis_of(a, len(known)) for a in axes]
+    if begins is None or ends is None or steps is None:
+        return [(x.dtype, tuple(None if i in at else d for i, d in enumerate(known)))]
+    out = list(known)
+    for axis, begin, end, step in zip(at, begins, ends, steps, strict=True):
+        out[axis] = length(out[axis], begin, end, step)
+    numbers = h.ints(x)
+    if numbers is not None and len(known) == 1 and len(begins) == 1:
+        begin, end = begins[0], ends[0]
+        if isinstance(begin, int) and isinstance(end, int):
+            h.numbers[node.outputs[0]] = numbers[cut(begin, end, steps[0], len(numbers))]
+    return [(x.dtype, tuple(out))]
+
+
+@fitting_names.rule(Concat)
+def _fits_joined(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
+    known = [s for s in shapes if s is not None]
+    given = node.attrs.get("axis")
+    axis = given if isinstance(given, int) else 0
+    if len({len(s) for s in known}) > 1:
+        return False
+    if not known or not -len(known[0]) <= axis < len(known[0]):
+        return not known
+    return not any(
+        fitting_names.differ(s[i], known[0][i]) for s in known for i in range(len(s)) if i != axis % len(known[0])
+    )

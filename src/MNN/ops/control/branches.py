@@ -20,6 +20,7 @@ from MNN.ops.core.base import EagerOperator, Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.common import GraphBuilder, RunGraph
 from MNN.ops.core.operands import operand, optional
+from MNN.ops.inference import infer
 
 MAX_UNROLLED = 10_000
 """Turns after which lowering a loop in place is given up: the program would not fit anywhere."""
@@ -265,3 +266,44 @@ class Scan(GraphOperator):
             axis = normalize_axis(plan.out_axes[k], line[0].ndim + 1, plan.where)
             outputs.append(np.stack(line[::-1] if plan.out_reverse[k] else line, axis=axis))
         return outputs
+
+
+@infer.rule(If)
+def _infer_branch(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    """What both branches agree on."""
+    graphs = [g for g in (node.attrs.get("then_graph"), node.attrs.get("else_graph")) if isinstance(g, Graph)]
+    out: list[infer.Hint] = []
+    for values in zip(*(g.outputs for g in graphs), strict=True):
+        dtypes = {v.dtype for v in values if v.dtype is not None}
+        shapes = [infer.sizes(v) for v in values]
+        first = shapes[0]
+        same_rank = first is not None and all(s is not None and len(s) == len(first) for s in shapes)
+        shape = None
+        if first is not None and same_rank:
+            shape = tuple(d if all(s is not None and s[i] == d for s in shapes) else None for i, d in enumerate(first))
+        out.append((dtypes.pop() if len(dtypes) == 1 else None, shape))
+    return out
+
+
+@infer.rule(Loop, UnrolledLoop)
+def _infer_loop(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    """Carried values keep their dtype; collected ones get an axis in front."""
+    body = node.attrs.get("body")
+    carried = [infer.operand(node, i) for i in range(2, len(node.inputs))]
+    out: list[infer.Hint] = [(v.dtype, None) for v in carried]
+    for value in body.outputs[1 + len(carried) :] if isinstance(body, Graph) else ():
+        shape = infer.sizes(value)
+        out.append((value.dtype, None if shape is None else (None,) * (1 + len(shape))))
+    return out
+
+
+@infer.rule(Scan, UnrolledScan)
+def _infer_scan(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    """States keep their type; collected ones get an axis."""
+    body = node.attrs.get("body")
+    states = [infer.operand(node, i) for i in range(len(node.inputs) - infer.number(node, "numScanInputs", 1))]
+    out: list[infer.Hint] = [(v.dtype, None) for v in states]
+    for value in body.outputs[len(states) :] if isinstance(body, Graph) else ():
+        shape = infer.sizes(value)
+        out.append((value.dtype, None if shape is None else (None,) * (1 + len(shape))))
+    return out

@@ -17,6 +17,7 @@ from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.datatypes import from_data_type
 from MNN.ops.core.operands import operand, optional
+from MNN.ops.inference import infer
 
 
 @dataclass(eq=False)
@@ -211,3 +212,13 @@ class OptionalGetElement(Operator):
         if isinstance(found, ListTensor) and found.absent:
             raise ShapeError(f"{b.where}: the optional is empty; ask with OptionalHasElement first")
         return [found]
+
+
+@infer.rule(SequenceLength)
+def _infer_length(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    return [(DType.I64, ())]
+
+
+@infer.rule(OptionalHasElement)
+def _infer_presence(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    return [(DType.BOOL, ())]

@@ -29,6 +29,10 @@ class Operator:
     """Attribute names with their defaults, in the spelling of the .mnn schema."""
     in_mnn: ClassVar[bool] = True
     """False for operators that the official engine lacks; they are written to files as ``Extra``."""
+    keeps_shape: ClassVar[bool] = False
+    """Whether the first output has the element type and sizes of the first input, whatever they are."""
+    draws: ClassVar[bool] = False
+    """Whether it draws random numbers, so that every run gives others."""
     repeats: ClassVar[bool] = False
     """Whether :meth:`lower` looks at numbers of its operands through the builder only, so that nodes which are alike
     need to be lowered once (see :mod:`MNN.ops.core.recipes`)."""

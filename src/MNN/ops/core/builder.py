@@ -143,7 +143,7 @@ class Builder:
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """Same elements, new shape; one entry may be -1."""
-        dims = list(map(int, shape))
+        dims = [d if isinstance(d, int) else int(d) for d in shape]
         if dims.count(-1) == 1:
             rest = elements([d for d in dims if d != -1])
             dims[dims.index(-1)] = elements(x.shape) // rest if rest else 0
@@ -183,7 +183,7 @@ class Builder:
 
     def expand(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """Broadcasts to ``shape`` by numpy's rule (leading dimensions are added)."""
-        target = tuple(int(d) for d in shape)
+        target = tuple([d if isinstance(d, int) else int(d) for d in shape])
         x = self.reshape(x, (1,) * (len(target) - x.rank) + x.shape)
         if broadcast(x.shape, target, where=self.where) != target:
             raise ShapeError(f"{self.where}: {list(x.shape)} does not broadcast to {list(target)}")

@@ -22,7 +22,7 @@ TABLE = 1 << 20
 """Numbers of a table that may be made for a trial."""
 
 
-class _Trial(Builder):
+class Trial(Builder):
     """A builder that makes nothing large."""
 
     def require(self, count: int, what: str) -> None:
@@ -64,6 +64,6 @@ def _stand_in(value: Value, numbers: Numbers, every: bool) -> Tensor | None:
 
 
 def _outputs(node: Node, operands: Sequence[Tensor | None]) -> list[Tensor]:
-    b = _Trial()
+    b = Trial()
     b.where = f"{node.op} '{node.name}'"
     return lower_node(b, node, operands)

@@ -16,6 +16,7 @@ from MNN.ops.core.operands import along, check_channels, operand
 class ReLU(Operator):
     """``max(x, 0)``, or ``x < 0 ? slope * x : x``."""
 
+    keeps_shape = True
     repeats = True
     attributes = {"slope": 0.0}
 
@@ -34,6 +35,7 @@ class ReLU(Operator):
 class ReLU6(Operator):
     """``x`` clamped to ``[minValue, maxValue]``."""
 
+    keeps_shape = True
     repeats = True
     attributes = {"minValue": 0.0, "maxValue": 6.0}
 
@@ -46,6 +48,7 @@ class ReLU6(Operator):
 class PReLU(Operator):
     """``x < 0 ? slope * x : x``; ``slope`` is one number or one per channel (axis 1)."""
 
+    keeps_shape = True
     repeats = True
     attributes = {"slopeCount": 0}
 
@@ -71,6 +74,7 @@ def _elu(s: BodyBuilder, a: int, alpha: float) -> int:
 class ELU(Operator):
     """``x < 0 ? alpha * (exp(x) - 1) : x``."""
 
+    keeps_shape = True
     repeats = True
     attributes = {"alpha": 0.0}
 
@@ -83,6 +87,7 @@ class ELU(Operator):
 class Selu(Operator):
     """``scale * (x < 0 ? alpha * (exp(x) - 1) : x)``."""
 
+    keeps_shape = True
     attributes = {"scale": 0.0, "alpha": 0.0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -95,6 +100,7 @@ class Selu(Operator):
 class Sigmoid(Operator):
     """``1 / (1 + exp(-x))``."""
 
+    keeps_shape = True
     repeats = True
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -106,6 +112,7 @@ class Sigmoid(Operator):
 class TanH(Operator):
     """Hyperbolic tangent."""
 
+    keeps_shape = True
     repeats = True
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:

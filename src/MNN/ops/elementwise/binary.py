@@ -16,6 +16,8 @@ from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.common import agree
 from MNN.ops.core.operands import operand
+from MNN.ops.core.sizes import COMPARISONS, combine
+from MNN.ops.inference import fitting_names, infer
 
 Scalar = Callable[[BodyBuilder, int, int], int]
 
@@ -164,3 +166,39 @@ class Select(Operator):
             shape = broadcast(condition.shape, x.shape, y.shape, where=b.where)
             return b.host("select strings", lambda a: [np.where(*a)], [condition, x, y], (DType.STR, shape))
         return [b.op("select", condition, x, y)]
+
+
+@infer.rule(BinaryOp, Remainder)
+def _infer_binary(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, y = infer.operand(node, 0), infer.operand(node, 1)
+    kind = str(node.attrs.get("opType", "ADD")) if node.op == "BinaryOp" else "REMAINDER"
+    dtype = DType.BOOL if kind in COMPARISONS else x.dtype if kind == "POW" else x.dtype or y.dtype
+    _follow_arithmetic(h, node, kind)
+    return [(dtype, infer.broadcast([infer.sizes(x), infer.sizes(y)]))]
+
+
+def _follow_arithmetic(h: infer.Hints, node: Node, kind: str) -> None:
+    a, b = h.ints(node.inputs[0]), h.ints(node.inputs[1])
+    if a is None or b is None or (1 not in (len(a), len(b)) and len(a) != len(b)):
+        return
+    count = max(len(a), len(b)) if a and b else 0
+    h.numbers[node.outputs[0]] = [combine(kind, a[i % len(a)], b[i % len(b)]) for i in range(count)]
+
+
+@infer.rule(Select)
+def _infer_select(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    values = [infer.operand(node, i) for i in range(3)]
+    which, yes, no = (h.ints(v) for v in values)
+    if which and yes and no and all(isinstance(c, int) for c in which):
+        count = max(len(which), len(yes), len(no))
+        if all(len(part) in (1, count) for part in (which, yes, no)):
+            h.numbers[node.outputs[0]] = [
+                (yes if which[i % len(which)] else no)[i % len(yes if which[i % len(which)] else no)]
+                for i in range(count)
+            ]
+    return [(values[1].dtype or values[2].dtype, infer.broadcast([infer.sizes(v) for v in values]))]
+
+
+@fitting_names.rule(BinaryOp, Remainder, Select)
+def _fits_elementwise(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
+    return fitting_names.broadcasts(shapes)

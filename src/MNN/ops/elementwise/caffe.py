@@ -10,7 +10,7 @@ from MNN.ir.prims import Tensor
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, wide
-from MNN.ops.inference.infer import Hint, Hints, rule
+from MNN.ops.inference import infer
 
 _TYPES = {"PROD": "mul", "SUM": "add", "MAXIMUM": "max", "SUB": "sub"}
 
@@ -86,7 +86,7 @@ class CosineSimilarity(Operator):
         return [b.cast(b.op("div", xy, b.op("sqrt", b.op("mul", xx, yy))), x.dtype)]
 
 
-@rule("Eltwise", "Dropout", "Copy", "Threshold")
-def _same_shape(h: Hints, node: Node) -> list[Hint]:
+@infer.rule(Eltwise, Dropout, Threshold)
+def _infer_any_operand(h: infer.Hints, node: Node) -> list[infer.Hint]:
     known = [v for v in node.inputs if v is not None and v.shape is not None]
     return [(known[0].dtype, tuple(known[0].shape or ()))] if known else []

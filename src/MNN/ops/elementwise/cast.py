@@ -15,6 +15,7 @@ from MNN.ops.core.builder import Builder
 from MNN.ops.core.datatypes import from_data_type
 from MNN.ops.core.operands import operand
 from MNN.ops.elementwise import narrow
+from MNN.ops.inference import infer
 
 
 def convert(b: Builder, x: Tensor, dtype: DType, saturate: bool = True, round_mode: str = "up") -> Tensor:
@@ -94,3 +95,19 @@ class BitCast(Operator):
             return [np.ascontiguousarray(arrays[0]).view(dtype.numpy).reshape(x.shape)]
 
         return b.host("bitcast", fn, [x], (dtype, x.shape))
+
+
+@infer.rule(Cast, BitCast)
+def _infer_cast(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    from MNN.ops.core.datatypes import from_data_type
+
+    x, dtype = infer.operand(node, 0), from_data_type(str(node.attrs["dstT"]))
+    found = h.ints(x)
+    if found is not None and dtype.is_int:
+        h.numbers[node.outputs[0]] = found
+    return [(dtype, infer.sizes(x))]
+
+
+@infer.rule(CastLike)
+def _infer_cast_like(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    return [(infer.operand(node, 1).dtype, infer.sizes(infer.operand(node, 0)))]

@@ -13,6 +13,7 @@ from MNN.ir.prims import Tensor
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, optional
+from MNN.ops.inference import infer
 
 
 @register("DropoutTraining")
@@ -22,6 +23,7 @@ class DropoutTraining(Operator):
     The same ``seed`` (numpy's RandomState) gives the same mask in every run; without one every run differs.
     """
 
+    draws = True
     in_mnn = False
     attributes = {"seed": None, "ratio": 0.5}
 
@@ -46,3 +48,9 @@ class DropoutTraining(Operator):
 
         out = b.map(lambda s, a, m: s("select", m, s("mul", a, s.const(scale, x.dtype)), s.const(0, x.dtype)), x, mask)
         return [out, mask]
+
+
+@infer.rule(DropoutTraining)
+def _infer_dropout(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    return [(x.dtype, infer.sizes(x)), (DType.BOOL, infer.sizes(x))]

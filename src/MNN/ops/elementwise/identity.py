@@ -9,6 +9,7 @@ from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
+from MNN.ops.inference import infer
 
 
 @register("Identity")
@@ -19,3 +20,10 @@ class Identity(Operator):
         if not inputs or inputs[0] is None:
             raise ShapeError(f"{b.where}: its input is missing")
         return [inputs[0]]
+
+
+@infer.rule(Identity)
+def _infer_identity(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    infer.pass_numbers(h, node)
+    return [(x.dtype, infer.sizes(x))]

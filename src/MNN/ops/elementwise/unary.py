@@ -128,6 +128,7 @@ _ON_INTEGERS = {"ABS", "NEG", "FLOOR", "CEIL", "ROUND", "SIGN", "SQUARE"}
 class UnaryOp(Operator):
     """``y = f(x)`` elementwise; ``opType`` names f. Integers only for functions that keep them integers."""
 
+    keeps_shape = True
     repeats = True
     attributes = {"opType": "ABS", "T": "DT_INVALID"}
 
@@ -149,6 +150,8 @@ class UnaryOp(Operator):
 class Bnll(Operator):
     """``log(1 + e^x)``."""
 
+    keeps_shape = True
+
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         return [b.map(_softplus, operand(b, inputs, 0))]
 
@@ -156,6 +159,8 @@ class Bnll(Operator):
 @register("AbsVal")
 class AbsVal(Operator):
     """``|x|``."""
+
+    keeps_shape = True
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         return [b.op("abs", operand(b, inputs, 0))]
@@ -175,6 +180,7 @@ class Not(Operator):
 class BitwiseNot(Operator):
     """All bits of an integer turned."""
 
+    keeps_shape = True
     in_mnn = False
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:

@@ -14,6 +14,7 @@ from MNN.ops.arranging.creating import checked_shape, iota
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, wide
+from MNN.ops.inference import infer
 
 
 @register("AffineGrid")
@@ -48,3 +49,9 @@ class AffineGrid(Operator):
         step = 2.0 / max(size - 1, 1) if aligned else 2.0 / max(size, 1)
         first = -1.0 if aligned else step / 2 - 1.0
         return b.op("add", b.op("mul", steps, b.like(step, steps)), b.like(first, steps))
+
+
+@infer.rule(AffineGrid)
+def _infer_affine_grid(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, size = infer.operand(node, 0), infer.listed(h, infer.operand(node, 1))
+    return [(x.dtype, None if not size else (size[0], *size[2:], len(size) - 2))]

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.errors import RunError
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ops.arranging.selecting import array
 from MNN.ops.core.base import EagerOperator, register
+from MNN.ops.inference import infer
 
 FORMATS = ("RGB", "BGR", "Grayscale")
 MAX_PIXELS = 1 << 26
@@ -45,3 +47,8 @@ class ImageDecoder(EagerOperator):
         except (*damage, Image.DecompressionBombError) as error:
             raise RunError(f"{where}: its input is no picture that can be read ({error})") from error
         return [pixels[:, :, None] if form == "Grayscale" else pixels[:, :, ::-1] if form == "BGR" else pixels]
+
+
+@infer.rule(ImageDecoder)
+def _infer_picture(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    return [(DType.U8, (None, None, 1 if node.attrs.get("pixelFormat") == "Grayscale" else 3))]

@@ -16,6 +16,8 @@ from MNN.ir.scalar import BodyBuilder
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, require_rank, wide
+from MNN.ops.inference import infer
+from MNN.ops.inference.windows import windows as window_counts
 from MNN.ops.linear.convolution import resolve_pads
 
 
@@ -308,3 +310,40 @@ class MaxUnpool(_OnnxPool):
         flat, where = b.reshape(x, (-1,)), b.reshape(indices, (-1,))
         out = b.reshape(b.scatter("set", zeros, flat, [where], [0], [-1]), inner)
         return [b.pad(out, [0] * x.rank, [n - m for n, m in zip(shape, inner, strict=True)])]
+
+
+@infer.rule(Pooling, Pooling3D)
+def _infer_pooling(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known = infer.sizes(x)
+    if known is None:
+        return [(x.dtype, None)]
+    if node.attrs.get("isGlobal"):
+        return [(x.dtype, (*known[:2], *(1,) * (len(known) - 2)))]
+    if node.op == "Pooling":
+        kernel = [infer.number(node, "kernelY"), infer.number(node, "kernelX")]
+        strides = [infer.number(node, "strideY") or 1, infer.number(node, "strideX") or 1]
+        pads = infer.ints(node, "pads") or [infer.number(node, "padY"), infer.number(node, "padX")]
+        ceil = bool(node.attrs.get("ceilModel", True))
+    else:
+        kernel, strides, ceil = infer.ints(node, "kernels"), infer.ints(node, "strides") or [1] * 3, False
+        pads = infer.ints(node, "pads") or [0] * 3
+    mode = str(node.attrs.get("padType", "CAFFE"))
+    if ceil:  # windows that begin in the padding are left out, which depends on more than this
+        return [(x.dtype, (*known[:2], *(None,) * (len(known) - 2)))]
+    return [(x.dtype, (*known[:2], *window_counts(known[2:], kernel, strides, [1] * len(kernel), pads, mode)))]
+
+
+@infer.rule(MaxPool, AveragePool, LpPool, GlobalLpPool)
+def _infer_onnx_pooling(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known = infer.sizes(x)
+    out: infer.Sizes | None = None if known is None else (*known[:2], *(None,) * (len(known) - 2))
+    kernel, mode = infer.ints(node, "kernel_shape"), str(node.attrs.get("padMode", "CAFFE"))
+    if known is not None and node.op == "GlobalLpPool":
+        out = (*known[:2], *(1,) * (len(known) - 2))
+    elif known is not None and len(known) == len(kernel) + 2 and not node.attrs.get("ceil_mode"):
+        ones = [1] * len(kernel)
+        strides, dilations = infer.ints(node, "strides") or ones, infer.ints(node, "dilations") or ones
+        out = (*known[:2], *window_counts(known[2:], kernel, strides, dilations, infer.ints(node, "pads"), mode))
+    return [(x.dtype, out), (DType.I64, out)]

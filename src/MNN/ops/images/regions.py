@@ -15,6 +15,7 @@ from MNN.ir.scalar import BodyBuilder
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, optional, require_rank, wide
+from MNN.ops.inference import infer
 
 
 class _Regions(Operator):
@@ -205,3 +206,14 @@ def _largest(
             if y1 > y0 and x1 > x0:
                 out[r, :, i, j] = x[image, :, y0:y1, x0:x1].max((1, 2))
     return out
+
+
+@infer.rule(RoiAlign)
+def _infer_roi_align(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, regions = infer.operand(node, 0), infer.sizes(infer.operand(node, 1))
+    known = infer.sizes(x)
+    if known is None or regions is None or not regions:
+        return [(x.dtype, None)]
+    return [
+        (x.dtype, (regions[0], known[1], infer.number(node, "pooledHeight", 1), infer.number(node, "pooledWidth", 1)))
+    ]

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.errors import ShapeError
+from MNN.ir import symbolic
 from MNN.ir.dtype import DType
-from MNN.ir.graph import Node
+from MNN.ir.graph import Node, Value
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import BodyBuilder
 from MNN.ir.shape import normalize_axis
@@ -17,6 +18,7 @@ from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, optional, wide
 from MNN.ops.images.resize_tables import Axis, Method, Taps, aspect_sizes, scaled, taps
+from MNN.ops.inference import infer
 
 _DENSE_TAPS = 5
 """With more taps than this (antialiasing) an axis is a product with a matrix."""
@@ -195,3 +197,51 @@ class OnnxResize(Operator):
     def _check(self, b: Builder, numbers: Sequence[float], which: Sequence[int]) -> None:
         if len(numbers) != len(which):
             raise ShapeError(f"{b.where}: {len(numbers)} numbers for {len(which)} axes in roi, scales or sizes")
+
+
+@infer.rule(Interp)
+def _infer_interp(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known, given = infer.sizes(x), node.inputs[1] if len(node.inputs) > 1 else None
+    if known is None:
+        return [(x.dtype, None)]
+    names = ("Depth", "Height", "Width")[3 - (len(known) - 2) :]
+    if given is None and all(infer.number(node, f"output{n}") for n in names):
+        return [(x.dtype, (*known[:2], *(infer.number(node, f"output{n}") for n in names)))]
+    return [(x.dtype, _resized(h, known, given))]
+
+
+@infer.rule(OnnxResize)
+def _infer_onnx_resize(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known = infer.sizes(x)
+    plain = not node.attrs.get("axes") and node.attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if known is None or not plain:
+        scaled = {a % len(known) for a in infer.ints(node, "axes")} if known else set()
+        kept = [None if not scaled or i in scaled else d for i, d in enumerate(known or ())]
+        return [(x.dtype, None if known is None else tuple(kept))]
+    given = [node.inputs[i] if len(node.inputs) > i else None for i in (3, 2)]
+    return [(x.dtype, _resized(h, known, next((v for v in given if v is not None), None)))]
+
+
+def _resized(h: infer.Hints, known: infer.Sizes, given: Value | None) -> infer.Sizes:
+    """The shape that sizes (of all or the spatial axes) or constant scales lead to."""
+    if given is not None and given.data is not None and given.array().dtype.kind == "f":
+        factors = given.array().reshape(-1)
+        if len(factors) == len(known):
+            return tuple(_scaled(d, float(f)) for d, f in zip(known, factors, strict=True))
+    wanted = h.ints(given)
+    if wanted is not None and len(wanted) == len(known):
+        return tuple(wanted)
+    if wanted is not None and len(wanted) == len(known) - 2:
+        return (*known[:2], *wanted)
+    return (*known[:2], *(None,) * (len(known) - 2))
+
+
+def _scaled(size: symbolic.Size, factor: float) -> symbolic.Size:
+    if isinstance(size, int):
+        return scaled(size, factor)
+    if factor >= 1 and factor == int(factor):
+        return symbolic.multiply(size, int(factor))
+    parts = round(1 / factor) if factor > 0 else 0
+    return symbolic.floor_divide(size, parts) if parts and parts & (parts - 1) == 0 and parts * factor == 1 else None

@@ -15,6 +15,7 @@ from MNN.ir.scalar import BodyBuilder
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import along, check_channels, operand, optional, require_rank, wide
+from MNN.ops.inference import infer
 
 
 def _reflect(s: BodyBuilder, x: int, low: float, high: float) -> int:
@@ -212,3 +213,21 @@ class DeformConv(Operator):
         columns = b.reshape(columns, (n, group, per * taps, cells))
         out = b.reshape(b.matmul(b.reshape(w, (1, group, o // group, per * taps)), columns), (n, o, oh, ow))
         return [out if bias is None else b.op("add", out, along(b, bias, 1, 4))]
+
+
+@infer.rule(CubicGridSample, GridSample)
+def _infer_grid_sample(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, grid = infer.operand(node, 0), infer.operand(node, 1)
+    known, places = infer.sizes(x), infer.sizes(grid)
+    if known is None or places is None or len(places) != len(known):
+        return [(x.dtype, None if known is None else (*known[:2], *(None,) * (len(known) - 2)))]
+    return [(x.dtype, (*known[:2], *places[1:-1]))]
+
+
+@infer.rule(DeformConv)
+def _infer_deformed(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, shapes = infer.operand(node, 0), [infer.sizes(infer.operand(node, i)) for i in range(3)]
+    if any(s is None or len(s) != 4 for s in shapes):
+        return [(x.dtype, (None,) * 4)]
+    known, weights, offset = (s for s in shapes if s is not None)
+    return [(x.dtype, (known[0], weights[0], *offset[2:]))]

@@ -6,17 +6,16 @@ always the lowering with real sizes. Unlike general shape inference this never c
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Sequence
 
-from MNN.discovery import import_modules
-from MNN.errors import MNNError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
+from MNN.ir.shape import static
 from MNN.ir.symbolic import Function, Size, multiply
+from MNN.ops.core.base import Operator, operators
 from MNN.ops.core.datatypes import from_data_type
-from MNN.ops.core.sizes import COMPARISONS, combine
+from MNN.ops.inference.derived import derived
 
 _log = logging.getLogger(__name__)
 Sizes = tuple[Size, ...]
@@ -24,25 +23,31 @@ Hint = tuple[DType | None, "Sizes | None"]
 Rule = Callable[["Hints", Node], "list[Hint]"]
 SMALL = 64
 """Integer tensors up to this many elements are followed: shapes are computed from them."""
-RULES: dict[str, Rule] = {}
+_RULES: dict[type[Operator], Rule] = {}
 
 
-def rule(*ops: str) -> Callable[[Rule], Rule]:
-    """Enters the rule of one or more operators."""
+def rule(*classes: type[Operator]) -> Callable[[Rule], Rule]:
+    """Enters the rule of one or more operators. It stands beside them, and only where what their lowering tells is not
+    enough: of operands that are half known, of integers that sizes are computed from, of sizes that comparisons
+    decide."""
 
     def add(fn: Rule) -> Rule:
-        for op in ops:
-            RULES[op] = fn
+        _RULES.update(dict.fromkeys(classes, fn))
         return fn
 
     return add
 
 
-@functools.cache
-def _load_rules() -> None:
-    """Imports the files of this room, which enter their rules."""
-    for _ in import_modules(__package__):
-        pass
+def rule_of(name: str) -> Rule | None:
+    """The rule of an operator; None for those whose sizes follow from their lowering alone."""
+    op = operators().get(name)
+    found = None if op is None else _RULES.get(type(op))
+    return _same if found is None and op is not None and op.keeps_shape else found
+
+
+def _same(h: Hints, node: Node) -> list[Hint]:
+    x = operand(node, 0)
+    return [(x.dtype, sizes(x))]
 
 
 class Hints:
@@ -60,23 +65,19 @@ class Hints:
 
     def infer(self, node: Node) -> list[Hint]:
         """What follows for the node's outputs from its inputs; nodes must be put in order."""
-        from MNN.ops.core.trial import lowered
-
-        _load_rules()
         found: list[Hint] = []
+        rule = rule_of(node.op)
         try:
-            found = RULES[node.op](self, node) if node.op in RULES else []
+            found = rule(self, node) if rule is not None else []
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # a malformed node has no hint; lowering will say what is wrong with it
             _log.debug("no hint for %s: %s", node, error)
         if len(found) >= len(node.outputs) and all(d is not None and s is not None and None not in s for d, s in found):
             return found
-        try:
-            made = lowered(node, self.known_ints)
-        except MNNError as error:
-            _log.debug("no hint for %s: %s", node, error)
-            return found
-        return found if made is None else [(t.dtype, t.shape) for t in made]
+        if rule is None or all(static(v.shape) is not None for v in node.inputs if v is not None):
+            made = derived(node, self.ints)
+            return found if made is None else list(made)
+        return found
 
     def ints(self, value: Value | None) -> list[Size] | None:
         """The numbers of a small integer tensor, flat, as far as they are known."""
@@ -166,75 +167,28 @@ def product(values: Sequence[Size]) -> Size:
     return multiply(*values)
 
 
-# -- elementwise and others that keep their input's shape -------------------------------------------------------------
-
-_SAME = (
-    "AbsVal BatchNorm Bnll BitwiseNot CumProd CumSum Dropout ELU Eltwise GroupNorm Hardmax Identity InstanceNorm "
-    "LayerNorm LogSoftmax LpNormalization LRN MatrixBandPart Normalize PReLU ReLU ReLU6 Reverse ReverseSequence Scale "
-    "ScatterElements Selu Sigmoid Softmax TanH TensorScatter Trilu UnaryOp ZerosLike"
-)
-
-
-@rule(*_SAME.split())
-def same(h: Hints, node: Node) -> list[Hint]:
-    x = operand(node, 0)
-    if node.op == "Identity" and x in h.numbers:
-        h.numbers[node.outputs[0]] = h.numbers[x]
-    return [(x.dtype, sizes(x))]
-
-
-@rule("Not", "IsNaN", "IsInf")
-def predicate(h: Hints, node: Node) -> list[Hint]:
-    return [(DType.BOOL, sizes(operand(node, 0)))]
-
-
-@rule("BinaryOp", "Remainder")
-def binary(h: Hints, node: Node) -> list[Hint]:
-    x, y = operand(node, 0), operand(node, 1)
-    kind = str(node.attrs.get("opType", "ADD")) if node.op == "BinaryOp" else "REMAINDER"
-    dtype = DType.BOOL if kind in COMPARISONS else x.dtype if kind == "POW" else x.dtype or y.dtype
-    _follow_arithmetic(h, node, kind)
-    return [(dtype, broadcast([sizes(x), sizes(y)]))]
-
-
-def _follow_arithmetic(h: Hints, node: Node, kind: str) -> None:
-    a, b = h.ints(node.inputs[0]), h.ints(node.inputs[1])
-    if a is None or b is None or (1 not in (len(a), len(b)) and len(a) != len(b)):
-        return
-    count = max(len(a), len(b)) if a and b else 0
-    h.numbers[node.outputs[0]] = [combine(kind, a[i % len(a)], b[i % len(b)]) for i in range(count)]
-
-
-@rule("Select")
-def select(h: Hints, node: Node) -> list[Hint]:
-    values = [operand(node, i) for i in range(3)]
-    which, yes, no = (h.ints(v) for v in values)
-    if which and yes and no and all(isinstance(c, int) for c in which):
-        count = max(len(which), len(yes), len(no))
-        if all(len(part) in (1, count) for part in (which, yes, no)):
-            h.numbers[node.outputs[0]] = [
-                (yes if which[i % len(which)] else no)[i % len(yes if which[i % len(which)] else no)]
-                for i in range(count)
-            ]
-    return [(values[1].dtype or values[2].dtype, broadcast([sizes(v) for v in values]))]
-
-
-@rule("Cast", "BitCast")
-def cast(h: Hints, node: Node) -> list[Hint]:
-    from MNN.ops.core.datatypes import from_data_type
-
-    x, dtype = operand(node, 0), from_data_type(str(node.attrs["dstT"]))
-    found = h.ints(x)
-    if found is not None and dtype.is_int:
-        h.numbers[node.outputs[0]] = found
-    return [(dtype, sizes(x))]
-
-
-@rule("CastLike")
-def cast_like(h: Hints, node: Node) -> list[Hint]:
-    return [(operand(node, 1).dtype, sizes(operand(node, 0)))]
-
-
 def index_type(node: Node, default: str = "DT_INT32") -> DType:
     """The element type of positions that an operator gives."""
     return from_data_type(str(node.attrs.get("outputDataType", default)))
+
+
+def axes_of(h: Hints, node: Node, key: str) -> list[int] | None:
+    """Axes in the second operand, or else in an attribute."""
+    given = node.inputs[1] if len(node.inputs) > 1 else None
+    return ints(node, key) if given is None else h.known_ints(given)
+
+
+def pass_numbers(h: Hints, node: Node) -> None:
+    """The numbers of the first operand are those of the result."""
+    found = h.ints(node.inputs[0])
+    if found is not None:
+        h.numbers[node.outputs[0]] = found
+
+
+def listed(h: Hints, value: Value | None) -> list[Size] | None:
+    """The numbers of a list; unknown ones where only their count is known."""
+    found = h.ints(value)
+    if found is None and value is not None and value.shape is not None and len(value.shape) == 1:
+        count = value.shape[0]
+        return [None] * count if isinstance(count, int) and count <= SMALL else None
+    return found

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from MNN.errors import ShapeError
+from MNN.ir import symbolic
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
 from MNN.ir.quant import QuantizedArray
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import along, check_channels, operand, optional, require_rank
+from MNN.ops.inference import fitting_names, infer, windows
 from MNN.ops.linear.compressed import compressed_matmul
 from MNN.ops.linear.transposed import transposed_convolution
 
@@ -213,3 +215,64 @@ class ConvTranspose3D(Deconvolution):
 
     attributes = _COMMON_3D
     spatial = 3
+
+
+@infer.rule(Deconvolution, ConvTranspose3D)
+def _infer_deconvolution(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, weights = infer.operand(node, 0), infer.sizes(infer.operand(node, 1))
+    flat = node.op != "ConvTranspose3D"
+    spatial = 2 if flat else 3
+    known = infer.sizes(x) or (None,) * (spatial + 2)
+    if weights is None or len(weights) != spatial + 2 or len(known) != spatial + 2:
+        return [(x.dtype, (known[0], *(None,) * (spatial + 1)))]
+    channels = (
+        known[1]
+        if node.op == "DeconvolutionDepthwise"
+        else symbolic.multiply(weights[1], infer.number(node, "group", 1))
+    )
+    if node.attrs.get("hasOutputShape"):
+        return [(x.dtype, (known[0], channels, *(None,) * spatial))]
+    strides, dilations, pads = windows.steps(node, flat)
+    both = pads * 2 if len(pads) == spatial else pads or [0] * (2 * spatial)
+    extra, mode = infer.ints(node, "outPads") or [0] * spatial, str(node.attrs.get("padMode", "CAFFE"))
+    out: list[symbolic.Size] = []
+    for i, (size, kernel) in enumerate(zip(known[2:], weights[2:], strict=True)):
+        if mode.startswith("SAME"):
+            out.append(symbolic.multiply(size, strides[i]))
+            continue
+        cut = 0 if mode == "VALID" else both[i] + both[i + spatial]
+        reach = symbolic.multiply(symbolic.add(kernel, -1), dilations[i])
+        out.append(symbolic.add(symbolic.multiply(symbolic.add(size, -1), strides[i]), reach, 1 + extra[i] - cut))
+    return [(x.dtype, (known[0], channels, *out))]
+
+
+@infer.rule(Convolution, Convolution3D)
+def _infer_convolution(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, w = infer.operand(node, 0), infer.operand(node, 1)
+    known, weights = infer.sizes(x), infer.sizes(w)
+    planar = node.op != "Convolution3D"
+    rank = 4 if planar else 5
+    if known is None or weights is None:
+        return [(x.dtype, (known[0] if known else None, weights[0] if weights else None, *(None,) * (rank - 2)))]
+    strides, dilations, pads = windows.steps(node, planar)
+    kernel = [d if isinstance(d, int) else 0 for d in weights[2:]]
+    mode = str(node.attrs.get("padMode", "CAFFE"))
+    return [(x.dtype, (known[0], weights[0], *windows.windows(known[2:], kernel, strides, dilations, pads, mode)))]
+
+
+@fitting_names.rule(Convolution, Convolution3D)
+def fits_convolution(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
+    x, w = shapes[0], shapes[3 if node.op == "QLinearConv" else 1]
+    if x is None or w is None:
+        return True
+    group = node.attrs.get("group") or 1
+    channels = w[0] if node.op == "ConvolutionDepthwise" else None
+    if isinstance(w[1], int) and isinstance(group, int) and node.op != "ConvolutionDepthwise":
+        channels = w[1] * group
+    return len(x) == len(w) and not fitting_names.differ(x[1], channels)
+
+
+@fitting_names.rule(Deconvolution, ConvTranspose3D)
+def _fits_transposed(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
+    x, w = shapes[0], shapes[1]
+    return x is None or w is None or (len(x) == len(w) and not fitting_names.differ(x[1], w[0]))

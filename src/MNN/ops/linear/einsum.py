@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.errors import ShapeError
+from MNN.ir import symbolic
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
@@ -14,6 +15,7 @@ from MNN.ir.shape import elements
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, wide
+from MNN.ops.inference import infer
 
 
 @register("Einsum")
@@ -132,3 +134,15 @@ class Det(Operator):
         w = wide(b, x)
         out = b.host("det", lambda a: [np.linalg.det(a[0])], [w], (w.dtype, x.shape[:-2]))[0]
         return [b.cast(out, x.dtype)]
+
+
+@infer.rule(Einsum)
+def _infer_einsum(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    equation = str(node.attrs.get("equation", "")).replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    known: dict[str, symbolic.Size] = {}
+    for term, value in zip(left.split(","), node.inputs, strict=True):
+        if value is not None and value.shape is not None and "." not in term and len(term) == len(value.shape):
+            known.update(zip(term, value.shape, strict=True))
+    out = tuple(known.get(label) for label in right) if arrow and "." not in right else None
+    return [(infer.operand(node, 0).dtype, out)]

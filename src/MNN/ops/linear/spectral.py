@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.errors import ShapeError
+from MNN.ir import symbolic
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
 from MNN.ir.shape import normalize_axis
@@ -14,6 +15,7 @@ from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.datatypes import from_data_type
 from MNN.ops.core.operands import operand, optional, require_rank, wide
+from MNN.ops.inference import infer
 
 _LONGEST = 2048
 """Longer transforms go through numpy's FFT: the matrix would be too large."""
@@ -180,3 +182,40 @@ class MelWeightMatrix(Operator):
                 down = np.arange(max(centre, 0), min(upper, rows))
                 out[down, i] = (upper - down) / (upper - centre)
         return [b.const(out, from_data_type(self.str_attr(node, "dtype"), b.where))]
+
+
+@infer.rule(Dft)
+def _infer_transform(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known, length = infer.sizes(x), h.ints(node.inputs[1]) if len(node.inputs) > 1 else None
+    given = node.inputs[2] if len(node.inputs) > 2 else None
+    at = [infer.number(node, "axis", 1)] if given is None else h.known_ints(given)
+    plain = (len(node.inputs) < 2 or node.inputs[1] is None) and not node.attrs.get("onesided")
+    if known is not None and plain and not at:  # whichever the axis is, its size stays
+        return [(x.dtype, (*known[:-1], 2))]
+    parts: symbolic.Size = 1 if node.attrs.get("onesided") and node.attrs.get("inverse") else 2
+    if known is None or not at or not -len(known) <= at[0] < len(known):
+        return [(x.dtype, None if known is None else (*(None,) * (len(known) - 1), parts))]
+    axis, onesided = at[0] % len(known), bool(node.attrs.get("onesided"))
+    bins: symbolic.Size = known[axis]
+    if len(node.inputs) > 1 and node.inputs[1] is not None:
+        bins = length[0] if length and len(length) == 1 else None
+    if onesided and node.attrs.get("inverse"):
+        bins = None
+    elif onesided:
+        bins = symbolic.add(symbolic.floor_divide(bins, 2), 1)
+    return [(x.dtype, (*known[:axis], bins, *known[axis + 1 : -1], parts))]
+
+
+@infer.rule(Stft)
+def _infer_short_transforms(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, step = infer.operand(node, 0), h.known_ints(infer.operand(node, 1))
+    known, window = infer.sizes(x), node.inputs[2] if len(node.inputs) > 2 else None
+    length = h.known_ints(node.inputs[3]) if len(node.inputs) > 3 else None
+    if length is None and window is not None and window.shape is not None:
+        length = [d for d in window.shape if isinstance(d, int)]
+    if known is None or len(known) < 2 or not step or not length or step[0] < 1:
+        return [(x.dtype, None if known is None else (known[0], None, None, 2))]
+    frames = symbolic.add(symbolic.floor_divide(symbolic.add(known[1], -length[0]), step[0]), 1)
+    onesided = bool(node.attrs.get("onesided", True))
+    return [(x.dtype, (known[0], frames, length[0] // 2 + 1 if onesided else length[0], 2))]

@@ -19,7 +19,8 @@ from MNN.ops.core.datatypes import from_data_type
 from MNN.ops.core.operands import along, operand, optional, wide
 from MNN.ops.elementwise.cast import convert
 from MNN.ops.elementwise.narrow import limits as narrow_limits
-from MNN.ops.linear.convolution import resolve_pads
+from MNN.ops.inference import fitting_names, infer
+from MNN.ops.linear.matmul import fits_product, infer_matmul
 
 _BYTE_RANGE = 255
 _SMALL_FILTER = 25
@@ -200,7 +201,7 @@ def centred(b: Builder, t: Tensor, zero: Tensor | None) -> Tensor:
     return b.const(wide_t.const, DType.I8 if fits else DType.I16)
 
 
-def _in_bytes(b: Builder, w: Tensor, zero: Tensor | None, x: Tensor, others: Sequence[int]) -> tuple[Tensor, int]:
+def in_bytes(b: Builder, w: Tensor, zero: Tensor | None, x: Tensor, others: Sequence[int]) -> tuple[Tensor, int]:
     """Constant weights minus their zero points, and what was taken off each besides so that they fit in i8.
 
     Weights of unsigned bytes leave i8's range without their zero points; the number taken off comes back as its product
@@ -218,7 +219,7 @@ def _in_bytes(b: Builder, w: Tensor, zero: Tensor | None, x: Tensor, others: Seq
     return b.const((w.const.astype(np.int32) - middle).astype(np.int8), DType.I8), middle
 
 
-def _product_operands(b: Builder, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def product_operands(b: Builder, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Both 8 bits wide (constants 16), or both i32."""
     if x.dtype is DType.I32 or y.dtype is DType.I32:
         return b.cast(x, DType.I32), b.cast(y, DType.I32)
@@ -235,8 +236,8 @@ def integer_matmul(b: Builder, x: Tensor, y: Tensor, x_zero: Tensor | None, y_ze
         y, moved = _signed(b, y, y_zero)
     else:
         whole = centred(b, y, y_zero)
-        y, taken = _in_bytes(b, y, y_zero, x, x.shape[-1:]) if y.rank > 1 and x.rank > 1 else (whole, 0)
-    out = b.matmul(*_product_operands(b, x, y))
+        y, taken = in_bytes(b, y, y_zero, x, x.shape[-1:]) if y.rank > 1 and x.rank > 1 else (whole, 0)
+    out = b.matmul(*product_operands(b, x, y))
     if taken:
         rows = b.reduce("sum", b.cast(x, DType.I32), [-1])
         out = b.map(lambda s, a, r: s("add", a, s("mul", r, s.const(taken, DType.I32))), out, rows)
@@ -284,7 +285,7 @@ def requantize(b: Builder, total: Tensor, factor: Tensor, zero: Tensor) -> Tenso
     return b.map(body, total, factor, zero)
 
 
-def _factor(b: Builder, x: Tensor, y: Tensor, out: Tensor) -> Tensor:
+def output_factor(b: Builder, x: Tensor, y: Tensor, out: Tensor) -> Tensor:
     x, y, out = (b.cast(t, DType.F32) for t in (x, y, out))
     return b.map(lambda s, p, q, r: s("div", s("mul", p, q), r), x, y, out)
 
@@ -312,87 +313,26 @@ class QLinearMatMul(Operator):
         total = total if bias is None else b.op("add", total, b.cast(bias, DType.I32))
         if xs.rank == 1 and xs.shape[0] > 1:
             xs = b.reshape(xs, (xs.shape[0], 1))
-        return [requantize(b, total, _factor(b, xs, ys, os), oz)]
+        return [requantize(b, total, output_factor(b, xs, ys, os), oz)]
 
 
-class _QuantizedConv(Operator):
-    in_mnn = False
-    attributes = {"strides": None, "dilations": None, "pads": None, "padMode": "CAFFE", "group": 1}
-
-    def total(
-        self, b: Builder, node: Node, x: Tensor, w: Tensor, xz: Tensor | None, wz: Tensor | None, bias: Tensor | None
-    ) -> Tensor:
-        """The convolution of ``x - xz`` with ``w - wz`` in i32, plus ``bias``; borders hold ``xz``."""
-        spatial = x.rank - 2
-        if spatial < 1 or w.rank != x.rank:
-            raise ShapeError(f"{b.where}: input {list(x.shape)} does not fit weights {list(w.shape)}")
-        strides = self.ints_attr(node, "strides") or (1,) * spatial
-        dilations = self.ints_attr(node, "dilations") or (1,) * spatial
-        spans = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
-        explicit = self.ints_attr(node, "pads") or (0,) * (2 * spatial)
-        pads = resolve_pads(b, self.str_attr(node, "padMode"), explicit, x.shape[2:], spans, strides)
-        padded, zero = _bordered(b, x, xz, (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:]))
-        group, w_zero = self.int_attr(node, "group"), None if wz is None else along(b, wz, 0, w.rank)
-        whole = centred(b, w, w_zero)
-        weights, taken = _in_bytes(b, w, w_zero, x, w.shape[1:]) if group == 1 else (whole, 0)
-        out = b.conv(*_product_operands(b, padded, weights), strides, dilations, group, (0,) * (2 * spatial))
-        if taken:
-            sums = b.window("sum", b.cast(_channel_sums(b, padded), DType.F32), w.shape[2:], strides, dilations)
-            out = b.map(
-                lambda s, a, r: s("add", a, s("mul", s.cast(r, DType.I32), s.const(taken, DType.I32))), out, sums
-            )
-        plus = None if bias is None else along(b, b.cast(bias, DType.I32), 1, w.rank)
-        if zero is not None:
-            sums = b.reduce("sum", b.cast(whole, DType.I32), range(1, w.rank))
-            sums = b.reshape(sums, (1, -1, *(1,) * spatial))
-            if zero.const is not None:
-                shift = b.op("mul", sums, b.op("neg", zero))
-                plus = shift if plus is None else b.op("add", plus, shift)
-            else:
-                out = b.map(lambda s, a, t, z: s("sub", a, s("mul", t, z)), out, sums, zero)
-        return out if plus is None else b.op("add", out, plus)
+@infer.rule(QuantizeLinear)
+def _infer_quantize(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    zero = node.inputs[2] if len(node.inputs) > 2 else None
+    named = node.attrs.get("dtype")
+    dtype = from_data_type(str(named)) if named else zero.dtype if zero is not None else DType.U8
+    return [(dtype, infer.sizes(infer.operand(node, 0)))]
 
 
-def _bordered(
-    b: Builder, x: Tensor, zero: Tensor | None, low: Sequence[int], high: Sequence[int]
-) -> tuple[Tensor, Tensor | None]:
-    """``x`` with borders that hold its zero point, and this number in i32 (None when it is 0)."""
-    if zero is None or (zero.const is not None and not zero.const.any()):
-        return b.pad(x, low, high), None
-    if zero.const is not None:
-        number = int(zero.const.reshape(-1)[0])
-        return b.pad(x, low, high, number), b.const(number, DType.I32)
-    zero = b.reshape(zero, (1,) * x.rank)
-    padded = b.pad(x, low, high)
-    if padded is not x:
-        spatial = tuple(slice(p, p + n) for p, n in zip(low[2:], x.shape[2:], strict=True))
-        inside = np.zeros(padded.shape[2:], np.uint8)
-        inside[spatial] = 1
-        inside = inside[None, None]
-        within = b.const(inside, DType.U8)
-        padded = b.map(lambda s, a, i, z: s("select", s("ne", i, s.const(0, DType.U8)), a, z), padded, within, zero)
-    return padded, b.cast(zero, DType.I32)
+@infer.rule(DequantizeLinear)
+def _infer_dequantize(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    return [(infer.operand(node, 1).dtype, infer.sizes(infer.operand(node, 0)))]
 
 
-def _channel_sums(b: Builder, x: Tensor) -> Tensor:
-    return b.reduce("sum", b.cast(x, DType.I32), [1])
+@fitting_names.rule(QLinearMatMul)
+def _fits_quantized_product(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
+    return fitting_names.multiplies(shapes[0], shapes[3])
 
 
-@register("ConvInteger")
-class ConvInteger(_QuantizedConv):
-    """Convolution of 8-bit integers in i32; inputs ``x, w, x_zero?, w_zero?``."""
-
-    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        x, w = operand(b, inputs, 0), operand(b, inputs, 1)
-        return [self.total(b, node, x, w, optional(inputs, 2), optional(inputs, 3), None)]
-
-
-@register("QLinearConv")
-class QLinearConv(_QuantizedConv):
-    """Quantised convolution; inputs ``x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias?`` (i32)."""
-
-    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        x, xs, xz, w, ws, wz, os, oz = (operand(b, inputs, i) for i in range(8))
-        total = self.total(b, node, x, w, xz, wz, optional(inputs, 8))
-        factor = _factor(b, xs, along(b, ws, 1, total.rank), os)
-        return [requantize(b, total, factor, b.reshape(oz, ()))]
+infer.rule(MatMulInteger)(infer_matmul)
+fitting_names.rule(MatMulInteger)(fits_product)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from MNN.errors import ShapeError
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import BodyBuilder
@@ -12,6 +13,7 @@ from MNN.ir.shape import elements, normalize_axis
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import along, check_channels, operand, optional, require_rank, wide
+from MNN.ops.inference import fitting_names, infer
 
 
 def per_channel(b: Builder, vector: Tensor, x: Tensor, name: str) -> Tensor:
@@ -46,6 +48,7 @@ def affine(b: Builder, x: Tensor, scale: Tensor | None, shift: Tensor | None) ->
 class BatchNorm(Operator):
     """``(x - mean) / sqrt(var + epsilon) * slope + bias`` per channel; inputs ``x, slope, bias, mean, var``."""
 
+    keeps_shape = True
     repeats = True
     attributes = {"channels": 0, "epsilon": 0.001}
 
@@ -98,6 +101,7 @@ class BatchNormTraining(Operator):
 class Scale(Operator):
     """``x * scale + bias?`` per channel (axis 1)."""
 
+    keeps_shape = True
     repeats = True
     attributes = {"channels": 0}
 
@@ -111,6 +115,7 @@ class Scale(Operator):
 class InstanceNorm(Operator):
     """Normalises every channel of every sample over its spatial axes; inputs ``x, slope?, bias?`` (per channel)."""
 
+    keeps_shape = True
     repeats = True
     attributes = {"channels": 0, "epsilon": 0.001}
 
@@ -148,6 +153,7 @@ class LayerNorm(Operator):
     root mean square and does not subtract the mean (Zhang & Sennrich 2019, arXiv:1910.07467).
     """
 
+    keeps_shape = True
     repeats = True
     attributes = {"axis": None, "epsilon": 0.0, "group": 1, "useRMSNorm": False}
 
@@ -194,6 +200,7 @@ class GroupNorm(Operator):
     """Normalises ``group`` groups of channels over channels and space; ``x, gamma?, beta?`` per channel; ``bSwish``
     applies ``y * sigmoid(y)`` (Wu & He 2018, arXiv:1803.08494)."""
 
+    keeps_shape = True
     attributes = {"axis": 0, "epsilon": 0.0, "group": 1, "bSwish": 0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -218,6 +225,7 @@ class LRN(Operator):
     """``x * (bias + alpha / size * sum of squares)^-beta``, over ``localSize`` neighbouring channels (``regionType`` 0)
     or a square of that side in space (1)."""
 
+    keeps_shape = True
     attributes = {"regionType": 0, "localSize": 0, "alpha": 0.0, "beta": 0.0, "bias": 1.0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -250,6 +258,7 @@ class LRN(Operator):
 class Normalize(Operator):
     """``x / sqrt(sum of squares + eps) * scale`` over the channels, or over channels and space (``acrossSpatial``)."""
 
+    keeps_shape = True
     attributes = {"acrossSpatial": 0, "channelShared": 0, "eps": 0.0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -265,6 +274,7 @@ class Normalize(Operator):
 class LpNormalization(Operator):
     """``x / (sum |x|^p)^(1/p)`` along ``axis`` for p = 1 or 2; 0 where that norm is 0."""
 
+    keeps_shape = True
     in_mnn = False
     attributes = {"axis": -1, "p": 2}
 
@@ -282,3 +292,24 @@ class LpNormalization(Operator):
             return s("select", s("eq", root, zero), zero, s("div", a, root))
 
         return [b.cast(b.map(body, x32, norm), x.dtype)]
+
+
+@infer.rule(LayerNormalization)
+def _infer_layer_normalization(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    """The result, the mean and the inverse of the deviation of what is normalised together."""
+    x, count = infer.operand(node, 0), max(len(infer.ints(node, "axis")), 1)
+    known = infer.sizes(x)
+    if known is None:
+        return [(x.dtype, None)] * 3
+    one = (*known[: len(known) - count], *(1,) * count)
+    return [(x.dtype, known), (DType.F32, one), (DType.F32, one)]
+
+
+@fitting_names.rule(LayerNorm)
+def _fits_normalised(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
+    x, axes = shapes[0], node.attrs.get("axis")
+    if x is None or not x or node.attrs.get("group", 1) != 1 or (isinstance(axes, (list, tuple)) and len(axes) > 1):
+        return True
+    return not any(
+        s is not None and len(s) == 1 and s[0] != 1 and fitting_names.differ(s[0], x[-1]) for s in shapes[1:]
+    )

@@ -12,6 +12,7 @@ from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.datatypes import from_data_type
 from MNN.ops.core.operands import operand, optional, wide
+from MNN.ops.inference import infer
 
 
 @register("Reduction")
@@ -127,9 +128,24 @@ class _Cumulative(Operator):
 
 @register("CumSum")
 class CumSum(_Cumulative):
+    keeps_shape = True
     combine = "add"
 
 
 @register("CumProd")
 class CumProd(_Cumulative):
+    keeps_shape = True
     combine = "mul"
+
+
+@infer.rule(Reduction, ReductionOrNone)
+def _infer_reduction(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known = infer.sizes(x)
+    axes = infer.axes_of(h, node, "dim")
+    if known is None or axes is None or (node.op == "ReductionOrNone" and not axes):
+        return [(x.dtype, (None,) * len(known) if known is not None and node.attrs.get("keepDims") else None)]
+    drop = {infer.axis_of(a, len(known)) for a in axes} or set(range(len(known)))
+    if node.attrs.get("keepDims"):
+        return [(x.dtype, tuple(1 if i in drop else d for i, d in enumerate(known)))]
+    return [(x.dtype, tuple(d for i, d in enumerate(known) if i not in drop))]

@@ -26,6 +26,7 @@ def softmax(b: Builder, x: Tensor, axis: int) -> Tensor:
 class Softmax(Operator):
     """Softmax along ``axis``."""
 
+    keeps_shape = True
     repeats = True
     attributes = {"axis": 0}
 
@@ -39,6 +40,7 @@ class Softmax(Operator):
 class LogSoftmax(Operator):
     """``x - max - log(sum(exp(x - max)))`` along ``axis``."""
 
+    keeps_shape = True
     in_mnn = False
     attributes = {"axis": 0}
 
@@ -59,6 +61,7 @@ def log_softmax(b: Builder, x: Tensor, axis: int) -> Tensor:
 class Hardmax(Operator):
     """1 at the first maximum along ``axis``, 0 elsewhere."""
 
+    keeps_shape = True
     in_mnn = False
     attributes = {"axis": -1}
 

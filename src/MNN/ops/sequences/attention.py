@@ -9,6 +9,7 @@ from math import sqrt
 import numpy as np
 
 from MNN.errors import ShapeError, UnsupportedError
+from MNN.ir import symbolic
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
@@ -16,6 +17,7 @@ from MNN.ir.scalar import BodyBuilder
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, optional, require_rank, wide
+from MNN.ops.inference import infer
 from MNN.ops.reducing.softmax import softmax
 
 
@@ -210,3 +212,28 @@ class OnnxAttention(Operator):
         if right >= 0:
             found.append(b.op("ge", shifted, b.const(-right, DType.I64)))
         return found
+
+
+@infer.rule(OnnxAttention)
+def _infer_attention(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    """``q``, ``k``, ``v`` are ``[B, heads, S, D]`` or ``[B, S, heads * D]``; keys and values of the past come first."""
+    q, k, v = (infer.operand(node, i) for i in range(3))
+    shapes = [infer.sizes(t) for t in (q, k, v)]
+    dtype = q.dtype
+    if any(s is None or len(s) not in (3, 4) for s in shapes):
+        return [(dtype, None)]
+    (a, b, c), flat = [s for s in shapes if s is not None], len(shapes[0] or ()) == 3
+    heads, groups = infer.number(node, "q_num_heads"), infer.number(node, "kv_num_heads")
+    if flat:
+        b, c = ((s[0], groups, s[1], symbolic.exact_quotient(s[2], groups)) for s in (b, c))
+        out: infer.Sizes = (a[0], a[1], symbolic.multiply(c[3], heads))
+    else:
+        out = (*a[:3], c[3])
+    past = [node.inputs[i] if len(node.inputs) > i else None for i in (4, 5)]
+    kept: list[infer.Sizes] = []
+    for now, before in zip((b, c), past, strict=True):
+        shape = infer.sizes(before) if before is not None else (0,) * 4
+        length = symbolic.add(shape[2], now[2]) if shape is not None and len(shape) == 4 else None
+        kept.append((*now[:2], length, now[3]))
+    rows = (a[0], heads if flat else a[1], a[1] if flat else a[2])
+    return [(dtype, out), (k.dtype, kept[0]), (v.dtype, kept[1]), (dtype, (*rows, kept[0][2]))]

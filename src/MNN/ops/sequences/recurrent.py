@@ -13,6 +13,7 @@ from MNN.ir.prims import Recurrence, Tensor
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, optional, require_rank, wide
+from MNN.ops.inference import infer
 from MNN.ops.quantized.dynamic import dynamic_product
 from MNN.ops.sequences.recurrent_cells import Activation, Cell, activation
 
@@ -216,3 +217,19 @@ class OnnxRecurrent(Operator):
     def _floats(self, node: Node, key: str) -> Sequence[float]:
         value = self.attr(node, key)
         return [float(v) for v in value] if isinstance(value, list | tuple) else []
+
+
+@infer.rule(PlainRecurrent, OnnxRecurrent)
+def infer_recurrent(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x = infer.operand(node, 0)
+    known, r = infer.sizes(x), infer.sizes(infer.operand(node, 2))
+    if known is None or len(known) != 3 or r is None or len(r) != 3:
+        return [(x.dtype, (None,) * 4), (x.dtype, (None,) * 3), (x.dtype, (None,) * 3)]
+    directions, hidden = r[0], r[2]
+    if infer.number(node, "layout") == 1:
+        batch, steps = known[:2]
+        last: infer.Sizes = (batch, directions, hidden)
+        return [(x.dtype, (batch, steps, directions, hidden)), (x.dtype, last), (x.dtype, last)]
+    steps, batch = known[:2]
+    last = (directions, batch, hidden)
+    return [(x.dtype, (steps, directions, batch, hidden)), (x.dtype, last), (x.dtype, last)]

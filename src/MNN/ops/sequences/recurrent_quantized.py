@@ -11,7 +11,8 @@ from MNN.ir.prims import Tensor
 from MNN.ops.core.base import register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, require_rank
-from MNN.ops.sequences.recurrent import OnnxRecurrent
+from MNN.ops.inference import infer
+from MNN.ops.sequences.recurrent import OnnxRecurrent, infer_recurrent
 
 
 @register("DynamicQuantizeLSTM")
@@ -31,3 +32,6 @@ class DynamicQuantizeLSTM(OnnxRecurrent):
                 found = f"{t.dtype.value} weights {list(t.shape)} with scales {list(s.shape)}"
                 raise ShapeError(f"{b.where}: {found}; expected i8 and {list(t.shape[:2])}")
         return self.layer(b, node, "LSTM", inputs, w, r, (scales[0], scales[1]))
+
+
+infer.rule(DynamicQuantizeLSTM)(infer_recurrent)

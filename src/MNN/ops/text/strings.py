@@ -15,6 +15,7 @@ from MNN.ops.arranging.selecting import array
 from MNN.ops.core.base import EagerOperator, Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand
+from MNN.ops.inference import infer
 from MNN.ops.text.regex import Pattern
 
 
@@ -92,3 +93,15 @@ class StringNormalizer(EagerOperator):
         change = {"LOWER": str.lower, "UPPER": str.upper}.get(self.str_attr(node, "caseChange"), str)
         result = np.asarray([change(t) for t in kept] or [""], dtype=object)
         return [result.reshape(1, -1) if x.ndim == 2 else result]
+
+
+@infer.rule(StringSplit)
+def _infer_texts_apart(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, known = infer.operand(node, 0), infer.sizes(infer.operand(node, 0))
+    return [(x.dtype, None if known is None else (*known, None)), (DType.I64, known)]
+
+
+@infer.rule(StringNormalizer)
+def _infer_plain_texts(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    x, known = infer.operand(node, 0), infer.sizes(infer.operand(node, 0))
+    return [(x.dtype, None if known is None else (*known[:-1], None))]

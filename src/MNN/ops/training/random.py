@@ -18,12 +18,14 @@ from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.datatypes import from_data_type
 from MNN.ops.core.operands import operand, wide
+from MNN.ops.inference import infer
 
 Draw = Callable[["np.random.Generator", Sequence[np.ndarray]], np.ndarray]  # named only: to import it takes 10 ms
 
 
 class _Random(Operator):
     attributes = {"seed": 0, "seed2": 0, "type": "DT_FLOAT", "low": 0.0, "high": 1.0}
+    draws = True
 
     def draw(
         self, b: Builder, node: Node, shape: Sequence[int], type_name: str, draw: Draw, *operands: Tensor
@@ -96,3 +98,9 @@ class Multinomial(_Random):
             return np.stack([np.searchsorted(e, q, side="right") for e, q in zip(edges, points, strict=True)])
 
         return [self.draw(b, node, (x.shape[0], count), self.str_attr(node, "type"), draw, wide(b, x))]
+
+
+@infer.rule(RandomUniform, RandomNormal)
+def _infer_random(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    dims = h.ints(node.inputs[0])
+    return [(from_data_type(str(node.attrs.get("type", "DT_FLOAT"))), None if dims is None else tuple(dims))]

@@ -12,8 +12,6 @@ from MNN.passes.manager import Pass
 from MNN.passes.patterns import of_this_package, plain
 from MNN.passes.rewrite import Rewriter
 
-RANDOM = frozenset({"RandomUniform", "RandomNormal", "Bernoulli", "Multinomial", "DropoutTraining"})
-"""Operators whose every run gives other numbers."""
 PROBES = 16
 """Elements of a large constant that are looked at before all of them are."""
 
@@ -39,7 +37,7 @@ def run(graph: Graph) -> int:
 def _key(node: Node) -> Hashable | None:
     """What two nodes have in common when one of them is enough; None for those that must stay."""
     op = operators().get(node.op)
-    if op is None or node.op in RANDOM or not of_this_package(op) or any(True for _ in node.subgraphs()):
+    if op is None or op.draws or not of_this_package(op) or any(True for _ in node.subgraphs()):
         return None
     attrs = tuple(sorted((k, _frozen(v)) for k, v in node.attrs.items() if v is not None))
     return (node.op, tuple(id(v) for v in node.inputs), attrs, len(node.outputs))

@@ -1,0 +1,128 @@
+"""Convolutions of quantised tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.errors import ShapeError
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Node
+from MNN.ir.prims import Tensor
+from MNN.ops.core.base import Operator, register
+from MNN.ops.core.builder import Builder
+from MNN.ops.core.operands import along, operand, optional
+from MNN.ops.inference import fitting_names, infer, windows
+from MNN.ops.linear.convolution import fits_convolution, resolve_pads
+from MNN.ops.quantized.quantization import centred, in_bytes, output_factor, product_operands, requantize
+
+
+class _QuantizedConv(Operator):
+    in_mnn = False
+    attributes = {"strides": None, "dilations": None, "pads": None, "padMode": "CAFFE", "group": 1}
+
+    def total(
+        self, b: Builder, node: Node, x: Tensor, w: Tensor, xz: Tensor | None, wz: Tensor | None, bias: Tensor | None
+    ) -> Tensor:
+        """The convolution of ``x - xz`` with ``w - wz`` in i32, plus ``bias``; borders hold ``xz``."""
+        spatial = x.rank - 2
+        if spatial < 1 or w.rank != x.rank:
+            raise ShapeError(f"{b.where}: input {list(x.shape)} does not fit weights {list(w.shape)}")
+        strides = self.ints_attr(node, "strides") or (1,) * spatial
+        dilations = self.ints_attr(node, "dilations") or (1,) * spatial
+        spans = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+        explicit = self.ints_attr(node, "pads") or (0,) * (2 * spatial)
+        pads = resolve_pads(b, self.str_attr(node, "padMode"), explicit, x.shape[2:], spans, strides)
+        padded, zero = _bordered(b, x, xz, (0, 0, *pads[:spatial]), (0, 0, *pads[spatial:]))
+        group, w_zero = self.int_attr(node, "group"), None if wz is None else along(b, wz, 0, w.rank)
+        whole = centred(b, w, w_zero)
+        weights, taken = in_bytes(b, w, w_zero, x, w.shape[1:]) if group == 1 else (whole, 0)
+        out = b.conv(*product_operands(b, padded, weights), strides, dilations, group, (0,) * (2 * spatial))
+        if taken:
+            sums = b.window("sum", b.cast(_channel_sums(b, padded), DType.F32), w.shape[2:], strides, dilations)
+            out = b.map(
+                lambda s, a, r: s("add", a, s("mul", s.cast(r, DType.I32), s.const(taken, DType.I32))), out, sums
+            )
+        plus = None if bias is None else along(b, b.cast(bias, DType.I32), 1, w.rank)
+        if zero is not None:
+            sums = b.reduce("sum", b.cast(whole, DType.I32), range(1, w.rank))
+            sums = b.reshape(sums, (1, -1, *(1,) * spatial))
+            if zero.const is not None:
+                shift = b.op("mul", sums, b.op("neg", zero))
+                plus = shift if plus is None else b.op("add", plus, shift)
+            else:
+                out = b.map(lambda s, a, t, z: s("sub", a, s("mul", t, z)), out, sums, zero)
+        return out if plus is None else b.op("add", out, plus)
+
+
+def _bordered(
+    b: Builder, x: Tensor, zero: Tensor | None, low: Sequence[int], high: Sequence[int]
+) -> tuple[Tensor, Tensor | None]:
+    """``x`` with borders that hold its zero point, and this number in i32 (None when it is 0)."""
+    if zero is None or (zero.const is not None and not zero.const.any()):
+        return b.pad(x, low, high), None
+    if zero.const is not None:
+        number = int(zero.const.reshape(-1)[0])
+        return b.pad(x, low, high, number), b.const(number, DType.I32)
+    zero = b.reshape(zero, (1,) * x.rank)
+    padded = b.pad(x, low, high)
+    if padded is not x:
+        spatial = tuple(slice(p, p + n) for p, n in zip(low[2:], x.shape[2:], strict=True))
+        inside = np.zeros(padded.shape[2:], np.uint8)
+        inside[spatial] = 1
+        inside = inside[None, None]
+        within = b.const(inside, DType.U8)
+        padded = b.map(lambda s, a, i, z: s("select", s("ne", i, s.const(0, DType.U8)), a, z), padded, within, zero)
+    return padded, b.cast(zero, DType.I32)
+
+
+def _channel_sums(b: Builder, x: Tensor) -> Tensor:
+    return b.reduce("sum", b.cast(x, DType.I32), [1])
+
+
+@register("ConvInteger")
+class ConvInteger(_QuantizedConv):
+    """Convolution of 8-bit integers in i32; inputs ``x, w, x_zero?, w_zero?``."""
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x, w = operand(b, inputs, 0), operand(b, inputs, 1)
+        return [self.total(b, node, x, w, optional(inputs, 2), optional(inputs, 3), None)]
+
+
+@register("QLinearConv")
+class QLinearConv(_QuantizedConv):
+    """Quantised convolution; inputs ``x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias?`` (i32)."""
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x, xs, xz, w, ws, wz, os, oz = (operand(b, inputs, i) for i in range(8))
+        total = self.total(b, node, x, w, xz, wz, optional(inputs, 8))
+        factor = output_factor(b, xs, along(b, ws, 1, total.rank), os)
+        return [requantize(b, total, factor, b.reshape(oz, ()))]
+
+
+@infer.rule(QLinearConv, ConvInteger)
+def _infer_quantized_convolution(h: infer.Hints, node: Node) -> list[infer.Hint]:
+    linear = node.op == "QLinearConv"
+    x, w = infer.operand(node, 0), infer.operand(node, 3 if linear else 1)
+    dtype = infer.operand(node, 7).dtype if linear else DType.I32
+    known, weights = infer.sizes(x), infer.sizes(w)
+    if known is None or weights is None:
+        return [(dtype, None if weights is None else (None, weights[0], *(None,) * (len(weights) - 2)))]
+    count = len(weights) - 2
+    strides, dilations = (infer.ints(node, key) or [1] * count for key in ("strides", "dilations"))
+    kernel = [d if isinstance(d, int) else 0 for d in weights[2:]]
+    mode = str(node.attrs.get("padMode", "CAFFE"))
+    return [
+        (
+            dtype,
+            (
+                known[0],
+                weights[0],
+                *windows.windows(known[2:], kernel, strides, dilations, infer.ints(node, "pads"), mode),
+            ),
+        )
+    ]
+
+
+fitting_names.rule(ConvInteger, QLinearConv)(fits_convolution)
