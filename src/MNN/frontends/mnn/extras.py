@@ -16,6 +16,7 @@ import numpy as np
 
 from MNN.errors import FormatError
 from MNN.frontends.mnn.official import composites as wholes
+from MNN.frontends.mnn.official.registry import official
 from MNN.ir.dtype import DType
 from MNN.ir.shape import Shape
 from MNN.ir.symbolic import parse
@@ -164,18 +165,10 @@ def _number_type(name: str, value: Any) -> DType:
     return dtype
 
 
-#: Operators that stand for others in a file, and those that they may stand for.
-_STANDS_FOR = {
-    "ConvolutionDepthwise": ("Convolution",),
-    "DeconvolutionDepthwise": ("Deconvolution",),
-    "While": ("Loop", "UnrolledLoop"),
-}
-
-
 def written_for(kind: str, note: dict[str, Any] | Any) -> str:
     """The operator that one of kind ``kind`` was written for."""
     wanted = note.get("op", kind)
-    if wanted != kind and wanted not in _STANDS_FOR.get(kind, ()):
+    if wanted != kind and wanted not in official(kind).stands_for:
         raise FormatError(f"extraInfo: {kind} cannot stand for {str(wanted)[:40]!r}")
     return str(wanted)
 

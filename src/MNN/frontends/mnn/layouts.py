@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from MNN.frontends.mnn.official.formats import PACKED_OPERATORS
+from MNN.frontends.mnn.official.registry import packs_first
 from MNN.frontends.mnn.sorting import indexes
 from MNN.ir.graph import Node, Value
 from MNN.schema.record import Record
@@ -41,7 +41,7 @@ def format_of(scope: Scope, op: Record) -> str:
         return "NCHW"
     if op.type == "ConvertTensor":
         return str(op.main.dest)
-    if op.type in PACKED_OPERATORS:
+    if packs_first(str(op.type)):
         return "NHWC" if around(scope, op) else "NC4HW4"
     made = [i for i in indexes(op, "inputIndexes") if i >= 0 and not scope.values[i].is_const]
     return scope.formats.get(made[0], "NCHW") if made else "NCHW"
@@ -50,7 +50,7 @@ def format_of(scope: Scope, op: Record) -> str:
 def around(scope: Scope, op: Record) -> bool:
     """Whether an operator that works on packed tensors is given NHWC: then it is converted, and so is the result."""
     index = indexes(op, "inputIndexes")
-    return op.type in PACKED_OPERATORS and bool(index) and scope.formats.get(index[0]) == "NHWC"
+    return packs_first(str(op.type)) and bool(index) and scope.formats.get(index[0]) == "NHWC"
 
 
 def reads_channels_last(scope: Scope, op: Record, inputs: list[Value | None]) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
-from MNN.frontends.mnn.official.tables import CONVOLUTIONS, DECONVOLUTIONS, VECTOR_OPERANDS
+from MNN.frontends.mnn.official.registry import official
+from MNN.frontends.mnn.official.tables import CONVOLUTIONS, DECONVOLUTIONS
 from MNN.ir.quant import QuantizedArray
 from MNN.schema.external import ExternalSource
 from MNN.schema.record import Record
@@ -29,7 +30,7 @@ def skipped_fields(op_type: str) -> frozenset[str]:
     """Fields of the operator's main table that are operands and no attributes."""
     if op_type in ("LRN", "Moments"):  # ``bias`` is a number there
         return frozenset()
-    own = VECTOR_OPERANDS["BatchNorm"] if op_type == "InstanceNorm" else VECTOR_OPERANDS.get(op_type, ())
+    own = official("BatchNorm" if op_type == "InstanceNorm" else op_type).operands
     return WEIGHT_FIELDS.union(own)
 
 
@@ -44,13 +45,13 @@ def stored(op: Record, external: ExternalSource | None) -> list[Data | None]:
         return _convolution_3d(op, main, external)
     if kind == "InnerProduct":
         return _inner_product(op, main)
-    if kind in VECTOR_OPERANDS:
+    if official(kind).operands:
         return _vectors(kind, main, external, op.externalPath)
     return []
 
 
 def _vectors(kind: str, main: Record, external: ExternalSource | None, location: str | None) -> list[Data | None]:
-    names = VECTOR_OPERANDS[kind]
+    names = official(kind).operands
     found: list[Data | None] = [main.get(name) for name in names]
     if "external" in table(main.table_name).fields and main.get("external") is not None and main.external.size >= 2:
         for i, array in enumerate(read_parts(main, ["<f4"] * len(names), external, location)):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from MNN.frontends.mnn import extras as side
-from MNN.frontends.mnn.official.advice import advice_for
 from MNN.frontends.mnn.official.composites import put_together
+from MNN.frontends.mnn.official.registry import official as form_of
 from MNN.ops.core.base import EagerOperator, operators
 from MNN.schema.record import Record
 
@@ -38,7 +38,7 @@ class Support:
 
     @property
     def advice(self) -> str:
-        return advice_for(self.operator) if self.official == REFUSED else ""
+        return form_of(self.operator).advice if self.official == REFUSED else ""
 
 
 def support(net: Record) -> list[Support]:

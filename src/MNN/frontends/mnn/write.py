@@ -20,9 +20,10 @@ from MNN.frontends.mnn import extras as side
 from MNN.frontends.mnn.attributes import pack
 from MNN.frontends.mnn.constants import blob_of
 from MNN.frontends.mnn.official.composites import ABSENT_INPUTS, ENGINE, can_be_kept, named, note_of
-from MNN.frontends.mnn.official.formats import PACKED_OPERATORS, Formats
+from MNN.frontends.mnn.official.formats import Formats
 from MNN.frontends.mnn.official.legal import Whole, legalized, misfit
 from MNN.frontends.mnn.official.native import native
+from MNN.frontends.mnn.official.registry import packs_first
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.schema.offload import write_model
@@ -228,7 +229,7 @@ class _GraphWriter:
                 if (
                     index in inputs
                     and users
-                    and all(o.type in PACKED_OPERATORS and o.inputIndexes[0] == index for o in users)
+                    and all(packs_first(str(o.type)) and o.inputIndexes[0] == index for o in users)
                 ):
                     op.main.dformat = "NC4HW4"
                     formats.packed.add(index)

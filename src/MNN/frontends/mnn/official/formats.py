@@ -8,25 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from MNN.frontends.mnn.official.record import Layout
+from MNN.frontends.mnn.official.registry import official
 from MNN.frontends.mnn.sorting import indexes
 from MNN.schema.record import Record
 
 PLAIN, PACKED = "NCHW", "NC4HW4"
-
-#: First input and outputs are packed, other inputs plain.
-PACKED_OPERATORS = frozenset(
-    "Convolution ConvolutionDepthwise Convolution3D Deconvolution DeconvolutionDepthwise ConvInt8 DepthwiseConvInt8 "
-    "Pooling Pooling3D Interp Interp3D Resize GridSample ROIPooling ROIAlign PReLU Scale BatchNorm InstanceNorm LRN "
-    "Moments Dilation2D SpatialProduct Int8ToFloat FloatToInt8 Crop".split()
-)
-#: All inputs and outputs are packed.
-_ALL_PACKED = frozenset({"PriorBox", "DetectionOutput", "Proposal"})
-#: Give what they are given.
-_ELEMENTWISE = frozenset("ReLU ReLU6 Selu ELU Sigmoid TanH UnaryOp Cast Dropout".split())
-#: All inputs and outputs in one format.
-_TOGETHER = frozenset("BinaryOp Eltwise Concat".split())
-#: Ask for shapes only, which are the same in both formats.
-_SHAPES = frozenset("Shape Rank".split())
 
 
 @dataclass
@@ -48,22 +35,26 @@ class Formats:
         return self._ops, [self._output(i) for i in outputs]
 
     def _take(self, op: Record) -> None:
-        kind, inputs, outputs = str(op.type), indexes(op, "inputIndexes"), indexes(op, "outputIndexes")
-        if kind in PACKED_OPERATORS and inputs:
+        layout, inputs, outputs = (
+            official(str(op.type)).layout,
+            indexes(op, "inputIndexes"),
+            indexes(op, "outputIndexes"),
+        )
+        if layout is Layout.PACKED_FIRST and inputs:
             wanted = [self._in_format(inputs[0], True), *(self._in_format(i, False) for i in inputs[1:])]
             gives = True
-        elif kind in _ALL_PACKED:
+        elif layout is Layout.PACKED:
             wanted, gives = [self._in_format(i, True) for i in inputs], True
-        elif kind in _SHAPES:
+        elif layout is Layout.SHAPE_ONLY:
             wanted, gives = inputs, False
-        elif kind in _ELEMENTWISE and inputs:
+        elif layout is Layout.AS_GIVEN and inputs:
             gives = inputs[0] in self.packed
             wanted = [inputs[0], *(self._in_format(i, False) for i in inputs[1:])]
-        elif kind in _TOGETHER:
+        elif layout is Layout.TOGETHER:
             made = [i for i in inputs if i not in self.constants]
             gives = bool(made) and all(i in self.packed for i in made)
             # constants of binary operators are fitted by the engine itself
-            keep = self.constants if kind == "BinaryOp" else frozenset()
+            keep = self.constants if op.type == "BinaryOp" else frozenset()
             wanted = [i if i in keep else self._in_format(i, gives) for i in inputs]
         else:
             wanted, gives = [self._in_format(i, False) for i in inputs], False

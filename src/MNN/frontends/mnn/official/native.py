@@ -10,7 +10,8 @@ import numpy as np
 
 from MNN.errors import FormatError
 from MNN.frontends.mnn.attributes import fill, is_default
-from MNN.frontends.mnn.official.tables import CONVOLUTIONS, DECONVOLUTIONS, MAIN, VECTOR_OPERANDS
+from MNN.frontends.mnn.official.registry import official, officials
+from MNN.frontends.mnn.official.tables import CONVOLUTIONS, DECONVOLUTIONS
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 from MNN.ir.quant import QuantizedArray
@@ -78,9 +79,10 @@ def _same(value: object, default: object) -> bool:
 
 
 def _plain(node: Node, fp16: bool) -> Written | None:
-    table_name = MAIN.get(node.op)
+    table_name = official(node.op).table
     needed = table_name is not None and not (
-        node.op in _OPTIONAL_TABLES and all(is_default(table_name, k, v) or k in _NOTED for k, v in node.attrs.items())
+        official(node.op).table_optional
+        and all(is_default(table_name, k, v) or k in _NOTED for k, v in node.attrs.items())
     )
     main = Record(table_name) if table_name is not None and needed else None
     noted = _attributes(node, main)
@@ -88,10 +90,6 @@ def _plain(node: Node, fp16: bool) -> Written | None:
         return None
     record = Record("Op", type=node.op, main=main)
     return Written(record, list(node.inputs), {"attrs": noted} if noted else {})
-
-
-#: Operators whose table says something only when it is not at its defaults.
-_OPTIONAL_TABLES = frozenset({"Shape", "Size", "BroadcastTo"})
 
 
 def _numbers(value: Value | None) -> np.ndarray | None:
@@ -112,7 +110,7 @@ def _operand_note(value: Value) -> list[Any]:
 
 
 def _convolution(node: Node, fp16: bool) -> Written | None:
-    main = Record(MAIN[node.op])
+    main = Record(official(node.op).table or "")
     attrs = {k: v for k, v in node.attrs.items() if v is not None}
     probe = Node(node.op, node.name, node.inputs, node.outputs, attrs)
     noted = _attributes(probe, main)
@@ -195,8 +193,8 @@ def quantized_table(weight: QuantizedArray) -> Record:
 
 
 def _vectors(node: Node, fp16: bool) -> Written | None:
-    names = VECTOR_OPERANDS[node.op]
-    main = Record(MAIN[node.op])
+    names, fillers = official(node.op).operands, official(node.op).fillers
+    main = Record(official(node.op).table or "")
     noted = _attributes(node, main)
     values = node.inputs[1 : 1 + len(names)]
     if noted is None or len(node.inputs) > 1 + len(names):
@@ -213,8 +211,8 @@ def _vectors(node: Node, fp16: bool) -> Written | None:
     given = [i for i, v in enumerate(values) if v is not None]
     if given and given != list(range(len(given))):
         return None  # a later operand without an earlier one
-    if node.op in _NEEDED and count:
-        for name, filler in zip(names, _NEEDED[node.op], strict=True):
+    if fillers and count:
+        for name, filler in zip(names, fillers, strict=True):
             if getattr(main, name) is None:
                 setattr(main, name, np.full(count, filler, np.float32))
     elif node.op in ("Scale", "BatchNorm", "InstanceNorm", "PReLU"):
@@ -225,17 +223,6 @@ def _vectors(node: Node, fp16: bool) -> Written | None:
         main.slopeCount = count
     note["operands"] = [_operand_note(v) for v in values if v is not None]
     return Written(Record("Op", type=node.op, main=main), [node.inputs[0]], note)
-
-
-#: What absent vectors are for operators that need all of them.
-_NEEDED: dict[str, tuple[float, ...]] = {
-    "LayerNorm": (1.0, 0.0),
-    "GroupNorm": (1.0, 0.0),
-    "Scale": (1.0, 0.0),
-    "BatchNorm": (1.0, 0.0, 0.0, 1.0),
-    "InstanceNorm": (1.0, 0.0),
-    "PReLU": (0.0,),
-}
 
 
 def _inner_product(node: Node, fp16: bool) -> Written | None:
@@ -307,7 +294,7 @@ def _nothing(node: Node, fp16: bool) -> None:
 
 _HANDLERS: dict[str, Callable[[Node, bool], Written | None]] = {
     **dict.fromkeys((*CONVOLUTIONS, *DECONVOLUTIONS, "Convolution3D", "ConvTranspose3D"), _convolution),
-    **dict.fromkeys(VECTOR_OPERANDS, _vectors),
+    **dict.fromkeys((op for op, told in officials().items() if told.operands), _vectors),
     "InnerProduct": _inner_product,
     "ConvertTensor": _nothing,
     "CumProd": _nothing,

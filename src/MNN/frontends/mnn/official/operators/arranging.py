@@ -1,0 +1,46 @@
+"""The official form of the operators of ``ops/arranging``."""
+
+from __future__ import annotations
+
+from MNN.frontends.mnn.official.record import Layout, Official
+
+OPERATORS: dict[str, Official] = {
+    "BatchToSpaceND": Official(table="SpaceBatch"),
+    "BroadcastTo": Official(table="Axis", table_optional=True),
+    "Compress": Official(advice="select with Gather or GatherND and indices that are computed outside"),
+    "Concat": Official(table="Axis", layout=Layout.TOGETHER),
+    "ConvertTensor": Official(table="TensorConvertInfo"),
+    "Crop": Official(table="Crop", layout=Layout.PACKED_FIRST),
+    "DepthToSpace": Official(table="DepthSpaceParam"),
+    "ExpandDims": Official(table="ExpandDims"),
+    "Flatten": Official(table="Flatten"),
+    "Gather": Official(table="Gather"),
+    "GatherV2": Official(table="GatherV2"),
+    "NonMaxSuppression": Official(advice="use boxes given by corners, or do it behind the model"),
+    "OneHot": Official(table="OneHotParam"),
+    "OnnxCol2Im": Official(advice="use a transposed convolution whose weights place the columns"),
+    "Pack": Official(table="PackParam"),
+    "PadAxes": Official(advice="make its pads and axes constants"),
+    "PadWrap": Official(advice="join the border's slices to the tensor with Concat"),
+    "Padding": Official(table="PadParam"),
+    "Permute": Official(table="Permute"),
+    "Range": Official(table="Range"),
+    "Rank": Official(layout=Layout.SHAPE_ONLY),
+    "Reshape": Official(table="Reshape"),
+    "ReverseSequence": Official(table="ReverseSequenceParam"),
+    "ScatterElements": Official(table="BinaryOp", advice="use add, multiply or no reduction"),
+    "ScatterNd": Official(table="BinaryOp", advice="use add, multiply or no reduction"),
+    "Shape": Official(table="ShapeParam", layout=Layout.SHAPE_ONLY, table_optional=True),
+    "Size": Official(table="Size", table_optional=True),
+    "Slice": Official(table="Slice"),
+    "SliceTf": Official(table="SliceTf"),
+    "SpaceToBatchND": Official(table="SpaceBatch"),
+    "SpaceToDepth": Official(table="DepthSpaceParam"),
+    "Squeeze": Official(table="SqueezeParam"),
+    "StridedSlice": Official(table="StridedSliceParam"),
+    "TopKV2": Official(table="TopKV2"),
+    "Transpose": Official(table="Transpose"),
+    "Unique": Official(advice="find the unique values outside"),
+    "Unpack": Official(table="PackParam"),
+    "Unsqueeze": Official(table="SqueezeParam"),
+}

@@ -1,0 +1,15 @@
+"""The official form of the operators of ``ops/text``."""
+
+from __future__ import annotations
+
+from MNN.frontends.mnn.official.advice import STRINGS
+from MNN.frontends.mnn.official.record import Official
+
+OPERATORS: dict[str, Official] = {
+    "AsString": Official(table="AsString"),
+    "ReduceJoin": Official(table="ReduceJoin"),
+    "StringConcat": Official(advice=STRINGS),
+    "StringNormalizer": Official(advice=STRINGS),
+    "StringSplit": Official(advice=STRINGS),
+    "TfIdfVectorizer": Official(advice=STRINGS),
+}
