@@ -20,7 +20,7 @@ from MNN.frontends import load_graph
 from MNN.frontends.mnn.write import write_mnn
 from MNN.ir.graph import Graph
 from MNN.passes.manager import optimize
-from MNN.progress import Say, silent
+from MNN.progress import ReportProgress, silent
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 
@@ -64,7 +64,7 @@ def bisect(
     steps: Steps | None = None,
     model: Path | None = None,
     use_onnxruntime: bool = True,
-    say: Say = silent,
+    report_progress: ReportProgress = silent,
 ) -> Verdict:
     """Follows ``source`` through loading, the passes and its .mnn form, and last ``model``, if one is given.
 
@@ -74,7 +74,7 @@ def bisect(
     total = 4 + steps.fp16 + (model is not None) + (1 if steps.level else 0)
 
     def tell(text: str, done: int) -> None:
-        say(f"trying {text}", done, total)
+        report_progress(f"trying {text}", done, total)
 
     tell("the reference", 0)
     plain = load_graph(source)

@@ -12,7 +12,7 @@ import numpy as np
 from MNN.errors import MNNError
 from MNN.frontends import load_graph
 from MNN.ir.graph import Graph
-from MNN.progress import Say, silent
+from MNN.progress import ReportProgress, silent
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 
@@ -53,7 +53,7 @@ def compare(
     tolerance: float = 5e-4,
     use_onnxruntime: bool = True,
     config: Config = EXACT,
-    say: Say = silent,
+    report_progress: ReportProgress = silent,
 ) -> Comparison:
     """Runs ``model`` with kernels and ``reference`` by onnxruntime (ONNX files, where installed) or by the
     reference implementation.
@@ -61,7 +61,7 @@ def compare(
     Both get ``feeds``; ``config`` is for the kernels. Every tensor that exists on both sides under the same name is
     compared. Raises :class:`MNNError` when they share none.
     """
-    say("reading")
+    report_progress("reading")
     graph = load_graph(model)
     other = load_graph(reference) if model != reference else graph
     known = {v.name for n in other.nodes for v in n.outputs} | {v.name for v in other.outputs}
@@ -70,19 +70,19 @@ def compare(
         raise MNNError(f"{reference} and {model} share no tensor name, so that nothing can be compared")
     wanted, who, note = None, NUMPY, ""
     if use_onnxruntime and reference.suffix.lower() == ".onnx":
-        say("running onnxruntime")
+        report_progress("running onnxruntime")
         wanted, note = onnxruntime_tensors(reference, feeds, shared)
         who = NUMPY if wanted is None else "onnxruntime"
     if wanted is None:
-        say(f"running {NUMPY}")
+        report_progress(f"running {NUMPY}")
         wanted = Session(other, Config(reference=True)).run(_suited(other, feeds), shared)
     shared = [n for n in shared if n in wanted]
-    say("compiling and running")
+    report_progress("compiling and running")
     found = tensors(graph, config, feeds, shared)
     makers = {v.name: n for n in graph.nodes for v in n.outputs}
     differences = []
     for i, n in enumerate(shared):
-        say("comparing tensors", i, len(shared))
+        report_progress("comparing tensors", i, len(shared))
         differences.append(Difference(n, makers[n].name, makers[n].op, error_of(found[n], wanted[n]), _shape(found[n])))
     return Comparison(who, differences, tolerance, where_it_begins(graph, differences, tolerance), note)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from MNN.comparison import Comparison
+from MNN.formatting import dims
 from MNN.frontends.mnn.support import REFUSED, Support
 from MNN.ir.graph import Graph
-from MNN.words import dims
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,19 @@ from pathlib import Path
 from MNN.comparison import Comparison
 from MNN.conversion_report import Outline, Report, Step, outline
 from MNN.errors import FormatError, MNNError
+from MNN.formatting import dims
 from MNN.frontends import load_graph
 from MNN.frontends.mnn.support import support
 from MNN.frontends.mnn.write import net_of
 from MNN.ir.graph import Graph
-from MNN.ops.inference.fitting import check_shapes
+from MNN.ops.inference.shape_check import check_shapes
 from MNN.passes.manager import optimize, passes
-from MNN.progress import Say, silent
+from MNN.progress import ReportProgress, silent
 from MNN.schema import from_json, write_net
 from MNN.schema.files import open_regular
 from MNN.schema.invariants import check_net
 from MNN.schema.offload import write_model
 from MNN.schema.record import Record
-from MNN.words import dims
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def convert(
     source: str | Path | bytes,
     target: str | Path,
     options: Options | None = None,
-    progress: Say = silent,
+    progress: ReportProgress = silent,
     check: Check | None = None,
 ) -> Report:
     """Converts a model file to ``target``.
@@ -97,20 +97,20 @@ def convert(
     return Report(name, size, before, after, changes, sizes, runs, found)
 
 
-def _by_round(tell: Say, options: Options) -> Callable[[str, int], None]:
+def _by_round(tell: ReportProgress, options: Options) -> Callable[[str, int], None]:
     """Tells of passes as they are done: steps of a round."""
     total = sum(p.level <= options.level and name not in options.disabled for name, p in passes().items())
     done = itertools.count()
 
-    def say(name: str, changes: int) -> None:
+    def report_progress(name: str, changes: int) -> None:
         del changes
         tell(f"pass {name}", next(done) % total + 1, total)
 
-    return say
+    return report_progress
 
 
 def _write_checked(
-    net: Record, target: Path, external: bool | None, check: Check, tell: Say
+    net: Record, target: Path, external: bool | None, check: Check, tell: ReportProgress
 ) -> tuple[list[Path], Comparison]:
     """Writes beside the target, checks, and puts the files in place."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".checking-") as folder:

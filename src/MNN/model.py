@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from MNN.errors import MNNError
+from MNN.formatting import plural
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session, TensorInfo
 from MNN.runtime.storage.programs import Card, StoredPrograms
 from MNN.schema.files import seen, watched
-from MNN.words import plural
 
 Source = str | os.PathLike[str] | bytes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Say(Protocol):
+class ReportProgress(Protocol):
     """Takes what is being done now, and which step of how many; ``total`` is 0 where nobody knows."""
 
     def __call__(self, text: str, done: int = 0, total: int = 0) -> None: ...
@@ -16,4 +16,4 @@ def silent(text: str, done: int = 0, total: int = 0) -> None:
     del text, done, total
 
 
-__all__ = ["Say", "silent"]
+__all__ = ["ReportProgress", "silent"]

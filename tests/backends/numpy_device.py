@@ -23,7 +23,7 @@ from MNN.backends.base.program import Buffer, Command, Located, Place, Program, 
 from MNN.backends.base.space import MemorySpace
 from MNN.compiler import arena, usage
 from MNN.compiler.fuse import Fuser
-from MNN.compiler.layout import assign_orders, natural
+from MNN.compiler.layout import assign_layouts, natural
 from MNN.compiler.strides import dense
 from MNN.compiler.verify_program import verify_groups, verify_program
 from MNN.ir import prims as p
@@ -162,7 +162,7 @@ class NumpyDevice(Backend):
     ) -> Program:
         kept = usage.live(prims, outputs)
         uses = usage.consumers(kept)
-        groups = Fuser(kept, uses, assign_orders(kept, inputs, uses), outputs).groups()
+        groups = Fuser(kept, uses, assign_layouts(kept, inputs, uses), outputs).groups()
         verify_groups(groups, kept, inputs)
         position = {prim: i for i, prim in enumerate(kept)}
         work = [((*([g.anchor] if g.anchor else []), *g.prims)) for g in groups]

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from MNN.cache.entries import TEMPORARY, Cache
+from MNN.cache.eviction import keep_within
 from MNN.cache.packed import Checks, PackedStore, checksum
-from MNN.cache.room import keep_within
 
 NAME, OTHER = "ab" * 32, "cd" * 32
 SIZE = 3 * (1 << 20) + 8200 + 5

@@ -9,9 +9,9 @@ import pytest
 
 import MNN
 from MNN.cache.entries import Cache
+from MNN.cache.eviction import DEFAULT_LIMIT, contents, keep_within, limit_of
 from MNN.cache.notes import note_key, write_note
 from MNN.cache.packed import PackedStore
-from MNN.cache.room import DEFAULT_LIMIT, contents, keep_within, limit_of
 from MNN.errors import MNNError
 
 

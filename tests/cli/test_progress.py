@@ -48,11 +48,11 @@ def test_checks_tuning_and_profiles_count(digits, converted):
     session = Session(_graph(digits), Config())
     feeds = {"image": np.zeros((1, 1, 8, 8), np.float32)}
     said = Heard()
-    found = compare(digits, converted, feeds, say=said)
+    found = compare(digits, converted, feeds, report_progress=said)
     assert said.steps() == {len(found.differences)}
     said = Heard()
     session.run(feeds)
-    profile(session, feeds, 3, say=said)
+    profile(session, feeds, 3, report_progress=said)
     assert said == [("profiling", i, 3) for i in range(3)]
     said = Heard()
     values = {v: feeds[v.name] for v in session.graph.inputs if not v.is_const}
@@ -93,19 +93,19 @@ class _Slow(Progress):
 
 def test_a_terminal_shows_steps_rate_and_time_left(terminal, monkeypatch):
     monkeypatch.setattr(shown, "Progress", _Slow)
-    with shown.progress("m.onnx") as say:
+    with shown.progress("m.onnx") as report_progress:
         line = _Slow.made[-1].line
-        say("reading")
+        report_progress("reading")
         assert re.fullmatch(r". m\.onnx: reading +0:\d\d", line())
         for i in range(20):
-            say("comparing", i, 45)
+            report_progress("comparing", i, 45)
         assert re.fullmatch(r". m\.onnx: comparing +19/45, [0-9.]+/s, \d+:\d\d left, \d:\d\d", line())
-        say("comparing the rest", 1, 4)
+        report_progress("comparing the rest", 1, 4)
         assert "1/4" in line()
         assert "45" not in line()
-        say("writing")
+        report_progress("writing")
         assert re.fullmatch(r". m\.onnx: writing +\d:\d\d", line())
-        say("a text that is much too long " * 9, 3, 7)
+        report_progress("a text that is much too long " * 9, 3, 7)
         found = line()
         assert len(found.splitlines()) == 1
         assert cell_len(found) <= 80
@@ -115,8 +115,8 @@ def test_a_terminal_shows_steps_rate_and_time_left(terminal, monkeypatch):
 def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(shown, "progress_console", lambda: Console(file=stream))
-    with shown.progress("m.onnx") as say:
-        say("comparing", 3, 45)
+    with shown.progress("m.onnx") as report_progress:
+        report_progress("comparing", 3, 45)
     assert stream.getvalue() == ""
 
 

@@ -17,8 +17,8 @@ from MNN.cache.entries import Cache
 from MNN.cli.measuring.measure import Job
 from MNN.cli.report import render
 from MNN.cli.report.markup import nice_ticks, palette, si, tag
+from MNN.formatting import nbytes
 from MNN.runtime.profile.profiler import Block, CommandProfile, Profile
-from MNN.words import nbytes
 
 RATES = Rates(1, {"f32": 100.0, "bf16": 200.0}, {"L1": 200.0, "L2": 100.0, "L3": 50.0, "DRAM": 20.0})
 MACHINE = Machine("A <b>chip</b>", "avx2", ("avx2",), 2, {"L1": 1 << 15, "L2": 1 << 20}, RATES, RATES, 40.0, 0.5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.inner_product.spec import InnerSpec
+from MNN.backends.cpu.inner_product.spec import InnerProductSpec
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.compiler import strides as st
 from MNN.ops.core.builder import Builder
@@ -49,7 +49,7 @@ def test_long_rows_between_products_are_spaced(width: int, apart: int, shape: tu
         return b.matmul(y, b.const(randn(width, 24) / 30))
 
     program = check(build, randn(*shape, 24))
-    first, second = (c for c in program.commands if isinstance(c.kernel, (ContractSpec, InnerSpec)))
+    first, second = (c for c in program.commands if isinstance(c.kernel, (ContractSpec, InnerProductSpec)))
     rows = second.args["rows_a"].buffer.const
     assert (rows[1] - rows[0]) == apart
     assert second.args["a"].buffer is first.args["c"].buffer

@@ -16,7 +16,7 @@ import MNN
 from MNN.converter import convert
 from MNN.errors import MNNError, ShapeError
 from MNN.frontends.onnx import load
-from MNN.ops.inference.fitting import misfits
+from MNN.ops.inference.shape_check import misfits
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session

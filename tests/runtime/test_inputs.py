@@ -179,8 +179,8 @@ def test_after_a_run_the_next_ones_are_still_checked(tmp_path: pathlib.Path) -> 
 
 
 def bound_of(model: Session) -> BoundProgram:
-    assert model._latest is not None
-    return model._latest._bound
+    assert model._last_run is not None
+    return model._last_run._bound
 
 
 def test_large_inputs_are_read_in_place_and_not_looked_at_afterwards(tmp_path: pathlib.Path) -> None:
@@ -247,12 +247,12 @@ def test_nothing_beside_an_output_is_touched(
     want = model.run({"x": IMAGE})["y"]
     memory = Guarded(want.shape, end)
 
-    def lend(direct: Direct | Copied) -> np.ndarray:
-        assert direct.lend(memory.array)
+    def bind_io(direct: Direct | Copied) -> np.ndarray:
+        assert direct.bind_io(memory.array)
         return memory.array
 
     for kind in (Direct, Copied):
-        monkeypatch.setattr(kind, "fresh", lend)
+        monkeypatch.setattr(kind, "fresh", bind_io)
     with memory.guarded() as into:
         for _ in range(2):
             into[...] = np.nan

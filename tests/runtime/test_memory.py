@@ -82,7 +82,7 @@ def test_what_the_loader_filled_in_is_told_from_the_file() -> None:
 
 def test_libraries_that_wait_take_no_memory() -> None:
     assert llvm.llvm_version_info
-    toolchain.let_go()
+    toolchain.release_memory()
     text = pathlib.Path("/proc/self/smaps").read_text()
     rows = re.findall(r"^\w+-\w+ r-xp .*(?:libllvmlite|openblas).*\n(?:[A-Z]\w+:.*\n)*?Rss: +(\d+)", text, re.MULTILINE)
     assert len(rows) > 1

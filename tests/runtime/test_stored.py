@@ -23,8 +23,8 @@ from MNN.frontends.mnn import write_mnn
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.runtime.storage import programs as stored
+from MNN.runtime.storage.background import finish
 from MNN.runtime.storage.form import Unfit, dump, parse
-from MNN.runtime.storage.later import finish
 
 DATA = np.random.default_rng(1).standard_normal((70, 256)).astype(np.float32)
 

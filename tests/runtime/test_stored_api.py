@@ -16,7 +16,7 @@ import pytest
 import MNN
 import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 from MNN.errors import MNNError
-from MNN.runtime.storage.later import finish
+from MNN.runtime.storage.background import finish
 from tests.api.test_formats import file as channels_last
 from tests.runtime.test_stored import DATA, entries, refuse, write
 

@@ -14,8 +14,8 @@ from MNN.runtime.config import Config
 from MNN.runtime.profile import noise, tuning
 from MNN.runtime.profile.tuning import Tuner, remember
 from MNN.runtime.session import Session
-from MNN.runtime.storage import remembered
-from MNN.runtime.storage.remembered import choices_mark, choices_note, known_choices
+from MNN.runtime.storage import tuned_choices
+from MNN.runtime.storage.tuned_choices import choices_mark, choices_note, known_choices
 from tests.runtime.models import branching, convolutions
 
 MEASURED = tuning._Variant.spent
@@ -183,7 +183,7 @@ def test_senseless_notes_are_ignored():
     assert known_choices(config) == {}
     write_note(choices_note(config), {"choices": {"a": 1, "b": "x"}, "digest": generator_digest()})
     assert known_choices(config) == {"b": "x"}
-    assert remembered.known_choices(config) == {"b": "x"}
+    assert tuned_choices.known_choices(config) == {"b": "x"}
 
 
 def test_models_of_several_stages(two_ways):

@@ -59,4 +59,4 @@ def test_a_factor_is_a_number(tmp_path: Path) -> None:
 def test_budgets_are_for_folders_that_exist() -> None:
     assert {name for name in SECONDS if not (ROOT / "tests" / name).is_dir()} == set()
     assert folder_of("tests/backends/cpu/test_x.py::test_y[a/b]") == "backends"
-    assert folder_of("tests/test_words.py::test_y") == "."
+    assert folder_of("tests/test_formatting.py::test_y") == "."

@@ -18,7 +18,7 @@ import tempfile
 import time
 from typing import BinaryIO
 
-from MNN.cache.room import TEMPORARY, check_limit, keep_within, limit_of
+from MNN.cache.eviction import TEMPORARY, check_limit, keep_within, limit_of
 from MNN.errors import MNNError
 from MNN.warning import warn
 
@@ -50,7 +50,7 @@ class Cache:
     _off_everywhere = False
 
     def __init__(self, folder: str | os.PathLike[str] | None, part: str = "objects") -> None:
-        """``part`` names the folder within it (see :mod:`MNN.cache.room`). Raises :class:`MNNError` when
+        """``part`` names the folder within it (see :mod:`MNN.cache.eviction`). Raises :class:`MNNError` when
         ``MNN_CACHE_LIMIT`` is no size."""
         self.folder = None if folder is None else pathlib.Path(folder) / part
         self._left = 0

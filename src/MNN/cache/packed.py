@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from MNN.cache.entries import Cache, default_folder, make_private, open_trusted
-from MNN.cache.room import TEMPORARY, keep_within, limit_of
+from MNN.cache.eviction import TEMPORARY, keep_within, limit_of
 from MNN.errors import MNNError
 from MNN.warning import warn
 

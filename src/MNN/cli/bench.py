@@ -90,13 +90,13 @@ def command(
 
 def _measure(jobs: Sequence[Job]) -> list[Row]:
     rows = []
-    with progress() as say:
+    with progress() as report_progress:
         for i, job in enumerate(jobs):
             place = f" ({i + 1} of {len(jobs)})" if len(jobs) > 1 else ""
             which = f"{Path(job.model).name}, {job.settings()}{place}"
 
             def told(text: str, done: int = 0, total: int = 0, which: str = which) -> None:
-                say(f"{which}: {text}", done, total)
+                report_progress(f"{which}: {text}", done, total)
 
             rows.append(measure_apart(job, told))
     return rows

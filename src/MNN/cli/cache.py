@@ -9,11 +9,11 @@ import typer
 from rich.markup import escape
 
 from MNN.cache.entries import default_folder, make_private
-from MNN.cache.room import MEASURED, PARTS, clear, contents, said, set_limit
+from MNN.cache.eviction import MEASURED, PARTS, clear, contents, said, set_limit
 from MNN.cli.display.output import console
 from MNN.cli.display.tables import add_row, number, show, words
 from MNN.errors import MNNError
-from MNN.words import nbytes, parse_bytes, plural
+from MNN.formatting import nbytes, parse_bytes, plural
 
 NAME = "cache"
 SHORT = "See, limit or clear what is kept on disk."

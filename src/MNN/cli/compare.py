@@ -20,9 +20,9 @@ from MNN.cli.shapes import parse_shapes
 from MNN.comparison import EXACT, Comparison, compare
 from MNN.converter import parse_names
 from MNN.errors import MNNError
+from MNN.formatting import dims, plural
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
-from MNN.words import dims, plural
 
 NAME = "compare"
 SHORT = "Which tensor differs, and where it begins."
@@ -72,8 +72,8 @@ def command(
     asked = {"--optimizeLevel": level is not None, "--disable-pass": bool(disabled), "--fp16": fp16}
     if not find and any(asked.values()):
         raise MNNError(f"{', '.join(n for n, on in asked.items() if on)} would change nothing without --bisect")
-    with progress(reference.name) as say:
-        say("reading")
+    with progress(reference.name) as report_progress:
+        report_progress("reading")
         session = Session(read(checked))
         given = parse_shapes(shapes or [])
         loaded = load_inputs(session, inputs or [], given, Scaling(mean, norm))
@@ -83,13 +83,13 @@ def command(
             verdict = with_small_integers(
                 feeds,
                 loaded,
-                lambda: bisect(reference, feeds, tolerance, steps, model, not no_onnxruntime, say),
+                lambda: bisect(reference, feeds, tolerance, steps, model, not no_onnxruntime, report_progress),
             )
         else:
             result = with_small_integers(
                 feeds,
                 loaded,
-                lambda: compare(reference, checked, feeds, tolerance, not no_onnxruntime, config, say),
+                lambda: compare(reference, checked, feeds, tolerance, not no_onnxruntime, config, report_progress),
             )
     if find:
         print(verdict.text)

@@ -19,8 +19,8 @@ from MNN.cli.shapes import parse_shapes
 from MNN.conversion_report import Report
 from MNN.converter import Options, convert, parse_names
 from MNN.errors import MNNError
+from MNN.formatting import nbytes, plural
 from MNN.frontends.mnn.support import needs_this_engine
-from MNN.words import nbytes, plural
 
 NAME = "convert"
 SHORT = "Convert a model to .mnn."
@@ -119,8 +119,14 @@ def _write_drawings(path: Path, report: Report) -> None:
 def show(source: Path, target: Path, options: Options, check: Checker | None = None) -> Report:
     """Converts with a progress line and prints what was done."""
     existing(source)
-    with progress(source.name) as say:
-        report = convert(source, target, options, say, None if check is None else lambda file: check.run(file, say))
+    with progress(source.name) as report_progress:
+        report = convert(
+            source,
+            target,
+            options,
+            report_progress,
+            None if check is None else lambda file: check.run(file, report_progress),
+        )
     files = " + ".join(f"{path} ({nbytes(count)})" for path, count in report.files.items())
     print(f"{source} -> {files}: {plural(report.nodes_before, 'operator')} became {report.nodes_after}")
     done = ", ".join(f"{name} {count}" for name, count in report.changes.items() if count)

@@ -13,9 +13,9 @@ from MNN.cli.models import read
 from MNN.comparison import EXACT, Comparison, compare
 from MNN.converter import Options
 from MNN.errors import MNNError, ShapeError, UnsupportedError
-from MNN.progress import Say
+from MNN.formatting import dims
+from MNN.progress import ReportProgress
 from MNN.runtime.session import Session
-from MNN.words import dims
 
 USUAL = 5e-4
 """Errors above this are marked in reports."""
@@ -34,7 +34,7 @@ class Checker:
     inputs: list[str]
     shapes: dict[str, tuple[int, ...]]
 
-    def run(self, written: Path, say: Say) -> Comparison:
+    def run(self, written: Path, report_progress: ReportProgress) -> Comparison:
         """Raises :class:`MNNError` when an output differs by more than the tolerance."""
         limit = USUAL if self.tolerance is None else self.tolerance
         try:
@@ -47,7 +47,7 @@ class Checker:
             return Comparison("nothing", [], limit, None, f"not checked: {error}")
 
         def said(text: str, done: int = 0, total: int = 0) -> None:
-            say(f"checking: {text}", done, total)
+            report_progress(f"checking: {text}", done, total)
 
         found = with_small_integers(
             feeds, loaded, lambda: compare(self.source, written, feeds, limit, True, EXACT, said)

@@ -15,9 +15,9 @@ from MNN.cli.display.progress import progress
 from MNN.cli.models import open_model
 from MNN.comparison import error_of
 from MNN.converter import convert
+from MNN.formatting import nbytes, plural
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
-from MNN.words import nbytes, plural
 
 NAME = "demo"
 SHORT = "Convert, run, check and time a small digit classifier."
@@ -35,21 +35,21 @@ def command() -> None:
     data = resources.files("MNN") / "assets"
     samples = np.load(str(data / "digits_samples.npz"), allow_pickle=False)
     pictures, labels = samples["images"][:, None].astype(np.float32) / LEVELS, samples["labels"]
-    with tempfile.TemporaryDirectory() as folder, progress("digits.onnx") as say:
+    with tempfile.TemporaryDirectory() as folder, progress("digits.onnx") as report_progress:
         target = Path(folder) / "digits.mnn"
-        report = convert(Path(str(data / "digits.onnx")), target, progress=say)
+        report = convert(Path(str(data / "digits.onnx")), target, progress=report_progress)
         size = report.size
-        say("compiling kernels for this processor")
+        report_progress("compiling kernels for this processor")
         start = time.perf_counter()
         session = open_model(target).session
         name = next(iter(session.inputs))
         results = session.run({name: pictures})
         first = time.perf_counter() - start
-        say("computing the numpy reference")
+        report_progress("computing the numpy reference")
         wanted = Session(session.graph, Config(reference=True)).run({name: pictures})
         times = []
         for run in range(RUNS):
-            say("timing", run, RUNS)
+            report_progress("timing", run, RUNS)
             times.append(_timed(session, name, pictures[:1]))
     output = next(iter(results))
     answers = results[output]

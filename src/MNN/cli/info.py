@@ -12,10 +12,10 @@ from rich.table import Table
 
 from MNN.cli.display.output import console
 from MNN.cli.models import read
+from MNN.formatting import nbytes, plural
 from MNN.ir.graph import Graph
 from MNN.ir.quant import QuantizedArray
 from MNN.runtime.session import TensorInfo
-from MNN.words import nbytes, plural
 
 NAME = "info"
 SHORT = "What a model takes, gives and consists of."

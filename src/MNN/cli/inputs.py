@@ -13,10 +13,10 @@ import numpy as np
 from MNN.cli.readers import PICTURES, read_archive, read_array, read_picture
 from MNN.cli.shapes import concrete_shape
 from MNN.errors import MNNError, RunError, ShapeError, UnsupportedError
+from MNN.formatting import dims
 from MNN.ir.dtype import DType
 from MNN.runtime.feeds import as_input
 from MNN.runtime.session import Session, TensorInfo
-from MNN.words import dims
 
 SEED = 20
 T = TypeVar("T")

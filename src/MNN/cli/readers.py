@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from MNN.errors import MNNError, ShapeError
+from MNN.formatting import dims
 from MNN.ir.dtype import DType
-from MNN.words import dims
 
 PICTURES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff"}
 _NPY, _ZIP = b"\x93NUMPY", b"PK"

@@ -20,8 +20,8 @@ from MNN.cli.inputs import Scaling, check_complete, load_inputs, random_feeds
 from MNN.cli.models import open_model
 from MNN.cli.options import Inputs, Mean, Norm, Shapes, Threads
 from MNN.cli.shapes import parse_shapes
+from MNN.formatting import dims
 from MNN.schema.files import replacing
-from MNN.words import dims
 
 NAME = "run"
 SHORT = "Run a model on arrays or pictures."

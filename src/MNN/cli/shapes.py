@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from MNN.errors import MNNError, ShapeError
+from MNN.formatting import dims
 from MNN.ir.graph import Graph, Value
-from MNN.ops.inference.fitting import misfits
+from MNN.ops.inference.shape_check import misfits
 from MNN.runtime.info import TensorInfo
 from MNN.runtime.session import UNNAMED, Session
-from MNN.words import dims
 
 _PICTURES = (224, 640, 320, 256, 512, 384, 128, 64, 32, 8)
 """Heights and widths that networks for pictures are made for, tried in this order."""

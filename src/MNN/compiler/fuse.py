@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import fused_body, is_literal
-from MNN.compiler.layout import Order
+from MNN.compiler.layout import DimensionOrder
 from MNN.compiler.usage import VIEWS
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
@@ -122,7 +122,7 @@ def reduced(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(1 if a in axes else n for a, n in enumerate(shape))
 
 
-def is_innermost(shape: Sequence[int], order: Order, axes: Sequence[int]) -> bool:
+def is_innermost(shape: Sequence[int], order: DimensionOrder, axes: Sequence[int]) -> bool:
     """Whether the reduced dimensions are the last ones in memory."""
     big = [a for a in order if shape[a] > 1]
     wanted = [a for a in big if a in axes]
@@ -136,7 +136,7 @@ class Fuser:
         self,
         prims: Sequence[Prim],
         uses: Mapping[Tensor, list[Prim]],
-        orders: Mapping[Tensor, Order],
+        orders: Mapping[Tensor, DimensionOrder],
         outputs: Sequence[Tensor],
     ) -> None:
         self._prims, self._uses, self._orders = prims, uses, orders

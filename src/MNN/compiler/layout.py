@@ -19,27 +19,27 @@ from MNN.ir.shape import elements
 LOOK_AHEAD = 6
 """How many primitives ahead a wish about order is looked for."""
 
-Order = tuple[int, ...]
+DimensionOrder = tuple[int, ...]
 
 
 @functools.cache
-def channels_last(rank: int) -> Order:
+def channels_last(rank: int) -> DimensionOrder:
     """N, spatial..., C for a tensor listed as N, C, spatial..."""
     return (0, *range(2, rank), 1)
 
 
 @functools.cache
-def natural(rank: int) -> Order:
+def natural(rank: int) -> DimensionOrder:
     return tuple(range(rank))
 
 
-def assign_orders(
+def assign_layouts(
     prims: Sequence[Prim], inputs: Sequence[Tensor], uses: Mapping[Tensor, list[Prim]]
-) -> dict[Tensor, Order]:
+) -> dict[Tensor, DimensionOrder]:
     """The order of every tensor, as if all were dense; that of a view follows from what it looks at."""
     wishes: _Wishes = {}
     strides: dict[Tensor, st.Ints] = {t: st.dense(t.shape, natural(t.rank)) for t in inputs}
-    orders: dict[Tensor, Order] = {t: natural(t.rank) for t in inputs}
+    orders: dict[Tensor, DimensionOrder] = {t: natural(t.rank) for t in inputs}
 
     def strides_of(t: Tensor) -> st.Ints:
         found = strides.get(t)
@@ -82,7 +82,7 @@ def _choose(
     strides_of: Callable[[Tensor], st.Ints],
     uses: Mapping[Tensor, list[Prim]],
     wishes: _Wishes,
-) -> Order:
+) -> DimensionOrder:
     kind = type(prim)
     if kind is p.Conv or kind is p.Window:
         return channels_last(len(out.shape))
@@ -120,7 +120,7 @@ def _choose(
     return _like_operands(prim, out, strides_of)
 
 
-def _like_operands(prim: Prim, out: Tensor, strides_of: Callable[[Tensor], st.Ints]) -> Order:
+def _like_operands(prim: Prim, out: Tensor, strides_of: Callable[[Tensor], st.Ints]) -> DimensionOrder:
     """The order of the largest operand."""
     rank = len(out.shape)
     candidates = [t for t in prim.inputs if len(t.shape) == rank and t.const is None]
@@ -134,11 +134,11 @@ def _like_operands(prim: Prim, out: Tensor, strides_of: Callable[[Tensor], st.In
 
 _FOLLOWING = frozenset({p.Map, p.Pad, p.Concat, p.Slice})
 """Primitives whose result best lies in memory like their operand, of maps one of the same shape."""
-_Wishes = dict[tuple[int, int], Order | None]
+_Wishes = dict[tuple[int, int], DimensionOrder | None]
 """Answers of :func:`_wish` so far, by the tensor's identity and the depth."""
 
 
-def _wish(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int, known: _Wishes) -> Order | None:
+def _wish(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int, known: _Wishes) -> DimensionOrder | None:
     """The order that the users of a tensor would like, None when they do not care."""
     if depth == 0 or len(tensor.shape) < 2:
         return None
@@ -149,7 +149,7 @@ def _wish(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int, known: 
     return found
 
 
-def _asked(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int, known: _Wishes) -> Order | None:
+def _asked(tensor: Tensor, uses: Mapping[Tensor, list[Prim]], depth: int, known: _Wishes) -> DimensionOrder | None:
     for prim in uses.get(tensor, ()):
         kind = type(prim)
         if kind is p.Conv or kind is p.Window:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from MNN.errors import FormatError, MNNError
-from MNN.frontends.elsewhere import elsewhere
+from MNN.frontends.foreign_formats import elsewhere
 from MNN.ir.graph import Graph
 from MNN.schema.files import open_regular
 

@@ -12,13 +12,13 @@ from MNN.expr import build
 from MNN.expr.shaping import convert
 from MNN.expr.types import NCHW, NHWC, Backend, MemoryMode, PowerMode, PrecisionMode, data_format, storable
 from MNN.expr.var import Var
+from MNN.formatting import plural
 from MNN.ir.dtype import DType
 from MNN.model import Opened, Source, relax
 from MNN.nn.module import Module
 from MNN.nn.runtime_config import RuntimeManager, check_backend, precision_name
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session, TensorInfo
-from MNN.words import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # Python's own has it from 3.11 on

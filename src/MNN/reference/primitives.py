@@ -10,7 +10,7 @@ from MNN.errors import MISFITS, RunError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray
-from MNN.reference import scalar as meaning_scalar
+from MNN.reference import scalar as reference_scalar
 from MNN.reference.recurrent import recurrence
 
 Types = Sequence[tuple[DType, tuple[int, ...]]]
@@ -59,7 +59,7 @@ def _concat(prim: p.Concat, x: Arrays, types: Types) -> Arrays:
 
 
 def _map(prim: p.Map, x: Arrays, types: Types) -> Arrays:
-    outs = meaning_scalar.evaluate(prim.body, list(x))
+    outs = reference_scalar.evaluate(prim.body, list(x))
     return [np.broadcast_to(o, shape) for o, (_, shape) in zip(outs, types, strict=True)]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
-from MNN.reference import scalar as meaning_scalar
+from MNN.reference import scalar as reference_scalar
 
 
 def quantized(state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -47,9 +47,9 @@ def recurrence(
             sums = [(whole @ weights[g].astype(np.int32)).astype(np.float32) for g in range(direct)]
             products = [total * (scale * scales[g]) for g, total in enumerate(sums)]
         if prim.first is not None:
-            factor = meaning_scalar.evaluate(prim.first, [*parts, *products, *states, *parameters])[0]
+            factor = reference_scalar.evaluate(prim.first, [*parts, *products, *states, *parameters])[0]
             products.append(factor @ weights[direct])
-        new = meaning_scalar.evaluate(prim.body, [*parts, *products, *states, *parameters])
+        new = reference_scalar.evaluate(prim.body, [*parts, *products, *states, *parameters])
         out = new[0]
         if prim.limited:
             inside = np.array(times)[:, None, None] < x[after][None, :, None]

@@ -15,7 +15,7 @@ import numpy as np
 from MNN.backends.base.backend import Backend, Bound
 from MNN.backends.base.options import Options
 from MNN.backends.base.program import Program
-from MNN.backends.base.turn import Turn
+from MNN.backends.base.run_lock import RunLock
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
 from MNN.compiler.usage import has_text
 from MNN.errors import RunError
@@ -26,13 +26,13 @@ from MNN.ops.core import nested
 from MNN.ops.core.base import evaluate_node
 from MNN.ops.core.nested import Nested
 from MNN.runtime.config import Config
-from MNN.runtime.fast_path import Latest
+from MNN.runtime.fast_path import LastRun
 from MNN.runtime.gc_pause import uninterrupted
 from MNN.runtime.limits import Clock, check_memory
 from MNN.runtime.machines import Machines, Rooms
 from MNN.runtime.reference import MeaningProgram
-from MNN.runtime.storage.later import later
-from MNN.runtime.storage.remembered import known_choices
+from MNN.runtime.storage.background import run_in_background
+from MNN.runtime.storage.tuned_choices import known_choices
 
 PLANS_KEPT = 32
 """Plans kept per stage."""
@@ -130,8 +130,8 @@ class Executor:
         choices = known_choices(config) if tuned is None else tuned
         self._threads = self.backend.usable_threads(config.threads)
         self._options = Options(self._threads, config.precision, choices, tuning)
-        self._turn = Turn(self._clock.reset)
-        self._plans = PlanCache(self.machines.rooms(self._turn))
+        self._run_lock = RunLock(self._clock.reset)
+        self._plans = PlanCache(self.machines.rooms(self._run_lock))
         self._bodies: dict[Graph, Executor] = {}
         self.last_plans: list[Plan] = []
 
@@ -144,17 +144,17 @@ class Executor:
         """The numbers of ``fetch`` (any values of the graph) for these inputs (and captured values).
 
         Values may be lists (sequences), dicts (maps) and None (empty optionals) of arrays."""
-        with self._turn.lock, self._clock:
+        with self._run_lock.lock, self._clock:
             return self._run(dict(feeds), tuple(fetch))
 
     def plan(self, feeds: Mapping[Value, Nested], fetch: Sequence[Value]) -> Plan:
         """The first stage's plan for these inputs, made when there is none yet."""
-        with self._turn.lock:
+        with self._run_lock.lock:
             return self._plan(self._plans, 0, dict(feeds), {}, {}, tuple(fetch))
 
-    def latest(self, values: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> Latest | None:
+    def last_run(self, values: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> LastRun | None:
         """How to run again on inputs like these, when one program gave all that was fetched in the last run."""
-        with self._turn.lock:
+        with self._run_lock.lock:
             plan = self.last_plans[0] if len(self.last_plans) == 1 else None
             if plan is None or plan.simple_program(fetch) is None:
                 return None
@@ -162,7 +162,7 @@ class Executor:
             if any(a.shape != t.shape for a, t in zip(arrays, plan.input_tensors, strict=True)):
                 return None  # another thread has run since
             given = [(v.name, a) for v, a in zip(plan.inputs, arrays, strict=True)]
-            return Latest(given, [v.name for v in fetch], plan.bound, self._threads)
+            return LastRun(given, [v.name for v in fetch], plan.bound, self._threads)
 
     def _run(self, values: dict[Value, Nested], fetch: tuple[Value, ...]) -> list[Nested]:
         plans, start = self._plans, 0
@@ -244,7 +244,7 @@ class Executor:
         key = (start, shapes, answers, fetch)
         plan = plans.find(key, arrays)
         if plan is None:
-            with uninterrupted(leave=later):
+            with uninterrupted(leave=run_in_background):
                 plan = self._make(start, values, constants, known, fetch, plans.rooms)
             plans.add(key, plan)
             if self._made is not None and plans is self._plans:
@@ -280,7 +280,7 @@ class Executor:
             bound = MeaningProgram(stage.prims, used, results, self.config.memory)
         else:
             bound = self.machines.prepare(stage.prims, used, results, self._options, rooms, self._check)
-        following = PlanCache(self.machines.rooms(self._turn))
+        following = PlanCache(self.machines.rooms(self._run_lock))
         return Plan(stage, bound, list(values), used, results, stage.guards, following)
 
     def _check(self, program: Program) -> None:

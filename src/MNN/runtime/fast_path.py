@@ -14,7 +14,7 @@ import numpy as np
 from MNN.backends.base.backend import Bound
 
 
-class Latest:
+class LastRun:
     """The program of the last run, for inputs like those that it had."""
 
     __slots__ = ("_bound", "_given", "_outputs", "_threads")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from MNN.formatting import dims
 from MNN.ir.dtype import DType
 from MNN.ir.shape import Shape
-from MNN.words import dims
 
 _ONNX = {
     DType.F32: "float", DType.F64: "double", DType.F16: "float16", DType.BF16: "bfloat16", DType.STR: "string",

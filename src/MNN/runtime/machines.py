@@ -10,7 +10,7 @@ from MNN.backends.base.backend import Backend, Bound
 from MNN.backends.base.constants import ConstantPool
 from MNN.backends.base.options import Options
 from MNN.backends.base.program import Program
-from MNN.backends.base.turn import Turn
+from MNN.backends.base.run_lock import RunLock
 from MNN.compiler import usage
 from MNN.compiler.copies import isolated
 from MNN.compiler.cut import Part, cut
@@ -37,9 +37,9 @@ class Machines:
         """The main back end's constants."""
         return self.pools[self.main.name]
 
-    def rooms(self, turn: Turn) -> Rooms:
+    def rooms(self, run_lock: RunLock) -> Rooms:
         """Memory to share for programs of which one runs at a time."""
-        return {b.name: b.room(turn) for b in (self.main, self.host)}
+        return {b.name: b.room(run_lock) for b in (self.main, self.host)}
 
     def prepare(
         self,

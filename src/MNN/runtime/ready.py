@@ -10,10 +10,10 @@ import numpy as np
 
 from MNN.backends.base.backend import Bound
 from MNN.backends.base.registry import backend
-from MNN.backends.base.turn import Turn
+from MNN.backends.base.run_lock import RunLock
 from MNN.errors import RunError
 from MNN.runtime.config import Config
-from MNN.runtime.fast_path import Latest
+from MNN.runtime.fast_path import LastRun
 from MNN.runtime.limits import check_memory
 from MNN.runtime.storage.programs import Shapes, StoredProgram, StoredPrograms
 
@@ -31,13 +31,13 @@ class ReadyPrograms:
         self._threads = self._backend.usable_threads(config.threads)
         self._bound: OrderedDict[Shapes, tuple[StoredProgram, Bound]] = OrderedDict()
         self._absent: set[Shapes] = set()
-        self._turn = Turn()
-        self._room = self._backend.room(self._turn)
+        self._run_lock = RunLock()
+        self._room = self._backend.room(self._run_lock)
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
         """The outputs by name, None when no program for such inputs is stored."""
         shapes = shapes_of(arrays)
-        with self._turn.lock:
+        with self._run_lock.lock:
             found = self._find(shapes)
             if found is None:
                 return None
@@ -50,7 +50,7 @@ class ReadyPrograms:
 
     def find(self, arrays: Mapping[str, np.ndarray]) -> StoredProgram | None:
         """The program for such inputs, brought in when it is stored."""
-        with self._turn.lock:
+        with self._run_lock.lock:
             found = self._find(shapes_of(arrays))
         return None if found is None else found[0]
 
@@ -77,19 +77,19 @@ class ReadyPrograms:
         self._bound[shapes] = replace(stored, checks=None), bound
         return results
 
-    def latest(self, arrays: Mapping[str, np.ndarray]) -> Latest | None:
+    def last_run(self, arrays: Mapping[str, np.ndarray]) -> LastRun | None:
         """How to run again on inputs like these, when there is a program for them."""
-        with self._turn.lock:
+        with self._run_lock.lock:
             found = self._bound.get(shapes_of(arrays))
             if found is None:
                 return None
             stored, bound = found
             given = [(name, arrays[name]) for name in stored.inputs]
-            return Latest(given, stored.outputs, bound, self._threads)
+            return LastRun(given, stored.outputs, bound, self._threads)
 
     def forget(self, shapes: Shapes) -> None:
         """From now on there is none for such inputs: they have been planned anew."""
-        with self._turn.lock:
+        with self._run_lock.lock:
             self._bound.pop(shapes, None)
             self._absent.add(shapes)
 

@@ -17,7 +17,7 @@ from MNN.runtime.config import Config
 from MNN.runtime.feeds import as_input, named
 from MNN.runtime.info import TensorInfo as TensorInfo
 from MNN.runtime.ready import ReadyPrograms, shapes_of
-from MNN.runtime.storage.later import IDLE, later
+from MNN.runtime.storage.background import IDLE, run_in_background
 from MNN.runtime.storage.programs import Card, StoredProgram, StoredPrograms
 from MNN.schema.files import watched
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from MNN.backends.base.program import Program
     from MNN.ir.dtype import DType
     from MNN.runtime.executor import Executor, Plan
-    from MNN.runtime.fast_path import Latest
+    from MNN.runtime.fast_path import LastRun
 
 UNNAMED = "?"
 """A size that is open and has no name: two of them need not agree."""
@@ -52,7 +52,7 @@ class Session:
         self._making = threading.RLock()
         self._named: dict[str, Value] | None = None
         self._last: dict[str, np.ndarray] | None = None  # what a stored program ran on last
-        self._latest: Latest | None = None  # when the last run was of one program, for its outputs
+        self._last_run: LastRun | None = None  # when the last run was of one program, for its outputs
         _SESSIONS.add(self)
         card = stored.card() if stored is not None else None
         self._kinds: Mapping[str, str] = {}  # nothing is stored of models whose inputs or outputs are not plain tensors
@@ -117,24 +117,24 @@ class Session:
             feeds = named(self.inputs, feeds)
         if fetch is not None:
             return self._fetch(feeds, self._names(fetch))
-        latest = self._latest
-        if latest is not None:
-            found = latest.run(feeds)
+        last_run = self._last_run
+        if last_run is not None:
+            found = last_run.run(feeds)
             if found is not None:
                 return found
-        self._latest = None
+        self._last_run = None
         arrays = self._checked(feeds)
         if self._ready is not None:
             found = self._ready.run(arrays)
             if found is not None:
                 self._last = arrays
-                self._latest = self._ready.latest(arrays)
+                self._last_run = self._ready.last_run(arrays)
                 return found
         self._last = None
         wanted, values = self.graph.outputs, self._values(arrays)
         results = self._executor.run(values, wanted)
         if not self._kinds:
-            self._latest = self._executor.latest(values, wanted)
+            self._last_run = self._executor.last_run(values, wanted)
         return dict(zip([v.name for v in wanted], results, strict=True))
 
     def get_inputs(self) -> list[TensorInfo]:
@@ -154,7 +154,7 @@ class Session:
 
     def _fetch(self, feeds: Mapping[str, Any], fetch: Sequence[str]) -> dict[str, Any]:
         """The tensors of these names."""
-        self._last = self._latest = None
+        self._last = self._last_run = None
         arrays = self._checked(feeds)
         wanted = [self._value(n) for n in fetch]
         return dict(zip(fetch, self._executor.run(self._values(arrays), wanted), strict=True))
@@ -197,7 +197,7 @@ class Session:
         return [] if self._executor_made is None else list(self._executor_made.last_plans)
 
     def _plan(self, arrays: Mapping[str, np.ndarray]) -> Plan:
-        self._latest = None
+        self._last_run = None
         plan = self._executor.plan(self._values(arrays), self.graph.outputs)
         if self._ready is not None:
             self._ready.forget(shapes_of(arrays))  # one plan is enough
@@ -216,7 +216,7 @@ class Session:
         shapes = tuple((name, str(t.dtype.numpy), t.shape) for name, t in given)
         found = StoredProgram(program, names, tuple(v.name for v in fetch))
         save = partial(self._stored.save, shapes, found, self.card, dict(self._files))
-        later(save, IDLE)
+        run_in_background(save, IDLE)
 
     def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         wanted = self.inputs
@@ -288,7 +288,7 @@ def _after_fork() -> None:
     """A thread that is gone in the child may have held a lock."""
     for session in list(_SESSIONS):
         session._making = threading.RLock()
-        session._latest = None
+        session._last_run = None
 
 
 if hasattr(os, "register_at_fork"):

@@ -11,7 +11,7 @@ from MNN.backends.cpu.products.dot import group_of
 from MNN.backends.cpu.targets import host_target, named_target
 from MNN.compiler.copies import own_copy
 from MNN.compiler.fuse import Fuser
-from MNN.compiler.layout import assign_orders
+from MNN.compiler.layout import assign_layouts
 from MNN.compiler.usage import consumers, live
 from MNN.ir.dtype import DType
 from MNN.ir.prims import MatMul, Tensor
@@ -43,7 +43,7 @@ def narrowed(build, *inputs: Tensor, dtype: DType = DType.BF16) -> set[str]:
     kept, outputs = own_copy(live(b.prims, outputs), outputs)
     chosen = Narrowing(kept, inputs, outputs, dtype)
     uses = consumers(chosen.prims)
-    groups = Fuser(chosen.prims, uses, assign_orders(chosen.prims, inputs, uses), outputs).groups()
+    groups = Fuser(chosen.prims, uses, assign_layouts(chosen.prims, inputs, uses), outputs).groups()
     found = chosen.apply(groups)
     assert all(t.dtype is dtype for t in found)
     assert all(t.dtype is not dtype for t in (*inputs, *outputs, *(t for q in b.prims for t in q.outputs)))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from MNN.backends.base import poison
-from MNN.backends.base.turn import Turn
+from MNN.backends.base.run_lock import RunLock
 from MNN.errors import RunError
 
 ALIGNMENT = 128
@@ -80,9 +80,9 @@ class Scratch:
 class Room:
     """Gives programs of which one runs at a time the same memory: a new size finds pages that are in use already."""
 
-    def __init__(self, turn: Turn | None = None) -> None:
-        """``turn``: whose turn it is to run, by default of these programs alone."""
-        self.turn = turn or Turn()
+    def __init__(self, run_lock: RunLock | None = None) -> None:
+        """``run_lock``: whose turn it is to run, by default of these programs alone."""
+        self.run_lock = run_lock or RunLock()
         self._scratch: dict[int, Scratch] = {}
         self._block: Block | None = None
 

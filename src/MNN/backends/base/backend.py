@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from MNN.backends.base.program import Buffer, Command, Program
+from MNN.backends.base.run_lock import RunLock
 from MNN.backends.base.space import HOST, MemorySpace
-from MNN.backends.base.turn import Turn
 
 if TYPE_CHECKING:
     from MNN.backends.base.constants import ConstantPool
@@ -129,9 +129,9 @@ class Backend(abc.ABC):
 
     # -- running ----------------------------------------------------------------------------------------------------
 
-    def room(self, turn: Turn) -> Any:
+    def room(self, run_lock: RunLock) -> Any:
         """Memory that bound programs of which one runs at a time, in that turn, may share; given to :meth:`bind`."""
-        del turn
+        del run_lock
 
     @abc.abstractmethod
     def bind(self, program: Program, threads: int, filled: Filled | None = None, room: Any = None) -> Bound:

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from MNN.backends.base.kept_choices import Habits
+from MNN.backends.base.kept_choices import KeptChoices
 from MNN.backends.base.program import Buffer
 from MNN.cache.packed import SMALLEST, PackedStore
 from MNN.cache.sources import source_digest
@@ -47,7 +47,7 @@ class ConstantPool:
         self._named: WeakValueDictionary[Key, Buffer] = WeakValueDictionary()
         self.store = store or PackedStore(None)
         self._target = target
-        self.habits = Habits()
+        self.kept_choices = KeptChoices()
 
     def even(self, key: Key, numbers: np.ndarray) -> bool:
         """Whether no number is so much larger than the others that a fast algorithm would drown them in its rounding.
@@ -57,14 +57,14 @@ class ConstantPool:
         most 11,000 times the median of their layer (Silero's voice detector; 34 in the others); a damaged or an extreme
         number, or one that is none (NaN, infinity), can leave nothing. ``key`` names what the answer is remembered for.
         """
-        found = self.habits.get(key)
+        found = self.kept_choices.get(key)
         if found is None:
             largest = max(float(numbers.max(initial=0)), -float(numbers.min(initial=0)))
             sample = np.abs(numbers.reshape(-1)[:: max(numbers.size // _SAMPLE, 1)])
             sample = np.sort(sample[sample > 0])  # np.median would import modules that nothing else needs
             found = largest == 0 or (sample.size > 0 and largest <= _MOST_SPREAD * float(sample[sample.size // 2]))
             release(numbers)  # packing reads it again, when its turn comes
-            self.habits[key] = found
+            self.kept_choices[key] = found
         return bool(found)
 
     def mixable(self, key: Key, numbers: np.ndarray) -> bool:
@@ -75,12 +75,12 @@ class ConstantPool:
         quiet ones would be heard in all results. Nor where all weights have one sign: what is never negative in plain
         sums may be given to a logarithm (SwiftF0's bands). ``key`` as for :meth:`even`.
         """
-        found = self.habits.get(key)
+        found = self.kept_choices.get(key)
         if found is None:
             sample = numbers.reshape(-1)[:: numbers.size // _SAMPLE | 1]  # odd, so that it meets all columns
             some = np.count_nonzero(sample) >= _LEAST_WEIGHTS * sample.size
             found = some and float(sample.min(initial=0)) < 0 < float(sample.max(initial=0))
-            self.habits[key] = found
+            self.kept_choices[key] = found
         return bool(found) and self.even((*key[:1], "even", *key[2:]), numbers)
 
     def get(self, key: Key, make: Callable[[], np.ndarray], source: object = None) -> Buffer:

@@ -11,7 +11,7 @@ _LARGEST_NUMBER = 1 << 31
 """Numbers in keys beyond this are identities of objects, which differ from node to node."""
 
 
-class Habits:
+class KeptChoices:
     """A table of choices. The first part of every key is the node's name."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Habits:
         self._of.setdefault(key[0], {})[key[1:]] = value
 
     def note(self, key: Key, value: Any) -> None:
-        """From the next plan on, this was chosen: within a plan, equal work finds equal habits."""
+        """From the next plan on, this was chosen: within a plan, equal work finds equal choices."""
         self._next.setdefault(key[0], {})[key[1:]] = value
 
     def follow(self, node: str, other: str) -> None:
@@ -53,7 +53,7 @@ class Habits:
         """From the next plan on, there is this variant of a kernel."""
         self._new_kernels.append((family, variant))
 
-    def turn(self) -> None:
+    def begin_plan(self) -> None:
         """A new plan begins."""
         for node, found in self._next.items():
             self._told.pop(node, None)

@@ -3,10 +3,10 @@
 One description serves both sides: Python takes offsets and rows from it, generated code its loads
 (:mod:`MNN.backends.cpu.lang.records`, or as names in a text of LLVM IR).
 
->>> PAIR = Record("pair", word("where", "address of the numbers", pointer=True), word("count", "how many there are"))
->>> PAIR["count"], PAIR.size, PAIR.row(count=3, where=4096)
+>>> DOT2 = Record("pair", word("where", "address of the numbers", pointer=True), word("count", "how many there are"))
+>>> DOT2["count"], DOT2.size, DOT2.row(count=3, where=4096)
 (8, 16, [4096, 3])
->>> PAIR.names("$pair_")
+>>> DOT2.names("$pair_")
 {'$pair_where': 0, '$pair_count': 8, '$pair_words': 2}
 """
 

@@ -10,7 +10,7 @@ from MNN.backends.base.arena import Room
 from MNN.backends.base.backend import Backend, Filled, NotPortableError
 from MNN.backends.base.program import Buffer, Command, Program, Ref
 from MNN.backends.base.registry import register
-from MNN.backends.base.turn import Turn
+from MNN.backends.base.run_lock import RunLock
 from MNN.backends.cpu.binding.bind import BoundProgram, load_kernels
 from MNN.backends.cpu.codegen import library as kernels
 from MNN.backends.cpu.codegen.library import KnownKernel, Library, shared_library
@@ -82,8 +82,8 @@ class CpuBackend(Backend):
 
         return compile_stage(prims, inputs, outputs, self.library.target, options, pool)
 
-    def room(self, turn: Turn) -> Room:
-        return Room(turn)
+    def room(self, run_lock: RunLock) -> Room:
+        return Room(run_lock)
 
     def bind(
         self, program: Program, threads: int, filled: Filled | None = None, room: Room | None = None

@@ -12,20 +12,20 @@ from MNN.backends.base.program import Located, Program
 from MNN.backends.cpu import low_precision as precision
 from MNN.backends.cpu.amx import emit_amx as amx
 from MNN.backends.cpu.amx.emit_prefetch import fetch_ahead
-from MNN.backends.cpu.amx.split_storage import Parting
+from MNN.backends.cpu.amx.split_storage import SplitStorage
 from MNN.backends.cpu.batch_program import repeated
 from MNN.backends.cpu.batch_slices import Task, sliced
 from MNN.backends.cpu.chains.choose import Chains
+from MNN.backends.cpu.emission.emission_cache import EmissionCache
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import handlers
-from MNN.backends.cpu.emission.repeats import Replay
 from MNN.backends.cpu.loops.emit_elementwise import emit_copy
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import arena, usage
 from MNN.compiler import strides as st
 from MNN.compiler.copies import own_copy
 from MNN.compiler.fuse import Fuser, Group
-from MNN.compiler.layout import assign_orders, natural
+from MNN.compiler.layout import assign_layouts, natural
 from MNN.compiler.verify_program import verify_groups, verify_program, wanted
 from MNN.compiler.work import products
 from MNN.errors import MISFITS, RunError
@@ -48,7 +48,7 @@ def compile_stage(
     pool: ConstantPool,
 ) -> Program:
     """The program that computes ``outputs`` (not constant, no duplicates) from ``inputs``; there may be no strings."""
-    pool.habits.turn()
+    pool.kept_choices.begin_plan()
     kept = usage.live(prims, outputs)
     if wanted():
         verify_primitives(kept, inputs, outputs, "after lowering")
@@ -79,7 +79,7 @@ def _compile(
         narrowing = precision.Narrowing(kept, inputs, outputs, narrow)
         kept = usage.live(narrowing.prims, outputs)
     uses = usage.consumers(kept)
-    orders = assign_orders(kept, inputs, uses)
+    orders = assign_layouts(kept, inputs, uses)
     groups = Fuser(kept, uses, orders, outputs).groups()
     if wanted():
         verify_primitives(kept, inputs, outputs, "before fusion", typed=False)
@@ -90,17 +90,17 @@ def _compile(
     located_in = [_input(emitter, t) for t in inputs]
     chains = Chains(groups, uses, outputs, target, options.threads)
     emitter.spare = _spare_cycles(kept, target)
-    replay = Replay(emitter, groups)
+    emission_cache = EmissionCache(emitter, groups)
     exact = precision.exact_products(kept) if parts else frozenset()
     if parts:
-        parting = Parting(kept, groups, uses, orders, (*inputs, *outputs), target, options.threads)
-        parting.choose(groups, chains.groups, exact)
+        split_storage = SplitStorage(kept, groups, uses, orders, (*inputs, *outputs), target, options.threads)
+        split_storage.choose(groups, chains.groups, exact)
     each = functools.partial(_emit_or_host, emitter)
     for group in groups:
         emitter.origin = group.origin()
         emitter.precision = "high" if (group.anchor or group.root) in exact else options.precision
         try:
-            chains.emit(emitter, group, each, replay)
+            chains.emit(emitter, group, each, emission_cache)
         except MISFITS as error:
             what = f"{type(error).__name__}: {error}"
             raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error

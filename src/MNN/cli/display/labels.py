@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from MNN.cli.display.tables import add_row, number, show, words
 from MNN.errors import MNNError
-from MNN.words import dims, plural
+from MNN.formatting import dims, plural
 
 TOP = 5
 SHOWN = 8

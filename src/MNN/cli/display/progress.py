@@ -10,7 +10,7 @@ from rich.table import Column
 from rich.text import Text
 
 from MNN.cli.display.output import progress_console
-from MNN.progress import Say, silent
+from MNN.progress import ReportProgress, silent
 
 
 class _Steps(ProgressColumn):
@@ -39,7 +39,7 @@ def _clock(seconds: float) -> str:
 
 
 @contextlib.contextmanager
-def progress(title: str = "") -> Iterator[Say]:
+def progress(title: str = "") -> Iterator[ReportProgress]:
     """A line that is gone when the work is done; gives what to tell it. What is too long for the terminal is cut."""
     screen = progress_console()
     if not screen.is_terminal:
@@ -52,11 +52,11 @@ def progress(title: str = "") -> Iterator[Say]:
     with Progress(*columns, console=screen, transient=True, expand=True) as shown:
         task = shown.add_task(title, total=None)
 
-        def say(text: str, done: int = 0, total: int = 0) -> None:
+        def report_progress(text: str, done: int = 0, total: int = 0) -> None:
             now = shown.tasks[task]
             if (total or None) != now.total or done < now.completed:  # the next part of the work: its own rate
                 shown.reset(task, completed=done)
                 now.total = total or None  # to reset, None means as before
             shown.update(task, description=f"{title}: {text}" if title else text, completed=done)
 
-        yield say
+        yield report_progress

@@ -12,14 +12,14 @@ from rich.table import Table
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.base.program import Command
 from MNN.backends.cpu.codegen import toolchain
-from MNN.backends.cpu.codegen.assembly import Listing, Stretch, examine
+from MNN.backends.cpu.codegen.assembly import CodeRange, Listing, examine
 from MNN.backends.cpu.targets.base import host_target
 from MNN.cli.display.output import console
 from MNN.cli.measuring.measure import Job, first_run, prepare
 from MNN.errors import MNNError
+from MNN.formatting import plural
 from MNN.runtime.profile.profiler import details, kernel_kind
 from MNN.runtime.session import Session
-from MNN.words import plural
 
 _LISTED = 12
 SHOWN = 120
@@ -114,7 +114,7 @@ def mix_table(listing: Listing, title: str) -> Table:
     table.add_column("hottest loop", justify="right")
     parts = [listing.whole, listing.hot]
 
-    def row(name: str, count: Callable[[Stretch], int], last: bool = False) -> None:
+    def row(name: str, count: Callable[[CodeRange], int], last: bool = False) -> None:
         table.add_row(name, *("-" if p is None else str(count(p)) for p in parts), end_section=last)
 
     for kind in listing.whole.kinds:
@@ -125,7 +125,7 @@ def mix_table(listing: Listing, title: str) -> Table:
     return table
 
 
-def _print_hot(code: str, hot: Stretch) -> None:
+def _print_hot(code: str, hot: CodeRange) -> None:
     lines = code.splitlines()
     print(f"; ---- hottest loop, from line {hot.lines[0] + 1} of the assembly on\n")
     print("\n".join(lines[n] for n in hot.lines[:SHOWN]))

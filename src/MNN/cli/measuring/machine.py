@@ -11,7 +11,7 @@ from MNN.backends.cpu.measuring.machine import higher, known_machine, measure_ma
 from MNN.backends.cpu.targets.base import host_target, vector_features
 from MNN.cache.entries import Cache
 from MNN.cli.display.output import console, progress_console
-from MNN.words import plural
+from MNN.formatting import plural
 
 
 def show_machine(cache: bool) -> Machine:

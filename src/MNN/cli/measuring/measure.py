@@ -20,10 +20,10 @@ from MNN.cli.process import peak_memory_mb
 from MNN.cli.shapes import batched_shapes
 from MNN.comparison import error_of
 from MNN.errors import MNNError
-from MNN.progress import Say, silent
+from MNN.formatting import plural
+from MNN.progress import ReportProgress, silent
 from MNN.runtime.double import run_in_double
 from MNN.runtime.session import Session
-from MNN.words import plural
 
 WARM_UP = 3
 AGAIN = 4
@@ -111,11 +111,11 @@ def first_run(job: Job, session: Session, feeds: dict[str, np.ndarray]) -> dict[
         raise MNNError(f"it cannot run with --batch {job.batch}: {hint} ({error})") from error
 
 
-def measure(job: Job, say: Say = silent) -> Row:
+def measure(job: Job, report_progress: ReportProgress = silent) -> Row:
     """Loads a model in this process, runs it on seeded noise, and reports."""
     opened, feeds = prepare(job)
     session = opened.session
-    say("first run")
+    report_progress("first run")
     start = time.perf_counter()
     results = first_run(job, session, feeds)
     first = time.perf_counter() - start
@@ -132,9 +132,9 @@ def measure(job: Job, say: Say = silent) -> Row:
             part.compute(job.threads)
         return middle - begin, time.perf_counter() - middle
 
-    whole, inner = timings(timed, job.runs, say)
+    whole, inner = timings(timed, job.runs, report_progress)
     peak = peak_memory_mb()
-    say("computing in float64" if job.check else "done")
+    report_progress("computing in float64" if job.check else "done")
     error, reference = _check(session, feeds, results) if job.check else (None, "")
     p90, p99 = (float(np.percentile(whole, q)) for q in (90, 99))
     return Row(
@@ -157,13 +157,15 @@ def measure(job: Job, say: Say = silent) -> Row:
     )
 
 
-def timings(timed: Callable[[], tuple[float, float]], runs: int, say: Say = silent) -> tuple[list[float], list[float]]:
+def timings(
+    timed: Callable[[], tuple[float, float]], runs: int, report_progress: ReportProgress = silent
+) -> tuple[list[float], list[float]]:
     """``runs`` pairs of seconds: of whole calls, and of the native calls inside them. Where these are no less, which
     cannot be, the machine did other things meanwhile: more pairs are taken, up to :data:`AGAIN` times as many."""
     pairs: list[tuple[float, float]] = []
     for turn in range(AGAIN):
         for run in range(runs):
-            say("measuring" if not turn else "measuring again", run, runs)
+            report_progress("measuring" if not turn else "measuring again", run, runs)
             pairs.append(timed())
         if min(w for w, _ in pairs) > min(i for _, i in pairs):
             break
@@ -181,7 +183,7 @@ def _check(session: Session, feeds: Mapping[str, np.ndarray], found: Mapping[str
     return max((error_of(found[n], wanted[n]) for n in found), default=0.0), how
 
 
-def measure_apart(job: Job, say: Say = silent) -> Row:
+def measure_apart(job: Job, report_progress: ReportProgress = silent) -> Row:
     """:func:`measure` in a child process; its MNNError is raised here."""
     command = [sys.executable, "-m", "MNN.cli.measuring.measure", json.dumps(asdict(job))]
     last = ""
@@ -190,7 +192,7 @@ def measure_apart(job: Job, say: Say = silent) -> Row:
             for line in child.stdout or ():
                 if line.startswith(_STEP):
                     text, done, total = json.loads(line.removeprefix(_STEP))
-                    say(text, done, total)
+                    report_progress(text, done, total)
                 else:
                     last = line
         errors.seek(0)
@@ -210,14 +212,14 @@ def main(text: str) -> None:
     job = Job(**fields)  # type: ignore[arg-type]
     said = 0.0
 
-    def say(text: str, done: int = 0, total: int = 0) -> None:
+    def report_progress(text: str, done: int = 0, total: int = 0) -> None:
         nonlocal said
         if time.perf_counter() - said > _SELDOM_S:  # seldom: what is timed should not notice
             said = time.perf_counter()
             print(_STEP + json.dumps([text, done, total]), flush=True)
 
     try:
-        print(json.dumps(asdict(measure(job, say))))
+        print(json.dumps(asdict(measure(job, report_progress))))
     except (MNNError, MemoryError) as error:
         print(f"{job.model}: {error}", file=sys.stderr)
         sys.exit(_REFUSED)

@@ -15,8 +15,8 @@ from MNN.cli.display.progress import progress
 from MNN.cli.display.tables import add_row, number, show, words
 from MNN.cli.measuring.machine import machine_for_profiles, measured_again
 from MNN.cli.measuring.measure import Job, first_run, prepare
+from MNN.formatting import plural
 from MNN.runtime.profile.profiler import CommandProfile, Profile, profile
-from MNN.words import plural
 
 GROUPS = {"kernel": "by kernel", "operator": "by operator"}
 
@@ -43,11 +43,11 @@ def show_profiles(jobs: Sequence[Job], top: int, html: Path | None, out: Path | 
 
 def take_profile(job: Job, machine: Machine | None, traced: bool) -> Profile:
     """The profile of a job, in this process."""
-    with progress(Path(job.model).name) as say:
-        say("opening and compiling")
+    with progress(Path(job.model).name) as report_progress:
+        report_progress("opening and compiling")
         opened, feeds = prepare(job)
         first_run(job, opened.session, feeds)
-        return profile(opened.session, feeds, job.runs, machine, traced, say)
+        return profile(opened.session, feeds, job.runs, machine, traced, report_progress)
 
 
 def profile_dict(found: Profile) -> dict[str, object]:

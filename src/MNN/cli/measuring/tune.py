@@ -13,8 +13,8 @@ from MNN.cli.display.output import console, write_json
 from MNN.cli.display.progress import progress
 from MNN.cli.display.tables import add_row, number, show, words
 from MNN.cli.measuring.measure import Job, first_run, prepare
+from MNN.formatting import plural
 from MNN.runtime.profile.tuning import Tuned, Tuner, Tuning
-from MNN.words import plural
 
 _LISTED = 4
 """Candidates that the table lists: the fastest, and the estimated one."""
@@ -36,13 +36,13 @@ def tune_models(jobs: Sequence[Job], top: int, out: Path | None) -> None:
 
 
 def _tune(job: Job) -> Tuning:
-    with progress(f"tuning {Path(job.model).name}") as say:
-        say("opening and compiling")
+    with progress(f"tuning {Path(job.model).name}") as report_progress:
+        report_progress("opening and compiling")
         opened, feeds = prepare(job)
         session = opened.session
         first_run(job, session, feeds)
         values = {v: feeds[v.name] for v in session.graph.inputs if not v.is_const}
-        return Tuner(session.graph, session.config, values, job.runs, say).run()
+        return Tuner(session.graph, session.config, values, job.runs, report_progress).run()
 
 
 def _show(screen: Console, signatures: Sequence[Tuned], top: int) -> None:

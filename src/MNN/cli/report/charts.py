@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from MNN.backends.base.machine import LEVELS, Machine, Span
 from MNN.cli.report.markup import nice_ticks, si, tag, text
+from MNN.formatting import nbytes
 from MNN.runtime.profile.profiler import Profile
-from MNN.words import nbytes
 
 LANE = 34
 _GAP_NS = 400.0

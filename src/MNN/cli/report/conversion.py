@@ -10,9 +10,9 @@ from MNN.cli.report.markup import section, table, tag, text, tile
 from MNN.cli.report.skeleton import document
 from MNN.comparison import Comparison
 from MNN.conversion_report import Outline, Report, fusions
+from MNN.formatting import dims, nbytes, plural
 from MNN.frontends.mnn.support import COMPOSED, NATIVE, REFUSED, Support, needs_this_engine
 from MNN.passes.manager import passes
-from MNN.words import dims, nbytes, plural
 
 _LISTED = 40
 _NAMED = 8

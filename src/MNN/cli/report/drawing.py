@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from html import escape
 
 from MNN.conversion_report import Outline, Step
-from MNN.words import plural
+from MNN.formatting import plural
 
 WIDTH, HEIGHT, GAP_X, GAP_Y = 150, 26, 14, 24
 MOST_STEPS = 3000

@@ -11,9 +11,9 @@ from MNN.cli.measuring.measure import Job
 from MNN.cli.report.charts import bars, memory, roofline, timeline
 from MNN.cli.report.markup import legend, palette, section, si, table, tag, text, tile
 from MNN.cli.report.skeleton import document
+from MNN.formatting import nbytes, plural
 from MNN.runtime.profile.profiler import CommandProfile, Profile
 from MNN.schema.files import replacing
-from MNN.words import nbytes, plural
 
 _MOST_GROUPS = 12
 _GOOD, _FAIR = 0.7, 0.35

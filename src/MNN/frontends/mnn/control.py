@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from MNN.errors import FormatError, UnsupportedError
+from MNN.formatting import plural
 from MNN.frontends.mnn import extras as side
 from MNN.frontends.mnn.sorting import indexes
 from MNN.ir.graph import Graph, Value
 from MNN.schema.record import Record
-from MNN.words import plural
 
 if TYPE_CHECKING:
     from MNN.frontends.mnn.read import Scope

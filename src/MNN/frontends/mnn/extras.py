@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError
-from MNN.frontends.mnn.official import composites as wholes
+from MNN.frontends.mnn.official import composites as composite_ops
 from MNN.frontends.mnn.official.registry import official
 from MNN.ir.dtype import DType
 from MNN.ir.shape import Shape
@@ -37,7 +37,7 @@ class GraphNotes:
     dtypes: dict[str, DType] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    wholes: list[dict[str, Any]] = field(default_factory=list)
+    composite_ops: list[dict[str, Any]] = field(default_factory=list)
     """Operators that others stand for, see :mod:`MNN.frontends.mnn.official.composites`."""
 
     def copy(self, old: str, new: str) -> None:
@@ -55,7 +55,7 @@ class GraphNotes:
             "dtypes": {name: dtype.value for name, dtype in self.dtypes.items()},
             "shapes": {name: list(shape) for name, shape in self.shapes.items()},
             "nodes": self.nodes,
-            **({"wholes": self.wholes} if self.wholes else {}),
+            **({"wholes": self.composite_ops} if self.composite_ops else {}),
         }
 
 
@@ -111,7 +111,7 @@ def _parse(text: str) -> Notes:
             {n: _dtype(n, d) for n, d in _object(graph.get("dtypes", {}), "dtypes").items()},
             {n: _shape(n, s) for n, s in _object(graph.get("shapes", {}), "shapes").items()},
             {n: _object(a, "node") for n, a in _object(graph.get("nodes", {}), "nodes").items()},
-            wholes.checked(graph.get("wholes", [])),
+            composite_ops.checked(graph.get("wholes", [])),
         )
     return notes
 

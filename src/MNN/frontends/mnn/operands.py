@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
+from MNN.formatting import plural
 from MNN.frontends.mnn.official.registry import official
 from MNN.frontends.mnn.official.tables import CONVOLUTIONS, DECONVOLUTIONS
 from MNN.ir.quant import QuantizedArray
@@ -15,7 +16,6 @@ from MNN.schema.external import ExternalSource
 from MNN.schema.record import Record
 from MNN.schema.tables import table
 from MNN.schema.weights import DecodedWeight, decode_bias, decode_weight, read_parts
-from MNN.words import plural
 
 Data = np.ndarray | QuantizedArray
 _MAX_EXTENT = 1 << 31

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
+from MNN.formatting import plural
 from MNN.frontends.mnn import control, extras, layouts
 from MNN.frontends.mnn.attributes import flatten, unpack
 from MNN.frontends.mnn.constants import restored
@@ -27,12 +28,11 @@ from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.shape import Dim
 from MNN.ops.core.base import operators
 from MNN.ops.core.datatypes import from_data_type
-from MNN.ops.inference.infer import Hints
+from MNN.ops.inference.infer import ShapeInference
 from MNN.schema.blobs import MAX_RANK, blob_to_array
 from MNN.schema.external import ExternalSource
 from MNN.schema.reader import read_net
 from MNN.schema.record import Record
-from MNN.words import plural
 
 _MAX_OPERANDS = 1 << 16
 _NESTING = 32
@@ -158,10 +158,10 @@ class Scope:
         self.graph = Graph(name=name)
         self.values: dict[int, Value] = {}
         self.formats: dict[int, str] = {}
-        self.hints = Hints()
+        self.shape_inference = ShapeInference()
         self.taken: set[str] = set()
         self.notes = reader.notes.graph(name) if reader.notes else extras.GraphNotes()
-        self.ops = put_together(ops, names, self.notes.wholes)
+        self.ops = put_together(ops, names, self.notes.composite_ops)
         reader.left -= len(ops)
         if reader.left < 0:
             raise FormatError(f"{self.where}: subgraphs are used too often")
@@ -358,7 +358,7 @@ class Scope:
         node = Node(kind, name, inputs, [self.make(i) for i in outputs], attrs)
         self.graph.nodes.append(node)
         if self.reader.foreign:
-            self.hints.annotate(node)
+            self.shape_inference.annotate(node)
             after_node(self, node, outputs)
         return node
 

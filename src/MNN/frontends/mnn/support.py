@@ -61,10 +61,10 @@ def _operators(net: Record) -> Iterator[tuple[str, str, str, list[str]]]:
     for name, ops, names in lists:  # whoever has a subgraph comes before it
         if name in inner:
             continue
-        wholes = notes.graph(name).wholes if notes is not None else []
+        composite_ops = notes.graph(name).composite_ops if notes is not None else []
         given = {id(op) for op in ops}
-        written_for = {n["outputs"][0]: n for n in wholes if n["outputs"]}
-        together = put_together(ops, names, wholes)
+        written_for = {n["outputs"][0]: n for n in composite_ops if n["outputs"]}
+        together = put_together(ops, names, composite_ops)
         kept = {id(op) for op in together}
         inner |= {str(op.main.body_graph) for op in ops if op.type == "While" and id(op) not in kept}
         for op in together:

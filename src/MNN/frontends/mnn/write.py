@@ -21,7 +21,7 @@ from MNN.frontends.mnn.attributes import pack
 from MNN.frontends.mnn.constants import blob_of
 from MNN.frontends.mnn.official.composites import ABSENT_INPUTS, ENGINE, can_be_kept, named, note_of
 from MNN.frontends.mnn.official.formats import Formats
-from MNN.frontends.mnn.official.legal import Whole, legalized, misfit
+from MNN.frontends.mnn.official.legal import CompositeOp, legalized, misfit
 from MNN.frontends.mnn.official.native import native
 from MNN.frontends.mnn.official.registry import packs_first
 from MNN.ir.dtype import DType
@@ -59,7 +59,7 @@ def write_mnn(
 def net_of(graph: Graph, *, fp16: bool = False, biz_code: str = "", keep_input_format: bool = True) -> Record:
     """The Net record of a graph. Raises :class:`~MNN.errors.UnsupportedError` for an empty one."""
     found = legalized(graph)
-    writer, legal = _NetWriter(fp16, keep_input_format, found.wholes), found.graph
+    writer, legal = _NetWriter(fp16, keep_input_format, found.composite_ops), found.graph
     ops, names, _, outputs = writer.graph(legal, "", legal.inputs, legal.outputs, {})
     if not ops:
         raise UnsupportedError(f"graph '{graph.name}' has neither inputs nor operators: nothing can be written")
@@ -94,8 +94,8 @@ def _plain(value: object) -> bool:
 
 
 class _NetWriter:
-    def __init__(self, fp16: bool, keep_input_format: bool, wholes: list[Whole]) -> None:
-        self.first = {id(w.parts[0]): w for w in wholes if can_be_kept(w.node, w.parts)}
+    def __init__(self, fp16: bool, keep_input_format: bool, composite_ops: list[CompositeOp]) -> None:
+        self.first = {id(w.parts[0]): w for w in composite_ops if can_be_kept(w.node, w.parts)}
         self.fp16 = fp16
         self.keep_input_format = keep_input_format
         self.notes = side.Notes()
@@ -195,7 +195,7 @@ class _GraphWriter:
     ) -> tuple[list[Record], list[str], list[int], list[int]]:
         for value in inputs:
             self.input(value)
-        wholes = []
+        composite_ops = []
         left = iter(graph.nodes)
         for node in left:
             whole = self.net.first.get(id(node))
@@ -208,7 +208,7 @@ class _GraphWriter:
             self.guarded(node)
             for _ in whole.parts[1:]:
                 self.guarded(next(left))
-            wholes.append(note_of(whole.node, self.ops[start:], self.use))
+            composite_ops.append(note_of(whole.node, self.ops[start:], self.use))
         wanted = [self.output(v) for v in outputs]
         formats = Formats(self.names, self.constants)
         first = {self.index[v] for v in inputs}
@@ -217,7 +217,7 @@ class _GraphWriter:
         ops, made = formats.insert(self.ops, wanted)
         for new, old in formats.renamed.items():
             self.notes.copy(old, new)
-        self.notes.wholes = [named(note, self.names) for note in wholes]
+        self.notes.composite_ops = [named(note, self.names) for note in composite_ops]
         return ops, self.names, [self.index[v] for v in inputs], made
 
     def pack_inputs(self, inputs: set[int], formats: Formats) -> None:

@@ -15,7 +15,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.shape import Shape, static
-from MNN.ops.inference.infer import Hints
+from MNN.ops.inference.infer import ShapeInference
 from MNN.schema.external import ExternalSource
 
 _MAKES_LISTS = {"SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SplitToSequence"}
@@ -29,7 +29,7 @@ class ModelInfo:
     external: ExternalSource | None = None
     taken: set[str] = field(default_factory=set)
     report: Report = field(default_factory=Report)
-    hints: Hints = field(default_factory=Hints)
+    shape_inference: ShapeInference = field(default_factory=ShapeInference)
     lists: set[Value] = field(default_factory=set)
     """Values that are sequences."""
     convert_graph: Callable[[GraphProto, Context | None], Graph] | None = None
@@ -71,7 +71,7 @@ class Context:
         kept = {key: value for key, value in attrs.items() if value is not None}
         node = Node(op, "", list(inputs), made, kept)
         self.graph.nodes.append(node)
-        self.model.hints.annotate(node)
+        self.model.shape_inference.annotate(node)
         self._track_lists(node)
         self._fresh.update(dict.fromkeys(made))
         return made

@@ -12,7 +12,7 @@ from MNN.errors import ShapeError
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.ir.graph import Value
 from MNN.ir.shape import Shape, static
-from MNN.ops.inference.fitting_names import differ
+from MNN.ops.inference.symbolic_shape_check import differ
 
 _VECTORS: dict[str, tuple[int, ...]] = {
     "AffineGrid": (1,), "BatchNormalization": (1, 2, 3, 4), "CenterCropPad": (1,), "Col2Im": (1, 2), "Compress": (1,),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from MNN.errors import UnsupportedError
-from MNN.words import plural
+from MNN.formatting import plural
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class Col2Im(Operator):
 
 
 @infer.rule(DepthToSpace, SpaceToDepth)
-def _infer_blocks(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_blocks(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known, block = infer.sizes(x), infer.number(node, "blockSize")
     if known is None or len(known) != 4 or block < 1:
@@ -109,7 +109,7 @@ def _infer_blocks(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(Col2Im)
-def _infer_col2im(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_col2im(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known, image, block = infer.sizes(x), h.ints(infer.operand(node, 1)), h.known_ints(infer.operand(node, 2))
     axes = infer.operand(node, 1).shape

@@ -182,7 +182,7 @@ class OneHot(Operator):
 
 
 @infer.rule(Fill)
-def _infer_fill(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_fill(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     dims, value = infer.listed(h, node.inputs[0]), infer.operand(node, 1)
     fixed = h.known_ints(node.inputs[0])
     content = h.ints(value)
@@ -192,7 +192,7 @@ def _infer_fill(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(Range, LinSpace)
-def _infer_arange(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_arange(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     bounds = [h.ints(v) for v in node.inputs]
     length: symbolic.Size = None
     if node.op == "Range" and all(b is not None and len(b) == 1 for b in bounds):
@@ -206,7 +206,7 @@ def _infer_arange(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(OneHot)
-def _infer_one_hot(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_one_hot(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     known, depth = infer.sizes(infer.operand(node, 0)), h.ints(node.inputs[1])
     if known is None:
         return [(infer.operand(node, 2).dtype, None)]

@@ -292,7 +292,7 @@ class TensorScatter(Operator):
 
 
 @infer.rule(GatherV2, Gather)
-def _infer_gather(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_gather(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     data, indices = infer.operand(node, 0), infer.operand(node, 1)
     known, picked = infer.sizes(data), infer.sizes(indices)
     given = h.known_ints(node.inputs[2]) if len(node.inputs) > 2 else [infer.number(node, "axis")]
@@ -306,12 +306,12 @@ def _infer_gather(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(GatherElements)
-def _infer_gather_elements(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_gather_elements(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     return [(infer.operand(node, 0).dtype, infer.sizes(infer.operand(node, 1)))]
 
 
 @infer.rule(GatherND)
-def _infer_gather_nd(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_gather_nd(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     data, indices = infer.operand(node, 0), infer.operand(node, 1)
     known, picked = infer.sizes(data), infer.sizes(indices)
     if known is None or not picked or not isinstance(picked[-1], int):
@@ -320,7 +320,7 @@ def _infer_gather_nd(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(ScatterNd)
-def _infer_scatter_nd(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_scatter_nd(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     if len(node.inputs) > 3 and node.inputs[3] is not None:
         return [(node.inputs[3].dtype, infer.sizes(node.inputs[3]))]
     dims = h.ints(node.inputs[2])
@@ -328,7 +328,7 @@ def _infer_scatter_nd(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(TopKV2)
-def _infer_top_k(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_top_k(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, k = infer.operand(node, 0), h.ints(node.inputs[1])
     known, given = infer.sizes(x), h.known_ints(node.inputs[2]) if len(node.inputs) > 2 else [-1]
     if known is None or given is None:

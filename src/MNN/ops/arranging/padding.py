@@ -130,7 +130,7 @@ def _runs(b: Builder, x: Tensor, axis: int, index: np.ndarray) -> list[Tensor]:
 
 
 @infer.rule(Padding, PadWrap)
-def _infer_padding(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_padding(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, pads = infer.operand(node, 0), h.ints(node.inputs[1])
     known = infer.sizes(x)
     if known is None or pads is None:
@@ -139,6 +139,6 @@ def _infer_padding(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(PadAxes)
-def _infer_pad_axes(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_pad_axes(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     known = infer.sizes(infer.operand(node, 0))
     return [(infer.operand(node, 0).dtype, None if known is None else (None,) * len(known))]

@@ -212,7 +212,7 @@ class Rank(Operator):
 
 
 @infer.rule(ShapeOf)
-def _infer_shape(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_shape(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     start = infer.number(node, "start") if node.attrs.get("hasStart") else None
     end = infer.number(node, "end") if node.attrs.get("hasEnd") else None
@@ -224,7 +224,7 @@ def _infer_shape(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(Size, Rank)
-def _infer_size(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_size(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     known = infer.sizes(infer.operand(node, 0))
     if known is not None:
         h.numbers[node.outputs[0]] = [infer.product(known) if node.op == "Size" else len(known)]
@@ -232,7 +232,7 @@ def _infer_size(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(Reshape, ReshapeExact)
-def _infer_reshape(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_reshape(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     infer.pass_numbers(h, node)
     wanted: list[symbolic.Size] | None
@@ -255,7 +255,7 @@ def _rest(total: infer.Sizes | None, parts: list[symbolic.Size]) -> symbolic.Siz
 
 
 @infer.rule(Flatten)
-def _infer_flatten(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_flatten(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known, axis = infer.sizes(x), infer.number(node, "axis")
     if known is None:
@@ -265,7 +265,7 @@ def _infer_flatten(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(Squeeze)
-def _infer_squeeze(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_squeeze(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, axes = infer.operand(node, 0), infer.axes_of(h, node, "squeezeDims")
     infer.pass_numbers(h, node)
     known = infer.sizes(x)
@@ -276,7 +276,7 @@ def _infer_squeeze(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(Unsqueeze, ExpandDims)
-def _infer_unsqueeze(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_unsqueeze(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     axes = infer.axes_of(h, node, "squeezeDims")
     if node.op == "ExpandDims" and len(node.inputs) < 2:
@@ -291,7 +291,7 @@ def _infer_unsqueeze(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(Permute, Transpose)
-def _infer_permute(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_permute(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known = infer.sizes(x)
     order = h.known_ints(node.inputs[1]) if len(node.inputs) > 1 else infer.ints(node, "dims")
@@ -303,13 +303,13 @@ def _infer_permute(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(BroadcastTo)
-def _infer_broadcast_to(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_broadcast_to(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, wanted = infer.operand(node, 0), infer.listed(h, node.inputs[1])
     return [(x.dtype, None if wanted is None else infer.broadcast([infer.sizes(x), tuple(wanted)]))]
 
 
 @infer.rule(Tile)
-def _infer_tile(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_tile(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, repeats = infer.operand(node, 0), h.ints(node.inputs[1])
     known = infer.sizes(x)
     if known is None or repeats is None:

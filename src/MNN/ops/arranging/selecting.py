@@ -178,13 +178,13 @@ def suppress(boxes: np.ndarray, scores: np.ndarray, most: int, overlap: float, l
 
 
 @infer.rule(Where)
-def _infer_non_zero(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_non_zero(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     known = infer.sizes(infer.operand(node, 0))
     return [(infer.index_type(node), (None, None if known is None else len(known)))]
 
 
 @infer.rule(Unique)
-def _infer_unique(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_unique(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, known = infer.operand(node, 0), infer.sizes(infer.operand(node, 0))
     flat = node.attrs.get("axis") is None
     at = infer.number(node, "axis") % max(len(known or ()), 1)
@@ -194,13 +194,13 @@ def _infer_unique(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(NonMaxSuppression, NonMaxSuppressionV2)
-def _infer_suppression(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_suppression(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     known = infer.sizes(infer.operand(node, 0))
     return [(infer.index_type(node), None if known is None else (None, 3) if len(known) == 3 else (None,))]
 
 
 @infer.rule(Compress)
-def _infer_compress(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_compress(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known, axis = infer.sizes(x), node.attrs.get("axis")
     if axis is None:

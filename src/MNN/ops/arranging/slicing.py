@@ -15,7 +15,7 @@ from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.common import agree
 from MNN.ops.core.operands import operand, optional
-from MNN.ops.inference import fitting_names, infer
+from MNN.ops.inference import infer, symbolic_shape_check
 
 _FROM_ONNX = 1
 
@@ -244,7 +244,7 @@ class Reverse(Operator):
 
 
 @infer.rule(Concat)
-def _infer_concat(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_concat(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     parts = [infer.operand(node, i) for i in range(len(node.inputs))]
     numbers = [h.ints(p) for p in parts]
     if any(n is not None for n in numbers):
@@ -268,7 +268,7 @@ def _infer_concat(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(Pack)
-def _infer_pack(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_pack(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     first = infer.operand(node, 0)
     known = infer.sizes(first)
     if known is None:
@@ -278,7 +278,7 @@ def _infer_pack(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(Slice)
-def _infer_split(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_split(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known, count = infer.sizes(x), len(node.outputs)
     if known is None:
@@ -298,7 +298,7 @@ def _infer_split(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(StridedSlice)
-def _infer_strided_slice(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_strided_slice(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known = infer.sizes(x)
     if known is None or infer.number(node, "fromType") != 1:
@@ -323,8 +323,8 @@ def _infer_strided_slice(h: infer.Hints, node: Node) -> list[infer.Hint]:
     return [(x.dtype, tuple(out))]
 
 
-@fitting_names.rule(Concat)
-def _fits_joined(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
+@symbolic_shape_check.rule(Concat)
+def _fits_joined(node: Node, shapes: list[symbolic_shape_check.Sizes | None]) -> bool:
     known = [s for s in shapes if s is not None]
     given = node.attrs.get("axis")
     axis = given if isinstance(given, int) else 0
@@ -333,5 +333,8 @@ def _fits_joined(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
     if not known or not -len(known[0]) <= axis < len(known[0]):
         return not known
     return not any(
-        fitting_names.differ(s[i], known[0][i]) for s in known for i in range(len(s)) if i != axis % len(known[0])
+        symbolic_shape_check.differ(s[i], known[0][i])
+        for s in known
+        for i in range(len(s))
+        if i != axis % len(known[0])
     )

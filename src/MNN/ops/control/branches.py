@@ -269,10 +269,10 @@ class Scan(GraphOperator):
 
 
 @infer.rule(If)
-def _infer_branch(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_branch(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     """What both branches agree on."""
     graphs = [g for g in (node.attrs.get("then_graph"), node.attrs.get("else_graph")) if isinstance(g, Graph)]
-    out: list[infer.Hint] = []
+    out: list[infer.InferredShape] = []
     for values in zip(*(g.outputs for g in graphs), strict=True):
         dtypes = {v.dtype for v in values if v.dtype is not None}
         shapes = [infer.sizes(v) for v in values]
@@ -286,11 +286,11 @@ def _infer_branch(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(Loop, UnrolledLoop)
-def _infer_loop(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_loop(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     """Carried values keep their dtype; collected ones get an axis in front."""
     body = node.attrs.get("body")
     carried = [infer.operand(node, i) for i in range(2, len(node.inputs))]
-    out: list[infer.Hint] = [(v.dtype, None) for v in carried]
+    out: list[infer.InferredShape] = [(v.dtype, None) for v in carried]
     for value in body.outputs[1 + len(carried) :] if isinstance(body, Graph) else ():
         shape = infer.sizes(value)
         out.append((value.dtype, None if shape is None else (None,) * (1 + len(shape))))
@@ -298,11 +298,11 @@ def _infer_loop(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(Scan, UnrolledScan)
-def _infer_scan(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_scan(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     """States keep their type; collected ones get an axis."""
     body = node.attrs.get("body")
     states = [infer.operand(node, i) for i in range(len(node.inputs) - infer.number(node, "numScanInputs", 1))]
-    out: list[infer.Hint] = [(v.dtype, None) for v in states]
+    out: list[infer.InferredShape] = [(v.dtype, None) for v in states]
     for value in body.outputs[len(states) :] if isinstance(body, Graph) else ():
         shape = infer.sizes(value)
         out.append((value.dtype, None if shape is None else (None,) * (1 + len(shape))))

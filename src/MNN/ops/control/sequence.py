@@ -215,10 +215,10 @@ class OptionalGetElement(Operator):
 
 
 @infer.rule(SequenceLength)
-def _infer_length(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_length(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     return [(DType.I64, ())]
 
 
 @infer.rule(OptionalHasElement)
-def _infer_presence(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_presence(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     return [(DType.BOOL, ())]

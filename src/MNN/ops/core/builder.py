@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from MNN.errors import ShapeError, UnsupportedError
+from MNN.formatting import plural
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
@@ -21,7 +22,6 @@ from MNN.ir.shape import broadcast, elements, normalize_axis
 from MNN.ops.core.checked import operation, program
 from MNN.ops.core.folding import FoldCache
 from MNN.ops.elementwise import narrow
-from MNN.words import plural
 
 
 class NeedValue(Exception):  # noqa: N818 - a request to the planner, not an error

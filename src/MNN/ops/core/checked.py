@@ -31,10 +31,10 @@ def operation(name: str, dtypes: tuple[DType, ...]) -> tuple[Body, str]:
 def program(fn: Callable[..., int], dtypes: tuple[DType, ...]) -> tuple[Body, str]:
     """As :func:`checked`, for the body that ``fn`` makes; made once where the same code of the engine asks for it again
     with the same numbers."""
-    meaning = _meaning(fn)
-    if meaning is None:
+    function_key = _function_key(fn)
+    if function_key is None:
         return checked(body_of(dtypes, fn))
-    key = meaning, dtypes
+    key = function_key, dtypes
     found = _made.get(key)
     if found is None:
         if len(_made) >= _MOST:
@@ -43,7 +43,7 @@ def program(fn: Callable[..., int], dtypes: tuple[DType, ...]) -> tuple[Body, st
     return found
 
 
-def _meaning(fn: object) -> Hashable:
+def _function_key(fn: object) -> Hashable:
     """What decides a function's results: its code and the plain values that it closes over; None when there is more."""
     if not isinstance(fn, FunctionType) or fn.__defaults__ or fn.__kwdefaults__ or not fn.__module__.startswith(_OWN):
         return None
@@ -56,7 +56,7 @@ def _meaning(fn: object) -> Hashable:
         elif kind in (int, bool, str, DType) or value is None:
             values += [kind, value]
         else:
-            inner = _meaning(value)
+            inner = _function_key(value)
             if inner is None:
                 return None
             values.append(inner)

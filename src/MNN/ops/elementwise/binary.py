@@ -17,7 +17,7 @@ from MNN.ops.core.builder import Builder
 from MNN.ops.core.common import agree
 from MNN.ops.core.operands import operand
 from MNN.ops.core.sizes import COMPARISONS, combine
-from MNN.ops.inference import fitting_names, infer
+from MNN.ops.inference import infer, symbolic_shape_check
 
 Scalar = Callable[[BodyBuilder, int, int], int]
 
@@ -169,7 +169,7 @@ class Select(Operator):
 
 
 @infer.rule(BinaryOp, Remainder)
-def _infer_binary(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_binary(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, y = infer.operand(node, 0), infer.operand(node, 1)
     kind = str(node.attrs.get("opType", "ADD")) if node.op == "BinaryOp" else "REMAINDER"
     dtype = DType.BOOL if kind in COMPARISONS else x.dtype if kind == "POW" else x.dtype or y.dtype
@@ -177,7 +177,7 @@ def _infer_binary(h: infer.Hints, node: Node) -> list[infer.Hint]:
     return [(dtype, infer.broadcast([infer.sizes(x), infer.sizes(y)]))]
 
 
-def _follow_arithmetic(h: infer.Hints, node: Node, kind: str) -> None:
+def _follow_arithmetic(h: infer.ShapeInference, node: Node, kind: str) -> None:
     a, b = h.ints(node.inputs[0]), h.ints(node.inputs[1])
     if a is None or b is None or (1 not in (len(a), len(b)) and len(a) != len(b)):
         return
@@ -186,7 +186,7 @@ def _follow_arithmetic(h: infer.Hints, node: Node, kind: str) -> None:
 
 
 @infer.rule(Select)
-def _infer_select(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_select(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     values = [infer.operand(node, i) for i in range(3)]
     which, yes, no = (h.ints(v) for v in values)
     if which and yes and no and all(isinstance(c, int) for c in which):
@@ -199,6 +199,6 @@ def _infer_select(h: infer.Hints, node: Node) -> list[infer.Hint]:
     return [(values[1].dtype or values[2].dtype, infer.broadcast([infer.sizes(v) for v in values]))]
 
 
-@fitting_names.rule(BinaryOp, Remainder, Select)
-def _fits_elementwise(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
-    return fitting_names.broadcasts(shapes)
+@symbolic_shape_check.rule(BinaryOp, Remainder, Select)
+def _fits_elementwise(node: Node, shapes: list[symbolic_shape_check.Sizes | None]) -> bool:
+    return symbolic_shape_check.broadcasts(shapes)

@@ -87,6 +87,6 @@ class CosineSimilarity(Operator):
 
 
 @infer.rule(Eltwise, Dropout, Threshold)
-def _infer_any_operand(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_any_operand(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     known = [v for v in node.inputs if v is not None and v.shape is not None]
     return [(known[0].dtype, tuple(known[0].shape or ()))] if known else []

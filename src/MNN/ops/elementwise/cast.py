@@ -98,7 +98,7 @@ class BitCast(Operator):
 
 
 @infer.rule(Cast, BitCast)
-def _infer_cast(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_cast(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     from MNN.ops.core.datatypes import from_data_type
 
     x, dtype = infer.operand(node, 0), from_data_type(str(node.attrs["dstT"]))
@@ -109,5 +109,5 @@ def _infer_cast(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(CastLike)
-def _infer_cast_like(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_cast_like(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     return [(infer.operand(node, 1).dtype, infer.sizes(infer.operand(node, 0)))]

@@ -51,6 +51,6 @@ class DropoutTraining(Operator):
 
 
 @infer.rule(DropoutTraining)
-def _infer_dropout(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_dropout(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     return [(x.dtype, infer.sizes(x)), (DType.BOOL, infer.sizes(x))]

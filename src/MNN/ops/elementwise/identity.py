@@ -23,7 +23,7 @@ class Identity(Operator):
 
 
 @infer.rule(Identity)
-def _infer_identity(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_identity(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     infer.pass_numbers(h, node)
     return [(x.dtype, infer.sizes(x))]

@@ -52,6 +52,6 @@ class AffineGrid(Operator):
 
 
 @infer.rule(AffineGrid)
-def _infer_affine_grid(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_affine_grid(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, size = infer.operand(node, 0), infer.listed(h, infer.operand(node, 1))
     return [(x.dtype, None if not size else (size[0], *size[2:], len(size) - 2))]

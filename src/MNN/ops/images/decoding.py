@@ -50,5 +50,5 @@ class ImageDecoder(EagerOperator):
 
 
 @infer.rule(ImageDecoder)
-def _infer_picture(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_picture(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     return [(DType.U8, (None, None, 1 if node.attrs.get("pixelFormat") == "Grayscale" else 3))]

@@ -313,7 +313,7 @@ class MaxUnpool(_OnnxPool):
 
 
 @infer.rule(Pooling, Pooling3D)
-def _infer_pooling(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_pooling(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known = infer.sizes(x)
     if known is None:
@@ -335,7 +335,7 @@ def _infer_pooling(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(MaxPool, AveragePool, LpPool, GlobalLpPool)
-def _infer_onnx_pooling(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_onnx_pooling(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known = infer.sizes(x)
     out: infer.Sizes | None = None if known is None else (*known[:2], *(None,) * (len(known) - 2))

@@ -209,7 +209,7 @@ def _largest(
 
 
 @infer.rule(RoiAlign)
-def _infer_roi_align(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_roi_align(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, regions = infer.operand(node, 0), infer.sizes(infer.operand(node, 1))
     known = infer.sizes(x)
     if known is None or regions is None or not regions:

@@ -200,7 +200,7 @@ class OnnxResize(Operator):
 
 
 @infer.rule(Interp)
-def _infer_interp(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_interp(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known, given = infer.sizes(x), node.inputs[1] if len(node.inputs) > 1 else None
     if known is None:
@@ -212,7 +212,7 @@ def _infer_interp(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(OnnxResize)
-def _infer_onnx_resize(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_onnx_resize(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known = infer.sizes(x)
     plain = not node.attrs.get("axes") and node.attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch"
@@ -224,7 +224,7 @@ def _infer_onnx_resize(h: infer.Hints, node: Node) -> list[infer.Hint]:
     return [(x.dtype, _resized(h, known, next((v for v in given if v is not None), None)))]
 
 
-def _resized(h: infer.Hints, known: infer.Sizes, given: Value | None) -> infer.Sizes:
+def _resized(h: infer.ShapeInference, known: infer.Sizes, given: Value | None) -> infer.Sizes:
     """The shape that sizes (of all or the spatial axes) or constant scales lead to."""
     if given is not None and given.data is not None and given.array().dtype.kind == "f":
         factors = given.array().reshape(-1)

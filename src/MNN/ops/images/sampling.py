@@ -216,7 +216,7 @@ class DeformConv(Operator):
 
 
 @infer.rule(CubicGridSample, GridSample)
-def _infer_grid_sample(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_grid_sample(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, grid = infer.operand(node, 0), infer.operand(node, 1)
     known, places = infer.sizes(x), infer.sizes(grid)
     if known is None or places is None or len(places) != len(known):
@@ -225,7 +225,7 @@ def _infer_grid_sample(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(DeformConv)
-def _infer_deformed(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_deformed(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, shapes = infer.operand(node, 0), [infer.sizes(infer.operand(node, i)) for i in range(3)]
     if any(s is None or len(s) != 4 for s in shapes):
         return [(x.dtype, (None,) * 4)]

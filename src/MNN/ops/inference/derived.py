@@ -20,7 +20,7 @@ from MNN.ir.symbolic import Size, evaluate, names
 from MNN.ir.traced import TracedSize, size_of
 from MNN.ops.core.base import EagerOperator, lower_node, operators
 from MNN.ops.core.builder import NeedValue
-from MNN.ops.core.trial import LARGEST, SMALL, TABLE, Trial
+from MNN.ops.core.isolated_lowering import LARGEST, SMALL, TABLE, Trial
 
 Found = tuple[DType, "tuple[Size, ...]"]
 Numbers = Callable[[Value], "list[Size] | None"]

@@ -19,8 +19,8 @@ from MNN.ops.inference.derived import derived
 
 _log = logging.getLogger(__name__)
 Sizes = tuple[Size, ...]
-Hint = tuple[DType | None, "Sizes | None"]
-Rule = Callable[["Hints", Node], "list[Hint]"]
+InferredShape = tuple[DType | None, "Sizes | None"]
+Rule = Callable[["ShapeInference", Node], "list[InferredShape]"]
 SMALL = 64
 """Integer tensors up to this many elements are followed: shapes are computed from them."""
 _RULES: dict[type[Operator], Rule] = {}
@@ -45,12 +45,12 @@ def rule_of(name: str) -> Rule | None:
     return _same if found is None and op is not None and op.keeps_shape else found
 
 
-def _same(h: Hints, node: Node) -> list[Hint]:
+def _same(h: ShapeInference, node: Node) -> list[InferredShape]:
     x = operand(node, 0)
     return [(x.dtype, sizes(x))]
 
 
-class Hints:
+class ShapeInference:
     """Annotates nodes in order. ``numbers`` holds small integer tensors, with names where sizes have them."""
 
     def __init__(self) -> None:
@@ -63,9 +63,9 @@ class Hints:
             if value.shape is None and shape is not None:
                 value.shape = tuple(f"{value.name}.{i}" if d is None else d for i, d in enumerate(shape))
 
-    def infer(self, node: Node) -> list[Hint]:
+    def infer(self, node: Node) -> list[InferredShape]:
         """What follows for the node's outputs from its inputs; nodes must be put in order."""
-        found: list[Hint] = []
+        found: list[InferredShape] = []
         rule = rule_of(node.op)
         try:
             found = rule(self, node) if rule is not None else []
@@ -101,11 +101,11 @@ class Hints:
 
 def annotate(graph: Graph) -> None:
     """Annotates every node of a graph (subgraphs after their node's inputs)."""
-    hints = Hints()
+    shape_inference = ShapeInference()
     for node in graph.nodes:
         for _, sub in node.subgraphs():
             annotate(sub)
-        hints.annotate(node)
+        shape_inference.annotate(node)
 
 
 def operand(node: Node, index: int) -> Value:
@@ -172,20 +172,20 @@ def index_type(node: Node, default: str = "DT_INT32") -> DType:
     return from_data_type(str(node.attrs.get("outputDataType", default)))
 
 
-def axes_of(h: Hints, node: Node, key: str) -> list[int] | None:
+def axes_of(h: ShapeInference, node: Node, key: str) -> list[int] | None:
     """Axes in the second operand, or else in an attribute."""
     given = node.inputs[1] if len(node.inputs) > 1 else None
     return ints(node, key) if given is None else h.known_ints(given)
 
 
-def pass_numbers(h: Hints, node: Node) -> None:
+def pass_numbers(h: ShapeInference, node: Node) -> None:
     """The numbers of the first operand are those of the result."""
     found = h.ints(node.inputs[0])
     if found is not None:
         h.numbers[node.outputs[0]] = found
 
 
-def listed(h: Hints, value: Value | None) -> list[Size] | None:
+def listed(h: ShapeInference, value: Value | None) -> list[Size] | None:
     """The numbers of a list; unknown ones where only their count is known."""
     found = h.ints(value)
     if found is None and value is not None and value.shape is not None and len(value.shape) == 1:

@@ -12,7 +12,7 @@ from MNN.ir.quant import QuantizedArray
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import along, check_channels, operand, optional, require_rank
-from MNN.ops.inference import fitting_names, infer, windows
+from MNN.ops.inference import infer, symbolic_shape_check, windows
 from MNN.ops.linear.compressed import compressed_matmul
 from MNN.ops.linear.transposed import transposed_convolution
 
@@ -218,7 +218,7 @@ class ConvTranspose3D(Deconvolution):
 
 
 @infer.rule(Deconvolution, ConvTranspose3D)
-def _infer_deconvolution(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_deconvolution(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, weights = infer.operand(node, 0), infer.sizes(infer.operand(node, 1))
     flat = node.op != "ConvTranspose3D"
     spatial = 2 if flat else 3
@@ -247,7 +247,7 @@ def _infer_deconvolution(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(Convolution, Convolution3D)
-def _infer_convolution(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_convolution(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, w = infer.operand(node, 0), infer.operand(node, 1)
     known, weights = infer.sizes(x), infer.sizes(w)
     planar = node.op != "Convolution3D"
@@ -260,8 +260,8 @@ def _infer_convolution(h: infer.Hints, node: Node) -> list[infer.Hint]:
     return [(x.dtype, (known[0], weights[0], *windows.windows(known[2:], kernel, strides, dilations, pads, mode)))]
 
 
-@fitting_names.rule(Convolution, Convolution3D)
-def fits_convolution(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
+@symbolic_shape_check.rule(Convolution, Convolution3D)
+def fits_convolution(node: Node, shapes: list[symbolic_shape_check.Sizes | None]) -> bool:
     x, w = shapes[0], shapes[3 if node.op == "QLinearConv" else 1]
     if x is None or w is None:
         return True
@@ -269,10 +269,10 @@ def fits_convolution(node: Node, shapes: list[fitting_names.Sizes | None]) -> bo
     channels = w[0] if node.op == "ConvolutionDepthwise" else None
     if isinstance(w[1], int) and isinstance(group, int) and node.op != "ConvolutionDepthwise":
         channels = w[1] * group
-    return len(x) == len(w) and not fitting_names.differ(x[1], channels)
+    return len(x) == len(w) and not symbolic_shape_check.differ(x[1], channels)
 
 
-@fitting_names.rule(Deconvolution, ConvTranspose3D)
-def _fits_transposed(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
+@symbolic_shape_check.rule(Deconvolution, ConvTranspose3D)
+def _fits_transposed(node: Node, shapes: list[symbolic_shape_check.Sizes | None]) -> bool:
     x, w = shapes[0], shapes[1]
-    return x is None or w is None or (len(x) == len(w) and not fitting_names.differ(x[1], w[0]))
+    return x is None or w is None or (len(x) == len(w) and not symbolic_shape_check.differ(x[1], w[0]))

@@ -137,7 +137,7 @@ class Det(Operator):
 
 
 @infer.rule(Einsum)
-def _infer_einsum(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_einsum(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     equation = str(node.attrs.get("equation", "")).replace(" ", "")
     left, arrow, right = equation.partition("->")
     known: dict[str, symbolic.Size] = {}

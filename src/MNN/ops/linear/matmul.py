@@ -11,7 +11,7 @@ from MNN.ir.quant import QuantizedArray
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, optional
-from MNN.ops.inference import fitting_names, infer
+from MNN.ops.inference import infer, symbolic_shape_check
 from MNN.ops.linear.compressed import compressed_matmul
 
 
@@ -77,32 +77,32 @@ class InnerProduct(Operator):
 
 
 @infer.rule(MatMul, BatchMatMul)
-def infer_matmul(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def infer_matmul(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, y = infer.operand(node, 0), infer.operand(node, 1)
     a, b = infer.sizes(x), infer.sizes(y)
     dtype = DType.I32 if node.op == "MatMulInteger" else x.dtype or y.dtype
     if a is None or b is None or not a or not b:
         return [(dtype, None)]
-    turned = [
+    transposed = [
         bool(node.attrs.get(k))
         for k in (("adjX", "adjY") if node.op == "BatchMatMul" else ("transposeA", "transposeB"))
     ]
-    left = (*a[:-2], a[-1], a[-2]) if turned[0] and len(a) > 1 else a
-    right = (*b[:-2], b[-1], b[-2]) if turned[1] and len(b) > 1 else b
+    left = (*a[:-2], a[-1], a[-2]) if transposed[0] and len(a) > 1 else a
+    right = (*b[:-2], b[-1], b[-2]) if transposed[1] and len(b) > 1 else b
     batch = infer.broadcast([left[:-2], right[:-2]]) or ()
     return [(dtype, (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ())))]
 
 
-@fitting_names.rule(MatMul, BatchMatMul)
-def fits_product(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
+@symbolic_shape_check.rule(MatMul, BatchMatMul)
+def fits_product(node: Node, shapes: list[symbolic_shape_check.Sizes | None]) -> bool:
     keys = ("adjX", "adjY") if node.op == "BatchMatMul" else ("transposeA", "transposeB")
-    turned = [bool(node.attrs.get(k)) for k in keys]
+    transposed = [bool(node.attrs.get(k)) for k in keys]
     y, bias = shapes[1], shapes[2] if node.op == "MatMul" and len(shapes) > 2 else None
     if (
         bias
         and y is not None
         and len(y) > 1
-        and not fitting_names.broadcasts([bias[-1:], (y[-2] if turned[1] else y[-1],)])
+        and not symbolic_shape_check.broadcasts([bias[-1:], (y[-2] if transposed[1] else y[-1],)])
     ):
         return False
-    return fitting_names.multiplies(shapes[0], y, turned)
+    return symbolic_shape_check.multiplies(shapes[0], y, transposed)

@@ -185,7 +185,7 @@ class MelWeightMatrix(Operator):
 
 
 @infer.rule(Dft)
-def _infer_transform(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_transform(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known, length = infer.sizes(x), h.ints(node.inputs[1]) if len(node.inputs) > 1 else None
     given = node.inputs[2] if len(node.inputs) > 2 else None
@@ -208,7 +208,7 @@ def _infer_transform(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(Stft)
-def _infer_short_transforms(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_short_transforms(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, step = infer.operand(node, 0), h.known_ints(infer.operand(node, 1))
     known, window = infer.sizes(x), node.inputs[2] if len(node.inputs) > 2 else None
     length = h.known_ints(node.inputs[3]) if len(node.inputs) > 3 else None

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from math import prod
 
 from MNN.errors import ShapeError
+from MNN.formatting import plural
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import check_channels
-from MNN.words import plural
 
 _MAX_WASTE = 1.5
 """Phases have different numbers of taps when the stride does not divide the kernel. Filling them up with zeros lets one
@@ -64,8 +64,8 @@ def _as_forward(b: Builder, w: Tensor, groups: int) -> Tensor:
     """``[C, O/groups, k...]`` to ``[O, C/groups, k...]``, taps in their original order."""
     per_in, per_out, kernel = w.shape[0] // groups, w.shape[1], w.shape[2:]
     split = b.reshape(w, (groups, per_in, per_out, *kernel))
-    turned = b.permute(split, (0, 2, 1, *range(3, 3 + len(kernel))))
-    return b.reshape(turned, (groups * per_out, per_in, *kernel))
+    transposed = b.permute(split, (0, 2, 1, *range(3, 3 + len(kernel))))
+    return b.reshape(transposed, (groups * per_out, per_in, *kernel))
 
 
 def _dilate(b: Builder, w: Tensor, strides: Sequence[int], dilations: Sequence[int]) -> Tensor:

@@ -13,7 +13,7 @@ from MNN.ir.prims import Tensor
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import along, operand, optional
-from MNN.ops.inference import fitting_names, infer, windows
+from MNN.ops.inference import infer, symbolic_shape_check, windows
 from MNN.ops.linear.convolution import fits_convolution, resolve_pads
 from MNN.ops.quantized.quantization import centred, in_bytes, output_factor, product_operands, requantize
 
@@ -102,7 +102,7 @@ class QLinearConv(_QuantizedConv):
 
 
 @infer.rule(QLinearConv, ConvInteger)
-def _infer_quantized_convolution(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_quantized_convolution(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     linear = node.op == "QLinearConv"
     x, w = infer.operand(node, 0), infer.operand(node, 3 if linear else 1)
     dtype = infer.operand(node, 7).dtype if linear else DType.I32
@@ -125,4 +125,4 @@ def _infer_quantized_convolution(h: infer.Hints, node: Node) -> list[infer.Hint]
     ]
 
 
-fitting_names.rule(ConvInteger, QLinearConv)(fits_convolution)
+symbolic_shape_check.rule(ConvInteger, QLinearConv)(fits_convolution)

@@ -19,7 +19,7 @@ from MNN.ops.core.datatypes import from_data_type
 from MNN.ops.core.operands import along, operand, optional, wide
 from MNN.ops.elementwise.cast import convert
 from MNN.ops.elementwise.narrow import limits as narrow_limits
-from MNN.ops.inference import fitting_names, infer
+from MNN.ops.inference import infer, symbolic_shape_check
 from MNN.ops.linear.matmul import fits_product, infer_matmul
 
 _BYTE_RANGE = 255
@@ -317,7 +317,7 @@ class QLinearMatMul(Operator):
 
 
 @infer.rule(QuantizeLinear)
-def _infer_quantize(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_quantize(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     zero = node.inputs[2] if len(node.inputs) > 2 else None
     named = node.attrs.get("dtype")
     dtype = from_data_type(str(named)) if named else zero.dtype if zero is not None else DType.U8
@@ -325,14 +325,14 @@ def _infer_quantize(h: infer.Hints, node: Node) -> list[infer.Hint]:
 
 
 @infer.rule(DequantizeLinear)
-def _infer_dequantize(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_dequantize(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     return [(infer.operand(node, 1).dtype, infer.sizes(infer.operand(node, 0)))]
 
 
-@fitting_names.rule(QLinearMatMul)
-def _fits_quantized_product(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
-    return fitting_names.multiplies(shapes[0], shapes[3])
+@symbolic_shape_check.rule(QLinearMatMul)
+def _fits_quantized_product(node: Node, shapes: list[symbolic_shape_check.Sizes | None]) -> bool:
+    return symbolic_shape_check.multiplies(shapes[0], shapes[3])
 
 
 infer.rule(MatMulInteger)(infer_matmul)
-fitting_names.rule(MatMulInteger)(fits_product)
+symbolic_shape_check.rule(MatMulInteger)(fits_product)

@@ -13,7 +13,7 @@ from MNN.ir.shape import elements, normalize_axis
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import along, check_channels, operand, optional, require_rank, wide
-from MNN.ops.inference import fitting_names, infer
+from MNN.ops.inference import infer, symbolic_shape_check
 
 
 def per_channel(b: Builder, vector: Tensor, x: Tensor, name: str) -> Tensor:
@@ -295,7 +295,7 @@ class LpNormalization(Operator):
 
 
 @infer.rule(LayerNormalization)
-def _infer_layer_normalization(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_layer_normalization(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     """The result, the mean and the inverse of the deviation of what is normalised together."""
     x, count = infer.operand(node, 0), max(len(infer.ints(node, "axis")), 1)
     known = infer.sizes(x)
@@ -305,11 +305,11 @@ def _infer_layer_normalization(h: infer.Hints, node: Node) -> list[infer.Hint]:
     return [(x.dtype, known), (DType.F32, one), (DType.F32, one)]
 
 
-@fitting_names.rule(LayerNorm)
-def _fits_normalised(node: Node, shapes: list[fitting_names.Sizes | None]) -> bool:
+@symbolic_shape_check.rule(LayerNorm)
+def _fits_normalised(node: Node, shapes: list[symbolic_shape_check.Sizes | None]) -> bool:
     x, axes = shapes[0], node.attrs.get("axis")
     if x is None or not x or node.attrs.get("group", 1) != 1 or (isinstance(axes, (list, tuple)) and len(axes) > 1):
         return True
     return not any(
-        s is not None and len(s) == 1 and s[0] != 1 and fitting_names.differ(s[0], x[-1]) for s in shapes[1:]
+        s is not None and len(s) == 1 and s[0] != 1 and symbolic_shape_check.differ(s[0], x[-1]) for s in shapes[1:]
     )

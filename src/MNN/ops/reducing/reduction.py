@@ -139,7 +139,7 @@ class CumProd(_Cumulative):
 
 
 @infer.rule(Reduction, ReductionOrNone)
-def _infer_reduction(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_reduction(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known = infer.sizes(x)
     axes = infer.axes_of(h, node, "dim")

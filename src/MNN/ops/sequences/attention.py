@@ -215,7 +215,7 @@ class OnnxAttention(Operator):
 
 
 @infer.rule(OnnxAttention)
-def _infer_attention(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_attention(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     """``q``, ``k``, ``v`` are ``[B, heads, S, D]`` or ``[B, S, heads * D]``; keys and values of the past come first."""
     q, k, v = (infer.operand(node, i) for i in range(3))
     shapes = [infer.sizes(t) for t in (q, k, v)]

@@ -220,7 +220,7 @@ class OnnxRecurrent(Operator):
 
 
 @infer.rule(PlainRecurrent, OnnxRecurrent)
-def infer_recurrent(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def infer_recurrent(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known, r = infer.sizes(x), infer.sizes(infer.operand(node, 2))
     if known is None or len(known) != 3 or r is None or len(r) != 3:

@@ -96,12 +96,12 @@ class StringNormalizer(EagerOperator):
 
 
 @infer.rule(StringSplit)
-def _infer_texts_apart(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_texts_apart(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, known = infer.operand(node, 0), infer.sizes(infer.operand(node, 0))
     return [(x.dtype, None if known is None else (*known, None)), (DType.I64, known)]
 
 
 @infer.rule(StringNormalizer)
-def _infer_plain_texts(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_plain_texts(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, known = infer.operand(node, 0), infer.sizes(infer.operand(node, 0))
     return [(x.dtype, None if known is None else (*known[:-1], None))]

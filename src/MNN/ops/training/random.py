@@ -101,6 +101,6 @@ class Multinomial(_Random):
 
 
 @infer.rule(RandomUniform, RandomNormal)
-def _infer_random(h: infer.Hints, node: Node) -> list[infer.Hint]:
+def _infer_random(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     dims = h.ints(node.inputs[0])
     return [(from_data_type(str(node.attrs.get("type", "DT_FLOAT"))), None if dims is None else tuple(dims))]

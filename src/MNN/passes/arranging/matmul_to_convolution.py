@@ -40,13 +40,13 @@ def run(graph: Graph) -> int:
 def _rows(node: Node) -> np.ndarray | QuantizedArray | None:
     """The constant right side of a product as rows ``[N, K]``."""
     given = node.inputs[1] if len(node.inputs) > 1 else None
-    turned = bool(attribute(node, "transposeB"))
+    transposed = bool(attribute(node, "transposeB"))
     if given is not None and isinstance(given.data, QuantizedArray):
-        return given.data if turned and len(given.data.shape) == 2 else None
+        return given.data if transposed and len(given.data.shape) == 2 else None
     weight = floats(given)
     if weight is None or weight.ndim != 2:
         return None
-    return np.ascontiguousarray(weight if turned else weight.T)
+    return np.ascontiguousarray(weight if transposed else weight.T)
 
 
 def _replace(

@@ -7,7 +7,7 @@ computations makes more of them known.
 from __future__ import annotations
 
 from MNN.ir.graph import Graph, Value
-from MNN.ops.inference.infer import Hints
+from MNN.ops.inference.infer import ShapeInference
 from MNN.passes.manager import Pass
 from MNN.passes.symbols import Dims, Symbols, dims_of, known_dim
 
@@ -24,15 +24,15 @@ _ON_DATA = _BY_SHAPE - {"Fill", "Range", "RandomUniform", "RandomNormal"}
 
 def run(graph: Graph) -> int:
     """Refines ``dtype`` and ``shape`` of node outputs; what is known already is only made more definite."""
-    hints, symbols = Hints(), Symbols(graph.producers())
+    shape_inference, symbols = ShapeInference(), Symbols(graph.producers())
     changes = 0
     for node in graph.nodes:
         if node.op in _BY_SHAPE:
             for value in node.inputs[node.op in _ON_DATA :]:
-                found = symbols.elements(value) if value is not None and hints.ints(value) is None else None
+                found = symbols.elements(value) if value is not None and shape_inference.ints(value) is None else None
                 if value is not None and found is not None:
-                    hints.numbers[value] = found
-        for value, (dtype, sizes) in zip(node.outputs, hints.infer(node), strict=False):
+                    shape_inference.numbers[value] = found
+        for value, (dtype, sizes) in zip(node.outputs, shape_inference.infer(node), strict=False):
             if value.dtype is None and dtype is not None:
                 value.dtype = dtype
                 changes += 1

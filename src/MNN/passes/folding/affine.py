@@ -45,10 +45,15 @@ def linear(rw: Rewriter, value: Value | None) -> Linear | None:
     if node.op in PRODUCTS:
         x = node.inputs[0]
         found = rank(x) if x is not None else None
-        turned = bool(attribute(node, "transposeB"))
-        if found is None or found < 2 or len(sizes) != 2 or (isinstance(weight.data, QuantizedArray) and not turned):
+        transposed = bool(attribute(node, "transposeB"))
+        if (
+            found is None
+            or found < 2
+            or len(sizes) != 2
+            or (isinstance(weight.data, QuantizedArray) and not transposed)
+        ):
             return None  # compressed weights hold one output channel a row
-        return Linear(node, sizes[0] if turned else sizes[1], found - 1, found)
+        return Linear(node, sizes[0] if transposed else sizes[1], found - 1, found)
     if len(sizes) != (5 if node.op in ("Convolution3D", "ConvTranspose3D") else 4):
         return None
     x = node.inputs[0]

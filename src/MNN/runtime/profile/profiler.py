@@ -17,7 +17,7 @@ from MNN.backends.base.machine import Machine, Span
 from MNN.backends.base.program import Buffer, Command, Program, Ref
 from MNN.errors import RunError
 from MNN.ir.dtype import DType
-from MNN.progress import Say, silent
+from MNN.progress import ReportProgress, silent
 from MNN.runtime.profile.roofline import Access, bound, sources
 from MNN.runtime.session import Session
 
@@ -131,7 +131,7 @@ def profile(
     runs: int,
     machine: Machine | None = None,
     traced: bool = False,
-    say: Say = silent,
+    report_progress: ReportProgress = silent,
 ) -> Profile:
     """Runs the session ``runs`` times in three ways, turn by turn: whole calls, native calls, and with clocks.
 
@@ -148,7 +148,7 @@ def profile(
     native: list[float] = []
     times: list[np.ndarray] = []
     for turn in range(runs):
-        say("profiling", turn, runs)
+        report_progress("profiling", turn, runs)
         begin = time.perf_counter_ns()
         session.run(feeds)
         api.append(time.perf_counter_ns() - begin)

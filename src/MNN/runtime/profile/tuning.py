@@ -16,14 +16,14 @@ from MNN.backends.base.backend import TimedBound
 from MNN.backends.base.candidates import Choice
 from MNN.backends.base.program import Command
 from MNN.cache.notes import write_note
+from MNN.formatting import plural
 from MNN.ir.graph import Graph, Value
-from MNN.progress import Say, silent
+from MNN.progress import ReportProgress, silent
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
 from MNN.runtime.machines import Machines
 from MNN.runtime.profile.noise import Times, faster, spread
-from MNN.runtime.storage.remembered import choices_note, generators, known_choices
-from MNN.words import plural
+from MNN.runtime.storage.tuned_choices import choices_note, generators, known_choices
 
 WORTH = 0.98
 """Another candidate than the estimated one must take at most this part of its time to be chosen, and be faster by more
@@ -96,9 +96,9 @@ class Tuner:
         config: Config,
         feeds: Mapping[Value, np.ndarray],
         rounds: int,
-        say: Say = silent,
+        report_progress: ReportProgress = silent,
     ) -> None:
-        self._graph, self._feeds, self._rounds, self._say = graph, dict(feeds), rounds, say
+        self._graph, self._feeds, self._rounds, self._report_progress = graph, dict(feeds), rounds, report_progress
         self._config = config
         self._machines = Machines(config)
         self._names: dict[str, list[str]] = {}
@@ -134,7 +134,7 @@ class Tuner:
         """Finds all signatures and their candidates, also those that only other choices bring about."""
         turn = 0
         while turn < max((len(n) for n in self._names.values()), default=1):
-            self._say(f"compiling, turn {turn + 1}")
+            self._report_progress(f"compiling, turn {turn + 1}")
             variant = self._variant(self._nth(list(self._names), turn))
             for command in variant.commands():
                 for depth, choice in enumerate(command.choices):
@@ -160,7 +160,7 @@ class Tuner:
     def _measure(self, forced: list[dict[str, str]], signatures: set[str], what: str) -> None:
         variants = [self._variant(f) for f in forced]
         for turn in range(self._rounds):
-            self._say(f"{what}, {plural(len(variants), 'program')}", turn, self._rounds)
+            self._report_progress(f"{what}, {plural(len(variants), 'program')}", turn, self._rounds)
             for variant in variants:
                 variant.turn(self._config.threads)
         for variant in variants:
@@ -184,7 +184,7 @@ class Tuner:
         """The times of the whole, as estimated and as chosen, turn by turn."""
         variants = [self._variant({}, False), self._variant(chosen, False)]
         for turn in range(self._rounds):
-            self._say("whole model", turn, self._rounds)
+            self._report_progress("whole model", turn, self._rounds)
             for variant in variants:
                 variant.turn(self._config.threads)
         return variants[0].whole(), variants[1].whole()

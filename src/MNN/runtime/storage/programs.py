@@ -31,7 +31,7 @@ from MNN.ir.graph import Graph
 from MNN.runtime.config import Config
 from MNN.runtime.info import TensorInfo
 from MNN.runtime.storage.form import Elsewhere, Unfit, dump, parse
-from MNN.runtime.storage.remembered import choices_mark
+from MNN.runtime.storage.tuned_choices import choices_mark
 from MNN.schema.files import MappedFile, identity, open_regular
 
 PART = "programs"

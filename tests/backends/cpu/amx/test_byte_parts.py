@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.amx.byte_parts import fits
-from MNN.backends.cpu.amx.cost import is_lean
+from MNN.backends.cpu.amx.cost import uses_weights24
 from MNN.backends.cpu.amx.layout import rows_layout, tall_layout, window_layout
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.amx.tall import HEIGHT
@@ -33,7 +33,7 @@ def test_products(target: Target, tall: bool, overlap: bool, m: int, n: int, k: 
     layout = rows_layout(np.arange(m) * (k + 3), np.zeros(1, np.int64), k, mb, 0 if tall else 64)
     layout = tall_layout(layout, 3) if tall else layout
     body = body_of([F32, F32], lambda s, x, y: s("add", x, y))
-    spec = AmxSpec(F32, F32, 2, body, ("n",), ahead=6, overlap=overlap, passing=True, tall=tall, lean=True)
+    spec = AmxSpec(F32, F32, 2, body, ("n",), ahead=6, overlap=overlap, passing=True, tall=tall, w24=True)
     bias = rng.uniform(-1, 1, (2, n)).astype(np.float32) * np.abs(b).max(1)
     found = contract(spec, target, layout, a, b, m, 64, (bias,), checked=True)
     left, right = a[:, :, :k].astype(np.float64), b.astype(np.float64)
@@ -49,7 +49,7 @@ def test_errors_are_those_of_24_bits(target: Target) -> None:
     a, b = np.zeros((1, m, k), np.float32), rng.standard_normal((1, k, n)).astype(np.float32)
     a[0, np.arange(m), np.arange(m)] = 1
     layout = rows_layout(np.arange(m) * k, np.zeros(1, np.int64), k, m)
-    found = contract(AmxSpec(F32, F32, 2, lean=True), target, layout, a, b, m)
+    found = contract(AmxSpec(F32, F32, 2, w24=True), target, layout, a, b, m)
     error = np.abs(found[0] / b[0] - 1)
     assert error.max() < 0.0029 * 2.0**-8 + 2.0**-15.9  # second parts are enlarged a little, see ``parts.MEND``
     assert np.sqrt((error**2).mean()) < 2.0**-16.8
@@ -63,7 +63,7 @@ def test_windows(target: Target, case: tuple[tuple[int, ...], ...]) -> None:
     for tall in (False, True):
         if tall and layout.tiles > HEIGHT:
             continue
-        spec = AmxSpec(F32, F32, 2, ahead=12, passing=True, tall=tall, lean=True)
+        spec = AmxSpec(F32, F32, 2, ahead=12, passing=True, tall=tall, w24=True)
         chosen = tall_layout(layout, 4) if tall else layout
         found = contract(spec, target, chosen, a[None], b, left.shape[1], 64, checked=True)
         assert_close(found, left, b.astype(np.float64), 2)
@@ -80,16 +80,16 @@ def test_which_weights_fit() -> None:
 
 def test_only_second_parts_are_bytes() -> None:
     with pytest.raises(ValueError, match="second parts"):
-        AmxSpec(F32, F32, 1, lean=True)
+        AmxSpec(F32, F32, 1, w24=True)
 
 
 @TARGETS
 def test_weights_are_bytes_where_they_take_longer_than_the_products(target: Target) -> None:
     cache = target.l2_bytes // 4  # weights of 4 bytes that fill it
-    assert is_lean(target, cache // 2, 49, 1, 1)
-    assert not is_lean(target, cache // 8, 49, 1, 1)
-    assert not is_lean(target, 4 * cache, 200, 1, 1)
-    assert not is_lean(target, 4 * cache, 200, 4, 1)
-    assert is_lean(target, 4 * cache, 200, 4, 2), "each of two threads has few rows"
-    assert not is_lean(target, 4 * cache, 200, 1, 2), "threads share the columns"
-    assert not is_lean(target, cache // 2, 200, 2, 2)
+    assert uses_weights24(target, cache // 2, 49, 1, 1)
+    assert not uses_weights24(target, cache // 8, 49, 1, 1)
+    assert not uses_weights24(target, 4 * cache, 200, 1, 1)
+    assert not uses_weights24(target, 4 * cache, 200, 4, 1)
+    assert uses_weights24(target, 4 * cache, 200, 4, 2), "each of two threads has few rows"
+    assert not uses_weights24(target, 4 * cache, 200, 1, 2), "threads share the columns"
+    assert not uses_weights24(target, cache // 2, 200, 2, 2)

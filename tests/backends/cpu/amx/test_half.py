@@ -185,7 +185,7 @@ def test_instructions() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [{"parts": 1}, {"parts": 3}, {"a": DType.BF16X2, "direct": True}, {"a": DType.BF16X2}, {"lean": True}],
+    [{"parts": 1}, {"parts": 3}, {"a": DType.BF16X2, "direct": True}, {"a": DType.BF16X2}, {"w24": True}],
     ids=str,
 )
 def test_bad_specs_are_refused(bad: dict[str, object]) -> None:

@@ -17,7 +17,7 @@ from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.codegen.library import shared_library
 from MNN.backends.cpu.compile import compile_stage
 from MNN.backends.cpu.low_precision import DEEP
-from MNN.backends.cpu.products.dot import PAIR
+from MNN.backends.cpu.products.dot import DOT2
 from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.targets import named_target
 from MNN.ir.dtype import DType
@@ -221,7 +221,7 @@ def test_rows_that_do_not_come_out_even_are_shared(m: int, k: int, threads: int,
 @pytest.mark.parametrize(("m", "k"), [(16, 32), (33, 64), (100, 96)])
 def test_rows_of_bf16_are_not_copied(threads: int, m: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "MNN.backends.cpu.products.operand_types.group_of", lambda target, dtype: PAIR
+        "MNN.backends.cpu.products.operand_types.group_of", lambda target, dtype: DOT2
     )  # as where there are tiles
     left = randn(m, k).astype(DType.BF16.numpy)
     w = randn(k, 40).astype(DType.BF16.numpy)
@@ -264,7 +264,7 @@ def test_long_sums_of_few_pixels_are_tall(threads: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("rows", "large", "lean"), [(49, 1.0, True), (300, 1.0, False), (49, 300.0, False)])
-def test_second_parts_of_weights_are_bytes_for_few_rows(threads: int, rows: int, large: float, lean: bool) -> None:
+def test_second_parts_of_weights_are_bytes_for_few_rows(threads: int, rows: int, large: float, w24: bool) -> None:
     """Weights too large for the second-level cache, of sizes that can be kept so."""
     w = randn(1024, 1024)
     w[3, 5] = large
@@ -273,7 +273,7 @@ def test_second_parts_of_weights_are_bytes_for_few_rows(threads: int, rows: int,
         return b.op("max", b.matmul(x, b.const(w)), b.const(np.float32(0)))
 
     program = run(build, randn(rows, 1024), threads=threads)
-    assert [c.kernel.lean for c in program.commands if isinstance(c.kernel, AmxSpec)] == [lean]
+    assert [c.kernel.w24 for c in program.commands if isinstance(c.kernel, AmxSpec)] == [w24]
 
 
 def test_more_rows_keep_second_parts_as_they_are() -> None:
@@ -282,8 +282,8 @@ def test_more_rows_keep_second_parts_as_they_are() -> None:
     for rows in (49, 200, 30):
         b, inputs, outputs, _ = built(lambda b, x: b.matmul(x, b.const(w)), randn(rows, 1024))
         program = compile_stage(b.prims, inputs, outputs, library.target, Options(1, "normal"), pool)
-        kept += [(c.kernel.lean, c.args["b"]) for c in program.commands if isinstance(c.kernel, AmxSpec)]
-    assert len({(lean, id(ref.buffer)) for lean, ref in kept}) == 1, "weights were packed again"
+        kept += [(c.kernel.w24, c.args["b"]) for c in program.commands if isinstance(c.kernel, AmxSpec)]
+    assert len({(w24, id(ref.buffer)) for w24, ref in kept}) == 1, "weights were packed again"
     assert kept[0][0]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.base.program import Program
-from MNN.backends.cpu.amx import split_storage as parting
+from MNN.backends.cpu.amx import split_storage
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.ir.dtype import DType
@@ -23,8 +23,8 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles everywhere, and nothing that speaks against parts but that something cannot read them."""
     cheap_tiles(monkeypatch)
     for cost in ("_STORE", "_OPERAND", "_POOL"):
-        monkeypatch.setattr(parting, cost, 0.0)
-    monkeypatch.setattr(parting, "_MOVE", -4.0)
+        monkeypatch.setattr(split_storage, cost, 0.0)
+    monkeypatch.setattr(split_storage, "_MOVE", -4.0)
 
 
 def randn(*shape: int) -> np.ndarray:
@@ -146,7 +146,7 @@ def test_other_precisions_have_no_parts(precision: str, monkeypatch: pytest.Monk
 
 
 def test_what_costs_more_than_it_gains_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parting, "_STORE", 1e6)
+    monkeypatch.setattr(split_storage, "_STORE", 1e6)
     assert not kept(run(lambda b, x: conv(b, conv(b, x, 64), 64)))
 
 

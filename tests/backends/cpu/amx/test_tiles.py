@@ -33,23 +33,23 @@ BOUNDS = {1: 2.0**-7.9, 2: 2.0**-15, 3: 2.0**-21}
 """Largest error relative to the sum of absolute products, apart from that of summing in f32."""
 
 
-def panel_bytes(layout: Layout, parts: int, lean: bool = False, half: bool = False) -> int:
-    return layout.n_steps * 2 * (TILE_BYTES * 3 // 2 if lean else parts * TILE_BYTES) + 128 * half
+def panel_bytes(layout: Layout, parts: int, w24: bool = False, half: bool = False) -> int:
+    return layout.n_steps * 2 * (TILE_BYTES * 3 // 2 if w24 else parts * TILE_BYTES) + 128 * half
 
 
 def pack(
-    target: Target, layout: Layout, b: np.ndarray, parts: int, checked: bool, lean: bool = False, half: bool = False
+    target: Target, layout: Layout, b: np.ndarray, parts: int, checked: bool, w24: bool = False, half: bool = False
 ) -> np.ndarray:
     """B ``[batch, K, N]`` packed."""
     z, _, n = b.shape
-    panels, panel = -(-n // PANEL), panel_bytes(layout, parts, lean, half)
+    panels, panel = -(-n // PANEL), panel_bytes(layout, parts, w24, half)
     packed = np.full((z, panels, panel), 0x7F, np.uint8)  # NaN where nothing is written
     rows = np.where(layout.b_rows >= 0, layout.b_rows * n, -1).astype(np.int32)
     batch = np.array([(i * b[0].size, i * panels * panel) for i in range(z)], np.int64)
     arrays = {"src": b, "dst": packed, "rows": rows, "batch": batch}
     slots = {name: a.ctypes.data for name, a in arrays.items()}
     slots |= {"n_steps": layout.n_steps, "column": 1, "n": n, "panel": panel, "n_batch": z}
-    util.call(AmxPackSpec(DType.of(b), parts, lean, half), target, slots, z * panels, list(arrays.values()), checked)
+    util.call(AmxPackSpec(DType.of(b), parts, w24, half), target, slots, z * panels, list(arrays.values()), checked)
     return packed
 
 
@@ -66,7 +66,7 @@ def contract(
 ) -> np.ndarray:
     """C ``[batch, m, N]`` for A ``[batch, ...]`` and B ``[batch, K, N]``; operands are ``[batch, ...]``."""
     z, _, n = b.shape
-    packed = pack(target, layout, b, spec.parts, checked, spec.lean, spec.half)
+    packed = pack(target, layout, b, spec.parts, checked, spec.w24, spec.half)
     width = n + 3
     if spec.out is DType.BF16X2:
         width = n
@@ -89,9 +89,9 @@ def contract(
     slots["next"] = slots["b"]
     numbers = ("chunks", "pitch", "plane", "step", "clear", "clear_rows", "m_blocks", "pairs")
     slots |= {name: getattr(layout, name) for name in numbers}
-    groups = grouping(target, n, nb, layout, spec.parts, spec.lean, spec.half)
+    groups = grouping(target, n, nb, layout, spec.parts, spec.w24, spec.half)
     slots |= {"group": groups.group, "line": groups.line, "held": groups.held, "fetch": groups.lines * ROW_BYTES}
-    slots |= {"panel": panel_bytes(layout, spec.parts, spec.lean, spec.half), "n": n, "nb": nb, "n_batch": z}
+    slots |= {"panel": panel_bytes(layout, spec.parts, spec.w24, spec.half), "n": n, "nb": nb, "n_batch": z}
     slots |= {"shared": 0, "part": groups.part}
     if spec.overlap:
         slots["pace"] = layout.pace

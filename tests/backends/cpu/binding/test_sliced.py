@@ -21,7 +21,7 @@ from MNN.frontends.mnn import write_mnn
 from MNN.runtime.config import Config
 from MNN.runtime.profile.profiler import profile, touched_by
 from MNN.runtime.session import Session
-from MNN.runtime.storage.later import finish
+from MNN.runtime.storage.background import finish
 from tests.backends.cpu.native_loop.natives import address
 from tests.hostile.checked import CheckedProgram
 from tests.runtime.models import convolutions
@@ -157,9 +157,9 @@ def test_stored_programs_keep_their_slices(tmp_path: pathlib.Path, monkeypatch: 
         found.append(model.run({"x": DATA})["y"])
         finish()
     np.testing.assert_array_equal(found[1], found[0])
-    latest = model._latest
-    assert latest is not None
-    assert isinstance(latest._bound.program.slices, Slices)
+    last_run = model._last_run
+    assert last_run is not None
+    assert isinstance(last_run._bound.program.slices, Slices)
 
 
 def counting(count: int, hands: int) -> tuple[SlicedProgram, list[NativeProgram], np.ndarray]:

@@ -180,7 +180,7 @@ def test_spec_keys_tell_fields_apart() -> None:
 def test_llvm_comes_back_after_it_was_let_go(tmp_path: pathlib.Path) -> None:
     lib = Library(host_target(), Cache(tmp_path))
     first = lib.load([ScaleSpec(2)])[0]
-    toolchain.let_go()
+    toolchain.release_memory()
     call(first, 2)
     call(lib.load([ScaleSpec(3)])[0], 3)
     assert lib.compiled == lib.loaded == 2

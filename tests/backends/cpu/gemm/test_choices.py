@@ -11,8 +11,8 @@ import pytest
 from MNN.backends.cpu.gemm.code import many_rows
 from MNN.backends.cpu.products import register_tiles as contract_cost
 from MNN.backends.cpu.products.blocks import choose_blocks, choose_grain
+from MNN.backends.cpu.products.load_balance import longest, split_evenly
 from MNN.backends.cpu.products.register_tiles import best_tiles, choose_tile, known_tile, narrower
-from MNN.backends.cpu.products.shares import longest, split_evenly
 from MNN.backends.cpu.targets import named_target
 from MNN.ir.dtype import DType
 

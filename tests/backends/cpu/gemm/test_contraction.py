@@ -10,12 +10,12 @@ import pytest
 from MNN.backends.cpu.codegen import toolchain
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.products.dot import group_of
-from MNN.backends.cpu.products.register_steps import is_tight, with_all_registers
+from MNN.backends.cpu.products.register_steps import fills_registers, with_all_registers
 from MNN.backends.cpu.products.register_tiles import choose_tile, pack_b
 from MNN.backends.cpu.targets import Target, host_target, named_target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
-from MNN.reference import scalar as meaning_scalar
+from MNN.reference import scalar as reference_scalar
 from tests.backends.cpu import util
 
 F32, F64, F16, BF16 = DType.F32, DType.F64, DType.F16, DType.BF16
@@ -102,7 +102,7 @@ class Problem:
         if body is None:
             return sums.astype(self.spec.out.numpy)
         values = [sums.astype(self.spec.sums.numpy), *operands]
-        return np.broadcast_to(meaning_scalar.evaluate(body, values)[0], sums.shape)
+        return np.broadcast_to(reference_scalar.evaluate(body, values)[0], sums.shape)
 
 
 def check(
@@ -358,7 +358,7 @@ def test_sums_stay_in_registers(name: str) -> None:
 def test_tiles_of_all_registers(tile: tuple[int, int], many_rows: bool) -> None:
     """They fit, whatever else a loop holds, and are chosen for whom they suit."""
     target = named_target("avx2")
-    assert is_tight(target, *tile)
+    assert fills_registers(target, *tile)
     spec = ContractSpec(F32, F32, F32, F32, *tile, many_rows=many_rows)
     text = toolchain.assembly(spec.emit(target), target, spec.shaped)
     assert not [line for line in text.splitlines() if "(%rsp)" in line and "%ymm" in line]

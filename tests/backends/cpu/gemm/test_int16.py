@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.products.dot import PAIR
-from MNN.backends.cpu.products.dot8 import pack_words
+from MNN.backends.cpu.products.dot import DOT2
+from MNN.backends.cpu.products.dot8 import pack_int16
 from MNN.backends.cpu.targets import Target
 from MNN.ir.dtype import DType
 from tests.backends.cpu import util
@@ -19,11 +19,11 @@ TARGETS = [t for t in util.TARGETS if t.family == "x86"]
 @pytest.mark.parametrize(("m", "n", "k", "taps"), [(1, 1, 1, 1), (7, 20, 3, 6), (23, 50, 33, 1), (13, 33, 64, 2)])
 @pytest.mark.parametrize("tile", [(1, 1), (6, 2), (4, 3)], ids=str)
 def test_exact_products(target: Target, tile: tuple[int, int], m: int, n: int, k: int, taps: int) -> None:
-    spec = ContractSpec(DType.I16, DType.I16, DType.I32, DType.I32, *tile, group=PAIR)
+    spec = ContractSpec(DType.I16, DType.I16, DType.I32, DType.I32, *tile, group=DOT2)
     rng, nr, depth = np.random.default_rng(m + k), spec.nr(target), taps * k
     a, b = rng.integers(-128, 256, (2, m, depth)).astype(np.int16), rng.integers(-255, 256, (2, depth, n))
     a[:, 0], b[..., 0] = 255, -255
-    packed, c = pack_words(b.astype(np.int16), nr, k).reshape(2, -1), np.full((2, m, n + 1), 7, np.int32)
+    packed, c = pack_int16(b.astype(np.int16), nr, k).reshape(2, -1), np.full((2, m, n + 1), 7, np.int32)
     arrays = {
         "a": a, "b": np.ascontiguousarray(packed), "c": c, "rows_a": (np.arange(m) * depth).astype(np.int32),
         "rows_c": (np.arange(m) * (n + 1)).astype(np.int32), "taps": (np.arange(taps) * k).astype(np.int32),
@@ -42,4 +42,4 @@ def test_exact_products(target: Target, tile: tuple[int, int], m: int, n: int, k
 
 def test_plain_weights_are_refused() -> None:
     with pytest.raises(ValueError, match="no contraction of i16"):
-        ContractSpec(DType.I16, DType.I16, DType.I32, DType.I32, 4, 2, False, group=PAIR)
+        ContractSpec(DType.I16, DType.I16, DType.I32, DType.I32, 4, 2, False, group=DOT2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.packing.weights24 import fits, has_lean, lean_tile, nbytes, pack_lean, panel_bytes
+from MNN.backends.cpu.packing.weights24 import fits, has_weights24, nbytes, pack_weights24, panel_bytes, weights24_tile
 from MNN.backends.cpu.targets import Target, host_target, named_target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
@@ -14,7 +14,7 @@ from tests.backends.cpu import util
 
 F32 = DType.F32
 TARGETS = pytest.mark.parametrize(
-    "target", [t for t in (host_target(), *util.TARGETS) if has_lean(t)], ids=lambda t: t.name
+    "target", [t for t in (host_target(), *util.TARGETS) if has_weights24(t)], ids=lambda t: t.name
 )
 
 
@@ -22,10 +22,10 @@ def product(target: Target, x: np.ndarray, w: np.ndarray, nv: int, checked: bool
     """``x @ w + 1`` by the kernel."""
     k, n = w.shape
     body = body_of([F32, F32], lambda b, s, o: b("add", s, o))
-    spec = ContractSpec(F32, DType.I8, F32, F32, 1, nv, True, body, ("n",), lean=True)
+    spec = ContractSpec(F32, DType.I8, F32, F32, 1, nv, True, body, ("n",), w24=True)
     nr = spec.nr(target)
     packed = np.full(nbytes(k, n, nr), 255, np.uint8)
-    pack_lean(w, nr, packed)
+    pack_weights24(w, nr, packed)
     y, ones = np.full(n + 1, 5, np.float32), np.ones(n, np.float32)
     zeros, batch = np.zeros(1, np.int32), np.zeros((1, 4), np.int64)
     slots = {
@@ -83,8 +83,8 @@ def test_infinities_and_the_largest_numbers(target: Target) -> None:
 
 
 def test_tiles() -> None:
-    assert [lean_tile(n, 16) for n in (1000, 1280, 168, 240, 80)] == [(1, 4), (1, 4), (1, 4), (1, 5), (1, 5)]
-    assert [lean_tile(n, 8) for n in (1000, 1280, 168, 240, 80)] == [(1, 5), (1, 4), (1, 4), (1, 6), (1, 5)]
+    assert [weights24_tile(n, 16) for n in (1000, 1280, 168, 240, 80)] == [(1, 4), (1, 4), (1, 4), (1, 5), (1, 5)]
+    assert [weights24_tile(n, 8) for n in (1000, 1280, 168, 240, 80)] == [(1, 5), (1, 4), (1, 4), (1, 6), (1, 5)]
 
 
 def test_which_weights() -> None:
@@ -98,8 +98,8 @@ def test_which_weights() -> None:
     w[:, 2] = 0
     assert fits(w)
     assert not fits(w * np.float32(1e-30))
-    assert has_lean(named_target("avx2"))
-    assert not has_lean(named_target("avx512"))
-    assert not has_lean(named_target("neon"))
+    assert has_weights24(named_target("avx2"))
+    assert not has_weights24(named_target("avx512"))
+    assert not has_weights24(named_target("neon"))
     with pytest.raises(ValueError, match="24 bits"):
-        ContractSpec(F32, F32, F32, F32, 1, 4, lean=True)
+        ContractSpec(F32, F32, F32, F32, 1, 4, w24=True)

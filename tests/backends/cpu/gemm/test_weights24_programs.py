@@ -7,7 +7,7 @@ import pytest
 
 from MNN.backends.base.program import Program
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.packing.weights24 import has_lean
+from MNN.backends.cpu.packing.weights24 import has_weights24
 from MNN.backends.cpu.targets import host_target
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
@@ -15,7 +15,7 @@ from tests.compiler.checks import check
 
 pytestmark = [
     pytest.mark.usefixtures("without_tiles"),
-    pytest.mark.skipif(not has_lean(host_target()), reason="no instruction that puts bytes in place"),
+    pytest.mark.skipif(not has_weights24(host_target()), reason="no instruction that puts bytes in place"),
 ]
 
 
@@ -23,8 +23,8 @@ def randn(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
 
 
-def lean(program: Program) -> list[bool]:
-    return [c.kernel.lean for c in program.commands if isinstance(c.kernel, ContractSpec)]
+def w24(program: Program) -> list[bool]:
+    return [c.kernel.w24 for c in program.commands if isinstance(c.kernel, ContractSpec)]
 
 
 @pytest.mark.parametrize("precision", ["high", "normal"])
@@ -35,8 +35,8 @@ def test_classifier(threads: int, precision: str) -> None:
     def build(b: Builder, x: Tensor) -> Tensor:
         return b.op("max", b.op("add", b.matmul(x, b.const(w)), b.const(bias)), b.const(np.zeros((), np.float32)))
 
-    assert lean(check(build, randn(1, 320), threads=threads, precision=precision, tol=2e-6)) == [True]
-    assert lean(check(build, randn(2, 320), threads=threads, precision=precision, tol=2e-6)) == [False]
+    assert w24(check(build, randn(1, 320), threads=threads, precision=precision, tol=2e-6)) == [True]
+    assert w24(check(build, randn(2, 320), threads=threads, precision=precision, tol=2e-6)) == [False]
 
 
 def test_convolution_of_one_pixel() -> None:
@@ -48,12 +48,12 @@ def test_convolution_of_one_pixel() -> None:
         def build(b: Builder, x: Tensor, w: np.ndarray = w) -> Tensor:
             return b.conv(x, b.const(w), (1, 1), (1, 1), 1, (0, 0, 0, 0))
 
-        assert lean(check(build, randn(1, 672, 1, 1), tol=3e-6)) == [expected]
+        assert w24(check(build, randn(1, 672, 1, 1), tol=3e-6)) == [expected]
 
     def window(b: Builder, x: Tensor) -> Tensor:
         return b.conv(x, b.const(randn(64, 128, 3, 3) / 10), (1, 1), (1, 1), 1, (0, 0, 0, 0))
 
-    assert True not in lean(check(window, randn(1, 128, 3, 3), tol=3e-6))
+    assert True not in w24(check(window, randn(1, 128, 3, 3), tol=3e-6))
 
 
 def test_small_and_batched_weights() -> None:
@@ -63,5 +63,5 @@ def test_small_and_batched_weights() -> None:
     def batched(b: Builder, x: Tensor) -> Tensor:
         return b.matmul(x, b.const(randn(4, 256, 64)))
 
-    assert lean(check(small, randn(1, 64))) == [False]
-    assert True not in lean(check(batched, randn(4, 1, 256)))
+    assert w24(check(small, randn(1, 64))) == [False]
+    assert True not in w24(check(batched, randn(4, 1, 256)))

@@ -9,10 +9,17 @@ import pytest
 
 from MNN.backends.cpu.codegen import toolchain
 from MNN.backends.cpu.codegen.assembly import examine
-from MNN.backends.cpu.inner_product.cost import _TILES, SHORTEST, applies, choose_cut, choose_inner, has_inner
-from MNN.backends.cpu.inner_product.pack import InnerPackSpec, sizable
-from MNN.backends.cpu.inner_product.spec import InnerSpec
-from MNN.backends.cpu.inner_product.turn import TIGHT, halved_rows, is_tight, turn_of
+from MNN.backends.cpu.inner_product.cost import (
+    _TILES,
+    SHORTEST,
+    applies,
+    choose_cut,
+    choose_inner_product,
+    has_inner_product,
+)
+from MNN.backends.cpu.inner_product.iteration import FULL_REGISTER_TILE, fills_registers, halved_rows, iteration_of
+from MNN.backends.cpu.inner_product.pack import InnerProductPackSpec, sizable
+from MNN.backends.cpu.inner_product.spec import InnerProductSpec
 from MNN.backends.cpu.products.register_tiles import contract_cycles, pack_b
 from MNN.backends.cpu.targets import Target, named_target
 from MNN.ir.dtype import DType
@@ -25,20 +32,20 @@ TARGETS = pytest.mark.parametrize("target", WIDTHS, ids=lambda t: t.name)
 WIDE = [t for t in util.TARGETS if t.broadcast_operand]
 BOTH = pytest.mark.parametrize(
     ("target", "tile"),
-    [*((t, (9, 2)) for t in WIDE), *((t, TIGHT) for t in util.TARGETS if is_tight(t))],
+    [*((t, (9, 2)) for t in WIDE), *((t, FULL_REGISTER_TILE) for t in util.TARGETS if fills_registers(t))],
     ids=lambda x: x.name if isinstance(x, Target) else "",
 )
 
 
 def prepared(target: Target, w: np.ndarray, tile: tuple[int, int], checked: bool = False) -> np.ndarray:
     """Panels ``[panels, head + k, nr]``."""
-    turn, nv = turn_of(target, *tile), tile[1]
+    iteration, nv = iteration_of(target, *tile), tile[1]
     k, nr = w.shape[0], nv * target.lanes(F32)
-    plain, head, depth = pack_b(w, nr), turn.head, turn.whole(k)
+    plain, head, depth = pack_b(w, nr), iteration.head, iteration.whole(k)
     packed = np.zeros((len(plain), head + depth, nr), np.float32)
     packed[:, :head], packed[:, head : head + k] = 7, plain
     slots = {"b": packed.ctypes.data, "k": depth, "vectors": nv}
-    util.call(InnerPackSpec(turn.split), target, slots, len(plain) * nv, [packed], checked)
+    util.call(InnerProductPackSpec(iteration.split), target, slots, len(plain) * nv, [packed], checked)
     return packed
 
 
@@ -55,7 +62,7 @@ def run(
 ) -> np.ndarray:
     """The product; rows of A lie backwards, those of C further apart than they are long."""
     (m, k), n, operands = x.shape, w.shape[1], operands or {}
-    spec = InnerSpec(*tile, F32, body, tuple(kind for kind, _ in operands.values()))
+    spec = InnerProductSpec(*tile, F32, body, tuple(kind for kind, _ in operands.values()))
     nr = spec.nr(target)
     a, b, c = np.ascontiguousarray(x[::-1]), prepared(target, w, tile, checked), np.full((m, n + 3), 7, np.float32)
     rows_a, rows_c = (np.arange(m)[::-1] * k).astype(np.int32), (np.arange(m) * (n + 3)).astype(np.int32)
@@ -120,7 +127,7 @@ def plainly(x: np.ndarray, w: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["normal", "positive", "shifted", "uneven", "outlier", "tiny", "huge"])
 def test_accuracy(target: Target, tile: tuple[int, int], depth: int, kind: str) -> None:
     """At most twice the error of plain sums, three times where one channel drowns the others."""
-    depth = max(depth, SHORTEST) if tile == TIGHT else depth
+    depth = max(depth, SHORTEST) if tile == FULL_REGISTER_TILE else depth
     x, w = numbers(48, depth, 48, 1)
     w *= np.exp(np.random.default_rng(2).normal(size=48)).astype(np.float32)
     x = {
@@ -135,7 +142,7 @@ def test_accuracy(target: Target, tile: tuple[int, int], depth: int, kind: str) 
     right = exact(x, w)
     per_column = np.sqrt(np.square(right).mean(axis=0))
     errors = [np.sqrt(np.square((f - right) / per_column).mean()) for f in (run(target, x, w, tile), plainly(x, w))]
-    limits = {"outlier": 3.0, "shifted": 2.2 if tile == TIGHT else 2.0}
+    limits = {"outlier": 3.0, "shifted": 2.2 if tile == FULL_REGISTER_TILE else 2.0}
     assert errors[0] <= limits.get(kind, 2.0) * errors[1]
 
 
@@ -191,13 +198,13 @@ def _separate() -> Target:
 
 def test_choices() -> None:
     target = _separate()
-    assert has_inner(target)
-    assert not has_inner(named_target("avx512"))
-    assert not has_inner(named_target("avx2"))
-    tile, cycles = choose_inner(target, 196, 512, 512, None, 1)
+    assert has_inner_product(target)
+    assert not has_inner_product(named_target("avx512"))
+    assert not has_inner_product(named_target("avx2"))
+    tile, cycles = choose_inner_product(target, 196, 512, 512, None, 1)
     assert tile in _TILES
     assert cycles < 0.85 * 196 * 512 * 512 / 16
-    assert choose_inner(target, 200, 512, 512, (7, 2), 1)[0] == (7, 2)
+    assert choose_inner_product(target, 200, 512, 512, (7, 2), 1)[0] == (7, 2)
     assert choose_cut(target, 196, 512, 512, (9, 2), 1) == (198, 512, 198, 1)
     assert choose_cut(target, 196, 512, 512, (9, 2), 2) == (99, 32, 9, 11 * 16)  # a block each
     assert choose_cut(target, 49, 160, 960, (10, 2), 2)[1:] == (32, 10, 13)  # tiles one by one
@@ -208,7 +215,7 @@ def test_choices() -> None:
 def test_assembly(tile: tuple[int, int]) -> None:
     """The loop over pairs has a third fewer multiply-adds than products, spills nothing, and takes A from memory."""
     target = _separate()
-    listing = examine(toolchain.assembly(InnerSpec(*tile).emit(target), target, True), "x86")
+    listing = examine(toolchain.assembly(InnerProductSpec(*tile).emit(target), target, True), "x86")
     mr, nv = tile
     halved = len(halved_rows(mr))
     hot = listing.hot
@@ -221,17 +228,17 @@ def test_assembly(tile: tuple[int, int]) -> None:
 def test_tiles_of_all_registers() -> None:
     """On AVX2 the loop is a turn of four pairs, with nothing spilled; other depths end in zeros."""
     target = dataclasses.replace(named_target("avx2"), separate_adders=True)
-    assert has_inner(target)
+    assert has_inner_product(target)
     assert applies(target, 196, 116, 58)
     assert not applies(target, 196, 116, SHORTEST - 1)
-    turn = turn_of(target, *TIGHT)
-    assert (turn.steps, turn.head, turn.whole(58)) == (8, 3, 64)
-    for row in range(TIGHT[0]):  # those taken by inner products, with either sign as often
-        assert sum(sign for sign, rows in zip(turn.signs, turn.halved, strict=True) if row in rows) == 0
-    tile, cycles = choose_inner(target, 196, 512, 256, None, 1)
-    assert tile == TIGHT
+    iteration = iteration_of(target, *FULL_REGISTER_TILE)
+    assert (iteration.steps, iteration.head, iteration.whole(58)) == (8, 3, 64)
+    for row in range(FULL_REGISTER_TILE[0]):  # those taken by inner products, with either sign as often
+        assert sum(sign for sign, rows in zip(iteration.signs, iteration.halved, strict=True) if row in rows) == 0
+    tile, cycles = choose_inner_product(target, 196, 512, 256, None, 1)
+    assert tile == FULL_REGISTER_TILE
     assert cycles < 0.9 * contract_cycles(target, 196, 512, 256)
-    hot = examine(toolchain.assembly(InnerSpec(*tile).emit(target), target, True), "x86").hot
+    hot = examine(toolchain.assembly(InnerProductSpec(*tile).emit(target), target, True), "x86").hot
     assert hot is not None
     assert hot.kinds["multiply-add"] == 40  # for 64 products
     assert hot.vector_spills == 0
@@ -239,4 +246,4 @@ def test_tiles_of_all_registers() -> None:
 
 def test_tiles_with_more_rows_than_lanes_are_refused() -> None:
     with pytest.raises(ValueError, match="notes on 9 rows"):
-        InnerSpec(9, 1).emit(named_target("avx2"))
+        InnerProductSpec(9, 1).emit(named_target("avx2"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.inner_product.cost import has_inner
-from MNN.backends.cpu.inner_product.spec import InnerSpec
+from MNN.backends.cpu.inner_product.cost import has_inner_product
+from MNN.backends.cpu.inner_product.spec import InnerProductSpec
 from MNN.backends.cpu.strassen.spec import StrassenSpec
 from MNN.backends.cpu.targets import host_target
 from MNN.ops.core.builder import Builder
@@ -15,7 +15,7 @@ from tests.compiler.checks import check
 pytestmark = pytest.mark.usefixtures("without_tiles")
 
 rng = np.random.default_rng(6)
-FASTER = has_inner(host_target())
+FASTER = has_inner_product(host_target())
 
 
 def randn(*shape: int) -> np.ndarray:
@@ -23,7 +23,7 @@ def randn(*shape: int) -> np.ndarray:
 
 
 def uses(program: object) -> int:
-    return sum(isinstance(c.kernel, InnerSpec) for c in program.commands)  # type: ignore[attr-defined]
+    return sum(isinstance(c.kernel, InnerProductSpec) for c in program.commands)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -67,4 +67,4 @@ def test_weights_that_must_not_be_mixed_up(kind: str) -> None:
         return b.matmul(x, b.const(w))
 
     program = check(build, spectrum, precision="high", tol=2e-6)
-    assert not any(isinstance(c.kernel, (InnerSpec, StrassenSpec)) for c in program.commands)
+    assert not any(isinstance(c.kernel, (InnerProductSpec, StrassenSpec)) for c in program.commands)

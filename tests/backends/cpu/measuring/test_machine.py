@@ -12,8 +12,8 @@ from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.measuring import machine
 from MNN.backends.cpu.measuring.machine import Machine, Rates
 from MNN.backends.cpu.measuring.probe import ProductSpec, products
-from MNN.backends.cpu.products.dot import PAIR
-from MNN.backends.cpu.products.dot8 import QUAD
+from MNN.backends.cpu.products.dot import DOT2
+from MNN.backends.cpu.products.dot8 import DOT4
 from MNN.backends.cpu.targets.base import host_target, named_target, target_names
 from MNN.cache.notes import PART, note_key, read_note, write_note
 from MNN.ir.dtype import DType
@@ -102,8 +102,8 @@ def test_products_of_tiles_become_code():
     ("spec", "feature"),
     [
         (ContractSpec(DType.F32, DType.F32, DType.F32, DType.F32, 4, 2), ""),
-        (ContractSpec(DType.BF16, DType.BF16, DType.F32, DType.F32, 4, 2, group=PAIR), "avx512bf16"),
-        (ContractSpec(DType.U8, DType.I8, DType.I32, DType.I32, 4, 2, group=QUAD), "avx512vnni"),
+        (ContractSpec(DType.BF16, DType.BF16, DType.F32, DType.F32, 4, 2, group=DOT2), "avx512bf16"),
+        (ContractSpec(DType.U8, DType.I8, DType.I32, DType.I32, 4, 2, group=DOT4), "avx512vnni"),
     ],
 )
 def test_products_are_measured_under_the_names_kernels_give(spec: ContractSpec, feature: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from MNN.backends.cpu.native_loop import pool
-from MNN.backends.cpu.native_loop.native import Carried, Command, Lent, NativeProgram, RunContext
+from MNN.backends.cpu.native_loop.native import BoundBuffer, Command, CopiedBuffer, NativeProgram, RunContext
 from MNN.errors import MNNError, RunError
 from tests.backends.cpu.native_loop.natives import address
 
@@ -233,7 +233,7 @@ def test_what_is_lent_is_so_for_one_run() -> None:
     block[1] = other.ctypes.data  # the slot, and what it may point to
     program = NativeProgram([Command(address("count"), [own.ctypes.data, 1], 3, 3)], scratch_bytes=16)
     slot = block.ctypes.data
-    program.lend([Lent(program.args(0).ctypes.data, slot, 8, own.ctypes.data)])
+    program.bind_io([BoundBuffer(program.args(0).ctypes.data, slot, 8, own.ctypes.data)])
     program.run()
     block[0] = slot + 8
     program.run()
@@ -250,8 +250,8 @@ def test_what_is_carried_is_so_once(nbytes: int) -> None:
     cells = np.array([0, 0, before.ctypes.data, behind.ctypes.data])  # two slots, and what they may point to
     start = cells.ctypes.data
     program = NativeProgram([Command(lambda args, b, e: seen.append(inside.copy()), [], 1, 1)])
-    taken, given = (Carried(inside.ctypes.data, slot, nbytes) for slot in (start, start + 8))
-    program.lend([], [taken], [given])
+    taken, given = (CopiedBuffer(inside.ctypes.data, slot, nbytes) for slot in (start, start + 8))
+    program.bind_io([], [taken], [given])
     seen: list[NDArray[np.uint8]] = []
     program.run()
     assert not seen[0].any()

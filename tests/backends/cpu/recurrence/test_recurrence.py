@@ -8,9 +8,9 @@ import threading
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.products.dot8 import has_quads
+from MNN.backends.cpu.products.dot8 import has_dot4
 from MNN.backends.cpu.recurrence.emit_quantized import pack_recurrent
-from MNN.backends.cpu.recurrence.rounds import words
+from MNN.backends.cpu.recurrence.phases import words
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec
 from MNN.backends.cpu.targets import Target, named_target
 from MNN.ir.dtype import DType
@@ -23,7 +23,11 @@ from tests.backends.cpu.util import TARGETS, call
 _USUAL = [activation(n, None, None, 0.0) for n in ("sigmoid", "tanh", "tanh")]
 _IDS = [t.name for t in TARGETS]
 WAYS = [("LSTM", False, 3), ("LSTM", False, 0), ("GRU", True, 1), ("GRU", False, 0), ("RNN", False, 0)]
-QUANTIZED = [way for way in WAYS if way[0] != "GRU" or way[1]]
+QUANTIZED = [
+    contraction_algorithm
+    for contraction_algorithm in WAYS
+    if contraction_algorithm[0] != "GRU" or contraction_algorithm[1]
+]
 T, B, H, REVERSE = 4, 3, 21, (False, True)
 
 
@@ -122,7 +126,7 @@ def test_quantized(kind: str, after: bool, parameters: int, target: Target, weig
 def test_quantized_aarch64(features: tuple[str, ...]) -> None:
     qemu.need_tools()
     target = dataclasses.replace(named_target("neon"), features=features)
-    for weights in [DType.F32, *([DType.I8] if has_quads(target) else [])]:
+    for weights in [DType.F32, *([DType.I8] if has_dot4(target) else [])]:
         run("LSTM", False, 3, target, 1, qemu.call, weights, True)
 
 

@@ -13,7 +13,7 @@ from MNN.backends.cpu.window.cost import choose_window, vectors_at_once
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
-from MNN.reference import scalar as meaning_scalar
+from MNN.reference import scalar as reference_scalar
 from tests.backends.cpu import util
 
 F32, F64, F16 = DType.F32, DType.F64, DType.F16
@@ -67,7 +67,7 @@ def run(
     stack = np.stack(parts)
     total = stack.max(axis=0) if spec.op == "max" else stack.sum(axis=0)
     if spec.epilogue is not None:
-        total = meaning_scalar.evaluate(spec.epilogue, [total.astype(spec.acc.numpy), *operands])[0]
+        total = reference_scalar.evaluate(spec.epilogue, [total.astype(spec.acc.numpy), *operands])[0]
     else:
         total = total.astype(spec.out.numpy)
     assert (y[..., c:] == 5).all(), "wrote past the channels"

@@ -8,17 +8,17 @@ import math
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.inner_product.pack import InnerPackSpec
-from MNN.backends.cpu.inner_product.turn import HEAD
+from MNN.backends.cpu.inner_product.iteration import HEAD
+from MNN.backends.cpu.inner_product.pack import InnerProductPackSpec
 from MNN.backends.cpu.targets import Target
 from MNN.backends.cpu.winograd.cost import plans
+from MNN.backends.cpu.winograd.int16 import pack_transformed
 from MNN.backends.cpu.winograd.points import filtering, supported
 from MNN.backends.cpu.winograd.spec import WinogradSpec, WinogradWeightsSpec
 from MNN.backends.cpu.winograd.sums import Work, partial_sums
-from MNN.backends.cpu.winograd.words import pack_transformed
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
-from MNN.reference import scalar as meaning_scalar
+from MNN.reference import scalar as reference_scalar
 from tests.backends.cpu import util
 
 F32, F16 = DType.F32, DType.F16
@@ -69,14 +69,14 @@ def transformed(
     nr = spec.nr(target)
     made = WinogradWeightsSpec(spec.mh, spec.mw, spec.rh, spec.rw, nr, spec.stride)
     n, c = weights.shape[:2]
-    head = HEAD if spec.inner else 0
+    head = HEAD if spec.inner_product else 0
     u = np.full(made.size(c, n, head), np.nan, np.float32)
     slots = {"w": weights.ctypes.data, "u": u.ctypes.data, "c": c, "n": n, "head": head, "step": step}
     slots |= dict(zip(("w_n", "w_c", "w_h", "w_w"), util.element_strides(weights), strict=True))
     util.call(made, target, slots, made.blocks(c, n, step), [weights, u], checked)
-    if spec.inner:
+    if spec.inner_product:
         numbers = {"b": u.ctypes.data, "k": c, "vectors": spec.nv}
-        util.call(InnerPackSpec(), target, numbers, made.panels(n) * spec.nv, [u], checked)
+        util.call(InnerProductPackSpec(), target, numbers, made.panels(n) * spec.nv, [u], checked)
     return u.reshape(math.prod(f.factors for f in spec.filterings), -1, c + head, nr)
 
 
@@ -166,7 +166,7 @@ def run(
             exact += seen.astype(np.float64) @ weights[:, :, i, j].T.astype(np.float64)
     if spec.epilogue is not None:
         given = [o[..., :n] if varies else o for o, varies in zip(operands, mn, strict=True)]
-        exact = meaning_scalar.evaluate(spec.epilogue, [exact.astype(spec.acc.numpy), *given])[0].astype(np.float64)
+        exact = reference_scalar.evaluate(spec.epilogue, [exact.astype(spec.acc.numpy), *given])[0].astype(np.float64)
     return y[..., :n].astype(np.float64), exact
 
 
@@ -358,7 +358,7 @@ def test_bad_specs_are_refused(bad: dict[str, object]) -> None:
         dataclasses.replace(PLAIN, **bad)  # type: ignore[arg-type]
 
 
-INNER = WinogradSpec(4, 4, 3, 3, 3, 2, False, False, True, inner=True)
+INNER = WinogradSpec(4, 4, 3, 3, 3, 2, False, False, True, inner_product=True)
 
 
 @TARGETS

@@ -44,7 +44,7 @@ class Amx:
         self.tiles = Tiles(self.k, target, state, spec.half)
         behind = b.gep(state, I8, state_bytes(target, spec.half))
         self.second = scale = behind  # no kernel has both
-        self.step_bytes = STEP_BYTES if spec.lean else spec.parts * TILE_BYTES
+        self.step_bytes = STEP_BYTES if spec.w24 else spec.parts * TILE_BYTES
         self.filling = Filling(self.k, spec, self.rows, scale)
         self.finishing = Finishing(self.k, spec, target, scale)
         self.tall = Tall(self)
@@ -258,25 +258,25 @@ class Amx:
 
     def unpack_first(self, packed: Packed, width: int) -> None:
         """Unpacks second parts of the first step, of ``width`` tiles."""
-        if self.spec.lean:
+        if self.spec.w24:
             unpack(self.b, packed, self.second_tile(self.region["from"]), width)
 
     def unpacked(self, packed: Packed, step: Value, width: int, products: int, often: bool) -> Iterator[None]:
         """Unpacks second parts for a step that comes behind, evenly between the products of this one; behind the first,
         which is less code to compile, where products are not of the shape that comes ``often``."""
-        if self.spec.lean and often:
+        if self.spec.w24 and often:
             yield from unpacked(self.b, packed, self.second_tile(step), width, products)
-        elif self.spec.lean:
+        elif self.spec.w24:
             unpack(self.b, packed, self.second_tile(step), width)
         yield from itertools.repeat(None)
 
     def load_right(self, register: int, right: Value, part: int, width: int, column: int, second: Value) -> None:
         """A tile of B, whose step begins at ``right``; ``second``: where it is when it was unpacked."""
-        if part == 1 and self.spec.lean:
+        if part == 1 and self.spec.w24:
             self.tiles.load(register, second, ROW_BYTES)
         else:
             tile = self.b.gep(right, I8, (part * width + column) * TILE_BYTES)
-            self.tiles.load(register, tile, ROW_BYTES, passing=self.spec.passing and not self.spec.lean)
+            self.tiles.load(register, tile, ROW_BYTES, passing=self.spec.passing and not self.spec.w24)
 
     def fetched(self, lines: Value, products: int) -> Iterator[None]:
         """Asks for a step's lines of B, evenly between its products.

@@ -41,7 +41,7 @@ DIRECT_COLUMNS = 384
 again, from rows that lie less conveniently (289 rows, depth 768, 192 columns: 195 -> 166 us; 197 rows, 768 columns:
 12 % slower); the limit between these is estimated."""
 _LEAN_ROWS = 128
-"""Rows up to which second parts of weights are bytes: see :func:`is_lean`."""
+"""Rows up to which second parts of weights are bytes: see :func:`uses_weights24`."""
 _CUT = 2.0
 """What elements of joined rows cost, compared with others: they are copied in short runs."""
 _EPILOGUE = 2.5
@@ -122,16 +122,16 @@ class Grouping:
     """Columns of shared rows that a block computes."""
 
 
-def panel_bytes(n_steps: int, parts: int, lean: bool = False, half: bool = False) -> int:
+def panel_bytes(n_steps: int, parts: int, w24: bool = False, half: bool = False) -> int:
     """Bytes of a packed panel of B."""
-    return n_steps * 2 * (STEP_BYTES if lean else parts * TILE_BYTES) + half * SCALE_BYTES
+    return n_steps * 2 * (STEP_BYTES if w24 else parts * TILE_BYTES) + half * SCALE_BYTES
 
 
 def grouping(
-    target: Target, n: int, nb: int, layout: Layout, parts: int, lean: bool = False, half: bool = False, shared: int = 0
+    target: Target, n: int, nb: int, layout: Layout, parts: int, w24: bool = False, half: bool = False, shared: int = 0
 ) -> Grouping:
     """For ``n`` columns in blocks of ``nb``; every block has some of those of ``shared`` row tiles, in whole groups."""
-    size = panel_bytes(layout.n_steps, parts, lean, half)
+    size = panel_bytes(layout.n_steps, parts, w24, half)
     panels = -(-min(n, nb) // PANEL)
     share = -(-panels // layout.m_blocks) if shared else panels
     pairs = layout.pairs
@@ -167,7 +167,7 @@ def ask_ahead(lines: int, steps: int, made: Collection[int] = (), spare: float =
     return min((n for n in made if cost(n) <= spare), key=lambda n: (cost(n), n), default=best)
 
 
-def is_lean(target: Target, weights: int, rows: int, blocks: int, threads: int) -> bool:
+def uses_weights24(target: Target, weights: int, rows: int, blocks: int, threads: int) -> bool:
     """Whether second parts of so many ``weights`` are better bytes (:mod:`MNN.backends.cpu.amx.byte_parts`): where what
     is read takes longer than the products, which are those of few rows.
 

@@ -42,11 +42,11 @@ from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, has_tiles
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.math.scalar_code import body_cost
+from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
 from MNN.backends.cpu.products.geometry import Window
-from MNN.backends.cpu.products.operand_walk import Side, batch_starts
+from MNN.backends.cpu.products.operand_access import OperandAccess, batch_starts
 from MNN.backends.cpu.products.product import Product
-from MNN.backends.cpu.products.ways import Contraction, way
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.layout import natural
 from MNN.ir.dtype import DType
@@ -73,7 +73,7 @@ def splits_in_fp16(target: Target) -> bool:
     return has_tiles(target, half=True)
 
 
-@way("AMX", rank=2, parts=True)
+@contraction_algorithm("AMX", rank=2, parts=True)
 def contraction_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Candidate]:
     """Ways to compute a contraction on tiles."""
     weights = work.weights
@@ -152,15 +152,15 @@ class _Job:
         """The plan with slices of the depth, where that is done sooner; other sizes of the same product keep to it."""
         e, product = self.e, self.product
         n, k, parted = product.n, product.k, product.a.dtype is DType.BF16X2
-        habit = (e.origin, "slices", n, k)
-        kept = e.pool.habits.get(habit)
+        choice_key = (e.origin, "slices", n, k)
+        kept = e.pool.kept_choices.get(choice_key)
         if kept is False:
             return plan
         least = replace(plan, time=math.inf) if kept else plan
         found = plan_slices(e.target, m, n, k, least, e.threads, self.parts, direct, parted, self.half)
         sliced = found.slices > 1 and can_sum(product.c, product.epilogue)
         if kept is None:
-            e.pool.habits.note(habit, sliced)
+            e.pool.kept_choices.note(choice_key, sliced)
         return found if sliced else plan
 
     def _sharing(self, plan: Plan) -> _Job:
@@ -172,7 +172,7 @@ class _Job:
             blocks = np.arange(m - shared).reshape(-1, own)
             return np.concatenate([blocks, np.broadcast_to(np.arange(m - shared, m), (len(blocks), shared))], 1).ravel()
 
-        def side(s: Side) -> Side:
+        def side(s: OperandAccess) -> OperandAccess:
             return s if s.rows is None else replace(s, rows=self.e.picked(s.rows, ("shared", own, shared), order))
 
         moved = replace(product, a=side(product.a), c=side(product.c), epilogue=product.epilogue.moved(side))
@@ -224,7 +224,7 @@ class _Job:
         m, n = product.m, product.n
         results = e.allocate(DType.F32, (plan.slices, m, n), natural(3))
         rows = e.grid((plan.slices, m), results.strides[:2])
-        side = Side(results, DType.F32, rows, product.c.batch * 0)
+        side = OperandAccess(results, DType.F32, rows, product.c.batch * 0)
         alone = replace(product, c=side, epilogue=Epilogue())
         replace(self, product=alone)._emit(kind, plan, layout, tables)
         each = [Place(results.buffer, z * m * n, results.strides[1:]) for z in range(plan.slices)]
@@ -234,19 +234,19 @@ class _Job:
         e, product = self.e, self.product
         a, c, n, epilogue, n_batch = product.a, product.c, product.n, product.epilogue, product.batches
         nb = tall_columns(e.target, layout, min(n, plan.nb)) if layout.tall else plan.nb
-        lean = not self.half and self.right.lean(e, layout, self.parts)
+        w24 = not self.half and self.right.w24(e, layout, self.parts)
         shared = -(-plan.shared // ROWS)
-        groups = grouping(e.target, n, nb, layout, self.parts, lean, self.half, shared)
+        groups = grouping(e.target, n, nb, layout, self.parts, w24, self.half, shared)
         overlap = epilogue.body is not None
         steps = n_batch * layout.m_blocks * layout.pairs * -(-n // PANEL) * layout.n_steps
         types = (a.dtype, c.dtype, self.parts, epilogue.body, epilogue.kinds)
         moved = layout.moves is not None
-        traits = (overlap, moved, layout.direct, layout.lines, groups.passing, layout.tall, lean, self.half)
+        traits = (overlap, moved, layout.direct, layout.lines, groups.passing, layout.tall, w24, self.half)
         family = ("AMX", *types, *traits)
-        ahead = ask_ahead(groups.lines, steps, e.pool.habits.made(family), e.spare * e.threads)
-        e.pool.habits.make(family, ahead)
+        ahead = ask_ahead(groups.lines, steps, e.pool.kept_choices.made(family), e.spare * e.threads)
+        e.pool.kept_choices.make(family, ahead)
         spec = AmxSpec(*types, ahead, *traits)
-        packed, b_batch = self.right.packed(e, kind, layout, n, n_batch, self.parts, lean, self.half)
+        packed, b_batch = self.right.packed(e, kind, layout, n, n_batch, self.parts, w24, self.half)
         starts = [a.batch, b_batch, c.batch, *(side.batch for side in epilogue.sides)]
         args = tables | {
             "a": e.ref(a.place, a.dtype),
@@ -255,7 +255,7 @@ class _Job:
             "turns": turns(e.pool, n_batch * layout.m_blocks * -(-n // nb), {}),
             "c": e.ref(c.place, c.dtype),
             "rows_c": e.offsets(c.table),
-            "panel": panel_bytes(layout.n_steps, self.parts, lean, self.half),
+            "panel": panel_bytes(layout.n_steps, self.parts, w24, self.half),
             "group": groups.group,
             "line": groups.line,
             "held": groups.held,

@@ -59,7 +59,7 @@ def _begins(command: Command, threads: int) -> list[int]:
         row, column = divmod(begin, n_blocks)
         if row >= m_blocks:
             break
-        inside = panel_bytes(int(first_steps[row]), kernel.parts, kernel.lean)
+        inside = panel_bytes(int(first_steps[row]), kernel.parts, kernel.w24)
         found.append(column * nb // PANEL * panel + inside)
     return found
 

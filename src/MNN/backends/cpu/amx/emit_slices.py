@@ -12,18 +12,18 @@ from MNN.backends.base.program import Place
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import strided_nest
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
-from MNN.backends.cpu.products.operand_walk import Side
+from MNN.backends.cpu.products.operand_access import OperandAccess
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder
 
 
-def can_sum(c: Side, epilogue: Epilogue) -> bool:
+def can_sum(c: OperandAccess, epilogue: Epilogue) -> bool:
     """Whether rows of the result and of its operands are evenly apart, along lines at least (within a border)."""
     sides = [c, *epilogue.sides]
     return all(side.dtype is not DType.BF16X2 for side in sides) and _row_steps(sides) is not None
 
 
-def emit_sum(e: Emitter, slices: Sequence[Place], c: Side, epilogue: Epilogue, n: int) -> None:
+def emit_sum(e: Emitter, slices: Sequence[Place], c: OperandAccess, epilogue: Epilogue, n: int) -> None:
     """Stores what the ``epilogue`` makes of the slices' sum as ``n`` columns of ``c``. ``slices``: ``[rows, n]``."""
     operands = epilogue.sides
     found = _row_steps([c, *operands])
@@ -39,7 +39,7 @@ def emit_sum(e: Emitter, slices: Sequence[Place], c: Side, epilogue: Epilogue, n
     strided_nest(e, summed, (c.table.size // line, line, n), strides, refs, to, c.dtype)
 
 
-def _row_steps(sides: Sequence[Side]) -> tuple[int, list[tuple[int, int]]] | None:
+def _row_steps(sides: Sequence[OperandAccess]) -> tuple[int, list[tuple[int, int]]] | None:
     """How many rows are a line; from line to line, and from row to row, so many elements of each side. None where rows
     are not so."""
     tables = [np.zeros(1, np.int64) if side.rows is None else side.rows for side in sides]
@@ -63,7 +63,7 @@ def _evenly(rows: np.ndarray) -> int:
     return int(np.argmax(np.diff(rows, append=2 * rows[0] - rows[1] - 1) != rows[1] - rows[0])) + 1
 
 
-def _first(side: Side) -> Place:
+def _first(side: OperandAccess) -> Place:
     """Where its first row begins."""
     row = 0 if side.rows is None else int(side.rows[0])
     return side.place._replace(offset=side.place.offset + row + int(side.batch[0]))

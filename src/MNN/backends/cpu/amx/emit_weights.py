@@ -8,13 +8,13 @@ import numpy as np
 
 from MNN.backends.base.program import Buffer, Place, Ref
 from MNN.backends.cpu.amx.byte_parts import fits
-from MNN.backends.cpu.amx.cost import PANEL, is_lean, panel_bytes
+from MNN.backends.cpu.amx.cost import PANEL, panel_bytes, uses_weights24
 from MNN.backends.cpu.amx.layout import Layout
 from MNN.backends.cpu.amx.pack import AmxPackSpec
 from MNN.backends.cpu.amx.records import TILES
 from MNN.backends.cpu.amx.tiles import ROWS
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.packing.weights import as_it_lies, is_turned, matrix_starts
+from MNN.backends.cpu.packing.weights import as_it_lies, is_transposed, matrix_starts
 from MNN.compiler import strides as st
 from MNN.compiler.layout import natural
 from MNN.ir.dtype import DType
@@ -33,46 +33,46 @@ class Right:
     outer: tuple[int, ...] = ()
 
     def packed(
-        self, e: Emitter, kind: str, layout: Layout, n: int, n_batch: int, parts: int, lean: bool, half: bool
+        self, e: Emitter, kind: str, layout: Layout, n: int, n_batch: int, parts: int, w24: bool, half: bool
     ) -> tuple[Ref, np.ndarray]:
         """Address and batch offsets (bytes) of the ``n`` columns, packed for a ``kind`` of layout."""
         data, matrices = self.tensor.const, self._matrices()
-        size = -(-n // PANEL) * panel_bytes(layout.n_steps, parts, lean, half)
+        size = -(-n // PANEL) * panel_bytes(layout.n_steps, parts, w24, half)
         if data is None:
             buffer = e.allocate(DType.U8, (matrices * size,), (0,)).buffer
-            self._pack(e, buffer, layout, n, AmxPackSpec(self.tensor.dtype, parts, lean, half))
+            self._pack(e, buffer, layout, n, AmxPackSpec(self.tensor.dtype, parts, w24, half))
         else:
-            key = ("amx", id(data), self.conv, parts, kind, lean, half)
+            key = ("amx", id(data), self.conv, parts, kind, w24, half)
             buffer, fresh = e.pool.reserve(key, matrices * size, DType.U8, (data, self.tensor.keep))
             if fresh:
                 with e.collect() as commands:
-                    self._pack(e, buffer, layout, n, AmxPackSpec(self.tensor.dtype, parts, lean, half))
+                    self._pack(e, buffer, layout, n, AmxPackSpec(self.tensor.dtype, parts, w24, half))
                 buffer.setup += commands
         groups = 0 if self.conv is None else matrices
         return Ref(buffer, 0), matrix_starts(e, self.tensor, groups, self.outer, size, n_batch)
 
-    def lean(self, e: Emitter, layout: Layout, parts: int) -> bool:
+    def w24(self, e: Emitter, layout: Layout, parts: int) -> bool:
         """Whether second parts of weights are bytes: where they come from memory for few rows. Other sizes of the same
         product keep to it."""
         data = self.tensor.const
         if parts != 2 or data is None or data.dtype != np.float32:
             return False
         key = (e.origin, "lean tiles", id(data))
-        found = e.pool.habits.get(key)
+        found = e.pool.kept_choices.get(key)
         if found is None:
             blocks = layout.regions[:: layout.chunks, TILES]
             rows = (blocks[0] if layout.sliced else sum(blocks)) * ROWS
-            found = is_lean(e.target, data.size, rows, layout.m_blocks, e.threads)
+            found = uses_weights24(e.target, data.size, rows, layout.m_blocks, e.threads)
             if found:
                 found = fits(data)
                 release(data)  # packing reads it again, when its turn comes
-            e.pool.habits[key] = found
+            e.pool.kept_choices[key] = found
         return bool(found)
 
     def _pack(self, e: Emitter, buffer: Buffer, layout: Layout, n: int, spec: AmxPackSpec) -> None:
         place, rows, column, step = self._source(e)
         matrices, panels = self._matrices(), -(-n // PANEL)
-        panel = panel_bytes(layout.n_steps, spec.parts, spec.lean, spec.half)
+        panel = panel_bytes(layout.n_steps, spec.parts, spec.w24, spec.half)
         each = np.arange(matrices)
         args: dict[str, int | Ref] = {
             "src": e.ref(place, self.tensor.dtype),
@@ -100,7 +100,7 @@ class Right:
         if tensor.const is None:
             order = natural(tensor.rank)
             place = e.in_order(tensor, order, lambda p: st.is_dense(tensor.shape, p.strides, order))
-        elif is_turned(tensor.const):
+        elif is_transposed(tensor.const):
             return as_it_lies(e, tensor), np.arange(k), k, k * n
         else:
             place = e.place(tensor)

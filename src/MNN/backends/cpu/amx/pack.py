@@ -1,7 +1,7 @@
 """Packing of B for AMX: panels of 32 columns, in steps of 32 products, split into bf16 parts, in pairs.
 
 Per panel ``[step][part][tile of 16 columns][16 pairs][16 columns][2]``; a last panel of at most 16 columns has one
-tile. With ``lean``, per step the tiles of first parts, and behind them those of second ones as bytes
+tile. With ``w24``, per step the tiles of first parts, and behind them those of second ones as bytes
 (:mod:`MNN.backends.cpu.amx.byte_parts`). With ``half``, parts are fp16, and a panel ends with their scale
 (:mod:`MNN.backends.cpu.amx.scale`).
 """
@@ -39,13 +39,13 @@ class AmxPackSpec(KernelSpec):
 
     b: DType
     parts: int
-    lean: bool = False
+    w24: bool = False
     half: bool = False
 
     def __post_init__(self) -> None:
         if self.parts not in PRODUCTS or self.b not in (DType.F32, DType.BF16):
             raise ValueError(f"no packing of {self.b.value} in {self.parts} parts")
-        if (self.lean or self.half) and self.parts != 2:
+        if (self.w24 or self.half) and self.parts != 2:
             raise ValueError("second parts are bytes, or parts are fp16, only where there are two")
 
     def slots(self) -> tuple[str, ...]:
@@ -81,10 +81,10 @@ class AmxPackSpec(KernelSpec):
             with b.loop(0, width) as tile, b.loop(0, k.slot("n_steps") * ROWS) as row:
                 even, odd = (self._parts(b, x, scale) for x in two_rows(tile.index, row.index))
                 step, inner = b.lshr(row.index, 4), b.and_(row.index, ROWS - 1)
-                if self.lean:
+                if self.w24:
                     begin = b.gep(to, I8, step * width * STEP_BYTES)
-                    self._store_lean(k, begin, width, tile.index, inner, even, odd)
-                for part in range(0 if self.lean else self.parts):
+                    self._store_weights24(k, begin, width, tile.index, inner, even, odd)
+                for part in range(0 if self.w24 else self.parts):
                     at = ((step * self.parts + part) * width + tile.index) * TILE_BYTES + inner * ROW_BYTES
                     joined = (pair_of_halves if self.half else pair)(b, even[part], odd[part])
                     b.store(joined, b.gep(to, I8, at))
@@ -107,7 +107,7 @@ class AmxPackSpec(KernelSpec):
     def _parts(self, b: Builder, x: Value, scale: Value | None) -> Sequence[Value]:
         return parts_of(b, x, self.parts, True) if scale is None else halves_of(b, b.mul(x, scale))
 
-    def _store_lean(
+    def _store_weights24(
         self, k: Kernel, step: Value, width: Value, tile: Value, row: Value, even: Sequence[Value], odd: Sequence[Value]
     ) -> None:
         """A row of a step's tile of first parts, and of its bytes behind all tiles of first parts."""

@@ -74,7 +74,7 @@ class AmxSpec(KernelSpec):
     loads takes 26 instead of 33 cycles where the sums are 512 or 768 deep).
 
     With ``tall``, sums are of all row tiles of a block, four at most, by one column tile
-    (:mod:`MNN.backends.cpu.amx.tall`), and the first chunk's items bring all that a block needs of A. With ``lean``,
+    (:mod:`MNN.backends.cpu.amx.tall`), and the first chunk's items bring all that a block needs of A. With ``w24``,
     B's second parts are bytes (:mod:`MNN.backends.cpu.amx.byte_parts`). With ``half``, parts are fp16, of A scaled by
     block and B by panel (:mod:`MNN.backends.cpu.amx.scale`).
 
@@ -100,7 +100,7 @@ class AmxSpec(KernelSpec):
     lines: bool = False
     passing: bool = False
     tall: bool = False
-    lean: bool = False
+    w24: bool = False
     half: bool = False
 
     def __post_init__(self) -> None:
@@ -110,9 +110,9 @@ class AmxSpec(KernelSpec):
             raise ValueError("tiles are loaded from rows of bf16 only")
         if self.tall and (self.direct or self.parts != 2):
             raise ValueError("tall sums are of two parts, of rows in the scratch")
-        if self.lean and self.parts != 2:
+        if self.w24 and self.parts != 2:
             raise ValueError("second parts of B are bytes only where there are two")
-        if self.half and (self.a is not DType.F32 or self.parts != 2 or self.direct or self.lean):
+        if self.half and (self.a is not DType.F32 or self.parts != 2 or self.direct or self.w24):
             raise ValueError("fp16 parts are two, of f32, and whole")
         if not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad operand kinds {self.operands}")
@@ -132,7 +132,7 @@ class AmxSpec(KernelSpec):
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """The sums, A's parts and their scale, B's second parts of two steps (and the tile registers where the
         processor has none)."""
-        behind = 4 * TILE_BYTES if self.lean else SCALE_BYTES if self.half else 0
+        behind = 4 * TILE_BYTES if self.w24 else SCALE_BYTES if self.half else 0
         return args["held"] + self.parts * args["plane"] + state_bytes(target, self.half) + behind
 
     def arithmetic(self, target: Target) -> str:

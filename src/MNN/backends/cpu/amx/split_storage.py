@@ -23,7 +23,7 @@ from MNN.backends.cpu.amx.layout import MOST_BETWEEN
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import strides as st
 from MNN.compiler.fuse import Group
-from MNN.compiler.layout import Order, channels_last, natural
+from MNN.compiler.layout import DimensionOrder, channels_last, natural
 from MNN.compiler.usage import is_depthwise
 from MNN.ir import prims as p
 from MNN.ir.dtype import PARTED, DType
@@ -37,7 +37,7 @@ window, and to bring them for the windows of a product. Measured within networks
 first (with it, sums of residual blocks are rarely kept so), 3.6 for a pool's."""
 
 
-class Parting:
+class SplitStorage:
     """Chooses among the tensors of a program (an :func:`MNN.compiler.copies.own_copy`) that its groups
     store.
 
@@ -49,7 +49,7 @@ class Parting:
         prims: Sequence[Prim],
         groups: Sequence[Group],
         uses: Mapping[Tensor, list[Prim]],
-        orders: Mapping[Tensor, Order],
+        orders: Mapping[Tensor, DimensionOrder],
         fixed: Sequence[Tensor],
         target: Target,
         threads: int,

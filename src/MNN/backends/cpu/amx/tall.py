@@ -51,7 +51,7 @@ class Tall:
         none = b.const(I64, 0)
         sums = b.gep(x.sums, F32, first - x.n0)
         waits = [none, none, none, sums, none, none]
-        if spec.lean:
+        if spec.w24:
             wide = b.icmp("sgt", past - first, ROWS)
             right = b.gep(start, I8, b.select(wide, skip * 2, skip))
             x.unpack_first(Packed.at(b, right, b.select(wide, b.const(I64, 2), b.const(I64, 1)), 0), 1)

@@ -20,7 +20,7 @@ from MNN.backends.cpu.binding import poison
 from MNN.backends.cpu.binding.direct import Copied, Direct, Place, direct_tensors, plain_places
 from MNN.backends.cpu.binding.sliced import Move, SlicedProgram
 from MNN.backends.cpu.codegen.library import Library
-from MNN.backends.cpu.codegen.toolchain import let_go, trim
+from MNN.backends.cpu.codegen.toolchain import release_memory, trim
 from MNN.backends.cpu.native_loop.address import address_of
 from MNN.backends.cpu.native_loop.native import Command, HostFunction, NativeProgram, RunContext
 
@@ -46,7 +46,7 @@ class BoundProgram(TimedBound):
         Of programs in one ``room``, which share their memory, one may run at a time."""
         self.program, self._library, self._filled = program, library, filled
         self._room = room or Room()
-        self._turn = self._room.turn
+        self._run_lock = self._room.run_lock
         self._arena = Arena(program.arena_bytes, room)
         self._token = object()
         self._poisoned = wanted()
@@ -62,7 +62,7 @@ class BoundProgram(TimedBound):
         self._direct_inputs, self._direct_outputs = inputs, outputs
         self._direct = [d for d in (*inputs, *outputs) if d is not None]
         self._copied = [i for i, direct in enumerate(outputs) if direct is None]
-        native.lend(
+        native.bind_io(
             [lent for d in self._direct if isinstance(d, Direct) for lent in d.lent()],
             [d.carried() for d in inputs if isinstance(d, Copied)],
             [d.carried() for d in outputs if isinstance(d, Copied)],
@@ -148,7 +148,7 @@ class BoundProgram(TimedBound):
                 if ref.buffer in strides
             ]
 
-        return SlicedProgram([one(hand) for hand in range(slices.hands)], slices.count, self._turn)
+        return SlicedProgram([one(hand) for hand in range(slices.hands)], slices.count, self._run_lock)
 
     def _bound(
         self, steps: Sequence[Step], base: Callable[[Buffer], int], context: RunContext, room: Scratch
@@ -192,7 +192,7 @@ class BoundProgram(TimedBound):
                 host = host if fresh is None else poison.before(host, fresh[number])
                 commands.append(Command(host, [], 1, 1, c.origin))
         keep = (self._arena, [b.const for b in used if b.const is not None], tables)
-        return NativeProgram(commands, scratch, context, keep, self._turn, room), tables
+        return NativeProgram(commands, scratch, context, keep, self._run_lock, room), tables
 
     def _address(self, ref: Ref) -> int:
         return self._base(ref.buffer) + ref.offset
@@ -235,7 +235,7 @@ class BoundProgram(TimedBound):
         another program has used the memory: profiles, which run the native program alone, find numbers of the usual
         kind in the arena. What is called here is found in cold caches: see :mod:`MNN.runtime.fast_path`.
         """
-        lock, block, token = self._turn.lock, self._arena.block, self._token
+        lock, block, token = self._run_lock.lock, self._arena.block, self._token
         with lock:
             outer = block.running
             if outer is not None and outer is not token and block.under is lock:
@@ -250,7 +250,7 @@ class BoundProgram(TimedBound):
                 fill(self._arena.bytes)
             try:
                 for i, direct in enumerate(self._direct_inputs):
-                    if direct is None or not known or not direct.lend(arrays[i]):
+                    if direct is None or not known or not direct.bind_io(arrays[i]):
                         self._inputs[i][...] = arrays[i]
                 for i, direct in enumerate(self._direct_outputs):
                     results.append(self._outputs[i] if direct is None or not known else direct.fresh())
@@ -288,7 +288,7 @@ def load_kernels(program: Program, library: Library, constants: Sequence[Buffer]
     library.load([*_kernels([*setup, *program.commands]), *program.companions])
     if library.loaded > before:
         gc.collect(0)  # what planning left behind; it would be collected a little later in any case
-        let_go()
+        release_memory()
 
 
 def _constants(steps: Sequence[Step]) -> list[Buffer]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from MNN.backends.base import poison
 from MNN.backends.base.program import Buffer, Located, Program
 from MNN.backends.cpu.native_loop.address import address_of, pointer_to
-from MNN.backends.cpu.native_loop.native import Carried, Lent
+from MNN.backends.cpu.native_loop.native import BoundBuffer, CopiedBuffer
 from MNN.compiler import strides as st
 from MNN.ir.dtype import DType
 
@@ -47,7 +47,7 @@ class _Slot:
         self._slot = self._word.data  # a view that is written to sooner
         self._poisoned = poison.wanted()
 
-    def lend(self, array: np.ndarray) -> bool:
+    def bind_io(self, array: np.ndarray) -> bool:
         """Has native code use ``array``, which the caller keeps, in the next run; False when it must be copied."""
         kind, flags = array.dtype, array.flags
         same = (kind is self._kind or kind == self._kind) and array.shape == self._shape
@@ -80,10 +80,10 @@ class Direct(_Slot):
         super().__init__(tensor)
         self._home, self._places = home, places
 
-    def lent(self) -> list[Lent]:
+    def lent(self) -> list[BoundBuffer]:
         """The arguments that change, for the native program."""
         slot = address_of(self._word)
-        return [Lent(address_of(a[i:]), slot, offset, self._home + offset) for a, i, offset in self._places]
+        return [BoundBuffer(address_of(a[i:]), slot, offset, self._home + offset) for a, i, offset in self._places]
 
 
 class Copied(_Slot):
@@ -96,9 +96,9 @@ class Copied(_Slot):
         self._home = home + tensor.place.offset * tensor.dtype.size
         self._nbytes = math.prod(tensor.shape) * tensor.dtype.size
 
-    def carried(self) -> Carried:
+    def carried(self) -> CopiedBuffer:
         """What to copy, for the native program."""
-        return Carried(self._home, address_of(self._word), self._nbytes)
+        return CopiedBuffer(self._home, address_of(self._word), self._nbytes)
 
 
 Tensors = list[Direct | Copied | None]

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from MNN.backends.base.arena import ALIGNMENT, aligned_bytes
 from MNN.backends.base.program import Buffer
-from MNN.backends.base.turn import Turn
+from MNN.backends.base.run_lock import RunLock
 from MNN.backends.cpu.binding.direct import Place
 from MNN.backends.cpu.native_loop.functions import clock_tick_ns, loop_functions
 from MNN.backends.cpu.native_loop.layout import FRAME, HAND, MOVE, SLICES
-from MNN.backends.cpu.native_loop.native import Carried, Command, Lent, NativeProgram, RunContext
+from MNN.backends.cpu.native_loop.native import BoundBuffer, Command, CopiedBuffer, NativeProgram, RunContext
 from MNN.errors import RunError
 
 
@@ -39,10 +39,10 @@ class SlicedProgram:
     """Runs like a :class:`~MNN.backends.cpu.native_loop.native.NativeProgram`, of which it holds one per thread."""
 
     def __init__(
-        self, hands: Sequence[tuple[NativeProgram, Iterable[Move]]], count: int, turn: Turn | None = None
+        self, hands: Sequence[tuple[NativeProgram, Iterable[Move]]], count: int, run_lock: RunLock | None = None
     ) -> None:
-        """``hands``: for every thread the program of a slice in memory of its own, and what moves in it. ``turn``: by
-        default its own."""
+        """``hands``: for every thread the program of a slice in memory of its own, and what moves in it. ``run_lock``:
+        by default its own."""
         loop, context = loop_functions(), RunContext()
         self._hands = [program for program, _ in hands]
         self._count = count
@@ -63,7 +63,7 @@ class SlicedProgram:
         args = SLICES.row(run=loop.run_address, outer=context.address, hands=self._rows.ctypes.data)
         whole = Command(loop.slices(), args, count, 1, "a slice of the batch")
         keep = (self._hands, self._moves, self._rows)
-        self._all = NativeProgram([whole], scratch_bytes=ALIGNMENT, context=context, keep=keep, turn=turn)
+        self._all = NativeProgram([whole], scratch_bytes=ALIGNMENT, context=context, keep=keep, run_lock=run_lock)
 
     def __len__(self) -> int:
         return len(self._hands[0])
@@ -73,9 +73,11 @@ class SlicedProgram:
         """Where the addresses of inputs and outputs stand; to be changed between runs only."""
         return self._places
 
-    def lend(self, lent: Sequence[Lent], taken: Sequence[Carried] = (), given: Sequence[Carried] = ()) -> None:
-        """See :meth:`MNN.backends.cpu.native_loop.native.NativeProgram.lend`."""
-        self._all.lend(lent, taken, given)
+    def bind_io(
+        self, lent: Sequence[BoundBuffer], taken: Sequence[CopiedBuffer] = (), given: Sequence[CopiedBuffer] = ()
+    ) -> None:
+        """See :meth:`MNN.backends.cpu.native_loop.native.NativeProgram.bind_io`."""
+        self._all.bind_io(lent, taken, given)
 
     def run(self, threads: int = 1) -> None:
         """Computes all slices on up to ``threads`` threads, this one included. Raises ``RunError`` like a program."""

@@ -8,8 +8,8 @@ from functools import partial
 from MNN.backends.cpu.chains.emit_attention import emit_attention, find_attention
 from MNN.backends.cpu.chains.emit_separable import emit_separable
 from MNN.backends.cpu.chains.find_separable import find_separable
+from MNN.backends.cpu.emission.emission_cache import EmissionCache
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.emission.repeats import Replay
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.fuse import Group
 from MNN.ir.prims import Prim, Tensor
@@ -43,11 +43,11 @@ class Chains:
         self._covered |= {id(g) for g in groups}
         self.groups += groups
 
-    def emit(self, e: Emitter, group: Group, each: EmitGroup, replay: Replay) -> None:
+    def emit(self, e: Emitter, group: Group, each: EmitGroup, emission_cache: EmissionCache) -> None:
         """Emits a group with ``each``, or the chain that it ends, or nothing when its chain ends later."""
         chain = self._ends.get(id(group))
         if chain is not None:
             groups, emit = chain
-            replay.emit(groups, lambda: emit(e, emit_group=each))
+            emission_cache.emit(groups, lambda: emit(e, emit_group=each))
         elif id(group) not in self._covered:
-            replay.emit([group], lambda: each(group))
+            emission_cache.emit([group], lambda: each(group))

@@ -19,7 +19,7 @@ from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.gemm.emit_packing import stand_in, with_packed
 from MNN.backends.cpu.loops.emit_reduce import emit_rows
 from MNN.backends.cpu.products.emit_contractions import emit_matmul
-from MNN.backends.cpu.products.shares import BLOCKS_PER_THREAD, longest
+from MNN.backends.cpu.products.load_balance import BLOCKS_PER_THREAD, longest
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import natural
 from MNN.ir import prims as p

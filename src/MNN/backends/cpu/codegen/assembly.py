@@ -28,7 +28,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class CodeRange:
     """Some instructions of a listing: their line numbers, how many of each kind, spills of both sorts of registers."""
 
     lines: tuple[int, ...]
@@ -45,8 +45,8 @@ class Stretch:
 class Listing:
     """What is in an assembly text: all of it, and its hottest loop (None without loops)."""
 
-    whole: Stretch
-    hot: Stretch | None
+    whole: CodeRange
+    hot: CodeRange | None
 
 
 def examine(text: str, family: str) -> Listing:
@@ -170,12 +170,12 @@ def _cycles(blocks: Sequence[_Block], inside: Iterable[int]) -> list[set[int]]:
     return found
 
 
-def _stretch(lines: Sequence[Line], family: str, stack: re.Pattern[str] | None) -> Stretch:
+def _stretch(lines: Sequence[Line], family: str, stack: re.Pattern[str] | None) -> CodeRange:
     kept = [x for x in lines if not _PADDING.match(x.mnemonic)]
     kinds = Counter(_kind(x, family) for x in kept)
     spills = [_is_vector(x, family) for x in kept if _is_spill(x, stack)]
     numbers = tuple(x.number for x in lines)
-    return Stretch(numbers, dict(kinds.most_common()), sum(spills), len(spills) - sum(spills))
+    return CodeRange(numbers, dict(kinds.most_common()), sum(spills), len(spills) - sum(spills))
 
 
 def _is_vector(line: Line, family: str) -> bool:

@@ -94,7 +94,7 @@ class Library:
 
     def _compiled(self, key: str, spec: KernelSpec, alone: bool) -> bytes:
         ir = toolchain.rename_entry(spec.emit(self.target), f"mnn_{key[:32]}")
-        make = toolchain.compile_object if alone else toolchain.compile_beside
+        make = toolchain.compile_object if alone else toolchain.compile_in_thread
         data = make(ir, self.target, shaped=spec.shaped)
         self.cache.put(key, data)
         return data

@@ -138,7 +138,7 @@ def compile_object(ir: str, target: Target, shaped: bool = False) -> bytes:
         return data
 
 
-def compile_beside(ir: str, target: Target, shaped: bool = False) -> bytes:
+def compile_in_thread(ir: str, target: Target, shaped: bool = False) -> bytes:
     """The same by one of several threads, while the one that they work for holds the lock."""
     if getattr(_OWN, "target", None) != target:
         new = _machine if _OWN.__dict__.get("leads") else _new_machine
@@ -195,7 +195,7 @@ def link(objects: Mapping[str, bytes], target: Target) -> dict[str, int]:
         return addresses
 
 
-def let_go() -> None:
+def release_memory() -> None:
     """Gives back the memory of shared libraries that is as it is in their files, and what LLVM has freed (Linux only).
 
     After compiling, most of it is LLVM's code and tables, which stay idle; of others the same goes for what only their

@@ -21,7 +21,7 @@ from MNN.backends.cpu.codegen.chain import ChainSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import strides as st
 from MNN.compiler import usage
-from MNN.compiler.layout import Order, natural, view_strides
+from MNN.compiler.layout import DimensionOrder, natural, view_strides
 from MNN.compiler.usage import VIEWS
 from MNN.errors import UnsupportedError
 from MNN.ir import prims as p
@@ -43,7 +43,7 @@ class Emitter:
         self,
         target: Target,
         options: Options,
-        orders: Mapping[Tensor, Order],
+        orders: Mapping[Tensor, DimensionOrder],
         uses: Mapping[Tensor, list[Prim]],
         pool: ConstantPool,
         copy: Copier,
@@ -56,7 +56,7 @@ class Emitter:
         self.buffers: list[Buffer] = []
         self._orders, self._uses = orders, uses
         self._places: dict[Tensor, Place] = {}
-        self._copies: dict[tuple[Tensor, Order], Place] = {}
+        self._copies: dict[tuple[Tensor, DimensionOrder], Place] = {}
         self.origin = ""
         self._choice: Choice | None = None
         self.collecting = False
@@ -81,10 +81,10 @@ class Emitter:
 
     # -- places -----------------------------------------------------------------------------------------------------
 
-    def order(self, tensor: Tensor) -> Order:
+    def order(self, tensor: Tensor) -> DimensionOrder:
         return self._orders.get(tensor) or natural(len(tensor.shape))
 
-    def allocate(self, dtype: DType, shape: Sequence[int], order: Order, gap: int = 0) -> Place:
+    def allocate(self, dtype: DType, shape: Sequence[int], order: DimensionOrder, gap: int = 0) -> Place:
         """Fresh arena memory for a tensor that is dense but for ``gap`` elements behind each innermost run."""
         strides, count = st.spaced(shape, order, gap)
         buffer = Buffer(max(count, 1) * dtype.size)
@@ -191,7 +191,7 @@ class Emitter:
         shift = sum([a * s for a, s in zip(start, place.strides, strict=True)])
         return Place(place.buffer, place.offset + shift, place.strides)
 
-    def in_order(self, tensor: Tensor, order: Order, fits: Callable[[Place], bool]) -> Place:
+    def in_order(self, tensor: Tensor, order: DimensionOrder, fits: Callable[[Place], bool]) -> Place:
         """The tensor's place if it ``fits``, else that of a dense copy in ``order`` (made once)."""
         place = self.place(tensor)
         if fits(place):
@@ -320,20 +320,20 @@ class Emitter:
         size) from a size near to ``extent``; empty when it has to be chosen."""
         if self.options.tuning or signature in self.options.tuned:
             return ""
-        return near(extent, self.pool.habits.get((self.origin, signature.split()[0], work)) or {})
+        return near(extent, self.pool.kept_choices.get((self.origin, signature.split()[0], work)) or {})
 
     def choose(self, signature: str, candidates: Sequence[Candidate], work: Hashable = None, extent: int = 1) -> None:
         """Emits the best of the candidates (see :mod:`MNN.backends.base.candidates`); its commands remember the choice,
         and so do later plans: see :meth:`settled`."""
         outer, start = self._choice, len(self.commands)
-        habit = (self.origin, signature.split()[0], work)
-        known = self.pool.habits.get(habit) or {}
+        choice_key = (self.origin, signature.split()[0], work)
+        known = self.pool.kept_choices.get(choice_key) or {}
         earlier = near(extent, known)
         best, self._choice = choose(
             signature, candidates, self.options.tuned, earlier or next(iter(known.values()), "")
         )
         if not earlier:
-            self.pool.habits.note(habit, {**known, extent: best.name})
+            self.pool.kept_choices.note(choice_key, {**known, extent: best.name})
         choice = self._choice
         try:
             best.emit()

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.module import I8, I32, I64, Loop, Value
-from MNN.backends.cpu.packing import weights24 as lean
-from MNN.backends.cpu.products import dot8
-from MNN.backends.cpu.products import register_steps as tight
+from MNN.backends.cpu.packing import weights24
+from MNN.backends.cpu.products import dot8, register_steps
 from MNN.backends.cpu.products.dot import dot, interleave, load_group, load_rest, load_run
-from MNN.backends.cpu.products.dot8 import QUAD
+from MNN.backends.cpu.products.dot8 import DOT4
 from MNN.backends.cpu.products.epilogue import combine, load_as, masks_work
-from MNN.backends.cpu.products.runs import Runs
 from MNN.backends.cpu.products.tile_store import TileStore
+from MNN.backends.cpu.products.work_ranges import Runs
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
@@ -138,7 +137,7 @@ class Contract(TileStore):
         k, b, spec = self.k, self.b, self.spec
         start = b.gep(base, self.b_type, b.udiv(self.column, self.nr) * k.slot("panel"))
         if spec.b_packed:
-            return start, self.nr * (lean.BYTES if spec.lean else self.group)
+            return start, self.nr * (weights24.BYTES if spec.w24 else self.group)
         # Plain B: a panel that many rows use, or one cut off by the last column, is packed first.
         packed = b.gep(k.scratch, self.acc, spec.mr * self.nr // self.lanes)
         if self.group > 1:
@@ -161,9 +160,9 @@ class Contract(TileStore):
         """Rows of plain B in groups, interleaved, tap by tap; columns and rows that there are not are zeros."""
         k, b, group = self.k, self.b, self.group
         ldb, type_ = k.slot("ldb"), self.b_type
-        shift = dot8.moved(self.target, self.spec.a) if group == QUAD else 0
+        shift = dot8.moved(self.target, self.spec.a) if group == DOT4 else 0
         head = packed
-        if group == QUAD:
+        if group == DOT4:
             packed = b.gep(packed, self.acc, self.spec.nv)
             for j in range(self.spec.nv):
                 b.store(b.const(self.acc, 0), b.gep(head, self.acc, j))
@@ -180,7 +179,7 @@ class Contract(TileStore):
 
                 def cut(at: int = at) -> list[Value]:
                     tail = self.cut_tail(self.columns - at, self.lanes)
-                    raw = DType.I8 if group == QUAD else DType.I16
+                    raw = DType.I8 if group == DOT4 else DType.I16
                     return [element.load(b, raw, b.gep(s, type_, at), self.lanes, None, tail) for s in sources]
 
                 def some(at: int = at, cut: Callable[[], list[Value]] = cut) -> list[Value]:
@@ -241,10 +240,10 @@ class Contract(TileStore):
         *ahead, panel = right
         rows = self._row_starts(row)
         sums = self.begun(spec.nv) * spec.mr
-        if self.group == QUAD:
+        if self.group == DOT4:
             sums = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(spec.nv)] * spec.mr
             panel = b.gep(panel, self.acc, spec.nv)
-        if spec.lean:
+        if spec.w24:
             self.scales = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(spec.nv)]
             panel = b.gep(panel, self.acc, spec.nv)
         sums += [b.const(self.acc, 0)] * (len(sums) * (self.parts - 1))
@@ -295,11 +294,11 @@ class Contract(TileStore):
         at = [b.gep(r, self.a_type, loop.index) for r in rows]
         whole = self.vector_a and count == self.lanes
         runs = [load_run(b, p, self.lanes, self.group) for p in at] if whole else []
-        if self.group == QUAD:
+        if self.group == DOT4:
             runs = [dot8.prepare_a(b, self.target, spec.a, run)[0] for run in runs]
         for u in range(count):
             right = [b.load(wide, b.gep(panel, wide, j), align=spec.b.size) for j in range(spec.nv)]
-            rights = [dot8.prepare_b(b, self.target, y) for y in right] if self.group == QUAD else []
+            rights = [dot8.prepare_b(b, self.target, y) for y in right] if self.group == DOT4 else []
             for r in range(spec.mr):
                 if runs:
                     each = runs[r].type.lanes // self.lanes
@@ -307,13 +306,13 @@ class Contract(TileStore):
                     lefts = [left]
                 else:
                     left = self._left(b.gep(at[r], self.a_type, u * self.group), loop.index if rest else None)
-                    lefts = dot8.prepare_a(b, self.target, spec.a, left) if self.group == QUAD else []
+                    lefts = dot8.prepare_a(b, self.target, spec.a, left) if self.group == DOT4 else []
                 for j in range(spec.nv):
                     i = (u % self.parts * spec.mr + r) * spec.nv + j
-                    if self.group == QUAD:
+                    if self.group == DOT4:
                         sums[i] = dot8.dot(b, self.target, spec.a, sums[i], lefts, rights[j])
                     elif spec.acc is DType.I32:
-                        sums[i] = dot8.dot_words(b, sums[i], left, right[j])
+                        sums[i] = dot8.dot_int16(b, sums[i], left, right[j])
                     else:
                         sums[i] = dot(b, sums[i], left, right[j])
             panel = b.gep(panel, self.b_type, step)
@@ -323,7 +322,7 @@ class Contract(TileStore):
         """The group of A at ``place`` in every lane; the last of a run from the index ``rest`` on."""
         if rest is None:
             return load_group(self.b, place, self.lanes)
-        if self.group == QUAD:
+        if self.group == DOT4:
             return dot8.load_rest(self.b, place, self.run_end - rest, self.lanes)
         return load_rest(self.b, place, self.lanes)
 
@@ -335,8 +334,8 @@ class Contract(TileStore):
         at = [b.gep(r, self.a_type, loop.index) for r in rows]
         runs = [b.load(self.a_type.vec(count), p) for p in at] if in_runs else []
         for u in range(count):
-            if tight.is_tight(self.target, spec.mr, spec.nv, (spec.a, spec.b)):
-                sums = tight.step(b, sums, [b.gep(p, self.a_type, u) for p in at], panel)
+            if register_steps.fills_registers(self.target, spec.mr, spec.nv, (spec.a, spec.b)):
+                sums = register_steps.step(b, sums, [b.gep(p, self.a_type, u) for p in at], panel)
                 panel = b.gep(panel, self.b_type, step)
                 continue
             right = [self._right(panel, j) for j in range(spec.nv)]
@@ -354,6 +353,6 @@ class Contract(TileStore):
     def _right(self, panel: Value, j: int) -> Value:
         """A vector of a row of a panel of B."""
         b, spec = self.b, self.spec
-        if spec.lean:
-            return lean.load_lean(b, b.gep(panel, I8, j * self.lanes * lean.BYTES), self.scales[j])
+        if spec.w24:
+            return weights24.load_weights24(b, b.gep(panel, I8, j * self.lanes * weights24.BYTES), self.scales[j])
         return load_as(b, spec.b, spec.acc, b.gep(panel, self.b_type, j * self.lanes), self.lanes)

@@ -25,9 +25,9 @@ from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.traffic import number, table, union
 from MNN.backends.cpu.gemm.code import emit_contract
 from MNN.backends.cpu.gemm.half import emit_half
-from MNN.backends.cpu.packing import weights24 as lean
-from MNN.backends.cpu.products.dot import PAIR
-from MNN.backends.cpu.products.dot8 import QUAD
+from MNN.backends.cpu.packing import weights24
+from MNN.backends.cpu.products.dot import DOT2
+from MNN.backends.cpu.products.dot8 import DOT4
 from MNN.backends.cpu.products.epilogue import OPERAND_KINDS, check_epilogue, operand_bytes, operand_slots
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -53,7 +53,7 @@ class ContractSpec(KernelSpec):
 
     Block ``((z * ceil(m / mb)) + im) * ceil(n / nb) + in`` computes rows ``[im*mb, ...)`` of columns ``[in*nb, ...)``;
     ``nb`` is a multiple of NR. What is dealt out are units of ``ub`` rows of a block, in order (``mb`` is a multiple of
-    ``ub``, see :mod:`MNN.backends.cpu.products.runs`). Accumulation is in ``acc``; the epilogue (``None``: a
+    ``ub``, see :mod:`MNN.backends.cpu.products.work_ranges`). Accumulation is in ``acc``; the epilogue (``None``: a
     conversion) takes the sum as its argument 0 and the operands, of the kinds in ``operands``, as the rest, and gives
     one value of dtype ``out``. ``c`` may be the same memory as an ``"mn"`` operand addressed alike, and must not
     overlap a or b.
@@ -62,11 +62,11 @@ class ContractSpec(KernelSpec):
     Packed B is then ``B[(n / NR) * panel + (t * ceil(k / 2) + kk / 2) * ldb + (n % NR) * 2 + kk % 2]`` (ldb = 2 NR,
     zeros where k is odd); plain B is as above, with one tap, and is always packed by the kernel itself.
 
-    The same with a and b i16 and sums in i32, with packed B only (:func:`MNN.backends.cpu.products.dot8.pack_words`,
+    The same with a and b i16 and sums in i32, with packed B only (:func:`MNN.backends.cpu.products.dot8.pack_int16`,
     x86).
 
     With ``group`` 4 a is i8 or u8 and b i8; panels of packed B begin with the sums' starts, see
-    :func:`MNN.backends.cpu.products.dot8.pack_quads` (ldb = 4 NR).
+    :func:`MNN.backends.cpu.products.dot8.pack_dot4` (ldb = 4 NR).
 
     With ``acc`` f16 (a and b too) the sums are of f16 for a few steps and f32 otherwise, see
     :mod:`MNN.backends.cpu.gemm.half`; the epilogue takes f32.
@@ -89,24 +89,24 @@ class ContractSpec(KernelSpec):
     :func:`MNN.backends.cpu.gemm.code.many_rows`; a matter of speed alone."""
     narrow: bool = field(default=False, kw_only=True)
     """Vectors of half the processor's width, see :func:`MNN.backends.cpu.products.register_tiles.narrower`."""
-    lean: bool = field(default=False, kw_only=True)
-    """Whether B is of 24 bits, packed by :func:`MNN.backends.cpu.packing.weights24.pack_lean` (b i8, in bytes; ldb is
-    not looked at)."""
+    w24: bool = field(default=False, kw_only=True)
+    """Whether B is of 24 bits, packed by :func:`MNN.backends.cpu.packing.weights24.pack_weights24` (b i8, in bytes;
+    ldb is not looked at)."""
 
     def __post_init__(self) -> None:
         floats = {DType.F32: (DType.F32, DType.F16, DType.BF16), DType.F64: (DType.F64,), DType.F16: (DType.F16,)}
-        words = (DType.I16,) if self.group == PAIR and self.b_packed else ()
-        ints = {DType.I32: (DType.I32, *_INT_SOURCES, *words), DType.I64: (DType.I64,)}
+        int16 = (DType.I16,) if self.group == DOT2 and self.b_packed else ()
+        ints = {DType.I32: (DType.I32, *_INT_SOURCES, *int16), DType.I64: (DType.I64,)}
         allowed = {**floats, **ints}.get(self.acc, ())
-        if self.lean:
+        if self.w24:
             if (self.a, self.b, self.acc) != (DType.F32, DType.I8, DType.F32) or not self.b_packed or self.narrow:
                 raise ValueError("weights of 24 bits are bytes, packed, for f32 in whole vectors")
             allowed = (DType.F32, DType.I8)
         if self.a not in allowed or self.b not in allowed:
             raise ValueError(f"no contraction of {self.a.value} x {self.b.value} with sums in {self.acc.value}")
-        pairs = self.group == PAIR and self.a is self.b and self.a in (DType.BF16, *words)
-        quads = self.group == QUAD and self.a in _INT_SOURCES and self.b is DType.I8 and self.acc is DType.I32
-        if self.group != 1 and not pairs and not quads:
+        pairs = self.group == DOT2 and self.a is self.b and self.a in (DType.BF16, *int16)
+        dot4 = self.group == DOT4 and self.a in _INT_SOURCES and self.b is DType.I8 and self.acc is DType.I32
+        if self.group != 1 and not pairs and not dot4:
             raise ValueError(f"no groups of {self.group} for {self.a.value} x {self.b.value}")
         if self.mr < 1 or self.nv < 1 or not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")
@@ -132,7 +132,7 @@ class ContractSpec(KernelSpec):
         nr = self.nr(target)
         tile = self.mr * nr * self.sums.size
         steps = -(-args["k"] // self.group) * self.group
-        starts = nr * self.acc.size if self.group == QUAD else 0
+        starts = nr * self.acc.size if self.group == DOT4 else 0
         panel = 0 if self.b_packed else args["n_taps"] * steps * nr * self.b.size + starts
         return tile + panel
 
@@ -141,7 +141,7 @@ class ContractSpec(KernelSpec):
         return n_batch * -(-m // ub) * -(-n // nb)
 
     def arithmetic(self, target: Target) -> str:
-        grouped = {PAIR: "int16" if self.a is DType.I16 else "bf16", QUAD: "int8"}.get(self.group)
+        grouped = {DOT2: "int16" if self.a is DType.I16 else "bf16", DOT4: "int8"}.get(self.group)
         return grouped or ("f16" if self.acc is DType.F16 else "f32")
 
     def traffic(self, args: Arguments) -> dict[str, int]:
@@ -152,7 +152,7 @@ class ContractSpec(KernelSpec):
         starts = np.unique(table(args, "rows_a", m)[:, None] + table(args, "taps", n_taps))
         found = {
             "a": union((starts[:, None] + different[0]).reshape(-1), k) * self.a.size,
-            "b": different[1].size * n_taps * k * n * (lean.BYTES if self.lean else self.b.size),
+            "b": different[1].size * n_taps * k * n * (weights24.BYTES if self.w24 else self.b.size),
             "c": n_batch * m * n * self.out.size,
         }
         return found | operand_bytes(self.operands, self.epilogue, different[3:], m, n)

@@ -11,22 +11,22 @@ from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.code import many_rows
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.packing.weights import Weights
-from MNN.backends.cpu.packing.weights24 import lean_tile
+from MNN.backends.cpu.packing.weights24 import weights24_tile
+from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
 from MNN.backends.cpu.products.blocks import choose_blocks, choose_grain
-from MNN.backends.cpu.products.dot import PAIR, step_ratio
+from MNN.backends.cpu.products.dot import DOT2, step_ratio
 from MNN.backends.cpu.products.emit_tiles import Tile, sums_of, with_tiles
-from MNN.backends.cpu.products.operand_walk import batch_starts
+from MNN.backends.cpu.products.operand_access import batch_starts
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.register_steps import with_all_registers
 from MNN.backends.cpu.products.register_tiles import choose_tile, contract_cycles, known_tile, narrower
-from MNN.backends.cpu.products.ways import Contraction, way
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.bodies import WIDE
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
 
 
-@way("", rank=0)
+@contraction_algorithm("", rank=0)
 def gemm_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Candidate]:
     """The product as it is; with other register tiles too where its signature is tuned."""
     product, weights = work.product, work.weights
@@ -60,7 +60,7 @@ def _target(e: Emitter, product: Product, weights: Weights, steps: int, acc: DTy
     shall be new.
     """
     constant = weights.tensor.const is not None
-    if constant and weights.group in (1, PAIR) and narrower(e.target, product.n, steps, acc):
+    if constant and weights.group in (1, DOT2) and narrower(e.target, product.n, steps, acc):
         return e.target.narrowed()
     return with_all_registers(e.target) if product.a.dtype is weights.dtype is DType.F32 else e.target
 
@@ -82,30 +82,30 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> 
         taps = np.tile(taps, weights.parts)
     steps = taps.size * -(-k // weights.group)
     constant = weights.tensor.const is not None
-    lean = m == n_batch == taps.size == 1 and a.dtype is DType.F32 and weights.lean(e)
-    target = e.target if lean else _target(e, product, weights, steps, acc)
+    w24 = m == n_batch == taps.size == 1 and a.dtype is DType.F32 and weights.w24(e)
+    target = e.target if w24 else _target(e, product, weights, steps, acc)
     narrow = target.vector_bytes < e.target.vector_bytes
     family = None
-    if lean:
-        tile = lean_tile(n, e.target.lanes(DType.F32))
+    if w24:
+        tile = weights24_tile(n, e.target.lanes(DType.F32))
     elif tile is None:
-        family, tile = _habitual(e, product, weights, target, steps)
+        family, tile = _kept_choice(e, product, weights, target, steps)
     mr, nv = tile
     many = constant and a.dtype is DType.F32 and many_rows(target, tile, m, steps)
     if family is not None:
-        variants = e.pool.habits.made((family, tile))
+        variants = e.pool.kept_choices.made((family, tile))
         many = many and (not variants or True in variants)  # other sizes compile no kernel for it
-        e.pool.habits.make((family, tile), many)
+        e.pool.kept_choices.make((family, tile), many)
     body, finished = epilogue.body, WIDE.get(acc, acc)
     if body is None and finished is not c.dtype:
         body = body_of([finished], lambda b, v: b.cast(v, c.dtype))
-    kept = a.dtype, DType.I8 if lean else weights.dtype, acc, c.dtype
+    kept = a.dtype, DType.I8 if w24 else weights.dtype, acc, c.dtype
     spec = ContractSpec.of(
-        *kept, mr, nv, constant, body, epilogue.kinds, weights.group, many_rows=many, narrow=narrow, lean=lean
+        *kept, mr, nv, constant, body, epilogue.kinds, weights.group, many_rows=many, narrow=narrow, w24=w24
     )
     nr = spec.nr(e.target)
-    if lean:
-        (b_ref, panel), ldb, b_batch = weights.packed_lean(e, nr), 0, np.zeros(1, np.int64)
+    if w24:
+        (b_ref, panel), ldb, b_batch = weights.packed_weights24(e, nr), 0, np.zeros(1, np.int64)
     else:
         b_ref, ldb, panel, b_batch = (weights.packed if constant else weights.plain)(e, nr, n_batch, a.dtype)
     mb, nb, ub = choose_blocks(target, m, n, steps, e.threads, (mr, nv), acc, constant)
@@ -134,12 +134,12 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> 
     e.command(spec, args, blocks, grain, flops)
 
 
-def _habitual(
+def _kept_choice(
     e: Emitter, product: Product, weights: Weights, target: Target, steps: int
 ) -> tuple[tuple[object, ...], Tile]:
     """The tile to take, one that this node or others like it had at another size where that costs little; and what
     kernels have in common that differ in their tiles."""
-    habits, constant, acc = e.pool.habits, weights.tensor.const is not None, _tiled(product.a.dtype)
+    kept_choices, constant, acc = e.pool.kept_choices, weights.tensor.const is not None, _tiled(product.a.dtype)
     narrow = target.vector_bytes < e.target.vector_bytes
     types = product.a.dtype, weights.dtype, product.c.dtype
 
@@ -147,14 +147,14 @@ def _habitual(
         return product.epilogue.kinds, *types, weights.group, packed, product.epilogue.body, narrow
 
     packed = constant or e.place(weights.tensor).buffer.nbytes == 0  # the latter: see emit.packing
-    habit, own = (e.origin, product.n, steps, acc), family(packed)
-    had, made, spare = habits.get(habit), habits.made(own), e.spare / product.batches
+    choice_key, own = (e.origin, product.n, steps, acc), family(packed)
+    had, made, spare = kept_choices.get(choice_key), kept_choices.made(own), e.spare / product.batches
     extents = product.m, product.n, steps, acc
     tile = known_tile(target, *extents, had, made, spare, e.threads, constant)
     tile = tile or choose_tile(target, *extents, e.threads)
-    habits.make(own, tile)
+    kept_choices.make(own, tile)
     if not packed and e.collecting:  # see emit.attention
-        habits.make(family(True), tile)
+        kept_choices.make(family(True), tile)
     if had is None:
-        habits.note(habit, tile)
+        kept_choices.note(choice_key, tile)
     return own, tile

@@ -1,4 +1,4 @@
-"""Code generation of :class:`MNN.backends.cpu.inner_product.spec.InnerSpec`."""
+"""Code generation of :class:`MNN.backends.cpu.inner_product.spec.InnerProductSpec`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from MNN.backends.cpu.inner_product.turn import emit_turn, turn_of
+from MNN.backends.cpu.inner_product.iteration import emit_iteration, iteration_of
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, PTR, Value, int_type
-from MNN.backends.cpu.products.runs import Runs
 from MNN.backends.cpu.products.tile_store import TileStore
+from MNN.backends.cpu.products.work_ranges import Runs
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
 if TYPE_CHECKING:
-    from MNN.backends.cpu.inner_product.spec import InnerSpec
+    from MNN.backends.cpu.inner_product.spec import InnerProductSpec
 
 _Step = Callable[[Sequence[Value], Value, element.Tail | None], list[Value]]
 
@@ -35,7 +35,7 @@ def tile_size(mr: int, k: int, lanes: int) -> int:
     return NOTES * lanes + -(-k // lanes) * lanes * mr
 
 
-def emit_inner(spec: InnerSpec, target: Target) -> str:
+def inner_product_ir(spec: InnerProductSpec, target: Target) -> str:
     """The module's text."""
     return _Inner(spec, target).emit()
 
@@ -43,11 +43,11 @@ def emit_inner(spec: InnerSpec, target: Target) -> str:
 class _Inner(TileStore):
     """The plain contraction's blocks, epilogue and stores around another way to the sums."""
 
-    def __init__(self, spec: InnerSpec, target: Target) -> None:
+    def __init__(self, spec: InnerProductSpec, target: Target) -> None:
         super().__init__(spec, target)
         self.spec = spec
-        self.turn = turn_of(target, spec.mr, spec.nv)
-        self.scaled = self.turn.scaled
+        self.iteration = iteration_of(target, spec.mr, spec.nv)
+        self.scaled = self.iteration.scaled
         k, b = self.k, self.b
         self.notes = b.gep(k.scratch, F32, spec.mr * self.nr)
         self.tile_size = b.and_(k.slot("k") + (self.lanes - 1), -self.lanes) * spec.mr + NOTES * self.lanes
@@ -66,8 +66,8 @@ class _Inner(TileStore):
             tiles = b.udiv(self.m1 - m0 + (spec.mr - 1), spec.mr)
             share = b.udiv(k.slot("panel") * self.spec.b.size, tiles)
             begin = b.gep(self.notes, F32, b.udiv(m0 - top, b.const(I64, spec.mr)) * self.tile_size)
-            turns = b.udiv(k.slot("k") + (self.turn.steps - 1), b.const(I64, self.turn.steps))
-            self.stride = b.udiv(share, turns if self.turn.split else turns * ASKS) + 1
+            turns = b.udiv(k.slot("k") + (self.iteration.steps - 1), b.const(I64, self.iteration.steps))
+            self.stride = b.udiv(share, turns if self.iteration.split else turns * ASKS) + 1
             with b.loop(n0, n1, self.nr) as column:
                 self.column, self.columns = column.index, n1 - column.index
                 panel = b.gep(k.pointer("b"), F32, b.udiv(self.column, self.nr) * k.slot("panel"))
@@ -134,7 +134,7 @@ class _Inner(TileStore):
 
         totals: list[Value | None] = [None] * spec.mr
         for r, total in zip(self.scaled, self._over_row([zero] * len(self.scaled), bring), strict=True):
-            shares = [self.turn.share(r, lane) for lane in range(self.lanes)]  # lanes hold every product twice
+            shares = [self.iteration.share(r, lane) for lane in range(self.lanes)]  # lanes hold every product twice
             totals[r] = b.mul(total, b.const_vector(F32, shares))
         b.store(self._sums_of(totals), b.gep(notes, self.acc, 1))
 
@@ -196,7 +196,7 @@ class _Inner(TileStore):
         """The sums of a tile."""
         b = self.b
         plain = b.icmp("ne", b.load(I32, b.gep(notes, self.acc, 3)), 0)
-        weights = b.gep(panel, self.acc, self.turn.head * self.spec.nv)
+        weights = b.gep(panel, self.acc, self.iteration.head * self.spec.nv)
         return b.if_else(
             plain, lambda: self._plain(row, panel, weights), lambda: self._mixed(notes, panel, weights, far)
         )
@@ -231,10 +231,10 @@ class _Inner(TileStore):
         carry = self._begun_with(notes, panel)
         size = len(carry)
         prepared = b.gep(notes, self.acc, NOTES)
-        if self.turn.split:
-            return self._brought_back(self._tight(carry, prepared, weights, far), notes, panel)
+        if self.iteration.split:
+            return self._brought_back(self._full_registers(carry, prepared, weights, far), notes, panel)
         bases = [b.emit(PTR, f"freeze ptr {prepared.text}") for _ in range(spec.nv)]
-        steps = self.turn.steps
+        steps = self.iteration.steps
         with b.loop(0, self.k.slot("k"), steps, carry=[*carry, far, weights], guard=False) as loop:
             *sums, far, at = loop.carried
             start = loop.index + b.and_(loop.index, -lanes) * (spec.mr - 1)
@@ -249,17 +249,17 @@ class _Inner(TileStore):
 
     def _begun_with(self, notes: Value, panel: Value) -> list[Value]:
         """What the sums of a tile begin with: what inner products will have added too much."""
-        b, nv, turn = self.b, self.spec.nv, self.turn
+        b, nv, iteration = self.b, self.spec.nv, self.iteration
         even = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(nv)]
-        odd = [b.load(self.acc, b.gep(panel, self.acc, 2 * nv + j)) for j in range(nv)] if turn.split else []
-        both = [b.add(x, y) for x, y in zip(even, odd, strict=True)] if turn.split else even
+        odd = [b.load(self.acc, b.gep(panel, self.acc, 2 * nv + j)) for j in range(nv)] if iteration.split else []
+        both = [b.add(x, y) for x, y in zip(even, odd, strict=True)] if iteration.split else even
         carry = []
         for r in range(self.spec.mr):
             if r not in self.scaled:
                 carry += [b.const(self.acc, 0)] * nv
                 continue
             own = b.splat(b.load(F32, b.gep(notes, F32, self.lanes + r)), self.lanes)
-            theirs = both if all(r in rows for rows in turn.halved) else even if r in turn.halved[0] else odd
+            theirs = both if all(r in rows for rows in iteration.halved) else even if r in iteration.halved[0] else odd
             carry += [b.sub(own, x) for x in theirs]
         return carry
 
@@ -274,13 +274,13 @@ class _Inner(TileStore):
                 sums[i] = b.mul(sums[i], scales[j] if inverse is None else b.mul(scales[j], inverse))
         return sums
 
-    def _tight(self, carry: list[Value], prepared: Value, weights: Value, far: Value) -> list[Value]:
+    def _full_registers(self, carry: list[Value], prepared: Value, weights: Value, far: Value) -> list[Value]:
         """The sums of a tile that takes all registers."""
-        b, steps = self.b, self.turn.steps
+        b, steps = self.b, self.iteration.steps
         with b.loop(0, self.k.slot("k"), steps, carry=[*carry, far, prepared, weights], guard=False) as loop:
             *sums, far, left, right = loop.carried
             b.prefetch(far, 2)
-            sums = emit_turn(b, self.turn, sums, left, right)
+            sums = emit_iteration(b, self.iteration, sums, left, right)
             left, right = b.gep(left, self.acc, self.spec.mr), b.gep(right, F32, steps * self.nr)
             loop.next(*sums, b.gep(far, I8, self.stride), left, right)
         return loop.results[: len(carry)]

@@ -6,8 +6,8 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from MNN.backends.cpu.inner_product.turn import HEAD, TIGHT, is_tight, turn_of
-from MNN.backends.cpu.products.shares import split_evenly
+from MNN.backends.cpu.inner_product.iteration import FULL_REGISTER_TILE, HEAD, fills_registers, iteration_of
+from MNN.backends.cpu.products.load_balance import split_evenly
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
@@ -43,7 +43,7 @@ class _Losses:
 
 
 _USUAL = _Losses(1.0, 50.0, 3.0, 120.0, 25.0, 0.42, 16.0, 0.13)
-_TIGHT = _Losses(1.16, 50.0, 1.0, 80.0, 0.0, 0.43, 32.0, 0.09)
+_FULL_REGISTERS = _Losses(1.16, 50.0, 1.0, 80.0, 0.0, 0.43, 32.0, 0.09)
 _CUT_CYCLES = 6.0
 """What a vector costs more in tiles that are cut."""
 _NEAR_BYTES_PER_CYCLE = 32.0
@@ -53,23 +53,23 @@ SHORTEST = 48
 """Depth from which on sums in whole turns (with 16 registers) may gain anything."""
 
 
-def has_inner(target: Target) -> bool:
+def has_inner_product(target: Target) -> bool:
     """Whether inner products are faster: with adders beside multipliers, and operands from memory in all lanes (what
     puts A's numbers into registers first takes as long as what is saved)."""
     in_memory = target.broadcast_operand and target.fma_per_cycle == 1.0
-    return target.separate_adders and (in_memory or is_tight(target))
+    return target.separate_adders and (in_memory or fills_registers(target))
 
 
 def _cycles(target: Target, m: int, n: int, k: int, tile: Tile, threads: int) -> float:
     mr, nv = tile
     nr = nv * target.lanes(DType.F32)
-    turn, lost = turn_of(target, mr, nv), _TIGHT if is_tight(target) else _USUAL
-    halved = len(turn.halved[0])
+    iteration, lost = iteration_of(target, mr, nv), _FULL_REGISTERS if fills_registers(target) else _USUAL
+    halved = len(iteration.halved[0])
     pair = lost.late * nv * max(2.0 * halved, 2.0 * mr - halved) / target.fma_per_cycle
-    k = turn.whole(k)
+    k = iteration.whole(k)
     if nr * k * DType.F32.size > _NEAR_BYTES:
         read = 2.0 * nr * DType.F32.size / lost.far
-        if is_tight(target) and nr * k * DType.F32.size > target.l2_bytes * _FAR:
+        if fills_registers(target) and nr * k * DType.F32.size > target.l2_bytes * _FAR:
             read *= 2
         pair = max(pair, read) + lost.unhidden * read
     rows, panels = -(-m // mr), -(-n // nr)
@@ -84,10 +84,12 @@ def _cycles(target: Target, m: int, n: int, k: int, tile: Tile, threads: int) ->
 
 
 @functools.lru_cache(maxsize=4096)
-def choose_inner(target: Target, m: int, n: int, k: int, earlier: Tile | None, threads: int) -> tuple[Tile, float]:
+def choose_inner_product(
+    target: Target, m: int, n: int, k: int, earlier: Tile | None, threads: int
+) -> tuple[Tile, float]:
     """The register tile for ``m`` x ``n`` sums of ``k`` products, and cycles of all threads together while the longest
     works; the tile taken ``earlier`` for other rows is kept."""
-    tiles = (earlier,) if earlier else (TIGHT,) if is_tight(target) else _TILES
+    tiles = (earlier,) if earlier else (FULL_REGISTER_TILE,) if fills_registers(target) else _TILES
     costs = {tile: _cycles(target, m, n, k, tile, threads) for tile in tiles}
     limit = min(costs.values()) * _NEAR
     tile = next(tile for tile, cost in costs.items() if cost <= limit)
@@ -96,7 +98,7 @@ def choose_inner(target: Target, m: int, n: int, k: int, earlier: Tile | None, t
 
 def applies(target: Target, m: int, n: int, k: int) -> bool:
     """Whether there are kernels for such a product at all."""
-    return has_inner(target) and k >= (SHORTEST if is_tight(target) else 1) and m >= 2 and n > 1
+    return has_inner_product(target) and k >= (SHORTEST if fills_registers(target) else 1) and m >= 2 and n > 1
 
 
 def _block(target: Target, m: int, k: int, tile: Tile) -> int:
@@ -137,7 +139,7 @@ def choose_cut(target: Target, m: int, n: int, k: int, tile: Tile, threads: int)
     rows, panels, most = -(-m // mr), -(-n // nr), _block(target, m, k, tile)
     if threads == 1:
         return most * mr, panels * nr, most * mr, 1
-    lost = _TIGHT if is_tight(target) else _USUAL
+    lost = _FULL_REGISTERS if fills_registers(target) else _USUAL
     prepare = lost.rows + mr * (lost.row + lost.number * k)
     block = _again(rows, panels, nr * k * DType.F32.size, prepare, threads, most)[1]
     grain = block * panels if _apart(rows, block, threads) else -(-rows * panels // threads)

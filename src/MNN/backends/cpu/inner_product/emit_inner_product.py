@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.inner_product.cost import Tile, applies, choose_cut, choose_inner
-from MNN.backends.cpu.inner_product.pack import InnerPackSpec, sizable
-from MNN.backends.cpu.inner_product.spec import InnerSpec
-from MNN.backends.cpu.inner_product.turn import Turn, turn_of
+from MNN.backends.cpu.inner_product.cost import Tile, applies, choose_cut, choose_inner_product
+from MNN.backends.cpu.inner_product.iteration import Iteration, iteration_of
+from MNN.backends.cpu.inner_product.pack import InnerProductPackSpec, sizable
+from MNN.backends.cpu.inner_product.spec import InnerProductSpec
 from MNN.backends.cpu.packing.weights import Weights
+from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
 from MNN.backends.cpu.products.product import Product
-from MNN.backends.cpu.products.ways import Contraction, way
 from MNN.ir.dtype import DType
 
 NAME = "inner products"
@@ -23,23 +23,23 @@ NAME = "inner products"
 class _Sized:
     """Weights brought to size, with the sums of products of their pairs ahead of them."""
 
-    turn: Turn
+    iteration: Iteration
 
     @property
     def head(self) -> int:
-        return self.turn.head
+        return self.iteration.head
 
     def whole(self, steps: int) -> int:
-        return self.turn.whole(steps)
+        return self.iteration.whole(steps)
 
     def emit(self, e: Emitter, panels: Ref, count: int, steps: int, nr: int) -> None:
         vectors = nr // e.target.lanes(DType.F32)
         args: dict[str, int | Ref] = {"b": panels, "k": steps, "vectors": vectors}
-        e.command(InnerPackSpec(self.turn.split), args, count * vectors, 1)
+        e.command(InnerProductPackSpec(self.iteration.split), args, count * vectors, 1)
 
 
-@way(NAME, rank=4)
-def inner_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Candidate]:
+@contraction_algorithm(NAME, rank=4)
+def inner_product_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Candidate]:
     """The product by inner products; nothing where these do not apply.
 
     They need constant f32 weights of sizes that can be evened out, one batch and one tap. Where they are ``settled``,
@@ -51,11 +51,11 @@ def inner_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[C
         return []
     if not weights.mixable(e) or not weights.satisfy(e, "sizable", sizable):
         return []
-    habit = (e.origin, NAME, n, k)
-    earlier = e.pool.habits.get(habit)
-    tile, cycles = choose_inner(e.target, m, n, k, earlier, e.threads)
+    choice_key = (e.origin, NAME, n, k)
+    earlier = e.pool.kept_choices.get(choice_key)
+    tile, cycles = choose_inner_product(e.target, m, n, k, earlier, e.threads)
     if earlier is None:
-        e.pool.habits.note(habit, tile)
+        e.pool.kept_choices.note(choice_key, tile)
     elif settled == NAME:
         cycles = 0.0
     return [Candidate(NAME, cycles, lambda: _emit(e, product, weights, tile))]
@@ -64,9 +64,9 @@ def inner_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[C
 def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile) -> None:
     a, c, epilogue = product.a, product.c, product.epilogue
     m, n, k = product.m, product.n, product.k
-    spec = InnerSpec(*tile, c.dtype, epilogue.body, epilogue.kinds)
+    spec = InnerProductSpec(*tile, c.dtype, epilogue.body, epilogue.kinds)
     nr = spec.nr(e.target)
-    b_ref, _, panel, _ = weights.packed(e, nr, 1, prepared=_Sized(turn_of(e.target, *tile)))
+    b_ref, _, panel, _ = weights.packed(e, nr, 1, prepared=_Sized(iteration_of(e.target, *tile)))
     mb, nb, ub, grain = choose_cut(e.target, m, n, k, tile, e.threads)
     args: dict[str, int | Ref] = {
         "a": e.ref(a.place, a.dtype),

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.inner_product.code import EXPONENT, LARGE, SMALL, TWICE_ONE
-from MNN.backends.cpu.inner_product.turn import HEAD, SIGNS
+from MNN.backends.cpu.inner_product.iteration import HEAD, SIGNS
 from MNN.backends.cpu.lang.module import F32, I32, Kernel
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -28,7 +28,7 @@ def sizable(matrix: npt.NDArray[np.float32]) -> bool:
 
 
 @dataclass(frozen=True)
-class InnerPackSpec(KernelSpec):
+class InnerProductPackSpec(KernelSpec):
     """Prepares panels of B in place, ``[panels, HEAD + k, nr]`` f32, whose weights (:func:`pack_b`'s) are there.
 
     Every column is multiplied by a power of two that brings its root mean square to 1 to 2; the inverse is the second
@@ -40,7 +40,7 @@ class InnerPackSpec(KernelSpec):
 
     split: bool = False
     """Whether sums are over even pairs, and there is a third row with those over odd ones, see
-    :class:`MNN.backends.cpu.inner_product.turn.Turn`."""
+    :class:`MNN.backends.cpu.inner_product.iteration.Iteration`."""
 
     def slots(self) -> tuple[str, ...]:
         return ("b", "k", "vectors")
@@ -67,17 +67,17 @@ class InnerPackSpec(KernelSpec):
             factor = b.select(none, one, b.bitcast(found, vector))
             inverse = b.select(none, zero, b.bitcast(b.sub(b.const(bits, TWICE_ONE), found), vector))
             signs = SIGNS[self.split]
-            with b.loop(0, depth, 2 * len(signs), carry=[zero] * (1 + self.split)) as turn:
-                totals = list(turn.carried)
+            with b.loop(0, depth, 2 * len(signs), carry=[zero] * (1 + self.split)) as iteration:
+                totals = list(iteration.carried)
                 for pair, sign in enumerate(signs):
-                    places = [b.gep(first, F32, row * (turn.index + 2 * pair + v)) for v in (0, 1)]
+                    places = [b.gep(first, F32, row * (iteration.index + 2 * pair + v)) for v in (0, 1)]
                     x, y = (b.mul(b.load(vector, place), factor) for place in places)
                     b.store(x, places[0])
                     b.store(y, places[1])
                     i = pair % len(totals)
                     totals[i] = b.fma(x, y, totals[i]) if sign > 0 else b.sub(totals[i], b.mul(x, y))
-                turn.next(*totals)
-            for i, total in enumerate(turn.results):
+                iteration.next(*totals)
+            for i, total in enumerate(iteration.results):
                 b.store(total, b.gep(head, F32, row * (2 * i)))
             b.store(inverse, b.gep(head, F32, row))
         return k.finish()

@@ -30,19 +30,20 @@ import numpy as np
 from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.traffic import number, table, union
-from MNN.backends.cpu.inner_product.code import emit_inner, tile_size
-from MNN.backends.cpu.inner_product.turn import HEAD
+from MNN.backends.cpu.inner_product.code import inner_product_ir, tile_size
+from MNN.backends.cpu.inner_product.iteration import HEAD
 from MNN.backends.cpu.products.epilogue import check_epilogue, operand_bytes, operand_slots
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
-__all__ = ["HEAD", "InnerSpec"]
+__all__ = ["HEAD", "InnerProductSpec"]
 
 
 @dataclass(frozen=True)
-class InnerSpec(KernelSpec):
-    """``C[m, n] = epilogue(A @ B, operands...)`` in f32, for B as ``InnerPackSpec`` (:mod:`.inner_pack`) makes it.
+class InnerProductSpec(KernelSpec):
+    """``C[m, n] = epilogue(A @ B, operands...)`` in f32, for B as ``InnerProductPackSpec`` (:mod:`.inner_pack`) makes
+    it.
 
     Row ``m`` of A begins at ``a[rows_a[m]]``, row ``m`` of C at ``c[rows_c[m]]``. Panels of B end with rows of zeros
     where ``k`` is not whole turns (:mod:`.inner_turn`).
@@ -96,4 +97,4 @@ class InnerSpec(KernelSpec):
     def emit(self, target: Target) -> str:
         if self.mr > target.lanes(self.acc):
             raise ValueError(f"the notes on {self.mr} rows are no vector of {target.name}")
-        return emit_inner(self, target)
+        return inner_product_ir(self, target)

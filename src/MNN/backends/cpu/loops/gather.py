@@ -182,9 +182,9 @@ def _pick_elements(k: Kernel, spec: GatherSpec, pointers: list[Value], start: Va
         return bad
 
     end = start + count
-    quads = end - count % 4
-    with b.loop(start, quads, 4, carry=[b.const(I1, 0)]) as main:
+    unrolled_end = end - count % 4
+    with b.loop(start, unrolled_end, 4, carry=[b.const(I1, 0)]) as main:
         main.next(take(main.index, 4, main.carried[0]))
-    with b.loop(quads, end, carry=main.results) as rest:
+    with b.loop(unrolled_end, end, carry=main.results) as rest:
         rest.next(take(rest.index, 1, rest.carried[0]))
     indices.report(k, rest.results[0])

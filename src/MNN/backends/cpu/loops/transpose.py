@@ -138,7 +138,7 @@ class _Copy:
             def run() -> None:
                 with b.loop(a0, a1) as outer:
                     source, target = place(outer.index, c0)
-                    quads = (c1 - c0) - (c1 - c0) % 4
+                    unrolled_end = (c1 - c0) - (c1 - c0) % 4
 
                     def copy(p: Value, q: Value, count: int) -> tuple[Value, Value]:
                         for _ in range(count):
@@ -146,9 +146,9 @@ class _Copy:
                             p, q = b.gep(p, self.element, steps[0]), b.gep(q, self.element, steps[1])
                         return p, q
 
-                    with b.loop(0, quads, 4, carry=[source, target]) as main:
+                    with b.loop(0, unrolled_end, 4, carry=[source, target]) as main:
                         main.next(*copy(main.carried[0], main.carried[1], 4))
-                    with b.loop(quads, c1 - c0, carry=main.results) as rest:
+                    with b.loop(unrolled_end, c1 - c0, carry=main.results) as rest:
                         rest.next(*copy(rest.carried[0], rest.carried[1], 1))
 
             return run

@@ -9,7 +9,7 @@ from MNN.backends.cpu.gemm.code import Contract
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.module import F32, I8, I32, Value
 from MNN.backends.cpu.lowbit.layout import SHIFT, VECTORS, WORD, Record, header_bytes, look_up
-from MNN.backends.cpu.products.dot import PAIR, interleave
+from MNN.backends.cpu.products.dot import DOT2, interleave
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
@@ -93,9 +93,9 @@ class Expanding(_Compressed):
     def _store(self, parts: list[Value], line: Value, j: int) -> None:
         """One step of the sum, or two side by side in bf16."""
         b = self.b
-        if len(parts) == PAIR:
+        if len(parts) == DOT2:
             halves = [element.narrow(b, DType.BF16, p) for p in parts]
-            b.store(interleave(b, halves, PAIR), b.gep(line, I32, j * self.lanes), align=4)
+            b.store(interleave(b, halves, DOT2), b.gep(line, I32, j * self.lanes), align=4)
         else:
             b.store(parts[0], b.gep(line, F32, j * self.lanes))
 
@@ -209,8 +209,8 @@ class FewRows(_Compressed):
                             total = b.fma(zero, taken, total)
                     sums.append(b.add(part, total) if scale is None else b.fma(part, scale, total))
             block.next(*sums, b.gep(start, I8, size))
-        turned = block.results
-        return [turned[j * spec.mr + r] for r in range(spec.mr) for j in range(spec.nv)]
+        transposed = block.results
+        return [transposed[j * spec.mr + r] for r in range(spec.mr) for j in range(spec.nv)]
 
     def _exactly(self, records: list[Record]) -> Callable[[Value, int], Value]:
         b, zeros = self.b, [r.zero() for r in records]

@@ -16,10 +16,10 @@ from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.blocks import choose_grain
 from MNN.backends.cpu.products.dot import group_of, step_ratio
 from MNN.backends.cpu.products.emit_epilogue import Epilogue, epilogue_of
-from MNN.backends.cpu.products.operand_walk import Side, store_back
+from MNN.backends.cpu.products.load_balance import split_evenly
+from MNN.backends.cpu.products.operand_access import OperandAccess, store_back
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.products.register_tiles import choose_tile, contract_cycles, known_tile
-from MNN.backends.cpu.products.shares import split_evenly
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import strides as st
 from MNN.compiler.fuse import Group
@@ -62,8 +62,8 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     if epilogue.body is None and out.dtype is not DType.F32:
         epilogue = Epilogue(body_of([DType.F32], lambda b, v: b.cast(v, out.dtype)))
     here = np.zeros(1, np.int64)
-    left = Side(source, x.dtype, row_table(source.strides), here)
-    into = Side(result, out.dtype, row_table(result.strides), here)
+    left = OperandAccess(source, x.dtype, row_table(source.strides), here)
+    into = OperandAccess(result, out.dtype, row_table(result.strides), here)
     product = Product(left, into, epilogue, e.grid((), ()), k, n)
     m, group = elements(out.shape[:-1]), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
     few = m <= (FEW_ROWS if group > 1 else _FEW_OF_AVX512 if e.target.broadcast_operand else _FEW)
@@ -118,9 +118,9 @@ def _packed(e: Emitter, prim: p.CompressedMatMul, k: int) -> tuple[Layout, Ref]:
     arrays = (codes, scale) if offset is None else (codes, scale, offset)
     ids = tuple(map(id, arrays))
     known = ("zero points", *ids)
-    zeros = e.pool.habits.get(known)
+    zeros = e.pool.kept_choices.get(known)
     if zeros is None:
-        zeros = e.pool.habits[known] = zero_points(scale, offset, prim.width)[0]
+        zeros = e.pool.kept_choices[known] = zero_points(scale, offset, prim.width)[0]
     layout = layout_of(e.target, k, prim.width, scale.shape[1], str(zeros))
     key, source = ("compressed", *ids, prim.width), (*arrays, prim.inputs[1].keep)
     buffer, fresh = e.pool.reserve(key, layout.nbytes(codes.shape[0]), DType.U8, source)
@@ -133,12 +133,12 @@ def _packed(e: Emitter, prim: p.CompressedMatMul, k: int) -> tuple[Layout, Ref]:
 
 def _tile(e: Emitter, m: int, n: int, steps: int) -> tuple[int, int]:
     """Rows and vectors of expanded panels."""
-    habit = (e.origin, n, steps, DType.F32)
-    earlier = e.pool.habits.get(habit)
+    choice_key = (e.origin, n, steps, DType.F32)
+    earlier = e.pool.kept_choices.get(choice_key)
     tile = known_tile(e.target, m, n, steps, DType.F32, earlier, (), 0.0) if earlier is not None else None
     tile = tile or choose_tile(e.target, m, n, steps, DType.F32)
     if earlier is None:
-        e.pool.habits.note(habit, tile)
+        e.pool.kept_choices.note(choice_key, tile)
     return tile
 
 

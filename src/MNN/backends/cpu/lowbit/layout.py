@@ -130,8 +130,8 @@ def _columns(numbers: Numbers, layout: Layout, panels: int) -> Numbers:
     """One number per row and block as ``[panels, blocks, columns]``, zeros where there is no row."""
     wide = np.zeros((panels * layout.columns, layout.blocks), numbers.dtype)
     wide[: numbers.shape[0]] = numbers
-    turned: Numbers = wide.reshape(panels, layout.columns, layout.blocks).transpose(0, 2, 1)
-    return turned
+    transposed: Numbers = wide.reshape(panels, layout.columns, layout.blocks).transpose(0, 2, 1)
+    return transposed
 
 
 def look_up(b: Builder, target: Target, width: int, words: Value, step: int) -> Value:

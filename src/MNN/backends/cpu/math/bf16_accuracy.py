@@ -32,7 +32,7 @@ def allowed(body: Body) -> bool:
 
 
 def apply(b: Builder, instr: Instr, x: Sequence[Value], source: DType) -> Value | None:
-    """The coarse form of an instruction on f32; None where there is none."""
+    """The form with the accuracy of bf16 of an instruction on f32; None where there is none."""
     if source is not DType.F32 or instr.dtype is not DType.F32:
         return None
     if instr.op == "erf":

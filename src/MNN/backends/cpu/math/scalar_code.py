@@ -9,10 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from MNN.backends.cpu.lang.element import compute_type, narrow, widen
 from MNN.backends.cpu.lang.module import F64, Builder, Value
-from MNN.backends.cpu.math import bf16_accuracy as coarse
+from MNN.backends.cpu.math import bf16_accuracy, rounding, scalar_int
 from MNN.backends.cpu.math import functions as vecmath
 from MNN.backends.cpu.math import powers as vecmath_pow
-from MNN.backends.cpu.math import rounding, scalar_int
 from MNN.backends.cpu.math import trigonometry as vecmath_trig
 from MNN.backends.cpu.math.gates import Part, fused_parts
 from MNN.ir.dtype import DType
@@ -180,8 +179,10 @@ class BodyCode:
             else:
                 self.varies.append(i not in given and any(self.varies[a] for a in instr.args))
         self.scale_rows = scale_rows and all(i.dtype.is_float for i in body.code if i.op == "div")
-        self.coarse = coarse.allowed(body)
-        self.parts = {} if self.coarse else {i: q for i, q in fused_parts(body).items() if self.varies[q.args[0]]}
+        self.bf16_accurate = bf16_accuracy.allowed(body)
+        self.parts = (
+            {} if self.bf16_accurate else {i: q for i, q in fused_parts(body).items() if self.varies[q.args[0]]}
+        )
         self._intervals: list[Interval] | None = None
         self._scalars: dict[int, Value] = {}
         self._vectors: dict[tuple[int, int], Value] = {}
@@ -311,7 +312,7 @@ class BodyCode:
 
     def _apply(self, b: Builder, instr: Instr, x: Sequence[Value]) -> Value:
         source = self.source(instr)
-        found = coarse.apply(b, instr, x, source) if self.coarse else None
+        found = bf16_accuracy.apply(b, instr, x, source) if self.bf16_accurate else None
         return apply(b, instr, x, source) if found is None else found
 
     def needed_until(self, roots: Collection[int], known: Collection[int]) -> set[int]:

@@ -19,7 +19,7 @@ from MNN.backends.cpu.native_loop.native import Command, NativeProgram
 from MNN.backends.cpu.native_loop.pool import available_threads
 from MNN.backends.cpu.targets.base import Target
 from MNN.cache.notes import note_key, read_note, write_note
-from MNN.words import plural
+from MNN.formatting import plural
 
 VERSION = 2
 """Of what is measured and how; part of the note's name."""
@@ -45,15 +45,15 @@ def known_machine(target: Target) -> Machine | None:
     return None if note is None else _from_note(note)
 
 
-def measure_machine(target: Target, say: Callable[[str], None] = lambda text: None) -> Machine:
+def measure_machine(target: Target, report_progress: Callable[[str], None] = lambda text: None) -> Machine:
     """Measures this machine (a few seconds) and remembers the result. Nothing else should be running."""
     cores = available_threads()
     sizes = {"L1": target.l1_bytes, "L2": target.l2_bytes} | ({"L3": l3_bytes()} if l3_bytes() else {})
     library = Library(target)
     counts = sorted({1, cores})
-    rounds = [[_rates(library, n, sizes, say) for n in counts] for _ in range(_ROUNDS)]
+    rounds = [[_rates(library, n, sizes, report_progress) for n in counts] for _ in range(_ROUNDS)]
     best = [_highest(found) for found in zip(*rounds, strict=True)]
-    say("waking workers")
+    report_progress("waking workers")
     wake, spinning = (0.0, 0.0) if cores == 1 else _waking(library, cores)
     found = Machine(_processor_name(), target.name, target.features, cores, sizes, best[0], best[-1], wake, spinning)
     write_note(machine_note(target), asdict(found))
@@ -77,11 +77,11 @@ def _from_note(note: Mapping[str, Any]) -> Machine | None:
         return None
 
 
-def _rates(library: Library, threads: int, sizes: Mapping[str, int], say: Callable[[str], None]) -> Rates:
+def _rates(library: Library, threads: int, sizes: Mapping[str, int], report_progress: Callable[[str], None]) -> Rates:
     target, label = library.target, plural(threads, "thread")
     compute, read = {}, {}
     for name, kind in products(target).items():
-        say(f"{label}: {name} products")
+        report_progress(f"{label}: {name} products")
         spec = ProductSpec(name)
         per_turn = spec.steps(target) * kind.operations
         data = aligned_bytes(4 * target.vector_bytes, zero=True)
@@ -90,7 +90,7 @@ def _rates(library: Library, threads: int, sizes: Mapping[str, int], say: Callab
     for level in LEVELS:
         amount = _amount(level, sizes, threads, ReadSpec.unit(target))
         if amount:
-            say(f"{label}: reading {level}")
+            report_progress(f"{label}: reading {level}")
             data = aligned_bytes(threads * amount, 4096)
             data[:] = 1  # every page its own: pages that were never written are all the same one
             args = {"data": data.ctypes.data, "region": amount, "bytes": amount}

@@ -13,8 +13,8 @@ from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.base.machine import Span
 from MNN.backends.cpu.codegen.library import Library
 from MNN.backends.cpu.native_loop.functions import clock_tick_ns
-from MNN.backends.cpu.native_loop.machines import clock_ir, has_clock
 from MNN.backends.cpu.native_loop.native import Command, NativeProgram
+from MNN.backends.cpu.native_loop.processor_families import clock_ir, has_clock
 from MNN.backends.cpu.targets.base import Target
 
 _WORDS = 4

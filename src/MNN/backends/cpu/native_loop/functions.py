@@ -13,7 +13,7 @@ import numpy as np
 from MNN.backends.cpu.codegen.library import Library
 from MNN.backends.cpu.native_loop.layout import FRAME, FRAME_BYTES
 from MNN.backends.cpu.native_loop.loop_ir import LoopSpec
-from MNN.backends.cpu.native_loop.machines import has_clock
+from MNN.backends.cpu.native_loop.processor_families import has_clock
 from MNN.backends.cpu.targets.base import Target, host_target
 from MNN.cache.entries import Cache
 

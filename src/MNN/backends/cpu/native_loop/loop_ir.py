@@ -45,9 +45,9 @@ import re
 import string
 
 from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.cpu.native_loop.io_binding_ir import BIND_IO
 from MNN.backends.cpu.native_loop.layout import LINE, RECORDS, SHARE_BITS, SHARE_MOST, SLOT_BYTES
-from MNN.backends.cpu.native_loop.lend_ir import LEND
-from MNN.backends.cpu.native_loop.machines import MACHINES
+from MNN.backends.cpu.native_loop.processor_families import MACHINES
 from MNN.backends.cpu.native_loop.wake_ir import WAKE
 from MNN.backends.cpu.native_loop.worker_ir import CLAIM, SPIN, WORKER
 from MNN.backends.cpu.targets.base import Target
@@ -374,7 +374,7 @@ class LoopSpec(KernelSpec):
 
 _DECLARATIONS = "declare i64 @llvm.umin.i64(i64, i64)\ndeclare i64 @llvm.umax.i64(i64, i64)\n"
 _SOURCES = {
-    "run": WAKE + LEND + _RUN,
+    "run": WAKE + BIND_IO + _RUN,
     "worker": WORKER,
     "spin": SPIN,
     "plain": _IN_MODE.replace("$mode", "$usual"),

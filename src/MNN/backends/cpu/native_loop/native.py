@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from MNN.backends.base.arena import ALIGNMENT, Scratch, aligned_bytes
-from MNN.backends.base.turn import Turn
+from MNN.backends.base.run_lock import RunLock
 from MNN.backends.cpu.native_loop.functions import clock_tick_ns, loop_functions
 from MNN.backends.cpu.native_loop.layout import CARRIED, COMMAND, FRAME, FRAME_BYTES, LENT
 from MNN.backends.cpu.native_loop.pool import MAX_THREADS, pool_for
@@ -41,7 +41,7 @@ class Command(NamedTuple):
     """What messages call the command: the node it came from."""
 
 
-class Lent(NamedTuple):
+class BoundBuffer(NamedTuple):
     """A word in memory, by address, that says where something lies.
 
     When a run begins and ``slot``, another address, holds that of a third word, the first one becomes ``offset`` more
@@ -54,7 +54,7 @@ class Lent(NamedTuple):
     home: int
 
 
-class Carried(NamedTuple):
+class CopiedBuffer(NamedTuple):
     """``nbytes`` of memory, by address, that are copied in one run, in which ``slot``, another address, holds that of a
     word that says from where, or to where. The slot is 0 afterwards."""
 
@@ -93,12 +93,12 @@ class NativeProgram:
         scratch_bytes: int = 0,
         context: RunContext | None = None,
         keep: object = None,
-        turn: Turn | None = None,
+        run_lock: RunLock | None = None,
         scratch: Scratch | None = None,
     ) -> None:
         """``scratch_bytes``: the most scratch that any command needs per thread. ``keep``: whatever owns the memory
-        that arguments point to (arena, weights); held as long as the program. ``turn`` and ``scratch``: by default its
-        own; only programs of one turn may share scratch."""
+        that arguments point to (arena, weights); held as long as the program. ``run_lock`` and ``scratch``: by default
+        its own; only programs of one turn may share scratch."""
         rows = [command if isinstance(command, Command) else Command(*command) for command in commands]
         self.context = context or RunContext()
         self.labels = [row.label for row in rows]
@@ -106,7 +106,7 @@ class NativeProgram:
         self._count = len(rows)
         self._hosts: list[Any] = []
         self._parallel: bool | None = None  # some command may be shared; None: not known
-        self._turn = turn or Turn()
+        self._run_lock = run_lock or RunLock()
         self._under: object = None  # the lock that it runs under
         self._starts = list(itertools.accumulate((len(row.args) for row in rows), initial=0))
         self._args = aligned_bytes(max(8 * self._starts[-1], 8)).view(np.int64)
@@ -168,7 +168,7 @@ class NativeProgram:
         Raises what a host command raised, or ``RunError`` when a kernel reported an error in the data; commands after
         that one have not run.
         """
-        with self._turn.lock:
+        with self._run_lock.lock:
             self._enter()
             try:
                 if threads != self._threads or threads > 1:
@@ -178,7 +178,9 @@ class NativeProgram:
             finally:
                 self._under = None
 
-    def lend(self, lent: Sequence[Lent], taken: Sequence[Carried] = (), given: Sequence[Carried] = ()) -> None:
+    def bind_io(
+        self, lent: Sequence[BoundBuffer], taken: Sequence[CopiedBuffer] = (), given: Sequence[CopiedBuffer] = ()
+    ) -> None:
         """What may lie elsewhere in a run, what may be copied before it, and what behind it; called before the first
         one."""
         for name, record, rows in (("lent", LENT, lent), ("taken", CARRIED, taken), ("given", CARRIED, given)):
@@ -191,7 +193,7 @@ class NativeProgram:
 
     def run_range(self, first: int, last: int, threads: int = 1) -> None:
         """Runs the commands ``first <= i < last``; raises like :meth:`run`."""
-        with self._turn.lock:
+        with self._run_lock.lock:
             self._enter()
             try:
                 self._run_range(first, last, threads)
@@ -200,7 +202,7 @@ class NativeProgram:
 
     def profile(self, threads: int = 1) -> NDArray[np.float64]:
         """Runs all commands; gives the nanoseconds that each took, float64 of shape (commands,)."""
-        with self._turn.lock:
+        with self._run_lock.lock:
             self._enter()
             try:
                 return self._profile(threads) if self._loop.clock else self._profile_in_steps(threads)
@@ -238,7 +240,7 @@ class NativeProgram:
             words[FRAME["first"] // 8], words[FRAME["last"] // 8] = 0, self._count
 
     def _enter(self) -> None:
-        lock = self._turn.lock
+        lock = self._run_lock.lock
         if self._under is lock:
             raise RunError("a program was run from within one of its own commands")
         self._under = lock

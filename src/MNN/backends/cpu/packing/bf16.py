@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from MNN.backends.base.program import Buffer, Place
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import emit_nest
-from MNN.backends.cpu.products.dot import PAIR
+from MNN.backends.cpu.products.dot import DOT2
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body, BodyBuilder
@@ -21,10 +21,10 @@ Part = tuple[int, int, list[Axis]]
 
 def pair_steps(k: int, taps: int) -> int:
     """Pairs along the sum: every tap begins with a new one."""
-    return taps * -(-k // PAIR)
+    return taps * -(-k // DOT2)
 
 
-def pack_pairs(
+def pack_dot2(
     e: Emitter, source: Place, dtype: DType, to: Buffer, parts: Sequence[Part], channels: tuple[int, int],
     taps: tuple[int, int], run: int, nr: int,
 ) -> None:  # fmt: skip
@@ -36,20 +36,20 @@ def pack_pairs(
     """
     (per_tap, channel_step), (n_taps, tap_step) = channels, taps
     moves: list[tuple[int, int | None, int, list[Axis]]] = []  # source of both values, result, axes
-    if run != per_tap and per_tap % PAIR:
-        joined, steps = run // per_tap, -(-run // PAIR)
+    if run != per_tap and per_tap % DOT2:
+        joined, steps = run // per_tap, -(-run // DOT2)
         rest = [(n_taps // joined, joined * tap_step, steps * nr)]
 
         def at(i: int) -> int:
             return i // per_tap * tap_step + i % per_tap * channel_step
 
-        moves += [(at(i), at(i + 1) if i + 1 < run else None, i // PAIR * nr, rest) for i in range(0, run, PAIR)]
+        moves += [(at(i), at(i + 1) if i + 1 < run else None, i // DOT2 * nr, rest) for i in range(0, run, DOT2)]
     else:
-        whole = per_tap // PAIR
-        every = (n_taps, tap_step, -(-per_tap // PAIR) * nr)
+        whole = per_tap // DOT2
+        every = (n_taps, tap_step, -(-per_tap // DOT2) * nr)
         if whole:
-            moves.append((0, channel_step, 0, [(whole, PAIR * channel_step, nr), every]))
-        if per_tap % PAIR:
+            moves.append((0, channel_step, 0, [(whole, DOT2 * channel_step, nr), every]))
+        if per_tap % DOT2:
             moves.append(((per_tap - 1) * channel_step, None, whole * nr, [every]))
     raw = DType.U32 if dtype is DType.F32 else DType.U16
     with e.collect() as commands:

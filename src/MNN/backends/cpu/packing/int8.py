@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from MNN.backends.base.program import Buffer
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.products.dot8 import QUAD, moved, pack_quads, pack_words
+from MNN.backends.cpu.products.dot8 import DOT4, moved, pack_dot4, pack_int16
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 
@@ -29,7 +29,7 @@ def signed_parts(tensor: Tensor) -> int:
     return max(-(-int(data.max()) // 127), -(-int(data.min()) // -128), 1)
 
 
-def packed_quads(
+def packed_dot4(
     e: Emitter, tensor: Tensor, conv: Conv | None, run: int, parts: int, nr: int, a: DType
 ) -> tuple[Buffer, int, int]:
     """The packed weights for a left side of type ``a`` read in runs of ``run`` values, and the elements of one matrix
@@ -42,25 +42,25 @@ def packed_quads(
     else:
         kernel, per_in, n, _ = conv
         k = int(np.prod(kernel, dtype=np.int64)) * per_in
-    panel = nr * QUAD + parts * (k // run) * -(-run // QUAD) * nr * QUAD
+    panel = nr * DOT4 + parts * (k // run) * -(-run // DOT4) * nr * DOT4
     buffer = e.pool.get(
         ("quads", id(data), nr, conv, run, shift, parts),
-        lambda: pack_quads(_matrices(data, conv, parts), nr, run, shift).reshape(-1),
+        lambda: pack_dot4(_matrices(data, conv, parts), nr, run, shift).reshape(-1),
         (data, tensor.keep),
     )
     return buffer, -(-n // nr) * panel, panel
 
 
-def packed_words(e: Emitter, tensor: Tensor, conv: Conv | None, run: int, nr: int) -> tuple[Buffer, int, int]:
-    """The weights packed in pairs of 16 bits (:func:`MNN.backends.cpu.products.dot8.pack_words`), as
-    :func:`packed_quads`."""
+def packed_int16(e: Emitter, tensor: Tensor, conv: Conv | None, run: int, nr: int) -> tuple[Buffer, int, int]:
+    """The weights packed in pairs of 16 bits (:func:`MNN.backends.cpu.products.dot8.pack_int16`), as
+    :func:`packed_dot4`."""
     data = tensor.const
     assert data is not None
     k, n = tensor.shape[-2:] if conv is None else (int(np.prod(conv[0], dtype=np.int64)) * conv[1], conv[2])
     panel = (k // run) * -(-run // 2) * nr * 2
     buffer = e.pool.get(
         ("words", id(data), nr, conv, run),
-        lambda: pack_words(_matrices(data, conv, 1, np.int16), nr, run).reshape(-1),
+        lambda: pack_int16(_matrices(data, conv, 1, np.int16), nr, run).reshape(-1),
         (data, tensor.keep),
     )
     return buffer, -(-n // nr) * panel, panel
@@ -83,4 +83,4 @@ def _matrices(
     return np.concatenate(found, axis=-2).astype(kind)
 
 
-__all__ = ["packed_quads", "packed_words", "signed_parts"]
+__all__ = ["packed_dot4", "packed_int16", "signed_parts"]

@@ -9,11 +9,11 @@ import numpy as np
 
 from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.packing.bf16 import pack_pairs, pair_steps
-from MNN.backends.cpu.packing.int8 import packed_quads, packed_words, signed_parts
-from MNN.backends.cpu.packing.weights24 import LEAST, fits, has_lean, nbytes, pack_lean, panel_bytes
-from MNN.backends.cpu.products.dot import PAIR
-from MNN.backends.cpu.products.dot8 import QUAD
+from MNN.backends.cpu.packing.bf16 import pack_dot2, pair_steps
+from MNN.backends.cpu.packing.int8 import packed_dot4, packed_int16, signed_parts
+from MNN.backends.cpu.packing.weights24 import LEAST, fits, has_weights24, nbytes, pack_weights24, panel_bytes
+from MNN.backends.cpu.products.dot import DOT2
+from MNN.backends.cpu.products.dot8 import DOT4
 from MNN.backends.cpu.products.product import Product
 from MNN.compiler import strides as st
 from MNN.compiler.layout import natural
@@ -54,9 +54,9 @@ class Weights:
         outer: tuple[int, ...] = (),
     ) -> None:
         self.tensor, self.conv, self.group, self.run, self.outer = tensor, conv, group, run, outer
-        self.words = group == PAIR and tensor.dtype.is_int
-        self.dtype = DType.I16 if self.words else {PAIR: DType.BF16, QUAD: DType.I8}.get(group, tensor.dtype)
-        self.parts = signed_parts(tensor) if group == QUAD else 1
+        self.words = group == DOT2 and tensor.dtype.is_int
+        self.dtype = DType.I16 if self.words else {DOT2: DType.BF16, DOT4: DType.I8}.get(group, tensor.dtype)
+        self.parts = signed_parts(tensor) if group == DOT4 else 1
 
     def packed(
         self, e: Emitter, nr: int, n_batch: int, a: DType = DType.F32, prepared: Preparation | None = None
@@ -65,17 +65,17 @@ class Weights:
         :func:`~MNN.backends.cpu.products.register_tiles.pack_b`. ``prepared``: what else is done with them."""
         data = self.tensor.const
         assert data is not None
-        if self.group == QUAD:
-            buffer, size, panel = packed_quads(e, self.tensor, self.conv, self.run, self.parts, nr, a)
-            return Ref(buffer, 0), nr * QUAD, panel, self._batches(e, size, n_batch)
+        if self.group == DOT4:
+            buffer, size, panel = packed_dot4(e, self.tensor, self.conv, self.run, self.parts, nr, a)
+            return Ref(buffer, 0), nr * DOT4, panel, self._batches(e, size, n_batch)
         if self.words:
-            buffer, size, panel = packed_words(e, self.tensor, self.conv, self.run, nr)
-            return Ref(buffer, 0), nr * PAIR, panel, self._batches(e, size, n_batch)
-        turned = self.conv is None and is_turned(data)
+            buffer, size, panel = packed_int16(e, self.tensor, self.conv, self.run, nr)
+            return Ref(buffer, 0), nr * DOT2, panel, self._batches(e, size, n_batch)
+        transposed = self.conv is None and is_transposed(data)
         if self.conv is None:
             per_tap, n = self.tensor.shape[-2:]
             batches, taps, channel_step, tap_step, column = elements(self.tensor.shape[:-2]), 1, n, 0, 1
-            if turned:
+            if transposed:
                 channel_step, column = 1, per_tap
         else:
             kernel, per_tap, n, batches = self.conv
@@ -90,14 +90,14 @@ class Weights:
         key = ("packed", id(data), nr, self.conv, group, self.run if group > 1 else 0, head)
         buffer, fresh = e.pool.reserve(key, batches * size, self.dtype, (data, self.tensor.keep))
         if fresh:
-            base, whole = as_it_lies(e, self.tensor) if turned else e.place(self.tensor), n // nr
+            base, whole = as_it_lies(e, self.tensor) if transposed else e.place(self.tensor), n // nr
             parts = []  # whole panels and the cut one: begin in the source, begin in the result, axes
             for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
                 axes = [(batches, n * k, size // group), (count, nr * column, high * nr), (width, column, 1)]
                 parts.append((first * nr * column, (first * high + head) * nr, axes))
             channels, every_tap = (per_tap, channel_step), (taps, tap_step)
-            if group == PAIR:
-                pack_pairs(e, base, self.tensor.dtype, buffer, parts, channels, every_tap, self.run, nr)
+            if group == DOT2:
+                pack_dot2(e, base, self.tensor.dtype, buffer, parts, channels, every_tap, self.run, nr)
             else:
                 inner = [(*channels, nr), (*every_tap, per_tap * nr)]
                 for begin, into, outer_axes in parts:
@@ -133,18 +133,18 @@ class Weights:
         data = self.tensor.const
         assert data is not None
         key = (e.origin, what, id(data))
-        found = e.pool.habits.get(key)
+        found = e.pool.kept_choices.get(key)
         if found is None:
-            found = e.pool.habits.setdefault(key, test(self._matrix(data)))
+            found = e.pool.kept_choices.setdefault(key, test(self._matrix(data)))
             release(data)  # packing reads it again, when its turn comes
         return bool(found)
 
-    def lean(self, e: Emitter) -> bool:
+    def w24(self, e: Emitter) -> bool:
         """Whether constant weights are read from memory for one row alone, and lose nothing in 24 bits."""
         data = self.tensor.const
         if (
             data is None
-            or not has_lean(e.target)
+            or not has_weights24(e.target)
             or self.tensor.dtype is not DType.F32
             or self.group != 1
             or data.nbytes < LEAST
@@ -157,7 +157,7 @@ class Weights:
         """``[K, N]``, of one tap and one batch."""
         return data.reshape(-1, data.shape[-1]) if self.conv is None else data.reshape(data.shape[0], -1).T
 
-    def packed_lean(self, e: Emitter, nr: int) -> tuple[Ref, int]:
+    def packed_weights24(self, e: Emitter, nr: int) -> tuple[Ref, int]:
         """Address and panel in bytes of weights in 24 bits."""
         data = self.tensor.const
         assert data is not None
@@ -167,7 +167,7 @@ class Weights:
         buffer, fresh = e.pool.reserve(key, nbytes(k, n, nr), DType.U8, source)
         if fresh:
             assert buffer.const is not None
-            pack_lean(matrix, nr, buffer.const)
+            pack_weights24(matrix, nr, buffer.const)
             e.pool.filled(buffer)
         return Ref(buffer, 0), panel_bytes(k, nr)
 
@@ -209,7 +209,7 @@ def matrix_starts(
     return _broadcast_batch(e.grid(outer, strides), n_batch)
 
 
-def is_turned(data: np.ndarray) -> bool:
+def is_transposed(data: np.ndarray) -> bool:
     """Whether a matrix is a transposed view of one that lies in order, such as weights ``[N, K]`` of a file."""
     return data.ndim == 2 and not data.flags.c_contiguous and data.T.flags.c_contiguous
 

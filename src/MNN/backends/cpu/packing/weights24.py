@@ -31,7 +31,7 @@ _UNEVEN = 0.5
 """The largest of a column may be this much, times the square root of their number, of the root mean square."""
 
 
-def has_lean(target: Target) -> bool:
+def has_weights24(target: Target) -> bool:
     """Whether bytes are put in place by one or two instructions, so that arithmetic stays hidden behind the reading."""
     return target.can(can.MOVE_BYTES)
 
@@ -46,7 +46,7 @@ def fits(matrix: npt.NDArray[np.float32]) -> bool:
     return bool(np.all(fine | (largest == 0)))
 
 
-def lean_tile(n: int, lanes: int) -> tuple[int, int]:
+def weights24_tile(n: int, lanes: int) -> tuple[int, int]:
     """The register tile for one row of ``n`` columns: enough vectors to sum at once, the fewest for padding."""
     vectors = -(-n // lanes)
     return 1, min(_WIDTHS, key=lambda nv: -(-vectors // nv) * nv)
@@ -61,7 +61,7 @@ def nbytes(k: int, n: int, nr: int) -> int:
     return -(-n // nr) * panel_bytes(k, nr) + SPARE
 
 
-def pack_lean(matrix: npt.NDArray[np.float32], nr: int, out: npt.NDArray[np.uint8]) -> None:
+def pack_weights24(matrix: npt.NDArray[np.float32], nr: int, out: npt.NDArray[np.uint8]) -> None:
     """Fills ``out`` with panels of ``nr`` columns of ``[K, N]``. No number but zero becomes zero."""
     k, n = matrix.shape
     panels, size = -(-n // nr), panel_bytes(k, nr)
@@ -80,7 +80,7 @@ def pack_lean(matrix: npt.NDArray[np.float32], nr: int, out: npt.NDArray[np.uint
         part[SCALE_BYTES * nr :].reshape(k, nr, BYTES)[:] = wide.view(np.uint8).reshape(k, nr, 4)[..., :BYTES]
 
 
-def load_lean(b: Builder, pointer: Value, scale: Value) -> Value:
+def load_weights24(b: Builder, pointer: Value, scale: Value) -> Value:
     """A vector of weights, times their columns' scales."""
     lanes = scale.type.lanes
     if lanes * 4 == SPARE:
@@ -95,4 +95,13 @@ def load_lean(b: Builder, pointer: Value, scale: Value) -> Value:
     return b.mul(b.convert("sitofp", whole, F32.vec(lanes)), scale)
 
 
-__all__ = ["LEAST", "fits", "has_lean", "lean_tile", "load_lean", "nbytes", "pack_lean", "panel_bytes"]
+__all__ = [
+    "LEAST",
+    "fits",
+    "has_weights24",
+    "load_weights24",
+    "nbytes",
+    "pack_weights24",
+    "panel_bytes",
+    "weights24_tile",
+]

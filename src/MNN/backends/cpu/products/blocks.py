@@ -1,16 +1,17 @@
 """How a product is cut into blocks, for the caches and for threads.
 
-What counts for threads is how evenly whole register tiles can be dealt out (:mod:`MNN.backends.cpu.products.shares`).
-Cut by rows, every thread reads all of B; cut by columns, it reads all of A, which other threads have mostly written,
-and writes columns that others will read. The model weighs both in cycles beside the arithmetic of the longest run."""
+What counts for threads is how evenly whole register tiles can be dealt out
+(:mod:`MNN.backends.cpu.products.load_balance`). Cut by rows, every thread reads all of B; cut by columns, it reads all
+of A, which other threads have mostly written, and writes columns that others will read. The model weighs both in
+cycles beside the arithmetic of the longest run."""
 
 from __future__ import annotations
 
 import functools
 import math
 
+from MNN.backends.cpu.products.load_balance import longest, piece_sizes, split_evenly
 from MNN.backends.cpu.products.register_tiles import MEMORY_BYTES_PER_CYCLE, tile_cycles
-from MNN.backends.cpu.products.shares import longest, piece_sizes, split_evenly
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 

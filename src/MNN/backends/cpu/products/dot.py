@@ -12,24 +12,24 @@ Four 8-bit integers are summed in an i32, see :mod:`MNN.backends.cpu.products.do
 from __future__ import annotations
 
 from MNN.backends.cpu.lang.module import BF16, I16, I32, Builder, Value
-from MNN.backends.cpu.products.dot8 import QUAD, has_quads
+from MNN.backends.cpu.products.dot8 import DOT4, has_dot4
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
-PAIR = 2
+DOT2 = 2
 
 
 def group_of(target: Target, a: DType, acc: DType = DType.F32) -> int:
     """How many neighbouring products of ``a`` values one instruction of the target sums up; 1 where there is none."""
     if a is DType.BF16 and acc is DType.F32 and target.can(can.DOT2_BF16):
-        return PAIR
-    return QUAD if a in (DType.I8, DType.U8) and has_quads(target) else 1
+        return DOT2
+    return DOT4 if a in (DType.I8, DType.U8) and has_dot4(target) else 1
 
 
-def step_ratio(target: Target, group: int = PAIR) -> float:
+def step_ratio(target: Target, group: int = DOT2) -> float:
     """Time of such an instruction relative to an FMA: processors with AMX leave products of bf16 to it."""
-    return 4.0 if group == PAIR and target.can(can.TILE_DOT_BF16) else 1.0
+    return 4.0 if group == DOT2 and target.can(can.TILE_DOT_BF16) else 1.0
 
 
 def load_group(b: Builder, pointer: Value, lanes: int) -> Value:
@@ -39,9 +39,9 @@ def load_group(b: Builder, pointer: Value, lanes: int) -> Value:
 
 def load_run(b: Builder, pointer: Value, lanes: int, group: int) -> Value:
     """``lanes`` neighbouring groups, of which :func:`dot` may take one for all lanes (AArch64)."""
-    if group != PAIR:
+    if group != DOT2:
         return b.load(I32.vec(lanes), pointer, align=1)
-    pairs = BF16.vec(PAIR * lanes)
+    pairs = BF16.vec(DOT2 * lanes)
     # LLVM would forget that these are bf16, and then not find the instruction that takes a lane.
     return b.intrinsic("arithmetic.fence", b.load(pairs, pointer, align=2))
 

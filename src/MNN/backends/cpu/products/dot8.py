@@ -5,7 +5,7 @@
   bit flips), and the sums start from B's column sums times -128 or 128 to make up for it.
 - Where it sums pairs of 16-bit products, the bytes at even and at odd places are widened to 16 bits. (Instructions for
   pairs of bytes would saturate.) Where B is constant and A has more than a few rows both are widened beforehand, and
-  pairs of 16-bit values are multiplied (:func:`in_words`): twice the rate of f32.
+  pairs of 16-bit values are multiplied (:func:`uses_int16_dot`): twice the rate of f32.
 
 B is always signed. Panels of B in groups of four begin with ``nr`` i32 numbers: what the sums start from.
 """
@@ -20,11 +20,11 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
-QUAD = 4
+DOT4 = 4
 _FLIP = 0x80808080
 
 
-def has_quads(target: Target) -> bool:
+def has_dot4(target: Target) -> bool:
     """Whether the target sums four products of 8-bit integers faster than one at a time."""
     return _dots(target) or target.can(can.PAIRS_I16)
 
@@ -43,7 +43,7 @@ FEW_ROWS = 4
 """Rows of A up to which the bytes that B takes weigh more than taking them apart."""
 
 
-def in_words(target: Target, rows: int) -> bool:
+def uses_int16_dot(target: Target, rows: int) -> bool:
     """Whether bytes of A and constant ones of B are better widened to 16 bits once, and multiplied in pairs."""
     return in_halves(target) and rows > FEW_ROWS
 
@@ -57,27 +57,27 @@ def moved(target: Target, a: DType) -> int:
     return 0 if target.can(can.DOT4_UNSIGNED) else -128
 
 
-def pack_quads(matrix: npt.NDArray[np.int8], nr: int, run: int, shift: int) -> npt.NDArray[np.int8]:
+def pack_dot4(matrix: npt.NDArray[np.int8], nr: int, run: int, shift: int) -> npt.NDArray[np.int8]:
     """B ``[..., K, N]`` in panels ``[..., ceil(N / nr), nr * 4 + K' * nr]``, where K' is K with every run of ``run``
     values filled up to a multiple of four with zeros: first the i32 starts of the sums, for values of A moved by
     ``shift`` (see :func:`moved`), then ``[K' / 4, nr, 4]``.
     """
     *lead, k, n = matrix.shape
-    panels, steps = -(-n // nr), -(-run // QUAD)
-    wide = np.zeros((*lead, k // run, steps * QUAD, panels * nr), np.int8)
+    panels, steps = -(-n // nr), -(-run // DOT4)
+    wide = np.zeros((*lead, k // run, steps * DOT4, panels * nr), np.int8)
     wide[..., :run, :n] = matrix.reshape(*lead, k // run, run, n)
     rows = k // run * steps
-    quads = wide.reshape(*lead, rows, QUAD, panels, nr)
+    dot4 = wide.reshape(*lead, rows, DOT4, panels, nr)
     axes = len(lead)
     order = (*range(axes), axes + 2, axes, axes + 3, axes + 1)
-    body = quads.transpose(order).reshape(*lead, panels, rows * nr * QUAD)
+    body = dot4.transpose(order).reshape(*lead, panels, rows * nr * DOT4)
     starts = np.zeros((*lead, panels * nr), np.int32)
     starts[..., :n] = -shift * matrix.sum(-2, dtype=np.int32)
     head = starts.reshape(*lead, panels, nr).view(np.int8)
     return np.concatenate([head, body], axis=-1)
 
 
-def pack_words(matrix: npt.NDArray[np.int16], nr: int, run: int) -> npt.NDArray[np.int16]:
+def pack_int16(matrix: npt.NDArray[np.int16], nr: int, run: int) -> npt.NDArray[np.int16]:
     """B ``[..., K, N]`` in panels of pairs ``[..., ceil(N / nr), K' / 2, nr, 2]``, where K' is K with every run of
     ``run`` values filled up to an even number with a zero."""
     *lead, k, n = matrix.shape
@@ -90,7 +90,7 @@ def pack_words(matrix: npt.NDArray[np.int16], nr: int, run: int) -> npt.NDArray[
     return packed
 
 
-def dot_words(b: Builder, total: Value, left: Value, right: Value) -> Value:
+def dot_int16(b: Builder, total: Value, left: Value, right: Value) -> Value:
     """``total`` and the products of the pairs of 16-bit integers in two vectors of 32-bit lanes (x86)."""
     pairs = I16.vec(2 * total.type.lanes)
     return b.add(total, multiply_pairs(b, b.bitcast(left, pairs), b.bitcast(right, pairs)))
@@ -113,16 +113,16 @@ def _halves(b: Builder, x: Value, signed: bool) -> list[Value]:
     return [b.ashr(b.shl(pairs, 8), 8), b.ashr(pairs, 8)]
 
 
-def prepare_a(b: Builder, target: Target, a: DType, quads: Value) -> list[Value]:
+def prepare_a(b: Builder, target: Target, a: DType, dot4: Value) -> list[Value]:
     """Groups of A as :func:`dot` takes them."""
     if in_halves(target):
-        return _halves(b, quads, a is DType.I8)
-    return [b.xor(quads, _FLIP) if moved(target, a) else quads]
+        return _halves(b, dot4, a is DType.I8)
+    return [b.xor(dot4, _FLIP) if moved(target, a) else dot4]
 
 
-def prepare_b(b: Builder, target: Target, quads: Value) -> list[Value]:
+def prepare_b(b: Builder, target: Target, dot4: Value) -> list[Value]:
     """Groups of B as :func:`dot` takes them."""
-    return _halves(b, quads, True) if in_halves(target) else [quads]
+    return _halves(b, dot4, True) if in_halves(target) else [dot4]
 
 
 def multiply_pairs(b: Builder, x: Value, y: Value) -> Value:

@@ -7,12 +7,12 @@ import numpy as np
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.packing.weights import Weights
+from MNN.backends.cpu.products.algorithms import Contraction, candidates
 from MNN.backends.cpu.products.emit_epilogue import epilogue_of
 from MNN.backends.cpu.products.geometry import Window
+from MNN.backends.cpu.products.operand_access import OperandAccess, channel_result, store_back
 from MNN.backends.cpu.products.operand_types import MULTIPLIED, multiplied
-from MNN.backends.cpu.products.operand_walk import Side, channel_result, store_back
 from MNN.backends.cpu.products.product import Product
-from MNN.backends.cpu.products.ways import Contraction, candidates
 from MNN.compiler import strides as st
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import channels_last, natural
@@ -50,8 +50,8 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     def batch_table(place_strides: st.Ints, per_group: int = per_out) -> np.ndarray:
         return e.grid((groups,), (per_group * place_strides[1],))
 
-    a = Side(source, x.dtype, e.grid(grid, (source.strides[0], *strides)), batch_table((0, 1), per_in))
-    c = Side(result, out.dtype, row_table(result.strides), batch_table((0, 1)))
+    a = OperandAccess(source, x.dtype, e.grid(grid, (source.strides[0], *strides)), batch_table((0, 1), per_in))
+    c = OperandAccess(result, out.dtype, row_table(result.strides), batch_table((0, 1)))
     epilogue = epilogue_of(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
     product = Product(a, c, epilogue, e.grid(tap_dims, tap_steps), k, per_out)
     weights = Weights(w, (kernel, per_in, per_out, groups), group, k)
@@ -92,8 +92,8 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     def batch_table(strides: st.Ints) -> np.ndarray:
         return e.grid(outer, strides[:cut])
 
-    a = Side(source, x.dtype, row_table(xs), batch_table(xs))
-    c = Side(result, out.dtype, row_table(result.strides), batch_table(result.strides))
+    a = OperandAccess(source, x.dtype, row_table(xs), batch_table(xs))
+    c = OperandAccess(result, out.dtype, row_table(result.strides), batch_table(result.strides))
     epilogue = epilogue_of(e, fused, prim.outputs[0], out, rank - 1, row_table, batch_table)
     product = Product(a, c, epilogue, e.grid((), ()), x.shape[-1], shape[-1])
     m, n, k, z = product.m, product.n, product.k, product.batches

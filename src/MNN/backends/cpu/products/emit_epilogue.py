@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.products.operand_walk import Side
+from MNN.backends.cpu.products.operand_access import OperandAccess
 from MNN.compiler import strides as st
 from MNN.compiler.bodies import WIDE, fused_body, is_literal
 from MNN.compiler.fuse import Group
@@ -26,7 +26,7 @@ class Epilogue:
 
     body: Body | None = None
     """Takes the sum and the operands; None where the sum is stored as it is."""
-    operands: Sequence[tuple[str, Side]] = ()
+    operands: Sequence[tuple[str, OperandAccess]] = ()
     """With what they vary along: ``m`` rows, ``n`` columns, ``mn`` both, ``1`` neither."""
 
     @property
@@ -34,7 +34,7 @@ class Epilogue:
         return tuple([kind for kind, _ in self.operands])
 
     @property
-    def sides(self) -> list[Side]:
+    def sides(self) -> list[OperandAccess]:
         return [side for _, side in self.operands]
 
     def args(self, e: Emitter) -> dict[str, int | Ref]:
@@ -46,7 +46,7 @@ class Epilogue:
                 args[f"rows{i}"] = e.offsets(side.table)
         return args
 
-    def moved(self, change: Callable[[Side], Side]) -> Epilogue:
+    def moved(self, change: Callable[[OperandAccess], OperandAccess]) -> Epilogue:
         """The same with other operands."""
         return Epilogue(self.body, [(kind, change(side)) for kind, side in self.operands])
 
@@ -63,7 +63,7 @@ def epilogue_of(
     operands = [t for t in group.inputs() if t is not accumulated and not is_literal(t)]
     wide = WIDE.get(accumulated.dtype, accumulated.dtype)
     body = fused_body(group.prims, [accumulated, *operands], [out], {accumulated: wide})
-    sides: list[tuple[str, Side]] = []
+    sides: list[tuple[str, OperandAccess]] = []
     for tensor in operands:
         place = e.place(tensor)
         strides = st.broadcast_strides(tensor.shape, place.strides, out.shape)
@@ -78,5 +78,5 @@ def epilogue_of(
         others = any(s and n > 1 for a, (s, n) in enumerate(zip(strides, out.shape, strict=True)) if a != axis)
         kind = ("mn" if others else "n") if along else ("m" if others else "1")
         rows = row_table(strides) if others else None
-        sides.append((kind, Side(place, tensor.dtype, rows, batch_table(strides))))
+        sides.append((kind, OperandAccess(place, tensor.dtype, rows, batch_table(strides))))
     return Epilogue(body, sides)

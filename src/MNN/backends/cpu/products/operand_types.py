@@ -6,8 +6,8 @@ import numpy as np
 
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import emit_nest
-from MNN.backends.cpu.products.dot import PAIR, group_of
-from MNN.backends.cpu.products.dot8 import QUAD, in_words
+from MNN.backends.cpu.products.dot import DOT2, group_of
+from MNN.backends.cpu.products.dot8 import DOT4, uses_int16_dot
 from MNN.compiler.bodies import WIDE
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
@@ -34,9 +34,9 @@ def multiplied(e: Emitter, x: Tensor, y: Tensor, simple: bool = True, rows: int 
     group = group_of(e.target, x.dtype)
     if y.const is not None and y.dtype is DType.F16:
         y = _widened(e, y)
-    if group == QUAD:
-        if simple and y.const is not None and y.dtype in _BYTES and in_words(e.target, rows):
-            return _converted(e, x, DType.I16), y, PAIR
+    if group == DOT4:
+        if simple and y.const is not None and y.dtype in _BYTES and uses_int16_dot(e.target, rows):
+            return _converted(e, x, DType.I16), y, DOT2
         if y.dtype is DType.I8 or (simple and y.const is not None and y.dtype in (DType.U8, DType.I16)):
             return x, y, group
         group = 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
-from MNN.backends.cpu.products.operand_walk import Side
+from MNN.backends.cpu.products.operand_access import OperandAccess
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Product:
     wants it.
     """
 
-    a: Side
-    c: Side
+    a: OperandAccess
+    c: OperandAccess
     epilogue: Epilogue
     taps: np.ndarray
     """Offsets of the taps in A, in elements."""
@@ -37,6 +37,6 @@ class Product:
         return self.c.batch.size
 
     @property
-    def sides(self) -> list[Side]:
+    def sides(self) -> list[OperandAccess]:
         """A, C and what the epilogue reads."""
         return [self.a, self.c, *self.epilogue.sides]

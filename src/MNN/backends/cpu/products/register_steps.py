@@ -32,7 +32,7 @@ def _possible(target: Target) -> bool:
     return target.vector_bytes == 32 and target.vector_registers == 16 and target.can(can.ASSEMBLY_F32)
 
 
-def is_tight(target: Target, mr: int, nv: int, types: Iterable[DType] = ()) -> bool:
+def fills_registers(target: Target, mr: int, nv: int, types: Iterable[DType] = ()) -> bool:
     """Whether sums, vectors of B and a scalar of A take all registers, and steps are those of :func:`step`: where the
     operands' ``types`` are f32."""
     takes = mr * nv + nv + 1

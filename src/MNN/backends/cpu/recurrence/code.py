@@ -9,8 +9,8 @@ from MNN.backends.cpu.lang.element import Tail, compute_type, load, make_tail, n
 from MNN.backends.cpu.lang.module import I32, I64, Kernel, Loop, Value
 from MNN.backends.cpu.math.scalar_code import emit_body
 from MNN.backends.cpu.products.dot import dot, load_group
+from MNN.backends.cpu.recurrence.phases import in_phases, words
 from MNN.backends.cpu.recurrence.quantized import head, quantise, quantized_sums, row_place
-from MNN.backends.cpu.recurrence.rounds import in_rounds, words
 from MNN.backends.cpu.recurrence.spec import group_size, parts_of
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -101,7 +101,7 @@ class Recurrent:
             b.if_else(b.icmp("eq", number, 0), begin, later)
 
         shared = b.gep(k.pointer("sync"), I64, self.d * (parts * (words(1) - words(0)) + words(0)))
-        in_rounds(k, self.target, shared, parts, part, k.slot("steps") * phases + 1, run)
+        in_phases(k, self.target, shared, parts, part, k.slot("steps") * phases + 1, run)
 
     def _enter(self, step: Value) -> None:
         k, b = self.k, self.b
@@ -158,9 +158,9 @@ class Recurrent:
             panel = panel + head(spec, self.target)
             quantise(self)
         # Every second step goes backward: what it begins with is still in the first-level cache.
-        turned = b.icmp("ne", b.and_(self.now, 1), 0)
+        transposed = b.icmp("ne", b.and_(self.now, 1), 0)
         with b.loop(first, past) as each:
-            tile = b.select(turned, first + past - 1 - each.index, each.index)
+            tile = b.select(transposed, first + past - 1 - each.index, each.index)
             column = tile * self.width
             weights = b.gep(matrix, self.source, tile * panel)
             with b.loop(self.row0, self.row1, spec.rows) as row:

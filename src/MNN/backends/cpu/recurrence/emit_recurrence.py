@@ -9,10 +9,10 @@ from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.loops.emit_elementwise import emit_fill, emit_nest
 from MNN.backends.cpu.packing.bf16 import pair_of
-from MNN.backends.cpu.products.dot import PAIR, group_of
-from MNN.backends.cpu.products.dot8 import has_quads
+from MNN.backends.cpu.products.dot import DOT2, group_of
+from MNN.backends.cpu.products.dot8 import has_dot4
 from MNN.backends.cpu.recurrence.emit_quantized import packed_quantized
-from MNN.backends.cpu.recurrence.rounds import words
+from MNN.backends.cpu.recurrence.phases import words
 from MNN.backends.cpu.recurrence.spec import RecurrenceSpec, choose_tile, group_size, steps_of
 from MNN.compiler.fuse import Group
 from MNN.compiler.layout import natural
@@ -101,8 +101,8 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
 def _weights(e: Emitter, prim: p.Recurrence, dtype: DType) -> DType:
     """The type in which weights are kept."""
     if prim.quantized:
-        return DType.I8 if has_quads(e.target) else dtype
-    pairs = dtype is DType.F32 and e.options.precision == "low" and group_of(e.target, DType.BF16) == PAIR
+        return DType.I8 if has_dot4(e.target) else dtype
+    pairs = dtype is DType.F32 and e.options.precision == "low" and group_of(e.target, DType.BF16) == DOT2
     return DType.BF16 if pairs else dtype
 
 
@@ -133,7 +133,7 @@ def _packed(e: Emitter, r: Tensor, gates: int, first: int, count: int, spec: Rec
     """Address of the rows of gates ``first ..`` of ``r[D, G*H, H]`` as the kernel reads them, and the elements of one
     direction; packed once when they are constant, else in every run."""
     directions, _, hidden = r.shape
-    lanes, width, group = spec.lanes(e.target), spec.width(e.target), PAIR if spec.weights is DType.BF16 else 1
+    lanes, width, group = spec.lanes(e.target), spec.width(e.target), DOT2 if spec.weights is DType.BF16 else 1
     tiles, depth = -(-hidden // width), steps_of(spec.weights, hidden)
     unit = spec.vectors * count * lanes  # weights (or pairs) of a tile for one step of the sum
     size = tiles * depth * unit
@@ -162,13 +162,13 @@ def _pack(e: Emitter, r: Tensor, room: Buffer, gates: int, first: int, count: in
     place = e.place(r)
     step_d, step_row, step_k = place.strides
     raw = {DType.F32: DType.U32, DType.F64: DType.U64}[spec.dtype]
-    runs = [(0, hidden // PAIR, True), (hidden - 1, hidden % PAIR, False)] if pairs else [(0, hidden, False)]
+    runs = [(0, hidden // DOT2, True), (hidden - 1, hidden % DOT2, False)] if pairs else [(0, hidden, False)]
     for start, extents, into in _pieces(hidden, width, lanes, depth * unit, count * lanes):
         for k0, times, both in runs:
             shape = (directions, *(n for n, _, _ in extents), count, times)
             if 0 in shape:
                 continue
-            step = PAIR if pairs else 1
+            step = DOT2 if pairs else 1
             frm = (step_d, *(s * step_row for _, s, _ in extents), hidden * step_row, step * step_k)
             to = (tiles * depth * unit, *(s for _, _, s in extents), lanes, unit)
             begin = place.offset + (first * hidden + start) * step_row + k0 * step_k

@@ -109,8 +109,8 @@ def quantized_sums(r: Recurrent, rows: Sequence[Value], weights: Value, depth: V
     vectors = spec.vectors * spec.gates
     size = len(rows) * vectors
     parts = parts_of(size)
-    quads = spec.weights is DType.I8
-    total = I32.vec(lanes) if quads else F32.vec(lanes)
+    dot4 = spec.weights is DType.I8
+    total = I32.vec(lanes) if dot4 else F32.vec(lanes)
     numbers = [b.gep(row, I8, QUANTIZED_HEAD) for row in rows]
     panel = b.gep(weights, r.source, head(spec, r.target))
 
@@ -118,11 +118,11 @@ def quantized_sums(r: Recurrent, rows: Sequence[Value], weights: Value, depth: V
         found, at = list(loop.carried[:-1]), loop.carried[-1]
         for u in range(count):
             right = [b.load(total, b.gep(at, total, u * vectors + j), align=spec.weights.size) for j in range(vectors)]
-            rights = [dot8.prepare_b(b, r.target, y) for y in right] if quads else []
+            rights = [dot8.prepare_b(b, r.target, y) for y in right] if dot4 else []
             for i, row in enumerate(numbers):
                 place = b.gep(row, I32, loop.index + u)
-                lefts = dot8.prepare_a(b, r.target, DType.U8, load_group(b, place, lanes)) if quads else []
-                left = None if quads else b.splat(b.load(F32, place), lanes)
+                lefts = dot8.prepare_a(b, r.target, DType.U8, load_group(b, place, lanes)) if dot4 else []
+                left = None if dot4 else b.splat(b.load(F32, place), lanes)
                 for j in range(vectors):
                     n = (u % parts * len(rows) + i) * vectors + j
                     if left is None:
@@ -140,11 +140,11 @@ def quantized_sums(r: Recurrent, rows: Sequence[Value], weights: Value, depth: V
     while len(found) > size:
         half = len(found) // 2
         found = [b.add(x, y) for x, y in zip(found[:half], found[half:], strict=True)]
-    moved = dot8.moved(r.target, DType.U8) if quads else 0
+    moved = dot8.moved(r.target, DType.U8) if dot4 else 0
     out = []
     for i, row in enumerate(rows):
         scale = b.splat(b.load(F32, row), lanes)
-        point = b.splat(b.add(b.load(I32, b.gep(row, I32, 1)), moved), lanes) if quads else None
+        point = b.splat(b.add(b.load(I32, b.gep(row, I32, 1)), moved), lanes) if dot4 else None
         for j in range(vectors):
             x = found[i * vectors + j]
             if point is not None:

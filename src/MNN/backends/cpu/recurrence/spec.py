@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.codegen.traffic import number
-from MNN.backends.cpu.products.dot import PAIR
-from MNN.backends.cpu.products.dot8 import QUAD
+from MNN.backends.cpu.products.dot import DOT2
+from MNN.backends.cpu.products.dot8 import DOT4
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
@@ -43,7 +43,7 @@ class RecurrenceSpec(KernelSpec):
     ``backward`` has a bit for each direction that runs so.
 
     Blocks: directions times ``ceil(batch / span)`` parts of ``span`` sequences; or, when ``shared``, directions times
-    ``parts`` parts of ``share`` tiles, which meet after every step: ``sync`` then has ``rounds.words(parts)`` zeros for
+    ``parts`` parts of ``share`` tiles, which meet after every step: ``sync`` then has ``phases.words(parts)`` zeros for
     each direction.
     """
 
@@ -125,7 +125,7 @@ class RecurrenceSpec(KernelSpec):
 
 def group_size(weights: DType) -> int:
     """How many products of the state with weights of this type are summed at once."""
-    return {DType.BF16: PAIR, DType.I8: QUAD}.get(weights, 1)
+    return {DType.BF16: DOT2, DType.I8: DOT4}.get(weights, 1)
 
 
 def steps_of(weights: DType, hidden: int) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from MNN.backends.base.record import Record, word
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, VOID, OutOfLine, Value
 from MNN.backends.cpu.lang.records import entry, load_record
-from MNN.backends.cpu.products import register_steps as tight
+from MNN.backends.cpu.products import register_steps
 from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
 from MNN.backends.cpu.products.tile_store import TileStore
 from MNN.backends.cpu.strassen.sums import COUNT, PRODUCTS, joined
@@ -230,9 +230,9 @@ class _Strassen(TileStore):
                     b.prefetch(far, 2)
                     far = b.gep(far, I8, self.stride)
                 b.prefetch(b.gep(asked, F32, (_A_AHEAD + u) * spec.mr))
-                if tight.is_tight(self.target, spec.mr, spec.nv):
+                if register_steps.fills_registers(self.target, spec.mr, spec.nv):
                     rows = [b.gep(left_at, F32, r * self.lanes + u) for r in range(spec.mr)]
-                    sums = tight.step(b, sums, rows, at)
+                    sums = register_steps.step(b, sums, rows, at)
                     at = b.gep(at, F32, self.nr)
                     continue
                 vectors = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from MNN.backends.cpu.products.register_steps import is_tight, with_all_registers
+from MNN.backends.cpu.products.register_steps import fills_registers, with_all_registers
 from MNN.backends.cpu.products.register_tiles import MEMORY_BYTES_PER_CYCLE, PACKED, few_sums, step_cycles, tiles
 from MNN.backends.cpu.strassen.code import TURNS, UNROLL
 from MNN.backends.cpu.strassen.sums import COUNT
@@ -101,7 +101,7 @@ def _cycles(target: Target, m: int, n: int, k: int, tile: Choice, threads: int) 
     down, groups = -(-rows // mr), -(-panels // parts)
     chunk = chunk_of(target, depth, nv * lanes)
     uses = depth / chunk * (_USES**levels * mr * nv * lost.use + 70)
-    vectors = 1 if is_tight(target, mr, nv) else nv  # such steps have the fewest loads
+    vectors = 1 if fills_registers(target, mr, nv) else nv  # such steps have the fewest loads
     step = _step(target, 4096 + lanes, mr, nv) * (1 + lost.late[levels - 1]) * few_sums(target, mr, nv)
     step += vectors * lost.vector
     work = products * (depth * step + uses)
@@ -146,7 +146,7 @@ def choose_strassen(
             if nv > 4:
                 continue
             cycles = _cycles(target, m, n, k, (mr, nv, levels), threads)
-            if (mr, nv) not in _USUAL and not is_tight(target, mr, nv):
+            if (mr, nv) not in _USUAL and not fills_registers(target, mr, nv):
                 cycles *= _TOLERANCE
             if (mr, nv, levels) == earlier:
                 kept = cycles

@@ -11,10 +11,10 @@ from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.packing.weights import Weights
-from MNN.backends.cpu.products.operand_walk import Side
+from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
+from MNN.backends.cpu.products.load_balance import BLOCKS_PER_THREAD, longest, piece_sizes, split_evenly
+from MNN.backends.cpu.products.operand_access import OperandAccess
 from MNN.backends.cpu.products.product import Product
-from MNN.backends.cpu.products.shares import BLOCKS_PER_THREAD, longest, piece_sizes, split_evenly
-from MNN.backends.cpu.products.ways import Contraction, way
 from MNN.backends.cpu.strassen.cost import Choice, applies, choose_strassen, chunk_of, most_rows, passed, unhidden
 from MNN.backends.cpu.strassen.spec import StrassenSpec, tables
 from MNN.backends.cpu.strassen.sums import COUNT, LargeSpec, StrassenSumsSpec
@@ -43,7 +43,7 @@ _BOTH_READ = 0.005
 NAME = "Strassen"
 
 
-@way(NAME, rank=3)
+@contraction_algorithm(NAME, rank=3)
 def strassen_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Candidate]:
     """The product by Strassen's algorithm; nothing where it does not apply.
 
@@ -63,14 +63,14 @@ def strassen_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
         return []
     if _has_twins(e, weights):
         return []
-    habit = (e.origin, NAME, n, k)
-    earlier = e.pool.habits.get(habit)
+    choice_key = (e.origin, NAME, n, k)
+    earlier = e.pool.kept_choices.get(choice_key)
     if settled == NAME and earlier is not None and 2 ** earlier[2] * earlier[0] <= m:
         tile, cycles = earlier, 0.0
     else:
         tile, cycles = choose_strassen(e.target, m, n, k, earlier, e.threads)
     if earlier is None:
-        e.pool.habits.note(habit, tile)
+        e.pool.kept_choices.note(choice_key, tile)
     lda = int(steps[0])
     return [Candidate(NAME, cycles, lambda: _emit(e, product, weights, tile, lda))]
 
@@ -84,14 +84,14 @@ def _has_twins(e: Emitter, weights: Weights) -> bool:
     numbers = weights.tensor.const
     assert numbers is not None
     key = (e.origin, "twins", id(numbers))
-    found = e.pool.habits.get(key)
+    found = e.pool.kept_choices.get(key)
     if found is None:
         conv = weights.conv is not None
         columns = numbers.reshape(numbers.shape[0], -1) if conv else numbers.reshape(-1, numbers.shape[-1]).T
         order = np.argsort(columns[:, 0], kind="stable")
         alike = np.flatnonzero(np.diff(columns[order, 0]) == 0)[:_TWINS]
         found = any(np.array_equal(columns[order[i]], columns[order[i + 1]]) for i in alike)
-        e.pool.habits[key] = found
+        e.pool.kept_choices[key] = found
     return bool(found)
 
 
@@ -115,7 +115,7 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Choice, lda: int
 def _part(product: Product, first: int, past: int, lda: int) -> Product:
     """The rows ``[first, past)``; those of A are ``lda`` elements apart."""
 
-    def cut(side: Side) -> Side:
+    def cut(side: OperandAccess) -> OperandAccess:
         return side if side.rows is None else replace(side, rows=side.rows[first:past])
 
     a = product.a

@@ -66,7 +66,7 @@ def pairs(name: str, bits: int) -> str:
     return "\n".join([*lines, f"%s = add {total} %q0, %q1", f"ret {total} %s", "}"])
 
 
-def packed_words(name: str, bits: int) -> str:
+def packed_int16(name: str, bits: int) -> str:
     """i32 to i16, saturated, of both sides in turns of 128 bits."""
     lanes = bits // 32
     one, both, out = f"<{lanes} x i32>", f"<{2 * lanes} x i32>", f"<{2 * lanes} x i16>"
@@ -116,4 +116,4 @@ def dot2(name: str, bits: int) -> str:
     return _sums(name, bits, 2, ("sext", "sext"))
 
 
-__all__ = ["FEATURES", "dot2", "dot4_signed", "dot4_unsigned", "dot_bf16", "packed_words", "pairs", "table"]
+__all__ = ["FEATURES", "dot2", "dot4_signed", "dot4_unsigned", "dot_bf16", "packed_int16", "pairs", "table"]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from MNN.backends.cpu.lang.module import F32, I16, I32, Kernel, Value
-from MNN.backends.cpu.products.dot import PAIR, dot, group_of, step_ratio
+from MNN.backends.cpu.products.dot import DOT2, dot, group_of, step_ratio
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
@@ -22,7 +22,7 @@ _HIGH = -0x10000
 
 def row_pairs(target: Target) -> bool:
     """Whether products of pairs are as fast as multiply-adds of single numbers, in vectors of 16 lanes."""
-    return target.lanes(DType.F32) == 16 and group_of(target, DType.BF16) == PAIR and step_ratio(target, PAIR) == 1.0
+    return target.lanes(DType.F32) == 16 and group_of(target, DType.BF16) == DOT2 and step_ratio(target, DOT2) == 1.0
 
 
 def pack_rows(weights: npt.NDArray[np.generic], lanes: int) -> npt.NDArray[np.int32]:

@@ -8,8 +8,8 @@ from MNN.backends.base.program import Buffer, Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.products.emit_tiles import sums_of
-from MNN.backends.cpu.products.operand_walk import channel_result, store_back
-from MNN.backends.cpu.products.shares import longest, split_evenly
+from MNN.backends.cpu.products.load_balance import longest, split_evenly
+from MNN.backends.cpu.products.operand_access import channel_result, store_back
 from MNN.backends.cpu.window.bf16_rows import pack_rows, row_pairs
 from MNN.backends.cpu.window.cost import choose_window, vectors_at_once
 from MNN.backends.cpu.window.spec import WindowSpec
@@ -134,11 +134,11 @@ def _emit(
     vectors = vectors_at_once(e.target, x.dtype, acc, types, full[1], packed is not None) if c >= 2 * lanes else 1
     pairs = packed is not None and vectors > 1
     family = (x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], body, tuple(kinds), pairs)
-    made, spare = e.pool.habits.made(family), e.spare * lanes * vectors / c
+    made, spare = e.pool.kept_choices.made(family), e.spare * lanes * vectors / c
     window = (full[0], full[1])
     most = 1 if pairs else total
     deep, pixels = choose_window(e.target, op, window, steps[1], spread[1], most, ow, vectors, made, spare)
-    e.pool.habits.make(family, (deep, pixels))
+    e.pool.kept_choices.make(family, (deep, pixels))
     tile = pixels, body, tuple(kinds), deep
     spec = WindowSpec.of(x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], *tile, pairs=pairs)
     work = ow * c * elements(full)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from MNN.backends.cpu.lang.element import Tail, load, make_tail, storage_type
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Kernel, Loop, Value
-from MNN.backends.cpu.products import register_steps as tight
-from MNN.backends.cpu.products.dot8 import dot_words
+from MNN.backends.cpu.products import register_steps
+from MNN.backends.cpu.products.dot8 import dot_int16
 from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.winograd.int16 import shift_of
 from MNN.backends.cpu.winograd.layout import LINE, Layout
 from MNN.backends.cpu.winograd.transform import all_rows, outputs, step_of_rows
-from MNN.backends.cpu.winograd.words import shift_of
 from MNN.ir.dtype import DType
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class Winograd:
         self.k = Kernel.of(spec.slots(), target)
         self.b = self.k.b
         self.lanes = target.lanes(DType.F32)
-        self.words = spec.fixed or spec.acc is DType.I32
-        self.word = I32 if self.words else F32
+        self.int16 = spec.fixed or spec.acc is DType.I32
+        self.word = I32 if self.int16 else F32
         self.sum = I32 if spec.acc is DType.I32 else F32
         """What V, M and U are addressed in: numbers, or pairs of neighbouring channels' ones in 16 bits (M: sums)."""
         self.vector = self.word.vec(self.lanes)
@@ -47,14 +47,14 @@ class Winograd:
         self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
         self.out_type = storage_type(spec.out)
         self.fields = 6 + len(spec.operands)
-        self.between = spec.mr if spec.inner else 1
+        self.between = spec.mr if spec.inner_product else 1
         """From a vector of channels in V to the next one, in vectors."""
         self.vector_a = target.lane_operand and self.lanes > 1 and spec.mr > 1
         # Measured: AVX2's narrow panels gain up to 28 %; whole lines per vector (AVX512) lose up to 3 % on processors
         # that fetch ahead, and gain up to 45 % on others. Products of 16 bits, which take a register more on the way,
         # lose up to half.
         asks = target.vector_bytes < 4 * LINE or not target.fetches_ahead
-        self.prefetches = asks and not target.lane_operand and not self.words
+        self.prefetches = asks and not target.lane_operand and not self.int16
         work = spec.mr * spec.nv + spec.mr + spec.nv
         self.unroll = self.lanes if self.vector_a else 2 if target.has_fma and work < 24 else 1
 
@@ -62,7 +62,7 @@ class Winograd:
         k, b = self.k, self.b
         n, n_block, group, c = (k.slot(s) for s in ("n", "n_block", "group", "c"))
         columns = b.intrinsic("smin", n_block, n)
-        c = self.depth = b.lshr(c, 1) if self.words else c
+        c = self.depth = b.lshr(c, 1) if self.int16 else c
         self.row_v, self.step_v = self.layout.row_v(c), self.layout.step_v(group, c)
         self.row_m, self.step_m = self.layout.row_m(columns), self.layout.step_m(group, columns)
         self.v = k.scratch
@@ -137,10 +137,10 @@ class Winograd:
                 first = b.gep(base, x_type, channel)
                 rows = [first, *(b.gep(first, x_type, offset) for offset in found[: height - 1])]
                 columns = [b.const(I64, 0), *found[height - 1 :]]
-                place = b.gep(to, F32, b.lshr(channel, 1) if self.words else channel * self.between)
+                place = b.gep(to, F32, b.lshr(channel, 1) if self.int16 else channel * self.between)
                 self._input_tile(rows, columns, place, step, lanes, tail)
 
-            if self.words:
+            if self.int16:
                 with b.loop(0, k.slot("c"), 2 * self.lanes) as both:
                     transform(both.index, 2 * self.lanes, None)
                 return
@@ -255,8 +255,8 @@ class Winograd:
         at = [b.gep(r, F32, loop.index) for r in rows]
         runs = [b.load(F32.vec(count), p) for p in at] if in_runs else []
         for u in range(count):
-            if not self.words and tight.is_tight(self.target, spec.mr, spec.nv):
-                sums = tight.step(b, sums, [b.gep(p, F32, u) for p in at], panel)
+            if not self.int16 and register_steps.fills_registers(self.target, spec.mr, spec.nv):
+                sums = register_steps.step(b, sums, [b.gep(p, F32, u) for p in at], panel)
                 panel = b.gep(panel, F32, self.nr)
                 continue
             right = [b.load(self.vector, b.gep(panel, self.vector, j)) for j in range(spec.nv)]
@@ -267,7 +267,7 @@ class Winograd:
                     left = b.splat(b.load(self.word, b.gep(at[r], F32, u)), self.lanes)
                 for j in range(spec.nv):
                     i = r * spec.nv + j
-                    if self.words:
+                    if self.int16:
                         sums[i] = self._dot(sums[i], left, right[j])
                     else:
                         sums[i] = b.fma(left, right[j], sums[i])
@@ -276,7 +276,7 @@ class Winograd:
 
     def _dot(self, total: Value, left: Value, right: Value) -> Value:
         """A sum of integers with two more products."""
-        return dot_words(self.b, total, left, right)
+        return dot_int16(self.b, total, left, right)
 
     def _write(self, sums: list[Value], to: Value, add: bool = False) -> tuple[()]:
         """Stores what ``sums`` begins with, or adds it."""

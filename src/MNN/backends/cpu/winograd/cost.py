@@ -18,17 +18,17 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from MNN.backends.cpu.inner_product.cost import has_inner
-from MNN.backends.cpu.inner_product.turn import halved_rows
+from MNN.backends.cpu.inner_product.cost import has_inner_product
+from MNN.backends.cpu.inner_product.iteration import halved_rows
+from MNN.backends.cpu.products.load_balance import longest
 from MNN.backends.cpu.products.register_steps import with_all_registers
 from MNN.backends.cpu.products.register_tiles import PACKED, step_cycles
-from MNN.backends.cpu.products.shares import longest
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.winograd.int16 import outputs_of
 from MNN.backends.cpu.winograd.layout import Layout
 from MNN.backends.cpu.winograd.points import filtering, supported
 from MNN.backends.cpu.winograd.sums import Work, fixed_sums, name_of, partial_sums
 from MNN.backends.cpu.winograd.transform import operations
-from MNN.backends.cpu.winograd.words import outputs_of
 from MNN.ir.dtype import DType
 
 _POSITIONS = (4, 6, 5, 7, 8, 9, 10)
@@ -85,7 +85,7 @@ class Plan:
     n_block: int
     chunk: int
     cycles: float
-    inner: bool = False
+    inner_product: bool = False
     """By inner products, see :mod:`MNN.backends.cpu.winograd.inner_products`."""
 
     def name(self, work: Work) -> str:
@@ -112,18 +112,20 @@ def plans(
     ``only`` the name of a plan, it alone.
     """
     earlier = {} if earlier is None else earlier
-    inner = sizable and inner_applies(target) and not work.fixed and work.c % target.lanes(DType.F32) == 0
+    inner_product = (
+        sizable and inner_product_applies(target) and not work.fixed and work.c % target.lanes(DType.F32) == 0
+    )
     if work.c < _CHANNELS or work.n < _CHANNELS or work.rh * work.rw == 1:
         return []
     found: list[Plan] = []
     least = math.inf
     if work.stride > 1:
-        return _strided_plans(target, work, threads, precision == "high", earlier, only, inner)
+        return _strided_plans(target, work, threads, precision == "high", earlier, only, inner_product)
     for positions, mh, mw in _sizes(work.rh, work.rw, work.fixed, only):
         chunk = fixed_sums(work, positions) if work.fixed else partial_sums(work, positions, precision == "high")
         if chunk is None:
             continue
-        plan = _best_of_both(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)), inner)
+        plan = _best_of_both(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)), inner_product)
         if only or positions in _AS_EXACT or plan.cycles < _WORTH_THE_ERROR * least:
             found.append(plan)
             least = min(least, plan.cycles if positions != 9 else least)
@@ -142,7 +144,7 @@ def _sizes(rh: int, rw: int, fixed: bool, only: str) -> tuple[tuple[int, int, in
 
 
 def _strided_plans(
-    target: Target, work: Work, threads: int, high: bool, earlier: Tiles, only: str, inner: bool
+    target: Target, work: Work, threads: int, high: bool, earlier: Tiles, only: str, inner_product: bool
 ) -> list[Plan]:
     """The same for strides of 2, in f32 with one sum each."""
     found = []
@@ -151,21 +153,21 @@ def _strided_plans(
         mh, mw = (m if r > 1 else 1 for r in (work.rh, work.rw))
         if only in ("", name_of(work, mh, mw)):
             chunk = fixed_sums(work, 0) or 0 if work.fixed else 0
-            found.append(_best_of_both(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)), inner))
+            found.append(_best_of_both(target, work, threads, mh, mw, chunk, earlier.get((mh, mw)), inner_product))
     return found
 
 
-def word_plans(target: Target, work: Work, threads: int, earlier: Tiles | None = None) -> list[Plan]:
-    """The plan for bytes (:mod:`MNN.backends.cpu.winograd.words`), whose pairs of channels cost what channels of f32
+def int16_plans(target: Target, work: Work, threads: int, earlier: Tiles | None = None) -> list[Plan]:
+    """The plan for bytes (:mod:`MNN.backends.cpu.winograd.int16`), whose pairs of channels cost what channels of f32
     do."""
     mh, mw = outputs_of(work.rh), outputs_of(work.rw)
     pairs = replace(work, c=work.c // 2)
     return [_best(target, pairs, threads, mh, mw, 0, (earlier or {}).get((mh, mw)), True)]
 
 
-def inner_applies(target: Target) -> bool:
+def inner_product_applies(target: Target) -> bool:
     """Whether inner products are faster between transforms: they need registers for tiles of many sums."""
-    return has_inner(target) and target.vector_registers >= 32
+    return has_inner_product(target) and target.vector_registers >= 32
 
 
 def _best_of_both(
@@ -176,12 +178,12 @@ def _best_of_both(
     mw: int,
     chunk: int,
     earlier: tuple[int, int] | None,
-    inner: bool,
+    inner_product: bool,
 ) -> Plan:
     """The best plan with plain products or, where they are possible, inner products; these have register tiles of
     their own, by which one taken ``earlier`` is told."""
-    kinds = (False, True) if inner and earlier is None else (inner and earlier in INNER_TILES,)
-    found = [_best(target, work, threads, mh, mw, chunk, earlier, inner=kind) for kind in kinds]
+    kinds = (False, True) if inner_product and earlier is None else (inner_product and earlier in INNER_TILES,)
+    found = [_best(target, work, threads, mh, mw, chunk, earlier, inner_product=kind) for kind in kinds]
     return min(found, key=lambda plan: plan.cycles)
 
 
@@ -194,19 +196,21 @@ def _best(
     mw: int,
     chunk: int,
     earlier: tuple[int, int] | None = None,
-    words: bool = False,
-    inner: bool = False,
+    int16: bool = False,
+    inner_product: bool = False,
 ) -> Plan:
     tiles = work.images * -(-work.oh // mh) * -(-work.ow // mw)
     far = _far_cycles(target, work)
     sides = mh, work.rh, mw, work.rw
     best: tuple[float, int, int, int, int] | None = None
     kept: tuple[float, int, int, int, int] | None = None
-    options = INNER_TILES if inner else register_tiles(target if work.fixed or words else with_all_registers(target))
+    options = (
+        INNER_TILES if inner_product else register_tiles(target if work.fixed or int16 else with_all_registers(target))
+    )
     if earlier in options and -(-tiles // earlier[0]) * earlier[0] <= PACKED * tiles:
         options = (earlier,)  # only padding makes a tile better for one size than for another
     for mr, nv in options:
-        rates = _rates(target, work.c, work.n, sides, work.fixed, work.stride, mr, nv, chunk, inner)
+        rates = _rates(target, work.c, work.n, sides, work.fixed, work.stride, mr, nv, chunk, inner_product)
         nr, panels = rates.layout.nr, rates.panels
         for group in _groups(tiles, mr):
             blocks = -(-tiles // group)
@@ -219,7 +223,7 @@ def _best(
                     kept = cycles, mr, nv, group, width * nr
     assert best is not None
     cycles, mr, nv, group, n_block = kept if kept is not None and kept[0] <= PACKED * best[0] else best
-    return Plan(mh, mw, mr, nv, group, n_block, chunk, cycles * (_STRIDED if work.stride > 1 else 1.0), inner)
+    return Plan(mh, mw, mr, nv, group, n_block, chunk, cycles * (_STRIDED if work.stride > 1 else 1.0), inner_product)
 
 
 def register_tiles(target: Target) -> tuple[tuple[int, int], ...]:
@@ -261,7 +265,7 @@ class _Rates(NamedTuple):
     outputs: int
     panels: int
     u: float
-    inner: bool
+    inner_product: bool
 
 
 @functools.lru_cache(maxsize=1024)
@@ -275,7 +279,7 @@ def _rates(
     mr: int,
     nv: int,
     chunk: int,
-    inner: bool,
+    inner_product: bool,
 ) -> _Rates:
     mh, rh, mw, rw = sides
     filterings = filtering(mh, rh, stride), filtering(mw, rw, stride)
@@ -297,7 +301,7 @@ def _rates(
         + _PER_SUM * (sums - 1) * mr * nv
     )
     prepare = 0.0
-    if inner:
+    if inner_product:
         halved = len(halved_rows(mr))
         pair = nv * max(2.0 * halved, 2.0 * mr - halved) / target.fma_per_cycle
         per_register_tile = depth / 2 * pair + _INNER_TILE + (sums - 1) * (_INNER_SUM + _INNER_VECTOR * mr * nv)
@@ -306,7 +310,7 @@ def _rates(
     u = size * math.prod(f.factors for f in filterings) * c * panels * nr
     layout, per_tile = Layout(lanes, positions, mr, nr), -(-c // lanes) * moved_in + _PER_TILE
     return _Rates(
-        positions * per_register_tile, prepare, per_tile, moved_out, layout, depth, outputs, panels, u, inner
+        positions * per_register_tile, prepare, per_tile, moved_out, layout, depth, outputs, panels, u, inner_product
     )  # fmt: skip
 
 
@@ -329,7 +333,7 @@ def _cycles(target: Target, rates: _Rates, threads: int, tiles: int, group: int,
     rows = longest(-(-tiles // layout.mr), group // layout.mr, parts, 1, threads)  # of register tiles, whole ones
     arithmetic = threads * (per_row * rows + per_tile * longest(tiles, group, parts, 1, threads)) + far
     first, again = u / _MEMORY_BYTES_PER_CYCLE, 0.0
-    if rates.inner:
+    if rates.inner_product:
         first *= threads * _INNER_WAITS * (_NARROW if layout.nr == layout.lanes else 1.0)  # all read it at one time
     if u > target.l2_bytes / 2:
         again = (blocks - 1) * u / (2 * _L3_BYTES_PER_CYCLE)  # U is read in order, which hides best

@@ -9,18 +9,18 @@ import numpy as np
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.inner_product.pack import InnerPackSpec
-from MNN.backends.cpu.inner_product.turn import HEAD
+from MNN.backends.cpu.inner_product.iteration import HEAD
+from MNN.backends.cpu.inner_product.pack import InnerProductPackSpec
+from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
-from MNN.backends.cpu.products.operand_walk import Side
+from MNN.backends.cpu.products.operand_access import OperandAccess
 from MNN.backends.cpu.products.product import Product
-from MNN.backends.cpu.products.ways import Contraction, way
 from MNN.backends.cpu.winograd.code import PER_PIXEL
-from MNN.backends.cpu.winograd.cost import Plan, inner_applies, plans, word_plans
+from MNN.backends.cpu.winograd.cost import Plan, inner_product_applies, int16_plans, plans
 from MNN.backends.cpu.winograd.fixed import FixedLayout, applies, pack_fixed
+from MNN.backends.cpu.winograd.int16 import fits, pack_transformed
 from MNN.backends.cpu.winograd.spec import TILE_FIELDS, WinogradSpec, WinogradWeightsSpec
 from MNN.backends.cpu.winograd.sums import Work
-from MNN.backends.cpu.winograd.words import fits, pack_transformed
 from MNN.compiler import strides as st
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
@@ -33,23 +33,23 @@ _STEP = 16
 """Channels per block in which weights are transformed."""
 
 
-@way("Winograd", rank=1)
+@contraction_algorithm("Winograd", rank=1)
 def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Candidate]:
     """Ways to compute a convolution by Winograd's method. Where one is ``settled``, no other is looked at."""
     prim, product, w = work.prim, work.product, work.weights.tensor
     if not isinstance(prim, p.Conv):
         return []
     kind, shape = product.a.dtype, prim.outputs[0].shape
-    words = kind is DType.I16 and w.dtype.is_int  # bytes in 16 bits
+    int16 = kind is DType.I16 and w.dtype.is_int  # bytes in 16 bits
     if (
         w.const is None
-        or not (words or (kind in (DType.F32, DType.BF16) and w.dtype is DType.F32))
+        or not (int16 or (kind in (DType.F32, DType.BF16) and w.dtype is DType.F32))
         or prim.groups != 1
         or len(shape) not in (3, 4)
         or any(d != 1 for d in prim.dilations)
-        or not (strides := _strides(prim)) <= ({1} if words else {1, 2})
+        or not (strides := _strides(prim)) <= ({1} if int16 else {1, 2})
         or len(strides) > 1
-        or not (_whole(e, w, w.const) if words else e.pool.even((e.origin, "even", id(w.const)), w.const))
+        or not (_whole(e, w, w.const) if int16 else e.pool.even((e.origin, "even", id(w.const)), w.const))
     ):
         return []
     oh, ow = (1, *shape[2:])[-2:]
@@ -59,10 +59,10 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
     conv_work = Work(shape[0], oh, ow, w.shape[1], w.shape[0], rh, rw, fixed, stride)
     conv = _Conv(e, product, w, conv_work)
     found = []
-    habit = (e.origin, "Winograd", conv_work.c, conv_work.n, rh, rw, conv_work.stride)
-    earlier = e.pool.habits.get(habit) or {}
+    choice_key = (e.origin, "Winograd", conv_work.c, conv_work.n, rh, rw, conv_work.stride)
+    earlier = e.pool.kept_choices.get(choice_key) or {}
     tiles = dict(earlier)
-    ways = word_plans(e.target, conv_work, e.threads, earlier) if words else None
+    ways = int16_plans(e.target, conv_work, e.threads, earlier) if int16 else None
     if ways is None:
         sizable = not fixed and kind is DType.F32 and _sizable(e, w.const)
         ways = plans(e.target, conv_work, e.threads, e.options.precision, earlier, settled, sizable)
@@ -70,7 +70,7 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
         tiles.setdefault((plan.mh, plan.mw), (plan.mr, plan.nv))
         found.append(Candidate(plan.name(conv_work), plan.cycles, lambda plan=plan: conv.emit(plan)))  # type: ignore[misc]
     if len(tiles) > len(earlier):
-        e.pool.habits.note(habit, tiles)
+        e.pool.kept_choices.note(choice_key, tiles)
     return found
 
 
@@ -83,21 +83,23 @@ def _strides(prim: p.Conv) -> set[int]:
 def _whole(e: Emitter, w: Tensor, data: np.ndarray) -> bool:
     """Whether integers can be transformed exactly, and lie as the kernel for them reads them."""
     key = (e.origin, "words", id(data))
-    found = e.pool.habits.get(key)
+    found = e.pool.kept_choices.get(key)
     if found is None:
-        found = e.pool.habits.setdefault(key, fits(_square(data)))
+        found = e.pool.kept_choices.setdefault(key, fits(_square(data)))
     return bool(found) and w.shape[1] % (2 * e.target.lanes(DType.F32)) == 0
 
 
 def _sizable(e: Emitter, data: np.ndarray) -> bool:
     """Whether filters are all of sizes for inner products, so that all that matters of them is when transformed."""
-    if not inner_applies(e.target):
+    if not inner_product_applies(e.target):
         return False
     key = (e.origin, "winograd sizes", id(data))
-    found = e.pool.habits.get(key)
+    found = e.pool.kept_choices.get(key)
     if found is None:
         sizes = np.abs(data.reshape(len(data), -1)).max(1)
-        found = e.pool.habits.setdefault(key, bool(((sizes == 0) | ((sizes > 2.0**-22) & (sizes < 2.0**22))).all()))
+        found = e.pool.kept_choices.setdefault(
+            key, bool(((sizes == 0) | ((sizes > 2.0**-22) & (sizes < 2.0**22))).all())
+        )
     return bool(found) and e.pool.mixable((e.origin, "mixable", id(data)), data)
 
 
@@ -156,7 +158,7 @@ class _Conv:
             epilogue.kinds,
             a.dtype,
             fixed=work.fixed,
-            inner=plan.inner,
+            inner_product=plan.inner_product,
             stride=work.stride,
         )
         tiles = self._tiles(plan)
@@ -189,7 +191,7 @@ class _Conv:
         flops = 2 * work.images * work.oh * work.ow * work.n * work.c * work.rh * work.rw
         e.command(spec, args, blocks, blocks if flops < SMALL else 1, flops)
 
-    def _rows(self, side: Side) -> np.ndarray:
+    def _rows(self, side: OperandAccess) -> np.ndarray:
         """Offsets of an operand's elements by image, row and column."""
         return side.table.reshape(self.work.images, self.work.oh, self.work.ow)
 
@@ -240,7 +242,7 @@ class _Conv:
         if spec.fixed:
             return _packed_fixed(e, w, spec)
         form = spec.mh, spec.mw, spec.rh, spec.rw, spec.nr(e.target), spec.stride
-        head = HEAD if spec.inner else 0
+        head = HEAD if spec.inner_product else 0
         key = ("winograd", id(w.const), *form, head)
         known = e.pool.known(key)
         if known is not None:
@@ -258,7 +260,9 @@ class _Conv:
                 e.command(made, args, made.blocks(work.c, work.n, step), 1)
                 if head:
                     vectors = spec.nv * made.panels(work.n)
-                    e.command(InnerPackSpec(), {"b": Ref(buffer, 0), "k": work.c, "vectors": spec.nv}, vectors, 1)
+                    e.command(
+                        InnerProductPackSpec(), {"b": Ref(buffer, 0), "k": work.c, "vectors": spec.nv}, vectors, 1
+                    )
             buffer.setup += commands
         return {"u": Ref(buffer, 0)}
 

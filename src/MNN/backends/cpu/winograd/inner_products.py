@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from MNN.backends.cpu.inner_product.code import EXPONENT, LARGE, SMALL, TWICE_ONE
-from MNN.backends.cpu.inner_product.turn import HEAD, halved_rows
+from MNN.backends.cpu.inner_product.iteration import HEAD, halved_rows
 from MNN.backends.cpu.lang.module import F32, I1, I32, I64, PTR, Value
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.winograd.code import Winograd
@@ -28,7 +28,7 @@ NOTES = 3 * _MOST_ROWS
 """Elements of notes on a tile of rows: what sums begin with, what they are multiplied by, whether it is plain."""
 
 
-class InnerWinograd(Winograd):
+class InnerProductWinograd(Winograd):
     """Other products between the same transforms."""
 
     def __init__(self, spec: WinogradSpec, target: Target) -> None:

@@ -31,11 +31,11 @@ from MNN.backends.cpu.products.epilogue import OPERAND_KINDS
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.winograd.code import PER_PIXEL, emit_winograd
 from MNN.backends.cpu.winograd.fixed_code import emit_fixed
-from MNN.backends.cpu.winograd.inner_products import NOTES, InnerWinograd
+from MNN.backends.cpu.winograd.inner_products import NOTES, InnerProductWinograd
+from MNN.backends.cpu.winograd.int16 import shift_of
 from MNN.backends.cpu.winograd.layout import Layout
 from MNN.backends.cpu.winograd.points import Filtering, filtering, supported
 from MNN.backends.cpu.winograd.weights import emit_weights
-from MNN.backends.cpu.winograd.words import shift_of
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
@@ -49,7 +49,7 @@ class WinogradSpec(KernelSpec):
 
     Everything is computed in f32; ``x`` and ``out`` are the types in memory. With ``x`` i16, which then holds bytes,
     everything is exact, in integers (x86, F(2, 3) only): V and U are of 16 bits, in pairs of channels, M is of 32 bits;
-    c is a multiple of two vectors. See :mod:`MNN.backends.cpu.winograd.words`.
+    c is a multiple of two vectors. See :mod:`MNN.backends.cpu.winograd.int16`.
 
     ``tiles`` is i32[n_tiles][6 + operands]: the offset in x of the tile's first input, its last row and column that
     exist (those beyond repeat the last), the offset in y of its first output, its rows and columns of outputs that
@@ -89,7 +89,7 @@ class WinogradSpec(KernelSpec):
     """Of the windows, along both sides."""
     fixed: bool = field(default=False, kw_only=True)
     """Whether products are of 16-bit integers, see :mod:`MNN.backends.cpu.winograd.fixed`."""
-    inner: bool = field(default=False, kw_only=True)
+    inner_product: bool = field(default=False, kw_only=True)
     """Whether they are inner products of f32, see :mod:`MNN.backends.cpu.winograd.inner_products`: c is a multiple of a
     vector, ``chunk`` of ``STEPS``, ``group`` of mr, and U's panels are as :mod:`MNN.backends.cpu.inner_product.pack`
     makes them."""
@@ -105,7 +105,7 @@ class WinogradSpec(KernelSpec):
             raise ValueError("integers take whole vectors of channels, one sum, stride 1 and windows of three")
         if self.fixed and self.x is not DType.BF16:
             raise ValueError(f"no fixed point for inputs of {self.x.value}")
-        if self.inner and (self.words or self.c_tail or self.x is not DType.F32):
+        if self.inner_product and (self.int16 or self.c_tail or self.x is not DType.F32):
             raise ValueError("inner products take f32 and whole vectors of channels")
         if self.epilogue is None:
             if self.operands or self.out is not self.acc:
@@ -146,17 +146,17 @@ class WinogradSpec(KernelSpec):
         """V and M of one block, and one tile of outputs."""
         layout = Layout(target.lanes(DType.F32), self.positions, self.mr, self.nr(target))
         columns = min(args["n_block"], args["n"])
-        depth = args["c"] // 2 if self.words else args["c"]
-        notes = self.positions * args["group"] // self.mr * NOTES * 4 if self.inner else 0
+        depth = args["c"] // 2 if self.int16 else args["c"]
+        notes = self.positions * args["group"] // self.mr * NOTES * 4 if self.inner_product else 0
         return layout.bytes(args["group"], depth, columns, self.mh * self.mw) + 8 * args["group"] * self.fixed + notes
 
     @property
-    def words(self) -> bool:
+    def int16(self) -> bool:
         """Whether numbers of 16 bits are multiplied, in pairs."""
         return self.fixed or self.acc is DType.I32
 
     def arithmetic(self, target: Target) -> str:
-        return "int16" if self.words else super().arithmetic(target)
+        return "int16" if self.int16 else super().arithmetic(target)
 
     def blocks(self, n_tiles: int, group: int, n: int, n_block: int) -> int:
         """The size of the block index space."""
@@ -168,7 +168,7 @@ class WinogradSpec(KernelSpec):
         pixels = tiles * self.mh * self.mw
         found = {
             "x": tiles * math.prod(f.stride * f.m for f in self.filterings) * c * self.x.size,
-            "u": math.prod(f.factors for f in self.filterings) * c * n * (2 if self.words else 4),
+            "u": math.prod(f.factors for f in self.filterings) * c * n * (2 if self.int16 else 4),
             "y": pixels * n * self.out.size,
         }
         for i, kind in enumerate(self.operands):
@@ -192,8 +192,8 @@ class WinogradSpec(KernelSpec):
         )
 
     def emit(self, target: Target) -> str:
-        if self.inner:
-            return InnerWinograd(self, target).emit()
+        if self.inner_product:
+            return InnerProductWinograd(self, target).emit()
         return emit_fixed(self, target) if self.fixed else emit_winograd(self, target)
 
 

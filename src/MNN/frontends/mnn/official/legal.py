@@ -39,11 +39,11 @@ class Legal:
     """A graph of official operators, and the nodes that some of them, in a row, stand for."""
 
     graph: Graph
-    wholes: list[Whole] = field(default_factory=list)
+    composite_ops: list[CompositeOp] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Whole:
+class CompositeOp:
     """One node of ours and the official ones written for it."""
 
     node: Node
@@ -55,21 +55,21 @@ def legalized(graph: Graph) -> Legal:
 
     The graph given is not changed; values are shared with it.
     """
-    wholes: list[Whole] = []
-    return Legal(_graph(graph, wholes), wholes)
+    composite_ops: list[CompositeOp] = []
+    return Legal(_graph(graph, composite_ops), composite_ops)
 
 
-def _graph(graph: Graph, wholes: list[Whole], above: tuple[str, ...] = ()) -> Graph:
+def _graph(graph: Graph, composite_ops: list[CompositeOp], above: tuple[str, ...] = ()) -> Graph:
     nodes: list[Node] = []
     for node in graph.nodes:
         made = expanded(node, above)
         if made is None:
-            nodes.append(_inside(node, wholes, above))
+            nodes.append(_inside(node, composite_ops, above))
             continue
-        made = [_inside(part, wholes, (*above, node.op)) for part in made]
+        made = [_inside(part, composite_ops, (*above, node.op)) for part in made]
         nodes += made
         if node.op not in _TIDY and not above:
-            wholes.append(Whole(node, made))
+            composite_ops.append(CompositeOp(node, made))
     return Graph(graph.name, list(graph.inputs), list(graph.outputs), nodes, graph.meta)
 
 
@@ -112,9 +112,9 @@ def misfit(node: Node, error: Exception) -> FormatError:
     return FormatError(f"{node.op} '{node.name}': it cannot be written ({what}); is the model damaged?")
 
 
-def _inside(node: Node, wholes: list[Whole], above: tuple[str, ...]) -> Node:
+def _inside(node: Node, composite_ops: list[CompositeOp], above: tuple[str, ...]) -> Node:
     subgraphs = dict(node.subgraphs())
     if not subgraphs:
         return node
-    attrs = {**node.attrs, **{key: _graph(sub, wholes, above) for key, sub in subgraphs.items()}}
+    attrs = {**node.attrs, **{key: _graph(sub, composite_ops, above) for key, sub in subgraphs.items()}}
     return Node(node.op, node.name, node.inputs, node.outputs, attrs)

@@ -1,7 +1,7 @@
 """Recurrent layers that the official engine has no operator for: a loop over the steps, as its own converter writes.
 
 The input's share of all gates of all steps is one matrix product before the loop. The loop carries the states, and
-stacks what it puts out. Files are read back as the layer itself (see ``wholes``).
+stacks what it puts out. Files are read back as the layer itself (see ``composite_ops``).
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ def fused_matmul(ctx: Context, node: OnnxNode) -> Value:
     if node.int_attr("transBatchA", 0) or node.int_attr("transBatchB", 0):
         raise node.unsupported("a transposed batch (transBatchA, transBatchB)", "transpose the operand before")
     x, alpha = node.input(0), node.float_attr("alpha", 1.0)
-    turned = {"transposeA": node.bool_attr("transA", False), "transposeB": node.bool_attr("transB", False)}
-    product = _typed(x, ctx.op("MatMul", x, node.input(1), **turned))
+    transposed = {"transposeA": node.bool_attr("transA", False), "transposeB": node.bool_attr("transB", False)}
+    product = _typed(x, ctx.op("MatMul", x, node.input(1), **transposed))
     return product if alpha == 1 else binary(ctx, "MUL", product, alpha)
 
 

@@ -78,11 +78,11 @@ def qlinear_concat(ctx: Context, node: OnnxNode) -> Value:
 def qgemm(ctx: Context, node: OnnxNode) -> Value:
     """``alpha * op(A) @ op(B) + C`` of quantised numbers; C is i32 in steps of both scales; without a scale of the
     result it is a float."""
-    alpha, turned = node.float_attr("alpha", 1.0), node.bool_attr("transB", False)
+    alpha, transposed = node.float_attr("alpha", 1.0), node.bool_attr("transB", False)
     if node.bool_attr("transA", False):
         raise node.unsupported("a transposed A", "transpose it before")
     y = node.input(3)
-    y = ctx.op("Permute", y, dims=[1, 0]) if turned else y
+    y = ctx.op("Permute", y, dims=[1, 0]) if transposed else y
     total = ctx.op("MatMulInteger", node.input(0), y, node.optional(2), node.optional(5))
     total.dtype = DType.I32
     total = plus(ctx, total, node.optional(6))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.targets import Target
+from MNN.backends.cpu.winograd.int16 import fits, shift_of
 from MNN.backends.cpu.winograd.spec import WinogradSpec
-from MNN.backends.cpu.winograd.words import fits, shift_of
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
 from tests.backends.cpu import util

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from MNN.backends.cpu.products.shares import longest, piece_sizes, split_evenly
+from MNN.backends.cpu.products.load_balance import longest, piece_sizes, split_evenly
 
 
 def counted(rows: int, high: int, panels: int, wide: int, threads: int, batches: int) -> int:

@@ -15,7 +15,7 @@ from MNN.ir.prims import Tensor
 
 
 @dataclass
-class Side:
+class OperandAccess:
     """How one operand is walked: offsets of the rows, and its step from batch to batch."""
 
     place: Place

@@ -11,8 +11,8 @@ import weakref
 from collections.abc import Callable
 
 
-class Turn:
-    """``with turn.lock: ...``: the lock of everything that takes turns."""
+class RunLock:
+    """``with run_lock.lock: ...``: the lock of everything that takes turns."""
 
     __slots__ = ("__weakref__", "_renewed", "lock")
 
@@ -21,7 +21,7 @@ class Turn:
         what it was about to do will never be done."""
         self.lock = threading.RLock()
         self._renewed = renewed
-        _TURNS.add(self)
+        _RUN_LOCKS.add(self)
 
     def after_fork(self) -> None:
         """A child forked by the thread whose turn it is keeps the lock."""
@@ -32,12 +32,12 @@ class Turn:
             self._renewed()
 
 
-_TURNS: weakref.WeakSet[Turn] = weakref.WeakSet()
+_RUN_LOCKS: weakref.WeakSet[RunLock] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    for turn in list(_TURNS):
-        turn.after_fork()
+    for run_lock in list(_RUN_LOCKS):
+        run_lock.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

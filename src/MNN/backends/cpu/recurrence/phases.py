@@ -26,16 +26,16 @@ def words(parts: int) -> int:
     return LINE * (1 + 2 * parts)
 
 
-def in_rounds(
+def in_phases(
     k: Kernel,
     target: Target,
     shared: Value,
     parts: Value,
     part: Value,
-    rounds: Value,
+    phases: Value,
     run: Callable[[Value, Value], None],
 ) -> None:
-    """Takes part in ``rounds`` rounds as the worker of ``part``; ``run(part, round)`` emits the work."""
+    """Takes part in ``phases`` rounds as the worker of ``part``; ``run(part, round)`` emits the work."""
     b = k.b
     done = shared
 
@@ -49,7 +49,7 @@ def in_rounds(
     b.line(f"store atomic i64 1, ptr {come(part).text} release, align 8")
     # Rounds before the last one that has been claimed are over.
     first = b.intrinsic("smax", _load(b, line(part)) - 1, b.const(I64, 0))
-    with b.loop(first, rounds) as each:
+    with b.loop(first, phases) as each:
         number = each.index
 
         def attempt(turn: Value, number: Value = number) -> tuple[Value, list[Value]]:

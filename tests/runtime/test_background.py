@@ -13,14 +13,14 @@ import time
 import pytest
 
 from MNN.runtime.gc_pause import uninterrupted
-from MNN.runtime.storage import later as module
-from MNN.runtime.storage.later import finish, later
+from MNN.runtime.storage import background as module
+from MNN.runtime.storage.background import finish, run_in_background
 
 
 def test_jobs_are_done_in_order_by_another_thread() -> None:
     done: list[tuple[int, int]] = []
     for i in range(20):
-        later(lambda i=i: done.append((i, threading.get_ident())))  # type: ignore[misc]
+        run_in_background(lambda i=i: done.append((i, threading.get_ident())))  # type: ignore[misc]
     give_up = time.monotonic() + 10
     while len(done) < 20 and time.monotonic() < give_up:
         time.sleep(0.01)
@@ -29,7 +29,7 @@ def test_jobs_are_done_in_order_by_another_thread() -> None:
 
 
 def test_no_thread_stays_behind() -> None:
-    later(lambda: None)
+    run_in_background(lambda: None)
     give_up = time.monotonic() + 10
     while module._thread is not None and time.monotonic() < give_up:
         time.sleep(0.01)
@@ -44,7 +44,7 @@ def test_finish_waits_for_the_job_at_work() -> None:
         time.sleep(0.1)
         done.append(1)
 
-    later(job)
+    run_in_background(job)
     assert started.wait(10)
     finish()
     assert done == [1]
@@ -54,11 +54,11 @@ def test_a_job_that_raises_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> No
     told: list[object] = []
     monkeypatch.setattr(threading, "excepthook", told.append)
     done: list[int] = []
-    later(lambda: 1 // 0)
+    run_in_background(lambda: 1 // 0)
     give_up = time.monotonic() + 10
     while not told and time.monotonic() < give_up:
         time.sleep(0.01)
-    later(lambda: done.append(1))
+    run_in_background(lambda: done.append(1))
     finish()
     assert done == [1]
     assert len(told) == 1
@@ -67,9 +67,9 @@ def test_a_job_that_raises_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_waits_is_done_at_the_exit() -> None:
     code = """
         import time
-        from MNN.runtime.storage.later import later
-        later(lambda: (time.sleep(0.05), print("one", flush=True)))
-        later(lambda: print("two", flush=True))
+        from MNN.runtime.storage.background import run_in_background
+        run_in_background(lambda: (time.sleep(0.05), print("one", flush=True)))
+        run_in_background(lambda: print("two", flush=True))
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["one", "two"], done.stderr
@@ -79,20 +79,20 @@ def test_what_waits_is_done_at_the_exit() -> None:
 def test_forks_wait_for_the_job_at_work_and_take_none_along() -> None:
     code = """
         import os, sys, time
-        from MNN.runtime.storage.later import finish, later
+        from MNN.runtime.storage.background import finish, run_in_background
         inside = []
         def job():
             inside.append(1)
             time.sleep(0.1)
             inside.clear()
-        later(job)
-        later(lambda: print("waiting", flush=True))
+        run_in_background(job)
+        run_in_background(lambda: print("waiting", flush=True))
         while not inside:
             time.sleep(0.001)
         child = os.fork()
         if child == 0:
             finish()
-            later(lambda: print("own", flush=True))
+            run_in_background(lambda: print("own", flush=True))
             finish()
             os._exit(len(inside))
         print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
@@ -114,7 +114,7 @@ def test_garbage_is_collected_again_after_a_plan_and_not_by_the_other_thread() -
     ran: list[int] = []
     gc.callbacks.append(note)
     try:
-        later(lambda: ran.append(len(job())))
+        run_in_background(lambda: ran.append(len(job())))
         give_up = time.monotonic() + 10
         while not ran and time.monotonic() < give_up:
             time.sleep(0.01)
@@ -123,7 +123,7 @@ def test_garbage_is_collected_again_after_a_plan_and_not_by_the_other_thread() -
         gc.callbacks.remove(note)
     assert ran
     assert set(collected) <= {threading.get_ident()}
-    with uninterrupted(leave=later):
+    with uninterrupted(leave=run_in_background):
         assert not gc.isenabled()
     give_up = time.monotonic() + 10
     while not gc.isenabled() and time.monotonic() < give_up:
@@ -135,10 +135,10 @@ def test_long_jobs_wait_until_nothing_else_comes() -> None:
     finish()
     done: list[tuple[str, float]] = []
     start = time.monotonic()
-    later(lambda: done.append(("long", time.monotonic() - start)), 0.3)
-    later(lambda: done.append(("short", time.monotonic() - start)))
+    run_in_background(lambda: done.append(("long", time.monotonic() - start)), 0.3)
+    run_in_background(lambda: done.append(("short", time.monotonic() - start)))
     time.sleep(0.2)
-    later(lambda: done.append(("another", time.monotonic() - start)))
+    run_in_background(lambda: done.append(("another", time.monotonic() - start)))
     give_up = start + 10
     while len(done) < 3 and time.monotonic() < give_up:
         time.sleep(0.01)

@@ -46,7 +46,7 @@ _given = threading.Event()
 _thread: threading.Thread | None = None
 
 
-def later(job: Callable[[], object], pause: float = _PAUSE) -> None:
+def run_in_background(job: Callable[[], object], pause: float = _PAUSE) -> None:
     """Has ``job`` done by another thread, ``pause`` seconds after it and any other was given.
 
     It must not raise, and may take no lock that is held around a fork."""

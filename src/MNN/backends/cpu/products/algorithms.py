@@ -36,7 +36,7 @@ M = TypeVar("M", bound=Make)
 
 
 @dataclass(frozen=True)
-class Way:
+class ContractionAlgorithm:
     """``begins``: what the names of its candidates begin with; empty: they are called as the contraction says.
     ``parts``: it takes a left side that is kept in two bf16 parts."""
 
@@ -50,15 +50,15 @@ class Way:
         return name.startswith(self.begins or work.plain)
 
 
-_WAYS: list[Way] = []
+_ALGORITHMS: list[ContractionAlgorithm] = []
 
 
-def way(begins: str, rank: int, parts: bool = False) -> Callable[[M], M]:
+def contraction_algorithm(begins: str, rank: int, parts: bool = False) -> Callable[[M], M]:
     """Decorator: makes a way known. Of candidates with equal costs the one of the lowest ``rank`` is taken."""
 
     def add(make: M) -> M:
-        _WAYS.append(Way(begins, rank, parts, make))
-        _WAYS.sort(key=lambda w: w.rank)
+        _ALGORITHMS.append(ContractionAlgorithm(begins, rank, parts, make))
+        _ALGORITHMS.sort(key=lambda w: w.rank)
         return make
 
     return add
@@ -68,13 +68,13 @@ def candidates(e: Emitter, work: Contraction, settled: str, parts: bool = False)
     """The candidates of all ways (with ``parts`` of those that take them), or where an algorithm is ``settled`` and
     still possible that one alone."""
     load_families()
-    ways: Sequence[Way] = [w for w in _WAYS if w.parts or not parts]
-    for one in ways if settled else ():
+    algorithms: Sequence[ContractionAlgorithm] = [w for w in _ALGORITHMS if w.parts or not parts]
+    for one in algorithms if settled else ():
         if one.may_be(settled, work):
             found = [c for c in one.make(e, work, settled) if c.name == settled]
             if found:
                 return found
-    return [c for one in ways for c in one.make(e, work, settled)]
+    return [c for one in algorithms for c in one.make(e, work, settled)]
 
 
-__all__ = ["Contraction", "Way", "candidates", "way"]
+__all__ = ["Contraction", "ContractionAlgorithm", "candidates", "contraction_algorithm"]

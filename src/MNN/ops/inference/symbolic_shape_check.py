@@ -1,6 +1,6 @@
 """What cannot fit whatever the names among the sizes stand for: numbers that contradict each other.
 
-Rules for :mod:`MNN.ops.inference.fitting`. They say nothing about sizes that are names or unknown.
+Rules for :mod:`MNN.ops.inference.shape_check`. They say nothing about sizes that are names or unknown.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def broadcasts(shapes: Sequence[Sizes | None]) -> bool:
     return True
 
 
-def multiplies(a: Sizes | None, b: Sizes | None, turned: Sequence[bool] = (False, False)) -> bool:
+def multiplies(a: Sizes | None, b: Sizes | None, transposed: Sequence[bool] = (False, False)) -> bool:
     if a is None or b is None:
         return True
     if not a or not b:
         return False
-    if turned[0] and len(a) > 1:
+    if transposed[0] and len(a) > 1:
         a = (*a[:-2], a[-1], a[-2])
-    if turned[1] and len(b) > 1:
+    if transposed[1] and len(b) > 1:
         b = (*b[:-2], b[-1], b[-2])
     return not differ(a[-1], b[-2] if len(b) > 1 else b[-1]) and broadcasts([a[:-2], b[:-2]])

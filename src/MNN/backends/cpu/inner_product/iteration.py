@@ -22,12 +22,12 @@ HEAD = 2
 """Rows before the weights of a panel of B: sums of products of pairs, and what results are multiplied by."""
 SIGNS = {False: (1, -1), True: (1, -1, -1, 1)}
 """Those of the pairs of a turn: where rows take turns, every second pair of each row must have another sign."""
-TIGHT = (4, 2)
+FULL_REGISTER_TILE = (4, 2)
 """The tile that takes 16 registers."""
 
 
 @dataclass(frozen=True)
-class Turn:
+class Iteration:
     """The pairs of a turn: the sign of each, and its rows taken by inner products."""
 
     signs: tuple[int, ...]
@@ -64,8 +64,8 @@ class Turn:
         return -0.5 * self.signs[pair] if row in self.halved[pair] else 0.0
 
 
-def is_tight(target: Target) -> bool:
-    """Whether tiles are :data:`TIGHT` and turns are those of :func:`emit_turn`."""
+def fills_registers(target: Target) -> bool:
+    """Whether tiles are :data:`FULL_REGISTER_TILE` and turns are those of :func:`emit_iteration`."""
     return target.vector_bytes == 32 and target.vector_registers == 16 and target.can(can.ASSEMBLY_F32)
 
 
@@ -76,24 +76,24 @@ def halved_rows(mr: int) -> list[int]:
     return [r for r in range(mr) if (r + 1) * count // mr > r * count // mr]
 
 
-def turn_of(target: Target, mr: int, nv: int) -> Turn:
+def iteration_of(target: Target, mr: int, nv: int) -> Iteration:
     """The turn of a tile. Pairs with either sign take turns, for every row."""
-    if is_tight(target) and (mr, nv) == TIGHT:
-        return Turn(SIGNS[True], ((1, 2, 3), (0, 2, 3)) * 2)
-    return Turn(SIGNS[False], (tuple(halved_rows(mr)),) * 2)
+    if fills_registers(target) and (mr, nv) == FULL_REGISTER_TILE:
+        return Iteration(SIGNS[True], ((1, 2, 3), (0, 2, 3)) * 2)
+    return Iteration(SIGNS[False], (tuple(halved_rows(mr)),) * 2)
 
 
-def emit_turn(b: Builder, turn: Turn, sums: Sequence[Value], a: Value, right: Value) -> list[Value]:
+def emit_iteration(b: Builder, iteration: Iteration, sums: Sequence[Value], a: Value, right: Value) -> list[Value]:
     """The ``sums`` of a tile with a turn's products, of the rows at ``a`` (a vector each) and the weights ``right``."""
-    wide, (mr, nv) = sums[0].type, TIGHT
+    wide, (mr, nv) = sums[0].type, FULL_REGISTER_TILE
     b.check(a, mr * wide.size)
-    b.check(right, turn.steps * nv * wide.size)
+    b.check(right, iteration.steps * nv * wide.size)
     count = len(sums)
     weights = [[f"${count + v * nv + j}" for j in range(nv)] for v in (0, 1)]
     x, y, s, t = (f"${count + 2 * nv + i}" for i in range(4))
     places = f"${count + 2 * nv + 4}", f"${count + 2 * nv + 5}"
     code = []
-    for pair, (sign, halved) in enumerate(zip(turn.signs, turn.halved, strict=True)):
+    for pair, (sign, halved) in enumerate(zip(iteration.signs, iteration.halved, strict=True)):
         for i, register in enumerate([*weights[0], *weights[1]]):
             code.append(assembly.load(f"{(2 * nv * pair + i) * wide.size}({places[1]})", register))
         for r in range(mr):

@@ -55,9 +55,9 @@ def _with_notes(net: Record, change: object) -> Record:
     notes, texts = side.load(net)
     assert notes is not None
     for graph in notes.graphs.values():
-        data = {"wholes": graph.wholes}
+        data = {"wholes": graph.composite_ops}
         change(data)  # type: ignore[operator]
-        graph.wholes = data.get("wholes", [])
+        graph.composite_ops = data.get("wholes", [])
     net.extraInfo.buffer = side.store(notes, texts)
     return net
 
@@ -103,12 +103,12 @@ _WRONG = [
 ]
 
 
-@pytest.mark.parametrize("wholes", _WRONG)
-def test_malformed_notes_are_refused(wholes: object) -> None:
+@pytest.mark.parametrize("composite_ops", _WRONG)
+def test_malformed_notes_are_refused(composite_ops: object) -> None:
     net = net_of(_two()[0])
     notes, _ = side.load(net)
     assert notes is not None
-    text = json.dumps({"meta": {}, "graphs": {"": {**notes.graphs[""].to_json(), "wholes": wholes}}})
+    text = json.dumps({"meta": {}, "graphs": {"": {**notes.graphs[""].to_json(), "wholes": composite_ops}}})
     with pytest.raises(FormatError, match="put together"):
         side._parse(text)
 

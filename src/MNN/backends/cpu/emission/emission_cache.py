@@ -76,12 +76,12 @@ class Work:
         for t in groups[-1].root.outputs:
             key += [e.order(t), self._lies(e.output(t), t)]
         key += [e.order(t) for g in groups[:-1] for t in g.root.outputs]
-        self.habits = self.chosen()
-        self.key = (*key, self.habits)
+        self.kept_choices = self.chosen()
+        self.key = (*key, self.kept_choices)
 
     def chosen(self) -> Hashable:
         """What was chosen for these nodes, at this size or before."""
-        return tuple([self._e.pool.habits.of(origin) for origin in self.origins])
+        return tuple([self._e.pool.kept_choices.of(origin) for origin in self.origins])
 
     def _operand(self, t: Tensor) -> Hashable:
         """What a constant or a view is that has not been named yet."""
@@ -118,7 +118,7 @@ class Work:
 
 
 @dataclasses.dataclass
-class _Said:
+class _Emitted:
     """What was emitted for a piece of work."""
 
     work: Work
@@ -138,12 +138,12 @@ def _is_known(group: Group) -> bool:
     return group.kind != "single" or isinstance(group.anchor or group.root, _SINGLE)
 
 
-class Replay:
+class EmissionCache:
     """Emits the groups of one stage."""
 
     def __init__(self, e: Emitter, groups: Sequence[Group]) -> None:
         self._e = e
-        self._said: dict[Hashable, _Said | None] = {}
+        self._said: dict[Hashable, _Emitted | None] = {}
         sketches = [(group, _sketch(group)) for group in groups]
         counted = Counter([sketch for _, sketch in sketches])
         self._alike = {id(group) for group, sketch in sketches if counted[sketch] > 1 and _is_known(group)}
@@ -167,7 +167,7 @@ class Replay:
                 return
             e.commands += commands
             for old, other in zip(said.work.origins, work.origins, strict=True):
-                e.pool.habits.follow(other, old)
+                e.pool.kept_choices.follow(other, old)
             for tensor, place in placed:
                 e.assign(tensor, place)
             return
@@ -178,18 +178,18 @@ class Replay:
         placed_now = [n for n in free if e.is_placed(work.tensors[n])]
         new = e.commands[commands_before:]
         if (
-            work.habits == work.chosen()
+            work.kept_choices == work.chosen()
             and e.count() == (places + len(placed_now), copies)
             and all(c.kernel is not None for c in new)
         ):
             given = [(n, e.place(work.tensors[n])) for n in placed_now]
-            self._said[work.key] = _Said(work, new, set(e.buffers[buffers_before:]), given)
+            self._said[work.key] = _Emitted(work, new, set(e.buffers[buffers_before:]), given)
 
 
 class _Copy:
     """What was said of one piece of work, for another. Raises :class:`_Other` where it cannot be."""
 
-    def __init__(self, said: _Said, work: Work, e: Emitter) -> None:
+    def __init__(self, said: _Emitted, work: Work, e: Emitter) -> None:
         self._said, self._work, self._e = said, work, e
         self._buffers: dict[Buffer, tuple[Buffer, int]] = {}
         self._arrays = dict(zip(said.work.arrays, work.arrays, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from MNN.errors import MNNError
-from MNN.words import dims, nbytes, parse_bytes, plural
+from MNN.formatting import dims, nbytes, parse_bytes, plural
 
 
 def test_one_is_singular():

@@ -1,8 +1,8 @@
 """LLVM IR of what is lent for a run: words that say where inputs and outputs lie
-(:class:`MNN.backends.cpu.native_loop.native.Lent`), and arrays that inputs are copied from and outputs to
-(:class:`MNN.backends.cpu.native_loop.native.Carried`)."""
+(:class:`MNN.backends.cpu.native_loop.native.BoundBuffer`), and arrays that inputs are copied from and outputs to
+(:class:`MNN.backends.cpu.native_loop.native.CopiedBuffer`)."""
 
-LEND = """
+BIND_IO = """
 ; At the begin of a run, words of which slots say where what they point to lies; the others, and at its end all words,
 ; as they were: a forked child may find them as a run left them that never ended there.
 define internal void @lend(ptr %frame, i1 %begins) {

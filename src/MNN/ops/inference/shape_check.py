@@ -2,20 +2,20 @@
 
 Followed are only the sizes of inputs and constants, never those that a model claims for what lies between. A node whose
 operands have known sizes is lowered, by itself, which is the same test as when it runs. Where sizes are names, the
-rules of :mod:`MNN.ops.inference.fitting_names` say what cannot fit whatever the names stand for. Branches and bodies of
-loops are left alone: they may hold what is never taken."""
+rules of :mod:`MNN.ops.inference.symbolic_shape_check` say what cannot fit whatever the names stand for. Branches and
+bodies of loops are left alone: they may hold what is never taken."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from MNN.errors import MNNError, ShapeError, UnsupportedError
+from MNN.formatting import plural
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ops.control.sequence import ListTensor
-from MNN.ops.core.trial import lowered
-from MNN.ops.inference.fitting_names import contradiction
-from MNN.ops.inference.infer import SMALL, Hints
-from MNN.words import plural
+from MNN.ops.core.isolated_lowering import lowered
+from MNN.ops.inference.infer import SMALL, ShapeInference
+from MNN.ops.inference.symbolic_shape_check import contradiction
 
 MOST = 20
 """Misfits that are listed."""
@@ -54,7 +54,7 @@ class _Trial:
     def __init__(self, graph: Graph) -> None:
         kinds = graph.meta.get("kinds")
         nested = set(kinds) if isinstance(kinds, dict) else set()
-        self._hints = Hints()
+        self._hints = ShapeInference()
         self._sure = {
             v: Value(v.name, v.dtype, None if v.name in nested else v.shape) for v in graph.inputs if not v.is_const
         }

@@ -13,7 +13,7 @@ from MNN.backends.base.program import Command, Program, Ref
 from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.codegen.library import shared_library
 from MNN.backends.cpu.compile import compile_stage
-from MNN.backends.cpu.emission.repeats import Replay, _Copy
+from MNN.backends.cpu.emission.emission_cache import EmissionCache, _Copy
 from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
@@ -80,7 +80,7 @@ def test_copied_layers_are_those_that_emission_gives(monkeypatch: pytest.MonkeyP
     pool, plain = ConstantPool(), ConstantPool()
     kept = [compiled(rows, pool) for rows in (7, 12, 40)]
     assert len(copied) > 2 * LAYERS
-    monkeypatch.setattr(Replay, "emit", lambda self, groups, emit: emit())
+    monkeypatch.setattr(EmissionCache, "emit", lambda self, groups, emit: emit())
     for rows, (program, found) in zip((7, 12, 40), kept, strict=True):
         want_program, want = compiled(rows, plain)
         np.testing.assert_array_equal(found, want)

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 
 from MNN.errors import MNNError
-from MNN.words import nbytes, parse_bytes
+from MNN.formatting import nbytes, parse_bytes
 
 VARIABLE = "MNN_CACHE_LIMIT"
 DEFAULT_LIMIT = 4 * 10**9
