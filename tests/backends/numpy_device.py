@@ -214,4 +214,3 @@ def numpy_device(able: Able = lambda prim: True, latency: float = 0.0) -> Iterat
         yield device
     finally:
         registry._MAKERS.pop(NumpyDevice.name)
-        registry.backend.cache_clear()

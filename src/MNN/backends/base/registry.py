@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.util
 import pkgutil
@@ -17,12 +16,11 @@ _MAKERS: dict[str, Callable[[bool], Backend]] = {}
 
 
 def register(name: str, make: Callable[[bool], Backend]) -> None:
-    """Makes a back end known. ``make`` gives it, its argument telling whether it may keep things on disk."""
+    """Makes a back end known. ``make`` gives it whenever it is asked for, one object for one device; its argument
+    tells whether it may keep things on disk."""
     _MAKERS[name] = make
-    backend.cache_clear()
 
 
-@functools.cache
 def backend(name: str, cache: bool) -> Backend:
     """The process's back end of this name. Raises ``MNNError`` when there is none."""
     check(name)

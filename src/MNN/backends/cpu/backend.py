@@ -47,8 +47,7 @@ class CpuBackend(Backend):
         self.library = library or shared_library(cache)
 
     def device(self) -> str:
-        target = host_target()
-        return f"{target.l1_bytes} {target.l2_bytes} {target.key()}"
+        return repr(host_target())
 
     def generators(self) -> str:
         return kernels.generator_digest()
@@ -118,4 +117,15 @@ def _filled(buffer: Buffer) -> None:
     buffer.setup.clear()
 
 
-register(CpuBackend.name, CpuBackend)
+_MADE: dict[Library, CpuBackend] = {}
+
+
+def _backend(cache: bool) -> CpuBackend:
+    """The one for the processor as it is called now: ``MNN_TARGET`` may have changed."""
+    library = shared_library(cache)
+    if library not in _MADE:
+        _MADE[library] = CpuBackend(cache, library)
+    return _MADE[library]
+
+
+register(CpuBackend.name, _backend)
