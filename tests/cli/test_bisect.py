@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.backends.cpu import backend
 from MNN.backends.cpu.codegen import library
 from MNN.backends.cpu.math import scalar_code
 from MNN.backends.cpu.targets.base import host_target
@@ -13,7 +14,6 @@ from MNN.ir.graph import Graph
 from MNN.ops.elementwise import unary
 from MNN.passes import manager
 from MNN.passes.manager import Pass
-from MNN.runtime import executor
 from tests.cli import models
 
 
@@ -46,7 +46,7 @@ def test_a_wrong_meaning(mnn, model, monkeypatch):
 def test_a_wrong_kernel(mnn, model, monkeypatch):
     monkeypatch.setitem(scalar_code._MATH, "sin", scalar_code._MATH["cos"])
     monkeypatch.setattr(library, "_LOADED", {})  # so that kernels are made anew
-    monkeypatch.setattr(executor, "shared_library", lambda cache: library.Library(host_target()))
+    monkeypatch.setattr(backend, "shared_library", lambda cache: library.Library(host_target()))
     result = mnn("compare", "--bisect", model)
     assert result.code == 1
     assert "the kernel for node 'sine' (UnaryOp) is wrong: its tensor 'wave'" in result.out

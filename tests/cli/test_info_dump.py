@@ -34,10 +34,10 @@ def test_info_of_names_that_look_like_markup(mnn, tmp_path):
     path = models.save(tmp_path / "[b].onnx", [node], {"[red]x": value}, {"[/]y": value})
     text = mnn("info", "--nodes", path).out
     assert "'[bold]n': [red]x -> [/]y" in text
-    assert "[b].onnx" in text
+    assert "[b].onnx" in text.replace("\n", "")  # a long path is wrapped
     assert mnn("run", path, "--random").code == 0
     assert "[/]y" in mnn("compare", path).out
-    assert "[b].onnx" in mnn("bench", path, "--runs", 1).out
+    assert "[b].onnx" in mnn("bench", path, "--runs", 1).out.replace("\n", "")
 
 
 @pytest.mark.parametrize("options", [[], ["--fp16"], ["--saveExternalData"], ["--optimizeLevel", "0"]])

@@ -15,13 +15,13 @@ import numpy as np
 
 from MNN.backends.base.arena import aligned_bytes
 from MNN.backends.base.program import Buffer, Command, Ref, Slices
+from MNN.backends.cpu import backend
 from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.binding.chains import ChainTables
 from MNN.backends.cpu.binding.direct import Place
 from MNN.backends.cpu.lang.module import checked_build
 from MNN.backends.cpu.native_loop.native import Command as Row
 from MNN.backends.cpu.native_loop.native import HostFunction, NativeProgram
-from MNN.runtime import executor
 
 _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
@@ -108,9 +108,9 @@ class CheckedProgram(BoundProgram):
 @contextlib.contextmanager
 def checked_programs() -> Iterator[None]:
     """Within this context sessions make checked programs."""
-    plain = executor.BoundProgram
-    executor.BoundProgram = CheckedProgram  # type: ignore[misc]
+    plain = backend.BoundProgram
+    backend.BoundProgram = CheckedProgram  # type: ignore[misc]
     try:
         yield
     finally:
-        executor.BoundProgram = plain  # type: ignore[misc]
+        backend.BoundProgram = plain  # type: ignore[misc]

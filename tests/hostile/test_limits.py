@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from MNN.backends.base.host_memory import machine_memory
 from MNN.errors import MNNError, RunError, ShapeError, UnsupportedError
 from MNN.frontends.onnx.load import load
 from MNN.ir.graph import Graph
 from MNN.runtime.config import Config
-from MNN.runtime.limits import machine_memory
 from MNN.runtime.session import Session
 from tests.hostile.operators import CASES, Case
 

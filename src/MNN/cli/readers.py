@@ -28,7 +28,8 @@ def read_array(path: Path) -> np.ndarray:
     """The array in a .npy file."""
     _check_start(path, _NPY, ".npy file or picture")
     try:
-        array: np.ndarray = np.load(path, allow_pickle=False)
+        with path.open("rb") as file:
+            array: np.ndarray = np.load(file, allow_pickle=False)
     except _DAMAGE as error:
         raise MNNError(f"{path}: not a readable .npy file: {error}") from error
     return array
@@ -38,7 +39,7 @@ def read_archive(path: Path) -> dict[str, np.ndarray]:
     """All arrays in a .npz file."""
     _check_start(path, _ZIP, ".npz file")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except _DAMAGE as error:
         raise MNNError(f"{path}: not a readable .npz file: {error}") from error

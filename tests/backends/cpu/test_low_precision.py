@@ -159,7 +159,9 @@ def test_what_the_host_computes_gets_f32():
 def test_where_low_is_normal():
     assert storage(named_target("avx2"), "low") is None
     assert storage(named_target("neon"), "low") is None
-    amx = dataclasses.replace(named_target("avx512"), features=(*named_target("avx512").features, "amx-bf16"))
+    amx = dataclasses.replace(
+        named_target("avx512"), features=(*named_target("avx512").features, "amx-tile", "amx-bf16")
+    )
     assert storage(amx, "low") is DType.BF16
     assert storage(amx, "normal") is None
 

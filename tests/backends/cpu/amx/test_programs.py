@@ -263,7 +263,7 @@ def test_long_sums_of_few_pixels_are_tall(threads: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("rows", "large", "lean"), [(49, 1.0, True), (300, 1.0, False), (49, 300.0, False)])
+@pytest.mark.parametrize(("rows", "large", "w24"), [(49, 1.0, True), (300, 1.0, False), (49, 300.0, False)])
 def test_second_parts_of_weights_are_bytes_for_few_rows(threads: int, rows: int, large: float, w24: bool) -> None:
     """Weights too large for the second-level cache, of sizes that can be kept so."""
     w = randn(1024, 1024)
