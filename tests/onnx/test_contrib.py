@@ -103,6 +103,8 @@ CASES: dict[str, Case] = {
     "bias_gelu": case("BiasGelu", [normal(3, 8), normal(8)]),
     "fast_gelu": case("FastGelu", [normal(3, 8), normal(8)]),
     "quick_gelu": case("QuickGelu", [normal(3, 8)], alpha=1.5),
+    "cdist": case("CDist", [normal(5, 7), normal(9, 7)], metric="sqeuclidean"),
+    "cdist_euclidean": case("CDist", [normal(130, 33), normal(1, 33)], metric="euclidean"),
     "matmul_nt": case("FusedMatMul", [normal(2, 3, 4), normal(2, 5, 4)], transB=1, alpha=0.5),
     "matmul_tn": case("FusedMatMul", [normal(4, 3), normal(4, 5)], transA=1),
     "conv_relu": case(

@@ -46,6 +46,12 @@ def quick_gelu(ctx: Context, node: OnnxNode) -> Value:
     return binary(ctx, "MUL", x, _typed(x, ctx.op("Sigmoid", binary(ctx, "MUL", x, node.float_attr("alpha", 1.702)))))
 
 
+@onnx_op("CDist", domain=MICROSOFT)
+def cdist(ctx: Context, node: OnnxNode) -> Value:
+    metric = node.str_attr("metric", "sqeuclidean").upper()
+    return _typed(node.input(0), ctx.op("PairwiseDistance", node.input(0), node.input(1), metric=metric))
+
+
 @onnx_op("BiasAdd", domain=MICROSOFT)
 def bias_add(ctx: Context, node: OnnxNode) -> Value:
     return plus(ctx, node.input(0), node.input(1), node.input(2))
