@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import pkgutil
 from collections.abc import Callable
 
 import MNN.backends
@@ -31,6 +29,8 @@ def backend(name: str, cache: bool) -> Backend:
 
 def names() -> list[str]:
     """What back ends there are."""
+    import pkgutil  # for messages alone
+
     rooms = [m.name for m in pkgutil.iter_modules(MNN.backends.__path__) if m.ispkg and m.name != "base"]
     return sorted({*rooms, *_MAKERS})
 
