@@ -10,7 +10,7 @@ import pytest
 from MNN.backends.base.constants import ConstantPool
 from MNN.backends.base.options import Options
 from MNN.backends.base.program import Program
-from MNN.backends.cpu.amx import emit_amx as amx
+from MNN.backends.cpu.amx.emission import emit_amx as amx
 from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.codegen.library import shared_library
 from MNN.backends.cpu.compile import compile_stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.amx import emit_weights as amx_weights
+from MNN.backends.cpu.amx.emission import emit_weights as amx_weights
 from MNN.backends.cpu.packing import weights
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value

@@ -10,8 +10,8 @@ from MNN.backends.base.constants import ConstantPool
 from MNN.backends.base.options import Options
 from MNN.backends.base.program import Located, Program
 from MNN.backends.cpu import low_precision as precision
-from MNN.backends.cpu.amx import emit_amx as amx
-from MNN.backends.cpu.amx.emit_prefetch import fetch_ahead
+from MNN.backends.cpu.amx.emission import emit_amx as amx
+from MNN.backends.cpu.amx.emission.emit_prefetch import fetch_ahead
 from MNN.backends.cpu.amx.split_storage import SplitStorage
 from MNN.backends.cpu.batch_program import repeated
 from MNN.backends.cpu.batch_slices import Task, sliced

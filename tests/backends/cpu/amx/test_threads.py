@@ -12,9 +12,9 @@ import pytest
 from MNN.backends.base.constants import ConstantPool
 from MNN.backends.base.options import Options
 from MNN.backends.base.program import Command, Ref
-from MNN.backends.cpu.amx import emit_amx as amx
 from MNN.backends.cpu.amx import slices as amx_slices
 from MNN.backends.cpu.amx.cost import Plan, plan_rows
+from MNN.backends.cpu.amx.emission import emit_amx as amx
 from MNN.backends.cpu.amx.slices import plan_slices
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.compile import compile_stage

@@ -6,8 +6,8 @@ import numpy as np
 
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Ref
-from MNN.backends.cpu.amx import emit_amx as amx
-from MNN.backends.cpu.amx.emit_weights import Right
+from MNN.backends.cpu.amx.emission import emit_amx as amx
+from MNN.backends.cpu.amx.emission.emit_weights import Right
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.low_precision import FEW_ROWS

@@ -24,9 +24,9 @@ from MNN.backends.cpu.amx.cost import (
     plan_window,
     tall_columns,
 )
-from MNN.backends.cpu.amx.emit_prefetch import turns
-from MNN.backends.cpu.amx.emit_slices import can_sum, emit_sum
-from MNN.backends.cpu.amx.emit_weights import Right
+from MNN.backends.cpu.amx.emission.emit_prefetch import turns
+from MNN.backends.cpu.amx.emission.emit_slices import can_sum, emit_sum
+from MNN.backends.cpu.amx.emission.emit_weights import Right
 from MNN.backends.cpu.amx.layout import (
     Layout,
     direct_layout,

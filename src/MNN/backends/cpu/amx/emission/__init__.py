@@ -1,0 +1,1 @@
+"""From groups of primitives to commands on the tiles of AMX."""
