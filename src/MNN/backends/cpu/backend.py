@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from MNN.backends.base.arena import Room
 from MNN.backends.base.backend import Backend, Filled, NotPortableError
-from MNN.backends.base.program import Buffer, Command, Program, Ref
+from MNN.backends.base.program import Command, Program, Ref
 from MNN.backends.base.registry import register
 from MNN.backends.base.run_lock import RunLock
 from MNN.backends.cpu.binding.bind import BoundProgram, load_kernels
@@ -88,7 +88,7 @@ class CpuBackend(Backend):
         self, program: Program, threads: int, filled: Filled | None = None, room: Room | None = None
     ) -> BoundProgram:
         loop_functions(self.library.cache)
-        return BoundProgram(program, self.library, threads, filled or _filled, room)
+        return BoundProgram(program, self.library, threads, filled, room)
 
     def portable(self, program: Program) -> Program:
         """The same program with its kernels named by their keys."""
@@ -111,10 +111,6 @@ class CpuBackend(Backend):
 
     def release(self) -> None:
         trim()
-
-
-def _filled(buffer: Buffer) -> None:
-    buffer.setup.clear()
 
 
 _MADE: dict[Library, CpuBackend] = {}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from MNN.backends.base.arena import Arena, Block, Room, Scratch, aligned_bytes
-from MNN.backends.base.backend import TimedBound
+from MNN.backends.base.backend import Filled, TimedBound
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.base.machine import Span
 from MNN.backends.base.poison import fill, wanted
@@ -39,12 +39,13 @@ class BoundProgram(TimedBound):
         program: Program,
         library: Library,
         threads: int = 1,
-        filled: Callable[[Buffer], None] = lambda buffer: buffer.setup.clear(),
+        filled: Filled | None = None,
         room: Room | None = None,
     ) -> None:
         """``filled`` is called with every constant that the program is the first to use, once it holds its numbers.
         Of programs in one ``room``, which share their memory, one may run at a time."""
-        self.program, self._library, self._filled = program, library, filled
+        self.program, self._library = program, library
+        self._filled = filled or (lambda buffer: buffer.setup.clear())
         self._room = room or Room()
         self._run_lock = self._room.run_lock
         self._arena = Arena(program.arena_bytes, room)
