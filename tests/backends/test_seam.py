@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -192,7 +194,8 @@ def test_copies_that_cost_too_much_are_not_made() -> None:
         assert {name for name, _ in bound.placement()} == {"cpu"}
 
 
-def test_unknown_back_ends_are_refused() -> None:
-    with pytest.raises(MNNError, match=r"there is no back end 'abacus'; choose one of cpu"):
-        Config(backend="abacus")
+@pytest.mark.parametrize("name", ["abacus", "base", "", 3, None, ["cpu"], {}])
+def test_unknown_back_ends_are_refused(name: Any) -> None:
+    with pytest.raises(MNNError, match=rf"there is no back end {re.escape(repr(name))}; choose one of cpu"):
+        Config(backend=name)
     assert registry.names() == ["cpu"]

@@ -37,9 +37,7 @@ def names() -> list[str]:
 
 def check(name: object) -> None:
     """Raises ``MNNError`` when no back end has this name."""
-    if name == DEFAULT or name in _MAKERS:
-        return
-    if not isinstance(name, str) or name not in names():
+    if not isinstance(name, str) or (name != DEFAULT and name not in names()):
         raise MNNError(f"there is no back end {name!r:.60}; choose one of {', '.join(names())}")
 
 
