@@ -3,6 +3,9 @@
 Comparisons of sizes while lowering are decided by those numbers, small and large ones, with and without common
 divisors. A size of the result is taken for known where every trace gives the same expression and, put in for the names,
 what lowering gave; so one that depends on how a comparison comes out stays unknown.
+
+These are samples, no proof: no name is 0 or 1 in them, and a threshold that none of the numbers crosses is not seen. An
+operator with such a rule says it itself (:func:`MNN.ops.inference.infer.rule`).
 """
 
 from __future__ import annotations
