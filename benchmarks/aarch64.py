@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen import toolchain
 from MNN.backends.cpu.codegen.assembly import examine
+from MNN.backends.cpu.gemm.code_half import FLUSH
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.gemm.half import FLUSH
 from MNN.backends.cpu.targets.base import Target, named_target
 from MNN.backends.cpu.targets.syntax import MATRIX, MULTIPLY_ADD
 from MNN.backends.cpu.window.cost import choose_window

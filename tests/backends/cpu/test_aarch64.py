@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from MNN.backends.cpu.gemm.code_half import FLUSH
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.gemm.half import FLUSH
 from MNN.backends.cpu.products.dot import group_of
 from MNN.backends.cpu.products.register_tiles import choose_tile
 from MNN.backends.cpu.targets import Target, named_target

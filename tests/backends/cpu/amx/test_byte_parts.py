@@ -7,9 +7,8 @@ import pytest
 
 from MNN.backends.cpu.amx.byte_parts import fits
 from MNN.backends.cpu.amx.cost import uses_weights24
-from MNN.backends.cpu.amx.layout import rows_layout, tall_layout, window_layout
+from MNN.backends.cpu.amx.layout import HEIGHT, rows_layout, tall_layout, window_layout
 from MNN.backends.cpu.amx.spec import AmxSpec
-from MNN.backends.cpu.amx.tall import HEIGHT
 from MNN.backends.cpu.targets import Target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of

@@ -6,24 +6,22 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from MNN.backends.cpu.amx.byte_parts import STEP_BYTES, Packed, unpack, unpacked
 from MNN.backends.cpu.amx.fill import Filling, region_record
 from MNN.backends.cpu.amx.results import Finishing, Results
+from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.amx.split import PRODUCTS
-from MNN.backends.cpu.amx.tall import Tall
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES, Tiles, state_bytes
+from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Kernel, Value
 from MNN.backends.cpu.targets.base import Target
 
-if TYPE_CHECKING:
-    from MNN.backends.cpu.amx.spec import AmxSpec
-
 _LANES = 16
 
 
+@generates(AmxSpec)
 def emit_amx(spec: AmxSpec, target: Target) -> str:
     """The module's text."""
     return Amx(spec, target).emit()
@@ -47,7 +45,6 @@ class Amx:
         self.step_bytes = STEP_BYTES if spec.w24 else spec.parts * TILE_BYTES
         self.filling = Filling(self.k, spec, self.rows, scale)
         self.finishing = Finishing(self.k, spec, target, scale)
-        self.tall = Tall(self)
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
@@ -71,14 +68,10 @@ class Amx:
                 self.fresh = b.icmp("eq", chunk.index, 0)
                 self.last = b.icmp("eq", chunk.index, chunks - 1)
                 if not spec.direct:
-                    again = b.and_(stale, self.fresh) if spec.tall else b.or_(stale, parted)
-                    b.if_(again, lambda: self.filling.fill(self.a, self.region))
+                    b.if_(self.brings_rows(stale, parted), lambda: self.filling.fill(self.a, self.region))
                 with b.loop(n0, n1, k.slot("group")) as group:
                     past = b.intrinsic("smin", group.index + k.slot("group"), n1)
-                    if spec.tall:
-                        self.tall.group(im, group.index, past)
-                    else:
-                        self._group(im, group.index, past, b.select(parted, n0, group.index))
+                    self.group(im, group.index, past, parted)
             block.next(filled)
         return k.finish()
 
@@ -97,9 +90,15 @@ class Amx:
         finishing.right = self.right
         finishing.operands = bases[3:]
 
-    def _group(self, im: Value, first: Value, past: Value, origin: Value) -> None:
-        """Columns ``first ..`` of a block, whose sums are held from column ``origin`` on."""
+    def brings_rows(self, stale: Value, parted: Value) -> Value:
+        """Whether the current chunk's rows are to be brought; ``stale``: those that are there are of another block,
+        ``parted``: there are several chunks."""
+        return self.b.or_(stale, parted)
+
+    def group(self, im: Value, first: Value, past: Value, parted: Value) -> None:
+        """Columns ``first ..`` of block ``im``, for the current chunk; ``parted``: there are several chunks."""
         k, b, spec, region = self.k, self.b, self.spec, self.region
+        origin = b.select(parted, self.n0, first)  # the column from which on sums are held
         panel = k.slot("panel")
         parted = b.icmp("sgt", k.slot("chunks"), 1)
         skip = region["from"] * self.step_bytes

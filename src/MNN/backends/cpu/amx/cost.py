@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from MNN.backends.cpu.amx.byte_parts import STEP_BYTES
-from MNN.backends.cpu.amx.layout import DEPTH, Layout
+from MNN.backends.cpu.amx.layout import DEPTH, HEIGHT, LEAST, Layout
 from MNN.backends.cpu.amx.scale import SCALE_BYTES
 from MNN.backends.cpu.amx.split import PRODUCTS
-from MNN.backends.cpu.amx.tall import HEIGHT, LEAST
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES
 from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.targets.base import Target

@@ -4,10 +4,10 @@ is."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from MNN.backends.cpu.amx import scale as amx_scale
 from MNN.backends.cpu.amx.records import REGION, RUNS
+from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.amx.split import halves_of
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.halves import to_bf16
@@ -15,9 +15,6 @@ from MNN.backends.cpu.lang.module import I8, I16, I32, I64, Kernel, Value
 from MNN.backends.cpu.lang.parts import parts_of
 from MNN.backends.cpu.lang.records import entry, load_record
 from MNN.ir.dtype import DType
-
-if TYPE_CHECKING:
-    from MNN.backends.cpu.amx.spec import AmxSpec
 
 _LANES = 16
 _DEPTH = 2 * _LANES

@@ -15,12 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from MNN.backends.cpu.amx.records import FIRST, FIRST_MOVE, FROM, LENGTH, PAST, PAST_MOVE, REGION, TILES, TO
-from MNN.backends.cpu.amx.tall import HEIGHT, LEAST
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS
 from MNN.backends.cpu.products.geometry import Window
 
 DEPTH = 32
 """Products of one step of the sum."""
+HEIGHT = 4
+"""Row tiles of a block at most, where they are summed together (``tall``)."""
+LEAST = 3
+"""Row tiles that are summed at least: what blocks of fewer do not have is not stored. Kernels for one or two of their
+own would be compiled for next to nothing."""
 Table = npt.NDArray[np.int64]
 MOST_BETWEEN = 1.15
 """Rows that are loaded where they lie, at most, beside those that are wanted: bringing takes a fifth of a product."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from MNN.backends.cpu.amx import scale as amx_scale
+from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.lang.element import Tail, make_tail, storage_type
 from MNN.backends.cpu.lang.halves import to_bf16
 from MNN.backends.cpu.lang.module import F32, I8, I16, I64, Kernel, Value
@@ -14,9 +14,6 @@ from MNN.backends.cpu.lang.parts import parts_of
 from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
-
-if TYPE_CHECKING:
-    from MNN.backends.cpu.amx.spec import AmxSpec
 
 _LANES = 16
 _WIDTH = 2 * _LANES

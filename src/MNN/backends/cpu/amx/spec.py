@@ -19,13 +19,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from MNN.backends.base.kernel import Arguments, KernelSpec
-from MNN.backends.cpu.amx.code import emit_amx
+from MNN.backends.base.kernel import Arguments
 from MNN.backends.cpu.amx.records import LENGTH, PAST, REGION, RUNS
 from MNN.backends.cpu.amx.scale import SCALE_BYTES
 from MNN.backends.cpu.amx.split import ARITHMETIC, PRODUCTS
 from MNN.backends.cpu.amx.tiles import TILE_BYTES, state_bytes
 from MNN.backends.cpu.codegen import overlay
+from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.traffic import number, table, union
 from MNN.backends.cpu.products.epilogue import OPERAND_KINDS, check_epilogue, operand_bytes, operand_slots
 from MNN.backends.cpu.targets.base import Target
@@ -39,7 +39,7 @@ _HELD = {DType.F32: tuple(PRODUCTS), DType.BF16: (1,), DType.BF16X2: (2,)}
 
 
 @dataclass(frozen=True)
-class AmxSpec(KernelSpec):
+class AmxSpec(GeneratedSpec):
     """``C[i, n] = epilogue(sum over steps s, j < 32 of A[place[i], kofs[s], j] * B[s, j, n], operands...)``, batched.
 
     Block ``(z * m_blocks + im) * ceil(n / nb) + in`` computes the results of block ``im``'s rows in columns
@@ -73,10 +73,10 @@ class AmxSpec(KernelSpec):
     With ``passing``, B's tiles do not stay in the first-level cache, so that A's do (a product of two tiles with its
     loads takes 26 instead of 33 cycles where the sums are 512 or 768 deep).
 
-    With ``tall``, sums are of all row tiles of a block, four at most, by one column tile
-    (:mod:`MNN.backends.cpu.amx.tall`), and the first chunk's items bring all that a block needs of A. With ``w24``,
-    B's second parts are bytes (:mod:`MNN.backends.cpu.amx.byte_parts`). With ``half``, parts are fp16, of A scaled by
-    block and B by panel (:mod:`MNN.backends.cpu.amx.scale`).
+    With ``tall``, sums are of all row tiles of a block, four at most, by one column tile (:mod:`.code_tall`), and the
+    first chunk's items bring all that a block needs of A. With ``w24``, B's second parts are bytes
+    (:mod:`MNN.backends.cpu.amx.byte_parts`). With ``half``, parts are fp16, of A scaled by block and B by panel
+    (:mod:`MNN.backends.cpu.amx.scale`).
 
     Rows of a block are counted from 0; result ``i`` is row ``place[i]`` of block ``im``, where ``first`` gives for
     block ``im`` and pair of tiles ``j`` at ``[im * pairs + j]`` the first result at or behind its rows (one entry more
@@ -171,6 +171,3 @@ class AmxSpec(KernelSpec):
             return ()
         results = int(table(args, "first", number(args, "m_blocks") * number(args, "pairs") + 1)[-1])
         return overlay.of_product(self.operands, self.epilogue, self.out, args, results, number(args, "n_batch"))
-
-    def emit(self, target: Target) -> str:
-        return emit_amx(self, target)

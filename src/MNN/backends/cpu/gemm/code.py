@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from MNN.backends.cpu.codegen.generators import generates
+from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.module import I8, I32, I64, Loop, Value
@@ -18,10 +20,6 @@ from MNN.backends.cpu.products.work_ranges import Runs
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
-if TYPE_CHECKING:
-    from MNN.backends.cpu.gemm.contraction import ContractSpec
-
-
 _IN_FLIGHT = 8
 """Multiply-adds that a processor works on at once: two units times four cycles."""
 _MOST_ROWS_AHEAD = 8
@@ -34,8 +32,11 @@ _LINE = 64
 """Bytes of a line of a cache."""
 
 
+@generates(ContractSpec)
 def emit_contract(spec: ContractSpec, target: Target) -> str:
     """The module's text."""
+    if spec.narrow:
+        return Contract(dataclasses.replace(spec, narrow=False), target.narrowed()).emit()
     return Contract(spec, target).emit()
 
 

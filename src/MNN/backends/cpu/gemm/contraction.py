@@ -13,18 +13,16 @@ loop order: a panel of B (k x NR) is used by all rows of a block while the block
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
-from MNN.backends.base.kernel import Arguments, KernelSpec
+from MNN.backends.base.kernel import Arguments
 from MNN.backends.cpu.codegen import overlay
+from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.traffic import number, table, union
-from MNN.backends.cpu.gemm.code import emit_contract
-from MNN.backends.cpu.gemm.half import emit_half
 from MNN.backends.cpu.packing import weights24
 from MNN.backends.cpu.products.dot import DOT2
 from MNN.backends.cpu.products.dot8 import DOT4
@@ -37,7 +35,7 @@ _INT_SOURCES = (DType.I8, DType.U8)
 
 
 @dataclass(frozen=True)
-class ContractSpec(KernelSpec):
+class ContractSpec(GeneratedSpec):
     """``C[m, n] = epilogue(sum over taps t, k of A[rows_a[m] + taps[t] + k] * B[t, k, n], operands...)``, batched.
 
     For batch ``z``, row ``m``, column ``n``, with NR = nv * lanes(acc)::
@@ -69,7 +67,7 @@ class ContractSpec(KernelSpec):
     :func:`MNN.backends.cpu.products.dot8.pack_dot4` (ldb = 4 NR).
 
     With ``acc`` f16 (a and b too) the sums are of f16 for a few steps and f32 otherwise, see
-    :mod:`MNN.backends.cpu.gemm.half`; the epilogue takes f32.
+    :mod:`MNN.backends.cpu.gemm.code_half`; the epilogue takes f32.
     """
 
     shaped: ClassVar[bool] = True
@@ -160,10 +158,3 @@ class ContractSpec(KernelSpec):
     def in_place(self, args: Arguments) -> overlay.Pairs:
         m, n_batch = number(args, "m"), number(args, "n_batch")
         return overlay.of_product(self.operands, self.epilogue, self.out, args, m, n_batch)
-
-    def emit(self, target: Target) -> str:
-        if self.acc is DType.F16:
-            return emit_half(self, target)
-        if self.narrow:
-            return emit_contract(dataclasses.replace(self, narrow=False), target.narrowed())
-        return emit_contract(self, target)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
+from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.inner_product.iteration import emit_iteration, iteration_of
+from MNN.backends.cpu.inner_product.layout import EXPONENT, LARGE, NOTES, SMALL, TWICE_ONE
+from MNN.backends.cpu.inner_product.spec import InnerProductSpec
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, PTR, Value, int_type
 from MNN.backends.cpu.products.tile_store import TileStore
@@ -14,29 +16,17 @@ from MNN.backends.cpu.products.work_ranges import Runs
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
-if TYPE_CHECKING:
-    from MNN.backends.cpu.inner_product.spec import InnerProductSpec
-
 _Step = Callable[[Sequence[Value], Value, element.Tail | None], list[Value]]
 
 ASKS = 2
 """Lines of the next panel of B that are asked for in a turn: all that there are where four tiles of rows use it."""
-NOTES = 4
-"""Vectors of notes on a tile of rows, before its rows: what results are multiplied by, what sums begin with, what rows
-are multiplied by, and whether the tile is taken plainly."""
-SMALL, LARGE = 2.0**-80, 2.0**80
-"""Sums of squares between which rows are brought to size; 0 is, too."""
-EXPONENT, TWICE_ONE = 0x7F800000, 0x7F000000
-"""Bits of a number's exponent, and those of 1 added to themselves: less those of a power of two, its inverse's."""
 
 
-def tile_size(mr: int, k: int, lanes: int) -> int:
-    """Elements of a prepared tile of rows."""
-    return NOTES * lanes + -(-k // lanes) * lanes * mr
-
-
+@generates(InnerProductSpec)
 def inner_product_ir(spec: InnerProductSpec, target: Target) -> str:
-    """The module's text."""
+    """The module's text. Raises ``ValueError`` where a vector is too short for the notes on a tile."""
+    if spec.mr > target.lanes(spec.acc):
+        raise ValueError(f"the notes on {spec.mr} rows are no vector of {target.name}")
     return _Inner(spec, target).emit()
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.inner_product.code import EXPONENT, LARGE, SMALL, TWICE_ONE
 from MNN.backends.cpu.inner_product.iteration import HEAD, SIGNS
+from MNN.backends.cpu.inner_product.layout import EXPONENT, LARGE, SMALL, TWICE_ONE
 from MNN.backends.cpu.lang.module import F32, I32, Kernel
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType

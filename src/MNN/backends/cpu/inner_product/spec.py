@@ -27,11 +27,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from MNN.backends.base.kernel import Arguments, KernelSpec
+from MNN.backends.base.kernel import Arguments
 from MNN.backends.cpu.codegen import overlay
+from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.traffic import number, table, union
-from MNN.backends.cpu.inner_product.code import inner_product_ir, tile_size
 from MNN.backends.cpu.inner_product.iteration import HEAD
+from MNN.backends.cpu.inner_product.layout import tile_size
 from MNN.backends.cpu.products.epilogue import check_epilogue, operand_bytes, operand_slots
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -41,12 +42,11 @@ __all__ = ["HEAD", "InnerProductSpec"]
 
 
 @dataclass(frozen=True)
-class InnerProductSpec(KernelSpec):
-    """``C[m, n] = epilogue(A @ B, operands...)`` in f32, for B as ``InnerProductPackSpec`` (:mod:`.inner_pack`) makes
-    it.
+class InnerProductSpec(GeneratedSpec):
+    """``C[m, n] = epilogue(A @ B, operands...)`` in f32, for B as ``InnerProductPackSpec`` (:mod:`.pack`) makes it.
 
     Row ``m`` of A begins at ``a[rows_a[m]]``, row ``m`` of C at ``c[rows_c[m]]``. Panels of B end with rows of zeros
-    where ``k`` is not whole turns (:mod:`.inner_turn`).
+    where ``k`` is not whole turns (:mod:`.iteration`).
     Operands, blocks and units are as in :class:`MNN.backends.cpu.gemm.contraction.ContractSpec`, with one batch.
     """
 
@@ -93,8 +93,3 @@ class InnerProductSpec(KernelSpec):
 
     def in_place(self, args: Arguments) -> overlay.Pairs:
         return overlay.of_product(self.operands, self.epilogue, self.out, args, number(args, "m"))
-
-    def emit(self, target: Target) -> str:
-        if self.mr > target.lanes(self.acc):
-            raise ValueError(f"the notes on {self.mr} rows are no vector of {target.name}")
-        return inner_product_ir(self, target)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.gemm.code import Contract
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.module import F32, I8, I32, Value
 from MNN.backends.cpu.lowbit.layout import SHIFT, VECTORS, WORD, Record, header_bytes, look_up
+from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.dot import DOT2, interleave
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
-if TYPE_CHECKING:
-    from MNN.backends.cpu.lowbit.spec import CompressedSpec
-
 _LINE = 64
 _AHEAD = 4096
 """Bytes that codes are asked for ahead: the second-level cache asks ahead within a page only."""
+
+
+@generates(CompressedSpec)
+def emit_compressed(spec: CompressedSpec, target: Target) -> str:
+    """The module's text."""
+    return (FewRows if spec.few else Expanding)(spec, target).emit()
 
 
 class _Compressed(Contract):

@@ -60,8 +60,3 @@ class CompressedSpec(ContractSpec):
         blocks, groups = number(args, "blocks"), number(args, "groups")
         found["b"] = number(args, "n") * blocks * (header_bytes(self.zeros, 1) + 4 * groups)
         return found
-
-    def emit(self, target: Target) -> str:
-        from MNN.backends.cpu.lowbit.code import Expanding, FewRows
-
-        return (FewRows if self.few else Expanding)(self, target).emit()

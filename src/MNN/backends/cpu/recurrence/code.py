@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang.element import Tail, compute_type, load, make_tail, narrow, storage_type, store
 from MNN.backends.cpu.lang.module import I32, I64, Kernel, Loop, Value
 from MNN.backends.cpu.math.scalar_code import emit_body
 from MNN.backends.cpu.products.dot import dot, load_group
 from MNN.backends.cpu.recurrence.phases import in_phases, words
-from MNN.backends.cpu.recurrence.quantized import head, quantise, quantized_sums, row_place
-from MNN.backends.cpu.recurrence.spec import group_size, parts_of
+from MNN.backends.cpu.recurrence.spec import RecurrenceSpec, group_size, parts_of
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
-if TYPE_CHECKING:
-    from MNN.backends.cpu.recurrence.spec import RecurrenceSpec
-
 _SMALL = 16
 """Sums of a tile up to which four steps are written out, not two."""
+
+
+@generates(RecurrenceSpec)
+def emit_recurrence(spec: RecurrenceSpec, target: Target) -> str:
+    """The module's text."""
+    return Recurrent(spec, target).emit()
 
 
 class Recurrent:
@@ -153,10 +155,8 @@ class Recurrent:
         matrix = b.gep(k.pointer(name), self.source, self.d * k.slot(f"{name}_d"))
         group = group_size(spec.weights)
         depth = b.udiv(k.slot("hidden") + (group - 1), group) if group > 1 else k.slot("hidden")
-        panel = depth * (self.width * gates * group)
-        if spec.quantized:
-            panel = panel + head(spec, self.target)
-            quantise(self)
+        panel = depth * (self.width * gates * group) + self.head()
+        self.prepare()
         # Every second step goes backward: what it begins with is still in the first-level cache.
         transposed = b.icmp("ne", b.and_(self.now, 1), 0)
         with b.loop(first, past) as each:
@@ -167,15 +167,8 @@ class Recurrent:
                 rows = []
                 for r in range(spec.rows):
                     at = b.intrinsic("smin", row.index + r, self.row1 - 1) if r else row.index
-                    if spec.quantized:
-                        rows.append(row_place(self, at))
-                    else:
-                        rows.append(self._plane(spec.states + 2, at) if phase else self.factor(self.now, at))
-                if spec.quantized:
-                    totals = quantized_sums(self, rows, weights, depth)
-                else:
-                    totals = self._sums(rows, weights, gates, depth)
-                for i, total in enumerate(totals):
+                    rows.append(self.row(phase, at))
+                for i, total in enumerate(self.sums(rows, weights, gates, depth)):
                     b.store(total, b.gep(k.scratch, self.vector, i))
                 count = b.intrinsic("smin", self.row1 - row.index, b.const(I64, spec.rows))
                 vectors = b.udiv(k.slot("hidden") - column + self.lanes - 1, self.lanes)
@@ -185,7 +178,18 @@ class Recurrent:
                     found = [b.load(self.vector, b.gep(tiles, self.vector, g)) for g in range(gates)]
                     self._finish(phase, row.index + r_.index, column + v.index * self.lanes, found)
 
-    def _sums(self, rows: Sequence[Value], weights: Value, gates: int, depth: Value) -> list[Value]:
+    def head(self) -> int:
+        """Elements of the weights' type in front of a tile's numbers."""
+        return 0
+
+    def prepare(self) -> None:
+        """What is done with the states before a product of the current step."""
+
+    def row(self, phase: int, row: Value) -> Value:
+        """Where what is multiplied for a sequence begins."""
+        return self._plane(self.spec.states + 2, row) if phase else self.factor(self.now, row)
+
+    def sums(self, rows: Sequence[Value], weights: Value, gates: int, depth: Value) -> list[Value]:
         """The products of the rows with one tile of weights, row by row, vector by vector, gate by gate."""
         b, vectors = self.b, self.spec.vectors * gates
         size = len(rows) * vectors

@@ -1,4 +1,4 @@
-"""Quantised weights of recurrent layers, packed once; see :mod:`MNN.backends.cpu.recurrence.quantized`."""
+"""Quantised weights of recurrent layers, packed once; see :mod:`MNN.backends.cpu.recurrence.code_quantized`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from MNN.backends.base.kernel import Arguments, KernelSpec
+from MNN.backends.base.kernel import Arguments
+from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.products.dot import DOT2
 from MNN.backends.cpu.products.dot8 import DOT4
@@ -26,13 +27,13 @@ _LOAD_COST = 2.0
 
 
 @dataclass(frozen=True)
-class RecurrenceSpec(KernelSpec):
+class RecurrenceSpec(GeneratedSpec):
     """What :class:`MNN.ir.prims.Recurrence` means, for ``dtype`` f32 or f64; with ``weights`` BF16 products of pairs of
     bf16 (see :mod:`MNN.backends.cpu.products.dot`), to which the state is rounded.
 
     ``quantized`` (f32, no ``first``): ``weights`` is I8, multiplied in groups of four
     (:mod:`MNN.backends.cpu.products.dot8`), or F32 where a target has no such products; see
-    :mod:`MNN.backends.cpu.recurrence.quantized` for the layout.
+    :mod:`MNN.backends.cpu.recurrence.code_quantized` for the layout.
 
     A tile has ``rows`` sequences and ``vectors`` vectors of units. The weights ``r`` are packed as ``[tile of units, k,
     vector, gate, lane]``, zeros past the last unit, with pairs along ``k`` in each lane for bf16, ``r_d`` elements for
@@ -116,11 +117,6 @@ class RecurrenceSpec(KernelSpec):
         if self.first is not None:
             found["q"] = share
         return found
-
-    def emit(self, target: Target) -> str:
-        from MNN.backends.cpu.recurrence.code import Recurrent
-
-        return Recurrent(self, target).emit()
 
 
 def group_size(weights: DType) -> int:

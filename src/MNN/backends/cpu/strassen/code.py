@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from MNN.backends.base.record import Record, word
+from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, VOID, OutOfLine, Value
 from MNN.backends.cpu.lang.records import entry, load_record
 from MNN.backends.cpu.products import register_steps
 from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
 from MNN.backends.cpu.products.tile_store import TileStore
+from MNN.backends.cpu.strassen.records import STAGE, USES
+from MNN.backends.cpu.strassen.spec import StrassenSpec
 from MNN.backends.cpu.strassen.sums import COUNT, PRODUCTS, joined
 from MNN.backends.cpu.targets.base import Target
 
-if TYPE_CHECKING:
-    from MNN.backends.cpu.strassen.spec import StrassenSpec
-
-STAGE = Record(
-    "stage",
-    word("x_rows", "elements from a panel of B to the first term"),
-    word("x_panel", "and panels to it"),
-    word("y_rows", "the same for the second term"),
-    word("y_panel", "the same for the second term"),
-    word("keep", "mask of the second term's bits: 0 where there is none"),
-    word("flip", "bits of it that flip: the sign, or none"),
-)
-MOST_USES = 4
-USES = 1 + 2 * MOST_USES
-"""i64 in an entry of the table of uses: how many, then tiles of C and signs."""
 _A_AHEAD = 32
 """Steps of the sum that A is asked for ahead of its use: it comes from the third-level cache."""
 UNROLL = 4
@@ -40,6 +26,7 @@ the second-level cache then holds up the sums."""
 _PLAIN_ROWS = 4
 
 
+@generates(StrassenSpec)
 def emit_strassen(spec: StrassenSpec, target: Target) -> str:
     """The module's text."""
     return _Strassen(spec, target).emit()

@@ -30,11 +30,12 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from MNN.backends.base.kernel import Arguments, KernelSpec
+from MNN.backends.base.kernel import Arguments
 from MNN.backends.cpu.codegen import overlay
+from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.products.epilogue import operand_slots
-from MNN.backends.cpu.strassen.code import MOST_USES, STAGE, USES, emit_strassen
+from MNN.backends.cpu.strassen.records import MOST_USES, STAGE, USES
 from MNN.backends.cpu.strassen.sums import COUNT, PRODUCTS, WHOLE, factor_parts
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -42,7 +43,7 @@ from MNN.ir.scalar import Body
 
 
 @dataclass(frozen=True)
-class StrassenSpec(KernelSpec):
+class StrassenSpec(GeneratedSpec):
     """``C[m, n] = epilogue(A @ B)`` in f32 for packed B (``pack_b``) and evenly spaced rows of A.
 
     A is given as it is (``a``, for numbers that are too large) and as the factors of ``StrassenSumsSpec`` (``s``, with
@@ -84,13 +85,10 @@ class StrassenSpec(KernelSpec):
     def in_place(self, args: Arguments) -> overlay.Pairs:
         return overlay.of_product(self.operands, self.epilogue, self.out, args, number(args, "m"))
 
-    def emit(self, target: Target) -> str:
-        return emit_strassen(self, target)
-
 
 @functools.lru_cache(maxsize=256)
 def tables(levels: int, k: int, chunk: int, nr: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """``StrassenSpec.stages`` (records :data:`~.code.STAGE`) and ``uses`` (see :data:`~.code.USES`).
+    """``StrassenSpec.stages`` (records :data:`~.records.STAGE`) and ``uses`` (see :data:`~.records.USES`).
 
     ``k`` is the depth of a part. A stage is the inner products of an outer one (at two levels), for ``chunk`` of it.
     """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang.element import Tail, load, make_tail, storage_type
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Kernel, Loop, Value
 from MNN.backends.cpu.products import register_steps
@@ -12,17 +12,13 @@ from MNN.backends.cpu.products.dot8 import dot_int16
 from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.winograd.int16 import shift_of
-from MNN.backends.cpu.winograd.layout import LINE, Layout
+from MNN.backends.cpu.winograd.layout import LINE, PER_PIXEL, TILE_FIELDS, Layout
+from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.backends.cpu.winograd.transform import all_rows, outputs, step_of_rows
 from MNN.ir.dtype import DType
 
-if TYPE_CHECKING:
-    from MNN.backends.cpu.winograd.spec import WinogradSpec
 
-PER_PIXEL = ("mn", "m")
-"""Kinds of operands that differ from pixel to pixel."""
-
-
+@generates(WinogradSpec)
 def emit_winograd(spec: WinogradSpec, target: Target) -> str:
     """The module's text."""
     return Winograd(spec, target).emit()
@@ -46,7 +42,7 @@ class Winograd:
         self.layout = Layout(self.lanes, spec.positions, spec.mr, self.nr)
         self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
         self.out_type = storage_type(spec.out)
-        self.fields = 6 + len(spec.operands)
+        self.fields = TILE_FIELDS + len(spec.operands)
         self.between = spec.mr if spec.inner_product else 1
         """From a vector of channels in V to the next one, in vectors."""
         self.vector_a = target.lane_operand and self.lanes > 1 and spec.mr > 1

@@ -86,7 +86,7 @@ class Plan:
     chunk: int
     cycles: float
     inner_product: bool = False
-    """By inner products, see :mod:`MNN.backends.cpu.winograd.inner_products`."""
+    """By inner products, see :mod:`MNN.backends.cpu.winograd.code_inner_products`."""
 
     def name(self, work: Work) -> str:
         """As reports call it."""

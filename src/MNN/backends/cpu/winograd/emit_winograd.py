@@ -15,11 +15,11 @@ from MNN.backends.cpu.products.algorithms import Contraction, contraction_algori
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
 from MNN.backends.cpu.products.operand_access import OperandAccess
 from MNN.backends.cpu.products.product import Product
-from MNN.backends.cpu.winograd.code import PER_PIXEL
 from MNN.backends.cpu.winograd.cost import Plan, inner_product_applies, int16_plans, plans
 from MNN.backends.cpu.winograd.fixed import FixedLayout, applies, pack_fixed
 from MNN.backends.cpu.winograd.int16 import fits, pack_transformed
-from MNN.backends.cpu.winograd.spec import TILE_FIELDS, WinogradSpec, WinogradWeightsSpec
+from MNN.backends.cpu.winograd.layout import PER_PIXEL, TILE_FIELDS
+from MNN.backends.cpu.winograd.spec import WinogradSpec, WinogradWeightsSpec
 from MNN.backends.cpu.winograd.sums import Work
 from MNN.compiler import strides as st
 from MNN.ir import prims as p

@@ -24,27 +24,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from MNN.backends.base.kernel import Arguments, KernelSpec
+from MNN.backends.base.kernel import Arguments
 from MNN.backends.cpu.codegen import overlay
+from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.traffic import number, table
 from MNN.backends.cpu.products.epilogue import OPERAND_KINDS
 from MNN.backends.cpu.targets.base import Target
-from MNN.backends.cpu.winograd.code import PER_PIXEL, emit_winograd
-from MNN.backends.cpu.winograd.fixed_code import emit_fixed
-from MNN.backends.cpu.winograd.inner_products import NOTES, InnerProductWinograd
 from MNN.backends.cpu.winograd.int16 import shift_of
-from MNN.backends.cpu.winograd.layout import Layout
+from MNN.backends.cpu.winograd.layout import INNER_PRODUCT_NOTES, PER_PIXEL, TILE_FIELDS, Layout
 from MNN.backends.cpu.winograd.points import Filtering, filtering, supported
-from MNN.backends.cpu.winograd.weights import emit_weights
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
-TILE_FIELDS = 6
-"""Entries of a tile in the table: offset in x, last row and column to read, offset in y, rows and columns to write."""
-
 
 @dataclass(frozen=True)
-class WinogradSpec(KernelSpec):
+class WinogradSpec(GeneratedSpec):
     """``y = epilogue(convolution of x with rh x rw windows, operands...)`` over tiles, channels innermost.
 
     Everything is computed in f32; ``x`` and ``out`` are the types in memory. With ``x`` i16, which then holds bytes,
@@ -90,9 +84,9 @@ class WinogradSpec(KernelSpec):
     fixed: bool = field(default=False, kw_only=True)
     """Whether products are of 16-bit integers, see :mod:`MNN.backends.cpu.winograd.fixed`."""
     inner_product: bool = field(default=False, kw_only=True)
-    """Whether they are inner products of f32, see :mod:`MNN.backends.cpu.winograd.inner_products`: c is a multiple of a
-    vector, ``chunk`` of ``STEPS``, ``group`` of mr, and U's panels are as :mod:`MNN.backends.cpu.inner_product.pack`
-    makes them."""
+    """Whether they are inner products of f32, see :mod:`MNN.backends.cpu.winograd.code_inner_products`: c is a multiple
+    of a vector, ``chunk`` of ``STEPS``, ``group`` of mr, and U's panels are as
+    :mod:`MNN.backends.cpu.inner_product.pack` makes them."""
 
     def __post_init__(self) -> None:
         sides = (self.mh, self.rh), (self.mw, self.rw)
@@ -147,7 +141,7 @@ class WinogradSpec(KernelSpec):
         layout = Layout(target.lanes(DType.F32), self.positions, self.mr, self.nr(target))
         columns = min(args["n_block"], args["n"])
         depth = args["c"] // 2 if self.int16 else args["c"]
-        notes = self.positions * args["group"] // self.mr * NOTES * 4 if self.inner_product else 0
+        notes = self.positions * args["group"] // self.mr * INNER_PRODUCT_NOTES * 4 if self.inner_product else 0
         return layout.bytes(args["group"], depth, columns, self.mh * self.mw) + 8 * args["group"] * self.fixed + notes
 
     @property
@@ -191,14 +185,9 @@ class WinogradSpec(KernelSpec):
             and np.array_equal(tiles[:, 3], tiles[:, TILE_FIELDS + i])
         )
 
-    def emit(self, target: Target) -> str:
-        if self.inner_product:
-            return InnerProductWinograd(self, target).emit()
-        return emit_fixed(self, target) if self.fixed else emit_winograd(self, target)
-
 
 @dataclass(frozen=True)
-class WinogradWeightsSpec(KernelSpec):
+class WinogradWeightsSpec(GeneratedSpec):
     """``U = (G_h x G_w) W``, computed in f64 and rounded once, packed for :class:`WinogradSpec`.
 
     Positions that share a factor (see :class:`MNN.backends.cpu.winograd.points.Filtering`) have one place in U.
@@ -234,6 +223,3 @@ class WinogradWeightsSpec(KernelSpec):
     def size(self, c: int, n: int, head: int = 0) -> int:
         """Elements of u."""
         return self.panels(n) * self.nr * (c + head)
-
-    def emit(self, target: Target) -> str:
-        return emit_weights(self, target)

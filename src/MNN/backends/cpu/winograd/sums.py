@@ -16,7 +16,7 @@ positions per side    1-D    2-D
 10                    4.8 (2.3 to 3.8) [2.6 for 128 channels, 2.3 for 192]
 ====================  =====  ========================================
 
-By inner products (:mod:`MNN.backends.cpu.winograd.inner_products`) the sums' own errors are 1.2 times as large.
+By inner products (:mod:`MNN.backends.cpu.winograd.code_inner_products`) the sums' own errors are 1.2 times as large.
 
 With stride 2, windows of three and 2 to 5 outputs along a line: 0.9, 1.2, 1.1, 1.8 for 16 channels, less for more; 2
 and 3 outputs along both sides: 0.8.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang.module import F32, F64, I64, Kernel, Value
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.winograd.spec import WinogradWeightsSpec
 from MNN.backends.cpu.winograd.transform import all_rows
 
-if TYPE_CHECKING:
-    from MNN.backends.cpu.winograd.spec import WinogradWeightsSpec
 
-
+@generates(WinogradWeightsSpec)
 def emit_weights(spec: WinogradWeightsSpec, target: Target) -> str:
     """The module's text: lanes are neighbouring filters, a register of f64 at a time."""
     k = Kernel.of(spec.slots(), target)

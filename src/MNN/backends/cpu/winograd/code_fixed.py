@@ -7,8 +7,8 @@ The transform of a tile works on vectors of 32 channels, those at even and those
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang.element import Tail, make_tail
 from MNN.backends.cpu.lang.module import BF16, F32, I16, I32, I64, Value
 from MNN.backends.cpu.math.rounding import to_nearest
@@ -16,11 +16,9 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.backends.cpu.winograd.code import Winograd
 from MNN.backends.cpu.winograd.fixed import WIDTH, scale_of
+from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.backends.cpu.winograd.transform import few_products
 from MNN.ir.dtype import DType
-
-if TYPE_CHECKING:
-    from MNN.backends.cpu.winograd.spec import WinogradSpec
 
 _LEAST = 1e-30
 """Tiles whose largest input is smaller than that count as zeros."""
@@ -228,6 +226,7 @@ class FixedWinograd(Winograd):
         return [b.mul(value, factor) for value in super()._output_tile(source, step_m, lanes, tile)]
 
 
+@generates(WinogradSpec, fixed=True)
 def emit_fixed(spec: WinogradSpec, target: Target) -> str:
     """The module's text."""
     assert spec.x is DType.BF16

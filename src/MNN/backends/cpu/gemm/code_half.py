@@ -13,19 +13,19 @@ beside the rounding of both sides to f16. More steps would lose more; fewer woul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.gemm.code import Contract
+from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.lang.module import F16, F32, I16, I64, Loop, Value
 from MNN.backends.cpu.targets.base import Target
-
-if TYPE_CHECKING:
-    from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.ir.dtype import DType
 
 FLUSH = 64
 """Steps summed in f16."""
 
 
+@generates(ContractSpec, acc=DType.F16)
 def emit_half(spec: ContractSpec, target: Target) -> str:
     """The module's text. Raises ``ValueError`` where the target does not compute in f16."""
     if not target.multiplies_f16:

@@ -1,0 +1,161 @@
+"""Recurrent layers with quantised weights: every step's state becomes bytes, and is multiplied as such.
+
+When a step begins, each sequence's state is quantised into the worker's own memory: :data:`QUANTIZED_HEAD` bytes with
+its scale and zero point, then ``hidden`` numbers, u8 for weights of I8; for weights of F32 the numbers less the zero
+point, as floats.
+
+A tile of weights begins with, for each vector and gate, the sums of each column (i32) and what its numbers stand for
+(f32): two times ``[vector, gate, lane]``. Then follow the numbers, with groups of four along ``k`` in each lane of I8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from MNN.backends.cpu.codegen.generators import generates
+from MNN.backends.cpu.lang.element import load, make_tail, store
+from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Loop, Value
+from MNN.backends.cpu.math import rounding
+from MNN.backends.cpu.products import dot8
+from MNN.backends.cpu.products.dot import load_group
+from MNN.backends.cpu.recurrence.code import Recurrent
+from MNN.backends.cpu.recurrence.spec import QUANTIZED_HEAD, RecurrenceSpec, parts_of
+from MNN.backends.cpu.targets.base import Target
+from MNN.ir.dtype import DType
+
+_LEVELS = 255.0
+
+
+@generates(RecurrenceSpec, quantized=True)
+def emit_quantized(spec: RecurrenceSpec, target: Target) -> str:
+    """The module's text."""
+    return _Quantized(spec, target).emit()
+
+
+class _Quantized(Recurrent):
+    """Other products in the same steps."""
+
+    def head(self) -> int:
+        return 2 * self.width * self.spec.gates * 4 // self.spec.weights.size
+
+    def row(self, phase: int, row: Value) -> Value:
+        del phase  # there is one product
+        return self._place(row)
+
+    def _place(self, row: Value) -> Value:
+        """Where the quantised state of a sequence begins."""
+        b, spec = self.b, self.spec
+        bytes_ = self.k.slot("hidden") * (1 if spec.weights is DType.I8 else 4)
+        pitch = b.and_(bytes_ + 63, -64) + QUANTIZED_HEAD
+        start = (row - self.row0) * pitch + spec.rows * spec.vectors * spec.gates * self.target.vector_bytes
+        return b.gep(self.k.scratch, I8, start)
+
+    def prepare(self) -> None:
+        """The states of all sequences of this worker, as the current step multiplies them."""
+        b, lanes, hidden = self.b, self.lanes, self.k.slot("hidden")
+        whole = b.and_(hidden, -lanes)
+        with b.loop(self.row0, self.row1) as row:
+            source, to = self.factor(self.now, row.index), self._place(row.index)
+
+            def part(at: Value, cut: bool, source: Value = source) -> Value:
+                tail = make_tail(b, hidden - at, lanes) if cut else None
+                return load(b, DType.F32, b.gep(source, F32, at), lanes, None, tail)
+
+            def widened(found: list[Value], x: Value) -> list[Value]:
+                low, high = found
+                return [b.select(b.fcmp("olt", x, low), x, low), b.select(b.fcmp("ogt", x, high), x, high)]
+
+            zero = b.const(F32.vec(lanes), 0.0)
+            with b.loop(0, whole, lanes, carry=[zero, zero]) as each:
+                each.next(*widened(each.carried, part(each.index, False)))
+            found = b.if_else(
+                b.icmp("sgt", hidden, whole),
+                lambda found=each.results: widened(found, part(whole, True)),  # type: ignore[misc]
+                lambda found=each.results: found,  # type: ignore[misc]
+            )
+            low, high = (_folded(b, v, p) for v, p in zip(found, ("olt", "ogt"), strict=True))
+            scale = b.fdiv(b.sub(high, low), _LEVELS)
+            scale = b.select(b.fcmp("oeq", scale, 0.0), b.const(F32, 1.0), scale)
+            point = b.intrinsic("roundeven", b.fdiv(b.fneg(low), scale))
+            b.store(scale, to)
+            b.store(b.convert("fptosi", point, I32), b.gep(to, I32, 1))
+            numbers, wide = b.gep(to, I8, QUANTIZED_HEAD), b.splat(scale, lanes)
+            least, most = b.splat(b.fneg(point), lanes), b.splat(b.sub(_LEVELS, point), lanes)
+            shift = b.splat(b.convert("fptosi", point, I32), lanes)
+
+            def put(at: Value, cut: bool) -> None:
+                q = b.fdiv(part(at, cut), wide)
+                q = b.select(b.fcmp("ogt", q, least), q, least)
+                q = b.select(b.fcmp("olt", q, most), q, most)
+                tail = make_tail(b, hidden - at, lanes) if cut else None
+                if self.spec.weights is DType.I8:
+                    byte = b.convert("trunc", b.add(rounding.to_nearest(b, q), shift), I8.vec(lanes))
+                    store(b, DType.U8, byte, b.gep(numbers, I8, at), None, tail)
+                else:
+                    store(b, DType.F32, b.intrinsic("roundeven", q), b.gep(numbers, F32, at), None, tail)
+
+            with b.loop(0, whole, lanes) as again:
+                put(again.index, False)
+            b.if_(b.icmp("sgt", hidden, whole), lambda put=put: put(whole, True))  # type: ignore[misc]
+
+    def sums(self, rows: Sequence[Value], weights: Value, gates: int, depth: Value) -> list[Value]:
+        b, spec, lanes = self.b, self.spec, self.lanes
+        vectors = spec.vectors * gates
+        size = len(rows) * vectors
+        parts = parts_of(size)
+        dot4 = spec.weights is DType.I8
+        total = I32.vec(lanes) if dot4 else F32.vec(lanes)
+        numbers = [b.gep(row, I8, QUANTIZED_HEAD) for row in rows]
+        panel = b.gep(weights, self.source, self.head())
+
+        def products(loop: Loop, count: int) -> None:
+            found, at = list(loop.carried[:-1]), loop.carried[-1]
+            for u in range(count):
+                right = [
+                    b.load(total, b.gep(at, total, u * vectors + j), align=spec.weights.size) for j in range(vectors)
+                ]
+                rights = [dot8.prepare_b(b, self.target, y) for y in right] if dot4 else []
+                for i, row in enumerate(numbers):
+                    place = b.gep(row, I32, loop.index + u)
+                    lefts = dot8.prepare_a(b, self.target, DType.U8, load_group(b, place, lanes)) if dot4 else []
+                    left = None if dot4 else b.splat(b.load(F32, place), lanes)
+                    for j in range(vectors):
+                        n = (u % parts * len(rows) + i) * vectors + j
+                        if left is None:
+                            found[n] = dot8.dot(b, self.target, DType.U8, found[n], lefts, rights[j])
+                        else:
+                            found[n] = b.fma(left, right[j], found[n])
+            loop.next(*found, b.gep(at, total, count * vectors))
+
+        whole = b.and_(depth, -4)
+        with b.loop(0, whole, 4, carry=[*[b.const(total, 0)] * (size * parts), panel]) as main:
+            products(main, 4)
+        with b.loop(whole, depth, carry=main.results) as rest:
+            products(rest, 1)
+        found = rest.results[:-1]
+        while len(found) > size:
+            half = len(found) // 2
+            found = [b.add(x, y) for x, y in zip(found[:half], found[half:], strict=True)]
+        moved = dot8.moved(self.target, DType.U8) if dot4 else 0
+        out = []
+        for i, row in enumerate(rows):
+            scale = b.splat(b.load(F32, row), lanes)
+            point = b.splat(b.add(b.load(I32, b.gep(row, I32, 1)), moved), lanes) if dot4 else None
+            for j in range(vectors):
+                x = found[i * vectors + j]
+                if point is not None:
+                    x = b.sub(x, b.mul(point, b.load(total, b.gep(weights, total, j), align=1)))
+                    x = b.convert("sitofp", x, F32.vec(lanes))
+                factor = b.load(F32.vec(lanes), b.gep(weights, F32.vec(lanes), vectors + j), align=1)
+                out.append(b.mul(x, b.mul(scale, factor)))
+        return out
+
+
+def _folded(b: Builder, x: Value, predicate: str) -> Value:
+    """The least or greatest lane."""
+    lanes = x.type.lanes
+    while lanes > 1:
+        lanes //= 2
+        low, high = b.shuffle(x, None, range(lanes)), b.shuffle(x, None, range(lanes, 2 * lanes))
+        x = b.select(b.fcmp(predicate, high, low), high, low)
+    return x
