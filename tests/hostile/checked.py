@@ -19,7 +19,7 @@ from MNN.backends.cpu import backend
 from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.binding.chains import ChainTables
 from MNN.backends.cpu.binding.direct import Place
-from MNN.backends.cpu.lang.module import checked_build
+from MNN.backends.cpu.lang.declarations import checked_build
 from MNN.backends.cpu.native_loop.native import Command as Row
 from MNN.backends.cpu.native_loop.native import HostFunction, NativeProgram
 

@@ -13,7 +13,7 @@ import numpy as np
 from MNN.backends.base import poison
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.library import Library
-from MNN.backends.cpu.lang.module import checked_build
+from MNN.backends.cpu.lang.declarations import checked_build
 from MNN.backends.cpu.targets.base import Target, families, host_target
 
 ENTRY_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)

@@ -12,7 +12,7 @@ from MNN.backends.cpu.codegen import parallel, toolchain
 from MNN.backends.cpu.codegen.library import Library
 from MNN.backends.cpu.codegen.parallel import side_by_side
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.lang.module import checked_build, is_checked
+from MNN.backends.cpu.lang.declarations import checked_build, is_checked
 from MNN.backends.cpu.loops.transpose import TransposeSpec
 from MNN.backends.cpu.targets import host_target
 from MNN.ir.dtype import DType

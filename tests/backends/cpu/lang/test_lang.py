@@ -11,7 +11,8 @@ import pytest
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen.library import Library
 from MNN.backends.cpu.lang import module as lang
-from MNN.backends.cpu.lang.module import F32, I32, I64, PTR, Builder, Kernel, Value, checked_build, literal
+from MNN.backends.cpu.lang.declarations import checked_build
+from MNN.backends.cpu.lang.module import F32, I32, I64, PTR, Builder, Kernel, Value, literal
 from MNN.backends.cpu.targets.base import Target
 from tests.backends.cpu.util import ENTRY_TYPE, TARGETS
 

@@ -12,7 +12,7 @@ from MNN.backends.base.backend import GoneError
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.codegen import toolchain
 from MNN.backends.cpu.codegen.parallel import side_by_side, workers
-from MNN.backends.cpu.lang.module import is_checked
+from MNN.backends.cpu.lang.declarations import is_checked
 from MNN.backends.cpu.targets.base import Target, host_target
 from MNN.backends.cpu.targets.host import remember
 from MNN.cache.entries import Cache

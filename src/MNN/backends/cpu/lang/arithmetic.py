@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
 
+from MNN.backends.cpu.lang.declarations import Declarations
 from MNN.backends.cpu.lang.types import I1, I32, I64, VOID, Operand, Type, Value, int_type, literal, scalar_literal
 from MNN.backends.cpu.targets.instructions.capability import Capability
 
-if TYPE_CHECKING:
-    from MNN.backends.cpu.lang.module import Builder, Module
 
+class OpsMixin:
+    """The state of one function under construction (lines of text, fresh names, the current block) and operations on
+    values. Where one operand is a Python number it takes the other's type."""
 
-class Emitter:
-    """The state of one function under construction: lines of text, fresh names, the current block."""
-
-    module: Module
-
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Declarations) -> None:
         self.module = module
         self.lines: list[str] = []
         self.block = "entry"
@@ -33,7 +29,7 @@ class Emitter:
         self._count += 1
         name = f"%v{self._count}"
         self.lines.append(f"{name} = {text}")
-        return Value(cast("Builder", self), name, type_)
+        return Value(self, name, type_)
 
     def line(self, text: str) -> None:
         """Appends an instruction without a result."""
@@ -46,19 +42,15 @@ class Emitter:
 
     def const(self, type_: Type, number: float | int) -> Value:
         """A constant; vectors get the number in every lane."""
-        return Value(cast("Builder", self), literal(type_, number), type_, number)
+        return Value(self, literal(type_, number), type_, number)
 
     def const_vector(self, element: Type, numbers: Sequence[float | int]) -> Value:
         """A vector constant with one number per lane."""
         body = ", ".join(f"{element.text} {scalar_literal(element, n)}" for n in numbers)
-        return Value(cast("Builder", self), f"<{body}>", element.vec(len(numbers)))
+        return Value(self, f"<{body}>", element.vec(len(numbers)))
 
     def poison(self, type_: Type) -> Value:
-        return Value(cast("Builder", self), "poison", type_)
-
-
-class OpsMixin(Emitter):
-    """Operations on values. Where one operand is a Python number it takes the other's type."""
+        return Value(self, "poison", type_)
 
     def _pair(self, x: Operand, y: Operand) -> tuple[Value, Value]:
         if isinstance(x, Value):
@@ -238,7 +230,7 @@ class OpsMixin(Emitter):
         text = f"call {ret.text} @{name}({', '.join([f'{a.type.text} {a.text}' for a in args])})"
         if ret is VOID:
             self.lines.append(text)
-            return Value(cast("Builder", self), "", VOID)
+            return Value(self, "", VOID)
         return self.emit(ret, text)
 
     def can(self, does: Capability, bits: int | None = None) -> bool:

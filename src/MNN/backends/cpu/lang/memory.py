@@ -1,9 +1,9 @@
 """Loads, stores and addresses of the kernel language, with bounds checks in checked builds.
 
-A checked build (:func:`MNN.backends.cpu.lang.module.checked_build`) adds one argument slot after the kernel's own: the
-address of ``i64 error, i64 count, (i64 first, i64 past)[count]``, the byte ranges the kernel may touch. An access
-outside all of them writes its number (1, 2, ... in order of emission) to ``error`` and leaves the kernel at once,
-without the access."""
+A checked build (:func:`MNN.backends.cpu.lang.declarations.checked_build`) adds one argument slot after the kernel's
+own: the address of ``i64 error, i64 count, (i64 first, i64 past)[count]``, the byte ranges the kernel may touch. An
+access outside all of them writes its number (1, 2, ... in order of emission) to ``error`` and leaves the kernel at
+once, without the access."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 A kernel is a :class:`Kernel`; its :class:`Builder` ``k.b`` appends instructions. Everything is structured: loops and
 conditionals are ``with`` blocks or callbacks, values are typed, and the result is one module of text that
-``MNN.backends.cpu.codegen.toolchain`` compiles. See :mod:`lang_types`, :mod:`lang_ops`, :mod:`lang_memory`,
-:mod:`lang_flow`.
+``MNN.backends.cpu.codegen.toolchain`` compiles. See :mod:`.types`, :mod:`.arithmetic`, :mod:`.memory`, :mod:`.flow`.
 
 >>> k = Kernel(("x", "y", "n"), vector_bits=512, has_fma=True)
 >>> x, y = k.pointer("x"), k.pointer("y")
@@ -16,10 +15,9 @@ True
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
+from MNN.backends.cpu.lang.declarations import Declarations
 from MNN.backends.cpu.lang.flow import FlowMixin, Loop
 from MNN.backends.cpu.lang.memory import CHECK_FUNCTION
 from MNN.backends.cpu.lang.types import (
@@ -43,36 +41,18 @@ from MNN.backends.cpu.lang.types import (
     memory_type,
 )
 from MNN.backends.cpu.targets.base import Target
-from MNN.backends.cpu.targets.instructions.base import Instruction
-from MNN.backends.cpu.targets.instructions.capability import Capability
-from MNN.backends.cpu.targets.instructions.table import find
 
 __all__ = [
     "BF16", "F16", "F32", "F64", "I1", "I8", "I16", "I32", "I64", "I128", "PTR", "VOID",
     "Builder", "Kernel", "Loop", "Module", "Operand", "OutOfLine", "Type", "Value",
-    "checked_build", "int_type", "is_checked", "literal", "memory_type",
+    "int_type", "literal", "memory_type",
 ]  # fmt: skip
-
-_CHECKED: contextvars.ContextVar[bool] = contextvars.ContextVar("checked", default=False)
-
-
-@contextlib.contextmanager
-def checked_build() -> Iterator[None]:
-    """Within this context new modules are checked builds: every access is tested against the allowed ranges."""
-    token = _CHECKED.set(True)
-    try:
-        yield
-    finally:
-        _CHECKED.reset(token)
-
-
-def is_checked() -> bool:
-    """Whether modules made now are checked builds (part of any cache key)."""
-    return _CHECKED.get()
 
 
 class Builder(FlowMixin):
     """Builds one function. See the mixins for the operations."""
+
+    module: Module
 
     def __init__(self, module: Module, name: str, ret: Type, params: Sequence[tuple[Type, str]], head: str) -> None:
         super().__init__(module)
@@ -91,7 +71,7 @@ class Builder(FlowMixin):
         return f"{self._head} {{\nentry:\n{entry}\n" + "\n".join(self.lines) + "\n}\n"
 
 
-class Module:
+class Module(Declarations):
     """A module of text: functions, declarations made on use, metadata, raw globals (``add``)."""
 
     def __init__(
@@ -105,16 +85,8 @@ class Module:
         """``features`` are those whose instructions there are; plain code stands in for the
         instructions of ``emulated`` ones."""
         self._tune = f' "tune-cpu"="{tune}"' if tune else ""
-        self.vector_bits, self.has_fma, self.features = vector_bits, has_fma, frozenset(features)
-        self._known = self.features.union(emulated)
-        self.checked = is_checked()
-        self.check_count = 0
+        super().__init__(vector_bits, has_fma, features, emulated)
         self._functions: list[Builder] = []
-        self._defined: set[str] = set()
-        self._declared: dict[str, str] = {}
-        self._raw: list[str] = []
-        self._loops: list[int] = []
-        self._likely = False
 
     def function(
         self,
@@ -133,51 +105,6 @@ class Module:
         self._defined.add(name)
         return b
 
-    def declare(self, ret: Type, name: str, params: Sequence[Type]) -> None:
-        """Declares an external function or intrinsic once; nothing for functions of this module."""
-        if name not in self._declared and name not in self._defined:
-            self._declared[name] = f"declare {ret.text} @{name}({', '.join([p.text for p in params])})"
-
-    def can(self, does: Capability, bits: int) -> bool:
-        """Whether the processor itself does something with vectors of ``bits``."""
-        return find(self.features, does, bits) is not None
-
-    def instruction(self, does: Capability, bits: int) -> Instruction:
-        """How something is done, be it emulated: its plain code is then part of the module."""
-        found = find(self.features, does, bits)
-        if found is not None:
-            return found
-        found = find(self._known, does, bits)
-        if found is None:
-            raise ValueError(f"no instruction of {bits} bits for this: {does.name}")
-        if found.plain is None:
-            raise ValueError(f"{found.text} has no plain code")
-        if found.plain_name not in self._defined:
-            self._raw.append(found.plain(found.plain_name, bits))
-            self._defined.add(found.plain_name)
-        return found
-
-    def callee(self, found: Instruction) -> str:
-        """The name of an instruction's function: LLVM's intrinsic, or the plain code."""
-        return found.plain_name if found.plain_name in self._defined else found.text
-
-    def defines(self, name: str) -> bool:
-        """Whether a function of this name has been added."""
-        return name in self._defined
-
-    def add(self, text: str) -> None:
-        """Appends raw top-level text, such as a constant table."""
-        self._raw.append(text)
-
-    def loop_metadata(self, unroll: int) -> int:
-        """A fresh loop identity: never vectorised by LLVM, unrolled as asked (1 never, 0 as LLVM likes)."""
-        self._loops.append(unroll)
-        return 10 + 3 * len(self._loops)
-
-    def likely_metadata(self) -> int:
-        self._likely = True
-        return 0
-
     def text(self) -> str:
         parts = list(self._raw)
         if self.checked:
@@ -186,16 +113,7 @@ class Module:
         parts += [text for name, text in self._declared.items() if name not in self._defined]
         width = f'"prefer-vector-width"="{self.vector_bits}"'
         parts.append(f'attributes #0 = {{ nounwind "no-builtins" {width}{self._tune} }}')
-        if self._likely:
-            parts.append('!0 = !{!"branch_weights", i32 2000, i32 1}')
-        for i, unroll in enumerate(self._loops, 1):
-            n = 10 + 3 * i
-            how = {1: 'llvm.loop.unroll.disable"', 0: 'llvm.loop.mustprogress"'}.get(
-                unroll, f'llvm.loop.unroll.count", i32 {unroll}'
-            )
-            parts.append(f'!{n} = distinct !{{!{n}, !{n + 1}, !{n + 2}}}\n!{n + 1} = !{{!"{how}}}')
-            parts.append(f'!{n + 2} = !{{!"llvm.loop.vectorize.enable", i1 false}}')
-        return "\n".join(parts) + "\n"
+        return "\n".join([*parts, *self.metadata()]) + "\n"
 
 
 class Kernel:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Union
+from typing import Protocol, Union
 
 import ml_dtypes
 import numpy as np
 
 from MNN.ir.dtype import DType
-
-if TYPE_CHECKING:
-    from MNN.backends.cpu.lang.module import Builder
 
 
 class Type:
@@ -85,6 +82,20 @@ def memory_type(dtype: DType, lanes: int = 1) -> Type:
     return _MEMORY.get(dtype, I8).vec(lanes)
 
 
+class IndexArithmetic(Protocol):
+    """What values ask the builder they belong to for: their operators."""
+
+    def index_add(self, x: Operand, y: Operand) -> Value: ...
+
+    def index_sub(self, x: Operand, y: Operand) -> Value: ...
+
+    def index_mul(self, x: Operand, y: Operand) -> Value: ...
+
+    def udiv(self, x: Operand, y: Operand) -> Value: ...
+
+    def urem(self, x: Operand, y: Operand) -> Value: ...
+
+
 class Value:
     """An SSA value or a constant. ``number`` is set for constants made from a Python number.
 
@@ -94,7 +105,7 @@ class Value:
 
     __slots__ = ("b", "number", "text", "type")
 
-    def __init__(self, b: Builder, text: str, type_: Type, number: float | int | None = None) -> None:
+    def __init__(self, b: IndexArithmetic, text: str, type_: Type, number: float | int | None = None) -> None:
         self.b, self.text, self.type, self.number = b, text, type_, number
 
     def __add__(self, other: Operand) -> Value:
