@@ -1,26 +1,25 @@
-"""Brings what a user sets on a record's field to the field's one form, or says what does not fit."""
+"""Brings what a user sets on a record's field to the field's one form, or says what does not fit: numbers, names and
+vectors. Fields that hold records are those of :mod:`MNN.schema.record`."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from MNN.errors import FormatError
 from MNN.schema.recycled import OLD_NAMES
-from MNN.schema.tables import Field, Kind, enum, union_tags
-
-if TYPE_CHECKING:
-    from MNN.schema.record import Record
+from MNN.schema.tables import Field, Kind, enum
 
 # Above this a number rounds to infinity.
 _F32_LIMIT = float(np.finfo(np.float32).max) * (1 + 2.0**-25)
 
 
-def coerce(table_name: str, field: Field, value: Any) -> Any:
-    """``value`` in the form that :class:`~MNN.schema.record.Record` holds; FormatError when it does not fit."""
-    where = f"{table_name}.{field.name}"
+def coerce(where: str, field: Field, value: Any) -> Any:
+    """``value`` in the form that :class:`~MNN.schema.record.Record` holds, for a field that holds no records;
+    FormatError when it does not fit."""
     if field.kind is Kind.VECTOR:
         return vector(where, field, value)
     if field.kind is Kind.SCALAR:
@@ -29,15 +28,17 @@ def coerce(table_name: str, field: Field, value: Any) -> Any:
         return enum_value(where, field, value)
     if field.kind is Kind.STRING:
         return string(where, value)
-    if field.kind in (Kind.TABLE, Kind.UNION):
-        return _table(where, field, value)
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
-        raise FormatError(f"{where}: expected a list, found {type(value).__name__}")
     if field.kind is Kind.STRINGS:
-        return [string(f"{where}[{i}]", item) for i, item in enumerate(value)]
-    if field.kind is Kind.ENUMS:
-        return [enum_value(f"{where}[{i}]", field, item) for i, item in enumerate(value)]
-    return [_table(f"{where}[{i}]", field, item) for i, item in enumerate(value)]
+        return [string(f"{where}[{i}]", item) for i, item in enumerate(items(where, value))]
+    assert field.kind is Kind.ENUMS
+    return [enum_value(f"{where}[{i}]", field, item) for i, item in enumerate(items(where, value))]
+
+
+def items(where: str, value: Any) -> Iterable[Any]:
+    """What a list is given as; not a string, which would be one of letters."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise FormatError(f"{where}: expected a list, found {type(value).__name__}")
+    return value
 
 
 def scalar(where: str, field: Field, value: Any) -> bool | int | float:
@@ -129,16 +130,3 @@ def _check_range(where: str, field: Field, array: np.ndarray[Any, np.dtype[Any]]
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     if int(array.min()) < low or int(array.max()) > high:
         raise FormatError(f"{where}: values {array.min()}..{array.max()} do not fit {field.type} ({low}..{high})")
-
-
-def _table(where: str, field: Field, value: Any) -> Record:
-    from MNN.schema.record import Record
-
-    if not isinstance(value, Record):
-        raise FormatError(f"{where}: expected a Record, found {type(value).__name__}")
-    if field.kind is Kind.UNION:
-        if value.table_name not in union_tags(field.target):
-            raise FormatError(f"{where}: {value.table_name} is not a member of the union {field.target}")
-    elif value.table_name != field.target:
-        raise FormatError(f"{where}: expected a Record of {field.target}, found {value.table_name}")
-    return value

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from MNN.schema.coerce import coerce
-from MNN.schema.tables import Field, Kind, Table, table
+from MNN.errors import FormatError
+from MNN.schema.coerce import coerce, items
+from MNN.schema.tables import Field, Kind, Table, table, union_tags
 
 
 class Record:
@@ -65,7 +66,7 @@ class Record:
         if value is None:
             self._values.pop(name, None)
         else:
-            self._values[name] = coerce(self._spec.name, field, value)
+            self._values[name] = _coerced(f"{self._spec.name}.{name}", field, value)
 
     def __delattr__(self, name: str) -> None:
         self._field(name)
@@ -121,6 +122,26 @@ class Record:
 
     def __repr__(self) -> str:
         return _show(self, 3)
+
+
+def _coerced(where: str, field: Field, value: Any) -> Any:
+    """``value`` in the form that a record holds; FormatError when it does not fit."""
+    if field.kind in (Kind.TABLE, Kind.UNION):
+        return _member(where, field, value)
+    if field.kind is Kind.TABLES:
+        return [_member(f"{where}[{i}]", field, item) for i, item in enumerate(items(where, value))]
+    return coerce(where, field, value)
+
+
+def _member(where: str, field: Field, value: Any) -> Record:
+    if not isinstance(value, Record):
+        raise FormatError(f"{where}: expected a Record, found {type(value).__name__}")
+    if field.kind is Kind.UNION:
+        if value.table_name not in union_tags(field.target):
+            raise FormatError(f"{where}: {value.table_name} is not a member of the union {field.target}")
+    elif value.table_name != field.target:
+        raise FormatError(f"{where}: expected a Record of {field.target}, found {value.table_name}")
+    return value
 
 
 def _same(field: Field, a: Any, b: Any) -> bool:
