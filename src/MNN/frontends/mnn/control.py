@@ -7,20 +7,16 @@ carried values, the body gives the condition, N values and K to be stacked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from MNN.errors import FormatError, UnsupportedError
 from MNN.formatting import plural
 from MNN.frontends.mnn import extras as side
+from MNN.frontends.mnn.scope import GraphScope
 from MNN.frontends.mnn.sorting import indexes
 from MNN.ir.graph import Graph, Value
 from MNN.schema.record import Record
 
-if TYPE_CHECKING:
-    from MNN.frontends.mnn.read import Scope
 
-
-def read(scope: Scope, op: Record, inputs: list[Value | None]) -> None:
+def read(scope: GraphScope, op: Record, inputs: list[Value | None]) -> None:
     """Appends the node of an If or While."""
     if op.main is None or op.main.table_name != f"{op.type}Param":
         raise FormatError(f"{op.type} '{op.name}': its table is missing")
@@ -36,7 +32,7 @@ def _names(vector: Record) -> list[str]:
     return vector.data or []
 
 
-def _read_if(scope: Scope, op: Record, inputs: list[Value | None]) -> None:
+def _read_if(scope: GraphScope, op: Record, inputs: list[Value | None]) -> None:
     main, outputs = op.main, indexes(op, "outputIndexes")
     if not inputs or inputs[0] is None:
         raise FormatError(f"If '{op.name}': its condition is missing")
@@ -76,7 +72,7 @@ def _chosen(
     return [by_name[name] for name in wanted]
 
 
-def _read_loop(scope: Scope, op: Record, inputs: list[Value | None]) -> None:
+def _read_loop(scope: GraphScope, op: Record, inputs: list[Value | None]) -> None:
     main, outputs = op.main, indexes(op, "outputIndexes")
     record = scope.reader.find(main.body_graph or "")
     body_inputs, body_outputs = indexes(record, "inputs"), indexes(record, "outputs")

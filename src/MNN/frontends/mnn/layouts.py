@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from MNN.frontends.mnn.official.registry import packs_first
+from MNN.frontends.mnn.scope import GraphScope
 from MNN.frontends.mnn.sorting import indexes
 from MNN.ir.graph import Node, Value
 from MNN.schema.record import Record
-
-if TYPE_CHECKING:
-    from MNN.frontends.mnn.read import Scope
 
 
 def conversion(x: Value, made: Value, name: str, source: str, dest: str) -> Node:
@@ -33,7 +29,7 @@ def written_conversion(x: Value, made: Value, name: str, source: str, dest: str)
     return Node("ConvertTensor", name, [x], [made], {"source": source, "dest": dest})
 
 
-def format_of(scope: Scope, op: Record) -> str:
+def format_of(scope: GraphScope, op: Record) -> str:
     """The format of an operator's results: as the file says, as the operator demands, or as what it is given."""
     if op.type == "Input":
         return str(op.main.dformat) if op.main is not None and op.main.table_name == "Input" else "NCHW"
@@ -47,13 +43,13 @@ def format_of(scope: Scope, op: Record) -> str:
     return scope.formats.get(made[0], "NCHW") if made else "NCHW"
 
 
-def around(scope: Scope, op: Record) -> bool:
+def around(scope: GraphScope, op: Record) -> bool:
     """Whether an operator that works on packed tensors is given NHWC: then it is converted, and so is the result."""
     index = indexes(op, "inputIndexes")
     return packs_first(str(op.type)) and bool(index) and scope.formats.get(index[0]) == "NHWC"
 
 
-def reads_channels_last(scope: Scope, op: Record, inputs: list[Value | None]) -> bool:
+def reads_channels_last(scope: GraphScope, op: Record, inputs: list[Value | None]) -> bool:
     """Whether the operator sees its packed input as NHWC (files from channels-last frameworks)."""
     index = indexes(op, "inputIndexes")
     if not index or scope.formats.get(index[0]) != "NC4HW4" or inputs[0] is None:
@@ -63,7 +59,7 @@ def reads_channels_last(scope: Scope, op: Record, inputs: list[Value | None]) ->
     return bool(op.type == "Shape" and op.defaultDimentionFormat == "NHWC")
 
 
-def pack_input(scope: Scope, op: Record, inputs: list[Value | None]) -> None:
+def pack_input(scope: GraphScope, op: Record, inputs: list[Value | None]) -> None:
     """Puts the conversion from NHWC before an operator, in place of its first input."""
     x = inputs[0]
     assert x is not None
@@ -72,7 +68,7 @@ def pack_input(scope: Scope, op: Record, inputs: list[Value | None]) -> None:
     inputs[0] = made
 
 
-def unpack_input(scope: Scope, op: Record, inputs: list[Value | None], attrs: dict[str, object]) -> None:
+def unpack_input(scope: GraphScope, op: Record, inputs: list[Value | None], attrs: dict[str, object]) -> None:
     """Puts the conversion to NHWC before such an operator, in place of its first input."""
     x = inputs[0]
     assert x is not None
@@ -84,7 +80,7 @@ def unpack_input(scope: Scope, op: Record, inputs: list[Value | None], attrs: di
         attrs["dims"] = [dims[0], *dims[2:], dims[1]]  # a list in the table is in the packed order already
 
 
-def convert_output(scope: Scope, node: Node, index: int, source: str, dest: str) -> None:
+def convert_output(scope: GraphScope, node: Node, index: int, source: str, dest: str) -> None:
     """Puts a conversion behind the node whose result tensor ``index`` names; it takes the name."""
     out = node.outputs[0]
     name = out.name

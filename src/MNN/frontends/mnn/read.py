@@ -22,8 +22,8 @@ from MNN.frontends.mnn.official.composites import ABSENT_INPUTS, ENGINE, put_tog
 from MNN.frontends.mnn.official.differences import after_node
 from MNN.frontends.mnn.official.tables import SCATTERS
 from MNN.frontends.mnn.operands import skipped_fields, stored
+from MNN.frontends.mnn.scope import GraphScope
 from MNN.frontends.mnn.sorting import indexes, ordered
-from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.shape import Dim
 from MNN.ops.core.base import operators
@@ -148,55 +148,17 @@ def _tensors(net: Record) -> int:
     return max(used, default=-1) + 1
 
 
-class Scope:
-    """One (sub)graph while it is read: values by tensor index."""
+class Scope(GraphScope):
+    """Takes the operators of one (sub)graph."""
 
     def __init__(self, reader: NetReader, name: str, names: list[str], ops: list[Record]) -> None:
-        self.reader = reader
-        self.where = f"subgraph '{name}'" if name else "the model"
-        self.names = names
-        self.graph = Graph(name=name)
-        self.values: dict[int, Value] = {}
-        self.formats: dict[int, str] = {}
+        super().__init__(name, names, reader.notes.graph(name) if reader.notes else extras.GraphNotes())
+        self.reader: NetReader = reader
         self.shape_inference = ShapeInference()
-        self.taken: set[str] = set()
-        self.notes = reader.notes.graph(name) if reader.notes else extras.GraphNotes()
         self.ops = put_together(ops, names, self.notes.composite_ops)
         reader.left -= len(ops)
         if reader.left < 0:
             raise FormatError(f"{self.where}: subgraphs are used too often")
-
-    # -- names and values -----------------------------------------------------------------------------------------
-
-    def unique(self, stem: str) -> str:
-        name, count = stem or "tensor", 1
-        while name in self.taken:
-            count += 1
-            name = f"{stem}_{count}"
-        self.taken.add(name)
-        return name
-
-    def named(self, name: str) -> int:
-        """The index of a tensor's name."""
-        try:
-            return self.names.index(name)
-        except ValueError:
-            raise FormatError(f"{self.where}: its output '{name}' is none of its tensors") from None
-
-    def make(self, index: int) -> Value:
-        """A new value for a tensor."""
-        name = self.names[index]
-        made = Value(self.unique(name), self.notes.dtypes.get(name), self.notes.shapes.get(name))
-        self.values[index] = made
-        return made
-
-    def constant(self, data: Any, stem: str) -> Value:
-        shape = tuple(int(d) for d in data.shape)
-        dtype = DType.F32 if not isinstance(data, np.ndarray) else DType.of(data)
-        return Value(self.unique(stem), dtype, shape, data)
-
-    def use(self, index: int) -> Value | None:
-        return None if index < 0 else self.values[index]
 
     # -- operators ------------------------------------------------------------------------------------------------
 
@@ -352,7 +314,6 @@ class Scope:
     def add(
         self, kind: str, name: str, inputs: list[Value | None], outputs: list[int], attrs: dict[str, object]
     ) -> Node:
-        """Appends a node. Unknown operators are noted."""
         if kind not in operators():
             self.reader.unknown.append((kind, name))
         node = Node(kind, name, inputs, [self.make(i) for i in outputs], attrs)

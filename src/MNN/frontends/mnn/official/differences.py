@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from MNN.frontends.mnn.official.tables import COMPARISONS
+from MNN.frontends.mnn.scope import GraphScope
 from MNN.ir.graph import Node, Value
 
-if TYPE_CHECKING:
-    from MNN.frontends.mnn.read import Scope
 
-
-def after_node(scope: Scope, node: Node, outputs: list[int]) -> None:
+def after_node(scope: GraphScope, node: Node, outputs: list[int]) -> None:
     """Truth values are 32-bit integers there, and may be computed with: they are cast."""
     compares = node.op == "BinaryOp" and node.attrs.get("opType") in COMPARISONS
     to_bool = node.op == "Cast" and node.attrs.get("dstT") == "DT_BOOL"
