@@ -11,7 +11,7 @@ from tests.structure.sources import ROOT, cycles, modules
 
 MODULES_A_FOLDER = 20
 LINES = 400
-IN_CYCLES = 13
+IN_CYCLES = 9
 """Modules that import each other in a circle."""
 FILES_AN_OPERATOR = (4.0, 5.19)
 """In how many files an operator's name stands: the median, and the mean."""

@@ -19,11 +19,12 @@ from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.ir.prims import Host, Prim, Tensor
 from MNN.ir.quant import QuantizedArray
 from MNN.ops.core import nested
-from MNN.ops.core.base import EagerOperator, evaluate_node, lower_node, operator
+from MNN.ops.core.base import EagerOperator, evaluate_node, lower_node, operator, repeats
 from MNN.ops.core.builder import Builder, NeedValue
 from MNN.ops.core.folding import FoldCache
 from MNN.ops.core.nested import Nested
-from MNN.ops.core.recipes import READ, Recipe, Sketches, Tape, operands, place
+from MNN.ops.core.recipes import Recipe, Tape, operands
+from MNN.ops.core.sketches import READ, Sketches, place
 from MNN.ops.linear.compressed import compressed_weight, lower_compressed
 from MNN.reference.primitives import evaluate
 
@@ -112,7 +113,7 @@ class Lowering(Builder):
         """Has nodes of ``graph`` that are alike lowered once."""
         found = self.folds.sketches.get(graph)
         if found is None:
-            found = self.folds.sketches[graph] = Sketches(graph)
+            found = self.folds.sketches[graph] = Sketches(graph, repeats)
         self._alike = found
 
     def emit(self, prim: Prim, *types: tuple[DType, tuple[int, ...]]) -> list[Tensor]:

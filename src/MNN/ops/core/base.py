@@ -130,6 +130,12 @@ def operator(node: Node) -> Operator:
     return found
 
 
+def repeats(op: str) -> bool:
+    """Whether an operator is known and :attr:`Operator.repeats`."""
+    found = operators().get(op)
+    return found is not None and found.repeats
+
+
 def lower_node(b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor]:
     """The outputs of a node built from primitives.
 

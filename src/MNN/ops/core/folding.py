@@ -8,19 +8,16 @@ be made and held again per plan.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph
 from MNN.ir.prims import Prim, Reshape, Tensor
 from MNN.ir.quant import QuantizedArray
+from MNN.ops.core.sketches import Sketches
 from MNN.reference.primitives import evaluate
-
-if TYPE_CHECKING:
-    from MNN.ir.graph import Graph
-    from MNN.ops.core.recipes import Sketches
 
 SMALL = 4096
 """Bytes of operands below which a result is computed anew: cheaper than remembering it."""

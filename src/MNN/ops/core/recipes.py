@@ -1,102 +1,30 @@
 """Nodes that are alike become the same primitives of other operands: lowered once, then repeated.
 
 What the lowering of a node makes follows from its operator and attributes, the types and sizes of its operands, the
-numbers of small constant ones, and of what a view looks at, where that is merged with it. Where all of that is equal,
-the primitives differ in their operands only, and are made from what was written down for the first such node.
+numbers of small constant ones (all that of :mod:`MNN.ops.core.sketches`), and of what a view looks at, where that is
+merged with it. Where all of that is equal, the primitives differ in their operands only, and are made from what was
+written down for the first such node.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
-from MNN.ir.graph import Graph, Node
 from MNN.ir.prims import Prim, Tensor
-from MNN.ir.quant import QuantizedArray
-from MNN.ops.core.base import operators
 from MNN.ops.core.builder import Builder
+from MNN.ops.core.sketches import constant
 
-READ = 64
-"""Most numbers of a constant that what a node becomes may depend on."""
 Types = tuple[tuple[DType, tuple[int, ...]], ...]
 Tape = list[tuple[Prim, Types, list[Tensor]]]
 """Primitives as they were asked for, with what was given for them, which may be older ones or constants."""
 
-_PLAIN = (int, float, bool, str, bytes, type(None))
 _MERGED = (p.Reshape, p.Permute)
 """Views that builders merge with one of the same kind behind them."""
-
-
 _OWN = ("inputs", "outputs", "origin")
 """What primitives of one step of a recipe do not have in common."""
-
-
-class Sketches:
-    """Which nodes of a graph may be alike, found once: a number for each, equal for those that are but for the operands
-    that are computed."""
-
-    def __init__(self, graph: Graph) -> None:
-        numbers: dict[Hashable, int] = {}
-        found: dict[Node, int] = {}
-        for node in graph.nodes:
-            sketch = _sketch(node)
-            if sketch is not None:
-                found[node] = numbers.setdefault(sketch, len(numbers))
-        counts = Counter(found.values())
-        self._of = {node: (number, place(node)) for node, number in found.items() if counts[number] > 1}
-        self._written: set[Node] = set()
-        self._followed: set[Node] = set()
-
-    def get(self, node: Node) -> tuple[int, str] | None:
-        """The node's number and what it is called, one text for all plans; None when there is no other like it."""
-        return self._of.get(node)
-
-    def worth_writing(self, node: Node) -> bool:
-        """Whether others may follow a node's recipe: at the first size, and where some did so at another one."""
-        if node in self._written:
-            return node in self._followed
-        self._written.add(node)
-        return True
-
-    def follow(self, node: Node) -> None:
-        """Says that a node's recipe is followed."""
-        self._followed.add(node)
-
-
-def place(node: Node) -> str:
-    """What messages and profiles call a node."""
-    return f"{node.op} '{node.name}'"
-
-
-def _sketch(node: Node) -> Hashable:
-    found = operators().get(node.op)
-    if found is None or not found.repeats:
-        return None
-    key: list[Any] = [node.op, len(node.outputs)]
-    for name in sorted(node.attrs):
-        value = node.attrs[name]
-        items = value if isinstance(value, (list, tuple)) else (value,)
-        if not all(isinstance(item, _PLAIN) for item in items):
-            return None
-        key += (name, type(value), *[(type(item), repr(item) if type(item) is float else item) for item in items])
-    for given in node.inputs:
-        if given is None or given.data is None:
-            key.append(None)
-        elif isinstance(given.data, QuantizedArray) or given.data.dtype.hasobject:
-            return None
-        else:
-            key.append(_constant(given.data))
-    return tuple(key)
-
-
-def _constant(data: np.ndarray) -> Hashable:
-    """What of a constant's numbers a lowering may look at: see :data:`READ`."""
-    return data.dtype, data.shape, data.tobytes() if data.size <= READ else b""
 
 
 def operands(inputs: Sequence[Tensor | None], known: Sequence[bool]) -> tuple[Hashable, list[Tensor]]:
@@ -118,7 +46,7 @@ def operands(inputs: Sequence[Tensor | None], known: Sequence[bool]) -> tuple[Ha
         if told:
             continue
         if t.const is not None:
-            key += (_constant(t.const), t.dtype, t.sized)
+            key += (constant(t.const), t.dtype, t.sized)
             continue
         key += (t.dtype, t.shape)
         prim = t.producer
