@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 import MNN.numpy as mp
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import compute
+from MNN.expr import var as var_module
 from tests.api.models import classifier, write
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -263,3 +266,18 @@ def test_what_is_missing_says_so() -> None:
         _ = mp.median
     with pytest.raises(AttributeError):
         _ = MNN.nonsense
+
+
+def test_every_method_that_is_declared_has_its_code() -> None:
+    """``var`` declares methods, ``operators`` gives them their code."""
+    (declaring,) = (n for n in ast.parse(inspect.getsource(var_module)).body if isinstance(n, ast.ClassDef))
+    methods = [n for n in declaring.body if isinstance(n, ast.FunctionDef)]
+    empty = {
+        m.name for m in methods if all(isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) for n in m.body)
+    }
+    assert {"__add__", "reshape", "sum"} <= empty
+    for name in empty:
+        method = getattr(F.Var, name)
+        assert method.__code__.co_filename.endswith("operators.py"), name
+        assert method.__qualname__ == f"Var.{name}"
+    assert F.Var.sum.__doc__ == "The sum."

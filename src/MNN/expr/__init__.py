@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from MNN.absent import absent as _absent
 from MNN.expr import names as _bare
+from MNN.expr import operators as _operators
 from MNN.expr.create import (
     const,
     fill,
@@ -107,6 +108,7 @@ from MNN.expr.types import (
 )
 from MNN.expr.var import Var
 
+_operators.install()
 _names = [name for name, value in vars(_bare).items() if not name.startswith("_") and not isinstance(value, type)]
 
 __all__ = [

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from MNN.expr import compute
-from MNN.expr import var as _var
 from MNN.expr.node import Expr, UnwrittenError
 from MNN.expr.types import NCHW, NHWC, data_format, promote, storable
+from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 from MNN.ops.core.datatypes import data_type
-
-if TYPE_CHECKING:
-    from MNN.expr.var import Var
 
 
 def leaf(array: np.ndarray, layout: data_format = NCHW, op: str = "Const") -> Var:
     """A Var that holds numbers; the array must not change afterwards."""
-    return _var.Var(Expr.leaf(op, DType.of(array), array.shape, array), 0, layout)
+    return Var(Expr.leaf(op, DType.of(array), array.shape, array), 0, layout)
 
 
 def picture(array: np.ndarray) -> Var:
@@ -34,7 +31,7 @@ def to_var(value: object, like: Var | None = None) -> Var:
 
     A plain number (or list of numbers) meets ``like`` in its element type unless it is a fraction and that is not.
     """
-    if isinstance(value, _var.Var):
+    if isinstance(value, Var):
         return value
     array = compute.as_array(value, "an operand")
     if like is not None and not isinstance(value, np.ndarray):
@@ -65,7 +62,7 @@ def apply_all(
     expr.outputs = outputs
     with contextlib.suppress(UnwrittenError):  # sizes that depend on numbers are found when those are there
         expr.types()
-    return [_var.Var(expr, i, layout) for i in range(outputs)]
+    return [Var(expr, i, layout) for i in range(outputs)]
 
 
 def apply(op: str, *operands: Var | None, layout: data_format | None = None, **attrs: Any) -> Var:
@@ -86,8 +83,8 @@ def floats(x: object) -> Var:
 
 def pair(x: object, y: object) -> tuple[Var, Var]:
     """Two operands in one element type."""
-    a = to_var(x, y if isinstance(y, _var.Var) else None)
-    b = to_var(y, a if isinstance(x, _var.Var) else None)
+    a = to_var(x, y if isinstance(y, Var) else None)
+    b = to_var(y, a if isinstance(x, Var) else None)
     kind = a._kind if a._kind is b._kind else promote(a._kind, b._kind)
     return cast(a, kind), cast(b, kind)
 

@@ -11,15 +11,13 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import compute, memory
-from MNN.expr import var as _var
 from MNN.expr.build import apply, leaf, to_var
 from MNN.expr.node import Expr
 from MNN.expr.types import NCHW, Backend, ElementType, Ints, PrecisionMode, data_format, dtype, dtype_of, format_of
+from MNN.expr.var import Var
 
 if TYPE_CHECKING:
     from typing_extensions import CapsuleType  # Python's own has it from 3.13 on
-
-    from MNN.expr.var import Var
 
 
 def const(
@@ -57,7 +55,7 @@ def _of_bytes(value: bytes | bytearray | memoryview, count: int, kind: np.dtype)
 def placeholder(shape: Ints = (), format: data_format = NCHW, dtype: ElementType = dtype.float) -> Var:
     """An input to be written later; what is computed from it follows every change."""
     dims = compute.shape_of(shape)
-    return _var.Var(Expr.leaf("Input", dtype_of(dtype), dims, None), 0, format_of(format))
+    return Var(Expr.leaf("Input", dtype_of(dtype), dims, None), 0, format_of(format))
 
 
 def scalar(value: float | int, dtype: ElementType | None = None) -> Var:
@@ -68,7 +66,7 @@ def scalar(value: float | int, dtype: ElementType | None = None) -> Var:
 
 def fill(shape: Ints, value: ArrayLike) -> Var:
     """A tensor full of one number."""
-    dims = shape._array() if isinstance(shape, _var.Var) else shape
+    dims = shape._array() if isinstance(shape, Var) else shape
     return apply("Fill", leaf(np.asarray(compute.shape_of(dims), np.int32)), to_var(value), layout=NCHW)
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import math
-
-if TYPE_CHECKING:
-    from MNN.expr.var import Var
+from MNN.expr.var import Var
 
 
 def _weighted(x: ArrayLike, y: ArrayLike, coeff: Sequence[float]) -> tuple[ArrayLike, ArrayLike]:

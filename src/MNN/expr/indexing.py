@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from MNN.errors import MNNError
 from MNN.expr import build
-from MNN.expr import var as _var
+from MNN.expr.var import Var
 from MNN.ir.dtype import DType
-
-if TYPE_CHECKING:
-    from MNN.expr.var import Var
-
 
 _COMPARISONS = {"GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "EQUAL", "NOTEQUAL"}
 
@@ -56,7 +52,7 @@ def _is_truth(x: Var) -> bool:
 
 def _plain(part: object) -> Any:
     """An index for numpy."""
-    if isinstance(part, _var.Var):
+    if isinstance(part, Var):
         return part._array()
     return np.asarray(part) if isinstance(part, list) else part
 
@@ -76,7 +72,7 @@ def _numpy_key(array: np.ndarray, parts: tuple[Any, ...]) -> tuple[Any, ...]:
     key = []
     for part in parts:
         plain = _plain(part)
-        if isinstance(part, _var.Var):
+        if isinstance(part, Var):
             if plain.dtype.kind == "f":
                 raise VarIndexError(f"a Var of {part.dtype} is no index")
             if plain.ndim and plain.shape == array.shape and len(parts) == 1 and plain.min(initial=0) >= 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
@@ -11,9 +10,7 @@ from MNN.errors import ShapeError
 from MNN.expr.build import apply, binary, floats, to_var
 from MNN.expr.shaping import convert, dims_of, reshape, transpose
 from MNN.expr.types import NC4HW4, NHWC, Ints, Padding_Mode, Pooling_Mode
-
-if TYPE_CHECKING:
-    from MNN.expr.var import Var
+from MNN.expr.var import Var
 
 
 def _image(x: object) -> Var:

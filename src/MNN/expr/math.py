@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr.build import apply, binary, cast, compare, floats, layout_of, leaf, pair, to_var
+from MNN.expr.var import Var
 from MNN.ir.dtype import DType
-
-if TYPE_CHECKING:
-    from MNN.expr.var import Var
 
 
 def _unary(op: str, x: object) -> Var:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import indexing, math, shaping
 from MNN.expr.build import apply, ints, layout_of, number, pair, to_var
 from MNN.expr.types import VarOrNumber
-
-if TYPE_CHECKING:
-    from MNN.expr.var import Var
+from MNN.expr.var import Var
 
 
 def _product(x: Var, y: Var) -> Var:

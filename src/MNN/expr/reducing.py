@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr.build import apply, apply_all, cast, compare, floats, leaf, number, pair, to_var
 from MNN.expr.types import NHWC, Axes, Ints
+from MNN.expr.var import Var
 from MNN.ir.dtype import DType
-
-if TYPE_CHECKING:
-    from MNN.expr.var import Var
 
 
 def axes_of(axis: object) -> list[int]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
-from MNN.expr import var as _var
 from MNN.expr.build import apply, apply_all, floats, ints, leaf, number, to_var
 from MNN.expr.build import cast as _cast
 from MNN.expr.types import (
@@ -26,10 +24,8 @@ from MNN.expr.types import (
     format_of,
     promote,
 )
+from MNN.expr.var import Var
 from MNN.ir.dtype import DType
-
-if TYPE_CHECKING:
-    from MNN.expr.var import Var
 
 
 def convert(x: ArrayLike, format: data_format) -> Var:
@@ -50,7 +46,7 @@ def convert(x: ArrayLike, format: data_format) -> Var:
             moved = leaf(v._array().transpose(order), target)
         expr, index = moved._expr, moved._index
     picture = None if v.ndim != 3 else v if v._picture is None else v._picture
-    return _var.Var(expr, index, target, picture)
+    return Var(expr, index, target, picture)
 
 
 def cast(x: ArrayLike, dtype: ElementType = dtype.float) -> Var:
@@ -169,7 +165,7 @@ def broadcast_to(input: ArrayLike, shape: Ints) -> Var:
 
 
 def _operand(values: object) -> Var:
-    return _cast(values, DType.I32) if isinstance(values, _var.Var) else ints(values)
+    return _cast(values, DType.I32) if isinstance(values, Var) else ints(values)
 
 
 def pad(x: ArrayLike, paddings: ArrayLike, mode: PadValue_Mode = PadValue_Mode.CONSTANT) -> Var:
@@ -243,7 +239,7 @@ def size(x: ArrayLike) -> Var:
 
 def clone(x: Var, deepCopy: bool = False) -> Var:
     """Another Var of the same tensor; with ``deepCopy`` one whose numbers are its own."""
-    return x.copy() if deepCopy else _var.Var(x._expr, x._index, x.data_format, x._picture)
+    return x.copy() if deepCopy else Var(x._expr, x._index, x.data_format, x._picture)
 
 
 def unravel_index(indices: ArrayLike, shape: Ints) -> Var:

@@ -1,40 +1,42 @@
-"""Operators and methods of Vars, each one line over a function."""
+"""What Vars are computed with, each method one line over a function; installed into :class:`~MNN.expr.var.Var`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
-from MNN.expr import build, create, indexing, math, products, reducing, shaping
-from MNN.expr.types import Axes, ElementType, Ints, VarOrNumber, dtype
+from MNN.expr import build, indexing, math, products, reducing, shaping
+from MNN.expr.node import Expr
+from MNN.expr.types import Axes, ElementType, Index, Ints, VarOrNumber, data_format, dtype, dtype_of
+from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 
-if TYPE_CHECKING:
-    from MNN.expr.var import Var
 
-__all__ = ["Methods", "build", "create", "shaping"]
-
-_Same = TypeVar("_Same", bound="Methods")
-
-
-class Methods:
-    """What makes a Var usable like a numpy array. ``axis`` None means over everything and gives a Python number; named
-    axes give a Var, but for ``sum``, ``prod``, ``all`` and ``any`` where one number is left."""
+class _Methods(Var):
+    """The code of what Var declares; a subclass, so that type checkers see that it is as declared."""
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # what a Var says of itself
+    def reorder(self, layout: data_format) -> None:
+        new = shaping.convert(self, layout)
+        self._expr, self._index, self._layout, self._picture = new._expr, new._index, new._layout, new._picture
 
-        @property
-        def shape(self) -> list[int]: ...
+    def astype(self, kind: ElementType) -> Var:
+        return build.cast(self, dtype_of(kind))
 
-        @property
-        def ndim(self) -> int: ...
+    def copy(self) -> Var:
+        return build.leaf(self._array().copy(), self._layout)
 
-        def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray: ...
+    def __getitem__(self, key: Index) -> VarOrNumber:
+        return indexing.get(self, key)
+
+    def __setitem__(self, key: Index, value: ArrayLike) -> None:
+        array = indexing.assigned(self._array(), key, value)
+        if self._expr.is_leaf:
+            self._expr.set_array(array)
+        else:
+            self._expr, self._index = Expr.leaf("Const", DType.of(array), array.shape, array), 0
 
     # -- operators --------------------------------------------------------------------------------------------------
 
@@ -107,16 +109,13 @@ class Methods:
     def __neg__(self) -> Var:
         return math.negative(self)
 
-    def __pos__(self: _Same) -> _Same:
-        return self
-
     def __abs__(self) -> Var:
         return math.abs(self)
 
-    def __eq__(self, other: ArrayLike) -> Var:  # type: ignore[override] # element by element, as numpy's
+    def __eq__(self, other: ArrayLike) -> Var:  # type: ignore[override] # as Var
         return math.equal(self, other)
 
-    def __ne__(self, other: ArrayLike) -> Var:  # type: ignore[override] # element by element, as numpy's
+    def __ne__(self, other: ArrayLike) -> Var:  # type: ignore[override] # as Var
         return math.not_equal(self, other)
 
     def __lt__(self, other: ArrayLike) -> Var:
@@ -134,33 +133,26 @@ class Methods:
     # -- shapes -----------------------------------------------------------------------------------------------------
 
     def reshape(self, *shape: Ints) -> Var:
-        """Other sizes: ``reshape(2, 3)`` or ``reshape([2, 3])``."""
         return shaping.reshape(self, shape[0] if len(shape) == 1 else shaping.dims_of(shape))
 
     def transpose(self, axes: Axes = None, *more: int) -> Var:
-        """Axes in another order; reversed when none is given."""
         return shaping.transpose(self, shaping.dims_of((axes, *more)) if more else axes)
 
     def flatten(self, order: str = "C") -> Var:
-        """One axis."""
         return self.ravel(order)
 
     def ravel(self, order: str = "C") -> Var:
-        """One axis."""
         if order != "C":
             raise ShapeError(f"order {order!r} is not supported: elements are in row-major order, 'C'")
         return shaping.reshape(self, [-1])
 
     def squeeze(self, axis: Axes = None) -> Var:
-        """Without axes of size 1."""
         return shaping.squeeze(self, reducing.axes_of(axis))
 
     def swapaxes(self, axis1: int, axis2: int) -> Var:
-        """Two axes exchanged."""
         return shaping.transpose(self, _swapped(self.ndim, axis1, axis2))
 
     def repeat(self, repeats: int, axis: int | None = None) -> Var:
-        """Every element so many times, along an axis or of the flat tensor."""
         v = self.ravel() if axis is None else build.to_var(self)
         where = 0 if axis is None else int(axis)
         index = build.leaf(np.repeat(np.arange(v.shape[where], dtype=np.int32), int(repeats)))
@@ -169,25 +161,20 @@ class Methods:
     # -- reductions -------------------------------------------------------------------------------------------------
 
     def sum(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-        """The sum."""
         return indexing.result(reducing.reduce_sum(self, axis, keepdims))
 
     def prod(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-        """The product."""
         return indexing.result(reducing.reduce_prod(self, axis, keepdims))
 
     def max(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-        """The largest."""
         return _whole(reducing.reduce_max(self, axis, keepdims), axis)
 
     def min(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-        """The smallest."""
         return _whole(reducing.reduce_min(self, axis, keepdims), axis)
 
     def mean(
         self, axis: Axes = None, dtype: ElementType = dtype.float, out: None = None, keepdims: bool = False
     ) -> VarOrNumber:
-        """The mean; of integers as a float."""
         return _whole(reducing.reduce_mean(build.floats(self), axis, keepdims).astype(dtype), axis)
 
     def var(
@@ -198,7 +185,6 @@ class Methods:
         ddof: int = 0,
         keepdims: bool = False,
     ) -> VarOrNumber:
-        """The variance; the divisor is the count less ``ddof``."""
         x = build.floats(self)
         spread = math.squared_difference(x, reducing.reduce_mean(x, axis, True))
         if not ddof:
@@ -217,59 +203,47 @@ class Methods:
         ddof: int = 0,
         keepdims: bool = False,
     ) -> VarOrNumber:
-        """The standard deviation."""
         return _whole(math.sqrt(build.to_var(self.var(axis, dtype, out, ddof, keepdims))), axis)
 
     def ptp(self, axis: Axes = None, keepdims: bool = False) -> VarOrNumber:
-        """The largest less the smallest."""
         found = math.subtract(reducing.reduce_max(self, axis, keepdims), reducing.reduce_min(self, axis, keepdims))
         return _whole(found, axis)
 
     def all(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-        """Whether no element is 0: a bool where one is left, ints otherwise."""
         return _truth(reducing.reduce_all(self, axis, keepdims))
 
     def any(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-        """Whether any element is not 0: a bool where one is left, ints otherwise."""
         return _truth(reducing.reduce_any(self, axis, keepdims))
 
     def argmax(self, axis: int | None = None, out: None = None) -> VarOrNumber:
-        """Where the largest is; in row-major order without an axis."""
         return _whole(reducing.argmax(self.ravel() if axis is None else self, axis or 0), axis)
 
     def argmin(self, axis: int | None = None, out: None = None) -> VarOrNumber:
-        """Where the smallest is; in row-major order without an axis."""
         return _whole(reducing.argmin(self.ravel() if axis is None else self, axis or 0), axis)
 
     # -- the rest ---------------------------------------------------------------------------------------------------
 
     def round(self, decimals: int = 0, out: None = None) -> Var:
-        """The nearest whole numbers, halves away from zero."""
         if not decimals:
             return math.round(self)
         factor = 10.0**decimals
         return math.divide(math.round(math.multiply(self, factor)), factor)
 
     def clip(self, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None) -> Var:
-        """Limited to an interval; None leaves a side open. Plain numbers are cut to this Var's element type."""
         v = build.to_var(self)
         v = v if a_min is None else math.maximum(v, _bound(a_min, v))
         return v if a_max is None else math.minimum(v, _bound(a_max, v))
 
     def dot(self, b: ArrayLike) -> VarOrNumber:
-        """Sums of products over the last axis of this and the last but one of ``b``; a plain number scales."""
         return products.dot(self, b)
 
     def sort(self, axis: int = -1, kind: object = None, order: object = None) -> Var:
-        """The elements along an axis in order (a new Var, as in PyMNN)."""
         return reducing.sort(self, axis)
 
     def argsort(self, axis: int = -1, kind: object = None, order: object = None) -> Var:
-        """Positions that sort along an axis."""
         return reducing.sort(self, axis, True)
 
     def nonzero(self) -> tuple[Var, ...]:
-        """Coordinates of the elements that are not 0, one vector per axis."""
         found = shaping.where(self)
         return tuple(shaping.reshape(p, [-1]) for p in shaping.split(found, max(self.ndim, 1), 1))
 
@@ -295,3 +269,15 @@ def _whole(x: Var, axis: object) -> VarOrNumber:
 def _truth(x: Var) -> VarOrNumber:
     found = indexing.result(x)
     return bool(found) if isinstance(found, int) else found
+
+
+def install() -> None:
+    """Gives Var its methods, under their declarations' names and docstrings."""
+    for name, method in vars(_Methods).items():
+        if callable(method):
+            declared = getattr(Var, name)
+            method.__qualname__, method.__doc__ = declared.__qualname__, declared.__doc__
+            setattr(Var, name, method)
+
+
+__all__ = ["install"]

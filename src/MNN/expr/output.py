@@ -1,0 +1,198 @@
+"""One output of an expression graph's node: what it is, its numbers, and what writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from MNN.errors import MNNError, ShapeError
+from MNN.expr import compute
+from MNN.expr.node import Expr
+from MNN.expr.types import Ints, data_format, dtype, public
+from MNN.ir.dtype import DType
+
+
+class Output:
+    """What a Var is and holds; :class:`~MNN.expr.var.Var` adds what is computed with it."""
+
+    __slots__ = ("_expr", "_index", "_layout")
+
+    def __init__(self, expr: Expr, index: int, layout: data_format) -> None:
+        self._expr, self._index, self._layout = expr, index, layout
+
+    # -- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _kind(self) -> DType:
+        return self._expr.types()[self._index][0]
+
+    @property
+    def shape(self) -> list[int]:
+        """Sizes, in the order of :attr:`data_format`."""
+        return list(self._expr.types()[self._index][1])
+
+    @property
+    def ndim(self) -> int:
+        return len(self._expr.types()[self._index][1])
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self._expr.types()[self._index][1], dtype=np.int64))
+
+    @property
+    def dtype(self) -> dtype:
+        return public(self._kind)
+
+    @property
+    def data_format(self) -> data_format:
+        return self._layout
+
+    @property
+    def name(self) -> str:
+        return self._expr.name
+
+    @name.setter
+    def name(self, value: str) -> None:
+        self._expr.name = str(value)
+
+    @property
+    def op_type(self) -> str:
+        """The operator that makes it: Const, Input, Trainable, or an operator's name."""
+        return str(self._expr.attrs.get("opType", self._expr.op))
+
+    @property
+    def valid(self) -> bool:
+        """Whether its element type and shape are known (and fit)."""
+        try:
+            self._expr.types()
+        except MNNError:
+            return False
+        return True
+
+    # -- numbers ------------------------------------------------------------------------------------------------------
+
+    def _array(self) -> np.ndarray:
+        return self._expr.results()[self._index]
+
+    def read(self) -> np.ndarray:
+        """A copy of the numbers."""
+        copy: np.ndarray = self._array().copy()
+        return copy
+
+    def read_as_tuple(self) -> tuple[Any, ...]:
+        """The numbers in order, as Python's."""
+        return tuple(self._array().reshape(-1).tolist())
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        array = self._array()
+        wanted: np.dtype = array.dtype if dtype is None else np.dtype(dtype)
+        if wanted == array.dtype:
+            return array if copy is False else array.copy()
+        if copy is False:
+            raise ValueError("another element type needs a copy")
+        found: np.ndarray = array.astype(wanted)
+        return found
+
+    def write(self, value: ArrayLike) -> None:
+        """New numbers for a placeholder, trainable or constant of its shape, in row-major order.
+
+        Raises :class:`ShapeError` when there are not as many as the shape says.
+        """
+        self._set(self._fitting(value))
+
+    def _fitting(self, value: object) -> np.ndarray:
+        kind, shape = self._expr.types()[self._index]
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise MNNError(f"write(): {type(value).__name__} of {array.dtype} is not numbers")
+        if array.size != self.size:
+            raise ShapeError(f"write(): {array.size} numbers for a tensor of shape {list(shape)}")
+        return array.astype(kind.numpy).reshape(shape)
+
+    def _set(self, array: np.ndarray) -> None:
+        if self._expr.is_leaf:
+            self._expr.set_array(array)
+        else:
+            raise MNNError(f"this Var is computed by {self.op_type}: write to its inputs, or fix_as_const() it first")
+
+    def fill(self, value: float) -> None:
+        """Every element becomes ``value``."""
+        self.write(np.full(self.size, value))
+
+    def resize(self, shape: Ints) -> None:
+        """Gives a placeholder another shape; whatever depends on it follows."""
+        if self._expr.op != "Input":
+            raise MNNError(f"only placeholders can be resized, this is {self.op_type}; use reshape()")
+        self._expr.resize(compute.shape_of(shape))
+
+    def close(self) -> None:
+        """Taken for PyMNN's sake: memory goes when the last reference does."""
+
+    # -- kinds of leaves ----------------------------------------------------------------------------------------------
+
+    def _fix(self, op: str) -> None:
+        if self._expr.op == "Input" and self._expr.array is None:
+            array = None if op == "Input" else np.zeros(self._expr.leaf_type[1], self._expr.leaf_type[0].numpy)
+        else:
+            array = self._array()
+        if self._expr.is_leaf or self._expr.outputs == 1:
+            self._expr.become(op, array)
+        else:
+            assert array is not None
+            name = self._expr.name
+            self._expr, self._index = Expr.leaf(op, DType.of(array), array.shape, array), 0
+            self._expr.name = name
+
+    def fix_as_const(self) -> None:
+        """Keeps its present numbers as a constant."""
+        self._fix("Const")
+
+    def fix_as_placeholder(self) -> None:
+        """Becomes an input that can be written and resized."""
+        self._fix("Input")
+
+    def fix_as_trainable(self) -> None:
+        """Becomes a parameter that training may change."""
+        self._fix("Trainable")
+
+    # -- behaving like a number ---------------------------------------------------------------------------------------
+
+    def item(self, *index: int) -> Any:
+        """One element as a Python number: by position in row-major order, or by indices."""
+        return self._array().item(*index)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a scalar has no length")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise MNNError(f"the truth of {self.size} elements is not defined; use any() or all()")
+        return bool(self._array().item())
+
+    def __float__(self) -> float:
+        return float(self._single())
+
+    def __int__(self) -> int:
+        return int(self._single())
+
+    def __index__(self) -> int:
+        if self._kind.is_float:
+            raise TypeError(f"a Var of {self.dtype} cannot be an index")
+        return int(self._single())
+
+    def _single(self) -> Any:
+        if self.size != 1:
+            raise MNNError(f"{self.size} elements cannot be one number")
+        return self._array().item()
+
+    def __repr__(self) -> str:
+        try:
+            return repr(self._array())
+        except MNNError:
+            what = f"{self.dtype} {self.shape}" if self.valid else "shape unknown"
+            return f"<Var {self.op_type} '{self.name}' {what}, no numbers yet>"
