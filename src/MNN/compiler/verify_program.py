@@ -15,6 +15,7 @@ from MNN.compiler.arena import ALIGNMENT
 from MNN.compiler.fuse import Group
 from MNN.compiler.usage import VIEWS
 from MNN.errors import MNNError
+from MNN.formatting import plural
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.verify_primitives import ProgramError
 
@@ -57,8 +58,9 @@ def verify_program(program: Program) -> None:
     over its operand."""
     for command in program.commands:
         _check_command(command, program)
-    for located in (*program.inputs, *program.outputs):
-        _check_located(located)
+    for what, places in (("input", program.inputs), ("output", program.outputs)):
+        for number, located in enumerate(places):
+            _check_located(located, f"{what} {number} of the program")
     _check_lives(program)
 
 
@@ -83,18 +85,23 @@ def _check_command(command: Command, program: Program) -> None:
         if buffer.nbytes and not 0 <= ref.offset <= size:
             raise ProgramError(f"{name}: an address lies {ref.offset} bytes into a buffer of {size}")
     if command.host is not None:
-        for located in (*command.host.inputs, *command.host.outputs):
-            _check_located(located)
+        for what, places in (("input", command.host.inputs), ("output", command.host.outputs)):
+            for number, located in enumerate(places):
+                _check_located(located, f"{what} {number} of {name}")
 
 
-def _check_located(located: Located) -> None:
+def _check_located(located: Located, name: str) -> None:
     if 0 in located.shape or located.dtype.numpy.hasobject:
         return
-    reach = [(n - 1) * s for n, s in zip(located.shape, located.place.strides, strict=True)]
+    strides = located.place.strides
+    if len(strides) != len(located.shape):
+        counts = f"{plural(len(located.shape), 'dimension')} and {plural(len(strides), 'stride')}"
+        raise ProgramError(f"{name}: {located.dtype.value}{list(located.shape)} has {counts}")
+    reach = [(n - 1) * s for n, s in zip(located.shape, strides, strict=True)]
     first = located.place.offset + sum(r for r in reach if r < 0)
     last = located.place.offset + sum(r for r in reach if r > 0)
     if first < 0 or (last + 1) * located.dtype.size > located.place.buffer.nbytes:
-        raise ProgramError(f"{located.dtype.value}{list(located.shape)} reaches beyond its buffer")
+        raise ProgramError(f"{name}: {located.dtype.value}{list(located.shape)} reaches beyond its buffer")
 
 
 def _spans(program: Program) -> Iterator[tuple[Buffer, int, int]]:
