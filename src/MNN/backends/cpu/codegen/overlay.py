@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.backends.base.kernel import Arguments
+from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.codegen.traffic import number, table
 from MNN.backends.cpu.lang.nest import Operand
 from MNN.ir.dtype import DType
@@ -43,18 +44,19 @@ def fits(operand: DType, result: DType) -> bool:
 def of_product(
     kinds: Sequence[str], body: Body | None, out: DType, args: Arguments, results: int, n_batch: int = 0
 ) -> Pairs:
-    """Of a product with ``results`` rows in its table ``rows_c``, and ``n_batch`` rows in ``batch`` unless 0: operands
-    with rows and columns of the result's size, found by equal tables."""
+    """Of a product with ``results`` rows in its table ``rows_c``, and ``n_batch`` records in ``batch`` unless 0:
+    operands with rows and columns of the result's size, found by equal tables."""
     if body is None or "mn" not in kinds:
         return ()
-    width = 3 + len(kinds)
-    batch = table(args, "batch", n_batch * width, np.int64).reshape(n_batch, width) if n_batch else np.zeros((0, width))
+    record = batch_record(len(kinds))
+    entries = table(args, "batch", n_batch * record.count, np.int64) if n_batch else np.zeros(0)
+    batch = dict(zip(record, entries.reshape(-1, record.count).T, strict=True))
     return tuple(
         ("c", f"op{i}")
         for i, kind in enumerate(kinds)
         if kind == "mn"
         and fits(body.args[1 + i], out)
-        and np.array_equal(batch[:, 2], batch[:, 3 + i])
+        and np.array_equal(batch["c"], batch[f"op{i}"])
         and same_table(args, "rows_c", f"rows{i}", results)
     )
 

@@ -6,10 +6,12 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from MNN.backends.cpu.codegen.generators import generates
+from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.module import I8, I32, I64, Loop, Value
+from MNN.backends.cpu.lang.records import entry, load_word
 from MNN.backends.cpu.packing import weights24
 from MNN.backends.cpu.products import dot8, register_steps
 from MNN.backends.cpu.products.dot import dot, interleave, load_group, load_rest, load_run
@@ -84,12 +86,12 @@ class Contract(TileStore):
             z, top, n0 = runs.place(block.index)
             n1 = runs.columns_end(n0)
             m0, self.m1 = runs.rows(block.index, top)
-            batch = b.gep(k.pointer("batch"), I64, z * (3 + len(spec.operands)))
-            names = ["a", "b", "c", *(f"op{i}" for i in range(len(spec.operands)))]
+            record = batch_record(len(spec.operands))
+            batch = entry(b, record, k.pointer("batch"), z)
             types = [self.a_type, self.b_type, self.out_type, *map(storage_type, self.op_dtypes)]
             bases = [
-                b.gep(k.pointer(name), type_, b.load(I64, b.gep(batch, I64, i)))
-                for i, (name, type_) in enumerate(zip(names, types, strict=True))
+                b.gep(k.pointer(name), type_, load_word(b, record, batch, name))
+                for name, type_ in zip(record, types, strict=True)
             ]
             self.a, b_base, self.c = bases[:3]
             self.ops = bases[3:]

@@ -20,9 +20,12 @@ from typing import ClassVar
 import numpy as np
 
 from MNN.backends.base.kernel import Arguments
+from MNN.backends.base.record import Record
 from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.generators import GeneratedSpec
+from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.codegen.traffic import number, table, union
+from MNN.backends.cpu.gemm.records import CONTRACTION
 from MNN.backends.cpu.packing import weights24
 from MNN.backends.cpu.products.dot import DOT2
 from MNN.backends.cpu.products.dot8 import DOT4
@@ -44,17 +47,14 @@ class ContractSpec(GeneratedSpec):
               A[rows_a[m] + taps[t] + kk] * B[(n / NR) * panel + (t*k + kk) * ldb + n % NR]
         C[rows_c[m] + n] = epilogue(acc, op_n[n], op_mn[rows_i[m] + n], op_m[rows_i[m]], op_1[0])
 
-    An empty sum is ``n_taps = 0``; ``k`` is positive. ``rows_*`` and ``taps`` are i32 tables of element offsets;
-    ``batch`` is i64[n_batch][3 + operands], offsets added to a, b, c and each operand. B is packed
+    Its arguments are the record :data:`~.records.CONTRACTION`. B is packed
     (:func:`MNN.backends.cpu.products.register_tiles.pack_b`: ldb = NR, columns padded with zeros) or plain rows of n
     contiguous columns (panel = NR, ldb = the row's stride).
 
     Block ``((z * ceil(m / mb)) + im) * ceil(n / nb) + in`` computes rows ``[im*mb, ...)`` of columns ``[in*nb, ...)``;
-    ``nb`` is a multiple of NR. What is dealt out are units of ``ub`` rows of a block, in order (``mb`` is a multiple of
-    ``ub``, see :mod:`MNN.backends.cpu.products.work_ranges`). Accumulation is in ``acc``; the epilogue (``None``: a
-    conversion) takes the sum as its argument 0 and the operands, of the kinds in ``operands``, as the rest, and gives
-    one value of dtype ``out``. ``c`` may be the same memory as an ``"mn"`` operand addressed alike, and must not
-    overlap a or b.
+    units of blocks are dealt out in order (:mod:`MNN.backends.cpu.products.work_ranges`). Accumulation is in ``acc``;
+    the epilogue (``None``: a conversion) takes the sum as its argument 0 and the operands, of the kinds in
+    ``operands``, as the rest, and gives one value of dtype ``out``.
 
     With ``group`` 2 (see :mod:`MNN.backends.cpu.products.dot`) a and b are bf16 and two products are summed at once.
     Packed B is then ``B[(n / NR) * panel + (t * ceil(k / 2) + kk / 2) * ldb + (n % NR) * 2 + kk % 2]`` (ldb = 2 NR,
@@ -71,6 +71,7 @@ class ContractSpec(GeneratedSpec):
     """
 
     shaped: ClassVar[bool] = True
+    arguments: ClassVar[Record] = CONTRACTION
 
     a: DType
     b: DType
@@ -122,8 +123,7 @@ class ContractSpec(GeneratedSpec):
         return self.nv * target.lanes(self.acc) // (2 if self.narrow else 1)
 
     def slots(self) -> tuple[str, ...]:
-        base = "a b c rows_a rows_c taps n_taps k ldb panel m n batch n_batch mb nb ub".split()
-        return (*base, *operand_slots(self.operands))
+        return (*self.arguments, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """A tile of sums; for plain B also one packed panel."""
@@ -144,9 +144,9 @@ class ContractSpec(GeneratedSpec):
 
     def traffic(self, args: Arguments) -> dict[str, int]:
         n_taps, k, m, n, n_batch = (number(args, slot) for slot in ("n_taps", "k", "m", "n", "n_batch"))
-        count = 3 + len(self.operands)
-        batch = table(args, "batch", n_batch * count, np.int64).reshape(n_batch, count)
-        different = [np.unique(batch[:, i]) for i in range(count)]
+        words = batch_record(len(self.operands)).count
+        batch = table(args, "batch", n_batch * words, np.int64).reshape(n_batch, words)
+        different = [np.unique(batch[:, i]) for i in range(words)]
         starts = np.unique(table(args, "rows_a", m)[:, None] + table(args, "taps", n_taps))
         found = {
             "a": union((starts[:, None] + different[0]).reshape(-1), k) * self.a.size,

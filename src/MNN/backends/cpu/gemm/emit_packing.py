@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 from MNN.backends.base.program import Buffer, Command, Place, Ref
+from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.loops.emit_elementwise import emit_fill
@@ -74,6 +75,7 @@ def with_packed(e: Emitter, command: Command, tensor: Tensor, imagined: Place, p
     buffer, size = pack_columns(e, tensor, place, nr)
     offsets = table.buffer.const
     batch = np.array(offsets.reshape(-1, offsets.shape[-1]))
-    batch[:, 1] = batch[:, 1] // (k * n) * size
+    right = batch_record(len(kernel.operands)).index("b")
+    batch[:, right] = batch[:, right] // (k * n) * size
     args = {**command.args, "b": Ref(buffer, 0), "ldb": nr, "panel": k * nr, "batch": e.table(batch)}
     return dataclasses.replace(command, kernel=dataclasses.replace(kernel, b_packed=True), args=args)

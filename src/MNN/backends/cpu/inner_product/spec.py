@@ -28,11 +28,13 @@ from typing import ClassVar
 import numpy as np
 
 from MNN.backends.base.kernel import Arguments
+from MNN.backends.base.record import Record
 from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.traffic import number, table, union
 from MNN.backends.cpu.inner_product.iteration import HEAD
 from MNN.backends.cpu.inner_product.layout import tile_size
+from MNN.backends.cpu.inner_product.records import INNER_PRODUCT
 from MNN.backends.cpu.products.epilogue import check_epilogue, operand_bytes, operand_slots
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -45,12 +47,13 @@ __all__ = ["HEAD", "InnerProductSpec"]
 class InnerProductSpec(GeneratedSpec):
     """``C[m, n] = epilogue(A @ B, operands...)`` in f32, for B as ``InnerProductPackSpec`` (:mod:`.pack`) makes it.
 
-    Row ``m`` of A begins at ``a[rows_a[m]]``, row ``m`` of C at ``c[rows_c[m]]``. Panels of B end with rows of zeros
-    where ``k`` is not whole turns (:mod:`.iteration`).
-    Operands, blocks and units are as in :class:`MNN.backends.cpu.gemm.contraction.ContractSpec`, with one batch.
+    Its arguments are the record :data:`~.records.INNER_PRODUCT`. Panels of B end with rows of zeros where ``k`` is not
+    whole turns (:mod:`.iteration`). Operands, blocks and units are as in
+    :class:`MNN.backends.cpu.gemm.contraction.ContractSpec`, with one batch.
     """
 
     shaped: ClassVar[bool] = True
+    arguments: ClassVar[Record] = INNER_PRODUCT
 
     mr: int
     nv: int
@@ -71,7 +74,7 @@ class InnerProductSpec(GeneratedSpec):
         return self.nv * target.lanes(self.acc)
 
     def slots(self) -> tuple[str, ...]:
-        return (*"a b c rows_a rows_c k panel m n mb nb ub".split(), *operand_slots(self.operands))
+        return (*self.arguments, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """A tile of sums and the prepared rows of a block."""

@@ -31,7 +31,7 @@ class OperandAccess:
 
 
 def batch_starts(e: Emitter, columns: Sequence[np.ndarray], n_batch: int) -> Ref:
-    """The table of where each operand of each batch begins."""
+    """The records :func:`~MNN.backends.cpu.codegen.tables.batch_record` of a batch; ``columns``: their words."""
     if n_batch == 1:
         row = tuple([int(column[0]) for column in columns])
         return Ref(e.pool.named_table(("batch", row), lambda: np.array(row, np.int64)), 0)
