@@ -8,7 +8,7 @@ from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.gemm.code import Contract
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.module import F32, I8, I32, Value
-from MNN.backends.cpu.lowbit.layout import SHIFT, VECTORS, WORD, Record, header_bytes, look_up
+from MNN.backends.cpu.lowbit.layout import SHIFT, VECTORS, WORD, BlockCode, block_record, look_up
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.dot import DOT2, interleave
 from MNN.backends.cpu.targets.base import Target
@@ -38,11 +38,11 @@ class _Compressed(Contract):
         self.prefetches = False
 
     def record_bytes(self) -> Value:
-        head = header_bytes(self.weights.zeros, self.columns_of_panel)
+        head = block_record(self.weights.zeros, self.columns_of_panel).size
         return self.k.slot("groups") * (4 * self.columns_of_panel) + head
 
-    def record(self, start: Value, column: Value, lanes: int) -> Record:
-        return Record(self.b, self.weights.zeros, self.columns_of_panel, start, column, lanes)
+    def record(self, start: Value, column: Value, lanes: int) -> BlockCode:
+        return BlockCode(self.b, self.weights.zeros, self.columns_of_panel, start, column, lanes)
 
     def _ask_ahead(self, words: list[Value]) -> None:
         """Asks for what is read a little later than the vectors at ``words``, line by line."""
@@ -216,7 +216,7 @@ class FewRows(_Compressed):
         transposed = block.results
         return [transposed[j * spec.mr + r] for r in range(spec.mr) for j in range(spec.nv)]
 
-    def _exactly(self, records: list[Record]) -> Callable[[Value, int], Value]:
+    def _exactly(self, records: list[BlockCode]) -> Callable[[Value, int], Value]:
         b, zeros = self.b, [r.zero() for r in records]
         if self.weights.zeros == "i8":
             return lambda code, j: b.sub(code, zeros[j])
@@ -224,7 +224,7 @@ class FewRows(_Compressed):
         return lambda code, j: b.fma(code, scales[j], zeros[j])
 
     def _block(
-        self, records: list[Record], rows: list[Value], first: Value, change: Callable[[Value, int], Value] | None
+        self, records: list[BlockCode], rows: list[Value], first: Value, change: Callable[[Value, int], Value] | None
     ) -> list[Value]:
         """Sums over a block, vector of columns by vector."""
         b, spec = self.b, self.weights

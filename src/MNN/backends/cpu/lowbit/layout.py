@@ -4,7 +4,7 @@ Codes of neighbouring k of one column share 32 bits, the first in the lowest one
 by side: one load brings ``32 / width`` steps of the sum for all lanes. Four vectors of columns are a panel, a sequence
 of records, one for each block of k that has a scale of its own::
 
-    scales f32 [columns] | zero points (none, i8 [columns], or offsets f32 [columns]) | codes u32 [groups, columns]
+    what :func:`block_record` says | codes u32 [groups, columns]
 
 so that a product reads the weights once, from front to back. AVX512 finds the numbers of codes of up to four bits in a
 table of 16 floats (``vpermps``, which looks at the lowest four bits only: no mask is needed); elsewhere, and for 8
@@ -16,12 +16,14 @@ the scales by 2^20: both exact, but for numbers below 2^-106.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from MNN.backends.base.record import Record, word
 from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Value
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
@@ -58,7 +60,7 @@ class Layout:
     @property
     def record(self) -> int:
         """Bytes of a block in a panel."""
-        return header_bytes(self.zeros, self.columns) + 4 * self.groups * self.columns
+        return block_record(self.zeros, self.columns).size + 4 * self.groups * self.columns
 
     @property
     def panel(self) -> int:
@@ -69,9 +71,20 @@ class Layout:
         return -(-n // self.columns) * self.panel
 
 
-def header_bytes(zeros: str, columns: int) -> int:
-    """Bytes of a record in front of its codes."""
-    return (4 + _OFFSET_BYTES[zeros]) * columns
+@functools.cache
+def block_record(zeros: str, columns: int) -> Record:
+    """What a block of a panel begins with, in front of its codes."""
+    words = [word("scales", "f32 [columns], times 2^SHIFT", size=4 * columns)]
+    if zeros == "i8":
+        words.append(word("zeros", "i8 [columns]: zero points", size=columns))
+    elif zeros == "f32":
+        words.append(word("zeros", "f32 [columns]: offsets, times 2^SHIFT", size=4 * columns))
+    return Record("block", *words, unit=4)
+
+
+def column_bytes(zeros: str) -> int:
+    """Bytes of a column of a block in front of its codes."""
+    return 4 + _OFFSET_BYTES[zeros]
 
 
 def has_table(target: Target, width: int) -> bool:
@@ -147,11 +160,11 @@ def look_up(b: Builder, target: Target, width: int, words: Value, step: int) -> 
     return b.convert("sitofp", whole, F32.vec(lanes))
 
 
-class Record:
-    """What a record says about ``lanes`` columns from ``column`` (i64) of its panel on."""
+class BlockCode:
+    """Reads what a block at ``start`` says about ``lanes`` columns from ``column`` (i64) of its panel on."""
 
     def __init__(self, b: Builder, zeros: str, columns: int, start: Value, column: Value, lanes: int) -> None:
-        self._b, self._zeros, self._columns = b, zeros, columns
+        self._b, self._zeros, self._record = b, zeros, block_record(zeros, columns)
         self._start, self._column, self._lanes = start, column, lanes
 
     def scale(self) -> Value:
@@ -160,7 +173,7 @@ class Record:
 
     def zero(self) -> Value:
         """The zero points, or offsets times ``2^SHIFT``, as floats."""
-        b, after = self._b, self._b.gep(self._start, F32, self._columns)
+        b, after = self._b, self._b.gep(self._start, F32, self._record.index("zeros"))
         if self._zeros == "i8":
             small = b.load(I8.vec(self._lanes), b.gep(after, I8, self._column))
             return b.convert("sitofp", b.convert("sext", small, I32.vec(self._lanes)), F32.vec(self._lanes))
@@ -169,4 +182,4 @@ class Record:
     def codes(self) -> Value:
         """The address of the first words."""
         b = self._b
-        return b.gep(b.gep(self._start, I8, header_bytes(self._zeros, self._columns)), I32, self._column)
+        return b.gep(b.gep(self._start, I8, self._record.size), I32, self._column)

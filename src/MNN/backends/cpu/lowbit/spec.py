@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from MNN.backends.base.kernel import Arguments
 from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.gemm.contraction import ContractSpec
-from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, header_bytes
+from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, column_bytes
+from MNN.backends.cpu.lowbit.records import COMPRESSED
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
@@ -23,9 +24,10 @@ from MNN.ir.dtype import DType
 @dataclass(frozen=True)
 class CompressedSpec(ContractSpec):
     """:class:`ContractSpec` with one tap and one batch, and weights in panels of
-    :class:`~MNN.backends.cpu.lowbit.layout.Layout` at ``b`` (``ldb`` and ``panel`` mean nothing).
+    :class:`~MNN.backends.cpu.lowbit.layout.Layout` at ``b`` (``ldb`` and ``panel`` mean nothing). Behind its arguments
+    come those of :data:`~.records.COMPRESSED`.
 
-    Further slots: ``blocks``, and ``groups``, the words of a block. ``few``: meant for few rows, of which all in
+    ``few``: meant for few rows, of which all in
     ``mb`` are copied to scratch; ``nv`` is then 1, 2 or 4. Else ``b`` is what the panels are expanded to, f32, or bf16
     with ``group`` 2.
     """
@@ -40,7 +42,7 @@ class CompressedSpec(ContractSpec):
             raise ValueError(f"no product of compressed weights like {self.key()}")
 
     def slots(self) -> tuple[str, ...]:
-        return (*super().slots(), "blocks", "groups")
+        return (*super().slots(), *COMPRESSED)
 
     def layout(self, target: Target, args: Mapping[str, int]) -> Layout:
         columns = VECTORS * target.lanes(DType.F32)
@@ -58,5 +60,5 @@ class CompressedSpec(ContractSpec):
         """The weights' own bytes."""
         found = super().traffic(args)
         blocks, groups = number(args, "blocks"), number(args, "groups")
-        found["b"] = number(args, "n") * blocks * (header_bytes(self.zeros, 1) + 4 * groups)
+        found["b"] = number(args, "n") * blocks * (column_bytes(self.zeros) + 4 * groups)
         return found
