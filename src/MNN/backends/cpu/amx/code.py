@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterator
 
 from MNN.backends.cpu.amx.byte_parts import STEP_BYTES, Packed, unpack, unpacked
 from MNN.backends.cpu.amx.fill import Filling, region_record
+from MNN.backends.cpu.amx.records import TURN
 from MNN.backends.cpu.amx.results import Finishing, Results
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.amx.split import PRODUCTS
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES, Tiles, state_bytes
 from MNN.backends.cpu.codegen.generators import generates
+from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Kernel, Value
+from MNN.backends.cpu.lang.records import entry, load_word
 from MNN.backends.cpu.targets.base import Target
 
 _LANES = 16
@@ -57,7 +60,7 @@ class Amx:
             im = filled - z * m_blocks
             self.n0 = n0 = (block.index - filled * n_blocks) * nb
             self.n1 = n1 = b.intrinsic("smin", n0 + nb, n)
-            self.turn = b.load(I64, b.gep(k.pointer("turns"), I64, block.index))
+            self.turn = load_word(b, TURN, entry(b, TURN, k.pointer("turns"), block.index), "ahead")
             self._bases(z)
             # Blocks that differ in their columns only share the rows.
             stale = b.icmp("ne", filled, block.carried[0])
@@ -78,13 +81,13 @@ class Amx:
     def _bases(self, z: Value) -> None:
         """The operands' addresses for batch ``z``."""
         k, b, spec = self.k, self.b, self.spec
-        batch = b.gep(k.pointer("batch"), I64, z * (3 + len(spec.operands)))
+        record = batch_record(len(spec.operands))
+        batch = entry(b, record, k.pointer("batch"), z)
         finishing = self.finishing
         types = [storage_type(spec.a), I8, finishing.out_type, *map(storage_type, finishing.op_dtypes)]
-        names = ["a", "b", "c", *(f"op{i}" for i in range(len(spec.operands)))]
         bases = [
-            b.gep(k.pointer(name), type_, b.load(I64, b.gep(batch, I64, i)))
-            for i, (name, type_) in enumerate(zip(names, types, strict=True))
+            b.gep(k.pointer(name), type_, load_word(b, record, batch, name))
+            for name, type_ in zip(record, types, strict=True)
         ]
         self.a, self.right, finishing.c = bases[:3]
         finishing.right = self.right

@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.record import Record
 from MNN.backends.cpu.amx import scale as amx_scale
 from MNN.backends.cpu.amx.byte_parts import STEP_BYTES, to_bytes
+from MNN.backends.cpu.amx.records import PACK, PACK_BATCH
 from MNN.backends.cpu.amx.split import PRODUCTS, halves_of, pair, pair_of_halves
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES
 from MNN.backends.cpu.lang.element import storage_type, widen
 from MNN.backends.cpu.lang.module import I8, I64, PTR, Builder, Kernel, Value
 from MNN.backends.cpu.lang.parts import parts_of
+from MNN.backends.cpu.lang.records import entry, load_word
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
@@ -31,11 +34,12 @@ _PANEL = 2 * _LANES
 class AmxPackSpec(KernelSpec):
     """Block ``z * ceil(n / 32) + p``: panel ``p`` of matrix ``z`` from ``src`` to byte ``p * panel`` of ``dst``.
 
-    ``batch`` is i64[n_batch][2]: offsets of a matrix in elements of src and in bytes of dst. Element ``(j, n)`` lies at
-    ``rows[j] + n * column`` of src; ``rows`` is i32[n_steps * 32], negative for a row of zeros. ``b``: f32 or bf16.
+    Its arguments are the record :data:`~.records.PACK`. Element ``(j, n)`` of a matrix lies at ``rows[j] + n * column``
+    of src. ``b``: f32 or bf16.
     """
 
     shaped: ClassVar[bool] = True
+    arguments: ClassVar[Record] = PACK
 
     b: DType
     parts: int
@@ -49,7 +53,7 @@ class AmxPackSpec(KernelSpec):
             raise ValueError("second parts are bytes, or parts are fp16, only where there are two")
 
     def slots(self) -> tuple[str, ...]:
-        return ("src", "dst", "rows", "n_steps", "column", "n", "panel", "batch", "n_batch")
+        return tuple(self.arguments)
 
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)
@@ -60,9 +64,9 @@ class AmxPackSpec(KernelSpec):
         with b.loop(k.begin, k.end) as block:
             z = b.udiv(block.index, panels)
             panel = block.index - z * panels
-            batch = b.gep(k.pointer("batch"), I64, z * 2)
-            source = b.gep(k.pointer("src"), kind, b.load(I64, batch))
-            to = b.gep(k.pointer("dst"), I8, b.load(I64, b.gep(batch, I64, 1)) + panel * k.slot("panel"))
+            batch = entry(b, PACK_BATCH, k.pointer("batch"), z)
+            source = b.gep(k.pointer("src"), kind, load_word(b, PACK_BATCH, batch, "src"))
+            to = b.gep(k.pointer("dst"), I8, load_word(b, PACK_BATCH, batch, "dst") + panel * k.slot("panel"))
             n0 = panel * _PANEL
             left = n - n0
             width = b.select(b.icmp("sgt", left, _LANES), b.const(I64, 2), b.const(I64, 1))

@@ -1,4 +1,4 @@
-"""What the tables of :class:`MNN.backends.cpu.amx.spec.AmxSpec` hold (i32)."""
+"""The arguments of :class:`MNN.backends.cpu.amx.spec.AmxSpec`, and what its tables hold."""
 
 from __future__ import annotations
 
@@ -26,3 +26,60 @@ RUNS = Record(
     word("count", "how many runs"),
     unit=4,
 )
+TURN = Record(
+    "turn",  # of a block, the last one that its thread has or not
+    word("ahead", "what it asks for when it ends: so many bytes behind next; -1: nothing, its thread has more blocks"),
+)
+AMX = Record(
+    "contraction on tiles",
+    word("a", "A", pointer=True),
+    word("b", "B, in panels of 32 columns", pointer=True),
+    word("c", "C", pointer=True),
+    word("next", "B of the command behind this one", pointer=True),
+    word("turns", "a record TURN for each block", pointer=True),
+    word("items", "records RUNS: what is brought of A, numbered by regions", pointer=True),
+    word("regions", "records REGION, for each block of rows and chunk of steps", pointer=True),
+    word("first", "i32[m_blocks * pairs + 1]: the first result at or behind each pair's rows", pointer=True),
+    word("place", "i32: the row of its block that each result is", pointer=True),
+    word("rows_c", "i32: the element of C where each result begins", pointer=True),
+    word("kofs", "i32: the byte of a plane where each step of the sum begins", pointer=True),
+    word("chunks", "in how many parts a block sums its steps"),
+    word("pitch", "bytes from one row of a plane to the next (with direct: of A)"),
+    word("plane", "bytes of the plane that every part of A has"),
+    word("step", "elements of A from one run of an item to the next"),
+    word("clear", "byte of a plane from which on 64 bytes of rows are zeroed before anything is brought"),
+    word("clear_rows", "in so many rows"),
+    word("panel", "bytes of B from one panel to the next"),
+    word("group", "columns that are taken together, a multiple of a panel's"),
+    word("line", "bytes from one row of sums to the next"),
+    word("held", "bytes of all sums that are held"),
+    word("fetch", "bytes of what is asked for ahead in each step"),
+    word("m_blocks", "blocks of rows"),
+    word("pairs", "pairs of tiles in a block of rows"),
+    word("n", "columns of C"),
+    word("nb", "columns of a block, a multiple of a panel's"),
+    word("shared", "tiles at the end of every block that are of the same rows, or 0"),
+    word("part", "columns of them that each block computes, a multiple of group"),
+    word("batch", "n_batch records batch_record(), b's offset in bytes", pointer=True),
+    word("n_batch", "products of the batch"),
+)  # fmt: skip
+PACE = Record("behind AMX with overlap", word("pace", "results of the pair before that are finished in each step"))
+JOINED = Record(
+    "behind AMX with joined",
+    word("moves", "records RUNS: how rows are joined from lines of pixels, numbered by regions", pointer=True),
+    word("width", "elements of a run"),
+    word("move_step", "bytes from one run to the next"),
+)
+PACK_BATCH = Record("matrix", word("src", "element where it begins"), word("dst", "byte where its panels do"))
+PACK = Record(
+    "packing of B",
+    word("src", "what is packed", pointer=True),
+    word("dst", "the panels", pointer=True),
+    word("rows", "i32[n_steps * 32]: the element where each row begins; negative: a row of zeros", pointer=True),
+    word("n_steps", "steps of the sum"),
+    word("column", "elements from one column to the next"),
+    word("n", "columns"),
+    word("panel", "bytes of dst from one panel to the next"),
+    word("batch", "n_batch records PACK_BATCH", pointer=True),
+    word("n_batch", "matrices"),
+)  # fmt: skip

@@ -20,12 +20,14 @@ from typing import ClassVar
 import numpy as np
 
 from MNN.backends.base.kernel import Arguments
-from MNN.backends.cpu.amx.records import LENGTH, PAST, REGION, RUNS
+from MNN.backends.base.record import Record
+from MNN.backends.cpu.amx.records import AMX, JOINED, LENGTH, PACE, PAST, REGION, RUNS
 from MNN.backends.cpu.amx.scale import SCALE_BYTES
 from MNN.backends.cpu.amx.split import ARITHMETIC, PRODUCTS
 from MNN.backends.cpu.amx.tiles import TILE_BYTES, state_bytes
 from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.generators import GeneratedSpec
+from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.codegen.traffic import number, table, union
 from MNN.backends.cpu.products.epilogue import OPERAND_KINDS, check_epilogue, operand_bytes, operand_slots
 from MNN.backends.cpu.targets.base import Target
@@ -42,34 +44,30 @@ _HELD = {DType.F32: tuple(PRODUCTS), DType.BF16: (1,), DType.BF16X2: (2,)}
 class AmxSpec(GeneratedSpec):
     """``C[i, n] = epilogue(sum over steps s, j < 32 of A[place[i], kofs[s], j] * B[s, j, n], operands...)``, batched.
 
+    Its arguments are the record :data:`~.records.AMX`, with ``overlap`` those of :data:`~.records.PACE` behind them and
+    with ``joined`` those of :data:`~.records.JOINED`.
+
     Block ``(z * m_blocks + im) * ceil(n / nb) + in`` computes the results of block ``im``'s rows in columns
-    ``[in * nb, ...)``, nb a multiple of 32. It sums its steps in ``chunks`` parts; ``regions`` has a record
-    :data:`~.records.REGION` for each.
+    ``[in * nb, ...)``.
 
-    Every one of the ``items`` (:data:`~.records.RUNS`) brings runs of ``k`` elements of A, ``step`` elements apart, to
-    where they are ``pitch`` bytes apart in every part's plane (``plane`` bytes), followed by zeros up to a multiple of
-    64 bytes, in this order. Before that, ``clear_rows`` times 64 bytes ``pitch`` apart from
-    byte ``clear`` on are zeroed. Step ``s`` of tile ``t`` takes rows ``t * 16 * pitch + r * pitch + kofs[s]`` of a
-    plane.
+    Every item brings runs of ``k`` elements of A to where they are ``pitch`` bytes apart in every part's plane,
+    followed by zeros up to a multiple of 64 bytes, in this order. Step ``s`` of tile ``t`` takes rows
+    ``t * 16 * pitch + r * pitch + kofs[s]`` of a plane.
 
-    With ``joined``, items bring lines of pixels, and ``moves`` (:data:`~.records.RUNS`) join rows of
-    them: runs of ``width`` elements within every plane, ``move_step`` bytes apart, become ``pitch`` bytes apart, with
-    zeros up to a multiple of 64 bytes.
+    With ``joined``, items bring lines of pixels, and moves join rows of them: runs of ``width`` elements within every
+    plane become ``pitch`` bytes apart, with zeros up to a multiple of 64 bytes.
 
     With ``lines``, rows of tiles reach up to 64 bytes further than runs: so many zeros more follow each of them.
 
-    With ``direct``, nothing is brought: tiles are loaded from A itself, whose rows are ``pitch`` bytes apart.
+    With ``direct``, nothing is brought: tiles are loaded from A itself.
 
-    The last ``shared`` tiles of all blocks are of the same rows (none: 0): block ``im`` computes them in columns
-    ``[im * part, (im + 1) * part)``, ``part`` a multiple of ``group``. The tiles before them come in pairs, and a block
-    has all columns then.
+    Where tiles are ``shared``, block ``im`` computes them in columns ``[im * part, (im + 1) * part)``. The tiles before
+    them come in pairs, and a block has all columns then.
 
-    Panels are taken in groups of ``group`` columns, for each pair of tiles all panels of the group. Their sums are held
-    in ``held`` bytes of scratch, in rows ``line`` bytes apart: those of a pair and group, or with several chunks those
-    of the whole block. While a step is summed, ``ahead`` lines of the group behind are asked for, which begin ``fetch``
-    bytes behind those of the step before; at the end of a block for which ``turns`` (i64[blocks]) has no -1, those so
-    many bytes behind ``next``, where its thread will begin in the command behind. With ``overlap``, ``pace`` results of
-    the pair before are finished in between: enough for a pair's 32 rows in all steps of a chunk.
+    For each pair of tiles all panels of a group are taken. Their sums are held in scratch: those of a pair and group,
+    or with several chunks those of the whole block. While a step is summed, ``ahead`` lines of the group behind are
+    asked for; at the end of a thread's last block, those that its :data:`~.records.TURN` names. With ``overlap``,
+    results of the pair before are finished in between: enough for a pair's 32 rows in all steps of a chunk.
     With ``passing``, B's tiles do not stay in the first-level cache, so that A's do (a product of two tiles with its
     loads takes 26 instead of 33 cycles where the sums are 512 or 768 deep).
 
@@ -78,15 +76,13 @@ class AmxSpec(GeneratedSpec):
     (:mod:`MNN.backends.cpu.amx.byte_parts`). With ``half``, parts are fp16, of A scaled by block and B by panel
     (:mod:`MNN.backends.cpu.amx.scale`).
 
-    Rows of a block are counted from 0; result ``i`` is row ``place[i]`` of block ``im``, where ``first`` gives for
-    block ``im`` and pair of tiles ``j`` at ``[im * pairs + j]`` the first result at or behind its rows (one entry more
-    ends the last pair). The tables ``rows_c`` and ``rows<operand>`` are by result, and with ``batch``
-    (i64[n_batch][3 + operands], b's offset in bytes), the epilogue and its operands as in
-    :class:`MNN.backends.cpu.gemm.contraction.ContractSpec`. ``panel``: bytes of a panel of packed B
-    (:mod:`MNN.backends.cpu.amx.pack`). ``a`` is f32, bf16 with one part, or ``BF16X2`` with two.
+    Rows of a block are counted from 0; result ``i`` is row ``place[i]`` of block ``im``. The epilogue and its operands
+    are as in :class:`MNN.backends.cpu.gemm.contraction.ContractSpec`. B's panels are those of
+    :mod:`MNN.backends.cpu.amx.pack`. ``a`` is f32, bf16 with one part, or ``BF16X2`` with two.
     """
 
     shaped: ClassVar[bool] = True
+    arguments: ClassVar[Record] = AMX
 
     a: DType
     out: DType
@@ -119,15 +115,8 @@ class AmxSpec(GeneratedSpec):
         check_epilogue(self.epilogue, self.operands, DType.F32, self.out)
 
     def slots(self) -> tuple[str, ...]:
-        base = (
-            "a b c next turns items regions first place rows_c kofs chunks pitch plane step clear clear_rows panel "
-            "group line held fetch m_blocks pairs n nb shared part batch n_batch"
-        ).split()
-        if self.overlap:
-            base.append("pace")
-        if self.joined:
-            base += ["moves", "width", "move_step"]
-        return (*base, *operand_slots(self.operands))
+        more = [*(PACE if self.overlap else ()), *(JOINED if self.joined else ())]
+        return (*self.arguments, *more, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """The sums, A's parts and their scale, B's second parts of two steps (and the tile registers where the
@@ -141,7 +130,7 @@ class AmxSpec(GeneratedSpec):
     def traffic(self, args: Arguments) -> dict[str, int]:
         n, n_batch, chunks = (number(args, slot) for slot in ("n", "n_batch", "chunks"))
         m_blocks, step = number(args, "m_blocks"), number(args, "step")
-        count = 3 + len(self.operands)
+        count = batch_record(len(self.operands)).count
         batch = table(args, "batch", n_batch * count, np.int64).reshape(n_batch, count)
         different = [np.unique(batch[:, i]) for i in range(count)]
         words = REGION.count

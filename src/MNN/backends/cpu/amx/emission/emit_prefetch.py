@@ -29,7 +29,7 @@ def fetch_ahead(pool: ConstantPool, commands: list[Command], threads: int) -> No
 
 
 def turns(pool: ConstantPool, blocks: int, ends: Mapping[int, int]) -> Ref:
-    """The table of what comes behind each block: bytes from what is ``next`` on behind the ``ends``, -1 for others."""
+    """Records :data:`~MNN.backends.cpu.amx.records.TURN` of all blocks, whose words are those of ``ends``, or -1."""
 
     def make() -> np.ndarray:
         table = np.full(blocks, -1, np.int64)
