@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, VOID, OutOfLine, Value
-from MNN.backends.cpu.lang.records import entry, load_record
+from MNN.backends.cpu.lang.records import entry, load_record, load_word
 from MNN.backends.cpu.products import register_steps
 from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
 from MNN.backends.cpu.products.tile_store import TileStore
-from MNN.backends.cpu.strassen.records import STAGE, USES
+from MNN.backends.cpu.strassen.records import STAGE, USE, USES
 from MNN.backends.cpu.strassen.spec import StrassenSpec
 from MNN.backends.cpu.strassen.sums import COUNT, PRODUCTS, joined
 from MNN.backends.cpu.targets.base import Target
@@ -147,7 +147,7 @@ class _Strassen(TileStore):
                 following = b.select(is_last, b.intrinsic("smin", here + 1, self.g1 - 1), here)
                 sources = self._sources(following, b.select(is_last, zero, stage.index + 1))
                 a = b.gep(k.pointer("s"), F32, stage.index * stage_size + b.udiv(self.m0, spec.mr) * self.tile_size)
-                uses = b.gep(k.pointer("uses"), I64, stage.index * (USES * COUNT))
+                uses = b.gep(k.pointer("uses"), I64, stage.index * (USES.count * COUNT))
                 count = b.select(b.icmp("eq", stage.index, 0), tiles * self.apart, zero)
                 with b.loop(0, count, self.lanes) as each:
                     b.store(b.const(self.acc, 0), b.gep(self.tiles, F32, each.index))
@@ -179,11 +179,11 @@ class _Strassen(TileStore):
         stop = b.select(now, factors.total, formed)
         *sums, far, formed = self._product((left, right, far), formed, stop, factors)
         due = b.select(b.icmp("eq", due, 0), self.spread, due) - 1
-        entry = b.gep(uses, I64, product * USES)
-        with b.loop(0, b.load(I64, entry), guard=False) as use:
-            place = b.gep(entry, I64, use.index * 2 + 1)
-            to = b.gep(self.tiles, F32, tile * self.apart + b.load(I64, place) * self.size)
-            sign = b.splat(b.convert("sitofp", b.load(I64, b.gep(place, I64, 1)), F32), self.lanes)
+        record = entry(b, USES, uses, product)
+        with b.loop(0, load_word(b, USES, record, "count"), guard=False) as use:
+            place = b.gep(record, I64, use.index * USE.count + USES.index("uses"))
+            to = b.gep(self.tiles, F32, tile * self.apart + load_word(b, USE, place, "tile") * self.size)
+            sign = b.splat(b.convert("sitofp", load_word(b, USE, place, "sign"), F32), self.lanes)
             for i, value in enumerate(sums):
                 at = b.gep(to, self.acc, i)
                 b.store(b.fma(value, sign, b.load(self.acc, at)), at)

@@ -31,11 +31,12 @@ import numpy as np
 import numpy.typing as npt
 
 from MNN.backends.base.kernel import Arguments
+from MNN.backends.base.record import Record
 from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.products.epilogue import operand_slots
-from MNN.backends.cpu.strassen.records import MOST_USES, STAGE, USES
+from MNN.backends.cpu.strassen.records import MOST_USES, STAGE, STRASSEN, USE, USES
 from MNN.backends.cpu.strassen.sums import COUNT, PRODUCTS, WHOLE, factor_parts
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -46,15 +47,13 @@ from MNN.ir.scalar import Body
 class StrassenSpec(GeneratedSpec):
     """``C[m, n] = epilogue(A @ B)`` in f32 for packed B (``pack_b``) and evenly spaced rows of A.
 
-    A is given as it is (``a``, for numbers that are too large) and as the factors of ``StrassenSumsSpec`` (``s``, with
-    its ``rows``, ``k``, ``chunk``, ``tiles``). Both tables are made by :func:`tables`. The plain way is taken when any
-    of the ``n_flags`` i32 ``flags`` (of A) or ``n_b_flags`` ``b_flags`` is set. The columns are ``panels`` panels in
-    ``groups`` of ``2**levels`` neighbours. C and operands are addressed as in ``ContractSpec`` without batches, and may
-    be the same memory as there. Block ``im * ceil(groups / nb) + in`` computes rows ``[im*mb, ...)`` of all parts in
-    the groups ``[in*nb, ...)``; ``mb`` is a multiple of ``mr``.
+    Its arguments are the record :data:`~.records.STRASSEN`; both tables are made by :func:`tables`. C and operands are
+    addressed as in ``ContractSpec`` without batches, and may be the same memory as there. Block
+    ``im * ceil(groups / nb) + in`` computes rows ``[im*mb, ...)`` of all parts in the groups ``[in*nb, ...)``.
     """
 
     shaped: ClassVar[bool] = True
+    arguments: ClassVar[Record] = STRASSEN
 
     mr: int
     nv: int
@@ -73,9 +72,7 @@ class StrassenSpec(GeneratedSpec):
         return self.nv * target.lanes(self.acc)
 
     def slots(self) -> tuple[str, ...]:
-        base = "a s b c rows_c stages n_stages uses flags n_flags b_flags n_b_flags lda".split()
-        base += "panel panels groups k chunk rows tiles m n mb nb".split()
-        return (*base, *operand_slots(self.operands))
+        return (*self.arguments, *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """B's factors of one stage and of the next, and all tiles of C of a group of panels."""
@@ -88,7 +85,7 @@ class StrassenSpec(GeneratedSpec):
 
 @functools.lru_cache(maxsize=256)
 def tables(levels: int, k: int, chunk: int, nr: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """``StrassenSpec.stages`` (records :data:`~.records.STAGE`) and ``uses`` (see :data:`~.records.USES`).
+    """``StrassenSpec.stages`` (records :data:`~.records.STAGE`) and ``uses`` (records :data:`~.records.USES`).
 
     ``k`` is the depth of a part. A stage is the inner products of an outer one (at two levels), for ``chunk`` of it.
     """
@@ -102,13 +99,15 @@ def tables(levels: int, k: int, chunk: int, nr: int) -> tuple[npt.NDArray[np.int
             second = {"keep": -(len(places) > 1), "flip": -(1 << 31) if minus else 0}
             stages.append(STAGE.row(x_rows=x_rows, x_panel=x_panel, y_rows=y_rows, y_panel=y_panel, **second))
             for _, _, own in PRODUCTS:
-                found: list[int] = []
-                for o, i in itertools.product(belongs.split(), own.split()):
+                found = np.zeros(USES.count, np.int64)
+                pairs = list(itertools.product(belongs.split(), own.split()))
+                assert len(pairs) <= MOST_USES
+                found[USES.index("count")] = len(pairs)
+                for place, (o, i) in zip(found[USES.index("uses") :].reshape(-1, USE.count), pairs, strict=False):
                     row, column = (2 * (int(o[x]) - 1) + int(i[x]) - 1 for x in (1, 2))
-                    found += [row * (1 << levels) + column, 1 if o[0] == i[0] else -1]
-                uses.append([len(found) // 2, *found, *[0] * (2 * MOST_USES - len(found))])
+                    place[:] = USE.row(tile=row * (1 << levels) + column, sign=1 if o[0] == i[0] else -1)
+                uses.append(found)
     both = np.array(stages, np.int64), np.array(uses, np.int64)
-    assert both[1].shape[1] == USES
     assert both[1].shape[0] == COUNT * len(stages)
     for table in both:
         table.flags.writeable = False
