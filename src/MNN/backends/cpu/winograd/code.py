@@ -7,12 +7,14 @@ from collections.abc import Callable
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang.element import Tail, load, make_tail, storage_type
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Kernel, Loop, Value
+from MNN.backends.cpu.lang.records import entry
 from MNN.backends.cpu.products import register_steps
 from MNN.backends.cpu.products.dot8 import dot_int16
 from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.winograd.int16 import shift_of
-from MNN.backends.cpu.winograd.layout import LINE, PER_PIXEL, TILE_FIELDS, Layout
+from MNN.backends.cpu.winograd.layout import LINE, Layout
+from MNN.backends.cpu.winograd.records import PER_PIXEL, tile_record
 from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.backends.cpu.winograd.transform import all_rows, outputs, step_of_rows
 from MNN.ir.dtype import DType
@@ -42,7 +44,7 @@ class Winograd:
         self.layout = Layout(self.lanes, spec.positions, spec.mr, self.nr)
         self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
         self.out_type = storage_type(spec.out)
-        self.fields = TILE_FIELDS + len(spec.operands)
+        self.record = tile_record(len(spec.operands))
         self.between = spec.mr if spec.inner_product else 1
         """From a vector of channels in V to the next one, in vectors."""
         self.vector_a = target.lane_operand and self.lanes > 1 and spec.mr > 1
@@ -70,7 +72,7 @@ class Winograd:
             part = block.index - tiles * parts
             first = tiles * group
             self.count = b.intrinsic("smin", group, k.slot("n_tiles") - first)
-            self.table = b.gep(k.pointer("tiles"), I32, first * self.fields)
+            self.table = entry(b, self.record, k.pointer("tiles"), first)
             self.n0 = part * n_block
             self.n1 = b.intrinsic("smin", self.n0 + n_block, n)
             self.fresh = b.or_(b.icmp("eq", part, 0), b.icmp("eq", block.index, k.begin))
@@ -83,8 +85,9 @@ class Winograd:
         """Where the row of a tile begins in V."""
         return tile * self.row_v
 
-    def _entry(self, tile: Value, field: int) -> Value:
-        return self.b.entry(self.table, tile * self.fields + field)
+    def _entry(self, tile: Value, name: str) -> Value:
+        """A word of the record of a tile of the block."""
+        return self.b.entry(self.table, tile * self.record.count + self.record.index(name))
 
     def _hide(self, values: list[Value]) -> Callable[[], list[Value]]:
         """Keeps values in memory; the function gives them back. LLVM then cannot spend its time (and registers) on an
@@ -118,8 +121,8 @@ class Winograd:
         k, b = self.k, self.b
         masked, x_type = masks_work(self.target, (self.spec.x,)), storage_type(self.spec.x)
         with b.loop(0, self.count) as tile:
-            base = b.gep(k.pointer("x"), x_type, self._entry(tile.index, 0))
-            last_row, last_column = self._entry(tile.index, 1), self._entry(tile.index, 2)
+            base = b.gep(k.pointer("x"), x_type, self._entry(tile.index, "x"))
+            last_row, last_column = self._entry(tile.index, "last_row"), self._entry(tile.index, "last_column")
             height, width = self.f_h.inputs, self.f_w.inputs
             ends = [(i, last_row, "row_x") for i in range(1, height)] + [
                 (j, last_column, "col_x") for j in range(1, width)
@@ -291,13 +294,13 @@ class Winograd:
         epilogue = Epilogue(b, spec.acc, spec.out, spec.epilogue)
         masked = masks_work(self.target, (spec.out, *self.op_dtypes))
         with b.loop(0, self.count) as tile:
-            y = b.gep(k.pointer("y"), self.out_type, self._entry(tile.index, 3))
-            rows, columns = self._entry(tile.index, 4), self._entry(tile.index, 5)
+            y = b.gep(k.pointer("y"), self.out_type, self._entry(tile.index, "y"))
+            rows, columns = self._entry(tile.index, "rows"), self._entry(tile.index, "columns")
             ops = []
             for i, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True)):
                 pointer = k.pointer(f"op{i}")
                 if kind in PER_PIXEL:
-                    pointer = b.gep(pointer, storage_type(dtype), self._entry(tile.index, 6 + i))
+                    pointer = b.gep(pointer, storage_type(dtype), self._entry(tile.index, f"op{i}"))
                 ops.append(pointer)
             source = b.gep(self.m, F32, tile.index * self.row_m)
             whole = b.and_(b.icmp("eq", rows, spec.mh), b.icmp("eq", columns, spec.mw))

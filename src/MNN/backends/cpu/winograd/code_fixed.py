@@ -60,8 +60,8 @@ class FixedWinograd(Winograd):
         """For a channel: the addresses of a tile's rows, and the offsets of its columns."""
         k, b = self.k, self.b
         height, width = self.f_h.inputs, self.f_w.inputs
-        base = b.gep(k.pointer("x"), BF16, self._entry(tile, 0))
-        last_row, last_column = self._entry(tile, 1), self._entry(tile, 2)
+        base = b.gep(k.pointer("x"), BF16, self._entry(tile, "x"))
+        last_row, last_column = self._entry(tile, "last_row"), self._entry(tile, "last_column")
         ends = [(i, last_row, "row_x") for i in range(1, height)] + [(j, last_column, "col_x") for j in range(1, width)]
         offsets = [b.intrinsic("smin", b.const(I64, i), last) * k.slot(slot) for i, last, slot in ends]
         hidden = self._hide(offsets)

@@ -17,7 +17,7 @@ from MNN.backends.cpu.inner_product.layout import EXPONENT, LARGE, SMALL, TWICE_
 from MNN.backends.cpu.lang.module import F32, I1, I32, I64, PTR, Value
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.winograd.code import Winograd
-from MNN.backends.cpu.winograd.layout import INNER_PRODUCT_NOTES, MOST_ROWS
+from MNN.backends.cpu.winograd.records import NOTES
 from MNN.backends.cpu.winograd.spec import WinogradSpec
 
 STEPS = 4
@@ -48,7 +48,7 @@ class InnerProductWinograd(Winograd):
         panels = b.udiv(k.slot("n") + (self.nr - 1), b.const(I64, self.nr))
         first = b.udiv(self.n0, b.const(I64, self.nr)) * panel_size
         notes = b.gep(self.tile_memory, F32, spec.mh * spec.mw * self.lanes)
-        size = INNER_PRODUCT_NOTES
+        size = NOTES.count
         with b.loop(0, spec.positions) as position:
             v = b.gep(self.v, F32, position.index * self.step_v)
             m = b.gep(self.m, F32, position.index * self.step_m)
@@ -93,10 +93,10 @@ class InnerProductWinograd(Winograd):
             powers.append(b.bitcast(power, F32))
             inverses.append(b.select(none, zero, inverse))
         plain = b.icmp("ne", bad, 0)
-        b.store(bad, b.gep(notes, F32, 2 * MOST_ROWS))
+        b.store(bad, b.gep(notes, F32, NOTES.index("plain")))
         for r in range(mr):
             inverse = b.select(plain, one, inverses[self.halved.index(r)]) if r in self.halved else one
-            b.store(inverse, b.gep(notes, F32, MOST_ROWS + r))
+            b.store(inverse, b.gep(notes, F32, NOTES.index("inverse") + r))
         swapped = [lane ^ 1 for lane in range(lanes)]
         # Lanes hold every product twice; those of second pairs are subtracted.
         signs = b.const_vector(F32, [-0.5 if lane % STEPS < STEPS // 2 else 0.5 for lane in range(lanes)])
@@ -150,7 +150,7 @@ class InnerProductWinograd(Winograd):
                 self._write_sized(sums, to, notes, panel, add=True)
             return ()
 
-        plain = b.icmp("ne", b.load(I32, b.gep(notes, F32, 2 * MOST_ROWS)), 0)
+        plain = b.icmp("ne", b.load(I32, b.gep(notes, F32, NOTES.index("plain"))), 0)
         b.if_else(plain, lambda: whole(True), lambda: whole(False))
 
     def _begin(self, notes: Value, panel: Value, halved: Sequence[int]) -> list[Value]:
@@ -197,7 +197,7 @@ class InnerProductWinograd(Winograd):
         scales = [b.load(self.vector, b.gep(panel, self.vector, spec.nv + j)) for j in range(spec.nv)]
         for r in range(spec.mr):
             row = b.gep(to, F32, self.row_m * r)
-            inverse = b.splat(b.load(F32, b.gep(notes, F32, MOST_ROWS + r)), self.lanes)
+            inverse = b.splat(b.load(F32, b.gep(notes, F32, NOTES.index("inverse") + r)), self.lanes)
             for j in range(spec.nv):
                 place = b.gep(row, self.vector, j)
                 scale = b.mul(scales[j], inverse) if r in self.halved else scales[j]

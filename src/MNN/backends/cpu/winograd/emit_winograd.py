@@ -18,7 +18,7 @@ from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.winograd.cost import Plan, inner_product_applies, int16_plans, plans
 from MNN.backends.cpu.winograd.fixed import FixedLayout, applies, pack_fixed
 from MNN.backends.cpu.winograd.int16 import fits, pack_transformed
-from MNN.backends.cpu.winograd.layout import PER_PIXEL, TILE_FIELDS
+from MNN.backends.cpu.winograd.records import PER_PIXEL, tile_record
 from MNN.backends.cpu.winograd.spec import WinogradSpec, WinogradWeightsSpec
 from MNN.backends.cpu.winograd.sums import Work
 from MNN.compiler import strides as st
@@ -223,16 +223,18 @@ class _Conv:
         image = np.arange(work.images)[:, None, None]
         row, col = np.arange(0, work.oh, plan.mh)[:, None], np.arange(0, work.ow, plan.mw)
         high, wide = np.minimum(work.oh - row, plan.mh), np.minimum(work.ow - col, plan.mw)
-        table = np.zeros((work.images, row.size, col.size, TILE_FIELDS + len(operands)), np.int64)
-        for field, place, moved in ((0, self.product.a.place, step), (3, self.product.c.place, 1)):
+        record = tile_record(len(operands))
+        table = np.zeros((record.count, work.images, row.size, col.size), np.int64)
+        words = dict(zip(record, table, strict=True))
+        for name, place, moved in (("x", self.product.a.place, step), ("y", self.product.c.place, 1)):
             down, right = _steps(place.strides)
-            table[..., field] = image * place.strides[0] + row * (down * moved) + col * (right * moved)
-        table[..., 1], table[..., 2] = high * step - step + work.rh - 1, wide * step - step + work.rw - 1
-        table[..., 4], table[..., 5] = high, wide
-        for i, (kind, side) in enumerate(operands):
+            words[name][:] = image * place.strides[0] + row * (down * moved) + col * (right * moved)
+        words["last_row"][:], words["last_column"][:] = (high - 1) * step + work.rh - 1, (wide - 1) * step + work.rw - 1
+        words["rows"][:], words["columns"][:] = high, wide
+        for i, (kind, operand) in enumerate(operands):
             if kind in PER_PIXEL:
-                table[..., TILE_FIELDS + i] = self._rows(side)[image, row, col]
-        return table.reshape(-1, table.shape[-1])
+                words[f"op{i}"][:] = self._rows(operand)[image, row, col]
+        return np.ascontiguousarray(table.reshape(record.count, -1).T)
 
     def _weights(self, spec: WinogradSpec) -> dict[str, int | Ref]:
         """U and what belongs to it, made once."""

@@ -9,14 +9,6 @@ from MNN.backends.cpu.lang.module import Value
 
 LINE = 16
 """Elements of f32 in a cache line."""
-TILE_FIELDS = 6
-"""Entries of a tile in the table: offset in x, last row and column to read, offset in y, rows and columns to write."""
-PER_PIXEL = ("mn", "m")
-"""Kinds of operands that differ from pixel to pixel."""
-MOST_ROWS = 16
-"""Of a register tile of inner products."""
-INNER_PRODUCT_NOTES = 3 * MOST_ROWS
-"""Elements of notes on a tile of rows: what sums begin with, what they are multiplied by, whether it is plain."""
 _Number = TypeVar("_Number", int, Value)
 
 

@@ -25,14 +25,16 @@ from typing import ClassVar
 import numpy as np
 
 from MNN.backends.base.kernel import Arguments
+from MNN.backends.base.record import Record
 from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.traffic import number, table
 from MNN.backends.cpu.products.epilogue import OPERAND_KINDS
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.winograd.int16 import shift_of
-from MNN.backends.cpu.winograd.layout import INNER_PRODUCT_NOTES, PER_PIXEL, TILE_FIELDS, Layout
+from MNN.backends.cpu.winograd.layout import Layout
 from MNN.backends.cpu.winograd.points import Filtering, filtering, supported
+from MNN.backends.cpu.winograd.records import FIXED, NOTES, WEIGHTS, WINOGRAD, operand_arguments, tile_record
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
@@ -45,24 +47,20 @@ class WinogradSpec(GeneratedSpec):
     everything is exact, in integers (x86, F(2, 3) only): V and U are of 16 bits, in pairs of channels, M is of 32 bits;
     c is a multiple of two vectors. See :mod:`MNN.backends.cpu.winograd.int16`.
 
-    ``tiles`` is i32[n_tiles][6 + operands]: the offset in x of the tile's first input, its last row and column that
-    exist (those beyond repeat the last), the offset in y of its first output, its rows and columns of outputs that
-    exist (the others are not stored), and per operand the offset of its first element (0 unless of kind ``"mn"`` or
-    ``"m"``). Input (i, j) of a tile and channel ch is ``x[tile + i*row_x + j*col_x + ch]``; outputs and ``"mn"``
-    operands alike, ``"m"`` operands without ``ch``. ``y`` may be the memory of an ``"mn"`` operand addressed alike, and
-    must not overlap x.
+    Its arguments are the record :data:`~.records.WINOGRAD`, with ``fixed`` those of :data:`~.records.FIXED` behind
+    them, and last the operands'. Input (i, j) of a tile and channel ch is ``x[tile + i*row_x + j*col_x + ch]``; outputs
+    and ``"mn"`` operands alike, ``"m"`` operands without ``ch``.
 
     ``fixed``: ``u``, ``scales`` and ``factors`` are the parts of what
     :func:`MNN.backends.cpu.winograd.fixed.pack_fixed` makes; x is bf16, c a multiple of 8, and ``chunk`` in pairs of
     channels; ``c_tail``: c may be no multiple of 32.
 
     ``u`` otherwise is what :class:`WinogradWeightsSpec` makes for the same ``mh mw rh rw stride`` and ``nr`` = nv
-    vectors. Block ``g * ceil(n / n_block) + i`` computes tiles ``[g*group, ...)`` and columns ``[i*n_block, ...)``;
-    ``n_block`` is a multiple of nr. ``chunk`` is the number of channels per partial sum (at least 1; c and more: one
-    sum).
+    vectors. Block ``g * ceil(n / n_block) + i`` computes tiles ``[g*group, ...)`` and columns ``[i*n_block, ...)``.
     """
 
     shaped: ClassVar[bool] = True
+    arguments: ClassVar[Record] = WINOGRAD
 
     mh: int
     mw: int
@@ -130,18 +128,14 @@ class WinogradSpec(GeneratedSpec):
         return self.nv * target.lanes(DType.F32)
 
     def slots(self) -> tuple[str, ...]:
-        base = "x u y tiles n_tiles group c n n_block chunk row_x col_x row_y col_y".split()
-        base += ["scales", "factors"] if self.fixed else []
-        for i, kind in enumerate(self.operands):
-            base += [f"op{i}", f"row{i}", f"col{i}"] if kind in PER_PIXEL else [f"op{i}"]
-        return tuple(base)
+        return (*self.arguments, *(FIXED if self.fixed else ()), *operand_arguments(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """V and M of one block, and one tile of outputs."""
         layout = Layout(target.lanes(DType.F32), self.positions, self.mr, self.nr(target))
         columns = min(args["n_block"], args["n"])
         depth = args["c"] // 2 if self.int16 else args["c"]
-        notes = self.positions * args["group"] // self.mr * INNER_PRODUCT_NOTES * 4 if self.inner_product else 0
+        notes = self.positions * args["group"] // self.mr * NOTES.size if self.inner_product else 0
         return layout.bytes(args["group"], depth, columns, self.mh * self.mw) + 8 * args["group"] * self.fixed + notes
 
     @property
@@ -173,8 +167,9 @@ class WinogradSpec(GeneratedSpec):
     def in_place(self, args: Arguments) -> overlay.Pairs:
         if "mn" not in self.operands:
             return ()
-        width = TILE_FIELDS + len(self.operands)
-        tiles = table(args, "tiles", number(args, "n_tiles") * width).reshape(-1, width)
+        record = tile_record(len(self.operands))
+        entries = table(args, "tiles", number(args, "n_tiles") * record.count).reshape(-1, record.count)
+        tiles = dict(zip(record, entries.T, strict=True))
         return tuple(
             ("y", f"op{i}")
             for i, kind in enumerate(self.operands)
@@ -182,7 +177,7 @@ class WinogradSpec(GeneratedSpec):
             and self.epilogue is not None
             and overlay.fits(self.epilogue.args[1 + i], self.out)
             and (args[f"row{i}"], args[f"col{i}"]) == (args["row_y"], args["col_y"])
-            and np.array_equal(tiles[:, 3], tiles[:, TILE_FIELDS + i])
+            and np.array_equal(tiles["y"], tiles[f"op{i}"])
         )
 
 
@@ -192,11 +187,14 @@ class WinogradWeightsSpec(GeneratedSpec):
 
     Positions that share a factor (see :class:`MNN.backends.cpu.winograd.points.Filtering`) have one place in U.
 
-    Weight (o, ch, i, j) is ``w[o*w_n + ch*w_c + i*w_h + j*w_w]`` in f32. The result is
+    Its arguments are the record :data:`~.records.WEIGHTS`. Weight (o, ch, i, j) is
+    ``w[o*w_n + ch*w_c + i*w_h + j*w_w]`` in f32. The result is
     ``u[((position * panels + o / nr) * (head + c) + head + ch) * nr + o % nr]`` with ``panels = ceil(n / nr)``; columns
     past n repeat the last one. Block ``b`` makes channels ``[(b % parts)*step, ...)`` of panel ``b / parts``, where
     ``parts = ceil(c / step)``.
     """
+
+    arguments: ClassVar[Record] = WEIGHTS
 
     mh: int
     mw: int
@@ -211,7 +209,7 @@ class WinogradWeightsSpec(GeneratedSpec):
         return filtering(self.mh, self.rh, self.stride), filtering(self.mw, self.rw, self.stride)
 
     def slots(self) -> tuple[str, ...]:
-        return tuple("w u c n head step w_n w_c w_h w_w".split())
+        return tuple(self.arguments)
 
     def blocks(self, c: int, n: int, step: int) -> int:
         return -(-n // self.nr) * -(-c // step)
