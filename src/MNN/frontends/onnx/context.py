@@ -56,7 +56,7 @@ class Context:
         self.scope: dict[str, Value] = {}
         self.opset = 0
         self._fresh: dict[Value, None] = {}
-        self._hints: dict[str, tuple[DType | None, Shape | None]] = {}
+        self._declared: dict[str, tuple[DType | None, Shape | None]] = {}
         self._base = ""
 
     # -- making -----------------------------------------------------------------------------------------------------
@@ -153,12 +153,13 @@ class Context:
         """All sizes when known."""
         return static(value.shape)
 
-    def hint(self, name: str) -> tuple[DType | None, Shape | None]:
+    def declared(self, name: str) -> tuple[DType | None, Shape | None]:
         """Element type and shape that the model declares for a name; None where unknown."""
-        return self._hints.get(name, (None, None))
+        return self._declared.get(name, (None, None))
 
-    def add_hint(self, name: str, dtype: DType | None, shape: Shape | None) -> None:
-        self._hints[name] = (dtype, shape)
+    def declare(self, name: str, dtype: DType | None, shape: Shape | None) -> None:
+        """Notes what the model declares for a name (its ``value_info``)."""
+        self._declared[name] = (dtype, shape)
 
     # -- called by the loader around every handler --------------------------------------------------------------------
 
@@ -181,7 +182,7 @@ class Context:
             self._fresh.pop(value, None)
             self.model.taken.discard(value.name)
             old, value.name = value.name, name
-            dtype, shape = self.hint(name)
+            dtype, shape = self.declared(name)
             value.dtype = value.dtype or dtype
             if value.shape is not None:  # sizes named after a helper are named after the tensor now
                 value.shape = tuple(f"{name}.{i}" if d == f"{old}.{i}" else d for i, d in enumerate(value.shape))

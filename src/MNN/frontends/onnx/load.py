@@ -176,12 +176,12 @@ class _Loader:
         graph = Graph(name=proto.name)
         ctx = Context(self.info, graph, parent)
         for value in value_infos(proto):
-            ctx.add_hint(value.name, *describe(value.name, value.type))
+            ctx.declare(value.name, *describe(value.name, value.type))
         self._constants(ctx, proto, parent)
         for value in proto.input:
             if value.name in ctx.scope:  # an initializer gives its default; defaults are constants here
                 continue
-            made = Value(value.name, *ctx.hint(value.name))
+            made = Value(value.name, *ctx.declared(value.name))
             code = value.type.tensor_type.elem_type
             if value.type.WhichOneof("value") == "tensor_type" and code and code not in DTYPES:
                 error = UnsupportedError(f"input '{value.name}' has the element type {type_name(code)}")
@@ -259,7 +259,7 @@ class _Loader:
         """Stands in for the outputs of a node that cannot be converted, so that the rest is looked at too."""
         for name in proto.output:
             if name:
-                ctx.scope[name] = Value(name, *ctx.hint(name))
+                ctx.scope[name] = Value(name, *ctx.declared(name))
 
 
 _KINDS = ("sequence_type", "optional_type", "map_type")

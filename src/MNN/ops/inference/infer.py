@@ -70,8 +70,8 @@ class ShapeInference:
         try:
             found = rule(self, node) if rule is not None else []
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # a malformed node has no hint; lowering will say what is wrong with it
-            _log.debug("no hint for %s: %s", node, error)
+            # nothing follows for a malformed node; lowering will say what is wrong with it
+            _log.debug("no shape for %s: %s", node, error)
         if len(found) >= len(node.outputs) and all(d is not None and s is not None and None not in s for d, s in found):
             return found
         if rule is None or all(static(v.shape) is not None for v in node.inputs if v is not None):

@@ -54,7 +54,7 @@ class _Trial:
     def __init__(self, graph: Graph) -> None:
         kinds = graph.meta.get("kinds")
         nested = set(kinds) if isinstance(kinds, dict) else set()
-        self._hints = ShapeInference()
+        self._inference = ShapeInference()
         self._sure = {
             v: Value(v.name, v.dtype, None if v.name in nested else v.shape) for v in graph.inputs if not v.is_const
         }
@@ -74,7 +74,7 @@ class _Trial:
         if wrong:
             yield wrong
         else:
-            self._hints.annotate(made)
+            self._inference.annotate(made)
 
     def _of(self, value: Value) -> Value:
         return value if value.is_const else self._sure.setdefault(value, Value(value.name))
@@ -83,7 +83,7 @@ class _Trial:
         """Lowers a node, and keeps the shapes that come out. Gives what is wrong, in words; None when too little is
         known of its operands."""
         try:
-            found = lowered(node, self._hints.known_ints)
+            found = lowered(node, self._inference.known_ints)
         except UnsupportedError:
             return None  # said elsewhere, with all that is unsupported
         except ShapeError as error:
@@ -99,7 +99,7 @@ class _Trial:
                 continue
             value.dtype, value.shape = tensor.dtype, tensor.shape
             if tensor.const is not None and tensor.const.size <= SMALL and tensor.dtype.is_int:
-                self._hints.numbers[value] = [int(n) for n in tensor.const.reshape(-1)]
+                self._inference.numbers[value] = [int(n) for n in tensor.const.reshape(-1)]
         return ""
 
 

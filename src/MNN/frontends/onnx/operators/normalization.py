@@ -54,7 +54,7 @@ def group_norm_per_group(ctx: Context, node: OnnxNode) -> Value:
     """Opset 18 has one scale per group, not per channel."""
     x, scale, bias = (node.input(i) for i in range(3))
     group, epsilon = node.int_attr("num_groups"), node.float_attr("epsilon", 1e-5)
-    shape = ctx.hint(node.proto.input[0])[1] or x.shape
+    shape = ctx.declared(node.proto.input[0])[1] or x.shape
     channels = shape[1] if shape is not None and len(shape) > 1 else None
     scales = [ctx.constant(v) for v in (scale, bias)]
     if not isinstance(channels, int) or any(s is None for s in scales) or channels % group:
