@@ -20,7 +20,7 @@ class _Methods(Var):
 
     def reorder(self, layout: data_format) -> None:
         new = shaping.convert(self, layout)
-        self._expr, self._index, self._layout, self._picture = new._expr, new._index, new._layout, new._picture
+        self._expr, self._index, self._layout, self._unconverted = new._expr, new._index, new._layout, new._unconverted
 
     def astype(self, kind: ElementType) -> Var:
         return build.cast(self, dtype_of(kind))

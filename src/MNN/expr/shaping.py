@@ -45,8 +45,8 @@ def convert(x: ArrayLike, format: data_format) -> Var:
         else:
             moved = leaf(v._array().transpose(order), target)
         expr, index = moved._expr, moved._index
-    picture = None if v.ndim != 3 else v if v._picture is None else v._picture
-    return Var(expr, index, target, picture)
+    unconverted = None if v.ndim != 3 else v if v._unconverted is None else v._unconverted
+    return Var(expr, index, target, unconverted)
 
 
 def cast(x: ArrayLike, dtype: ElementType = dtype.float) -> Var:
@@ -239,7 +239,7 @@ def size(x: ArrayLike) -> Var:
 
 def clone(x: Var, deepCopy: bool = False) -> Var:
     """Another Var of the same tensor; with ``deepCopy`` one whose numbers are its own."""
-    return x.copy() if deepCopy else Var(x._expr, x._index, x.data_format, x._picture)
+    return x.copy() if deepCopy else Var(x._expr, x._index, x.data_format, x._unconverted)
 
 
 def unravel_index(indices: ArrayLike, shape: Ints) -> Var:

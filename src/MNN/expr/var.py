@@ -24,13 +24,13 @@ class Var(Output):
     left.
     """
 
-    __slots__ = ("_picture",)
+    __slots__ = ("_unconverted",)
     __array_priority__ = 1000  # numpy arrays on the left leave operators to us
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, expr: Expr, index: int, layout: data_format, picture: Var | None = None) -> None:
+    def __init__(self, expr: Expr, index: int, layout: data_format, unconverted: Var | None = None) -> None:
         super().__init__(expr, index, layout)
-        self._picture = picture
+        self._unconverted = unconverted
         """What a three-dimensional tensor was before its layout was converted."""
 
     @property
@@ -54,7 +54,7 @@ class Var(Output):
 
     def set_order(self, layout: data_format) -> None:
         """Says that the sizes are listed in another order; nothing moves."""
-        self._layout, self._picture = format_of(layout), None
+        self._layout, self._unconverted = format_of(layout), None
 
     def reorder(self, layout: data_format) -> None:
         """Converts to another layout in place."""

@@ -172,9 +172,9 @@ def _operand(v: Var, info: TensorInfo, layout: data_format) -> np.ndarray:
 
 
 def _batch_of_one(v: Var) -> Var:
-    picture = v if v._picture is None else v._picture
-    one = build.apply("Unsqueeze", picture, squeezeDims=[0])
-    one.set_order(NHWC if picture.data_format is NHWC else NCHW)
+    sample = v if v._unconverted is None else v._unconverted
+    one = build.apply("Unsqueeze", sample, squeezeDims=[0])
+    one.set_order(NHWC if sample.data_format is NHWC else NCHW)
     return one
 
 

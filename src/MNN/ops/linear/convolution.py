@@ -109,7 +109,7 @@ class Convolution(_Window):
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, w = operand(b, inputs, 0, "x"), operand(b, inputs, 1, "weight")
         rank = x.rank
-        if self.spatial == 2 and rank == 3:  # files of the official engine: a line is a picture of width 1
+        if self.spatial == 2 and rank == 3:  # files of the official engine: a line is an image of width 1
             x = b.reshape(x, (*x.shape, 1))
         require_rank(b, x, 2 + self.spatial)
         require_rank(b, w, 2 + self.spatial, name="the weight")
@@ -125,7 +125,7 @@ class Convolution(_Window):
     def lower_compressed(
         self, b: Builder, node: Node, inputs: Sequence[Tensor | None], weight: QuantizedArray
     ) -> Sequence[Tensor] | None:
-        """A window of one pixel over pictures of one pixel is a product of matrices."""
+        """A window of one pixel over images of one pixel is a product of matrices."""
         x = operand(b, inputs, 0, "x")
         ones = (1,) * self.spatial
         if node.op == "ConvolutionDepthwise" or self.int_attr(node, "group") > 1 or x.rank != 2 + self.spatial:

@@ -237,7 +237,7 @@ class LRN(Operator):
         square = b.op("mul", x32, x32)
         before, after = (size - 1) // 2, size // 2
         if self.int_attr(node, "regionType") == 0:
-            # channels as the rows of a one-channel picture
+            # channels as the rows of a one-channel image
             rows = b.pad(b.reshape(square, (x.shape[0], 1, x.shape[1], -1)), (0, 0, before, 0), (0, 0, after, 0))
             total = b.reshape(b.window("sum", rows, (size, 1), (1, 1), (1, 1)), x.shape)
             count = size

@@ -1,7 +1,7 @@
 """Sums of four row tiles by one column tile, a few steps of the sum at a time: ``tall`` in
 :class:`MNN.backends.cpu.amx.spec.AmxSpec`.
 
-For few rows and long sums (the last convolutions of networks for pictures). Whole sums of two by two tiles go through
+For few rows and long sums (the last convolutions of image networks). Whole sums of two by two tiles go through
 all of A for every panel of B; where these do not fit the second-level cache together, A comes from behind it every
 time. Here A's tiles of a few steps stay in the first-level cache for all columns, while the sums come and go
 (ResNet-50's convolutions of 7x7 pixels 9 to 17 %, InceptionV3's of 8x8 25 %).
