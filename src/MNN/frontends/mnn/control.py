@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from MNN.errors import FormatError, UnsupportedError
 from MNN.formatting import plural
-from MNN.frontends.mnn import extras as side
+from MNN.frontends.mnn import extras
 from MNN.frontends.mnn.scope import GraphScope
 from MNN.frontends.mnn.sorting import indexes
 from MNN.ir.graph import Graph, Value
@@ -52,7 +52,7 @@ def _read_if(scope: GraphScope, op: Record, inputs: list[Value | None]) -> None:
 
 
 def _chosen(
-    graph: Graph, record: Record, aliases: list[Record] | None, side: int, count: int, op: Record
+    graph: Graph, record: Record, aliases: list[Record] | None, branch: int, count: int, op: Record
 ) -> list[Value]:
     """A branch's outputs in the order of the operator's."""
     if aliases is None:
@@ -63,7 +63,7 @@ def _chosen(
         return graph.outputs[:count]
     tensors = record.tensors or []
     by_name = {tensors[i]: v for i, v in zip(indexes(record, "outputs"), graph.outputs, strict=True)}
-    wanted = [_names(pair)[side] if side < len(_names(pair)) else "" for pair in aliases]
+    wanted = [_names(pair)[branch] if branch < len(_names(pair)) else "" for pair in aliases]
     missing = [name for name in wanted if name not in by_name]
     if missing or len(wanted) != count:
         raise FormatError(
@@ -99,7 +99,7 @@ def _read_loop(scope: GraphScope, op: Record, inputs: list[Value | None]) -> Non
     left = [outputs[k] for k in kept] + outputs[carried:]
     if left:
         note = scope.notes.nodes.get(scope.names[outputs[0]], {})
-        kind = side.written_for("While", {"op": note.get("op", "Loop")})
+        kind = extras.written_for("While", {"op": note.get("op", "Loop")})
         absent = note.get("absent", [])
         first = [None if isinstance(absent, list) and i in absent else v for i, v in enumerate(inputs[:2])]
         scope.add(kind, op.name or "", [*first, *(inputs[2 + k] for k in kept)], left, {"body": graph})

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from MNN.frontends.mnn import extras as side
+from MNN.frontends.mnn import extras
 from MNN.frontends.mnn.official.composites import put_together
 from MNN.frontends.mnn.official.registry import official as form_of
 from MNN.ops.core.base import EagerOperator, operators
@@ -54,7 +54,7 @@ def support(net: Record) -> list[Support]:
 
 def _operators(net: Record) -> Iterator[tuple[str, str, str, list[str]]]:
     """Operator, how the official engine runs it, name of the node, and the operators that it was made of."""
-    notes, _ = side.load(net)
+    notes, _ = extras.load(net)
     lists = [("", net.oplists or [], net.tensorName or [])]
     lists += [(s.name or "", s.nodes or [], s.tensors or []) for s in reversed(net.get("subgraphs", ()) or ())]
     inner: set[str] = set()  # bodies of loops that an operator was written as are counted with it

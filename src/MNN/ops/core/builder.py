@@ -320,8 +320,8 @@ class Builder:
     ) -> Tensor:
         """Convolution with zero padding; ``pads``: begins of all spatial axes, then ends."""
         if w.rank != x.rank or w.shape[1] * groups != x.shape[1] or groups < 1 or w.shape[0] % groups:
-            sides = f"input {list(x.shape)} does not fit weights {list(w.shape)}"
-            raise ShapeError(f"{self.where}: {sides} with {plural(groups, 'group')}")
+            shapes = f"input {list(x.shape)} does not fit weights {list(w.shape)}"
+            raise ShapeError(f"{self.where}: {shapes} with {plural(groups, 'group')}")
         narrow = (DType.I8, DType.U8)
         if x.dtype is not w.dtype and not (x.dtype in narrow and w.dtype in (*narrow, DType.I16)):
             raise ShapeError(f"{self.where}: cannot convolve {x.dtype.value} with weights of {w.dtype.value}")

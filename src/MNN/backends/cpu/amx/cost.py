@@ -268,15 +268,17 @@ def _cut(
     wanted = [threads * share for share in range(1, _MOST_SHARES + 1)] if threads > 1 else [1]
     least = min(counts)
     more = (
-        {max(least, -(-w // (batch * side))) for w in wanted for side in (1, 2, 3, 4, threads)} if threads > 1 else ()
+        {max(least, -(-w // (batch * across))) for w in wanted for across in (1, 2, 3, 4, threads)}
+        if threads > 1
+        else ()
     )
     found: dict[tuple[int, int], _Cut] = {}
     for count in sorted({*counts, *more}):
         even = -(-rows // count)
         height = min(-(-even // unit) * unit, rows)
         n_rows = -(-rows // height)
-        for sides in sorted({1, *(-(-w // (batch * n_rows)) for w in wanted)}):
-            width = min(-(-panels // min(sides, panels)), widest)
+        for across in sorted({1, *(-(-w // (batch * n_rows)) for w in wanted)}):
+            width = min(-(-panels // min(across, panels)), widest)
             if (height, width) not in found:
                 n_columns = -(-panels // width)
                 again = max(1.0, n_rows * min(batch, threads) / threads)

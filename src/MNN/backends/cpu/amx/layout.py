@@ -293,10 +293,10 @@ def window_layout(w: Window, rows: int, pitch: int = 0, line: int = 0) -> Layout
     shifts = [np.arange(k) * d for k, d in zip(w.kernel, w.dilations, strict=True)]
     phases = [np.array(sorted(set((at % s).tolist()))) for at, s in zip(shifts, w.strides, strict=True)]
     reach = [int(at[-1]) // s for at, s in zip(shifts, w.strides, strict=True)]
-    sides = [rows + reach[0], *(o + q for o, q in zip(w.outputs[1:], reach[1:], strict=True))]
-    sides[-1] = line or sides[-1]
-    weights = [math.prod(sides[i + 1 :]) for i in range(len(sides))]
-    pixels, planes = math.prod(sides), math.prod([p.size for p in phases])
+    extents = [rows + reach[0], *(o + q for o, q in zip(w.outputs[1:], reach[1:], strict=True))]
+    extents[-1] = line or extents[-1]
+    weights = [math.prod(extents[i + 1 :]) for i in range(len(extents))]
+    pixels, planes = math.prod(extents), math.prod([p.size for p in phases])
     pitch = pitch or _pitch(-(-w.channels // DEPTH) * ROW_BYTES)
 
     # Which plane of pixels a tap takes, those of its phases, and which pixel of it.
@@ -322,7 +322,7 @@ def window_layout(w: Window, rows: int, pitch: int = 0, line: int = 0) -> Layout
     tiles = place[results - 1] // ROWS + 1
     pairs = -(-int(tiles.max()) // 2)
 
-    items, ends = _runs(w, starts, phases, sides, weights, pixels)
+    items, ends = _runs(w, starts, phases, extents, weights, pixels)
     items[:, 1] *= pitch
     regions = np.zeros((results.size, REGION.count), np.int64)
     regions[1:, FIRST], regions[:, PAST] = ends[:-1], ends
@@ -347,18 +347,18 @@ def window_layout(w: Window, rows: int, pitch: int = 0, line: int = 0) -> Layout
 
 
 def _runs(
-    w: Window, starts: Table, phases: Sequence[Table], sides: Sequence[int], weights: Sequence[int], pixels: int
+    w: Window, starts: Table, phases: Sequence[Table], extents: Sequence[int], weights: Sequence[int], pixels: int
 ) -> tuple[Table, Table]:
     """The items that bring the regions whose results begin at rows ``starts`` of all images, their places as pixels,
     and the end of every region's: a run for each line of pixels of each phase that the input has."""
-    first, last = 0, len(sides) - 1
-    shape = (starts.size, *[p.size for p in phases], *sides[:-1])
+    first, last = 0, len(extents) - 1
+    shape = (starts.size, *[p.size for p in phases], *extents[:-1])
     axes = np.ogrid[tuple([slice(n) for n in shape])]
     begin, phase, line = starts[axes[0]], axes[1 : last + 2], axes[last + 2 :]
     source = begin * (w.strides[0] * w.steps[0])
     to = np.zeros_like(source)
     there = np.ones(shape, bool)
-    count = np.full_like(source, sides[-1])
+    count = np.full_like(source, extents[-1])
     for d, (n, s, step) in enumerate(zip(w.inputs, w.strides, w.steps, strict=True)):
         offset = phases[d][phase[d]]
         source = source + offset * step

@@ -40,9 +40,9 @@ def emit_separable(e: Emitter, found: Separable, emit_group: Callable[[Group], N
         return
     conv = found.conv
     kinds = "+".join(k for k, g in (("1x1", found.expand), ("depthwise", conv), ("1x1", found.project)) if g)
-    sides = [g.root.outputs[0].shape[1] for g in (found.expand, found.project) if g is not None]
+    channels = [g.root.outputs[0].shape[1] for g in (found.expand, found.project) if g is not None]
     x, w = conv.inputs
-    signature = f"{kinds} {x.dtype.value} {x.shape} * {w.shape} / {conv.strides} {conv.dilations} {sides}"
+    signature = f"{kinds} {x.dtype.value} {x.shape} * {w.shape} / {conv.strides} {conv.dilations} {channels}"
     chains = Candidate(f"chain of {found.lines} lines", found.cycles, chained)
     e.choose(f"{signature} on {e.threads} threads", [chains, Candidate("separate kernels", found.apart, separately)])
 

@@ -68,5 +68,5 @@ def dot(b: Builder, total: Value, left: Value, right: Value) -> Value:
     2018; "Arm Architecture Reference Manual", BFDOT).
     """
     pairs = BF16.vec(2 * total.type.lanes)
-    sides = [b.bitcast(v, pairs) for v in (right, left)]  # the second may come from memory, spread on the way
-    return b.perform(can.DOT2_BF16, total.type, total, *sides)
+    factors = [b.bitcast(v, pairs) for v in (right, left)]  # the second may come from memory, spread on the way
+    return b.perform(can.DOT2_BF16, total.type, total, *factors)

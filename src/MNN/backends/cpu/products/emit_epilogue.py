@@ -35,20 +35,20 @@ class Epilogue:
 
     @property
     def sides(self) -> list[OperandAccess]:
-        return [side for _, side in self.operands]
+        return [operand for _, operand in self.operands]
 
     def args(self, e: Emitter) -> dict[str, int | Ref]:
         """The arguments of the operands; see :func:`MNN.backends.cpu.products.epilogue.operand_slots`."""
         args: dict[str, int | Ref] = {}
-        for i, (kind, side) in enumerate(self.operands):
-            args[f"op{i}"] = e.ref(side.place, side.dtype)
+        for i, (kind, operand) in enumerate(self.operands):
+            args[f"op{i}"] = e.ref(operand.place, operand.dtype)
             if kind in ("m", "mn"):
-                args[f"rows{i}"] = e.offsets(side.table)
+                args[f"rows{i}"] = e.offsets(operand.table)
         return args
 
     def moved(self, change: Callable[[OperandAccess], OperandAccess]) -> Epilogue:
         """The same with other operands."""
-        return Epilogue(self.body, [(kind, change(side)) for kind, side in self.operands])
+        return Epilogue(self.body, [(kind, change(operand)) for kind, operand in self.operands])
 
 
 def epilogue_of(
@@ -63,7 +63,7 @@ def epilogue_of(
     operands = [t for t in group.inputs() if t is not accumulated and not is_literal(t)]
     wide = WIDE.get(accumulated.dtype, accumulated.dtype)
     body = fused_body(group.prims, [accumulated, *operands], [out], {accumulated: wide})
-    sides: list[tuple[str, OperandAccess]] = []
+    found: list[tuple[str, OperandAccess]] = []
     for tensor in operands:
         place = e.place(tensor)
         strides = st.broadcast_strides(tensor.shape, place.strides, out.shape)
@@ -78,5 +78,5 @@ def epilogue_of(
         others = any(s and n > 1 for a, (s, n) in enumerate(zip(strides, out.shape, strict=True)) if a != axis)
         kind = ("mn" if others else "n") if along else ("m" if others else "1")
         rows = row_table(strides) if others else None
-        sides.append((kind, OperandAccess(place, tensor.dtype, rows, batch_table(strides))))
-    return Epilogue(body, sides)
+        found.append((kind, OperandAccess(place, tensor.dtype, rows, batch_table(strides))))
+    return Epilogue(body, found)

@@ -25,7 +25,7 @@ class OperandAccess:
 
     @property
     def table(self) -> np.ndarray:
-        """The rows of a side that has rows."""
+        """The rows of an operand that has rows."""
         assert self.rows is not None
         return self.rows
 

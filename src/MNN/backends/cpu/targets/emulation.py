@@ -45,11 +45,13 @@ def dot_bf16(name: str, bits: int) -> str:
     lanes = bits // 32
     pairs, total = f"<{2 * lanes} x bfloat>", f"<{lanes} x float>"
     lines = [f"define internal {total} @{name}({total} %t, {pairs} %a, {pairs} %b) {{"]
-    for side in "ab":
-        lines.append(f"%{side}w = bitcast {pairs} %{side} to <{lanes} x i32>")
-        lines.append(f"%{side}h = and <{lanes} x i32> %{side}w, splat (i32 -65536)")
-        lines.append(f"%{side}l = shl <{lanes} x i32> %{side}w, splat (i32 16)")
-        lines += [f"%{side}{i} = bitcast <{lanes} x i32> %{side}{half} to {total}" for i, half in ((1, "h"), (0, "l"))]
+    for operand in "ab":
+        lines.append(f"%{operand}w = bitcast {pairs} %{operand} to <{lanes} x i32>")
+        lines.append(f"%{operand}h = and <{lanes} x i32> %{operand}w, splat (i32 -65536)")
+        lines.append(f"%{operand}l = shl <{lanes} x i32> %{operand}w, splat (i32 16)")
+        lines += [
+            f"%{operand}{i} = bitcast <{lanes} x i32> %{operand}{half} to {total}" for i, half in ((1, "h"), (0, "l"))
+        ]
     for i in (1, 0):
         lines.append(f"%p{i} = fmul {total} %a{i}, %b{i}")
         lines.append(f"%s{i} = fadd {total} {'%t' if i else '%s1'}, %p{i}")
@@ -60,17 +62,17 @@ def pairs(name: str, bits: int) -> str:
     lanes = bits // 32
     small, total, wide = f"<{2 * lanes} x i16>", f"<{lanes} x i32>", f"<{2 * lanes} x i32>"
     lines = [f"define internal {total} @{name}({small} %a, {small} %b) {{"]
-    lines += [f"%{side}w = sext {small} %{side} to {wide}" for side in "ab"]
+    lines += [f"%{operand}w = sext {small} %{operand} to {wide}" for operand in "ab"]
     lines.append(f"%p = mul {wide} %aw, %bw")
     lines += [f"%q{i} = shufflevector {wide} %p, {wide} poison, {_every(lanes, 2, i)}" for i in (0, 1)]
     return "\n".join([*lines, f"%s = add {total} %q0, %q1", f"ret {total} %s", "}"])
 
 
 def packed_int16(name: str, bits: int) -> str:
-    """i32 to i16, saturated, of both sides in turns of 128 bits."""
+    """i32 to i16, saturated, of both operands in turns of 128 bits."""
     lanes = bits // 32
     one, both, out = f"<{lanes} x i32>", f"<{2 * lanes} x i32>", f"<{2 * lanes} x i16>"
-    order = [side * lanes + quarter * 4 + i for quarter in range(lanes // 4) for side in (0, 1) for i in range(4)]
+    order = [operand * lanes + quarter * 4 + i for quarter in range(lanes // 4) for operand in (0, 1) for i in range(4)]
     mask = f"<{2 * lanes} x i32> <{', '.join(f'i32 {i}' for i in order)}>"
     return "\n".join(
         [

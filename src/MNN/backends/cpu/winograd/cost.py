@@ -201,7 +201,7 @@ def _best(
 ) -> Plan:
     tiles = work.images * -(-work.oh // mh) * -(-work.ow // mw)
     far = _far_cycles(target, work)
-    sides = mh, work.rh, mw, work.rw
+    sizes = mh, work.rh, mw, work.rw
     best: tuple[float, int, int, int, int] | None = None
     kept: tuple[float, int, int, int, int] | None = None
     options = (
@@ -210,7 +210,7 @@ def _best(
     if earlier in options and -(-tiles // earlier[0]) * earlier[0] <= PACKED * tiles:
         options = (earlier,)  # only padding makes a tile better for one size than for another
     for mr, nv in options:
-        rates = _rates(target, work.c, work.n, sides, work.fixed, work.stride, mr, nv, chunk, inner_product)
+        rates = _rates(target, work.c, work.n, sizes, work.fixed, work.stride, mr, nv, chunk, inner_product)
         nr, panels = rates.layout.nr, rates.panels
         for group in _groups(tiles, mr):
             blocks = -(-tiles // group)
@@ -273,7 +273,7 @@ def _rates(
     target: Target,
     c: int,
     n: int,
-    sides: tuple[int, int, int, int],
+    sizes: tuple[int, int, int, int],
     fixed: bool,
     stride: int,
     mr: int,
@@ -281,7 +281,7 @@ def _rates(
     chunk: int,
     inner_product: bool,
 ) -> _Rates:
-    mh, rh, mw, rw = sides
+    mh, rh, mw, rw = sizes
     filterings = filtering(mh, rh, stride), filtering(mw, rw, stride)
     positions, lanes = math.prod(f.positions for f in filterings), target.lanes(DType.F32)
     nr = nv * lanes

@@ -76,8 +76,8 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
 
 def _strides(prim: p.Conv) -> set[int]:
     """The strides of the windows along all sides where they are or move."""
-    sides = zip(prim.strides, prim.inputs[1].shape[2:], prim.outputs[0].shape[2:], strict=True)
-    return {stride for stride, taps, size in sides if taps > 1 or size > 1}
+    dimensions = zip(prim.strides, prim.inputs[1].shape[2:], prim.outputs[0].shape[2:], strict=True)
+    return {stride for stride, taps, size in dimensions if taps > 1 or size > 1}
 
 
 def _whole(e: Emitter, w: Tensor, data: np.ndarray) -> bool:
@@ -181,25 +181,25 @@ class _Conv:
             "row_y": row_y,
             "col_y": col_y,
         }
-        for i, (kind, side) in enumerate(epilogue.operands):
-            args[f"op{i}"] = e.ref(side.place, side.dtype)
+        for i, (kind, operand) in enumerate(epilogue.operands):
+            args[f"op{i}"] = e.ref(operand.place, operand.dtype)
             if kind in PER_PIXEL:
-                at = self._rows(side)[0]
+                at = self._rows(operand)[0]
                 args[f"row{i}"] = int(at[1, 0] - at[0, 0]) if work.oh > 1 else 0
                 args[f"col{i}"] = int(at[0, 1] - at[0, 0]) if work.ow > 1 else 0
         blocks = spec.blocks(n_tiles, plan.group, work.n, plan.n_block)
         flops = 2 * work.images * work.oh * work.ow * work.n * work.c * work.rh * work.rw
         e.command(spec, args, blocks, blocks if flops < SMALL else 1, flops)
 
-    def _rows(self, side: OperandAccess) -> np.ndarray:
+    def _rows(self, operand: OperandAccess) -> np.ndarray:
         """Offsets of an operand's elements by image, row and column."""
-        return side.table.reshape(self.work.images, self.work.oh, self.work.ow)
+        return operand.table.reshape(self.work.images, self.work.oh, self.work.ow)
 
     def _tiles(self, plan: Plan) -> Ref:
         """The table of tiles, see :class:`MNN.backends.cpu.winograd.spec.WinogradSpec`; one for all that lie alike."""
         e, work = self.e, self.work
         a, c, operands = self.product.a, self.product.c, self.product.epilogue.operands
-        grids = tuple([e.grid_key(side.rows) if kind in PER_PIXEL else () for kind, side in operands])
+        grids = tuple([e.grid_key(operand.rows) if kind in PER_PIXEL else () for kind, operand in operands])
         if None in grids:
             return e.offsets(self._table(plan))
         places = a.place.strides, c.place.strides

@@ -46,18 +46,18 @@ def applies(target: Target, c: int) -> bool:
     return has and c % GROUP == 0
 
 
-Sides = tuple[Filtering, Filtering]
+Filterings = tuple[Filtering, Filtering]
 """Down and across."""
 
 
-def largest(sides: Sides) -> float:
+def largest(filterings: Filterings) -> float:
     """The most by which the inputs' transform may enlarge the largest of them."""
-    return math.prod(max(float(sum(map(abs, row))) for row in side.bt) for side in sides)
+    return math.prod(max(float(sum(map(abs, row))) for row in f.bt) for f in filterings)
 
 
-def scale_of(sides: Sides) -> float:
+def scale_of(filterings: Filterings) -> float:
     """What a transformed input is multiplied by, times the largest input."""
-    return _MOST / largest(sides)
+    return _MOST / largest(filterings)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class FixedLayout:
     ``[positions][panels][c / 2][nr][2]``, then the sums' scales, f32 ``[positions][panels][chunks][nr]``, and the
     channels' factors, f32 ``[ceil(c / 32)][2][16]``, even channels before odd ones."""
 
-    sides: Sides
+    filterings: Filterings
     c: int
     n: int
     nr: int
@@ -74,7 +74,7 @@ class FixedLayout:
     @property
     def positions(self) -> int:
         """With different weights."""
-        return math.prod(side.factors for side in self.sides)
+        return math.prod(f.factors for f in self.filterings)
 
     @property
     def panels(self) -> int:
@@ -115,7 +115,7 @@ def pack_fixed(w: npt.NDArray[np.float32], layout: FixedLayout, out: npt.NDArray
     equal = w * np.where(used, 1 / np.where(used, most, 1), 0).astype(np.float32)[None, :, None, None]
     order = (np.arange(0, c, GROUP)[:, None] + np.array(ORDER)).reshape(-1)
     taps = np.ascontiguousarray(equal[:, order].reshape(n, c, rh * rw).transpose(2, 0, 1)).reshape(rh * rw, n * c)
-    g_h, g_w = (np.array(side.g[: side.factors], np.float64) for side in layout.sides)
+    g_h, g_w = (np.array(f.g[: f.factors], np.float64) for f in layout.filterings)
     rows = np.kron(g_h, g_w).astype(np.float32)
     size = 2 * panels * c * nr
     scales = out[layout.scales : layout.factors].view(np.float32)[: layout.positions * panels * chunks * nr]

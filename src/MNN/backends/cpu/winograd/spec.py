@@ -87,8 +87,8 @@ class WinogradSpec(GeneratedSpec):
     :mod:`MNN.backends.cpu.inner_product.pack` makes them."""
 
     def __post_init__(self) -> None:
-        sides = (self.mh, self.rh), (self.mw, self.rw)
-        if not all(supported(m, r, self.stride) for m, r in sides) or self.mh * self.mw < 2:
+        sizes = (self.mh, self.rh), (self.mw, self.rw)
+        if not all(supported(m, r, self.stride) for m, r in sizes) or self.mh * self.mw < 2:
             raise ValueError(f"no F({self.mh}x{self.mw}, {self.rh}x{self.rw}) with stride {self.stride}")
         if self.mr < 1 or self.nv < 1 or not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")

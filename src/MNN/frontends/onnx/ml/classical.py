@@ -75,10 +75,10 @@ def tree_ensemble(ctx: Context, node: OnnxNode) -> Value:
         raise node.unsupported(f"aggregate_function {how}")
     targets, weight = node.ints_or("leaf_targetids", ()), node.tensor_attr("leaf_weights")
 
-    def ends(side: str) -> np.ndarray:
-        ids, leaf = (np.array(node.ints_or(f"nodes_{side}{kind}", ()), np.int64) for kind in ("nodeids", "leafs"))
+    def ends(branch: str) -> np.ndarray:
+        ids, leaf = (np.array(node.ints_or(f"nodes_{branch}{kind}", ()), np.int64) for kind in ("nodeids", "leafs"))
         if ids.size != leaf.size or (leaf.size and ids.min() < 0):
-            raise FormatError(f"{node.where}: nodes_{side}nodeids and nodes_{side}leafs do not fit each other")
+            raise FormatError(f"{node.where}: nodes_{branch}nodeids and nodes_{branch}leafs do not fit each other")
         return np.where(leaf != 0, -1 - ids, ids)
 
     scores = ctx.op(

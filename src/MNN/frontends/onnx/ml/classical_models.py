@@ -72,10 +72,10 @@ def _forest(node: OnnxNode) -> tuple[dict[str, object], dict[tuple[int, int], in
             inner += 1
     kept = np.array([m != _LEAF for m in modes])
 
-    def ends(side: np.ndarray) -> np.ndarray:
+    def ends(branch: np.ndarray) -> np.ndarray:
         try:
             return np.array(
-                [position[key] for key in zip(trees[kept].tolist(), side[kept].tolist(), strict=True)], np.int64
+                [position[key] for key in zip(trees[kept].tolist(), branch[kept].tolist(), strict=True)], np.int64
             )
         except KeyError as error:
             raise FormatError(f"{node.where}: tree {error.args[0][0]} has no node {error.args[0][1]}") from error
