@@ -19,8 +19,9 @@ from MNN.backends.cpu.inner_product.records import INNER_PRODUCT
 from MNN.backends.cpu.inner_product.spec import InnerProductSpec
 from MNN.backends.cpu.lowbit.records import COMPRESSED
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
-from MNN.backends.cpu.strassen.records import STRASSEN
+from MNN.backends.cpu.strassen.records import STRASSEN, SUMS
 from MNN.backends.cpu.strassen.spec import StrassenSpec
+from MNN.backends.cpu.strassen.sums import StrassenSumsSpec
 from MNN.backends.cpu.targets.base import named_target
 from MNN.backends.cpu.winograd.records import FIXED, WEIGHTS, WINOGRAD, operand_arguments
 from MNN.backends.cpu.winograd.spec import WinogradSpec, WinogradWeightsSpec
@@ -39,6 +40,7 @@ CASES: dict[str, tuple[KernelSpec, str, Sequence[Record]]] = {
     "expanded": (CompressedSpec(F32, F32, F32, F32, 4, 2), "avx2", [CONTRACTION, COMPRESSED]),
     "inner product": (InnerProductSpec(4, 2), "avx2", [INNER_PRODUCT]),
     "Strassen": (StrassenSpec(4, 2, 2, 4096), "avx2", [STRASSEN]),
+    "Strassen, factors": (StrassenSumsSpec(2, 4), "avx2", [SUMS]),
     "AMX": (AmxSpec(F32, F32, 2), "tiles", [AMX]),
     "AMX, all": (AmxSpec(F32, F32, 2, SUM, ("n",), 4, overlap=True, joined=True), "tiles", [AMX, PACE, JOINED]),
     "AMX, packing": (AmxPackSpec(F32, 2), "tiles", [PACK]),

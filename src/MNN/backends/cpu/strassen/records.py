@@ -1,4 +1,4 @@
-"""The arguments of :class:`MNN.backends.cpu.strassen.spec.StrassenSpec`, and what its tables hold (i64)."""
+"""The arguments of Strassen's kernels, and what their tables hold (i64)."""
 
 from __future__ import annotations
 
@@ -52,5 +52,17 @@ STRASSEN = Record(
     word("mb", "rows of all parts in a block, a multiple of mr"),
     word("nb", "groups of a block"),
 )
+SUMS = Record(
+    "factors of A",
+    word("a", "A", pointer=True),
+    word("s", "its factors", pointer=True),
+    word("flags", "i32, one for each block: 1 where it meets a number that is not below LARGEST in size", pointer=True),
+    word("lda", "elements from one row of A to the next"),
+    word("m", "rows of A"),
+    word("rows", "of a part of A"),
+    word("k", "depth of a part"),
+    word("chunk", "depth of a piece of s, a multiple of the lanes"),
+    word("tiles", "of rows of a part"),
+)
 
-__all__ = ["MOST_USES", "STAGE", "STRASSEN", "USE", "USES"]
+__all__ = ["MOST_USES", "STAGE", "STRASSEN", "SUMS", "USE", "USES"]

@@ -9,7 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.record import Record
 from MNN.backends.cpu.lang.module import F32, I1, I32, Builder, Kernel, Value
+from MNN.backends.cpu.strassen.records import SUMS
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
@@ -50,21 +52,22 @@ def joined(b: Builder, factor: str, quarters: Mapping[tuple[int, int], Value]) -
 
 @dataclass(frozen=True)
 class StrassenSumsSpec(KernelSpec):
-    """All factors of A ``[m, parts * k]`` (rows ``lda`` apart), as register tiles read them, ``parts = 2**levels``.
+    """All factors of A ``[m, parts * k]`` in f32, as register tiles read them, ``parts = 2**levels``. Its arguments are
+    the record :data:`~.records.SUMS`.
 
-    Part ``i`` of the rows is ``[i * rows, (i + 1) * rows)``, in ``tiles`` tiles of ``mr`` rows; rows past ``rows`` or
-    ``m`` repeat the last one. ``s`` is ``[k / chunk, 7**(levels-1), 7, tiles, chunk / lanes, mr, lanes]``: pieces of
-    the depth, outer products, inner products, tiles. Block ``b`` does tile ``b`` and sets ``flags[b]`` (i32) to 1 when
-    it meets a number that is not below ``LARGEST`` in size, else to 0. f32 only; ``chunk`` is a multiple of the lanes.
+    Part ``i`` of the rows is ``[i * rows, (i + 1) * rows)``, in tiles of ``mr`` rows; rows past ``rows`` or ``m``
+    repeat the last one. ``s`` is ``[k / chunk, 7**(levels-1), 7, tiles, chunk / lanes, mr, lanes]``: pieces of the
+    depth, outer products, inner products, tiles. Block ``b`` does tile ``b`` and sets ``flags[b]``.
     """
 
     shaped: ClassVar[bool] = True
+    arguments: ClassVar[Record] = SUMS
 
     levels: int
     mr: int
 
     def slots(self) -> tuple[str, ...]:
-        return tuple("a s flags lda m rows k chunk tiles".split())
+        return tuple(self.arguments)
 
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)
