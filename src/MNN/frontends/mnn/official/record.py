@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 from MNN.frontends.mnn.official.advice import USUAL
+from MNN.ir.graph import Node
+
+Rule = Callable[[Node], "list[Node] | None"]
+"""From a node to the nodes that stand for it, or None when it stays."""
 
 
 class Layout(Enum):
@@ -37,5 +42,11 @@ class Official:
     """Whether the table is left out when all of it is at its defaults."""
     stands_for: tuple[str, ...] = ()
     """Other operators that may be written as this one, as the notes of a file say."""
+    rule: Rule | None = None
+    """What it is rewritten to where it has no official form, or another one works better there."""
+    tidies: bool = False
+    """Whether the rule only tidies: what it makes is as good here as what it stands for, and is read back as it is."""
+    given_only: bool = False
+    """Whether the rule is for nodes of the model alone: what other rules make is right already."""
     advice: str = USUAL
     """What to do when it is asked for and the official engine cannot run it."""

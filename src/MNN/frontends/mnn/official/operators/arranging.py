@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from MNN.frontends.mnn.official import legal_exported, legal_index, legal_math
 from MNN.frontends.mnn.official.record import Layout, Official
 
 OPERATORS: dict[str, Official] = {
@@ -14,25 +15,26 @@ OPERATORS: dict[str, Official] = {
     "DepthToSpace": Official(table="DepthSpaceParam"),
     "ExpandDims": Official(table="ExpandDims"),
     "Flatten": Official(table="Flatten"),
-    "Gather": Official(table="Gather"),
-    "GatherV2": Official(table="GatherV2"),
+    "Gather": Official(table="Gather", rule=legal_index.gather, tidies=True, given_only=True),
+    "GatherV2": Official(table="GatherV2", rule=legal_index.gather, tidies=True, given_only=True),
     "NonMaxSuppression": Official(advice="use boxes given by corners, or do it behind the model"),
-    "OneHot": Official(table="OneHotParam"),
+    "OneHot": Official(table="OneHotParam", rule=legal_math.one_hot, tidies=True),
     "OnnxCol2Im": Official(advice="use a transposed convolution whose weights place the columns"),
     "Pack": Official(table="PackParam"),
-    "PadAxes": Official(advice="make its pads and axes constants"),
+    "PadAxes": Official(rule=legal_exported.pad_axes, advice="make its pads and axes constants"),
     "PadWrap": Official(advice="join the border's slices to the tensor with Concat"),
     "Padding": Official(table="PadParam"),
     "Permute": Official(table="Permute"),
     "Range": Official(table="Range"),
     "Rank": Official(layout=Layout.SHAPE_ONLY),
     "Reshape": Official(table="Reshape"),
+    "ReshapeExact": Official(rule=legal_math.reshape_exact, tidies=True),
     "ReverseSequence": Official(table="ReverseSequenceParam"),
     "ScatterElements": Official(table="BinaryOp", advice="use add, multiply or no reduction"),
     "ScatterNd": Official(table="BinaryOp", advice="use add, multiply or no reduction"),
     "Shape": Official(table="ShapeParam", layout=Layout.SHAPE_ONLY, table_optional=True),
     "Size": Official(table="Size", table_optional=True),
-    "Slice": Official(table="Slice"),
+    "Slice": Official(table="Slice", rule=legal_index.split, tidies=True),
     "SliceTf": Official(table="SliceTf"),
     "SpaceToBatchND": Official(table="SpaceBatch"),
     "SpaceToDepth": Official(table="DepthSpaceParam"),
@@ -40,6 +42,7 @@ OPERATORS: dict[str, Official] = {
     "StridedSlice": Official(table="StridedSliceParam"),
     "TopKV2": Official(table="TopKV2"),
     "Transpose": Official(table="Transpose"),
+    "Trilu": Official(rule=legal_exported.trilu),
     "Unique": Official(advice="find the unique values outside"),
     "Unpack": Official(table="PackParam"),
     "Unsqueeze": Official(table="SqueezeParam"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from MNN.frontends.mnn.official import legal_math
 from MNN.frontends.mnn.official.record import Layout, Official
 
 OPERATORS: dict[str, Official] = {
@@ -22,6 +23,6 @@ OPERATORS: dict[str, Official] = {
     "Dilation2D": Official(table="Convolution2D", layout=Layout.PACKED_FIRST),
     "Einsum": Official(advice="write it as MatMul with transposes, or multiply and reduce"),
     "InnerProduct": Official(table="InnerProduct"),
-    "MatMul": Official(table="MatMul"),
+    "MatMul": Official(table="MatMul", rule=legal_math.matmul, tidies=True),
     "Stft": Official(table="StftParam", advice="use a convolution whose weights are the windowed sines and cosines"),
 }

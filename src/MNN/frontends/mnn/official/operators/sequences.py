@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from MNN.frontends.mnn.official import legal_attention, legal_recurrent
 from MNN.frontends.mnn.official.record import Official
 
 OPERATORS: dict[str, Official] = {
@@ -10,12 +11,19 @@ OPERATORS: dict[str, Official] = {
     "ContribRotaryEmbedding": Official(
         advice="export the model before ONNX Runtime's optimiser joined its rotary embedding"
     ),
-    "DynamicQuantizeLSTM": Official(advice="use the activations sigmoid and tanh, without clipping"),
+    "DynamicQuantizeLSTM": Official(
+        rule=legal_recurrent.quantized, advice="use the activations sigmoid and tanh, without clipping"
+    ),
     "GroupQueryAttention": Official(advice="export the attention as MatMul and Softmax, or use this engine"),
     "LSTM": Official(table="LSTM"),
-    "OnnxGRU": Official(advice="use the activations sigmoid and tanh, without clipping"),
-    "OnnxLSTM": Official(advice="use the activations sigmoid and tanh, without clipping"),
-    "OnnxRNN": Official(advice="use the activation tanh or relu, without clipping"),
+    "OnnxAttention": Official(rule=legal_attention.attention),
+    "OnnxGRU": Official(
+        rule=legal_recurrent.recurrent, advice="use the activations sigmoid and tanh, without clipping"
+    ),
+    "OnnxLSTM": Official(
+        rule=legal_recurrent.usual_first, advice="use the activations sigmoid and tanh, without clipping"
+    ),
+    "OnnxRNN": Official(rule=legal_recurrent.usual_first, advice="use the activation tanh or relu, without clipping"),
     "RNN": Official(table="LSTM"),
     "RNNSequenceGRU": Official(table="RNNParam"),
 }
