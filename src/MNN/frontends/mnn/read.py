@@ -16,12 +16,11 @@ import numpy as np
 from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
 from MNN.formatting import plural
 from MNN.frontends.mnn import control, extras, layouts
-from MNN.frontends.mnn.attributes import flatten, unpack
+from MNN.frontends.mnn.attributes import unpack
 from MNN.frontends.mnn.constants import restored
 from MNN.frontends.mnn.official.composites import ABSENT_INPUTS, ENGINE, put_together
 from MNN.frontends.mnn.official.differences import after_node
-from MNN.frontends.mnn.official.tables import SCATTERS
-from MNN.frontends.mnn.operands import skipped_fields, stored
+from MNN.frontends.mnn.official.stored import stored, table_attributes
 from MNN.frontends.mnn.sorting import indexes, ordered
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
@@ -262,14 +261,11 @@ class Scope:
         if kind == "Extra":
             self.extra(op, inputs, outputs)
             return
-        # an operator's table may be Extra only as a mark (Where)
-        attrs = {} if op.main is None or op.main.table_name == "Extra" else flatten(op.main, skipped_fields(kind))
+        attrs = table_attributes(op)
         note = self.notes.nodes.get(self.names[outputs[0]], {})
         operands = self.operands(op, note)
         if operands:
             inputs = [*(inputs[:1] or [None]), *operands, *inputs[1:]]
-        if kind in SCATTERS and op.main is not None and not isinstance(attrs.setdefault("opType", "ADD"), str):
-            attrs["opType"] = "NONE"
         attrs.update(extras.noted_attributes(note))
         turned = layouts.reads_channels_last(self, op, inputs)
         if turned:

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
+
+import numpy as np
 
 from MNN.frontends.mnn.official.advice import USUAL
-from MNN.ir.graph import Node
+from MNN.ir.graph import Node, Value
+from MNN.ir.quant import QuantizedArray
+from MNN.schema.external import ExternalSource
+from MNN.schema.record import Record
 
 Rule = Callable[[Node], "list[Node] | None"]
 """From a node to the nodes that stand for it, or None when it stays."""
+
+Data = np.ndarray | QuantizedArray
+"""A constant operand."""
+
+
+@dataclass
+class Written:
+    """An operator's record (without tensor indexes), the inputs it still takes as tensors, and notes for our reader."""
+
+    record: Record
+    inputs: list[Value | None]
+    note: dict[str, Any] = field(default_factory=dict)
 
 
 class Layout(Enum):
@@ -25,6 +43,20 @@ class Layout(Enum):
 
 
 @dataclass(frozen=True)
+class Kernel:
+    """How the weights of a convolution lie."""
+
+    transposed: bool = False
+    """Input channels come first, output channels of a group second."""
+    depthwise: bool = False
+    """Every channel has a window of its own, whatever group the table tells."""
+    each_channel: str = ""
+    """The operator that stands for this one where every channel has a window of its own."""
+    computed: bool = False
+    """Whether weights may be tensors, so that they need not be constants."""
+
+
+@dataclass(frozen=True)
 class Official:
     """One operator's form there. An operator of which nothing is said has no table, and takes and gives NCHW."""
 
@@ -34,10 +66,22 @@ class Official:
     operands: tuple[str, ...] = ()
     """Fields of the table that hold constant operands, which follow the first input in this order.
 
-    (Convolution2D, Convolution3D and InnerProduct need shapes from elsewhere; see ``operands``.)
+    (Where their shapes are not those of vectors, ``read`` and ``write`` know them.)
     """
     fillers: tuple[float, ...] = ()
     """What absent ``operands`` are where it needs all of them."""
+    count: str = ""
+    """Field of the table that tells how long ``operands`` are; then there must be some."""
+    bias_is_number: bool = False
+    """Whether ``bias`` in its table is an attribute, not an operand."""
+    kernel: Kernel | None = None
+    """How weights lie, of a convolution."""
+    write: Callable[[Node, bool], Written | None] | None = None
+    """What writes a node (the flag: weights as halves) where attributes and table are not simply alike."""
+    read: Callable[[Record, ExternalSource | None], list[Data | None]] | None = None
+    """What reads the constant operands in its table."""
+    restore: Callable[[dict[str, object]], None] | None = None
+    """What turns attributes as the table has them into ours, in place."""
     table_optional: bool = False
     """Whether the table is left out when all of it is at its defaults."""
     stands_for: tuple[str, ...] = ()

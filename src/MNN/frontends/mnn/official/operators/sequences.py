@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from MNN.frontends.mnn.official import legal_attention, legal_recurrent
 from MNN.frontends.mnn.official.record import Official
+from MNN.frontends.mnn.official.rules import attention, recurrent
 
 OPERATORS: dict[str, Official] = {
     "Attention": Official(table="AttentionParam"),
@@ -12,18 +12,14 @@ OPERATORS: dict[str, Official] = {
         advice="export the model before ONNX Runtime's optimiser joined its rotary embedding"
     ),
     "DynamicQuantizeLSTM": Official(
-        rule=legal_recurrent.quantized, advice="use the activations sigmoid and tanh, without clipping"
+        rule=recurrent.quantized, advice="use the activations sigmoid and tanh, without clipping"
     ),
     "GroupQueryAttention": Official(advice="export the attention as MatMul and Softmax, or use this engine"),
     "LSTM": Official(table="LSTM"),
-    "OnnxAttention": Official(rule=legal_attention.attention),
-    "OnnxGRU": Official(
-        rule=legal_recurrent.recurrent, advice="use the activations sigmoid and tanh, without clipping"
-    ),
-    "OnnxLSTM": Official(
-        rule=legal_recurrent.usual_first, advice="use the activations sigmoid and tanh, without clipping"
-    ),
-    "OnnxRNN": Official(rule=legal_recurrent.usual_first, advice="use the activation tanh or relu, without clipping"),
+    "OnnxAttention": Official(rule=attention.attention),
+    "OnnxGRU": Official(rule=recurrent.recurrent, advice="use the activations sigmoid and tanh, without clipping"),
+    "OnnxLSTM": Official(rule=recurrent.usual_first, advice="use the activations sigmoid and tanh, without clipping"),
+    "OnnxRNN": Official(rule=recurrent.usual_first, advice="use the activation tanh or relu, without clipping"),
     "RNN": Official(table="LSTM"),
     "RNNSequenceGRU": Official(table="RNNParam"),
 }

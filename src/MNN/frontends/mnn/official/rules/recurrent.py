@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from MNN.frontends.mnn.official.compose import Steps
-from MNN.frontends.mnn.official.legal_math import operand
+from MNN.frontends.mnn.official.rules.arithmetic import operand
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 

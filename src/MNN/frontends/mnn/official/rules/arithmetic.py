@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.frontends.mnn.official.legal_compressed import compressed_product
 from MNN.frontends.mnn.official.record import Rule
+from MNN.frontends.mnn.official.rules.compressed import compressed_product
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 
