@@ -20,6 +20,8 @@ from MNN.frontends.mnn.attributes import unpack
 from MNN.frontends.mnn.constants import restored
 from MNN.frontends.mnn.official.composites import ABSENT_INPUTS, ENGINE, put_together
 from MNN.frontends.mnn.official.differences import after_node
+from MNN.frontends.mnn.official.record import Layout
+from MNN.frontends.mnn.official.registry import official
 from MNN.frontends.mnn.official.stored import stored, table_attributes
 from MNN.frontends.mnn.sorting import indexes, ordered
 from MNN.ir.dtype import DType
@@ -255,7 +257,7 @@ class Scope:
         if kind == "ConvertTensor":
             self.convert(op, inputs, outputs[0])
             return
-        if kind in ("If", "While"):
+        if official(kind).subgraphs is not None:
             control.read(self, op, inputs)
             return
         if kind == "Extra":
@@ -274,7 +276,7 @@ class Scope:
         if around:
             layouts.pack_input(self, op, inputs)
         node = self.add(extras.written_for(kind, note), op.name or "", inputs, outputs, attrs)
-        if around or (turned and kind == "Reshape"):
+        if around or (turned and official(kind).layout is not Layout.SHAPE_ONLY):
             layouts.convert_output(self, node, outputs[0], *(("NC4HW4", "NHWC") if around else ("NHWC", "NC4HW4")))
 
     def operands(self, op: Record, note: Mapping[str, Any]) -> list[Value | None]:

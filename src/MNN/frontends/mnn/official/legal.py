@@ -84,7 +84,7 @@ def _official(node: Node) -> bool:
     subs = list(node.subgraphs())
     if not subs:
         return native(node, False) is not None
-    return node.op in ("If", "Loop") and all(
+    return official(node.op).subgraphs is not None and all(
         all(_official(part) for part in expanded(n, ("Loop",)) or [n]) for _, sub in subs for n in sub.nodes
     )
 

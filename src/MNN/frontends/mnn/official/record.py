@@ -39,7 +39,15 @@ class Layout(Enum):
     PACKED = "all packed"
     AS_GIVEN = "outputs as the first input, other inputs plain"
     TOGETHER = "all in one format"
+    TOGETHER_FITTED = "all in one format, but for constants, which the engine fits itself"
     SHAPE_ONLY = "asks for the shape alone, the same in both formats"
+
+
+class Subgraphs(Enum):
+    """How the official engine keeps subgraphs."""
+
+    BRANCHES = "two graphs, one of which runs: If"
+    TURNS = "a body that runs over and over: While"
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,14 @@ class Official:
     """What reads the constant operands in its table."""
     restore: Callable[[dict[str, object]], None] | None = None
     """What turns attributes as the table has them into ours, in place."""
+    framework_order: bool = False
+    """Whether it tells sizes, in the order of dimensions of the framework that the model came from."""
+    reads_nhwc: Callable[[Record], bool] | None = None
+    """What says whether a record of it sees a packed first input as NHWC (in files from channels-last frameworks)."""
+    gives_truth: Callable[[Node], bool] | None = None
+    """What says whether a node's results are truth values here, and 32-bit integers there."""
+    subgraphs: Subgraphs | None = None
+    """How its subgraphs are written, where it has an official form."""
     table_optional: bool = False
     """Whether the table is left out when all of it is at its defaults."""
     stands_for: tuple[str, ...] = ()

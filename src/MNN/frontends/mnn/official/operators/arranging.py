@@ -5,6 +5,13 @@ from __future__ import annotations
 from MNN.frontends.mnn.official import limits
 from MNN.frontends.mnn.official.record import Layout, Official
 from MNN.frontends.mnn.official.rules import arithmetic, exported, indexing
+from MNN.schema.record import Record
+
+
+def _lists_nhwc(op: Record) -> bool:
+    """Whether a Reshape's sizes are those of NHWC."""
+    return op.main is not None and op.main.table_name == "Reshape" and bool(op.main.dimType == "NHWC")
+
 
 OPERATORS: dict[str, Official] = {
     "BatchToSpaceND": Official(table="SpaceBatch"),
@@ -15,6 +22,7 @@ OPERATORS: dict[str, Official] = {
     "Crop": Official(table="Crop", layout=Layout.PACKED_FIRST),
     "DepthToSpace": Official(table="DepthSpaceParam"),
     "ExpandDims": Official(table="ExpandDims"),
+    "Fill": Official(framework_order=True),
     "Flatten": Official(table="Flatten"),
     "Gather": Official(table="Gather", rule=indexing.gather, tidies=True, given_only=True),
     "GatherV2": Official(table="GatherV2", rule=indexing.gather, tidies=True, given_only=True),
@@ -27,8 +35,8 @@ OPERATORS: dict[str, Official] = {
     "Padding": Official(table="PadParam"),
     "Permute": Official(table="Permute"),
     "Range": Official(table="Range"),
-    "Rank": Official(layout=Layout.SHAPE_ONLY),
-    "Reshape": Official(table="Reshape"),
+    "Rank": Official(layout=Layout.SHAPE_ONLY, framework_order=True),
+    "Reshape": Official(table="Reshape", reads_nhwc=_lists_nhwc),
     "ReshapeExact": Official(rule=arithmetic.reshape_exact, tidies=True),
     "ReverseSequence": Official(table="ReverseSequenceParam"),
     "ScatterElements": Official(
@@ -37,8 +45,14 @@ OPERATORS: dict[str, Official] = {
     "ScatterNd": Official(
         table="BinaryOp", write=limits.scatter, restore=limits.scattered, advice="use add, multiply or no reduction"
     ),
-    "Shape": Official(table="ShapeParam", layout=Layout.SHAPE_ONLY, table_optional=True),
-    "Size": Official(table="Size", table_optional=True),
+    "Shape": Official(
+        table="ShapeParam",
+        layout=Layout.SHAPE_ONLY,
+        table_optional=True,
+        framework_order=True,
+        reads_nhwc=lambda op: op.defaultDimentionFormat == "NHWC",
+    ),
+    "Size": Official(table="Size", table_optional=True, framework_order=True),
     "Slice": Official(table="Slice", rule=indexing.split, tidies=True),
     "SliceTf": Official(table="SliceTf"),
     "SpaceToBatchND": Official(table="SpaceBatch"),

@@ -6,13 +6,26 @@ from MNN.frontends.mnn.official.advice import NARROW
 from MNN.frontends.mnn.official.record import Layout, Official
 from MNN.frontends.mnn.official.rules import arithmetic, exported
 
+_COMPARISONS = frozenset({"GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "EQUAL", "NOTEQUAL"})
+
 OPERATORS: dict[str, Official] = {
     "AbsVal": Official(rule=arithmetic.unary("ABS"), tidies=True),
-    "BinaryOp": Official(table="BinaryOp", layout=Layout.TOGETHER, rule=arithmetic.compare, tidies=True),
+    "BinaryOp": Official(
+        table="BinaryOp",
+        layout=Layout.TOGETHER_FITTED,
+        rule=arithmetic.compare,
+        tidies=True,
+        gives_truth=lambda node: node.attrs.get("opType") in _COMPARISONS,
+    ),
     "BitCast": Official(advice="work on the numbers themselves: the bits of a tensor cannot be read there"),
     "BitwiseNot": Official(rule=exported.bitwise_not),
     "Bnll": Official(rule=arithmetic.unary("BNLL"), tidies=True),
-    "Cast": Official(table="CastParam", layout=Layout.AS_GIVEN, advice=NARROW),
+    "Cast": Official(
+        table="CastParam",
+        layout=Layout.AS_GIVEN,
+        gives_truth=lambda node: node.attrs.get("dstT") == "DT_BOOL",
+        advice=NARROW,
+    ),
     "CastLike": Official(advice=NARROW),
     "Dropout": Official(layout=Layout.AS_GIVEN),
     "DropoutTraining": Official(advice="export the model in evaluation mode"),
