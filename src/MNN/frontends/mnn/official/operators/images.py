@@ -7,10 +7,8 @@ from MNN.frontends.mnn.official.record import Layout, Official
 
 OPERATORS: dict[str, Official] = {
     "AveragePool": Official(advice="use a pooling without dilation whose last window does not begin in the padding"),
-    "CropAndResize": Official(table="CropAndResize"),
     "DeformConv": Official(advice="replace it by GridSample and a convolution"),
     "DetectionOutput": Official(table="DetectionOutput", layout=Layout.PACKED),
-    "DetectionPostProcess": Official(table="DetectionPostProcessParam"),
     "GridSample": Official(
         table="GridSample",
         layout=Layout.PACKED_FIRST,
@@ -34,7 +32,6 @@ OPERATORS: dict[str, Official] = {
     ),
     "Pooling3D": Official(table="Pool3D", layout=Layout.PACKED_FIRST),
     "PriorBox": Official(table="PriorBox", layout=Layout.PACKED),
-    "Proposal": Official(table="Proposal", layout=Layout.PACKED),
     "ROIAlign": Official(
         table="RoiParameters",
         layout=Layout.PACKED_FIRST,
@@ -42,6 +39,4 @@ OPERATORS: dict[str, Official] = {
         advice="use the average over the points, not their maximum",
     ),
     "ROIPooling": Official(table="RoiParameters", layout=Layout.PACKED_FIRST),
-    "Resize": Official(table="Resize", layout=Layout.PACKED_FIRST),
-    "SpatialProduct": Official(layout=Layout.PACKED_FIRST),
 }

@@ -34,7 +34,6 @@ OPERATORS: dict[str, Official] = {
         advice="make its weights constants",
     ),
     "Det": Official(write=limits.nothing, advice="compute it outside"),
-    "Dilation2D": Official(table="Convolution2D", layout=Layout.PACKED_FIRST),
     "Einsum": Official(advice="write it as MatMul with transposes, or multiply and reduce"),
     "InnerProduct": Official(table="InnerProduct", write=weights.inner_product, read=stored.inner_product),
     "MatMul": Official(table="MatMul", rule=arithmetic.matmul, tidies=True),

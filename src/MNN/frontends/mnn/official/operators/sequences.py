@@ -21,5 +21,4 @@ OPERATORS: dict[str, Official] = {
     "OnnxLSTM": Official(rule=recurrent.usual_first, advice="use the activations sigmoid and tanh, without clipping"),
     "OnnxRNN": Official(rule=recurrent.usual_first, advice="use the activation tanh or relu, without clipping"),
     "RNN": Official(table="LSTM"),
-    "RNNSequenceGRU": Official(table="RNNParam"),
 }
