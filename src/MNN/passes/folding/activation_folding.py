@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from MNN.ir.graph import Graph, Node
+from MNN.ops.core.base import traits
 from MNN.passes.folding.affine import CONVOLUTIONS, DECONVOLUTIONS, attribute_true
 from MNN.passes.manager import Pass
-from MNN.passes.patterns import attribute
 from MNN.passes.rewrite import Rewriter
+
+_FLAGS = {(0.0, float("inf")): "relu", (0.0, 6.0): "relu6"}
 
 
 def run(graph: Graph) -> int:
@@ -27,10 +29,8 @@ def run(graph: Graph) -> int:
 
 
 def _flag(node: Node) -> str | None:
-    if node.op == "ReLU" and float(attribute(node, "slope")) == 0:
-        return "relu"
-    limits = (float(attribute(node, "minValue")), float(attribute(node, "maxValue"))) if node.op == "ReLU6" else None
-    return "relu6" if limits == (0.0, 6.0) else None
+    bounds = traits(node).bounds(node)
+    return None if bounds is None else _FLAGS.get(bounds)
 
 
 PASS = Pass("activation-folding", run, rank=46)

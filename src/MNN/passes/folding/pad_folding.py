@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from MNN.ir.graph import Graph, Node, Value
+from MNN.ops.core.base import traits
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import attribute, ints, own_padding, plain, scalar
 from MNN.passes.rewrite import Rewriter
 
 CONVOLUTIONS = {"Convolution": 2, "ConvolutionDepthwise": 2, "Convolution3D": 3}
-NOT_NEGATIVE = ("ReLU", "ReLU6", "Sigmoid")
 
 
 def run(graph: Graph) -> int:
@@ -84,9 +84,8 @@ def _not_negative(rw: Rewriter, x: Value) -> bool:
         return False
     if node.op in CONVOLUTIONS:
         return bool(node.attrs.get("relu") or node.attrs.get("relu6"))
-    if node.op == "ReLU":
-        return float(attribute(node, "slope")) == 0
-    return node.op in NOT_NEGATIVE and (node.op != "ReLU6" or float(attribute(node, "minValue")) >= 0)
+    bounds = traits(node).bounds(node)
+    return node.op == "Sigmoid" or (bounds is not None and bounds[0] >= 0)
 
 
 PASS = Pass("pad-folding", run, rank=34)

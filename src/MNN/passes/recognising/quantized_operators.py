@@ -18,6 +18,7 @@ import numpy as np
 
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
+from MNN.ops.core.base import traits
 from MNN.passes.folding.affine import attribute_true
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import attribute, plain, rank
@@ -25,7 +26,6 @@ from MNN.passes.rewrite import Rewriter
 
 _BYTES = (DType.I8, DType.U8)
 _CONVOLUTIONS = ("Convolution", "ConvolutionDepthwise")
-_MOVES = ("Reshape", "Flatten", "Permute", "Squeeze", "Unsqueeze", "Slice", "StridedSlice")
 _LARGEST_BIAS = 1 << 30
 _WIDER = {DType.I4: DType.I8, DType.U4: DType.U8, DType.I2: DType.I8, DType.U2: DType.U8}
 
@@ -134,7 +134,7 @@ def _quantised(rw: Rewriter, node: Node) -> None:
         _before(rw, node, maker)
         return
     bounds, removed = (-np.inf, np.inf), []
-    while maker is not None and (limits := _limits(maker)) is not None:
+    while maker is not None and (limits := traits(maker).bounds(maker)) is not None:
         bounds = max(bounds[0], limits[0]), min(max(bounds[1], limits[0]), limits[1])
         removed.append(maker)
         source = maker.inputs[0]
@@ -163,7 +163,7 @@ def _moves(node: Node) -> bool:
         return False
     if node.op == "Pooling":
         return str(attribute(node, "type")) == "MAXPOOL"
-    return node.op in (*_MOVES, "Concat")
+    return traits(node).moves or node.op == "Concat"
 
 
 def _before(rw: Rewriter, node: Node, maker: Node) -> None:
@@ -184,15 +184,6 @@ def _before(rw: Rewriter, node: Node, maker: Node) -> None:
             moved[i] = found.integers
     rw.remove(node)
     rw.swap(maker, Node(maker.op, maker.name, moved, [out], dict(maker.attrs)))
-
-
-def _limits(node: Node) -> tuple[float, float] | None:
-    """The bounds of a clamping activation."""
-    if node.op == "ReLU" and float(attribute(node, "slope")) == 0:
-        return 0.0, float("inf")
-    if node.op == "ReLU6":
-        return float(attribute(node, "minValue")), float(attribute(node, "maxValue"))
-    return None
 
 
 def _clamped(rw: Rewriter, made: Node, result: Numbers, bounds: tuple[float, float], out: Value) -> list[Node]:
