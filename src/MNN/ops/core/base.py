@@ -40,6 +40,10 @@ class Operator:
     """Whether all that it gives are elements of its first operand."""
     sizes_from: ClassVar[int | None] = None
     """The first of the operands that say sizes of the result, where there are such."""
+    gives_sequence: ClassVar[bool] = False
+    """Whether its result is a sequence of tensors."""
+    runs_graphs: ClassVar[bool] = False
+    """Whether its attributes hold graphs that it runs."""
     draws: ClassVar[bool] = False
     """Whether it draws random numbers, so that every run gives others."""
     repeats: ClassVar[bool] = False
