@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from MNN.ir.graph import Graph, Node
 from MNN.ops.core.base import traits
-from MNN.passes.folding.affine import CONVOLUTIONS, DECONVOLUTIONS, attribute_true
+from MNN.ops.linear.convolution import BaseConvolution
+from MNN.passes.folding.affine import attribute_true
 from MNN.passes.manager import Pass
 from MNN.passes.rewrite import Rewriter
 
@@ -17,8 +18,14 @@ def run(graph: Graph) -> int:
     for node in list(rw.nodes()):
         flag = _flag(node)
         x = node.inputs[0] if node.inputs else None
-        conv = rw.made_by(x, *CONVOLUTIONS, *DECONVOLUTIONS)
-        if flag is None or x is None or conv is None or not rw.used_once(x):
+        conv = rw.maker(x)
+        if (
+            flag is None
+            or x is None
+            or conv is None
+            or not isinstance(traits(conv), BaseConvolution)
+            or not rw.used_once(x)
+        ):
             continue
         rw.absorb(node, x)
         if not attribute_true(conv, "relu6"):

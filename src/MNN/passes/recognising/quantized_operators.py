@@ -19,13 +19,14 @@ import numpy as np
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ops.core.base import traits
+from MNN.ops.linear.convolution import Convolution
+from MNN.ops.linear.matmul import MatMul
 from MNN.passes.folding.affine import attribute_true
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import attribute, plain, rank
 from MNN.passes.rewrite import Rewriter
 
 _BYTES = (DType.I8, DType.U8)
-_CONVOLUTIONS = ("Convolution", "ConvolutionDepthwise")
 _LARGEST_BIAS = 1 << 30
 _WIDER = {DType.I4: DType.I8, DType.U4: DType.U8, DType.I2: DType.I8, DType.U2: DType.U8}
 
@@ -74,7 +75,7 @@ def run(graph: Graph) -> int:
         if node.op == "QuantizeLinear":
             _quantised(rw, node)
     for node in list(rw.nodes()):
-        if node.op in (*_CONVOLUTIONS, "MatMul"):
+        if _product_of_floats(node):
             _float_result(rw, node)
     return rw.finish()
 
@@ -141,7 +142,7 @@ def _quantised(rw: Rewriter, node: Node) -> None:
         if source is None or not rw.used_once(source):
             return
         maker = rw.maker(source)
-    if maker is None or maker.op not in (*_CONVOLUTIONS, "MatMul"):
+    if maker is None or not _product_of_floats(maker):
         return
     for flag, limits in (("relu", (0.0, np.inf)), ("relu6", (0.0, 6.0))):
         if maker.op != "MatMul" and attribute_true(maker, flag):
@@ -155,6 +156,12 @@ def _quantised(rw: Rewriter, node: Node) -> None:
     rw.swap(node, last)
     for old in (*removed, maker):
         rw.remove(old)
+
+
+def _product_of_floats(node: Node) -> bool:
+    """Whether there is a quantised form of the node: of products of matrices, and of convolutions over pictures."""
+    kind = traits(node)
+    return isinstance(kind, MatMul) or (isinstance(kind, Convolution) and kind.spatial == 2)
 
 
 def _moves(node: Node) -> bool:
