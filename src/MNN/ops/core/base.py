@@ -50,6 +50,12 @@ class Operator:
     """Whether :meth:`lower` looks at numbers of its operands through the builder only, so that nodes which are alike
     need to be lowered once (see :mod:`MNN.ops.core.recipes`)."""
 
+    @property
+    def family(self) -> str:
+        """The room of the engine's own operators that it is from: ``linear``, ``elementwise``; empty for others."""
+        rooms = type(self).__module__.split(".")
+        return rooms[2] if rooms[:2] == ["MNN", "ops"] and len(rooms) > 3 else ""
+
     def bounds(self, node: Node) -> tuple[float, float] | None:
         """The least and the largest result of an operator that only clamps its operand; None for all others."""
         return None
