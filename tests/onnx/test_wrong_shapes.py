@@ -16,6 +16,8 @@ import MNN
 from MNN.converter import convert
 from MNN.errors import MNNError, ShapeError
 from MNN.frontends.onnx import load
+from MNN.frontends.onnx.operands import Operands, tell
+from MNN.frontends.onnx.registry import known_operators
 from MNN.ops.inference.shape_check import misfits
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
@@ -263,3 +265,9 @@ def test_an_error_at_run_time_names_the_node() -> None:
     session = Session(load(model("MatMul", {"x": ("n", "k")}, {"w": ones(4, 5)}).SerializeToString()))
     with pytest.raises(ShapeError, match=r"'n'.*\[2, 3\].*\[4, 5\]"):
         session.run({"x": ones(2, 3)})
+
+
+def test_operands_are_told_once() -> None:
+    assert ("", "Reshape") in known_operators()
+    with pytest.raises(ValueError, match="the operands of ONNX operator Reshape are told twice"):
+        tell("Reshape", Operands(lists=(1,)))

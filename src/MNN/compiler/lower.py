@@ -19,7 +19,7 @@ from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.ir.prims import Host, Prim, Tensor
 from MNN.ir.quant import QuantizedArray
 from MNN.ops.core import nested
-from MNN.ops.core.base import EagerOperator, evaluate_node, lower_node, operator, repeats
+from MNN.ops.core.base import EagerOperator, evaluate_node, lower_node, operator, traits
 from MNN.ops.core.builder import Builder, NeedValue
 from MNN.ops.core.folding import FoldCache
 from MNN.ops.core.nested import Nested
@@ -113,7 +113,7 @@ class Lowering(Builder):
         """Has nodes of ``graph`` that are alike lowered once."""
         found = self.folds.sketches.get(graph)
         if found is None:
-            found = self.folds.sketches[graph] = Sketches(graph, repeats)
+            found = self.folds.sketches[graph] = Sketches(graph, lambda node: traits(node).repeats)
         self._alike = found
 
     def emit(self, prim: Prim, *types: tuple[DType, tuple[int, ...]]) -> list[Tensor]:

@@ -11,17 +11,16 @@ from html import escape
 
 from MNN.conversion_report import Outline, Step
 from MNN.formatting import plural
+from MNN.ops.core.base import operators
 
 WIDTH, HEIGHT, GAP_X, GAP_Y = 150, 26, 14, 24
 MOST_STEPS = 3000
 """Graphs of more operators are cut there: no browser shows them well."""
 _SWEEPS = 4
-_HUES = {
-    "Conv": 210, "Deconv": 210, "MatMul": 210, "BatchMatMul": 210, "InnerProduct": 210, "Attention": 210,
-    "Pool": 160, "Reduc": 160, "BatchNorm": 130, "LayerNorm": 130, "Norm": 130, "Softmax": 130,
-    "ReLU": 35, "Unary": 35, "Sigmoid": 35, "TanH": 35, "ELU": 35, "GELU": 35, "Binary": 50, "Eltwise": 50,
-    "Extra": 350,
-}  # fmt: skip
+_HUES = {"linear": 210, "sequences": 210, "quantized": 210, "images": 160, "reducing": 130, "elementwise": 35}
+"""Colours by the family of an operator; those that only arrange elements are grey."""
+_STRANGE = 350
+"""Of an operator that is not the engine's own."""
 
 
 def draw(part: Outline, changed: frozenset[str] = frozenset()) -> str:
@@ -89,7 +88,8 @@ def _edge(start: tuple[float, float], end: tuple[float, float]) -> str:
 
 
 def _box(place: tuple[float, float], step: Step, marked: bool) -> str:
-    hue = next((h for start, h in _HUES.items() if start.lower() in step.op.lower()), None)
+    known = operators().get(step.op)
+    hue = _HUES.get(known.family) if known is not None and known.family else _STRANGE
     fill = "#e4e4e8" if hue is None else f"hsl({hue} 70% 86%)"
     edge = ' stroke="#c2185b" stroke-width="2"' if marked else ' stroke="#0002"'
     x, y = place

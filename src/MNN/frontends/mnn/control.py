@@ -10,6 +10,8 @@ from __future__ import annotations
 from MNN.errors import FormatError, UnsupportedError
 from MNN.formatting import plural
 from MNN.frontends.mnn import extras
+from MNN.frontends.mnn.official.record import Subgraphs
+from MNN.frontends.mnn.official.registry import official
 from MNN.frontends.mnn.scope import GraphScope
 from MNN.frontends.mnn.sorting import indexes
 from MNN.ir.graph import Graph, Value
@@ -20,7 +22,7 @@ def read(scope: GraphScope, op: Record, inputs: list[Value | None]) -> None:
     """Appends the node of an If or While."""
     if op.main is None or op.main.table_name != f"{op.type}Param":
         raise FormatError(f"{op.type} '{op.name}': its table is missing")
-    if op.type == "If":
+    if official(str(op.type)).subgraphs is Subgraphs.BRANCHES:
         _read_if(scope, op, inputs)
     elif op.main.cond_graph:
         raise UnsupportedError(f"While '{op.name}': a loop with a condition graph")
@@ -48,7 +50,7 @@ def _read_if(scope: GraphScope, op: Record, inputs: list[Value | None]) -> None:
         graph, _ = scope.reader.subgraph(name or "", bound, False)
         graph.outputs = _chosen(graph, record, main.aliases_outputs, branch, len(outputs), op)
         branches[attr] = graph
-    scope.add("If", op.name or "", inputs[:1], outputs, branches)
+    scope.add(str(op.type), op.name or "", inputs[:1], outputs, branches)
 
 
 def _chosen(

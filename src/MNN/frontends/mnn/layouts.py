@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from MNN.frontends.mnn.official.registry import packs_first
+from MNN.frontends.mnn.official.registry import official, packs_first
 from MNN.frontends.mnn.scope import GraphScope
 from MNN.frontends.mnn.sorting import indexes
 from MNN.ir.graph import Node, Value
@@ -54,9 +54,8 @@ def reads_channels_last(scope: GraphScope, op: Record, inputs: list[Value | None
     index = indexes(op, "inputIndexes")
     if not index or scope.formats.get(index[0]) != "NC4HW4" or inputs[0] is None:
         return False
-    if op.type == "Reshape":
-        return op.main is not None and op.main.table_name == "Reshape" and bool(op.main.dimType == "NHWC")
-    return bool(op.type == "Shape" and op.defaultDimentionFormat == "NHWC")
+    reads_nhwc = official(str(op.type)).reads_nhwc
+    return reads_nhwc is not None and reads_nhwc(op)
 
 
 def pack_input(scope: GraphScope, op: Record, inputs: list[Value | None]) -> None:
@@ -76,7 +75,7 @@ def unpack_input(scope: GraphScope, op: Record, inputs: list[Value | None], attr
     scope.graph.nodes.append(conversion(x, made, made.name, "NC4HW4", "NHWC"))
     inputs[0] = made
     dims = attrs.get("dims")
-    if op.type == "Reshape" and isinstance(dims, list) and len(inputs) < 2 and len(dims) > 2:
+    if isinstance(dims, list) and len(inputs) < 2 and len(dims) > 2:
         attrs["dims"] = [dims[0], *dims[2:], dims[1]]  # a list in the table is in the packed order already
 
 

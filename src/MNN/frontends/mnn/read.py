@@ -16,12 +16,13 @@ import numpy as np
 from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
 from MNN.formatting import plural
 from MNN.frontends.mnn import control, extras, layouts
-from MNN.frontends.mnn.attributes import flatten, unpack
+from MNN.frontends.mnn.attributes import unpack
 from MNN.frontends.mnn.constants import restored
 from MNN.frontends.mnn.official.composites import ABSENT_INPUTS, ENGINE, put_together
 from MNN.frontends.mnn.official.differences import after_node
-from MNN.frontends.mnn.official.tables import SCATTERS
-from MNN.frontends.mnn.operands import skipped_fields, stored
+from MNN.frontends.mnn.official.record import Layout
+from MNN.frontends.mnn.official.registry import official
+from MNN.frontends.mnn.official.stored import stored, table_attributes
 from MNN.frontends.mnn.scope import GraphScope
 from MNN.frontends.mnn.sorting import indexes, ordered
 from MNN.ir.graph import Graph, Node, Value
@@ -218,20 +219,17 @@ class Scope(GraphScope):
         if kind == "ConvertTensor":
             self.convert(op, inputs, outputs[0])
             return
-        if kind in ("If", "While"):
+        if official(kind).subgraphs is not None:
             control.read(self, op, inputs)
             return
         if kind == "Extra":
             self.extra(op, inputs, outputs)
             return
-        # an operator's table may be Extra only as a mark (Where)
-        attrs = {} if op.main is None or op.main.table_name == "Extra" else flatten(op.main, skipped_fields(kind))
+        attrs = table_attributes(op)
         note = self.notes.nodes.get(self.names[outputs[0]], {})
         operands = self.operands(op, note)
         if operands:
             inputs = [*(inputs[:1] or [None]), *operands, *inputs[1:]]
-        if kind in SCATTERS and op.main is not None and not isinstance(attrs.setdefault("opType", "ADD"), str):
-            attrs["opType"] = "NONE"
         attrs.update(extras.noted_attributes(note))
         turned = layouts.reads_channels_last(self, op, inputs)
         if turned:
@@ -240,7 +238,7 @@ class Scope(GraphScope):
         if around:
             layouts.pack_input(self, op, inputs)
         node = self.add(extras.written_for(kind, note), op.name or "", inputs, outputs, attrs)
-        if around or (turned and kind == "Reshape"):
+        if around or (turned and official(kind).layout is not Layout.SHAPE_ONLY):
             layouts.convert_output(self, node, outputs[0], *(("NC4HW4", "NHWC") if around else ("NHWC", "NC4HW4")))
 
     def operands(self, op: Record, note: Mapping[str, Any]) -> list[Value | None]:

@@ -15,7 +15,7 @@ from MNN.ir.graph import Graph, Node, Value
 from MNN.schema.record import Record
 
 
-class Subgraphs(Protocol):
+class OtherGraphs(Protocol):
     """The other graphs of the file."""
 
     def find(self, name: str) -> Record:
@@ -29,7 +29,7 @@ class Subgraphs(Protocol):
 class GraphScope(abc.ABC):
     """One (sub)graph while it is read: values and formats by tensor index."""
 
-    reader: Subgraphs
+    reader: OtherGraphs
 
     def __init__(self, name: str, names: list[str], notes: GraphNotes) -> None:
         self.where = f"subgraph '{name}'" if name else "the model"

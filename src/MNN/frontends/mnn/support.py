@@ -83,7 +83,7 @@ def _here(name: str) -> str:
     known = operators().get("Loop" if name == "While" else name)
     if known is None:
         return "unknown"
-    if getattr(known, "needs_runner", False) or name in ("If", "While", "UnrolledLoop", "UnrolledScan"):
+    if known.runs_graphs:
         return GRAPH
     if isinstance(known, EagerOperator):
         return HOST

@@ -23,7 +23,8 @@ from MNN.frontends.mnn.official.composites import ABSENT_INPUTS, ENGINE, can_be_
 from MNN.frontends.mnn.official.formats import Formats
 from MNN.frontends.mnn.official.legal import CompositeOp, legalized, misfit
 from MNN.frontends.mnn.official.native import native
-from MNN.frontends.mnn.official.registry import packs_first
+from MNN.frontends.mnn.official.record import Subgraphs
+from MNN.frontends.mnn.official.registry import official, packs_first
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.schema.offload import write_model
@@ -266,9 +267,10 @@ class _GraphWriter:
             raise misfit(node, error) from error
 
     def node(self, node: Node) -> None:
-        if node.op == "If" and self.branch(node):
+        subgraphs = official(node.op).subgraphs
+        if subgraphs is Subgraphs.BRANCHES and self.branch(node):
             return
-        if node.op in ("Loop", "UnrolledLoop") and self.loop(node):
+        if subgraphs is Subgraphs.TURNS and self.loop(node):
             return
         written = None if any(True for _ in node.subgraphs()) else native(node, self.net.fp16)
         if written is None:
@@ -287,7 +289,7 @@ class _GraphWriter:
         if inputs:
             op.inputIndexes = inputs
         op.outputIndexes = outputs
-        op.defaultDimentionFormat = "NCHW" if op.type in _ASK_SHAPES else "NHWC"
+        op.defaultDimentionFormat = "NCHW" if official(str(op.type)).framework_order else "NHWC"
         if note:
             self.notes.nodes[self.names[outputs[0]]] = note
         self.ops.append(op)
@@ -329,7 +331,7 @@ class _GraphWriter:
             aliases_outputs=[Record("StringVec", data=[a, b]) for a, b in zip(*outputs, strict=True)],
         )
         inputs = [self.use(node.inputs[0]), *(self.use(v) for v in outside)]
-        self.append(Record("Op", type="If", main=main), node, inputs, node.outputs, {})
+        self.append(Record("Op", type=node.op, main=main), node, inputs, node.outputs, {})
         return True
 
     def loop(self, node: Node) -> bool:
@@ -361,10 +363,6 @@ class _GraphWriter:
         outputs = [*made[:carried], *unused, *made[carried:]]
         self.finish(Record("Op", type="While", main=Record("WhileParam", body_graph=name)), node, inputs, outputs, note)
         return True
-
-
-#: Operators that tell shapes, in the order of the framework that the model came from.
-_ASK_SHAPES = frozenset({"Shape", "Size", "Rank", "Fill", "Interp", "Interp3D"})
 
 
 def _uses(graph: Graph) -> set[Value]:

@@ -15,10 +15,9 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.shape import Shape, static
+from MNN.ops.core.base import traits
 from MNN.ops.inference.infer import ShapeInference
 from MNN.schema.external import ExternalSource
-
-_MAKES_LISTS = {"SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SplitToSequence"}
 
 
 @dataclass
@@ -108,7 +107,7 @@ class Context:
 
     def _track_lists(self, node: Node) -> None:
         passing = node.op == "Identity" and any(v in self.model.lists for v in node.inputs)
-        if passing or node.op in _MAKES_LISTS:
+        if passing or traits(node).gives_sequence:
             self.model.lists.update(node.outputs)
             item = node.inputs[1] if node.op == "SequenceInsert" and len(node.inputs) > 1 else None
             source = item or next((v for v in node.inputs if v is not None), None)

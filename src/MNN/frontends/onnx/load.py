@@ -215,9 +215,9 @@ class _Loader:
         for name, value in zip(proto.input, inputs, strict=True):
             if name and value is None:
                 raise FormatError(f"{node.where}: nothing makes its input '{name}'")
+        entry = find(proto.op_type, proto.domain, opset)
         if ctx.parent is None and canonical_domain(proto.domain) == "":  # branches may hold what is never taken
             check_operands(node, proto.op_type, inputs)
-        entry = find(proto.op_type, proto.domain, opset)
         if entry is None:
             self._convert_body(ctx, proto, opset, inputs)
             return

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from MNN.discovery import import_modules
 from MNN.errors import FormatError
+from MNN.frontends.onnx.operands import Operands, tell
 from MNN.ir.graph import Value
 from MNN.ops.custom import Registration, registered_operator
 
@@ -53,12 +54,18 @@ def canonical_domain(domain: str) -> str:
     return "" if domain in _ONNX_DOMAINS else domain
 
 
-def onnx_op(*ops: str, since: int = 1, domain: str = "") -> Callable[[F], F]:
-    """Decorator that enters a handler for one or more ONNX operators."""
+def onnx_op(*ops: str, since: int = 1, domain: str = "", operands: Operands | None = None) -> Callable[[F], F]:
+    """Decorator that enters a handler for one or more ONNX operators.
+
+    ``operands``: what ONNX says of theirs, where the operators behind would be more generous. It holds for all entries
+    of an operator (of ONNX's own domain) and is told with one of them.
+    """
 
     def add(handler: F) -> F:
         for op in ops:
             add_entry(Entry(op, canonical_domain(domain), since, handler))
+            if operands is not None:
+                tell(op, operands)
         return handler
 
     return add

@@ -57,6 +57,7 @@ class SpaceToDepth(Operator):
 class Col2Im(Operator):
     """Adds patches ``[N, C * prod(block), L]`` up to images ``[N, C, image...]``; sizes come as operands."""
 
+    sizes_from = 1
     in_mnn = False
     attributes = {"dilations": None, "pads": None, "strides": None}
 

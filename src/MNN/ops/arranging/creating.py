@@ -41,6 +41,8 @@ def iota(b: Builder, size: int, dtype: DType = DType.I64) -> Tensor:
 class Fill(Operator):
     """A tensor of the shape in the first operand, full of the number in the second."""
 
+    sizes_from = 0
+
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         dims = checked_shape(b, b.ints(operand(b, inputs, 0), "the shape"))
         value = operand(b, inputs, 1)
@@ -64,6 +66,7 @@ class ZerosLike(Operator):
 class Range(Operator):
     """start, limit, delta: ``start + i * delta`` up to the limit (exclusive)."""
 
+    sizes_from = 0
     attributes = {"Tidx": "DT_INVALID"}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:

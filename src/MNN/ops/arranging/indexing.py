@@ -190,6 +190,7 @@ class ScatterNd(Operator):
 class TopKV2(Operator):
     """x, k, axis?: the k largest (or smallest) along an axis, in order, and their positions (``outputDataType``)."""
 
+    sizes_from = 1
     attributes = {"T": "DT_FLOAT", "sorted": False, "largest": True, "outputDataType": "DT_INT32"}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:

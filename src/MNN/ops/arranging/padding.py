@@ -28,6 +28,7 @@ class Padding(Operator):
     Negative amounts crop.
     """
 
+    sizes_from = 1
     attributes = {"mode": "CONSTANT"}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:

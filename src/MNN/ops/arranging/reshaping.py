@@ -23,6 +23,8 @@ from MNN.ops.inference import infer
 class Reshape(Operator):
     """Reshapes to ``dims`` or to the second operand: 0 copies a size of the input, -1 is computed."""
 
+    reshapes = moves = True
+    sizes_from = 1
     repeats = True
     attributes = {"dims": None, "dimType": "NCHW"}
 
@@ -52,6 +54,8 @@ def reshape(b: Builder, x: Tensor, dims: Sequence[int]) -> Tensor:
 class ReshapeExact(Operator):
     """Reshape in which 0 means no elements (ONNX ``allowzero``)."""
 
+    reshapes = moves = True
+    sizes_from = 1
     in_mnn = False
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -63,6 +67,7 @@ class ReshapeExact(Operator):
 class Flatten(Operator):
     """A matrix: axes before ``axis`` become rows, the others columns."""
 
+    reshapes = moves = True
     repeats = True
     attributes = {"axis": 0, "endAxis": 0}
 
@@ -84,6 +89,7 @@ def _axes(op: Operator, b: Builder, node: Node, inputs: Sequence[Tensor | None],
 class Squeeze(Operator):
     """Drops axes of size 1: ``squeezeDims``, the second operand, or all."""
 
+    reshapes = moves = True
     repeats = True
     attributes = {"squeezeDims": None}
 
@@ -100,6 +106,7 @@ class Squeeze(Operator):
 class Unsqueeze(Operator):
     """Inserts axes of size 1 at the positions ``squeezeDims`` (or the second operand) of the result."""
 
+    reshapes = moves = True
     repeats = True
     attributes = {"squeezeDims": None}
 
@@ -128,6 +135,7 @@ class ExpandDims(Operator):
 class Permute(Operator):
     """Reorders axes: ``y.shape[i] = x.shape[dims[i]]``; reverses them when ``dims`` is absent."""
 
+    moves = True
     repeats = True
     attributes = {"dims": None}
 
@@ -153,6 +161,7 @@ class Transpose(Operator):
 class BroadcastTo(Operator):
     """Broadcasts to the shape in the second operand; a size of 1 there keeps the input's."""
 
+    sizes_from = 1
     attributes = {"axis": 0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -166,6 +175,8 @@ class BroadcastTo(Operator):
 @register("Tile")
 class Tile(Operator):
     """Repeats the input along each axis as often as the second operand says."""
+
+    sizes_from = 1
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x = operand(b, inputs, 0)

@@ -29,6 +29,8 @@ class StridedSlice(Operator):
     element and drops the axis, of ``newAxisMask`` inserts an axis, of ``ellipsisMask`` fills up with whole axes.
     """
 
+    moves = True
+    sizes_from = 1
     repeats = True
     attributes = {
         "Index": "DT_INVALID",
@@ -147,6 +149,8 @@ class Slice(Operator):
     Without any, the pieces are equal, the last one smaller (or empty) when it does not divide.
     """
 
+    moves = True
+    sizes_from = 1
     repeats = True
     attributes = {"axis": 0, "slicePoints": None, "sourceType": "CAFFE"}
 

@@ -42,6 +42,7 @@ def _check_count(where: str, what: str, found: int, expected: int) -> None:
 class If(Operator):
     """The outputs of ``then_graph`` or ``else_graph``, as the condition says; both see the values around them."""
 
+    runs_graphs = True
     attributes = {"then_graph": None, "else_graph": None}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -62,6 +63,7 @@ class If(Operator):
 class UnrolledLoop(Operator):
     """A loop lowered turn after turn. Carried values may change their shapes, or be sequences."""
 
+    runs_graphs = True
     in_mnn = False
     attributes = {"body": None}
 
@@ -106,6 +108,7 @@ def _empty(body: Graph, output: int) -> tuple[DType, tuple[int, ...]]:
 class GraphOperator(EagerOperator):
     """An eager operator that runs subgraphs."""
 
+    runs_graphs = True
     needs_runner = True
     in_mnn = False
 
@@ -202,6 +205,7 @@ class _Layout:
 class UnrolledScan(Operator):
     """A scan lowered turn after turn."""
 
+    runs_graphs = True
     in_mnn = False
     attributes = _SCAN
 

@@ -67,6 +67,7 @@ def _position(b: Builder, given: Tensor | None, count: int, room: int) -> int | 
 class SequenceConstruct(Operator):
     """The operands as a sequence."""
 
+    gives_sequence = True
     in_mnn = False
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -77,6 +78,7 @@ class SequenceConstruct(Operator):
 class SequenceEmpty(Operator):
     """A sequence of no tensors."""
 
+    gives_sequence = True
     in_mnn = False
     attributes = {"dtype": "DT_FLOAT"}
 
@@ -88,6 +90,7 @@ class SequenceEmpty(Operator):
 class SequenceInsert(Operator):
     """sequence, tensor, position?: with the tensor put in before the position (at the end when absent)."""
 
+    gives_sequence = True
     in_mnn = False
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -101,6 +104,7 @@ class SequenceInsert(Operator):
 class SequenceErase(Operator):
     """sequence, position?: without the tensor there (the last one when absent)."""
 
+    gives_sequence = True
     in_mnn = False
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -159,6 +163,7 @@ class SplitToSequence(Operator):
     ``keepDims`` False drops the axis when no sizes are given.
     """
 
+    gives_sequence = True
     in_mnn = False
     attributes = {"axis": 0, "keepDims": True}
 

@@ -31,11 +31,34 @@ class Operator:
     """False for operators that the official engine lacks; they are written to files as ``Extra``."""
     keeps_shape: ClassVar[bool] = False
     """Whether the first output has the element type and sizes of the first input, whatever they are."""
+    elementwise: ClassVar[bool] = False
+    """Whether it is a function of single numbers: each element of the result comes from the one of its only operand in
+    the same place."""
+    reshapes: ClassVar[bool] = False
+    """Whether it gives the elements of its first operand in their order, in other sizes."""
+    moves: ClassVar[bool] = False
+    """Whether all that it gives are elements of its first operand."""
+    sizes_from: ClassVar[int | None] = None
+    """The first of the operands that say sizes of the result, where there are such."""
+    gives_sequence: ClassVar[bool] = False
+    """Whether its result is a sequence of tensors."""
+    runs_graphs: ClassVar[bool] = False
+    """Whether its attributes hold graphs that it runs."""
     draws: ClassVar[bool] = False
     """Whether it draws random numbers, so that every run gives others."""
     repeats: ClassVar[bool] = False
     """Whether :meth:`lower` looks at numbers of its operands through the builder only, so that nodes which are alike
     need to be lowered once (see :mod:`MNN.ops.core.recipes`)."""
+
+    @property
+    def family(self) -> str:
+        """The room of the engine's own operators that it is from: ``linear``, ``elementwise``; empty for others."""
+        rooms = type(self).__module__.split(".")
+        return rooms[2] if rooms[:2] == ["MNN", "ops"] and len(rooms) > 3 else ""
+
+    def bounds(self, node: Node) -> tuple[float, float] | None:
+        """The least and the largest result of an operator that only clamps its operand; None for all others."""
+        return None
 
     def attr(self, node: Node, key: str) -> object:
         """The node's attribute or its default."""
@@ -130,10 +153,12 @@ def operator(node: Node) -> Operator:
     return found
 
 
-def repeats(op: str) -> bool:
-    """Whether an operator is known and :attr:`Operator.repeats`."""
-    found = operators().get(op)
-    return found is not None and found.repeats
+_UNKNOWN = Operator()
+
+
+def traits(node: Node | None) -> Operator:
+    """A node's operator for those who only ask what is said of it: of one that is not known, nothing is."""
+    return _UNKNOWN if node is None else operators().get(node.op, _UNKNOWN)
 
 
 def lower_node(b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor]:

@@ -20,12 +20,12 @@ class Sketches:
     """Which nodes of a graph may be alike, found once: a number for each, equal for those that are but for the operands
     that are computed."""
 
-    def __init__(self, graph: Graph, repeats: Callable[[str], bool]) -> None:
-        """``repeats``: whether nodes of an operator may be alike (:func:`MNN.ops.core.base.repeats`)."""
+    def __init__(self, graph: Graph, repeats: Callable[[Node], bool]) -> None:
+        """``repeats``: whether a node may be like others (:attr:`MNN.ops.core.base.Operator.repeats`)."""
         numbers: dict[Hashable, int] = {}
         found: dict[Node, int] = {}
         for node in graph.nodes:
-            sketch = _sketch(node) if repeats(node.op) else None
+            sketch = _sketch(node) if repeats(node) else None
             if sketch is not None:
                 found[node] = numbers.setdefault(sketch, len(numbers))
         counts = Counter(found.values())

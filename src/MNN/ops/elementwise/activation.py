@@ -16,9 +16,13 @@ from MNN.ops.core.operands import along, check_channels, operand
 class ReLU(Operator):
     """``max(x, 0)``, or ``x < 0 ? slope * x : x``."""
 
+    elementwise = True
     keeps_shape = True
     repeats = True
     attributes = {"slope": 0.0}
+
+    def bounds(self, node: Node) -> tuple[float, float] | None:
+        return (0.0, float("inf")) if self.float_attr(node, "slope") == 0 else None
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, slope = operand(b, inputs, 0), self.float_attr(node, "slope")
@@ -35,9 +39,13 @@ class ReLU(Operator):
 class ReLU6(Operator):
     """``x`` clamped to ``[minValue, maxValue]``."""
 
+    elementwise = True
     keeps_shape = True
     repeats = True
     attributes = {"minValue": 0.0, "maxValue": 6.0}
+
+    def bounds(self, node: Node) -> tuple[float, float]:
+        return self.float_attr(node, "minValue"), self.float_attr(node, "maxValue")
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x = operand(b, inputs, 0)
@@ -74,6 +82,7 @@ def _elu(s: BodyBuilder, a: int, alpha: float) -> int:
 class ELU(Operator):
     """``x < 0 ? alpha * (exp(x) - 1) : x``."""
 
+    elementwise = True
     keeps_shape = True
     repeats = True
     attributes = {"alpha": 0.0}
@@ -87,6 +96,7 @@ class ELU(Operator):
 class Selu(Operator):
     """``scale * (x < 0 ? alpha * (exp(x) - 1) : x)``."""
 
+    elementwise = True
     keeps_shape = True
     attributes = {"scale": 0.0, "alpha": 0.0}
 
@@ -100,6 +110,7 @@ class Selu(Operator):
 class Sigmoid(Operator):
     """``1 / (1 + exp(-x))``."""
 
+    elementwise = True
     keeps_shape = True
     repeats = True
 
@@ -112,6 +123,7 @@ class Sigmoid(Operator):
 class TanH(Operator):
     """Hyperbolic tangent."""
 
+    elementwise = True
     keeps_shape = True
     repeats = True
 

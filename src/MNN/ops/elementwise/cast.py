@@ -59,6 +59,7 @@ def _format(numbers: np.ndarray) -> np.ndarray:
 class Cast(Operator):
     """Converts to ``dstT``."""
 
+    elementwise = True
     attributes = {"srcT": "DT_INVALID", "dstT": "DT_INVALID", "saturate": True, "roundMode": "up"}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:

@@ -128,6 +128,7 @@ _ON_INTEGERS = {"ABS", "NEG", "FLOOR", "CEIL", "ROUND", "SIGN", "SQUARE"}
 class UnaryOp(Operator):
     """``y = f(x)`` elementwise; ``opType`` names f. Integers only for functions that keep them integers."""
 
+    elementwise = True
     keeps_shape = True
     repeats = True
     attributes = {"opType": "ABS", "T": "DT_INVALID"}

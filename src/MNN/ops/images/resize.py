@@ -109,6 +109,7 @@ class Interp(Operator):
     ``resizeType``: 1 nearest (floor), 2 linear, 3 cubic, 4 nearest (round half down).
     """
 
+    sizes_from = 1
     attributes = {
         "widthScale": 0.0, "heightScale": 0.0, "outputWidth": 0, "outputHeight": 0, "resizeType": 0,
         "alignCorners": False, "halfPixelCenters": False, "widthOffset": 0.0, "heightOffset": 0.0,
@@ -156,6 +157,7 @@ class Interp(Operator):
 class OnnxResize(Operator):
     """ONNX's Resize with everything it allows; inputs ``x, roi?, scales?, sizes?``."""
 
+    sizes_from = 1
     in_mnn = False
     attributes = {
         "mode": "nearest", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_floor",

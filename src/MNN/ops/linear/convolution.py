@@ -67,10 +67,11 @@ def add_bias(b: Builder, x: Tensor, bias: Tensor | None) -> Tensor:
     return b.op("add", x, b.cast(along(b, bias, 1, x.rank), x.dtype))
 
 
-class _Window(Operator):
+class BaseConvolution(Operator):
     """What 2-D and 3-D (transposed) convolutions share: reading their attributes as lists over spatial axes."""
 
     spatial = 2
+    """How many axes its windows have."""
 
     def geometry(self, node: Node) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """Strides, dilations and explicit pads."""
@@ -100,7 +101,7 @@ _COMMON_3D: dict[str, object] = {
 
 
 @register("Convolution", "ConvolutionDepthwise")
-class Convolution(_Window):
+class Convolution(BaseConvolution):
     """``x[N, C, H, W]``, ``weight[O, C/group, kh, kw]``, ``bias[O]?``."""
 
     repeats = True
@@ -147,7 +148,7 @@ class Convolution3D(Convolution):
 
 
 @register("Deconvolution", "DeconvolutionDepthwise")
-class Deconvolution(_Window):
+class Deconvolution(BaseConvolution):
     """``x[N, C, H, W]``, ``weight[C, O/group, kh, kw]``, ``bias[O]?``, and with ``hasOutputShape`` the output's shape
     as last input (n, h, w, c in 2-D; the spatial sizes alone in 3-D). Transposed convolution:
     ``y[i * stride + k * dilation - pad] += x[i] * weight[k]``.

@@ -59,6 +59,7 @@ class Dft(Operator):
     ``inverse`` it takes such a half and gives the real signal.
     """
 
+    sizes_from = 1
     in_mnn = False
     attributes = {"axis": 1, "inverse": False, "onesided": False}
 

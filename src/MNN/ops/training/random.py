@@ -45,6 +45,8 @@ class _Random(Operator):
 class RandomUniform(_Random):
     """Numbers between ``low`` and ``high`` in the shape given by the operand."""
 
+    sizes_from = 0
+
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         shape = checked_shape(b, b.ints(operand(b, inputs, 0), "the shape"))
         low, high = self.float_attr(node, "low"), self.float_attr(node, "high")
@@ -56,6 +58,8 @@ class RandomUniform(_Random):
 @register("RandomNormal")
 class RandomNormal(_Random):
     """Normally distributed numbers of mean ``low`` and deviation ``high`` in the shape given by the operand."""
+
+    sizes_from = 0
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         shape = checked_shape(b, b.ints(operand(b, inputs, 0), "the shape"))

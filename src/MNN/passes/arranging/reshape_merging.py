@@ -5,22 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.ir.graph import Graph, Node
+from MNN.ops.core.base import traits
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import ints
 from MNN.passes.rewrite import Rewriter
 from MNN.passes.symbols import Dims, axes_of, dims_of
-
-SHAPERS = ("Reshape", "ReshapeExact", "Flatten", "Squeeze", "Unsqueeze")
 
 
 def run(graph: Graph) -> int:
     """Unsqueeze after Squeeze of the same axes goes altogether; other pairs become one Reshape."""
     rw = Rewriter(graph)
     for node in list(rw.nodes()):
-        if node.op not in SHAPERS:
+        if not traits(node).reshapes:
             continue
-        inner = rw.made_by(node.inputs[0], *SHAPERS)
-        if inner is None or inner.inputs[0] is None or rw.is_output(inner.outputs[0]):
+        inner = rw.maker(node.inputs[0])
+        if inner is None or not traits(inner).reshapes or inner.inputs[0] is None or rw.is_output(inner.outputs[0]):
             continue
         if _undoes(node, inner) and rw.bypass(node, inner.inputs[0]):
             continue

@@ -7,19 +7,10 @@ computations makes more of them known.
 from __future__ import annotations
 
 from MNN.ir.graph import Graph, Value
+from MNN.ops.core.base import traits
 from MNN.ops.inference.infer import ShapeInference
 from MNN.passes.manager import Pass
 from MNN.passes.symbols import Dims, Symbols, dims_of, known_dim
-
-_BY_SHAPE = frozenset(
-    (
-        "Reshape ReshapeExact BroadcastTo StridedSlice Fill Interp OnnxResize Tile Padding Range TopKV2 OnnxCol2Im "
-        "Slice DFT RandomUniform RandomNormal"
-    ).split()
-)
-"""Operators with operands that say sizes; exporters compute those in roundabout ways."""
-_ON_DATA = _BY_SHAPE - {"Fill", "Range", "RandomUniform", "RandomNormal"}
-"""Those whose first operand says no size."""
 
 
 def run(graph: Graph) -> int:
@@ -27,8 +18,9 @@ def run(graph: Graph) -> int:
     shape_inference, symbols = ShapeInference(), Symbols(graph.producers())
     changes = 0
     for node in graph.nodes:
-        if node.op in _BY_SHAPE:
-            for value in node.inputs[node.op in _ON_DATA :]:
+        first = traits(node).sizes_from
+        if first is not None:  # exporters compute sizes in roundabout ways
+            for value in node.inputs[first:]:
                 found = symbols.elements(value) if value is not None and shape_inference.ints(value) is None else None
                 if value is not None and found is not None:
                     shape_inference.numbers[value] = found

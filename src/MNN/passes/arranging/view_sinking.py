@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.ir.graph import Graph, Node, Value
+from MNN.ops.core.base import traits
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import binary, plain, rank, with_constant
 from MNN.passes.rewrite import Rewriter
 from MNN.passes.symbols import axes_of
-
-UNARY = ("ReLU", "ReLU6", "Sigmoid", "TanH", "UnaryOp", "ELU", "Selu", "Cast")
 
 
 def run(graph: Graph) -> int:
@@ -30,7 +29,7 @@ def run(graph: Graph) -> int:
 def _plan(rw: Rewriter, node: Node) -> tuple[Node, Value, list[Value | None]] | None:
     """The Squeeze in front, what it squeezes, and the operands of the moved operator."""
     constant: Value | None = None
-    if node.op in UNARY and len(node.inputs) == 1 and len(node.outputs) == 1:
+    if traits(node).elementwise and len(node.inputs) == 1 and len(node.outputs) == 1:
         x = node.inputs[0]
     elif binary(node, "ADD", "SUB", "MUL", "DIV", "REALDIV", "MAXIMUM", "MINIMUM"):
         parts = with_constant(node)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from MNN.ir.graph import Graph, Node
-from MNN.passes.folding.affine import CONVOLUTIONS, DECONVOLUTIONS, attribute_true
+from MNN.ops.core.base import traits
+from MNN.ops.linear.convolution import BaseConvolution
+from MNN.passes.folding.affine import attribute_true
 from MNN.passes.manager import Pass
-from MNN.passes.patterns import attribute
 from MNN.passes.rewrite import Rewriter
+
+_FLAGS = {(0.0, float("inf")): "relu", (0.0, 6.0): "relu6"}
 
 
 def run(graph: Graph) -> int:
@@ -15,8 +18,14 @@ def run(graph: Graph) -> int:
     for node in list(rw.nodes()):
         flag = _flag(node)
         x = node.inputs[0] if node.inputs else None
-        conv = rw.made_by(x, *CONVOLUTIONS, *DECONVOLUTIONS)
-        if flag is None or x is None or conv is None or not rw.used_once(x):
+        conv = rw.maker(x)
+        if (
+            flag is None
+            or x is None
+            or conv is None
+            or not isinstance(traits(conv), BaseConvolution)
+            or not rw.used_once(x)
+        ):
             continue
         rw.absorb(node, x)
         if not attribute_true(conv, "relu6"):
@@ -27,10 +36,8 @@ def run(graph: Graph) -> int:
 
 
 def _flag(node: Node) -> str | None:
-    if node.op == "ReLU" and float(attribute(node, "slope")) == 0:
-        return "relu"
-    limits = (float(attribute(node, "minValue")), float(attribute(node, "maxValue"))) if node.op == "ReLU6" else None
-    return "relu6" if limits == (0.0, 6.0) else None
+    bounds = traits(node).bounds(node)
+    return None if bounds is None else _FLAGS.get(bounds)
 
 
 PASS = Pass("activation-folding", run, rank=46)

@@ -12,15 +12,14 @@ import numpy as np
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 from MNN.ir.quant import QuantizedArray
+from MNN.ops.core.base import traits
+from MNN.ops.linear.convolution import BaseConvolution, Deconvolution
+from MNN.ops.linear.matmul import MatMul
 from MNN.passes.patterns import attribute, floats, plain, rank
 from MNN.passes.rewrite import Rewriter
 
-CONVOLUTIONS = ("Convolution", "ConvolutionDepthwise", "Convolution3D")
-DECONVOLUTIONS = ("Deconvolution", "DeconvolutionDepthwise", "ConvTranspose3D")
-PRODUCTS = ("MatMul",)
 BIAS = 2
 """The operand that is the bias."""
-LINEAR = (*CONVOLUTIONS, *DECONVOLUTIONS, *PRODUCTS)
 
 
 @dataclass(frozen=True)
@@ -35,14 +34,21 @@ class Linear:
 
 def linear(rw: Rewriter, value: Value | None) -> Linear | None:
     """The linear operator that makes a value, when its weights are constant and no activation follows inside it."""
-    node = rw.made_by(value, *LINEAR)
-    if node is None or len(node.inputs) < 2 or attribute_true(node, "relu") or attribute_true(node, "relu6"):
+    node = rw.maker(value)
+    kind = traits(node)
+    if (
+        node is None
+        or not isinstance(kind, (BaseConvolution, MatMul))
+        or len(node.inputs) < 2
+        or attribute_true(node, "relu")
+        or attribute_true(node, "relu6")
+    ):
         return None
     weight = node.inputs[1]
     if weight is None or weight.data is None or (isinstance(weight.data, np.ndarray) and floats(weight) is None):
         return None
     sizes = weight.data.shape
-    if node.op in PRODUCTS:
+    if isinstance(kind, MatMul):
         x = node.inputs[0]
         found = rank(x) if x is not None else None
         transposed = bool(attribute(node, "transposeB"))
@@ -54,14 +60,14 @@ def linear(rw: Rewriter, value: Value | None) -> Linear | None:
         ):
             return None  # compressed weights hold one output channel a row
         return Linear(node, sizes[0] if transposed else sizes[1], found - 1, found)
-    if len(sizes) != (5 if node.op in ("Convolution3D", "ConvTranspose3D") else 4):
+    if len(sizes) != 2 + kind.spatial:
         return None
     x = node.inputs[0]
     found = rank(x) if x is not None else None
     if found is not None and found != len(sizes):
         return None  # pictures without a width, as files of the official engine have them
     channels = sizes[0]
-    if node.op in DECONVOLUTIONS:
+    if isinstance(kind, Deconvolution):
         if attribute_true(node, "hasOutputShape") and len(node.inputs) != 4:
             return None  # the third operand is not the bias
         group = sizes[0] if node.op == "DeconvolutionDepthwise" else max(int(attribute(node, "group")), 1)
@@ -95,7 +101,11 @@ def bias_of(target: Linear) -> np.ndarray | None:
     if value is None:
         return np.zeros(target.channels)
     data = floats(value)
-    if data is None or data.size not in (1, target.channels) or (data.ndim > 1 and target.node.op in PRODUCTS):
+    if (
+        data is None
+        or data.size not in (1, target.channels)
+        or (data.ndim > 1 and isinstance(traits(target.node), MatMul))
+    ):
         return None
     found: np.ndarray = np.broadcast_to(data.reshape(-1).astype(np.float64), (target.channels,))
     return found
@@ -110,10 +120,10 @@ def scaled_weight(target: Linear, scale: np.ndarray) -> np.ndarray | QuantizedAr
         return _scaled_rows(data, scale)
     assert data is not None
     wide = data.astype(np.float64)
-    if target.node.op in PRODUCTS:
+    if isinstance(traits(target.node), MatMul):
         line = scale[:, None] if attribute(target.node, "transposeB") else scale[None, :]
         wide = wide * line
-    elif target.node.op in DECONVOLUTIONS:
+    elif isinstance(traits(target.node), Deconvolution):
         per = data.shape[1]
         group = target.channels // per if per else 1
         split = wide.reshape(group, data.shape[0] // group, *data.shape[1:])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.ir.graph import Graph, Node, Value
+from MNN.ops.core.base import traits
+from MNN.ops.linear.convolution import Convolution
 from MNN.passes.folding import affine
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import attribute, binary, floats, own_padding, plain, with_constant
 from MNN.passes.rewrite import Rewriter
-
-OPS = ("Convolution", "ConvolutionDepthwise")
 
 
 def run(graph: Graph) -> int:
@@ -21,7 +21,7 @@ def run(graph: Graph) -> int:
             continue
         found = with_constant(node)
         user = rw.only_user(node.outputs[0])
-        if found is None or user is None or user.op not in OPS or user.inputs[0] is not node.outputs[0]:
+        if found is None or user is None or not _planar(user) or user.inputs[0] is not node.outputs[0]:
             continue
         if user.inputs.count(node.outputs[0]) != 1:
             continue
@@ -29,6 +29,11 @@ def run(graph: Graph) -> int:
         if _fold(rw, node, user, x, constant, first):
             continue
     return rw.finish()
+
+
+def _planar(node: Node) -> bool:
+    kind = traits(node)
+    return isinstance(kind, Convolution) and kind.spatial == 2
 
 
 def _fold(rw: Rewriter, node: Node, user: Node, x: Value, constant: Value, first: bool) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from MNN.ir.graph import Graph, Node, Value
+from MNN.ops.core.base import traits
+from MNN.ops.linear.convolution import Convolution
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import attribute, ints, own_padding, plain, scalar
 from MNN.passes.rewrite import Rewriter
-
-CONVOLUTIONS = {"Convolution": 2, "ConvolutionDepthwise": 2, "Convolution3D": 3}
-NOT_NEGATIVE = ("ReLU", "ReLU6", "Sigmoid")
 
 
 def run(graph: Graph) -> int:
@@ -25,14 +24,18 @@ def run(graph: Graph) -> int:
             continue
         if not rw.used_once(node.outputs[0]):
             continue
-        spatial = CONVOLUTIONS.get(user.op, 2 if user.op == "Pooling" else 0)
+        kind = traits(user)
+        spatial = kind.spatial if isinstance(kind, Convolution) else 2 if user.op == "Pooling" else 0
         border = _border(node, spatial) if spatial else None
         value = _value(node)
         if border is None or value is None:
             continue
         key = "padType" if user.op == "Pooling" else "padMode"
         own = own_padding(user, key, spatial)
-        fits = value == 0.0 if user.op in CONVOLUTIONS else own is not None and _pools(rw, user, x, value, border, own)
+        if isinstance(kind, Convolution):
+            fits = value == 0.0
+        else:
+            fits = own is not None and _pools(rw, user, x, value, border, own)
         if own is None or not fits or not rw.bypass(node, x):
             continue
         total = [a + b for a, b in zip(own, border, strict=True)]
@@ -82,11 +85,10 @@ def _not_negative(rw: Rewriter, x: Value) -> bool:
     node = rw.maker(x)
     if node is None:
         return False
-    if node.op in CONVOLUTIONS:
+    if isinstance(traits(node), Convolution):
         return bool(node.attrs.get("relu") or node.attrs.get("relu6"))
-    if node.op == "ReLU":
-        return float(attribute(node, "slope")) == 0
-    return node.op in NOT_NEGATIVE and (node.op != "ReLU6" or float(attribute(node, "minValue")) >= 0)
+    bounds = traits(node).bounds(node)
+    return node.op == "Sigmoid" or (bounds is not None and bounds[0] >= 0)
 
 
 PASS = Pass("pad-folding", run, rank=34)

@@ -14,7 +14,7 @@ from MNN.errors import MNNError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.prims import Tensor
-from MNN.ops.core.base import operator
+from MNN.ops.core.base import operator, traits
 from MNN.ops.core.builder import Builder, NeedValue
 from MNN.passes.patterns import FLOATS, floats, keeps_rank
 from MNN.passes.rewrite import Rewriter
@@ -25,7 +25,6 @@ MAX_STEPS = 7
 TOLERANCE = 3e-6
 """Of constants that were rounded to float32 on the way."""
 _BINARY = frozenset("ADD SUB MUL DIV REALDIV POW MAXIMUM MINIMUM SquaredDifference".split())
-_OTHERS = frozenset({"ReLU", "ReLU6", "Sigmoid", "TanH"})
 _SAMPLES = np.concatenate(
     [
         np.linspace(-12, 12, 241),
@@ -61,7 +60,7 @@ def _elementwise(node: Node) -> bool:
         return False
     if node.op == "BinaryOp":
         return node.attrs.get("opType", "ADD") in _BINARY and not node.attrs.get("activationType")
-    return node.op in _OTHERS or node.op == "UnaryOp"
+    return traits(node).elementwise and traits(node).keeps_shape  # of the same type, too
 
 
 def _ends(rw: Rewriter, node: Node) -> list[Node]:

@@ -18,14 +18,15 @@ import numpy as np
 
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
+from MNN.ops.core.base import traits
+from MNN.ops.linear.convolution import Convolution
+from MNN.ops.linear.matmul import MatMul
 from MNN.passes.folding.affine import attribute_true
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import attribute, plain, rank
 from MNN.passes.rewrite import Rewriter
 
 _BYTES = (DType.I8, DType.U8)
-_CONVOLUTIONS = ("Convolution", "ConvolutionDepthwise")
-_MOVES = ("Reshape", "Flatten", "Permute", "Squeeze", "Unsqueeze", "Slice", "StridedSlice")
 _LARGEST_BIAS = 1 << 30
 _WIDER = {DType.I4: DType.I8, DType.U4: DType.U8, DType.I2: DType.I8, DType.U2: DType.U8}
 
@@ -74,7 +75,7 @@ def run(graph: Graph) -> int:
         if node.op == "QuantizeLinear":
             _quantised(rw, node)
     for node in list(rw.nodes()):
-        if node.op in (*_CONVOLUTIONS, "MatMul"):
+        if _product_of_floats(node):
             _float_result(rw, node)
     return rw.finish()
 
@@ -134,14 +135,14 @@ def _quantised(rw: Rewriter, node: Node) -> None:
         _before(rw, node, maker)
         return
     bounds, removed = (-np.inf, np.inf), []
-    while maker is not None and (limits := _limits(maker)) is not None:
+    while maker is not None and (limits := traits(maker).bounds(maker)) is not None:
         bounds = max(bounds[0], limits[0]), min(max(bounds[1], limits[0]), limits[1])
         removed.append(maker)
         source = maker.inputs[0]
         if source is None or not rw.used_once(source):
             return
         maker = rw.maker(source)
-    if maker is None or maker.op not in (*_CONVOLUTIONS, "MatMul"):
+    if maker is None or not _product_of_floats(maker):
         return
     for flag, limits in (("relu", (0.0, np.inf)), ("relu6", (0.0, 6.0))):
         if maker.op != "MatMul" and attribute_true(maker, flag):
@@ -157,13 +158,19 @@ def _quantised(rw: Rewriter, node: Node) -> None:
         rw.remove(old)
 
 
+def _product_of_floats(node: Node) -> bool:
+    """Whether there is a quantised form of the node: of products of matrices, and of convolutions over pictures."""
+    kind = traits(node)
+    return isinstance(kind, MatMul) or (isinstance(kind, Convolution) and kind.spatial == 2)
+
+
 def _moves(node: Node) -> bool:
     """Whether a node gives elements of its (first, or every) operand, or the largest of some."""
     if len(node.outputs) != 1:
         return False
     if node.op == "Pooling":
         return str(attribute(node, "type")) == "MAXPOOL"
-    return node.op in (*_MOVES, "Concat")
+    return traits(node).moves or node.op == "Concat"
 
 
 def _before(rw: Rewriter, node: Node, maker: Node) -> None:
@@ -184,15 +191,6 @@ def _before(rw: Rewriter, node: Node, maker: Node) -> None:
             moved[i] = found.integers
     rw.remove(node)
     rw.swap(maker, Node(maker.op, maker.name, moved, [out], dict(maker.attrs)))
-
-
-def _limits(node: Node) -> tuple[float, float] | None:
-    """The bounds of a clamping activation."""
-    if node.op == "ReLU" and float(attribute(node, "slope")) == 0:
-        return 0.0, float("inf")
-    if node.op == "ReLU6":
-        return float(attribute(node, "minValue")), float(attribute(node, "maxValue"))
-    return None
 
 
 def _clamped(rw: Rewriter, made: Node, result: Numbers, bounds: tuple[float, float], out: Value) -> list[Node]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from MNN.frontends.mnn.official.tables import COMPARISONS
+from MNN.frontends.mnn.official.registry import official
 from MNN.frontends.mnn.scope import GraphScope
 from MNN.ir.graph import Node, Value
 
 
 def after_node(scope: GraphScope, node: Node, outputs: list[int]) -> None:
     """Truth values are 32-bit integers there, and may be computed with: they are cast."""
-    compares = node.op == "BinaryOp" and node.attrs.get("opType") in COMPARISONS
-    to_bool = node.op == "Cast" and node.attrs.get("dstT") == "DT_BOOL"
-    if not (compares or to_bool):
+    gives_truth = official(node.op).gives_truth
+    if gives_truth is None or not gives_truth(node):
         return
     value = node.outputs[0]
     name = value.name

@@ -50,11 +50,10 @@ class Formats:
         elif layout is Layout.AS_GIVEN and inputs:
             gives = inputs[0] in self.packed
             wanted = [inputs[0], *(self._in_format(i, False) for i in inputs[1:])]
-        elif layout is Layout.TOGETHER:
+        elif layout in (Layout.TOGETHER, Layout.TOGETHER_FITTED):
             made = [i for i in inputs if i not in self.constants]
             gives = bool(made) and all(i in self.packed for i in made)
-            # constants of binary operators are fitted by the engine itself
-            keep = self.constants if op.type == "BinaryOp" else frozenset()
+            keep = self.constants if layout is Layout.TOGETHER_FITTED else frozenset()
             wanted = [i if i in keep else self._in_format(i, gives) for i in inputs]
         else:
             wanted, gives = [self._in_format(i, False) for i in inputs], False

@@ -8,29 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from MNN.errors import MISFITS, FormatError
-from MNN.frontends.mnn.official import (
-    legal_attention,
-    legal_index,
-    legal_layers,
-    legal_math,
-    legal_quant,
-    legal_recurrent,
-)
-from MNN.frontends.mnn.official import legal_exported as legal_more
 from MNN.frontends.mnn.official.composites import plain
-from MNN.frontends.mnn.official.legal_math import Rule
 from MNN.frontends.mnn.official.native import native
+from MNN.frontends.mnn.official.registry import official
 from MNN.ir.graph import Graph, Node
 from MNN.ops.core.base import operators
 
-_FILES = (legal_attention, legal_index, legal_layers, legal_math, legal_more, legal_quant, legal_recurrent)
-_RULES: dict[str, Rule] = {op: rule for file in _FILES for op, rule in file.RULES.items()}
-
-#: Rules that only tidy: what they make is as good here as what it stands for, and is read back as it is.
-_TIDY = frozenset({"AbsVal", "BatchNorm", "BinaryOp", "Bnll", "Gather", "GatherV2", "MatMul", "OneHot", "Reduction",
-                   "ReshapeExact", "Slice"})  # fmt: skip
-#: Rules for what indices may be, which those that rules make never are.
-_KNOWN_INDICES = frozenset({"Gather", "GatherV2"})
 _DEPTH = 6
 
 
@@ -68,26 +51,26 @@ def _graph(graph: Graph, composite_ops: list[CompositeOp], above: tuple[str, ...
             continue
         made = [_inside(part, composite_ops, (*above, node.op)) for part in made]
         nodes += made
-        if node.op not in _TIDY and not above:
+        if not official(node.op).tidies and not above:
             composite_ops.append(CompositeOp(node, made))
     return Graph(graph.name, list(graph.inputs), list(graph.outputs), nodes, graph.meta)
 
 
 def expanded(node: Node, above: tuple[str, ...] = ()) -> list[Node] | None:
     """The official operators that stand for a node, or None when it is written as it is."""
-    rule = _RULES.get(node.op)
-    if rule is None or node.op in above or len(above) >= _DEPTH or (above and node.op in _KNOWN_INDICES):
+    form = official(node.op)
+    if form.rule is None or node.op in above or len(above) >= _DEPTH or (above and form.given_only):
         return None
-    if node.op not in _TIDY and not _only_known(node):
+    if not form.tidies and not _only_known(node):
         return None
     try:
-        made = rule(node)
+        made = form.rule(node)
     except MISFITS as error:
         raise misfit(node, error) from error
     if made is None:
         return None
     parts = [deeper for part in made for deeper in (expanded(part, (*above, node.op)) or [part])]
-    return parts if above or node.op in _TIDY or all(_official(part) for part in parts) else None
+    return parts if above or form.tidies or all(_official(part) for part in parts) else None
 
 
 def _only_known(node: Node) -> bool:
@@ -101,7 +84,7 @@ def _official(node: Node) -> bool:
     subs = list(node.subgraphs())
     if not subs:
         return native(node, False) is not None
-    return node.op in ("If", "Loop") and all(
+    return official(node.op).subgraphs is not None and all(
         all(_official(part) for part in expanded(n, ("Loop",)) or [n]) for _, sub in subs for n in sub.nodes
     )
 

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from MNN.discovery import import_modules
 from MNN.frontends.mnn.official.record import Layout, Official
+from MNN.ops.core.base import operators
 
 _UNTOLD = Official()
 
 
 @cache
 def officials() -> dict[str, Official]:
-    """All that the files in ``operators/`` say. Raises ValueError for an operator that is told twice."""
+    """All that the files in ``operators/`` say. Raises ValueError for what :func:`joined` refuses."""
+    return joined((m.__name__, m.OPERATORS) for m in import_modules("MNN.frontends.mnn.official.operators"))
+
+
+def joined(files: Iterable[tuple[str, dict[str, Official]]]) -> dict[str, Official]:
+    """The records of several files, which come with their names.
+
+    Raises ValueError for an operator that is told twice, and for one that neither this engine has nor a record says to
+    stand for others.
+    """
     found: dict[str, Official] = {}
-    for module in import_modules("MNN.frontends.mnn.official.operators"):
-        told: dict[str, Official] = module.OPERATORS
+    for name, told in files:
         if twice := sorted(found.keys() & told.keys()):
-            raise ValueError(f"{module.__name__}: told twice: {', '.join(twice)}")
+            raise ValueError(f"{name}: told twice: {', '.join(twice)}")
+        own = {op for op, form in told.items() if not form.stands_for}.union(*(f.stands_for for f in told.values()))
+        if unknown := sorted(own - operators().keys()):
+            raise ValueError(f"{name}: no operators: {', '.join(unknown)}")
         found |= told
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import Operands
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
@@ -12,13 +13,13 @@ UNROLLED = 32
 """Loops of at most this many turns, known beforehand, are lowered in place."""
 
 
-@onnx_op("If")
+@onnx_op("If", operands=Operands(singles=(0,)))
 def branch(ctx: Context, node: OnnxNode) -> list[Value]:
     graphs = {f"{key}_graph": ctx.subgraph(node.graph_attr(f"{key}_branch")) for key in ("then", "else")}
     return ctx.emit("If", [node.input(0)], len(node.outputs), **graphs)
 
 
-@onnx_op("Loop")
+@onnx_op("Loop", operands=Operands(singles=(0, 1)))
 def loop(ctx: Context, node: OnnxNode) -> list[Value]:
     proto = node.graph_attr("body")
     body = ctx.subgraph(proto)

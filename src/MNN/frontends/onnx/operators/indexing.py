@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import Operands
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -47,7 +48,7 @@ def top_k_1(ctx: Context, node: OnnxNode) -> list[Value]:
     return _top_k(ctx, node, ctx.const(node.int_attr("k"), DType.I32))
 
 
-@onnx_op("TopK", since=10)
+@onnx_op("TopK", since=10, operands=Operands(singles=(1,)))
 def top_k(ctx: Context, node: OnnxNode) -> list[Value]:
     return _top_k(ctx, node, node.input(1))
 
@@ -59,7 +60,7 @@ def _top_k(ctx: Context, node: OnnxNode, k: Value) -> list[Value]:
     return ctx.emit("TopKV2", [node.input(0), k, axis], 2, sorted=True, largest=largest, outputDataType="DT_INT64")
 
 
-@onnx_op("ReverseSequence")
+@onnx_op("ReverseSequence", operands=Operands(lists=(1,)))
 def reverse_sequence(ctx: Context, node: OnnxNode) -> Value:
     batch, line = node.int_attr("batch_axis", 1), node.int_attr("time_axis", 0)
     return ctx.op("ReverseSequence", node.input(0), node.input(1), batchDim=batch, seqDim=line)
@@ -70,7 +71,7 @@ def non_zero(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("Permute", ctx.op("Where", node.input(0), outputDataType="DT_INT64"), dims=[1, 0])
 
 
-@onnx_op("Compress")
+@onnx_op("Compress", operands=Operands(lists=(1,)))
 def compress(ctx: Context, node: OnnxNode) -> Value:
     axis = node.int_attr("axis") if node.has("axis") else None
     return ctx.op("Compress", node.input(0), node.input(1), axis=axis)
@@ -83,7 +84,7 @@ def unique(ctx: Context, node: OnnxNode) -> list[Value]:
     return ctx.emit("Unique", [node.input(0)], max(len(node.outputs), 1), axis=axis, **attrs)
 
 
-@onnx_op("NonMaxSuppression")
+@onnx_op("NonMaxSuppression", operands=Operands(ranks=(3, 3)))
 def non_max_suppression(ctx: Context, node: OnnxNode) -> Value:
     center = node.int_attr("center_point_box", 0)
     op = "NonMaxSuppression" if center else "NonMaxSuppressionV2"
@@ -91,7 +92,7 @@ def non_max_suppression(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op(op, *inputs, outputDataType="DT_INT64", centerPointBox=center or None)
 
 
-@onnx_op("TensorScatter")
+@onnx_op("TensorScatter", operands=Operands(lists=(2,)))
 def tensor_scatter(ctx: Context, node: OnnxNode) -> Value:
     mode = node.choice_attr("mode", "linear", "linear", "circular")
     return ctx.op(

@@ -6,6 +6,7 @@ import numpy as np
 
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import Operands
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.frontends.onnx.tensors import dtype_of
 from MNN.ir.graph import Value
@@ -23,7 +24,7 @@ def det(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("Det", node.input(0))
 
 
-@onnx_op("AffineGrid")
+@onnx_op("AffineGrid", operands=Operands(lists=(1,)))
 def affine_grid(ctx: Context, node: OnnxNode) -> Value:
     """ONNX defines it by a function that goes wrong for a batch of one, so it is done here."""
     return ctx.op("AffineGrid", node.input(0), node.input(1), alignCorners=node.bool_attr("align_corners", False))

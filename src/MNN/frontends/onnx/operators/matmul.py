@@ -5,6 +5,7 @@ from __future__ import annotations
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.expressions import binary
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import Operands
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -15,7 +16,7 @@ def matmul(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("MatMul", node.input(0), node.input(1))
 
 
-@onnx_op("Gemm")
+@onnx_op("Gemm", operands=Operands(ranks=(2, 2)))
 def gemm(ctx: Context, node: OnnxNode) -> Value:
     """``alpha * op(A) @ op(B) + beta * C``; the factors go into constants where possible."""
     x, y, c = node.input(0), node.input(1), node.optional(2)

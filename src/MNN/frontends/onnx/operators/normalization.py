@@ -8,11 +8,12 @@ from MNN.errors import FormatError
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.expressions import binary, drop_axis, insert_axis, unary
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import Operands, axis_inside, one_per_channel
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.graph import Value
 
 
-@onnx_op("BatchNormalization")
+@onnx_op("BatchNormalization", operands=Operands(lists=(1, 2, 3, 4), check=one_per_channel))
 def batch_norm(ctx: Context, node: OnnxNode) -> list[Value]:
     operands = [node.input(i) for i in range(5)]
     epsilon, momentum = node.float_attr("epsilon", 1e-5), node.float_attr("momentum", 0.9)
@@ -29,7 +30,7 @@ def batch_norm(ctx: Context, node: OnnxNode) -> list[Value]:
     return [ctx.op("BatchNorm", *operands, channels=shape[0] if shape else None, epsilon=epsilon)]
 
 
-@onnx_op("InstanceNormalization")
+@onnx_op("InstanceNormalization", operands=Operands(lists=(1, 2), check=one_per_channel))
 def instance_norm(ctx: Context, node: OnnxNode) -> Value:
     x, scale, bias = (node.input(i) for i in range(3))
     shape = ctx.static_shape(scale)
@@ -63,7 +64,7 @@ def group_norm_per_group(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("GroupNorm", x, *per, group=group, epsilon=epsilon)
 
 
-@onnx_op("LayerNormalization", "RMSNormalization")
+@onnx_op("LayerNormalization", "RMSNormalization", operands=Operands(check=axis_inside))
 def layer_norm(ctx: Context, node: OnnxNode) -> list[Value]:
     x, gamma, beta = node.input(0), node.input(1), node.optional(2)
     axis, rank = node.int_attr("axis", -1), ctx.rank(x)
@@ -117,7 +118,7 @@ def dropout(ctx: Context, node: OnnxNode) -> list[Value]:
     return _kept(ctx, node)
 
 
-@onnx_op("Dropout", since=12)
+@onnx_op("Dropout", since=12, operands=Operands(singles=(1, 2)))
 def dropout_by_operand(ctx: Context, node: OnnxNode) -> list[Value]:
     """Training is an operand here, which is only rarely not a constant false."""
     seed = node.int_attr("seed", 0) if node.has("seed") else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.expressions import drop_axis, insert_axis
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import Operands
 from MNN.frontends.onnx.operators.convolution import ints, pad_mode
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.graph import Value
@@ -77,7 +78,7 @@ def global_lp_pool(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("GlobalLpPool", node.input(0), p=node.int_attr("p", 2))
 
 
-@onnx_op("MaxUnpool")
+@onnx_op("MaxUnpool", operands=Operands(lists=(2,)))
 def max_unpool(ctx: Context, node: OnnxNode) -> Value:
     kernel = node.ints_attr("kernel_shape") or []
     return ctx.op(

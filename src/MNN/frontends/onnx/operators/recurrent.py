@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import Operands
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.graph import Value
 from MNN.ops.sequences.recurrent_cells import NAMES
@@ -11,7 +12,7 @@ from MNN.ops.sequences.recurrent_cells import NAMES
 _USUAL = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
 
 
-@onnx_op("LSTM", "GRU", "RNN")
+@onnx_op("LSTM", "GRU", "RNN", operands=Operands(ranks=(3, 3, 3)))
 def recurrent(ctx: Context, node: OnnxNode) -> list[Value]:
     direction = node.choice_attr("direction", "forward", "forward", "reverse", "bidirectional")
     activations = node.strs_attr("activations", None)

@@ -6,6 +6,7 @@ import numpy as np
 
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import Operands
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -25,7 +26,7 @@ _KINDS = {
 }
 
 
-@onnx_op(*_KINDS)
+@onnx_op(*_KINDS, operands=Operands(lists=(1,)))
 def reduce(ctx: Context, node: OnnxNode) -> Value:
     """Axes are an attribute, from opset 13 (sum) or 18 (others) on an operand."""
     x, axes = node.input(0), node.optional(1)
@@ -105,7 +106,7 @@ def arg_extreme(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("Unsqueeze", out, squeezeDims=[axis]) if node.bool_attr("keepdims", True) else out
 
 
-@onnx_op("CumSum", "CumProd")
+@onnx_op("CumSum", "CumProd", operands=Operands(singles=(1,)))
 def cumulative(ctx: Context, node: OnnxNode) -> Value:
     exclusive, reverse = node.bool_attr("exclusive", False), node.bool_attr("reverse", False)
     return ctx.op(node.op, node.input(0), node.input(1), exclusive=exclusive, reverse=reverse)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import Operands, scales_or_sizes
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -21,7 +22,7 @@ def _mode(node: OnnxNode) -> str:
     return "linear" if mode == "bilinear" else mode
 
 
-@onnx_op("Resize", since=11)
+@onnx_op("Resize", since=11, operands=Operands(lists=(1, 2, 3), check=scales_or_sizes))
 def resize(ctx: Context, node: OnnxNode) -> Value:
     x = node.input(0)
     roi, scales, sizes = (_given(node.optional(i)) for i in (1, 2, 3))
@@ -43,7 +44,7 @@ def resize(ctx: Context, node: OnnxNode) -> Value:
 
 
 @onnx_op("Resize", since=10)
-@onnx_op("Upsample")
+@onnx_op("Upsample", operands=Operands(lists=(1,)))
 def upsample(ctx: Context, node: OnnxNode) -> Value:
     """Scales only; output ``i`` comes from input ``i / scale``."""
     x, scales = node.input(0), node.optional(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import Operands
 from MNN.frontends.onnx.operators.convolution import ints
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.graph import Value
@@ -15,7 +16,7 @@ def blocks(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op(node.op, node.input(0), blockSize=node.int_attr("blocksize"), mode=mode)
 
 
-@onnx_op("Col2Im")
+@onnx_op("Col2Im", operands=Operands(lists=(1, 2)))
 def col2im(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op(
         "OnnxCol2Im", node.input(0), node.input(1), node.input(2), dilations=node.ints_attr("dilations", None),
@@ -57,7 +58,7 @@ def max_roi_pool(ctx: Context, node: OnnxNode) -> Value:
     )  # fmt: skip
 
 
-@onnx_op("DeformConv")
+@onnx_op("DeformConv", operands=Operands(lists=(3,)))
 def deform_conv(ctx: Context, node: OnnxNode) -> Value:
     if ctx.rank(node.input(0)) not in (4, None):
         raise node.unsupported("an input that is not [N, C, H, W]")

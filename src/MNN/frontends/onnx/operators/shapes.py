@@ -6,6 +6,7 @@ import numpy as np
 
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import Operands
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.frontends.onnx.tensors import dtype_of
 from MNN.ir.dtype import DType
@@ -19,7 +20,7 @@ def reshape(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("Reshape", node.input(0), ctx.const(np.asarray(node.ints_attr("shape", []), np.int64)))
 
 
-@onnx_op("Reshape", since=5)
+@onnx_op("Reshape", since=5, operands=Operands(lists=(1,)))
 def reshape_5(ctx: Context, node: OnnxNode) -> Value:
     shape = ctx.constant(node.input(1))
     exact = node.bool_attr("allowzero", False) and (shape is None or 0 in shape)
@@ -31,7 +32,7 @@ def flatten(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("Flatten", node.input(0), axis=node.int_attr("axis", 1))
 
 
-@onnx_op("Squeeze", "Unsqueeze")
+@onnx_op("Squeeze", "Unsqueeze", operands=Operands(lists=(1,)))
 def squeeze(ctx: Context, node: OnnxNode) -> Value:
     """Axes are an attribute, from opset 13 on an operand."""
     axes = node.optional(1)
@@ -48,7 +49,7 @@ def transpose(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("Permute", node.input(0), dims=node.ints_attr("perm", None) or None)
 
 
-@onnx_op("Expand")
+@onnx_op("Expand", operands=Operands(lists=(1,)))
 def expand(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("BroadcastTo", node.input(0), node.input(1))
 
@@ -64,7 +65,7 @@ def tile(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("Tile", x, ctx.const(repeats))
 
 
-@onnx_op("Tile", since=6)
+@onnx_op("Tile", since=6, operands=Operands(lists=(1,)))
 def tile_6(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("Tile", node.input(0), node.input(1))
 
@@ -84,7 +85,7 @@ def size(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("Size", node.input(0), outputDataType="DT_INT64")
 
 
-@onnx_op("ConstantOfShape")
+@onnx_op("ConstantOfShape", operands=Operands(lists=(0,)))
 def constant_of_shape(ctx: Context, node: OnnxNode) -> Value:
     value = node.tensor_attr("value", None)
     number = np.zeros(1, np.float32) if value is None else value
@@ -93,7 +94,7 @@ def constant_of_shape(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("Fill", node.input(0), ctx.const(number.reshape(())))
 
 
-@onnx_op("Range")
+@onnx_op("Range", operands=Operands(singles=(0, 1, 2)))
 def arange(ctx: Context, node: OnnxNode) -> Value:
     node.ignore("stash_type")
     return ctx.op("Range", node.input(0), node.input(1), node.input(2))
@@ -105,12 +106,12 @@ def eye_like(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("EyeLike", node.input(0), ctx.const(node.int_attr("k", 0), DType.I32), outputDataType=kind)
 
 
-@onnx_op("Trilu")
+@onnx_op("Trilu", operands=Operands(singles=(1,)))
 def trilu(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("Trilu", node.input(0), node.optional(1), upper=node.bool_attr("upper", True))
 
 
-@onnx_op("OneHot")
+@onnx_op("OneHot", operands=Operands(singles=(1,)))
 def one_hot(ctx: Context, node: OnnxNode) -> Value:
     """values holds the numbers (off, on)."""
     off, on = ctx.emit("Slice", [node.input(2)], 2, axis=0, slicePoints=[1, 1], sourceType="TORCH")

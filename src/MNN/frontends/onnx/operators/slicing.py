@@ -6,6 +6,7 @@ import numpy as np
 
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import Operands, fitting_pieces
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.graph import Value
 from MNN.ops.core.builder import MAX_RANK
@@ -19,7 +20,7 @@ def slice_1(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("StridedSlice", *inputs, fromType=1)
 
 
-@onnx_op("Slice", since=10)
+@onnx_op("Slice", since=10, operands=Operands(lists=(1, 2, 3, 4)))
 def slice_10(ctx: Context, node: OnnxNode) -> Value:
     x, starts, ends, axes, steps = node.input(0), node.input(1), node.input(2), node.optional(3), node.optional(4)
     inputs: list[Value | None] = [x, starts, ends]
@@ -43,7 +44,7 @@ def concat(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("Concat", *[node.input(i) for i in range(len(node.inputs))], axis=axis)
 
 
-@onnx_op("Split")
+@onnx_op("Split", operands=Operands(lists=(1,), check=fitting_pieces))
 def split(ctx: Context, node: OnnxNode) -> list[Value]:
     """Sizes are an attribute, from opset 13 on an operand; without them the pieces are equal."""
     given = node.optional(1)
@@ -71,7 +72,7 @@ def pad_2(ctx: Context, node: OnnxNode) -> Value:
     return _pad(ctx, node, mode, ctx.const(_interleaved(pads)), ctx.const_like(value, node.input(0)))
 
 
-@onnx_op("Pad", since=11)
+@onnx_op("Pad", since=11, operands=Operands(lists=(1,)))
 def pad_11(ctx: Context, node: OnnxNode) -> Value:
     mode = node.choice_attr("mode", "constant", *_MODES)
     pads, value, axes = node.input(1), node.optional(2), node.optional(3)

@@ -7,6 +7,7 @@ from onnx import TensorProto
 
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operands import Operands
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.frontends.onnx.tensors import dtype_of
 from MNN.ir.dtype import DType
@@ -17,7 +18,7 @@ _LONGEST = 1 << 20
 """Longest frame of a short-time transform, in samples."""
 
 
-@onnx_op("DFT")
+@onnx_op("DFT", operands=Operands(singles=(1, 2)))
 def dft(ctx: Context, node: OnnxNode) -> Value:
     flags = {"inverse": node.bool_attr("inverse", False), "onesided": node.bool_attr("onesided", False)}
     if node.opset >= 20:
@@ -26,7 +27,7 @@ def dft(ctx: Context, node: OnnxNode) -> Value:
     return ctx.op("DFT", node.input(0), node.optional(1), axis=node.int_attr("axis", 1), **flags)
 
 
-@onnx_op("STFT")
+@onnx_op("STFT", operands=Operands(singles=(1, 3)))
 def stft(ctx: Context, node: OnnxNode) -> Value:
     signal, step, window, length = node.input(0), node.input(1), node.optional(2), node.optional(3)
     sizes, steps = ctx.constant_ints(length), ctx.constant_ints(step)
@@ -43,7 +44,7 @@ def stft(ctx: Context, node: OnnxNode) -> Value:
     )  # fmt: skip
 
 
-@onnx_op("MelWeightMatrix")
+@onnx_op("MelWeightMatrix", operands=Operands(singles=(0, 1, 2, 3, 4)))
 def mel_weight_matrix(ctx: Context, node: OnnxNode) -> Value:
     code = node.int_attr("output_datatype", TensorProto.FLOAT)
     operands = [node.input(i) for i in range(5)]

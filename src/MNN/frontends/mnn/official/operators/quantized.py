@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from MNN.frontends.mnn.official.advice import QUANTIZED
-from MNN.frontends.mnn.official.record import Layout, Official
+from MNN.frontends.mnn.official.record import Official
+from MNN.frontends.mnn.official.rules import quantized
 
 OPERATORS: dict[str, Official] = {
-    "ConvInt8": Official(table="Convolution2D", layout=Layout.PACKED_FIRST),
-    "ConvInteger": Official(advice=QUANTIZED),
-    "DepthwiseConvInt8": Official(table="Convolution2D", layout=Layout.PACKED_FIRST),
-    "DequantizeLinear": Official(advice=QUANTIZED),
-    "DynamicQuantizeLinear": Official(advice=QUANTIZED),
-    "FloatToInt8": Official(table="QuantizedFloatParam", layout=Layout.PACKED_FIRST),
-    "Int8ToFloat": Official(table="QuantizedFloatParam", layout=Layout.PACKED_FIRST),
-    "MatMulInteger": Official(advice=QUANTIZED),
-    "QLinearConv": Official(advice=QUANTIZED),
-    "QLinearMatMul": Official(advice=QUANTIZED),
-    "QuantizeLinear": Official(advice=QUANTIZED),
+    "ConvInteger": Official(rule=quantized.conv_integer, advice=QUANTIZED),
+    "DequantizeLinear": Official(rule=quantized.dequantize, advice=QUANTIZED),
+    "DynamicQuantizeLinear": Official(rule=quantized.dynamic, advice=QUANTIZED),
+    "MatMulInteger": Official(rule=quantized.matmul_integer, advice=QUANTIZED),
+    "QLinearConv": Official(rule=quantized.qlinear_conv, advice=QUANTIZED),
+    "QLinearMatMul": Official(rule=quantized.qlinear_matmul, advice=QUANTIZED),
+    "QuantizeLinear": Official(rule=quantized.quantize, advice=QUANTIZED),
 }

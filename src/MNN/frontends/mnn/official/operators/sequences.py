@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from MNN.frontends.mnn.official.record import Official
+from MNN.frontends.mnn.official.rules import attention, recurrent
 
 OPERATORS: dict[str, Official] = {
     "Attention": Official(table="AttentionParam"),
@@ -10,12 +11,14 @@ OPERATORS: dict[str, Official] = {
     "ContribRotaryEmbedding": Official(
         advice="export the model before ONNX Runtime's optimiser joined its rotary embedding"
     ),
-    "DynamicQuantizeLSTM": Official(advice="use the activations sigmoid and tanh, without clipping"),
+    "DynamicQuantizeLSTM": Official(
+        rule=recurrent.quantized, advice="use the activations sigmoid and tanh, without clipping"
+    ),
     "GroupQueryAttention": Official(advice="export the attention as MatMul and Softmax, or use this engine"),
     "LSTM": Official(table="LSTM"),
-    "OnnxGRU": Official(advice="use the activations sigmoid and tanh, without clipping"),
-    "OnnxLSTM": Official(advice="use the activations sigmoid and tanh, without clipping"),
-    "OnnxRNN": Official(advice="use the activation tanh or relu, without clipping"),
+    "OnnxAttention": Official(rule=attention.attention),
+    "OnnxGRU": Official(rule=recurrent.recurrent, advice="use the activations sigmoid and tanh, without clipping"),
+    "OnnxLSTM": Official(rule=recurrent.usual_first, advice="use the activations sigmoid and tanh, without clipping"),
+    "OnnxRNN": Official(rule=recurrent.usual_first, advice="use the activation tanh or relu, without clipping"),
     "RNN": Official(table="LSTM"),
-    "RNNSequenceGRU": Official(table="RNNParam"),
 }

@@ -6,8 +6,6 @@ from MNN.frontends.mnn.official.advice import STRINGS
 from MNN.frontends.mnn.official.record import Official
 
 OPERATORS: dict[str, Official] = {
-    "AsString": Official(table="AsString"),
-    "ReduceJoin": Official(table="ReduceJoin"),
     "StringConcat": Official(advice=STRINGS),
     "StringNormalizer": Official(advice=STRINGS),
     "StringSplit": Official(advice=STRINGS),

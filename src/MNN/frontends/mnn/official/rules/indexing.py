@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.frontends.mnn.official.legal_math import Rule, operand
+from MNN.frontends.mnn.official.rules.arithmetic import operand
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 
 
-def _gather(node: Node) -> list[Node] | None:
+def gather(node: Node) -> list[Node] | None:
     """Negative indices count from the end; the official engine wants them from the start."""
     x, index = operand(node, 0), operand(node, 1)
     axis_value = node.inputs[2] if len(node.inputs) > 2 else None
@@ -42,7 +42,7 @@ def _gather(node: Node) -> list[Node] | None:
     ]
 
 
-def _split(node: Node) -> list[Node] | None:
+def split(node: Node) -> list[Node] | None:
     """Pieces of unequal sizes are listed: without a list they are equal there."""
     x, axis, points = operand(node, 0), node.attrs.get("axis", 0), node.attrs.get("slicePoints")
     if x is None or x.shape is None or points is not None or operand(node, 1) is not None or not isinstance(axis, int):
@@ -54,6 +54,3 @@ def _split(node: Node) -> list[Node] | None:
     sizes = [max(min(piece, size - i * piece), 0) for i in range(count)]
     attrs: dict[str, object] = {"axis": axis, "slicePoints": sizes, "sourceType": "TENSORFLOW"}
     return [Node("Slice", node.name, [x], node.outputs, attrs)]
-
-
-RULES: dict[str, Rule] = {"Gather": _gather, "GatherV2": _gather, "Slice": _split}

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from MNN.frontends.mnn.official import legal_layers
 from MNN.frontends.mnn.official.compose import Steps
-from MNN.frontends.mnn.official.legal_math import Rule, operand
+from MNN.frontends.mnn.official.rules.arithmetic import operand
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 
@@ -189,12 +188,41 @@ class _Body:
         return [s.binary("MUL", self.f(0, o), self.f(2, new)), new]
 
 
-def _usual_first(node: Node) -> list[Node] | None:
+def _official_layer(node: Node) -> list[Node] | None:
+    """ONNX's LSTM and RNN in their usual forms; the two biases are added."""
+    kind, attrs = node.op.removeprefix("Onnx"), node.attrs
+    directions = {"forward": 1, "bidirectional": 2}.get(str(attrs.get("direction") or "forward"), 0)
+    activations = attrs.get("activations")
+    names = [str(a).lower() for a in activations] if isinstance(activations, (list, tuple)) else None
+    special = any(attrs.get(key) for key in ("clip", "layout", "input_forget"))
+    inputs = [*node.inputs, *[None] * 8][:8]
+    hidden = attrs.get("hidden_size")
+    if not directions or special or inputs[4] is not None or inputs[7] is not None or not isinstance(hidden, int):
+        return None
+    if names is not None and names != _USUAL[kind] * directions:
+        return None
+    stem, nodes = node.outputs[0].name, []
+    rows = hidden * (4 if kind == "LSTM" else 1)
+    bias = inputs[3]
+    if bias is None:
+        data = np.zeros((directions, rows), np.float32)
+        both = Value(f"{stem}/bias", DType.F32, data.shape, data)
+    else:
+        halves = [Value(f"{stem}/bias{i}", bias.dtype) for i in (0, 1)]
+        both = Value(f"{stem}/bias", bias.dtype)
+        pieces: dict[str, object] = {"axis": 1, "slicePoints": [2], "sourceType": "TENSORFLOW"}
+        nodes.append(Node("Slice", f"{stem}/bias0", [bias], halves, pieces))
+        nodes.append(Node("BinaryOp", f"{stem}/bias", list(halves), [both], {"opType": "ADD"}))
+    operands = [*inputs[:3], both, *inputs[5:7]]
+    return [*nodes, Node(kind, node.name, operands, node.outputs, {"outputCount": hidden})]
+
+
+def usual_first(node: Node) -> list[Node] | None:
     """The official LSTM or RNN where it says all, else a loop."""
-    return legal_layers.recurrent(node) or recurrent(node)
+    return _official_layer(node) or recurrent(node)
 
 
-def _quantized(node: Node) -> list[Node] | None:
+def quantized(node: Node) -> list[Node] | None:
     """A quantised LSTM as one on floats."""
     inputs = [*node.inputs]
     for at, scale in ((1, 8), (2, 9)):
@@ -204,8 +232,3 @@ def _quantized(node: Node) -> list[Node] | None:
         wide = w.array().astype(np.float32) * s.array()[:, :, None]
         inputs[at] = Value(f"{node.outputs[0].name}/weights{at}", DType.F32, wide.shape, wide)
     return [Node("OnnxLSTM", node.name, inputs[:8], node.outputs, dict(node.attrs))]
-
-
-RULES: dict[str, Rule] = {
-    "DynamicQuantizeLSTM": _quantized, "OnnxGRU": recurrent, "OnnxLSTM": _usual_first, "OnnxRNN": _usual_first,
-}  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.frontends.mnn.official.compose import Steps
-from MNN.frontends.mnn.official.legal_math import Rule
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 from MNN.ops.core.base import operators
@@ -15,7 +14,7 @@ def _numbers(value: Value | None) -> np.ndarray | None:
     return None if value is None or value.data is None else value.array().astype(np.float64).reshape(-1)
 
 
-def _batch_norm(node: Node) -> list[Node] | None:
+def batch_norm(node: Node) -> list[Node] | None:
     """A scale and a shift per channel, with constants computed here."""
     found = [_numbers(v) for v in node.inputs[1:5]]
     epsilon = node.attrs.get("epsilon", 0.001)
@@ -46,7 +45,7 @@ def _computed_batch_norm(node: Node, epsilon: float) -> list[Node] | None:
     return s.finish([s.binary("ADD", s.binary("MUL", s.binary("SUB", x, mean), scale), bias)])
 
 
-def _layer_norm(node: Node) -> list[Node] | None:
+def layer_norm(node: Node) -> list[Node] | None:
     """Scales and shifts that are computed are applied after it."""
     operands = list(node.inputs[1:3])
     axes = node.attrs.get("axis")
@@ -99,53 +98,13 @@ def _grouped(node: Node, group: int) -> list[Node] | None:
     return s.finish([current])
 
 
-def _group_norm(node: Node) -> list[Node] | None:
+def group_norm(node: Node) -> list[Node] | None:
     group = node.attrs.get("group", 1)
     return _grouped(node, group) if isinstance(group, int) else None
 
 
-def _instance_norm(node: Node) -> list[Node] | None:
+def instance_norm(node: Node) -> list[Node] | None:
     """Every channel is a group: the official engine has an operator of that name, and no code for it."""
     x = node.inputs[0]
     channels = x.shape[1] if x is not None and x.shape is not None and len(x.shape) > 2 else None
     return _grouped(node, channels) if isinstance(channels, int) else None
-
-
-_USUAL = {"OnnxLSTM": ["sigmoid", "tanh", "tanh"], "OnnxRNN": ["tanh"]}
-
-
-def recurrent(node: Node) -> list[Node] | None:
-    """ONNX's LSTM and RNN in their usual forms; the two biases are added."""
-    kind, attrs = node.op.removeprefix("Onnx"), node.attrs
-    directions = {"forward": 1, "bidirectional": 2}.get(str(attrs.get("direction") or "forward"), 0)
-    activations = attrs.get("activations")
-    names = [str(a).lower() for a in activations] if isinstance(activations, (list, tuple)) else None
-    special = any(attrs.get(key) for key in ("clip", "layout", "input_forget"))
-    inputs = [*node.inputs, *[None] * 8][:8]
-    hidden = attrs.get("hidden_size")
-    if not directions or special or inputs[4] is not None or inputs[7] is not None or not isinstance(hidden, int):
-        return None
-    if names is not None and names != _USUAL[node.op] * directions:
-        return None
-    stem, nodes = node.outputs[0].name, []
-    rows = hidden * (4 if kind == "LSTM" else 1)
-    bias = inputs[3]
-    if bias is None:
-        data = np.zeros((directions, rows), np.float32)
-        both = Value(f"{stem}/bias", DType.F32, data.shape, data)
-    else:
-        halves = [Value(f"{stem}/bias{i}", bias.dtype) for i in (0, 1)]
-        both = Value(f"{stem}/bias", bias.dtype)
-        pieces: dict[str, object] = {"axis": 1, "slicePoints": [2], "sourceType": "TENSORFLOW"}
-        nodes.append(Node("Slice", f"{stem}/bias0", [bias], halves, pieces))
-        nodes.append(Node("BinaryOp", f"{stem}/bias", list(halves), [both], {"opType": "ADD"}))
-    operands = [*inputs[:3], both, *inputs[5:7]]
-    return [*nodes, Node(kind, node.name, operands, node.outputs, {"outputCount": hidden})]
-
-
-RULES: dict[str, Rule] = {
-    "BatchNorm": _batch_norm,
-    "GroupNorm": _group_norm,
-    "InstanceNorm": _instance_norm,
-    "LayerNorm": _layer_norm,
-}

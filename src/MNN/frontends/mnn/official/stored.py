@@ -1,23 +1,24 @@
-"""Constant operands that the format keeps inside of an operator's table: to arrays and back."""
+"""What an operator's table holds: attributes, and constant operands as arrays."""
 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
 from MNN.formatting import plural
-from MNN.frontends.mnn.official.registry import official
-from MNN.frontends.mnn.official.tables import CONVOLUTIONS, DECONVOLUTIONS
+from MNN.frontends.mnn.attributes import flatten
+from MNN.frontends.mnn.official.record import Data, Kernel, Official
+from MNN.frontends.mnn.official.registry import official, officials
 from MNN.ir.quant import QuantizedArray
 from MNN.schema.external import ExternalSource
 from MNN.schema.record import Record
 from MNN.schema.tables import table
 from MNN.schema.weights import DecodedWeight, decode_bias, decode_weight, read_parts
 
-Data = np.ndarray | QuantizedArray
 _MAX_EXTENT = 1 << 31
 
 #: Fields that :func:`stored` turns into operands.
@@ -26,35 +27,43 @@ WEIGHT_FIELDS = frozenset(
 )
 
 
-def skipped_fields(op_type: str) -> frozenset[str]:
-    """Fields of the operator's main table that are operands and no attributes."""
-    if op_type in ("LRN", "Moments"):  # ``bias`` is a number there
+def table_attributes(op: Record) -> dict[str, object]:
+    """The attributes in an operator's table."""
+    form = official(str(op.type))
+    # a table may be Extra only as a mark (Where)
+    empty = op.main is None or op.main.table_name == "Extra"
+    attrs = {} if empty else flatten(op.main, _skipped_fields(form))
+    if form.restore is not None and op.main is not None:
+        form.restore(attrs)
+    return attrs
+
+
+def _skipped_fields(form: Official) -> frozenset[str]:
+    """Fields of an operator's main table that are operands and no attributes."""
+    if form.bias_is_number:
         return frozenset()
-    own = official("BatchNorm" if op_type == "InstanceNorm" else op_type).operands
-    return WEIGHT_FIELDS.union(own)
+    return WEIGHT_FIELDS | (_operand_fields(form.table) if form.operands else frozenset())
+
+
+@cache
+def _operand_fields(table_name: str | None) -> frozenset[str]:
+    """Fields of a table that hold operands of some operator which has it."""
+    return frozenset(f for form in officials().values() if form.table == table_name for f in form.operands)
 
 
 def stored(op: Record, external: ExternalSource | None) -> list[Data | None]:
     """The constant operands of an operator that lie in its table, in the order in which they follow its first input."""
-    kind, main = str(op.type), op.main
-    if main is None:
-        return []
-    if kind in CONVOLUTIONS or kind in DECONVOLUTIONS:
-        return _convolution(op, main, external)
-    if kind in ("Convolution3D", "ConvTranspose3D"):
-        return _convolution_3d(op, main, external)
-    if kind == "InnerProduct":
-        return _inner_product(op, main)
-    if official(kind).operands:
-        return _vectors(kind, main, external, op.externalPath)
-    return []
+    form = official(str(op.type))
+    read = form.read or (vectors if form.operands else None)
+    return [] if read is None or op.main is None else read(op, external)
 
 
-def _vectors(kind: str, main: Record, external: ExternalSource | None, location: str | None) -> list[Data | None]:
-    names = official(kind).operands
+def vectors(op: Record, external: ExternalSource | None) -> list[Data | None]:
+    """Operands of one dimension, each in a field of its own."""
+    main, names = op.main, official(str(op.type)).operands
     found: list[Data | None] = [main.get(name) for name in names]
     if "external" in table(main.table_name).fields and main.get("external") is not None and main.external.size >= 2:
-        for i, array in enumerate(read_parts(main, ["<f4"] * len(names), external, location)):
+        for i, array in enumerate(read_parts(main, ["<f4"] * len(names), external, op.externalPath)):
             if found[i] is None and array.size:
                 found[i] = array
     while found and found[-1] is None:
@@ -62,13 +71,20 @@ def _vectors(kind: str, main: Record, external: ExternalSource | None, location:
     return found
 
 
+def _kernel(op: Record) -> Kernel:
+    kernel = official(str(op.type)).kernel
+    assert kernel is not None
+    return kernel
+
+
 def _positive(name: str, op: Record, *numbers: int) -> None:
     if any(not 0 < n < _MAX_EXTENT for n in numbers):
         raise FormatError(f"{op.type} '{op.name}': {name} {list(numbers)}, expected positive sizes")
 
 
-def _convolution(op: Record, main: Record, external: ExternalSource | None) -> list[Data | None]:
-    common = main.common
+def convolution(op: Record, external: ExternalSource | None) -> list[Data | None]:
+    """Weights and bias of a convolution or a transposed one over two dimensions."""
+    main, common = op.main, op.main.common
     if common is None:
         raise FormatError(f"{op.type} '{op.name}': its table has no 'common' part")
     given = len(op.get("inputIndexes", ())) - 1 - bool(common.hasOutputShape)
@@ -83,13 +99,13 @@ def _convolution(op: Record, main: Record, external: ExternalSource | None) -> l
     out, group = common.outputCount, max(common.group, 1)
     _positive("kernel and output channels", op, common.kernelY, common.kernelX, out)
     window = common.kernelY * common.kernelX
-    depthwise = op.type in ("ConvolutionDepthwise", "DeconvolutionDepthwise")
+    kernel = _kernel(op)
     shape: tuple[int, ...]
-    if depthwise:
+    if kernel.depthwise:
         # one input channel per filter; files of some converters leave the group at 1
-        first = out if op.type == "ConvolutionDepthwise" else common.inputCount or out
+        first = common.inputCount or out if kernel.transposed else out
         shape = (first, decoded.size // (first * window), common.kernelY, common.kernelX)
-    elif op.type == "Deconvolution":
+    elif kernel.transposed:
         inner = common.inputCount or decoded.size * group // (out * window)
         shape = (inner, out // group, common.kernelY, common.kernelX)
     else:
@@ -106,7 +122,7 @@ def _convolution(op: Record, main: Record, external: ExternalSource | None) -> l
         if bias.size:
             raise FormatError(f"{where}: {bias.size} biases for {out} output channels")
         bias = None
-    return [quantized(decoded, shape, op.type in DECONVOLUTIONS), bias]
+    return [quantized(decoded, shape, kernel.transposed), bias]
 
 
 def quantized(decoded: DecodedWeight, shape: tuple[int, ...], expand: bool = False) -> Data:
@@ -122,8 +138,9 @@ def quantized(decoded: DecodedWeight, shape: tuple[int, ...], expand: bool = Fal
     return QuantizedArray.of(values, scale, offset, decoded.bits, shape)
 
 
-def _convolution_3d(op: Record, main: Record, external: ExternalSource | None) -> list[Data | None]:
-    common = main.common
+def convolution_3d(op: Record, external: ExternalSource | None) -> list[Data | None]:
+    """Weights and bias of those over three dimensions."""
+    main, common = op.main, op.main.common
     where = f"{op.type} '{op.name}'"
     if common is None:
         raise FormatError(f"{where}: its table has no 'common' part")
@@ -134,21 +151,23 @@ def _convolution_3d(op: Record, main: Record, external: ExternalSource | None) -
         weight, bias = parts[0], parts[1] if len(parts) > 1 else bias
     if weight is None:
         return []
+    transposed = _kernel(op).transposed
     kernel = [int(k) for k in common.get("kernels", ())]
     group = max(common.group, 1)
     _positive("kernel and output channels", op, *kernel, common.outputCount)
     rest = common.outputCount * math.prod(kernel)
-    inner = weight.size * (group if op.type == "ConvTranspose3D" else 1) // rest
+    inner = weight.size * (group if transposed else 1) // rest
     shape = (common.outputCount, inner, *kernel)
-    if op.type == "ConvTranspose3D":
+    if transposed:
         shape = (inner, common.outputCount // group, *kernel)
     if len(kernel) != 3 or math.prod(shape) != weight.size:
         raise FormatError(f"{where}: {weight.size} weights do not have the shape {list(shape)}")
     return [weight.reshape(shape), bias if bias is not None and bias.size else None]
 
 
-def _inner_product(op: Record, main: Record) -> list[Data | None]:
-    where = f"{op.type} '{op.name}'"
+def inner_product(op: Record, external: ExternalSource | None) -> list[Data | None]:
+    """Matrix and bias."""
+    where, main = f"{op.type} '{op.name}'", op.main
     weight = main.get("weight")
     if main.quanParameter is not None:
         common = Record("Convolution2DCommon", outputCount=main.outputCount)

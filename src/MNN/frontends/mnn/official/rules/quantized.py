@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.frontends.mnn.official.compose import Steps
-from MNN.frontends.mnn.official.legal_math import Rule, operand
+from MNN.frontends.mnn.official.rules.arithmetic import operand
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 
@@ -54,7 +54,7 @@ def _parts(node: Node) -> tuple[Value, Value, Value | None, int] | None:
     return None if _rank(x) is None and scale.shape not in ((), (1,)) else (x, scale, zero, axis)
 
 
-def _quantize(node: Node) -> list[Node] | None:
+def quantize(node: Node) -> list[Node] | None:
     found = _parts(node)
     named = _TYPES.get(str(node.attrs.get("dtype", "DT_INVALID")))
     if found is None or found[0].dtype is not DType.F32:
@@ -67,7 +67,7 @@ def _quantize(node: Node) -> list[Node] | None:
     return s.finish([_rounded(s, s.binary("REALDIV", x, _along(s, scale, rank, axis)), zero, dtype, rank, axis)])
 
 
-def _dequantize(node: Node) -> list[Node] | None:
+def dequantize(node: Node) -> list[Node] | None:
     found = _parts(node)
     if found is None or found[0].dtype not in (*_STORED, DType.I32) or node.attrs.get("dtype", "DT_INVALID") not in (
         "DT_INVALID", "DT_FLOAT",
@@ -78,7 +78,7 @@ def _dequantize(node: Node) -> list[Node] | None:
     return s.finish([s.binary("MUL", _centred(s, x, zero, axis), _along(s, scale, _rank(x), axis))])
 
 
-def _dynamic(node: Node) -> list[Node] | None:
+def dynamic(node: Node) -> list[Node] | None:
     """Range with 0 in it, its scale and zero point, and the numbers."""
     x = operand(node, 0)
     if x is None or x.dtype is not DType.F32 or not _rank(x):
@@ -101,7 +101,7 @@ def _integers(*values: Value | None) -> bool:
     return all(v is None or v.dtype in (DType.U8, DType.I8) for v in values)
 
 
-def _matmul_integer(node: Node) -> list[Node] | None:
+def matmul_integer(node: Node) -> list[Node] | None:
     x, y, x_zero, y_zero = (operand(node, i) for i in range(4))
     if x is None or y is None or not _integers(x, y, x_zero, y_zero) or (_rank(x) or 0) < 2 or (_rank(y) or 0) < 2:
         return None
@@ -118,7 +118,7 @@ def _linear(node: Node) -> list[Value] | None:
     return given if all(given[i].dtype is DType.F32 for i in (1, 4, 6)) else None
 
 
-def _qlinear_matmul(node: Node) -> list[Node] | None:
+def qlinear_matmul(node: Node) -> list[Node] | None:
     given, bias = _linear(node), operand(node, 8)
     if given is None:
         return None
@@ -157,7 +157,7 @@ def _pair(value: object, default: int) -> tuple[int, int] | None:
     return (int(value[0]), int(value[1])) if isinstance(value, (list, tuple)) and len(value) == 2 else None
 
 
-def _conv_integer(node: Node) -> list[Node] | None:
+def conv_integer(node: Node) -> list[Node] | None:
     x, w, x_zero, w_zero = (operand(node, i) for i in range(4))
     if x is None or w is None or not _integers(x, w, x_zero, w_zero):
         return None
@@ -166,7 +166,7 @@ def _conv_integer(node: Node) -> list[Node] | None:
     return None if total is None else s.finish([s.cast(total, DType.I32)])
 
 
-def _qlinear_conv(node: Node) -> list[Node] | None:
+def qlinear_conv(node: Node) -> list[Node] | None:
     given, bias = _linear(node), operand(node, 8)
     if given is None:
         return None
@@ -181,14 +181,3 @@ def _qlinear_conv(node: Node) -> list[Node] | None:
         total = s.binary("ADD", total, s.reshape(s.cast(bias, DType.F32), 1, -1, 1, 1))
     factor = s.binary("REALDIV", s.binary("MUL", xs, _along(s, ws, 4, 1)), os)
     return s.finish([_rounded(s, s.binary("MUL", total, factor), oz, oz.dtype, 4, None)])
-
-
-RULES: dict[str, Rule] = {
-    "QuantizeLinear": _quantize,
-    "DequantizeLinear": _dequantize,
-    "DynamicQuantizeLinear": _dynamic,
-    "MatMulInteger": _matmul_integer,
-    "QLinearMatMul": _qlinear_matmul,
-    "ConvInteger": _conv_integer,
-    "QLinearConv": _qlinear_conv,
-}

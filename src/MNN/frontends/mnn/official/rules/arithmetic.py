@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from MNN.frontends.mnn.official.legal_compressed import compressed_product
+from MNN.frontends.mnn.official.record import Rule
+from MNN.frontends.mnn.official.rules.compressed import compressed_product
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
-
-Rule = Callable[[Node], "list[Node] | None"]
-"""From a node to the nodes that stand for it, or None when it stays."""
 
 
 def operand(node: Node, index: int) -> Value | None:
@@ -23,7 +19,7 @@ def scalar(node: Node, number: int | float | bool, dtype: DType, role: str) -> V
     return Value(f"{node.outputs[0].name}/{role}", dtype, (), data)
 
 
-def _not(node: Node) -> list[Node] | None:
+def equals_zero(node: Node) -> list[Node] | None:
     """``not x`` is ``x == 0``."""
     x = node.inputs[0] if node.inputs else None
     if x is None or x.dtype is None or x.dtype is DType.STR:
@@ -32,13 +28,13 @@ def _not(node: Node) -> list[Node] | None:
     return [Node("BinaryOp", node.name, [x, zero], node.outputs, {"opType": "EQUAL"})]
 
 
-def _is_nan(node: Node) -> list[Node] | None:
+def differs_from_itself(node: Node) -> list[Node] | None:
     """Only NaN differs from itself."""
     x = node.inputs[0] if node.inputs else None
     return None if x is None else [Node("BinaryOp", node.name, [x, x], node.outputs, {"opType": "NOTEQUAL"})]
 
 
-def _log_softmax(node: Node) -> list[Node] | None:
+def log_softmax(node: Node) -> list[Node] | None:
     """``x - max - log(sum(exp(x - max)))``."""
     x, out, axis = node.inputs[0] if node.inputs else None, node.outputs[0], node.attrs.get("axis", 0)
     if x is None or x.dtype is not DType.F32:
@@ -56,7 +52,7 @@ def _log_softmax(node: Node) -> list[Node] | None:
     ]
 
 
-def _remainder(node: Node) -> list[Node] | None:
+def remainder(node: Node) -> list[Node] | None:
     """``x - (x / y) * y`` with the division of integers, which truncates."""
     x, y = operand(node, 0), operand(node, 1)
     if x is None or y is None or x.dtype is None or not x.dtype.is_int or x.dtype is not y.dtype:
@@ -70,7 +66,7 @@ def _remainder(node: Node) -> list[Node] | None:
     ]
 
 
-def _reshape_exact(node: Node) -> list[Node] | None:
+def reshape_exact(node: Node) -> list[Node] | None:
     """An ordinary Reshape when the shape is known and has no zeros."""
     shape = node.inputs[1] if len(node.inputs) > 1 else None
     if shape is None or shape.data is None or not np.all(shape.array() != 0):
@@ -78,7 +74,7 @@ def _reshape_exact(node: Node) -> list[Node] | None:
     return [Node("Reshape", node.name, node.inputs, node.outputs, {})]
 
 
-def _compare(node: Node) -> list[Node] | None:
+def compare(node: Node) -> list[Node] | None:
     """``x < y`` as ``y > x``: the official engine's LESS is wrong for some sizes."""
     turned = {"LESS": "GREATER", "LESS_EQUAL": "GREATER_EQUAL"}.get(str(node.attrs.get("opType")))
     if turned is None or len(node.inputs) != 2 or node.attrs.get("activationType"):
@@ -86,7 +82,7 @@ def _compare(node: Node) -> list[Node] | None:
     return [Node("BinaryOp", node.name, node.inputs[::-1], node.outputs, {**node.attrs, "opType": turned})]
 
 
-def _reduction(node: Node) -> list[Node] | None:
+def reduction(node: Node) -> list[Node] | None:
     """All axes are listed; none means none there."""
     x = operand(node, 0)
     dims = node.attrs.get("dim")
@@ -106,7 +102,7 @@ def _reduction(node: Node) -> list[Node] | None:
     ]
 
 
-def _matmul(node: Node) -> list[Node] | None:
+def matmul(node: Node) -> list[Node] | None:
     """Vectors become matrices of one row or column, and a bias that is not one per column is added on its own."""
     compressed = compressed_product(node)
     if compressed is not None:
@@ -151,7 +147,7 @@ def _unsqueezed(nodes: list[Node], x: Value, axis: int, name: str) -> Value:
     return made
 
 
-def _one_hot(node: Node) -> list[Node] | None:
+def one_hot(node: Node) -> list[Node] | None:
     """Indices and depth are integers there."""
     operands: list[Value | None] = list(node.inputs)
     nodes = []
@@ -164,20 +160,6 @@ def _one_hot(node: Node) -> list[Node] | None:
     return [*nodes, Node(node.op, node.name, operands, node.outputs, node.attrs)] if nodes else None
 
 
-def _unary(kind: str) -> Callable[[Node], list[Node] | None]:
+def unary(kind: str) -> Rule:
+    """For operators that are an elementwise function there."""
     return lambda node: [Node("UnaryOp", node.name, node.inputs, node.outputs, {"opType": kind})]
-
-
-RULES: dict[str, Rule] = {
-    "Not": _not,
-    "IsNaN": _is_nan,
-    "LogSoftmax": _log_softmax,
-    "Remainder": _remainder,
-    "ReshapeExact": _reshape_exact,
-    "AbsVal": _unary("ABS"),
-    "Bnll": _unary("BNLL"),
-    "BinaryOp": _compare,
-    "Reduction": _reduction,
-    "MatMul": _matmul,
-    "OneHot": _one_hot,
-}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.frontends.mnn.official.compose import Steps
-from MNN.frontends.mnn.official.legal_math import Rule, operand
+from MNN.frontends.mnn.official.rules.arithmetic import operand
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 
@@ -16,7 +16,7 @@ def _rank(x: Value | None) -> int:
     return 0 if x is None or x.shape is None else len(x.shape)
 
 
-def _trilu(node: Node) -> list[Node] | None:
+def trilu(node: Node) -> list[Node] | None:
     """A comparison of rows with columns chooses between the matrix and zeros."""
     x, k = operand(node, 0), operand(node, 1)
     if x is None or _rank(x) < 2 or x.dtype not in (DType.F32, *_INT_TYPES) or (k is not None and k.data is None):
@@ -32,7 +32,7 @@ def _trilu(node: Node) -> list[Node] | None:
     return s.finish([s.op("Select", [whole, x, s.op("ZerosLike", [x], x.dtype)], x.dtype)])
 
 
-def _pad_axes(node: Node) -> list[Node] | None:
+def pad_axes(node: Node) -> list[Node] | None:
     """Pads of the axes that are not named are 0."""
     x, pads, value, axes = (operand(node, i) for i in range(4))
     if x is None or not _rank(x) or axes is None or axes.data is None or pads is None:
@@ -56,7 +56,7 @@ def _pad_axes(node: Node) -> list[Node] | None:
     return s.finish([s.op("Padding", [x, flat, *filler], x.dtype, mode=node.attrs.get("mode", "CONSTANT"))])
 
 
-def _lp_normalization(node: Node) -> list[Node] | None:
+def lp_normalization(node: Node) -> list[Node] | None:
     """Divided by the root of a sum; where that is 0, so is the quotient with the least number there is."""
     x, p, axis = operand(node, 0), node.attrs.get("p", 2), node.attrs.get("axis", -1)
     if x is None or x.dtype is not DType.F32 or p not in (1, 2) or not isinstance(axis, int):
@@ -67,7 +67,7 @@ def _lp_normalization(node: Node) -> list[Node] | None:
     return s.finish([s.binary("REALDIV", x, s.binary("MAXIMUM", root, float(np.finfo(np.float32).tiny)))])
 
 
-def _hardmax(node: Node) -> list[Node] | None:
+def hardmax(node: Node) -> list[Node] | None:
     """Ones where the place along the axis is that of the first maximum."""
     x, axis = operand(node, 0), node.attrs.get("axis", -1)
     if x is None or x.dtype is not DType.F32 or not _rank(x) or not isinstance(axis, int):
@@ -80,7 +80,7 @@ def _hardmax(node: Node) -> list[Node] | None:
     return s.finish([s.cast(s.op("BinaryOp", [top, line], DType.BOOL, opType="EQUAL"), DType.F32)])
 
 
-def _is_inf(node: Node) -> list[Node] | None:
+def is_inf(node: Node) -> list[Node] | None:
     """What is beyond the largest number on a side that counts."""
     x = operand(node, 0)
     low, high = bool(node.attrs.get("detectNegative", True)), bool(node.attrs.get("detectPositive", True))
@@ -91,7 +91,7 @@ def _is_inf(node: Node) -> list[Node] | None:
     return s.finish([s.binary("GREATER", size, most, DType.BOOL)])
 
 
-def _bitwise_not(node: Node) -> list[Node] | None:
+def bitwise_not(node: Node) -> list[Node] | None:
     """``-1 - x`` of signed integers."""
     x = operand(node, 0)
     if x is None or x.dtype not in _INT_TYPES:
@@ -100,7 +100,7 @@ def _bitwise_not(node: Node) -> list[Node] | None:
     return s.finish([s.binary("SUB", s.const(-1, x.dtype), x)])
 
 
-def _statistics(node: Node) -> list[Node] | None:
+def with_statistics(node: Node) -> list[Node] | None:
     """A layer normalisation that also gives the mean and the inverse of the deviation, step by step."""
     x, axes, out = operand(node, 0), node.attrs.get("axis"), node.outputs
     if x is None or x.dtype is not DType.F32 or not isinstance(axes, (list, tuple)) or not axes or len(out) > 3:
@@ -117,14 +117,3 @@ def _statistics(node: Node) -> list[Node] | None:
         if value is not None:
             y = s.binary(kind, y, value)
     return s.finish([y, mean, inverse][: len(out)])
-
-
-RULES: dict[str, Rule] = {
-    "Trilu": _trilu,
-    "PadAxes": _pad_axes,
-    "LpNormalization": _lp_normalization,
-    "Hardmax": _hardmax,
-    "IsInf": _is_inf,
-    "BitwiseNot": _bitwise_not,
-    "LayerNormalization": _statistics,
-}

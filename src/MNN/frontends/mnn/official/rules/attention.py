@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from MNN.frontends.mnn.official.compose import Steps
-from MNN.frontends.mnn.official.legal_math import Rule, operand
+from MNN.frontends.mnn.official.rules.arithmetic import operand
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 
@@ -86,6 +86,3 @@ def _allowed(
         seen = s.op("BinaryOp", [s.unsqueeze(lines, 1), s.unsqueeze(columns, 0)], DType.BOOL, opType="GREATER_EQUAL")
         found.append(s.cast(seen, DType.F32))
     return found
-
-
-RULES: dict[str, Rule] = {"OnnxAttention": attention}
