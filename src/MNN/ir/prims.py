@@ -29,6 +29,10 @@ class Tensor:
     """Whatever must live as long as ``const`` does."""
     sized: bool = False
     """A constant that follows from sizes: an argument of kernels and no part of their code, which serves all sizes."""
+    sizes: np.ndarray | None = None
+    """Of a constant whose numbers follow from open sizes: these, traced (:mod:`MNN.ir.traced`), as objects."""
+    whole: np.ndarray | None = None
+    """A constant of which ``const`` is the first part, in every dimension; it lies in memory in its place."""
 
     @property
     def rank(self) -> int:

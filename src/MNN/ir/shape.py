@@ -55,3 +55,18 @@ def cut(begin: int, end: int, step: int, size: int) -> slice:
     """A slice by ONNX's rule. It is Python's but for a step back from before the first element: that begins at the
     first one, where Python takes nothing."""
     return slice(0 if step < 0 and begin < -size else begin, end, step)
+
+
+def counted(item: slice, size: int) -> tuple[int, int, int]:
+    """Where a slice begins in ``size`` elements, its step, and how many it takes, by Python's rule; of a traced size,
+    they are traced too."""
+    step = 1 if item.step is None else item.step
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+
+    def bound(at: int | None, default: int) -> int:
+        if at is None:
+            return default
+        return min(max(at + size if at < 0 else at, low), high)
+
+    begin, end = bound(item.start, low if step > 0 else high), bound(item.stop, high if step > 0 else low)
+    return begin, step, max(-(-(end - begin) // step), 0)

@@ -10,15 +10,25 @@ whatever is computed from it, or grows past :data:`MAX_TERMS`, is None.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 Size = int | str | None
 MAX_TERMS = 8
 MAX_TEXT = 200
 _Terms = dict[tuple[str, ...], int]
 _Operands = tuple[int | str, ...]
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Size])
+
+
+def _kept(function: _Function) -> _Function:
+    """Remembers results: traces ask for few sums, many times. Names and expressions of one text are told apart."""
+    return functools.lru_cache(maxsize=1 << 14, typed=True)(function)  # type: ignore[return-value]
 
 
 class Expression(str):
@@ -50,6 +60,7 @@ class Function(str):
         return str(self), self.kind, self.operands
 
 
+@_kept
 def add(*sizes: Size) -> Size:
     """The sum; 0 for no sizes."""
     total: _Terms = {}
@@ -65,6 +76,7 @@ def subtract(x: Size, y: Size) -> Size:
     return add(x, multiply(y, -1))
 
 
+@_kept
 def multiply(*sizes: Size) -> Size:
     """The product; 1 for no sizes. A factor of 0 makes it 0 whatever the others are."""
     if 0 in sizes:
@@ -84,6 +96,7 @@ def multiply(*sizes: Size) -> Size:
     return _made(total)
 
 
+@_kept
 def exact_quotient(x: Size, y: Size) -> Size:
     """``x / y`` where it is known to leave no rest, as of sizes of a reshaped tensor; None where that is not seen."""
     if x is None or y is None or y == 0:
@@ -104,6 +117,7 @@ def exact_quotient(x: Size, y: Size) -> Size:
     return _made(out)
 
 
+@_kept
 def floor_divide(x: Size, y: Size) -> Size:
     """``x // y``, rounded down; by names only where they cancel."""
     if x is None or y is None or y == 0:
@@ -198,6 +212,28 @@ def evaluate(size: int | str, values: Mapping[str, int]) -> int:
     if isinstance(size, Expression):
         return sum(n * math.prod(evaluate(f, values) for f in factors) for factors, n in size.terms.items())
     return values[size]
+
+
+def compiled(sizes: Sequence[int | str], order: Sequence[str]) -> Callable[..., tuple[int, ...]]:
+    """What :func:`evaluate` does for all ``sizes`` (or texts that write them), as a function of the values of the names
+    in ``order``."""
+    sizes = [parse(size) if type(size) is str else size for size in sizes]
+    at = {name: f"n{i}" for i, name in enumerate(order)}
+    text = "".join(f"{_python(size, at)}," for size in sizes)
+    found: Callable[..., tuple[int, ...]] = eval(f"lambda {','.join(at.values())}: ({text})", {"max": max, "min": min})
+    return found
+
+
+def _python(size: int | str, at: Mapping[str, str]) -> str:
+    if isinstance(size, int):
+        return str(int(size))
+    if isinstance(size, Function):
+        x, y = (_python(v, at) for v in size.operands)
+        return f"({x})//({y})" if size.kind == "//" else f"{size.kind}({x},{y})"
+    if isinstance(size, Expression):
+        terms = ["*".join([str(n), *(f"({_python(f, at)})" for f in factors)]) for factors, n in size.terms.items()]
+        return f"({'+'.join(terms)})"
+    return at[size]
 
 
 def names(size: Size) -> set[str]:
@@ -347,6 +383,6 @@ def _extreme(kind: str, x: Size, y: Size) -> Size:
 
 
 __all__ = [
-    "Expression", "Function", "Size", "add", "ceil_divide", "evaluate", "exact_quotient", "floor_divide", "lower_bound",
-    "maximum", "minimum", "modulo", "multiply", "names", "parse", "subtract",
+    "Expression", "Function", "Size", "add", "ceil_divide", "compiled", "evaluate", "exact_quotient", "floor_divide",
+    "lower_bound", "maximum", "minimum", "modulo", "multiply", "names", "parse", "subtract",
 ]  # fmt: skip

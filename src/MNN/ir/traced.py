@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeVar
+
 from MNN.ir import symbolic
 from MNN.ir.symbolic import Size
+
+_Traced = TypeVar("_Traced", bound="TracedSize")
 
 
 class TracedSize(int):
@@ -17,42 +22,100 @@ class TracedSize(int):
         made.size = size
         return made
 
-    def __add__(self, other: int) -> TracedSize:
-        return TracedSize(int(self) + int(other), symbolic.add(self.size, size_of(other)))
+    def _of(self: _Traced, number: int, size: Size) -> _Traced:
+        """Another number of the same trace."""
+        made = type(self)(number, size)
+        assert isinstance(made, type(self))
+        return made
 
-    def __sub__(self, other: int) -> TracedSize:
-        return TracedSize(int(self) - int(other), symbolic.subtract(self.size, size_of(other)))
-
-    def __rsub__(self, other: int) -> TracedSize:
-        return TracedSize(int(other) - int(self), symbolic.subtract(size_of(other), self.size))
-
-    def __mul__(self, other: int) -> TracedSize:
+    def __add__(self: _Traced, other: int) -> _Traced:
         if not isinstance(other, int):
             return NotImplemented
-        return TracedSize(int(self) * int(other), symbolic.multiply(self.size, size_of(other)))
+        return self._of(int(self) + int(other), symbolic.add(self.size, size_of(other)))
 
-    def __neg__(self) -> TracedSize:
-        return TracedSize(-int(self), symbolic.multiply(self.size, -1))
-
-    def __floordiv__(self, other: int) -> TracedSize:
+    def __sub__(self: _Traced, other: int) -> _Traced:
         if not isinstance(other, int):
             return NotImplemented
-        number = int(self) // int(other)
-        return TracedSize(number, _quotient(self.size, size_of(other)))
+        return self._of(int(self) - int(other), symbolic.subtract(self.size, size_of(other)))
 
-    def __rfloordiv__(self, other: int) -> TracedSize:
-        return TracedSize(int(other) // int(self), _quotient(size_of(other), self.size))
+    def __rsub__(self: _Traced, other: int) -> _Traced:
+        return self._of(int(other) - int(self), symbolic.subtract(size_of(other), self.size))
 
-    def __mod__(self, other: int) -> TracedSize:
-        return TracedSize(int(self) % int(other), symbolic.modulo(self.size, size_of(other)))
+    def __mul__(self: _Traced, other: int) -> _Traced:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self._of(int(self) * int(other), symbolic.multiply(self.size, size_of(other)))
+
+    def __neg__(self: _Traced) -> _Traced:
+        return self._of(-int(self), symbolic.multiply(self.size, -1))
+
+    def __floordiv__(self: _Traced, other: int) -> _Traced:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self._of(int(self) // int(other), _quotient(self.size, size_of(other)))
+
+    def __rfloordiv__(self: _Traced, other: int) -> _Traced:
+        return self._of(int(other) // int(self), _quotient(size_of(other), self.size))
+
+    def __mod__(self: _Traced, other: int) -> _Traced:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self._of(int(self) % int(other), symbolic.modulo(self.size, size_of(other)))
 
     __radd__ = __add__
     __rmul__ = __mul__
 
 
+class Trace:
+    """What open sizes are in one trace, by name: ``numbers``, and in ``rooms`` more than they ever may be."""
+
+    def __init__(self, numbers: Mapping[str, int], rooms: Mapping[str, int]) -> None:
+        self.numbers, self.rooms = dict(numbers), dict(rooms)
+        self._rooms: dict[str, int] = {}
+
+    def size(self, size: int | str) -> int:
+        """The size as a number of this trace."""
+        return size if isinstance(size, int) else OpenSize(symbolic.evaluate(size, self.numbers), size, self)
+
+    def room(self, size: str) -> int:
+        """What the size is where all sizes take all of their room."""
+        found = self._rooms.get(size)
+        if found is None:
+            found = self._rooms[size] = symbolic.evaluate(size, self.rooms)
+        return found
+
+
+class OpenSize(TracedSize):
+    """A size that a plan leaves open within bounds. Two of them that are the same number now are no two equal keys."""
+
+    trace: Trace
+
+    def __new__(cls, number: int, size: Size, trace: Trace) -> OpenSize:
+        made = int.__new__(cls, number)
+        made.size, made.trace = size, trace
+        return made
+
+    def _of(self, number: int, size: Size) -> OpenSize:
+        return OpenSize(number, size, self.trace)
+
+    def __hash__(self) -> int:
+        return hash((int(self), self.size))
+
+    def __eq__(self, other: object) -> bool:
+        return int(self) == other
+
+
 def size_of(number: int) -> Size:
     """The size that a number was computed from; a plain one stands for itself."""
     return number.size if isinstance(number, TracedSize) else int(number)
+
+
+def room_of(number: int) -> int:
+    """The most that an open size may be, plus a little: what memory is laid out for, and what decides between ways to
+    compute something. Any other number is itself."""
+    if type(number) is not OpenSize or number.size is None:
+        return number
+    return number.size if isinstance(number.size, int) else number.trace.room(number.size)
 
 
 def _quotient(x: Size, y: Size) -> Size:
@@ -61,3 +124,6 @@ def _quotient(x: Size, y: Size) -> Size:
     if isinstance(x, str) and low is not None and low >= 0:
         return symbolic.multiply(symbolic.ceil_divide(symbolic.multiply(x, -1), y), -1)
     return symbolic.floor_divide(x, y)
+
+
+__all__ = ["OpenSize", "Trace", "TracedSize", "room_of", "size_of"]

@@ -75,12 +75,16 @@ class Range(Operator):
         if not first.size == last.size == step.size == 1:
             raise ShapeError(f"{b.where}: start, limit and delta must be single numbers")
         a, z, d = (v[0].item() if not start.dtype.is_float else float(v[0]) for v in (first, last, step))
+        if any(t.sizes is not None for t in (start, limit, delta)):
+            (a,), (z,), (d,) = (b.ints(t) for t in (start, limit, delta))
         if d == 0 or not all(math.isfinite(v) for v in (a, z, d)):
             raise ShapeError(f"{b.where}: a range from {a} to {z} by {d} never ends")
         count = -(-(z - a) // d) if isinstance(a, int) else math.ceil((z - a) / d)
         size = max(int(count), 0)
         b.require(size, f"a range of {size}")
         dtype = start.dtype
+        if start.sizes is not None:
+            return [b.op("add", b.const(np.arange(size) * int(d), dtype), b.reshape(start, ()))]
         if dtype.is_int:
             return [b.const(a + np.arange(size) * d, dtype)]
         wide = np.dtype(np.float32) if dtype in (DType.F16, DType.BF16) else dtype.numpy

@@ -14,6 +14,7 @@ from MNN.ir.prims import Tensor
 from MNN.ir.shape import broadcast, elements, normalize_axis
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
+from MNN.ops.core.common import numbers
 from MNN.ops.core.datatypes import from_data_type
 from MNN.ops.core.operands import operand, optional
 from MNN.ops.inference import infer
@@ -200,7 +201,7 @@ class ShapeOf(Operator):
         start = self.int_attr(node, "start") if self.bool_attr(node, "hasStart") else None
         end = self.int_attr(node, "end") if self.bool_attr(node, "hasEnd") else None
         dtype = from_data_type(self.str_attr(node, "outputDataType"), b.where)
-        return [b.const(np.asarray(x.shape[start:end], np.int64), dtype)]
+        return [numbers(b, x.shape[start:end], dtype)]
 
 
 @register("Size")
@@ -211,7 +212,7 @@ class Size(Operator):
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         dtype = from_data_type(self.str_attr(node, "outputDataType"), b.where)
-        return [b.const(np.asarray(elements(operand(b, inputs, 0).shape), np.int64), dtype)]
+        return [numbers(b, elements(operand(b, inputs, 0).shape), dtype)]
 
 
 @register("Rank")

@@ -9,7 +9,7 @@ from MNN.errors import ShapeError, UnsupportedError
 from MNN.ir import symbolic
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
-from MNN.ir.shape import cut, normalize_axis
+from MNN.ir.shape import counted, cut, normalize_axis
 from MNN.ops.arranging.extents import length
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
@@ -93,12 +93,11 @@ def basic_index(b: Builder, x: Tensor, index: Sequence[slice | int | None]) -> T
         if isinstance(item, int):
             if not -size <= item < size:
                 raise ShapeError(f"{b.where}: index {item} is outside axis {axis} of {list(x.shape)}")
-            starts[axis], counts[axis] = item % size, 1
+            starts[axis], counts[axis] = item + size if item < 0 else item, 1
         else:
             if item.step == 0:
                 raise ShapeError(f"{b.where}: a step of 0 along axis {axis}")
-            start, stop, step = item.indices(size)
-            counts[axis] = len(range(start, stop, step))
+            start, step, counts[axis] = counted(item, size)
             starts[axis], steps[axis] = (start, step) if counts[axis] else (0, 1)
             shape.append(counts[axis])
         axis += 1

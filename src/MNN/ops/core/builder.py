@@ -20,7 +20,8 @@ from MNN.ir.prims import Prim, Tensor
 from MNN.ir.scalar import Body, BodyBuilder
 from MNN.ir.shape import broadcast, elements, normalize_axis
 from MNN.ops.core.checked import operation, program
-from MNN.ops.core.folding import FoldCache
+from MNN.ops.core.folding import FoldCache, worth_folding
+from MNN.ops.core.open_numbers import OpenNumbers
 from MNN.ops.elementwise import narrow
 
 
@@ -38,14 +39,6 @@ MAX_RANK, MAX_TABLE = 32, 1 << 27
 """Dimensions of a tensor, and numbers of the longest table that is made while planning."""
 MAX_STEPS = 1 << 16
 """Primitives after which lowering is given up: short loops are written out step by step."""
-FOLDED = 1 << 24
-"""Constants of up to this many elements are computed while planning even when their operands are much smaller."""
-
-
-def _worth_folding(prim: Prim, types: Sequence[tuple[DType, tuple[int, ...]]]) -> bool:
-    """A few small constants must not grow into gigabytes before anything runs."""
-    largest = max((elements(t.shape) for t in prim.inputs), default=0)
-    return all(elements(s) <= max(FOLDED, 4 * largest) for _, s in types)
 
 
 class Builder:
@@ -61,6 +54,7 @@ class Builder:
         self._fold = fold
         self.merged: dict[tuple[object, ...], list[Tensor]] = {}  # what every primitive gives, by what tells it apart
         self._consts: dict[tuple[object, ...], Tensor] = {}
+        self.open_numbers = OpenNumbers()
 
     # -- constants and values ---------------------------------------------------------------------------------------
 
@@ -90,6 +84,8 @@ class Builder:
 
     def ints(self, tensor: Tensor | None, why: str = "an operand") -> tuple[int, ...]:
         """Like :meth:`value`, as a flat tuple of ints."""
+        if tensor is not None and tensor.sizes is not None:
+            return tuple(tensor.sizes.flat)
         return tuple(int(v) for v in self.value(tensor, why).reshape(-1))
 
     def emit(self, prim: Prim, *types: tuple[DType, tuple[int, ...]]) -> list[Tensor]:
@@ -97,11 +93,13 @@ class Builder:
         prim.origin = self.where
         pure = type(prim) is not p.Host or prim.pure
         self._check(types)
+        if (followed := self.open_numbers.follow(prim, types)) is not None:
+            return [followed]
         for t in prim.inputs:
             if t.const is None:
                 break
         else:
-            if self._fold and pure and _worth_folding(prim, types):
+            if self._fold and pure and worth_folding(prim, types):
                 return self.folds.fold(prim, types)
         key = (type(prim), *map(id, prim.inputs), prim.attributes(), types)
         if pure and (known := self.merged.get(key)) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
+from MNN.ops.core.open_numbers import is_open
 
 RunGraph = Callable[[Graph, Mapping[Value, np.ndarray]], list[np.ndarray]]
 """Runs a subgraph on numbers for its inputs; handed to eager operators that declare ``needs_runner``."""
@@ -27,6 +28,13 @@ class GraphBuilder(Protocol):
     def lookup(self, value: Value) -> Tensor:
         """The tensor of a value of the graph."""
         ...
+
+
+def numbers(b: Builder, sizes: int | Sequence[int], dtype: DType) -> Tensor:
+    """A constant of integers, which may be open sizes: one number, or a list of them."""
+    listed = [sizes] if isinstance(sizes, int) else list(sizes)
+    data = np.array(sizes, np.int64)
+    return b.open_numbers.tensor(listed, data.shape, dtype) if is_open(listed) else b.const(data, dtype)
 
 
 def agree(b: Builder, *tensors: Tensor) -> list[Tensor]:

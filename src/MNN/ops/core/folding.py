@@ -16,11 +16,21 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph
 from MNN.ir.prims import Prim, Reshape, Tensor
 from MNN.ir.quant import QuantizedArray
+from MNN.ir.shape import elements
 from MNN.ops.core.sketches import Sketches
 from MNN.reference.primitives import evaluate
 
 SMALL = 4096
 """Bytes of operands below which a result is computed anew: cheaper than remembering it."""
+
+FOLDED = 1 << 24
+"""Constants of up to this many elements are computed while planning even when their operands are much smaller."""
+
+
+def worth_folding(prim: Prim, types: Sequence[tuple[DType, tuple[int, ...]]]) -> bool:
+    """A few small constants must not grow into gigabytes before anything runs."""
+    largest = max((elements(t.shape) for t in prim.inputs), default=0)
+    return all(elements(s) <= max(FOLDED, 4 * largest) for _, s in types)
 
 
 class _Folded:
