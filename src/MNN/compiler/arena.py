@@ -22,8 +22,8 @@ def plan(commands: Sequence[Command], buffers: Sequence[Buffer]) -> int:
     """Sets every buffer's offset, results over operands where they can be (:mod:`MNN.compiler.in_place`); returns the
     bytes of the whole arena."""
     last = len(commands)
-    life: dict[Buffer, list[int]] = {b: [0, last] for b in buffers if b.pinned}
-    touched = [command.buffers() for command in commands]
+    life: dict[Buffer, list[int]] = {b: [0, last] for b in buffers if b.pinned and not b.lent}
+    touched = [[b for b in command.buffers() if not b.lent] for command in commands]
     for index, buffers_here in enumerate(touched):
         for buffer in buffers_here:
             if not buffer.pinned:

@@ -25,6 +25,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.scalar import Instr
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 
 MAX_CODE = 160
 """Most scalar instructions in a fused body; longer ones cost more to compile than they save."""
@@ -108,7 +109,7 @@ def looked_up(group: Group) -> Tensor | None:
     if group.kind != "map":
         return None
     out = group.prims[-1].outputs[0]
-    if out.dtype not in BYTES or elements(out.shape) < TABLE_ELEMENTS:
+    if out.dtype not in BYTES or room_of(elements(out.shape)) < TABLE_ELEMENTS:
         return None
     given = [t for t in group.inputs() if not is_literal(t)]
     if len(given) != 1 or given[0].dtype not in BYTES or given[0].const is not None:

@@ -15,6 +15,7 @@ from MNN.compiler.usage import VIEWS
 from MNN.ir import prims as p
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 
 LOOK_AHEAD = 6
 """How many primitives ahead a wish about order is looked for."""
@@ -128,7 +129,7 @@ def _like_operands(prim: Prim, out: Tensor, strides_of: Callable[[Tensor], st.In
         return natural(rank)
     main = candidates[0]
     if len(candidates) > 1:
-        main = max(candidates, key=lambda t: (elements(t.shape), t.producer is not None))
+        main = max(candidates, key=lambda t: (room_of(elements(t.shape)), t.producer is not None))
     return st.order_of(main.shape, strides_of(main)) if elements(main.shape) > 1 else natural(out.rank)
 
 

@@ -72,6 +72,8 @@ class Stage:
     next_node: int
     blocked: Blocked | None
     guards: list[Guard] = field(default_factory=list)
+    open_inputs: dict[Tensor, np.ndarray] = field(default_factory=dict)
+    """Inputs besides the caller's, with their numbers, which follow from open sizes."""
 
 
 class _NeedEager(Exception):  # noqa: N818 - a request to the planner, not an error
@@ -156,15 +158,17 @@ class Lowering(Builder):
             outputs = self._lower_eager(op, node, inputs)
         else:
             outputs = lower_node(self, node, inputs) if found is None else found
-        for value, tensor in zip(node.outputs, outputs, strict=False):
-            self.env[value] = tensor
-            tensor.name = tensor.name or value.name
+        self._bind(node, outputs)
         self.where = outer
 
     def _repeat(self, alike: Sketches, node: Node, sketch: int, where: str) -> None:
         """Lowers one of several nodes that may be alike."""
         outer, self.where = self.where, where
         inputs = [None if v is None else self.lookup(v) for v in node.inputs]
+        if any(t is not None and t.sizes is not None for t in inputs):
+            self._bind(node, lower_node(self, node, inputs))
+            self.where = outer
+            return
         about, given = operands(inputs, [v is not None and v.data is not None for v in node.inputs])
         key = sketch, about
         first, recipe = self._recipes.get(key, (node, None))
@@ -178,10 +182,13 @@ class Lowering(Builder):
                 self._recipes[key] = first, None if self._tape is None else Recipe.of(self._tape, given, outputs)
             finally:
                 self._tape = None
+        self._bind(node, outputs)
+        self.where = outer
+
+    def _bind(self, node: Node, outputs: Sequence[Tensor]) -> None:
         for value, tensor in zip(node.outputs, outputs, strict=False):
             self.env[value] = tensor
             tensor.name = tensor.name or value.name
-        self.where = outer
 
     def _lower_eager(self, op: EagerOperator, node: Node, inputs: Sequence[Tensor | None]) -> list[Tensor]:
         key = self._next_key(node.name)
@@ -264,7 +271,7 @@ def lower_stage(
         return Stage(low.prims, inputs, low.env, index, blocked, low.guards)
     for value in graph.outputs:
         low.lookup(value)
-    return Stage(low.prims, inputs, low.env, len(graph.nodes), None, low.guards)
+    return Stage(low.prims, inputs, low.env, len(graph.nodes), None, low.guards, low.open_numbers.inputs)
 
 
 def _cone(tensor: Tensor, numbers: Mapping[Tensor, np.ndarray]) -> list[Prim] | None:

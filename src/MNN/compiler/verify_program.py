@@ -115,6 +115,8 @@ def _spans(program: Program) -> Iterator[tuple[Buffer, int, int]]:
         for buffer in command.buffers():
             life.setdefault(buffer, [index, index])[1] = last if buffer.pinned else index
     for buffer, (first, final) in life.items():
+        if buffer.lent:
+            continue
         yield buffer, -1 if buffer.pinned else first, final
 
 

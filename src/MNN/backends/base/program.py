@@ -13,12 +13,17 @@ import numpy as np
 
 from MNN.backends.base.candidates import Choice
 from MNN.backends.base.kernel import Argument, KernelSpec, Kind
+from MNN.backends.base.open_words import OpenSizes
 from MNN.backends.base.space import HOST, MemorySpace
 from MNN.cache.packed import Draft
 from MNN.ir.dtype import DType
 
 if TYPE_CHECKING:
     from MNN.ir.prims import HostFunction
+
+
+Grid = tuple[tuple["int | str", "int | str"], ...]
+"""Extents and strides, which may be open sizes, of the dimensions of a grid, outermost first."""
 
 
 @dataclass(eq=False)
@@ -44,6 +49,10 @@ class Buffer:
     """What the constant goes by while plans are made; None for tables, which go by their numbers."""
     space: MemorySpace = HOST
     """Where it lies when the program runs."""
+    lent: bool = False
+    """Lies outside of the arena: whoever runs the program says where (see ``Program.states``)."""
+    grid: Grid | None = None
+    """Of a table of offsets that follows from open sizes: the grid whose points they are of."""
 
 
 class Place(NamedTuple):
@@ -249,6 +258,11 @@ class Program:
     """How often the commands run, where that is not once."""
     space: MemorySpace = HOST
     """Where its arena lies, and with it its inputs and outputs."""
+    states: tuple[tuple[int, int], ...] = ()
+    """Numbers of inputs and outputs that lie in the same memory, which outlives a run: the output is the input and what
+    the run has written behind it."""
+    open_sizes: OpenSizes | None = None
+    """What of it depends on sizes of the inputs that may change from run to run, where some may."""
 
     @property
     def times(self) -> int:

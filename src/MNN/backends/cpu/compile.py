@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from MNN.backends.base.constants import ConstantPool
 from MNN.backends.base.options import Options
-from MNN.backends.base.program import Located, Program
+from MNN.backends.base.program import Located, Place, Program
 from MNN.backends.cpu import low_precision as precision
+from MNN.backends.cpu import states
 from MNN.backends.cpu.amx.emission import emit_amx as amx
 from MNN.backends.cpu.amx.emission.emit_prefetch import fetch_ahead
 from MNN.backends.cpu.amx.split_storage import SplitStorage
@@ -26,6 +27,7 @@ from MNN.compiler import strides as st
 from MNN.compiler.copies import own_copy
 from MNN.compiler.fuse import Fuser, Group
 from MNN.compiler.layout import assign_layouts, natural
+from MNN.compiler.open.errors import NotOpenError
 from MNN.compiler.verify_program import verify_groups, verify_program, wanted
 from MNN.compiler.work import products
 from MNN.errors import MISFITS, RunError
@@ -33,6 +35,7 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 from MNN.ir.verify_primitives import verify_primitives
 
 _SPARE = 100_000.0
@@ -48,14 +51,19 @@ def compile_stage(
     pool: ConstantPool,
 ) -> Program:
     """The program that computes ``outputs`` (not constant, no duplicates) from ``inputs``; there may be no strings."""
-    pool.kept_choices.begin_plan()
+    if not options.open_sizes:  # one plan is compiled at several sizes, which find the same choices
+        pool.kept_choices.begin_plan()
     kept = usage.live(prims, outputs)
     if wanted():
         verify_primitives(kept, inputs, outputs, "after lowering")
     narrow = precision.storage(target, options.precision)
     whole = Task(kept, inputs, outputs)
-    found = sliced(whole, target, options.threads, 32 if narrow is None else 8 * narrow.size)
-    if found is not None:
+    shared = 32 if narrow is None else 8 * narrow.size
+    found = None if options.states else sliced(whole, target, options.threads, shared)
+    if found is not None and options.open_sizes:
+        if any(isinstance(prim, (p.Conv, p.Window)) for prim in kept):
+            raise NotOpenError("a batch of images, which is faster sample by sample")
+    elif found is not None:
         part, count = found
         alone = dataclasses.replace(options, threads=1)
         one = _compile(part, narrow, target, alone, pool, apart=True)
@@ -87,8 +95,10 @@ def _compile(
     emitter = Emitter(target, options, orders, uses, pool, emit_copy)
     if narrowing is not None:
         emitter.narrowed = narrowing.apply(groups)
-    located_in = [_input(emitter, t) for t in inputs]
-    chains = Chains(groups, uses, outputs, target, options.threads)
+    places = states.places(emitter, inputs, outputs, options.states)
+    located_in = [_input(emitter, t, places) for t in inputs]
+    linked = [] if options.states else groups
+    chains = Chains(linked, uses, outputs, target, options.threads, options.open_sizes)
     emitter.spare = _spare_cycles(kept, target)
     emission_cache = EmissionCache(emitter, groups)
     exact = precision.exact_products(kept) if parts else frozenset()
@@ -104,10 +114,19 @@ def _compile(
         except MISFITS as error:
             what = f"{type(error).__name__}: {error}"
             raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error
-    located_out = [_output(emitter, t, set(inputs), apart) for t in outputs]
+    located_out = [_output(emitter, t, set(inputs), apart, places) for t in outputs]
     fetch_ahead(pool, emitter.commands, options.threads)
     total = arena.plan(emitter.commands, emitter.buffers)
-    program = Program(emitter.commands, located_in, located_out, total, emitter.error_word, tuple(emitter.companions))
+    kept_states = tuple([(i, o) for i, o in options.states if inputs[i] in places])
+    program = Program(
+        emitter.commands,
+        located_in,
+        located_out,
+        total,
+        emitter.error_word,
+        tuple(emitter.companions),
+        states=kept_states,
+    )
     if wanted():
         verify_program(program)
     return program
@@ -117,7 +136,7 @@ def _spare_cycles(prims: Sequence[Prim], target: Target) -> float:
     """Cycles that a command may be slower than the best that is known, so that no kernel is compiled for one size of
     the input alone: some 30 us, or a thousandth of the whole. Compiling takes as long as a thousand such losses."""
 
-    whole = sum([products(prim) for prim in prims if isinstance(prim, (p.Conv, p.MatMul))])
+    whole = sum([room_of(products(prim)) for prim in prims if isinstance(prim, (p.Conv, p.MatMul))])
     return max(_SPARE, _SPARE_SHARE * whole / (target.lanes(DType.F32) * target.fma_per_cycle))
 
 
@@ -129,15 +148,17 @@ def _emit_or_host(e: Emitter, group: Group) -> None:
             e.host(prim)
 
 
-def _input(e: Emitter, tensor: Tensor) -> Located:
-    place = e.allocate(tensor.dtype, tensor.shape, natural(tensor.rank))
+def _input(e: Emitter, tensor: Tensor, places: Mapping[Tensor, Place]) -> Located:
+    place = places.get(tensor) or e.allocate(tensor.dtype, tensor.shape, natural(tensor.rank))
     place.buffer.pinned = True
     e.assign(tensor, place)
     return Located(tensor.dtype, tensor.shape, place)
 
 
-def _output(e: Emitter, tensor: Tensor, inputs: set[Tensor], apart: bool) -> Located:
-    """Outputs are row-major in memory of their own, so that reading them is one plain copy."""
+def _output(e: Emitter, tensor: Tensor, inputs: set[Tensor], apart: bool, places: Mapping[Tensor, Place]) -> Located:
+    """Outputs are row-major in memory of their own, so that reading them is one plain copy; states lie as they do."""
+    if tensor in places:
+        return Located(tensor.dtype, tensor.shape, places[tensor])
     place = e.place(tensor)
     inside = apart and (place.buffer.pinned or place.buffer.nbytes > elements(tensor.shape) * tensor.dtype.size)
     if inside or tensor in inputs or not st.is_dense(tensor.shape, place.strides, natural(tensor.rank)):

@@ -39,6 +39,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 
 SMALL = 4096
 """Elements below which a tensor stays f32, unless it only goes into products."""
@@ -218,7 +219,7 @@ class Narrowing:
         multiplied: dict[Tensor, bool] = {}
         for t in [t for q in self.prims for t in q.outputs]:
             root = self._find(t)
-            largest[root] = max(largest.get(root, 0), elements(t.shape))
+            largest[root] = max(largest.get(root, 0), room_of(elements(t.shape)))
             only = all(isinstance(u, (*_ALIKE, *_PRODUCTS)) for u in self._uses.get(t, []))
             multiplied[root] = multiplied.get(root, True) and only
         return [t for t, n in largest.items() if n < SMALL and not multiplied[t]]
@@ -266,14 +267,14 @@ def worth(prim: Prim) -> bool:
         return False
     x, y = prim.inputs[:2]
     if isinstance(prim, p.CompressedMatMul):  # few rows wait for the weights
-        depth = x.shape[-1] if elements(x.shape[:-1]) > FEW_ROWS else 0
+        depth = x.shape[-1] if room_of(elements(x.shape[:-1])) > FEW_ROWS else 0
     elif isinstance(prim, p.MatMul):
         depth = x.shape[-1]
     elif prim.groups == x.shape[1] == y.shape[0] and prim.groups > 1:  # depthwise: sums of few products, in f32
         return False
     else:
         depth = elements(y.shape[1:])
-    return elements(prim.outputs[0].shape) * depth >= SMALL_PRODUCT
+    return room_of(elements(prim.outputs[0].shape) * depth) >= SMALL_PRODUCT
 
 
 def _copy(tensor: Tensor) -> Prim:

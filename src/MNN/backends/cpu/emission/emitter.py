@@ -16,7 +16,7 @@ from MNN.backends.base.candidates import Candidate, Choice, choose, near
 from MNN.backends.base.constants import ConstantPool as ConstantPool
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.base.options import Options
-from MNN.backends.base.program import Buffer, Command, HostCall, Located, Place, Ref, StageCall
+from MNN.backends.base.program import Buffer, Command, Grid, HostCall, Located, Place, Ref, StageCall
 from MNN.backends.cpu.codegen.chain import ChainSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import strides as st
@@ -28,12 +28,21 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
+from MNN.ir.traced import OpenSize, room_of
 from MNN.reference.primitives import evaluate
 
 _I32_MAX = (1 << 31) - 1
 _T = TypeVar("_T")
 
 Copier = Callable[["Emitter", Place, Place, st.Ints, DType], None]
+
+
+def _grows_inside(grid: Hashable) -> bool:
+    """Whether other sizes have other offsets, and not only more of them."""
+    if not isinstance(grid, tuple) or not all(isinstance(run, tuple) and len(run) == 2 for run in grid):
+        return False
+    inside = [n for run in grid[:1] for n in run[1:]] + [n for run in grid[1:] for n in run]
+    return any(isinstance(n, OpenSize) for n in inside)
 
 
 class Emitter:
@@ -85,8 +94,9 @@ class Emitter:
         return self._orders.get(tensor) or natural(len(tensor.shape))
 
     def allocate(self, dtype: DType, shape: Sequence[int], order: DimensionOrder, gap: int = 0) -> Place:
-        """Fresh arena memory for a tensor that is dense but for ``gap`` elements behind each innermost run."""
-        strides, count = st.spaced(shape, order, gap)
+        """Fresh arena memory for a tensor that is dense but for ``gap`` elements behind each innermost run, or would be
+        if its open sizes took all of their room."""
+        strides, count = st.spaced([room_of(n) for n in shape], order, gap)
         buffer = Buffer(max(count, 1) * dtype.size)
         self.buffers.append(buffer)
         return Place(buffer, 0, strides)
@@ -97,9 +107,9 @@ class Emitter:
         if known is not None:
             return known
         if tensor.const is not None:
-            data = tensor.const
+            data = tensor.const if tensor.whole is None else tensor.whole
             buffer = self.pool.get(("const", id(data)), lambda: data.reshape(-1), (data, tensor.keep))
-            found = Place(buffer, 0, st.dense(tensor.shape, natural(tensor.rank)))
+            found = Place(buffer, 0, st.dense(data.shape, natural(tensor.rank)))
         else:
             prim = tensor.producer
             assert isinstance(prim, VIEWS), f"{tensor} was not computed before its use"
@@ -248,7 +258,14 @@ class Emitter:
         key = self._keys.get(id(values))
         if key is None:
             return Ref(self.pool.table(self._narrow(values)), 0)
+        if self.options.open_sizes and _grows_inside(key):
+            return Ref(self.once(("open", key), lambda: self._open_table(key, values)), 0)
         return self.named_offsets(("grid", key), lambda: values)
+
+    def _open_table(self, key: Hashable, values: np.ndarray) -> Buffer:
+        """A table of its own for offsets of a grid, which other sizes need others of."""
+        data = self._narrow(values)
+        return Buffer(data.nbytes, const=data, grid=cast("Grid", key))
 
     def named_offsets(self, key: tuple[object, ...], make: Callable[[], np.ndarray]) -> Ref:
         """The same of a table that is only made where there is none under ``key``."""

@@ -24,22 +24,24 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.bodies import WIDE
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
+from MNN.ir.traced import room_of
 
 
 @contraction_algorithm("", rank=0)
 def gemm_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Candidate]:
     """The product as it is; with other register tiles too where its signature is tuned."""
     product, weights = work.product, work.weights
-    acc, steps = _tiled(product.a.dtype), product.taps.size * -(-product.k // weights.group)
+    acc, steps = _tiled(product.a.dtype), product.taps.size * -(-room_of(product.k) // weights.group)
     target = _target(e, product, weights, steps, acc)
+    m, n = room_of(product.m), room_of(product.n)
 
     def cycles() -> float:
-        return product.batches * _cycles(target, product.m, product.n, steps, weights.group, acc)
+        return room_of(product.batches) * _cycles(target, m, n, steps, weights.group, acc)
 
     def emit(tile: Tile | None) -> None:
         _emit(e, product, weights, tile)
 
-    return with_tiles(e, work.signature, work.plain, (product.m, product.n, steps, acc), cycles, emit, target, settled)
+    return with_tiles(e, work.signature, work.plain, (m, n, steps, acc), cycles, emit, target, settled)
 
 
 def _sums(dtype: DType) -> DType:
@@ -60,7 +62,7 @@ def _target(e: Emitter, product: Product, weights: Weights, steps: int, acc: DTy
     shall be new.
     """
     constant = weights.tensor.const is not None
-    if constant and weights.group in (1, DOT2) and narrower(e.target, product.n, steps, acc):
+    if constant and weights.group in (1, DOT2) and narrower(e.target, room_of(product.n), steps, acc):
         return e.target.narrowed()
     return with_all_registers(e.target) if product.a.dtype is weights.dtype is DType.F32 else e.target
 
@@ -80,7 +82,7 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> 
     flops = 2 * m * n * taps.size * k * n_batch
     if weights.parts > 1:
         taps = np.tile(taps, weights.parts)
-    steps = taps.size * -(-k // weights.group)
+    steps = taps.size * -(-room_of(k) // weights.group)
     constant = weights.tensor.const is not None
     w24 = m == n_batch == taps.size == 1 and a.dtype is DType.F32 and weights.w24(e)
     target = e.target if w24 else _target(e, product, weights, steps, acc)
@@ -91,7 +93,7 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> 
     elif tile is None:
         family, tile = _kept_choice(e, product, weights, target, steps)
     mr, nv = tile
-    many = constant and a.dtype is DType.F32 and many_rows(target, tile, m, steps)
+    many = constant and a.dtype is DType.F32 and many_rows(target, tile, room_of(m), steps)
     if family is not None:
         variants = e.pool.kept_choices.made((family, tile))
         many = many and (not variants or True in variants)  # other sizes compile no kernel for it
@@ -108,7 +110,7 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> 
         (b_ref, panel), ldb, b_batch = weights.packed_weights24(e, nr), 0, np.zeros(1, np.int64)
     else:
         b_ref, ldb, panel, b_batch = (weights.packed if constant else weights.plain)(e, nr, n_batch, a.dtype)
-    mb, nb, ub = choose_blocks(target, m, n, steps, e.threads, (mr, nv), acc, constant)
+    mb, nb, ub = choose_blocks(target, room_of(m), room_of(n), steps, e.threads, (mr, nv), acc, constant)
     args: dict[str, int | Ref] = {
         "a": e.ref(a.place, a.dtype),
         "b": b_ref,
@@ -130,7 +132,9 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> 
     }
     args |= epilogue.args(e)
     blocks = spec.blocks(m, n, n_batch, ub, nb)
-    grain = choose_grain(target, m, n, steps, (mr, nv), n_batch, blocks, acc, e.threads)
+    grain = choose_grain(
+        target, room_of(m), room_of(n), steps, (mr, nv), room_of(n_batch), room_of(blocks), acc, e.threads
+    )
     e.command(spec, args, blocks, grain, flops)
 
 
@@ -147,9 +151,9 @@ def _kept_choice(
         return product.epilogue.kinds, *types, weights.group, packed, product.epilogue.body, narrow
 
     packed = constant or e.place(weights.tensor).buffer.nbytes == 0  # the latter: see emit.packing
-    choice_key, own = (e.origin, product.n, steps, acc), family(packed)
-    had, made, spare = kept_choices.get(choice_key), kept_choices.made(own), e.spare / product.batches
-    extents = product.m, product.n, steps, acc
+    choice_key, own = (e.origin, room_of(product.n), steps, acc), family(packed)
+    had, made, spare = kept_choices.get(choice_key), kept_choices.made(own), e.spare / room_of(product.batches)
+    extents = room_of(product.m), room_of(product.n), steps, acc
     tile = known_tile(target, *extents, had, made, spare, e.threads, constant)
     tile = tile or choose_tile(target, *extents, e.threads)
     kept_choices.make(own, tile)

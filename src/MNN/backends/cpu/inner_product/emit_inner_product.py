@@ -15,6 +15,7 @@ from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
 from MNN.backends.cpu.products.product import Product
 from MNN.ir.dtype import DType
+from MNN.ir.traced import room_of
 
 NAME = "inner products"
 
@@ -46,7 +47,7 @@ def inner_product_candidates(e: Emitter, work: Contraction, settled: str = "") -
     nothing is estimated.
     """
     product, weights = work.product, work.weights
-    m, n, k = product.m, product.n, product.k
+    m, n, k = room_of(product.m), product.n, product.k
     if not weights.taken_once(e, product) or not applies(e.target, m, n, k):
         return []
     if not weights.mixable(e) or not weights.satisfy(e, "sizable", sizable):
@@ -67,7 +68,7 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile) -> None:
     spec = InnerProductSpec(*tile, c.dtype, epilogue.body, epilogue.kinds)
     nr = spec.nr(e.target)
     b_ref, _, panel, _ = weights.packed(e, nr, 1, prepared=_Sized(iteration_of(e.target, *tile)))
-    mb, nb, ub, grain = choose_cut(e.target, m, n, k, tile, e.threads)
+    mb, nb, ub, grain = choose_cut(e.target, room_of(m), n, k, tile, e.threads)
     args: dict[str, int | Ref] = {
         "a": e.ref(a.place, a.dtype),
         "b": b_ref,

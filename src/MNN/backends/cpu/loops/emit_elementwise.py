@@ -21,6 +21,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body, body_of
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 
 CHUNK = 8192
 """Most elements of the innermost loop in one block."""
@@ -72,7 +73,8 @@ def strided_nest(
     if classes[0] == "0":  # a single element
         classes[0] = "1"
     spec = MapSpec.of(body, rank, tuple(classes[1:]), (classes[0],))
-    chunk = inner if inner <= 2 * CHUNK else CHUNK
+    widest = room_of(inner)
+    chunk = widest if widest <= 2 * CHUNK else CHUNK
     args: dict[str, int | Ref] = {f"extent{d}": n for d, n in enumerate(extents)}
     args["chunk"] = chunk
     names = ["out0", *(f"in{i}" for i in range(len(inputs)))]
@@ -102,7 +104,7 @@ def _best_inner(extents: st.Ints, columns: list[st.Ints]) -> tuple[st.Ints, list
         per_element = sum(0.1 if c[loop] == 0 else 1.0 if c[loop] == 1 else STRIDED_COST for c in columns)
         if columns[0][loop] == 0:
             per_element += 1e6  # the result must advance
-        return per_element + ROW_COST / extents[loop]
+        return per_element + ROW_COST / room_of(extents[loop])
 
     best = min(range(len(extents)), key=lambda a: (cost(a), -a)) if len(extents) > 1 else len(extents) - 1
     if best == len(extents) - 1:
@@ -120,7 +122,7 @@ def emit_copy(e: Emitter, src: Place, dst: Place, shape: st.Ints, dtype: DType) 
         if split.few:
             _emit_interleave(e, src, dst, split, dtype, dtype)
             return
-        if split.extents[split.j] >= 8 and split.extents[-1] >= 8:
+        if room_of(split.extents[split.j]) >= 8 and room_of(split.extents[-1]) >= 8:
             _emit_transpose(e, src, dst, split, dtype)
             return
     raw = DType.U16 if dtype.is_float and dtype.size == 2 else dtype  # moved, not converted
@@ -181,14 +183,14 @@ def _emit_transpose(e: Emitter, src: Place, dst: Place, split: _Split, dtype: DT
     last, batch = len(extents) - 1, split.batch
     spec = TransposeSpec(size=dtype.size, batch=len(batch))
     rows, cols = extents[last], extents[j]
-    band = max(16, min(cols, BAND_WORK // rows // 16 * 16))
+    band = max(16, min(room_of(cols), BAND_WORK // room_of(rows) // 16 * 16))
     args: dict[str, int | Ref] = {f"batch{d}": extents[a] for d, a in enumerate(batch)}
     args |= {f"in_s{d}": frm[a] for d, a in enumerate(batch)}
     args |= {f"out_s{d}": to[a] for d, a in enumerate(batch)}
     args |= {"rows": rows, "cols": cols, "band": band, "in_row": frm[last], "out_row": to[j]}
     args |= {"in": e.ref(src, dtype), "out": e.ref(dst, dtype)}
     blocks = elements([extents[a] for a in batch]) * -(-cols // band)
-    e.command(spec, args, blocks, max(1, GRAIN // (rows * band)))
+    e.command(spec, args, blocks, max(1, GRAIN // (room_of(rows) * band)))
 
 
 def _emit_interleave(e: Emitter, src: Place, dst: Place, split: _Split, dtype: DType, result: DType) -> None:
@@ -197,7 +199,7 @@ def _emit_interleave(e: Emitter, src: Place, dst: Place, split: _Split, dtype: D
     last, batch = len(extents) - 1, split.batch
     spec = InterleaveSpec(result.size, extents[last], len(batch), None if result is dtype else result)
     cols = extents[j]
-    band = min(cols, BAND_WORK // extents[last])
+    band = min(room_of(cols), BAND_WORK // extents[last])
     args: dict[str, int | Ref] = {f"batch{d}": extents[a] for d, a in enumerate(batch)}
     args |= {f"in_s{d}": frm[a] for d, a in enumerate(batch)}
     args |= {f"out_s{d}": to[a] for d, a in enumerate(batch)}

@@ -18,6 +18,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import Body, BodyBuilder, body_of
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 
 ROW_WORK = 16384
 """Elements of rows a worker takes at a time."""
@@ -40,7 +41,7 @@ def emit_rows(e: Emitter, group: Group, memory: st.Ints | None = None) -> bool:
     operands = [t for t in group.inputs() if not is_literal(t)]
     if not operands:
         return False
-    main = max(operands, key=lambda t: elements(t.shape))
+    main = max(operands, key=lambda t: room_of(elements(t.shape)))
     memory = memory or st.order_of(shape, _strides(e.place(main), main, shape))
     axes = tuple(a for a in memory if a in group.axes)
     kept = [a for a in memory if a not in axes]
@@ -80,7 +81,7 @@ def _row_kernel(
     for name, column, step, cls, (dtype, place) in zip(names, columns, inner, classes, located, strict=True):
         args[name] = e.ref(place, dtype)
         args.update(stride_args(name, (*column, step or 0), cls))
-    e.command(spec, args, elements(extents), max(1, ROW_WORK // max(n, 1)))
+    e.command(spec, args, elements(extents), max(1, ROW_WORK // max(room_of(n), 1)))
 
 
 def _strides(place: Place, tensor: Tensor, shape: st.Ints) -> st.Ints:
@@ -148,7 +149,7 @@ def emit_fold(e: Emitter, group: Group) -> bool:
     reduce_shape = [m if a in axes else 1 for a, m in enumerate(shape)]
     inner_loops, reduce_cols = st.merge_loops(reduce_shape, everything, [a for a in order if a in axes])
     k = len(operands)
-    parts = _parts(e.threads, reduce.op, outer, inner_loops, n)
+    parts = 1 if e.options.open_sizes else _parts(e.threads, reduce.op, outer, inner_loops, n)
     located = [(t.dtype, e.place(t)) for t in operands]
     if parts > 1:
         partial = e.allocate(wide, (parts, n), (0, 1))
@@ -211,14 +212,14 @@ def _fold_kernel(
     spec = FoldSpec(op, pre, post, len(outer), len(reduced), inputs, operands, (classes[0],))
     args: dict[str, int | Ref] = {f"outer{d}": m for d, m in enumerate(outer)}
     args |= {f"reduce{d}": m for d, m in enumerate(reduced)}
-    chunk = min(n, FOLD_CHUNK)
+    chunk = min(room_of(n), FOLD_CHUNK)
     args |= {"inner": n, "chunk": chunk}
     names = ["out0", *(f"in{i}" for i in range(k)), *(f"op{i}" for i in range(len(located) - 1 - k))]
     for i, (name, (dtype, place)) in enumerate(zip(names, located, strict=True)):
         args[name] = e.ref(place, dtype)
         through = columns[i][0] + (columns[i][1] if 1 <= i <= k else ())
         args.update(stride_args(name, (*through, steps[i]), classes[i]))
-    work = elements(reduced) * chunk
+    work = room_of(elements(reduced)) * chunk
     e.command(spec, args, elements(outer) * -(-n // chunk), max(1, ROW_WORK // work))
 
 

@@ -29,6 +29,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 
 _FEW, _FEW_OF_AVX512 = 12, 32
 """Rows up to which taking the weights apart for every tile of rows is faster than expanding a panel for all."""
@@ -64,8 +65,8 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     here = np.zeros(1, np.int64)
     left = OperandAccess(source, x.dtype, row_table(source.strides), here)
     into = OperandAccess(result, out.dtype, row_table(result.strides), here)
-    product = Product(left, into, epilogue, e.grid((), ()), k, n)
-    m, group = elements(out.shape[:-1]), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
+    product = Product(left, into, epilogue, e.grid((), ()), k, n, elements(out.shape[:-1]), 1)
+    m, group = room_of(product.m), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
     few = m <= (FEW_ROWS if group > 1 else _FEW_OF_AVX512 if e.target.broadcast_operand else _FEW)
     cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
     name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
@@ -87,13 +88,14 @@ def _on_tiles(e: Emitter, prim: p.CompressedMatMul, product: Product) -> list[Ca
 def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, group: int) -> None:
     a, c, epilogue = product.a, product.c, product.epilogue
     m, n, k = product.m, product.n, product.k
+    rows = room_of(m)
     layout, weights = _packed(e, prim, k)
-    mr, nv = _few_tile(e.target, m) if few else _tile(e, m, n, -(-k // group))
+    mr, nv = _few_tile(e.target, rows) if few else _tile(e, rows, n, -(-k // group))
     sides = (a.dtype, DType.BF16 if group > 1 else DType.F32, DType.F32, c.dtype)
     more = group, layout.width, layout.zeros, few
     spec = CompressedSpec(*sides, mr, nv, True, epilogue.body, epilogue.kinds, *more)
     nr = spec.nr(e.target)
-    mb = m if not few else max(min(m, _ROWS_OF_A // (4 * layout.blocks * layout.groups * layout.steps)), 1)
+    mb = rows if not few else max(min(rows, _ROWS_OF_A // (4 * layout.blocks * layout.groups * layout.steps)), 1)
     parts = 1 if e.threads == 1 else e.threads * _PARTS
     nb = split_evenly(n, parts, layout.columns if few else nr)
     args: dict[str, int | Ref] = {
@@ -105,7 +107,7 @@ def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, gro
     }  # fmt: skip
     args |= epilogue.args(e)
     blocks = spec.blocks(m, n, 1, mb, nb)
-    grain = choose_grain(e.target, m, n, k, (mr, nv), 1, blocks)
+    grain = choose_grain(e.target, rows, n, k, (mr, nv), 1, room_of(blocks))
     e.command(spec, args, blocks, grain, 2 * m * n * k)
 
 

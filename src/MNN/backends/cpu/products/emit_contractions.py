@@ -19,6 +19,7 @@ from MNN.compiler.layout import channels_last, natural
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 
 
 @emits(p.Conv, rank=1)
@@ -53,7 +54,7 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     a = OperandAccess(source, x.dtype, e.grid(grid, (source.strides[0], *strides)), batch_table((0, 1), per_in))
     c = OperandAccess(result, out.dtype, row_table(result.strides), batch_table((0, 1)))
     epilogue = epilogue_of(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
-    product = Product(a, c, epilogue, e.grid(tap_dims, tap_steps), k, per_out)
+    product = Product(a, c, epilogue, e.grid(tap_dims, tap_steps), k, per_out, elements(grid), groups)
     weights = Weights(w, (kernel, per_in, per_out, groups), group, k)
     signature = f"conv {x.dtype.value} {x.shape} * {w.shape} / {prim.strides} {prim.dilations} {groups}"
     signature = f"{signature} {e.precision}"
@@ -62,8 +63,9 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
         source.strides[2:], per_in,
     )  # fmt: skip
     work = Contraction(prim, "implicit GEMM", signature, product, weights, window)
-    settled = e.settled(signature, w.shape, product.m)
-    e.choose(signature, candidates(e, work, settled, x.dtype is DType.BF16X2), w.shape, product.m)
+    rows = room_of(product.m)
+    settled = e.settled(signature, w.shape, rows)
+    e.choose(signature, candidates(e, work, settled, x.dtype is DType.BF16X2), w.shape, rows)
     return store_back(e, out, result)
 
 
@@ -95,8 +97,8 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     a = OperandAccess(source, x.dtype, row_table(xs), batch_table(xs))
     c = OperandAccess(result, out.dtype, row_table(result.strides), batch_table(result.strides))
     epilogue = epilogue_of(e, fused, prim.outputs[0], out, rank - 1, row_table, batch_table)
-    product = Product(a, c, epilogue, e.grid((), ()), x.shape[-1], shape[-1])
-    m, n, k, z = product.m, product.n, product.k, product.batches
+    product = Product(a, c, epilogue, e.grid((), ()), x.shape[-1], shape[-1], elements(grid), elements(outer))
+    m, n, k, z = (room_of(size) for size in (product.m, product.n, product.k, product.batches))
     weights = Weights(y, None, group, k, tuple(outer))
     types = f"{x.dtype.value} {y.dtype.value}{' constant' if y.const is not None else ''}"
     signature = f"matmul {types} {z} x {m} x {n} x {k} {e.precision}"

@@ -27,14 +27,9 @@ class Product:
     n: int
     """Columns of C."""
 
-    @property
-    def m(self) -> int:
-        """Rows of C in every batch."""
-        return self.c.table.size
-
-    @property
-    def batches(self) -> int:
-        return self.c.batch.size
+    m: int
+    """Rows of C in every batch."""
+    batches: int
 
     @property
     def sides(self) -> list[OperandAccess]:

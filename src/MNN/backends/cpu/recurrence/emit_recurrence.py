@@ -20,6 +20,7 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import body_of
+from MNN.ir.traced import room_of
 
 MEETING = 4000.0
 """Cycles of work per step below which workers do not meet after every step; meeting costs some hundreds."""
@@ -42,7 +43,7 @@ def emit_recurrence(e: Emitter, group: Group) -> bool:
     if prim.quantized and (dtype is not DType.F32 or r.const is None or prim.inputs[-1].const is None):
         return False
     weights = _weights(e, prim, dtype)
-    parts, span = _split(e, prim, batch, weights)
+    parts, span = _split(e, prim, room_of(batch), weights)
     rows, vectors = choose_tile(e.target, dtype, span, hidden, gates, parts)
     tiles = -(-hidden // (vectors * e.target.lanes(dtype)))
     share = -(-tiles // parts)

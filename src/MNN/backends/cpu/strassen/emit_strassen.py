@@ -52,7 +52,12 @@ def strassen_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
     """
     product, weights = work.product, work.weights
     m, n, k = product.m, product.n, product.k
-    possible = m >= 2 and not e.target.lane_operand and applies(e.target, n, k, 1) and m * n * k >= _LEAST
+    possible = (
+        m >= 2
+        and not (e.options.open_sizes or e.target.lane_operand)
+        and applies(e.target, n, k, 1)
+        and m * n * k >= _LEAST
+    )
     if not possible or not weights.taken_once(e, product):
         return []
     rows = product.a.table
@@ -120,7 +125,7 @@ def _part(product: Product, first: int, past: int, lda: int) -> Product:
 
     a = product.a
     left = replace(a, place=a.place._replace(offset=a.place.offset + first * lda), rows=None)
-    return replace(product, a=left, c=cut(product.c), epilogue=product.epilogue.moved(cut))
+    return replace(product, a=left, c=cut(product.c), epilogue=product.epilogue.moved(cut), m=past - first)
 
 
 def _emit_rows(

@@ -175,7 +175,8 @@ class _Job:
         def side(s: OperandAccess) -> OperandAccess:
             return s if s.rows is None else replace(s, rows=self.e.picked(s.rows, ("shared", own, shared), order))
 
-        moved = replace(product, a=side(product.a), c=side(product.c), epilogue=product.epilogue.moved(side))
+        to = side(product.c)
+        moved = replace(product, a=side(product.a), c=to, epilogue=product.epilogue.moved(side), m=to.table.size)
         return replace(self, product=moved)
 
     def pixels(self) -> Candidate:
@@ -225,7 +226,7 @@ class _Job:
         results = e.allocate(DType.F32, (plan.slices, m, n), natural(3))
         rows = e.grid((plan.slices, m), results.strides[:2])
         side = OperandAccess(results, DType.F32, rows, product.c.batch * 0)
-        alone = replace(product, c=side, epilogue=Epilogue())
+        alone = replace(product, c=side, epilogue=Epilogue(), m=rows.size)
         replace(self, product=alone)._emit(kind, plan, layout, tables)
         each = [Place(results.buffer, z * m * n, results.strides[1:]) for z in range(plan.slices)]
         emit_sum(e, each, product.c, product.epilogue, n)

@@ -1,0 +1,69 @@
+"""What of a program depends on sizes that it leaves open: words, each with the size that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from MNN.ir.symbolic import evaluate, parse
+
+Shape = tuple["int | str", ...]
+"""Sizes of a tensor: numbers, and formulas of the open ones."""
+
+
+@dataclass(frozen=True)
+class OpenWord:
+    """An argument of a command that follows from open sizes: the number ``size``, or an address so many bytes into the
+    argument's buffer. With the empty ``slot``, how many blocks the command has."""
+
+    command: int
+    slot: str
+    size: str
+
+
+@dataclass(frozen=True)
+class OpenSizes:
+    """The sizes that a program leaves open, by ``names``, each within its bounds; its other numbers are those at the
+    largest. Formulas are plain texts, which :func:`MNN.ir.symbolic.parse` reads."""
+
+    names: tuple[str, ...]
+    least: tuple[int, ...]
+    most: tuple[int, ...]
+    words: tuple[OpenWord, ...]
+    inputs: tuple[Shape, ...]
+    """Of the caller's inputs; the others, behind these, have the ``numbers``."""
+    outputs: tuple[Shape, ...]
+    numbers: tuple[Shape, ...] = ()
+
+    def match(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+        """What the open sizes are for inputs of these sizes; None where the program is not for them."""
+        found: dict[str, int] = {}
+        later: list[tuple[str, int]] = []
+        names = self.names
+        for own, given in zip(self.inputs, shapes, strict=True):
+            if own == given:
+                continue
+            if len(own) != len(given):
+                return None
+            for size, number in zip(own, given, strict=True):
+                if size == number:
+                    continue
+                if not isinstance(size, str):
+                    return None
+                if size not in names:
+                    later.append((size, number))
+                elif found.setdefault(size, number) != number:
+                    return None
+        if len(found) < len(names) or any(evaluate(parse(size), found) != number for size, number in later):
+            return None
+        numbers = tuple([found[name] for name in self.names])
+        inside = all(low <= n <= high for low, n, high in zip(self.least, numbers, self.most, strict=True))
+        return numbers if inside else None
+
+    def results(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """The sizes of results for inputs of these sizes, which are within bounds."""
+        values = dict(zip(self.names, self.match(shapes) or (), strict=True))
+        return [tuple([evaluate(parse(n) if isinstance(n, str) else n, values) for n in s]) for s in self.outputs]
+
+
+__all__ = ["OpenSizes", "OpenWord"]

@@ -1,0 +1,1 @@
+"""Plans for a range of sizes."""

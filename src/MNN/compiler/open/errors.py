@@ -1,0 +1,9 @@
+"""Why something cannot be planned for a range of sizes."""
+
+
+class NotOpenError(Exception):
+    """A plan depends on sizes in a way that no formula tells: every size has a plan of its own. The message says where;
+    it is for those who work on the engine, users never see it."""
+
+
+__all__ = ["NotOpenError"]
