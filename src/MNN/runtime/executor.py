@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from MNN.backends.base.backend import Backend, Bound
+from MNN.backends.base.open_words import OpenSizes, Shape
 from MNN.backends.base.options import Options
 from MNN.backends.base.program import Program
 from MNN.backends.base.run_lock import RunLock
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
+from MNN.compiler.open.errors import NotOpenError
+from MNN.compiler.open.plan import Range
 from MNN.compiler.usage import has_text
 from MNN.errors import RunError
 from MNN.ir.dtype import DType
@@ -26,11 +29,14 @@ from MNN.ops.core import nested
 from MNN.ops.core.base import evaluate_node
 from MNN.ops.core.nested import Nested
 from MNN.runtime.config import Config
-from MNN.runtime.fast_path import LastRun
+from MNN.runtime.fast_path import LastOpenRun, LastRun
 from MNN.runtime.gc_pause import uninterrupted
 from MNN.runtime.limits import Clock, check_memory
 from MNN.runtime.machines import Machines, Rooms
+from MNN.runtime.open_plans import Given, OpenPlans
+from MNN.runtime.range_planner import RangePlanner
 from MNN.runtime.reference import MeaningProgram
+from MNN.runtime.state_memory import StateMemory, run_with_states, state_numbers
 from MNN.runtime.storage.background import run_in_background
 from MNN.runtime.storage.tuned_choices import known_choices
 
@@ -57,6 +63,16 @@ class Plan:
     """Tensors that leave the stage, in the order of the program's outputs."""
     guards: list[Guard]
     following: PlanCache
+
+    @property
+    def open_sizes(self) -> OpenSizes:
+        """The sizes that it leaves open; asked of plans that leave some."""
+        assert self.bound.program.open_sizes is not None
+        return self.bound.program.open_sizes
+
+    def resize(self, sizes: tuple[int, ...]) -> None:
+        """From the next run on, open sizes are these."""
+        self.bound.resize(sizes)
 
     def holds(self, arrays: Sequence[np.ndarray]) -> bool:
         if not self.guards:
@@ -119,9 +135,12 @@ class Executor:
         made: Callable[[Plan, Sequence[Value]], None] | None = None,
         tuned: Mapping[str, str] | None = None,
         tuning: bool = False,
+        states: Sequence[tuple[Value, Value]] = (),
     ) -> None:
         """``made`` is called with every new plan that begins a run, and what is fetched from it. ``tuned``: algorithms
-        by signature, by default those that are remembered. ``tuning``: with candidates that only tuning looks at."""
+        by signature, by default those that are remembered. ``tuning``: with candidates that only tuning looks at.
+        ``states``: inputs and outputs that are one memory, which outlives a run where there is one for it."""
+        self._states = tuple(states)
         self.graph, self.config = graph, config
         self._made = made
         self._clock = clock or Clock(config.time_limit)
@@ -133,6 +152,7 @@ class Executor:
         self._run_lock = RunLock(self._clock.reset)
         self._plans = PlanCache(self.machines.rooms(self._run_lock))
         self._bodies: dict[Graph, Executor] = {}
+        self._open_plans = OpenPlans()
         self.last_plans: list[Plan] = []
 
     @property
@@ -140,31 +160,53 @@ class Executor:
         """The back end that was asked for."""
         return self.machines.main
 
-    def run(self, feeds: Mapping[Value, Nested], fetch: Sequence[Value]) -> list[Nested]:
+    def run(
+        self, feeds: Mapping[Value, Nested], fetch: Sequence[Value], memory: StateMemory | None = None
+    ) -> list[Nested]:
         """The numbers of ``fetch`` (any values of the graph) for these inputs (and captured values).
 
-        Values may be lists (sequences), dicts (maps) and None (empty optionals) of arrays."""
+        Values may be lists (sequences), dicts (maps) and None (empty optionals) of arrays. ``memory``: of the states;
+        results of those are views of it."""
         with self._run_lock.lock, self._clock:
-            return self._run(dict(feeds), tuple(fetch))
+            return self._run(dict(feeds), tuple(fetch), memory)
 
     def plan(self, feeds: Mapping[Value, Nested], fetch: Sequence[Value]) -> Plan:
-        """The first stage's plan for these inputs, made when there is none yet."""
+        """The first stage's plan for inputs of exactly these sizes, made when there is none yet."""
         with self._run_lock.lock:
-            return self._plan(self._plans, 0, dict(feeds), {}, {}, tuple(fetch))
+            return self._plan(self._plans, 0, dict(feeds), {}, {}, tuple(fetch), alone=True)
 
-    def last_run(self, values: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> LastRun | None:
+    def saw(self, dtypes: Sequence[np.dtype], shapes: Sequence[tuple[int, ...]], fetch: Sequence[Value]) -> None:
+        """Says that inputs of these types and sizes were run without this."""
+        inputs = tuple([v for v in self.graph.inputs if not v.is_const])
+        self._open_plans.saw(Given(inputs, tuple(dtypes), tuple(fetch)), shapes)
+
+    def result_types(
+        self, feeds: Mapping[Value, Nested], fetch: Sequence[Value]
+    ) -> list[tuple[DType, tuple[int, ...]]] | None:
+        """Element types and sizes of values for these inputs; None when they depend on more than sizes."""
+        with self._run_lock.lock:
+            plan = self._plan(self._plans, 0, dict(feeds), {}, {}, tuple(fetch))
+            if plan.stage.blocked is not None:
+                return None
+            if plan.bound.program.open_sizes is not None:
+                return plan.bound.result_types()
+            return [(plan.stage.env[v].dtype, plan.stage.env[v].shape) for v in fetch]
+
+    def last_run(self, values: Mapping[Value, np.ndarray], fetch: Sequence[Value]) -> LastRun | LastOpenRun | None:
         """How to run again on inputs like these, when one program gave all that was fetched in the last run."""
         with self._run_lock.lock:
             plan = self.last_plans[0] if len(self.last_plans) == 1 else None
             if plan is None or plan.simple_program(fetch) is None:
                 return None
             arrays = [values[v] for v in plan.inputs]
+            given = [(v.name, a) for v, a in zip(plan.inputs, arrays, strict=True)]
+            if plan.bound.program.open_sizes is not None:
+                return LastOpenRun(given, [v.name for v in fetch], plan.bound, self._threads)
             if any(a.shape != t.shape for a, t in zip(arrays, plan.input_tensors, strict=True)):
                 return None  # another thread has run since
-            given = [(v.name, a) for v, a in zip(plan.inputs, arrays, strict=True)]
             return LastRun(given, [v.name for v in fetch], plan.bound, self._threads)
 
-    def _run(self, values: dict[Value, Nested], fetch: tuple[Value, ...]) -> list[Nested]:
+    def _run(self, values: dict[Value, Nested], fetch: tuple[Value, ...], memory: StateMemory | None) -> list[Nested]:
         plans, start = self._plans, 0
         known: Known = {}
         constants: dict[Value, Tensor] = {}
@@ -175,7 +217,7 @@ class Executor:
             plan = self._plan(plans, start, values, constants, known, fetch)
             self.last_plans.append(plan)
             given = [a for v in plan.inputs for a in nested.arrays(values[v])]
-            arrays = plan.bound.run(given, self._threads)
+            arrays = run_with_states(plan.bound, plan.inputs, given, self._threads, memory)
             own = dict(zip(plan.results, arrays, strict=True))
             at = {**own, **dict(zip(plan.input_tensors, given, strict=True))}
             env, blocked = plan.stage.env, plan.stage.blocked
@@ -236,13 +278,18 @@ class Executor:
         constants: Mapping[Value, Tensor],
         known: Known,
         fetch: tuple[Value, ...],
+        alone: bool = False,
     ) -> Plan:
+        """The plan for a stage; ``alone``: for these sizes and no others."""
         inputs = list(values)
         arrays = [a for v in inputs for a in nested.arrays(values[v])]
         shapes = tuple((v, nested.signature(a)) for v, a in values.items())
         answers = tuple((k, tuple(nested.signature(a, True) for a in v)) for k, v in known.items())
         key = (start, shapes, answers, fetch)
         plan = plans.find(key, arrays)
+        first = plans is self._plans and not self._options.tuning and self.machines.opens_sizes
+        if plan is None and first and not alone:
+            plan = self._range_plan(values, arrays, fetch)
         if plan is None:
             with uninterrupted(leave=run_in_background):
                 plan = self._make(start, values, constants, known, fetch, plans.rooms)
@@ -250,6 +297,46 @@ class Executor:
             if self._made is not None and plans is self._plans:
                 self._made(plan, fetch)
         return plan
+
+    def _range_plan(
+        self, values: dict[Value, Nested], arrays: Sequence[np.ndarray], fetch: tuple[Value, ...]
+    ) -> Plan | None:
+        """A plan for a range of sizes with these, found or made; None where they are to be planned alone."""
+        if self.config.reference or len(arrays) != len(values):
+            return None
+        given = Given(tuple(values), tuple([a.dtype for a in arrays]), fetch)
+        found = self._open_plans.find(given, [a.shape for a in arrays])
+        if found is not None:
+            assert isinstance(found, Plan)
+            return found
+
+        def make(shapes: dict[Value, Shape], ranges: dict[str, Range]) -> Plan:
+            dtypes = dict(zip(values, map(DType.of, arrays), strict=True))
+            return self._open_plan(shapes, dtypes, ranges, fetch)
+
+        with uninterrupted(leave=run_in_background):
+            made = self._open_plans.make(given, arrays, make)
+        if made is not None and self._made is not None:
+            self._made(made, fetch)
+        return made
+
+    def _open_plan(
+        self,
+        shapes: Mapping[Value, Shape],
+        dtypes: Mapping[Value, DType],
+        ranges: Mapping[str, Range],
+        fetch: tuple[Value, ...],
+    ) -> Plan:
+        options = replace(self._options, open_sizes=True)
+        program, last = RangePlanner(self.graph, self.machines, options, self.config.memory, self._states).plan(
+            shapes, dtypes, ranges, fetch
+        )
+        if program.arena_bytes > PLAN_BYTES:
+            raise NotOpenError("room for the largest sizes takes too much memory")
+        rooms = self.machines.rooms(self._run_lock)
+        bound = self.machines.bind(program, options, rooms, self._check)
+        own = list(last.inputs)[: len(shapes)]
+        return Plan(last.stage, bound, list(shapes), own, list(last.results), [], PlanCache(rooms))
 
     def _make(
         self,
@@ -279,7 +366,8 @@ class Executor:
         if self.config.reference or text:  # strings have no place in memory
             bound = MeaningProgram(stage.prims, used, results, self.config.memory)
         else:
-            bound = self.machines.prepare(stage.prims, used, results, self._options, rooms, self._check)
+            options = replace(self._options, states=state_numbers(self._states, list(values), used, results, stage))
+            bound = self.machines.prepare(stage.prims, used, results, options, rooms, self._check)
         following = PlanCache(self.machines.rooms(self._run_lock))
         return Plan(stage, bound, list(values), used, results, stage.guards, following)
 

@@ -56,6 +56,22 @@ class Machines:
         parts = cut(usage.live(prims, outputs), outputs, self.main, self.host)
         return CutProgram([(p, self._part(p, options, rooms, check)) for p in parts], inputs, outputs)
 
+    @property
+    def opens_sizes(self) -> bool:
+        """Whether stages can be planned for a range of sizes."""
+        return self.main is self.host and self.main.opens_sizes
+
+    def compile(
+        self, prims: Sequence[Prim], inputs: Sequence[Tensor], outputs: Sequence[Tensor], options: Options
+    ) -> Program:
+        """The main back end's program for a stage."""
+        return self.main.compile(prims, inputs, outputs, options, self.pool)
+
+    def bind(self, program: Program, options: Options, rooms: Rooms, check: Check) -> Bound:
+        """A program of the main back end, bound; what ``check`` raises is raised before memory is taken."""
+        check(program)
+        return self.main.bind(program, options.threads, self.pool.filled, rooms[self.main.name])
+
     def _part(self, part: Part, options: Options, rooms: Rooms, check: Check) -> Bound:
         prims, inputs, outputs = isolated(part.prims, part.inputs, part.outputs)
         return self._bound(part.backend, prims, inputs, outputs, options, rooms, check)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +14,17 @@ from MNN.backends.base.registry import backend
 from MNN.backends.base.run_lock import RunLock
 from MNN.errors import RunError
 from MNN.runtime.config import Config
-from MNN.runtime.fast_path import LastRun
+from MNN.runtime.fast_path import LastOpenRun, LastRun
 from MNN.runtime.limits import check_memory
-from MNN.runtime.storage.programs import Shapes, StoredProgram, StoredPrograms
+from MNN.runtime.storage.programs import Shapes, StoredProgram, StoredPrograms, kinds_of
 
 KEPT = 32
 KEPT_BYTES = 256 << 20
 """Programs held, and the arena memory that they may take together; the one in use is held in any case."""
+
+
+Key = tuple[Any, ...]
+"""What a program goes by: the inputs' shapes, or what they are like and the sizes that it leaves open."""
 
 
 class ReadyPrograms:
@@ -29,42 +34,55 @@ class ReadyPrograms:
         self._stored, self._config = stored, config
         self._backend = backend(config.backend, config.cache)
         self._threads = self._backend.usable_threads(config.threads)
-        self._bound: OrderedDict[Shapes, tuple[StoredProgram, Bound]] = OrderedDict()
+        self._bound: OrderedDict[Key, tuple[StoredProgram, Bound]] = OrderedDict()
         self._absent: set[Shapes] = set()
         self._run_lock = RunLock()
         self._room = self._backend.room(self._run_lock)
+        self._damaged = False
+        """Whether a program turned out to be; then none for a range is looked for any more."""
+        self.last: Shapes | None = None
+        """The inputs of the last run."""
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
         """The outputs by name, None when no program for such inputs is stored."""
         shapes = shapes_of(arrays)
         with self._run_lock.lock:
-            found = self._find(shapes)
-            if found is None:
+            key = self._find(shapes)
+            if key is None:
                 return None
-            stored, bound = found
+            stored, bound = self._bound[key]
             given = [arrays[name] for name in stored.inputs]
-            results = bound.run(given, self._threads) if stored.checks is None else self._try(shapes, given)
+            if stored.program.open_sizes is not None:
+                bound.resize(_sizes(stored, shapes))
+            results = bound.run(given, self._threads) if stored.checks is None else self._try(key, given)
             if results is None:
                 return None
+            self.last = shapes
         return dict(zip(stored.outputs, results, strict=True))
 
     def find(self, arrays: Mapping[str, np.ndarray]) -> StoredProgram | None:
         """The program for such inputs, brought in when it is stored."""
         with self._run_lock.lock:
-            found = self._find(shapes_of(arrays))
-        return None if found is None else found[0]
+            key = self._find(shapes_of(arrays))
+            return None if key is None else self._bound[key][0]
 
-    def _find(self, shapes: Shapes) -> tuple[StoredProgram, Bound] | None:
-        found = self._bound.get(shapes)
-        if found is None:
-            found = None if shapes in self._absent else self._bring(shapes)
-        if found is not None:
-            self._bound.move_to_end(shapes)
-        return found
+    def _find(self, shapes: Shapes) -> Key | None:
+        """What the program for such inputs goes by."""
+        key: Key | None = shapes if shapes in self._bound else self._within(shapes)
+        if key is None:
+            return None if shapes in self._absent else self._bring(shapes)
+        self._bound.move_to_end(key)
+        return key
 
-    def _try(self, shapes: Shapes, given: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    def _within(self, shapes: Shapes) -> Key | None:
+        """The same of the programs for ranges of sizes that are bound."""
+        kinds = kinds_of(shapes)
+        ranges = (k for k, (s, _) in self._bound.items() if s.program.open_sizes is not None)
+        return next((k for k in ranges if k[0] == kinds and _sizes(self._bound[k][0], shapes)), None)
+
+    def _try(self, key: Key, given: Sequence[np.ndarray]) -> list[np.ndarray] | None:
         """The first results of a program; None when its constants turn out to be damaged, and it is forgotten."""
-        stored, bound = self._bound[shapes]
+        stored, bound = self._bound[key]
         assert stored.checks is not None
         try:
             results = bound.run(given, self._threads)
@@ -72,20 +90,23 @@ class ReadyPrograms:
             if stored.checks.sound():
                 raise
         if not stored.checks.sound():
-            self.forget(shapes)
+            del self._bound[key]
+            self._damaged = True
             return None
-        self._bound[shapes] = replace(stored, checks=None), bound
+        self._bound[key] = replace(stored, checks=None), bound
         return results
 
-    def last_run(self, arrays: Mapping[str, np.ndarray]) -> LastRun | None:
+    def last_run(self, arrays: Mapping[str, np.ndarray]) -> LastRun | LastOpenRun | None:
         """How to run again on inputs like these, when there is a program for them."""
         with self._run_lock.lock:
-            found = self._bound.get(shapes_of(arrays))
-            if found is None:
+            shapes = shapes_of(arrays)
+            key = shapes if shapes in self._bound else self._within(shapes)
+            if key is None:
                 return None
-            stored, bound = found
+            stored, bound = self._bound[key]
             given = [(name, arrays[name]) for name in stored.inputs]
-            return LastRun(given, stored.outputs, bound, self._threads)
+            kind = LastRun if stored.program.open_sizes is None else LastOpenRun
+            return kind(given, stored.outputs, bound, self._threads)
 
     def forget(self, shapes: Shapes) -> None:
         """From now on there is none for such inputs: they have been planned anew."""
@@ -93,17 +114,21 @@ class ReadyPrograms:
             self._bound.pop(shapes, None)
             self._absent.add(shapes)
 
-    def _bring(self, shapes: Shapes) -> tuple[StoredProgram, Bound] | None:
+    def _bring(self, shapes: Shapes) -> Key | None:
         stored = self._stored.find(shapes)
+        key: Key = shapes
+        if stored is None and not self._damaged:
+            stored = self._stored.find_range(shapes)
+            key = (kinds_of(shapes), *(() if stored is None else (stored.program.open_sizes,)))
         if stored is None:
             self._absent.add(shapes)
             return None
         check_memory(stored.program.arena_bytes, self._config.memory, "its tensors")
         bound = self._backend.bind(stored.program, self._threads, room=self._room)
-        self._bound[shapes] = stored, bound
+        self._bound[key] = stored, bound
         while len(self._bound) > 1 and (len(self._bound) > KEPT or self._bytes() > KEPT_BYTES):
             self._bound.popitem(last=False)
-        return stored, bound
+        return key
 
     def _bytes(self) -> int:
         taken: dict[Hashable, int] = {}
@@ -115,3 +140,10 @@ class ReadyPrograms:
 def shapes_of(arrays: Mapping[str, np.ndarray]) -> Shapes:
     """What tells inputs apart for planning."""
     return tuple((name, str(a.dtype), a.shape) for name, a in arrays.items())
+
+
+def _sizes(stored: StoredProgram, shapes: Shapes) -> tuple[int, ...]:
+    """What the open sizes of a program are for such inputs; none where they are out of its bounds."""
+    assert stored.program.open_sizes is not None
+    given = {name: shape for name, _, shape in shapes}
+    return stored.program.open_sizes.match([given[name] for name in stored.inputs]) or ()

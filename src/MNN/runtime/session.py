@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from MNN.backends.base.program import Program
     from MNN.ir.dtype import DType
     from MNN.runtime.executor import Executor, Plan
-    from MNN.runtime.fast_path import LastRun
+    from MNN.runtime.fast_path import LastOpenRun, LastRun
 
 UNNAMED = "?"
 """A size that is open and has no name: two of them need not agree."""
@@ -52,7 +52,7 @@ class Session:
         self._making = threading.RLock()
         self._named: dict[str, Value] | None = None
         self._last: dict[str, np.ndarray] | None = None  # what a stored program ran on last
-        self._last_run: LastRun | None = None  # when the last run was of one program, for its outputs
+        self._last_run: LastRun | LastOpenRun | None = None  # when the last run was of one program, for its outputs
         _SESSIONS.add(self)
         card = stored.card() if stored is not None else None
         self._kinds: Mapping[str, str] = {}  # nothing is stored of models whose inputs or outputs are not plain tensors
@@ -132,6 +132,9 @@ class Session:
                 return found
         self._last = None
         wanted, values = self.graph.outputs, self._values(arrays)
+        if self._ready is not None and self._ready.last is not None:
+            before, self._ready.last = self._ready.last, None
+            self._executor.saw([np.dtype(kind) for _, kind, _ in before], [shape for *_, shape in before], wanted)
         results = self._executor.run(values, wanted)
         if not self._kinds:
             self._last_run = self._executor.last_run(values, wanted)
@@ -174,11 +177,9 @@ class Session:
         arrays = self._checked(feeds)
         found = None if self._ready is None else self._ready.find(arrays)
         if found is not None:
-            return [(t.dtype, t.shape) for t in found.program.outputs]
-        stage = self._plan(arrays).stage
-        if stage.blocked is not None:
-            return None
-        return [(stage.env[v].dtype, stage.env[v].shape) for v in self.graph.outputs]
+            return found.result_types(shapes_of(arrays))
+        self._last_run = None
+        return self._executor.result_types(self._values(arrays), self.graph.outputs)
 
     def another(self) -> Session:
         """A session with memory of its own on the same model."""
@@ -213,7 +214,7 @@ class Session:
             return
         names = tuple(v.name for v in plan.inputs)
         given = zip(names, plan.input_tensors, strict=True)
-        shapes = tuple((name, str(t.dtype.numpy), t.shape) for name, t in given)
+        shapes = tuple((name, str(t.dtype.numpy), tuple(map(int, t.shape))) for name, t in given)
         found = StoredProgram(program, names, tuple(v.name for v in fetch))
         save = partial(self._stored.save, shapes, found, self.card, dict(self._files))
         run_in_background(save, IDLE)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from MNN.backends.base.constants import ConstantPool
     from MNN.backends.base.machine import Span
     from MNN.backends.base.options import Options
+    from MNN.ir.dtype import DType
     from MNN.ir.prims import Prim, Tensor
 
 Value = Any
@@ -46,6 +47,22 @@ class Bound(abc.ABC):
     @abc.abstractmethod
     def run(self, values: Sequence[Value], threads: int) -> list[Value]:
         """One inference: numbers of the inputs, in the back end's memory, to those of the outputs, the caller's own."""
+
+    def resize(self, sizes: tuple[int, ...]) -> None:
+        """From the next run on, the sizes that the program leaves open are these, which are within its bounds."""
+        raise NotImplementedError("this program leaves no sizes open")
+
+    def lend(self, blocks: Sequence[NDArray[np.uint8]]) -> None:
+        """From the next run on, the program's states lie in these blocks of the host's memory."""
+        raise NotImplementedError("this program has no states")
+
+    def result_types(self) -> list[tuple[DType, tuple[int, ...]]]:
+        """Element types and sizes of the results, at the open sizes as they are."""
+        return [(t.dtype, t.shape) for t in self.program.outputs]
+
+    def run_at(self, sizes: tuple[int, ...], values: Sequence[Value], threads: int) -> list[Value]:
+        """One inference at these sizes, whatever other threads have had it run at."""
+        raise NotImplementedError("this program leaves no sizes open")
 
     def parts(self) -> list[TimedBound]:
         """The programs in it whose commands can be timed one by one, in the order they run."""
@@ -88,6 +105,8 @@ class Backend(abc.ABC):
     """What users call it."""
     space: ClassVar[MemorySpace] = HOST
     """Where the tensors of its programs lie."""
+    opens_sizes: ClassVar[bool] = False
+    """Whether it can make programs for a range of sizes (:mod:`MNN.compiler.open`)."""
 
     @abc.abstractmethod
     def device(self) -> str:

@@ -35,6 +35,7 @@ class CpuBackend(Backend):
     """This machine's processor, with kernels generated for it."""
 
     name = "cpu"
+    opens_sizes = True
     stored_classes = {
         "MNN.backends.cpu.codegen.chain": frozenset({"ChainSpec"}),
         "MNN.backends.cpu.codegen.library": frozenset({"KnownKernel"}),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from MNN.backends.base.backend import Backend
-from MNN.backends.base.program import Buffer
+from MNN.backends.base.program import Buffer, Grid
 from MNN.cache.packed import SMALLEST, PackedStore
 from MNN.schema.files import origin
 
@@ -34,6 +34,7 @@ _CLASSES: Mapping[str, Collection[str]] = {
         "StageCall",
     },
     "MNN.backends.base.candidates": {"Choice"},
+    "MNN.backends.base.open_words": {"OpenSizes", "OpenWord"},
     "MNN.backends.base.space": {"MemorySpace"},
     "MNN.ir.dtype": {"DType"},
     "MNN.runtime.info": {"TensorInfo"},
@@ -84,7 +85,7 @@ class _Writer(pickle.Pickler):
 
     def reducer_override(self, obj: object) -> Any:
         if isinstance(obj, Buffer):
-            return restored_buffer, (obj.nbytes, obj.offset, obj.pinned, *self._numbers(obj))
+            return restored_buffer, (obj.nbytes, obj.offset, obj.pinned, obj.lent, obj.grid, *self._numbers(obj))
         if isinstance(obj, np.integer):
             return int, (int(obj),)
         if isinstance(obj, enum.Enum):  # Python 3.11.0 to 3.11.3 would have it looked up with getattr
@@ -135,11 +136,12 @@ class _Reader(pickle.Unpickler):
 
 
 def restored_buffer(
-    nbytes: int, offset: int, pinned: bool, data: bytes | None, kind: str, name: str, place: int
-) -> Buffer:
+    nbytes: int, offset: int, pinned: bool, lent: bool, grid: Grid | None,
+    data: bytes | None, kind: str, name: str, place: int,
+) -> Buffer:  # fmt: skip
     """A buffer as it was; ``source`` says where to find a large constant's numbers."""
     const = None if data is None else np.frombuffer(data, kind)
-    return Buffer(nbytes, const, offset, pinned, Elsewhere(name, kind, place) if name else None)
+    return Buffer(nbytes, const, offset, pinned, Elsewhere(name, kind, place) if name else None, lent=lent, grid=grid)
 
 
 __all__ = ["Elsewhere", "Unfit", "dump", "parse"]

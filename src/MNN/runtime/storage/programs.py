@@ -21,12 +21,14 @@ from typing import Any
 import numpy as np
 
 from MNN.backends.base.backend import GoneError, NotPortableError
+from MNN.backends.base.open_words import OpenSizes
 from MNN.backends.base.program import Buffer, Program
 from MNN.backends.base.registry import backend
 from MNN.cache.entries import Cache
 from MNN.cache.packed import Checks, PackedStore
 from MNN.cache.sources import llvm_version
 from MNN.errors import MNNError
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph
 from MNN.runtime.config import Config
 from MNN.runtime.info import TensorInfo
@@ -42,6 +44,11 @@ _HARMLESS = ("<f4", "<f8", "<f2")
 
 Shapes = tuple[tuple[str, str, tuple[int, ...]], ...]
 """Name, element type (numpy's) and sizes of every input."""
+
+Kinds = tuple[tuple[str, str, int], ...]
+"""Name, element type and rank of every input."""
+Stretch = tuple[Kinds, OpenSizes, str]
+"""What inputs are like, the sizes that their program leaves open, and the key of its entry."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,15 @@ class StoredProgram:
     outputs: tuple[str, ...]
     checks: Checks | None = None
     """What still has to be known of its constants before its results can be believed."""
+
+    def result_types(self, shapes: Shapes) -> list[tuple[DType, tuple[int, ...]]]:
+        """Element types and sizes of the results for such inputs."""
+        program = self.program
+        if program.open_sizes is None:
+            return [(t.dtype, t.shape) for t in program.outputs]
+        given = {name: shape for name, _, shape in shapes}
+        found = program.open_sizes.results([given[name] for name in self.inputs])
+        return [(t.dtype, shape) for t, shape in zip(program.outputs, found, strict=True)]
 
 
 class StoredPrograms:
@@ -119,8 +135,26 @@ class StoredPrograms:
 
     def find(self, shapes: Shapes) -> StoredProgram | None:
         """The program for such inputs, when it is stored: its kernels loaded, its large constants mapped."""
+        return self._bring(self._key(shapes))
+
+    def find_range(self, shapes: Shapes) -> StoredProgram | None:
+        """The program for a range of sizes in which those of such inputs are, when there is one."""
+        for kinds, sizes, key in self._ranges():
+            if kinds == kinds_of(shapes) and sizes.match([shape for _, _, shape in shapes]):
+                return self._bring(key)
+        return None
+
+    def _ranges(self) -> list[Stretch]:
+        """The programs for ranges of sizes."""
         try:
-            program, inputs, outputs, files = self._read(self._key(shapes))
+            found: list[Stretch] = self._read(self._key("ranges"))
+        except Unfit:
+            return []
+        return found
+
+    def _bring(self, key: str) -> StoredProgram | None:
+        try:
+            program, inputs, outputs, files = self._read(key)
             self._check(files)
             used = dict.fromkeys([ref.buffer for c in program.commands for ref in c.refs()])
             used.update(dict.fromkeys([t.place.buffer for t in (*program.inputs, *program.outputs)]))
@@ -152,7 +186,12 @@ class StoredPrograms:
             if not all(files.values()) or identity(self._path.stat()) != self._mark:
                 return False  # written a moment ago
             entry = (self._backend.portable(found.program), found.inputs, found.outputs, dict(files))
-            self._cache.put(self._key(shapes), dump(entry, self._store))
+            sizes = found.program.open_sizes
+            key = self._key(shapes if sizes is None else (kinds_of(shapes), sizes.inputs, sizes.least, sizes.most))
+            self._cache.put(key, dump(entry, self._store))
+            if sizes is not None:
+                ranges = [(kinds_of(shapes), sizes, key), *[s for s in self._ranges() if s[2] != key]]
+                self._cache.put(self._key("ranges"), dump(ranges[:MOST], self._store))
             about = (card.inputs, card.outputs, dict(card.formats), dict(card.facts), dict(files))
             self._cache.put(self._card_key(), dump(about, self._store))
         except (Unfit, NotPortableError, OSError):
@@ -161,7 +200,7 @@ class StoredPrograms:
             self._backend.release()
         return True
 
-    def _key(self, shapes: Shapes) -> str:
+    def _key(self, shapes: object) -> str:
         return hashlib.sha256(repr(("program", self._base, shapes)).encode()).hexdigest()
 
     def _card_key(self) -> str:
@@ -197,6 +236,11 @@ class StoredPrograms:
             with open_regular(Path(path)) as file:
                 self._files[path] = MappedFile.of(file, path)
         return self._files[path]
+
+
+def kinds_of(shapes: Shapes) -> Kinds:
+    """What inputs are like whatever their sizes."""
+    return tuple([(name, kind, len(shape)) for name, kind, shape in shapes])
 
 
 @functools.cache

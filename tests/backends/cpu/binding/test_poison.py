@@ -56,7 +56,7 @@ def test_the_pattern_is_nan_of_every_kind(dtype: type) -> None:
 def test_every_block_finds_its_scratch_unwritten() -> None:
     (kernel,) = Library(host_target()).load([Careless()])
     out = np.zeros(5, np.float32)
-    row = Row(poison.alone(kernel, out.size, aligned_bytes(64)), [out.ctypes.data], 1, 1)
+    row = Row(poison.alone(kernel, aligned_bytes(64)), [out.ctypes.data], out.size, 1 << 62)
     NativeProgram([row]).run()
     assert np.isnan(out).all()
 
@@ -83,7 +83,7 @@ def test_answers_are_the_same(threads: int, monkeypatch: pytest.MonkeyPatch) -> 
     for numbers in want:
         assert session.run(FEEDS)["y"].tobytes() == numbers.tobytes()
     (plan,) = session.plans_used()
-    assert {blocks for _, _, blocks, _ in plan.bound.native.rows()} == {1}  # they run one by one, poisoned
+    assert all(blocks <= grain for _, _, blocks, grain in plan.bound.native.rows())  # Python takes them one by one
 
 
 def test_nonsense_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

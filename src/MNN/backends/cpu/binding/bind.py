@@ -18,17 +18,22 @@ from MNN.backends.base.program import Buffer, HostCall, Located, Program, Ref, S
 from MNN.backends.base.program import Command as Step
 from MNN.backends.cpu.binding import poison
 from MNN.backends.cpu.binding.direct import Copied, Direct, Place, direct_tensors, plain_places
+from MNN.backends.cpu.binding.lent import LentMemory
+from MNN.backends.cpu.binding.open_words import OpenProgramSizes
 from MNN.backends.cpu.binding.sliced import Move, SlicedProgram
 from MNN.backends.cpu.codegen.library import Library
 from MNN.backends.cpu.codegen.toolchain import release_memory, trim
 from MNN.backends.cpu.native_loop.address import address_of
 from MNN.backends.cpu.native_loop.native import Command, HostFunction, NativeProgram, RunContext
+from MNN.ir.dtype import DType
 
 if TYPE_CHECKING:
     from MNN.backends.cpu.binding.chains import ChainTables
 
 _TOGETHER = 8 << 20
 """Bytes of constants that are filled at a time."""
+_WHOLE = 1 << 62
+"""Blocks of which Python takes all in one piece."""
 
 
 class BoundProgram(TimedBound):
@@ -53,12 +58,13 @@ class BoundProgram(TimedBound):
         self._poisoned = wanted()
         self._context = RunContext()
         constants = _constants(program.commands)
+        self._tables = {b: b.const.copy() for b in constants if b.grid is not None and b.const is not None}
         load_kernels(program, library, constants)
         self._fill_constants(constants, threads)
         slices, steps = program.slices, program.commands
         native = self.native = self._native(steps) if slices is None else self._sliced(steps, slices)
-        self._inputs = [self.view(t) for t in program.inputs]
-        self._outputs = [self.view(t) for t in program.outputs]
+        self._located = list(program.inputs), list(program.outputs)
+        self._views: tuple[list[np.ndarray], list[np.ndarray]] | None = None
         inputs, outputs = direct_tensors(program, self._places(), self._base)
         self._direct_inputs, self._direct_outputs = inputs, outputs
         self._direct = [d for d in (*inputs, *outputs) if d is not None]
@@ -68,6 +74,63 @@ class BoundProgram(TimedBound):
             [d.carried() for d in inputs if isinstance(d, Copied)],
             [d.carried() for d in outputs if isinstance(d, Copied)],
         )
+        for name, directs in (("taken", inputs), ("given", outputs)):
+            for row, one in zip(native.io[name], [d for d in directs if isinstance(d, Copied)], strict=True):
+                one.row = row
+        self._open: OpenProgramSizes | None = None
+        if program.open_sizes is not None:
+            assert isinstance(native, NativeProgram)
+            tables = [(table, b.grid) for b, table in self._tables.items() if b.grid is not None]
+            self._open = OpenProgramSizes(program, native, self._address, tables)
+        self._lent: LentMemory | None = None
+        if program.states:
+            assert isinstance(native, NativeProgram)
+            self._lent = LentMemory(program, native, self._open)
+
+    def lend(self, blocks: Sequence[NDArray[np.uint8]]) -> None:
+        """See :class:`MNN.backends.base.backend.Bound`."""
+        assert self._lent is not None
+        self._lent.lend(blocks)
+
+    def resize(self, sizes: tuple[int, ...]) -> None:
+        """See :class:`MNN.backends.base.backend.Bound`."""
+        assert self._open is not None
+        if self._open.write(sizes):
+            self._views = None
+            both = zip(self._located, (self._direct_inputs, self._direct_outputs), self._open.shapes(), strict=True)
+            for tensors, directs, shapes in both:
+                for i, (tensor, direct, shape) in enumerate(zip(tensors, directs, shapes, strict=True)):
+                    tensors[i] = Located(tensor.dtype, shape, tensor.place)
+                    if direct is not None:
+                        direct.resize(shape)
+
+    def run_at(self, sizes: tuple[int, ...], values: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
+        """See :class:`MNN.backends.base.backend.Bound`."""
+        with self._run_lock.lock:
+            self.resize(sizes)
+            return self.run(values, threads)
+
+    def result_types(self) -> list[tuple[DType, tuple[int, ...]]]:
+        """See :class:`MNN.backends.base.backend.Bound`."""
+        return [(t.dtype, t.shape) for t in self._located[1]]
+
+    @property
+    def _inputs(self) -> list[np.ndarray]:
+        return self._seen()[0]
+
+    @property
+    def _outputs(self) -> list[np.ndarray]:
+        return self._seen()[1]
+
+    def _seen(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Inputs and outputs in memory; made when they are asked for, as open sizes may change before."""
+        if self._views is None:
+            nothing = np.zeros(0)
+            inputs, outputs = (
+                [nothing if t.place.buffer.lent else self.view(t) for t in part] for part in self._located
+            )
+            self._views = inputs, outputs
+        return self._views
 
     @property
     def library(self) -> Library:
@@ -85,10 +148,14 @@ class BoundProgram(TimedBound):
 
     def compute(self, threads: int) -> None:
         """Runs all commands on what is in memory."""
+        if self._lent is not None:
+            self._lent.lend_some()
         self.native.run(threads)
 
     def profile(self, threads: int) -> NDArray[np.float64]:
         """Nanoseconds that each command took."""
+        if self._lent is not None:
+            self._lent.lend_some()
         return self.native.profile(threads)
 
     def trace(self, threads: int) -> list[Span]:
@@ -185,8 +252,8 @@ class BoundProgram(TimedBound):
                 if fresh is None:
                     commands.append(Command(address, args, c.blocks, c.grain, c.origin))
                 else:
-                    run = poison.alone(address, c.blocks, aligned_bytes(own))
-                    commands.append(Command(poison.before(run, fresh[number]), args, 1, 1, c.origin))
+                    run = poison.alone(address, aligned_bytes(own))
+                    commands.append(Command(poison.before(run, fresh[number]), args, c.blocks, _WHOLE, c.origin))
             else:
                 assert c.host is not None
                 host = self._host(c.host)
@@ -201,8 +268,10 @@ class BoundProgram(TimedBound):
     def _base(self, buffer: Buffer) -> int:
         if buffer is self.program.error_word:
             return self._context.error_address
+        if buffer.lent:
+            return 0  # known when it is lent
         if buffer.const is not None:
-            return address_of(buffer.const)
+            return address_of(self._tables.get(buffer, buffer.const))
         return self._arena.at(buffer.offset)
 
     def view(self, tensor: Located) -> np.ndarray:
@@ -236,12 +305,15 @@ class BoundProgram(TimedBound):
         another program has used the memory: profiles, which run the native program alone, find numbers of the usual
         kind in the arena. What is called here is found in cold caches: see :mod:`MNN.runtime.fast_path`.
         """
+        if self._open is not None:
+            arrays = [*arrays, *self._open.numbers]
         lock, block, token = self._run_lock.lock, self._arena.block, self._token
         with lock:
             outer = block.running
             if outer is not None and outer is not token and block.under is lock:
                 return BoundProgram(self.program, self._library, threads).run(arrays, threads)  # within a host call
             results: list[np.ndarray] = []
+            lent_inputs = () if self._lent is None else self._lent.inputs
             known = block.user is token
             block.user = block.running = token
             block.under = lock
@@ -251,6 +323,8 @@ class BoundProgram(TimedBound):
                 fill(self._arena.bytes)
             try:
                 for i, direct in enumerate(self._direct_inputs):
+                    if i in lent_inputs:
+                        continue
                     if direct is None or not known or not direct.bind_io(arrays[i]):
                         self._inputs[i][...] = arrays[i]
                 for i, direct in enumerate(self._direct_outputs):

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from MNN.backends.base import poison
-from MNN.backends.base.program import Buffer, Located, Program
+from MNN.backends.base.program import Buffer, Located, Program, Ref
 from MNN.backends.cpu.native_loop.address import address_of, pointer_to
+from MNN.backends.cpu.native_loop.layout import CARRIED
 from MNN.backends.cpu.native_loop.native import BoundBuffer, CopiedBuffer
 from MNN.compiler import strides as st
 from MNN.ir.dtype import DType
@@ -65,6 +66,10 @@ class _Slot:
         self._slot[0] = pointer_to(array, self._cell)
         return array
 
+    def resize(self, shape: tuple[int, ...]) -> None:
+        """From the next run on, arrays have this shape."""
+        self._shape = shape
+
     def give_back(self) -> None:
         """Has native code use the arena in the next run, as it is."""
         self._slot[0] = 0
@@ -89,12 +94,19 @@ class Direct(_Slot):
 class Copied(_Slot):
     """An input or output that is copied into or out of the arena within the native run."""
 
-    __slots__ = ("_home", "_nbytes")
+    __slots__ = ("_home", "_nbytes", "row")
 
     def __init__(self, tensor: Located, home: int) -> None:
         super().__init__(tensor)
         self._home = home + tensor.place.offset * tensor.dtype.size
         self._nbytes = math.prod(tensor.shape) * tensor.dtype.size
+        self.row: NDArray[np.int64] | None = None
+        """The record CARRIED of it, which sizes may change."""
+
+    def resize(self, shape: tuple[int, ...]) -> None:
+        super().resize(shape)
+        if self.row is not None:
+            self.row[CARRIED.index("nbytes")] = math.prod(shape) * self._kind.itemsize
 
     def carried(self) -> CopiedBuffer:
         """What to copy, for the native program."""
@@ -115,8 +127,10 @@ def direct_tensors(
 
     def direct(tensor: Located, least: int) -> Direct | Copied | None:
         buffer = tensor.place.buffer
+        if buffer.lent:
+            return None
         found = places.get(buffer, ())
-        if uses[buffer] == 1 and 0 < len(found) <= _MOST_PLACES and _fits(tensor, least):
+        if uses[buffer] == 1 and 0 < len(found) <= _MOST_PLACES and _fits(tensor, least, program):
             return Direct(tensor, base(buffer), found)
         plain = buffer.const is None and 0 not in tensor.shape and _dense(tensor)
         return Copied(tensor, base(buffer)) if plain else None
@@ -124,15 +138,17 @@ def direct_tensors(
     return [direct(t, LEAST) for t in program.inputs], [direct(t, 1) for t in program.outputs]
 
 
-def _fits(tensor: Located, least: int) -> bool:
+def _fits(tensor: Located, least: int, program: Program) -> bool:
     buffer = tensor.place.buffer
+    spare = 0 if program.open_sizes is None else buffer.nbytes  # memory for more than the sizes at hand
     return (
         tensor.dtype in _KINDS
         and buffer.const is None
+        and not buffer.lent
         and buffer.nbytes >= least
         and tensor.place.offset == 0
         and _dense(tensor)
-        and math.prod(tensor.shape) * tensor.dtype.size == buffer.nbytes
+        and math.prod(tensor.shape) * tensor.dtype.size + spare >= buffer.nbytes
     )
 
 
@@ -143,8 +159,10 @@ def _dense(tensor: Located) -> bool:
 def plain_places(program: Program, arguments: Callable[[int], NDArray[np.int64]]) -> dict[Buffer, list[Place]]:
     """Where the addresses of inputs and outputs stand, of those which are plain arguments everywhere. ``arguments``
     gives those of a command."""
-    found: dict[Buffer, list[Place]] = {t.place.buffer: [] for t in program.inputs if _fits(t, LEAST)}
-    found |= {t.place.buffer: [] for t in program.outputs if _fits(t, 1)}
+    found: dict[Buffer, list[Place]] = {t.place.buffer: [] for t in program.inputs if _fits(t, LEAST, program)}
+    found |= {t.place.buffer: [] for t in program.outputs if _fits(t, 1, program)}
+    for buffer in _addressed_openly(program):
+        found.pop(buffer, None)
     for number, command in enumerate(program.commands if found else ()):
         used = found.keys() & command.buffers()
         if command.stages or command.host is not None:
@@ -155,6 +173,13 @@ def plain_places(program: Program, arguments: Callable[[int], NDArray[np.int64]]
                 if not isinstance(value, int) and value.buffer in used:
                     found[value.buffer].append((arguments(number), index, value.offset))
     return found
+
+
+def _addressed_openly(program: Program) -> set[Buffer]:
+    """Buffers in which some address follows from open sizes."""
+    sizes = program.open_sizes
+    words = [program.commands[w.command].args[w.slot] for w in sizes.words if w.slot] if sizes is not None else []
+    return {value.buffer for value in words if isinstance(value, Ref)}
 
 
 __all__ = ["LEAST", "Copied", "Direct", "Place", "direct_tensors", "plain_places"]

@@ -79,14 +79,14 @@ def before(function: HostFunction, fresh: Sequence[Span]) -> HostFunction:
     return run
 
 
-def alone(kernel: int, blocks: int, scratch: NDArray[np.uint8]) -> HostFunction:
-    """A command in Python that runs all ``blocks`` of a kernel, each alone in poisoned ``scratch``."""
+def alone(kernel: int, scratch: NDArray[np.uint8]) -> HostFunction:
+    """A command in Python that runs all blocks of a kernel, which it is handed in one piece, each alone in poisoned
+    ``scratch``."""
     entry = _ENTRY(loop_functions().flushed())
 
     def run(args: NDArray[np.int64], begin: int, end: int) -> None:
-        del begin, end
         call = np.array([kernel, args.ctypes.data], np.int64)
-        for block in range(blocks):
+        for block in range(begin, end):
             fill(scratch)
             entry(call.ctypes.data, block, block + 1, scratch.ctypes.data)
 

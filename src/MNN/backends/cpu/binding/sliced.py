@@ -73,6 +73,11 @@ class SlicedProgram:
         """Where the addresses of inputs and outputs stand; to be changed between runs only."""
         return self._places
 
+    @property
+    def io(self) -> dict[str, NDArray[np.int64]]:
+        """See :class:`MNN.backends.cpu.native_loop.native.NativeProgram`."""
+        return self._all.io
+
     def bind_io(
         self, lent: Sequence[BoundBuffer], taken: Sequence[CopiedBuffer] = (), given: Sequence[CopiedBuffer] = ()
     ) -> None:

@@ -139,7 +139,8 @@ class NativeProgram:
         self._frame = self.context.address
         self._threads: int | None = None  # what the frame is set up for
         self._pool: object = None
-        self._lent: list[NDArray[np.int64]] = []
+        self.io: dict[str, NDArray[np.int64]] = {}
+        """The tables of :meth:`bind_io`: ``lent`` (records LENT), ``taken`` and ``given`` (CARRIED)."""
 
     def __len__(self) -> int:
         return self._count
@@ -147,6 +148,22 @@ class NativeProgram:
     def args(self, index: int) -> NDArray[np.int64]:
         """The arguments of a command, writable: for inputs that move, or extents of a new input size."""
         return self._args[self._starts[index] : self._starts[index + 1]]
+
+    def position(self, index: int, argument: int) -> int:
+        """The number of an argument of a command among all, for :meth:`rewrite`."""
+        return self._starts[index] + argument
+
+    def rewrite(
+        self, places: NDArray[np.intp], values: NDArray[np.int64], commands: NDArray[np.intp], blocks: NDArray[np.int64]
+    ) -> None:
+        """Gives arguments in some ``places`` other values, and some commands other numbers of blocks."""
+        self.place(places, values)
+        self._table[commands, COMMAND.index("blocks")] = blocks
+        self._parallel = None
+
+    def place(self, places: NDArray[np.intp], values: NDArray[np.int64]) -> None:
+        """Gives arguments in some ``places`` other values."""
+        self._args[places] = values
 
     def rows(self) -> list[tuple[int, int, int, int]]:
         """Per command: the address of its function, that of its arguments, blocks and grain."""
@@ -184,10 +201,11 @@ class NativeProgram:
         """What may lie elsewhere in a run, what may be copied before it, and what behind it; called before the first
         one."""
         for name, record, rows in (("lent", LENT, lent), ("taken", CARRIED, taken), ("given", CARRIED, given)):
+            self.io[name] = np.zeros((0, record.count), np.int64)
             if rows:
                 table = aligned_bytes(record.size * len(rows)).view(np.int64).reshape(-1, record.count)
                 table[:] = [record.row(**row._asdict()) for row in rows]
-                self._lent.append(table)
+                self.io[name] = table
                 self.context.words[FRAME[name] // 8] = table.ctypes.data
                 self.context.words[FRAME[f"{name}_count"] // 8] = len(rows)
 

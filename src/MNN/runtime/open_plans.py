@@ -1,0 +1,152 @@
+"""Plans that hold for a range of sizes: made when inputs come with a second size, in the place of one plan per size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from MNN.backends.base.open_words import OpenSizes, Shape
+from MNN.compiler.open.errors import NotOpenError
+from MNN.compiler.open.plan import Range, range_for
+from MNN.errors import MNNError
+from MNN.ir.graph import Value
+from MNN.ir.symbolic import Size, evaluate, names
+from MNN.ir.traced import TracedSize, size_of
+
+KEPT = 6
+"""Plans for ranges that a graph keeps."""
+_TRIES = 4
+"""Failed attempts to plan for a range after which every size of the graph is planned alone."""
+
+
+class Resizable(Protocol):
+    """A plan whose sizes can change."""
+
+    @property
+    def open_sizes(self) -> OpenSizes: ...
+
+    def resize(self, sizes: tuple[int, ...]) -> None: ...
+
+
+P = TypeVar("P", bound=Resizable)
+
+
+class Given(NamedTuple):
+    """What a plan is made for besides sizes."""
+
+    inputs: tuple[Value, ...]
+    types: tuple[np.dtype, ...]
+    fetch: tuple[Value, ...]
+
+
+Make = Callable[[dict[Value, Shape], dict[str, Range]], P]
+
+
+class OpenPlans:
+    """The plans for ranges of one graph."""
+
+    def __init__(self) -> None:
+        self._plans: dict[Given, list[Resizable]] = {}
+        self._seen: dict[Given, list[tuple[int, ...]]] = {}
+        """Sizes that were planned alone, of each the last ones."""
+        self._tries = _TRIES
+
+    def saw(self, given: Given, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Says that inputs of these sizes were run without a plan of this graph."""
+        self._seen.setdefault(given, list(shapes))
+
+    def find(self, given: Given, shapes: Sequence[tuple[int, ...]]) -> Resizable | None:
+        """The plan for inputs of these sizes, ready for them."""
+        plans = self._plans.get(given, [])
+        for at, plan in enumerate(plans):
+            sizes = plan.open_sizes.match(shapes)
+            if sizes is not None:
+                plan.resize(sizes)
+                if at:
+                    plans.insert(0, plans.pop(at))
+                return plan
+        return None
+
+    def make(self, given: Given, arrays: Sequence[np.ndarray], make: Make[P]) -> P | None:
+        """A new plan for a range, where these inputs are the second ones and differ from the first in sizes that the
+        model leaves open; None where they are to be planned alone."""
+        shapes = [a.shape for a in arrays]
+        before = self._seen.get(given)
+        self._seen[given] = shapes
+        if before is None or self._tries <= 0:
+            return None
+        found = _opened(given.inputs, before, shapes)
+        if found is None:
+            return None
+        try:
+            plan = make(*found)
+        except (NotOpenError, MNNError):
+            self._tries -= 1
+            return None
+        plans = self._plans.setdefault(given, [])
+        plans.insert(0, plan)
+        del plans[KEPT:]
+        sizes = plan.open_sizes.match(shapes)
+        if sizes is None:
+            return None
+        plan.resize(sizes)
+        return plan
+
+
+def _opened(
+    inputs: Sequence[Value], before: Sequence[tuple[int, ...]], shapes: Sequence[tuple[int, ...]]
+) -> tuple[dict[Value, Shape], dict[str, Range]] | None:
+    """The sizes of inputs, those that have changed being left open under names of their own, and the ranges of these;
+    None where there is no range for some of them, or others depend on them."""
+    named = _named(inputs)
+    values, old = _values(named, shapes), _values(named, before)
+    if values is None or old is None:
+        return None
+    changed = [name for name, number in values.items() if old[name] != number]
+    ranges = [range_for(values[name], i) for i, name in enumerate(changed)]
+    own = {name: TracedSize(values[name], f"s{i}") for i, name in enumerate(changed)}
+    found: dict[Value, Shape] = {}
+    for value, sizes, shape in zip(inputs, named, shapes, strict=True):
+        renamed = [_renamed(size, n, own) for size, n in zip(sizes, shape, strict=True)]
+        known = [n for n in renamed if n is not None]
+        if len(known) < len(renamed):
+            return None
+        found[value] = tuple(known)
+    if not changed or None in ranges:
+        return None
+    return found, {f"s{i}": r for i, r in enumerate(ranges) if r is not None}
+
+
+def _renamed(size: int | str, number: int, own: Mapping[str, TracedSize]) -> Size:
+    """The size of an input in terms of those that are left open; None where it depends on others besides."""
+    if not names(size) & own.keys():
+        return number
+    if not names(size) <= own.keys():
+        return None
+    traced = evaluate(size, own)
+    return size_of(traced) if int(traced) == number else None
+
+
+def _named(inputs: Sequence[Value]) -> list[Shape]:
+    """The sizes of inputs as the model gives them; those without a name have one of their own."""
+    return [
+        tuple([s if isinstance(s, (int, str)) else f"{v.name}.{i}" for i, s in enumerate(v.shape or ())])
+        for v in inputs
+    ]
+
+
+def _values(named: Sequence[Shape], shapes: Sequence[tuple[int, ...]]) -> dict[str, int] | None:
+    """What names stand for; None where one would have to be two numbers."""
+    found: dict[str, int] = {}
+    for sizes, shape in zip(named, shapes, strict=True):
+        if len(sizes) != len(shape):
+            return None
+        for size, number in zip(sizes, shape, strict=True):
+            if isinstance(size, str) and names(size) == {size} and found.setdefault(size, number) != number:
+                return None
+    return found
+
+
+__all__ = ["Given", "OpenPlans", "Resizable"]

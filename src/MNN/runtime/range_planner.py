@@ -1,0 +1,61 @@
+"""Planning a graph for a range of sizes: lowered and compiled at some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from MNN.backends.base.open_words import Shape
+from MNN.backends.base.options import Options
+from MNN.backends.base.program import Program
+from MNN.compiler.lower import lower_stage
+from MNN.compiler.open.errors import NotOpenError
+from MNN.compiler.open.plan import Lowered, Range, open_program
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Value
+from MNN.ir.prims import Tensor
+from MNN.ir.traced import Trace
+from MNN.runtime.machines import Machines
+from MNN.runtime.state_memory import state_numbers
+
+
+class RangePlanner:
+    """Makes programs of one graph for ranges of sizes."""
+
+    def __init__(
+        self, graph: Graph, machines: Machines, options: Options, memory: int, states: Sequence[tuple[Value, Value]]
+    ) -> None:
+        """``options`` with ``open_sizes``; ``memory``: bytes that a tensor may take; ``states``: inputs and outputs
+        that are one memory."""
+        self._graph, self._machines, self._options = graph, machines, options
+        self._memory, self._states = memory, states
+
+    def plan(
+        self,
+        shapes: Mapping[Value, Shape],
+        dtypes: Mapping[Value, DType],
+        ranges: Mapping[str, Range],
+        fetch: Sequence[Value],
+    ) -> tuple[Program, Lowered]:
+        """The program for all sizes within ``ranges``, and the stage at the largest. Raises
+        :class:`MNN.compiler.open.errors.NotOpenError` where there is none."""
+
+        def lower(trace: Trace) -> Lowered:
+            tensors = {v: Tensor(dtypes[v], tuple(map(trace.size, s)), name=v.name) for v, s in shapes.items()}
+            stage = lower_stage(self._graph, 0, tensors, {}, {}, self._memory, self._machines.pool.folds)
+            results = [stage.env[v] for v in fetch if v in stage.env]
+            if stage.blocked is not None or len(set(results)) < len(fetch) or any(t.producer is None for t in results):
+                raise NotOpenError("a stage that does not end in its results")
+            return Lowered(stage, [*tensors.values(), *stage.open_inputs], results)
+
+        def compiled(lowered: Lowered) -> Program:
+            inputs = list(lowered.inputs)
+            states = state_numbers(self._states, list(shapes), inputs[: len(shapes)], lowered.results, lowered.stage)
+            options = replace(self._options, states=states)
+            return self._machines.compile(lowered.stage.prims, inputs, lowered.results, options)
+
+        self._machines.pool.kept_choices.begin_plan()
+        return open_program(ranges, lower, compiled)
+
+
+__all__ = ["RangePlanner"]
