@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from MNN.errors import MNNError
 from MNN.formatting import plural
@@ -15,6 +15,9 @@ from MNN.runtime.config import Config
 from MNN.runtime.session import Session, TensorInfo
 from MNN.runtime.storage.programs import Card, StoredPrograms
 from MNN.schema.files import seen, watched
+
+if TYPE_CHECKING:
+    from MNN.stateful import StatefulModel
 
 Source = str | os.PathLike[str] | bytes
 
@@ -157,14 +160,45 @@ class Model(Session):
         return results[0] if len(results) == 1 else results
 
 
-def load(source: Source, threads: int = 1, precision: str = "normal", cache: bool = True) -> Model:
+@overload
+def load(source: Source, threads: int = 1, precision: str = "normal", cache: bool = True) -> Model: ...
+
+
+@overload
+def load(
+    source: Source,
+    threads: int = 1,
+    precision: str = "normal",
+    cache: bool = True,
+    *,
+    states: Mapping[str, str],
+    max_length: int | None = None,
+) -> StatefulModel: ...
+
+
+def load(
+    source: Source,
+    threads: int = 1,
+    precision: str = "normal",
+    cache: bool = True,
+    *,
+    states: Mapping[str, str] | None = None,
+    max_length: int | None = None,
+) -> Model | StatefulModel:
     """Opens a model (.onnx or .mnn, a path or bytes) for inference with ``threads`` threads.
 
-    ``precision`` is ``high``, ``normal`` or ``low``; ``cache`` keeps compiled kernels on disk.
+    ``precision`` is ``high``, ``normal`` or ``low``; ``cache`` keeps compiled kernels on disk. With ``states``, outputs
+    by the inputs that they become, the model keeps these from run to run (:class:`MNN.stateful.StatefulModel`), at most
+    ``max_length`` long.
 
     >>> MNN.load("model.onnx").run({"x": array}, fetch=["some tensor"])  # doctest: +SKIP
     """
-    return Model(source, Config(threads=threads, precision=precision, cache=cache))
+    config = Config(threads=threads, precision=precision, cache=cache)
+    if states is None:
+        return Model(source, config)
+    from MNN.stateful import StatefulModel
+
+    return StatefulModel(Session(Opened(source), config), states, config, max_length)
 
 
 def get_model_uuid(path: Source) -> str:

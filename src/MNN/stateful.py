@@ -1,0 +1,291 @@
+"""Models that remember: outputs that are the next run's inputs are kept in the model's hands and never copied.
+
+    model = MNN.load("decoder.onnx", states={"past_k0": "present_k0", "past_v0": "present_v0"})
+    logits = model.run({"tokens": prompt})["logits"]
+    logits = model.run({"tokens": next_token})["logits"]     # the cache has grown by one, in place
+
+What is kept is a :class:`State`; a model has one, and :meth:`StatefulModel.new_state` makes others, one for every
+sequence that is worked on.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import MNNError, ShapeError
+from MNN.formatting import plural
+from MNN.ir.graph import Value
+from MNN.runtime.config import Config
+from MNN.runtime.executor import Executor
+from MNN.runtime.feeds import as_input, named
+from MNN.runtime.info import TensorInfo
+from MNN.runtime.session import Session
+from MNN.runtime.state_memory import Kept, StateMemory
+
+
+class State:
+    """What a model remembers of one sequence of runs: an array for each of its states, by the input's name."""
+
+    def __init__(self, model: StatefulModel) -> None:
+        self._model = model
+        self._memory = StateMemory()
+        self._running = threading.Lock()
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """A copy of a state's array. Raises :class:`MNNError` for a name that is no state, or before the first run."""
+        if name not in self._model.states:
+            raise MNNError(f"'{name}' is no state of the model; its states are {', '.join(self._model.states)}")
+        if name not in self._memory.kept:
+            raise MNNError(f"the state '{name}' is empty before the first run")
+        found: np.ndarray = self._memory.kept[name].array.copy()
+        return found
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all arrays; empty before the first run."""
+        return {name: kept.array.shape for name, kept in self._memory.kept.items()}
+
+    @property
+    def length(self) -> int:
+        """How long the states have grown (caches: how many tokens they hold); 0 before the first run."""
+        axes, kept = self._model.axes, self._memory.kept
+        return max([kept[n].array.shape[a] for n, a in axes.items() if n in kept], default=0)
+
+    def reset(self) -> None:
+        """Forgets everything: the next run is the first."""
+        with self._turn():
+            self._memory = StateMemory()
+
+    def rollback(self, length: int) -> None:
+        """Goes back to what the states were when they were so long, for instance to try another continuation.
+
+        Raises :class:`MNNError` where they are shorter, or where the model has states that do not grow, of which the
+        past is not known.
+        """
+        with self._turn():
+            fixed = [n for n in self._model.states if n not in self._model.axes]
+            if fixed:
+                raise MNNError(f"cannot go back: the state '{fixed[0]}' does not grow, and what it was is not kept")
+            if not 0 <= length <= self.length:
+                raise MNNError(f"cannot go back to {length}: the states are {self.length} long")
+            for name, axis in self._model.axes.items():
+                kept = self._memory.kept.get(name)
+                if kept is not None:
+                    kept.array = kept.array[(slice(None),) * axis + (slice(length),)]
+
+    def fork(self) -> State:
+        """Another state that goes on from here, independent of this one."""
+        with self._turn():
+            found = State(self._model)
+            found._memory = self._memory.fork()
+            return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the arrays to a file (numpy's .npz), which :meth:`StatefulModel.load_state` reads."""
+        target = Path(path)
+        with self._turn():
+            handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    np.savez(file, **{name: kept.array for name, kept in self._memory.kept.items()})  # type: ignore[arg-type]
+                os.replace(part, target)
+            except BaseException:
+                os.unlink(part)
+                raise
+
+    def _turn(self) -> _Turn:
+        return _Turn(self._running)
+
+
+class _Turn:
+    """One thread's use of a state; a second one is refused, as it could not know what the state will be."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise MNNError("the state is in use by another thread; give every thread a state of its own (new_state())")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class StatefulModel:
+    """A model some of whose outputs are its next inputs."""
+
+    def __init__(
+        self, session: Session, states: Mapping[str, str], config: Config, max_length: int | None = None
+    ) -> None:
+        """``states``: names of outputs by those of the inputs that they become. ``max_length``: how long states may
+        grow. Raises :class:`MNNError` for names that the model lacks, and for pairs that do not fit."""
+        self._session = session
+        self.states = dict(states)
+        """Names of outputs by those of the inputs that they become."""
+        self.max_length = max_length
+        by_name = {v.name: v for v in session.graph.inputs if not v.is_const}
+        made = {v.name: v for v in session.graph.outputs}
+        self._pairs = [(_named(by_name, i, "input"), _named(made, o, "output")) for i, o in self.states.items()]
+        for before, after in self._pairs:
+            _check_pair(before, after)
+        self.inputs = {n: info for n, info in session.inputs.items() if n not in self.states}
+        self.outputs = {n: info for n, info in session.outputs.items() if n not in self.states.values()}
+        self.axes = {v.name: a for v, w in self._pairs if (a := _growing(v, w)) is not None}
+        """The axes along which states grow, of those that do."""
+        self._executor = Executor(session.graph, config, states=self._pairs)
+        self._given = [v for v in session.graph.inputs if not v.is_const]
+        self._results = list(session.graph.outputs)
+        self.state = State(self)
+        """What runs go on from when no other state is given."""
+
+    def new_state(self) -> State:
+        """A state of its own, empty."""
+        return State(self)
+
+    def load_state(self, path: str | os.PathLike[str]) -> State:
+        """A state as :meth:`State.save` wrote it. Raises :class:`MNNError` for files of other models."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        except (OSError, ValueError, KeyError) as error:
+            raise MNNError(f"{os.fspath(path)} is no saved state: {error}") from error
+        found = State(self)
+        if arrays and arrays.keys() != self.states.keys():
+            raise MNNError(f"{os.fspath(path)} holds {sorted(arrays)}, not this model's states {sorted(self.states)}")
+        for value, _ in self._pairs if arrays else ():
+            array = arrays[value.name]
+            self._check_kept(value, array, os.fspath(path))
+            found._memory.kept[value.name] = Kept(array)
+        return found
+
+    def _check_kept(self, value: Value, array: np.ndarray, where: str) -> None:
+        info = self._session.inputs[value.name]
+        dtype = value.dtype
+        fits = dtype is not None and array.dtype == dtype.numpy and info.shape is not None
+        fits = fits and len(info.shape or ()) == array.ndim
+        fits = fits and all(
+            not isinstance(d, int) or d == n for d, n in zip(info.shape or (), array.shape, strict=False)
+        )
+        if not fits:
+            raise MNNError(f"{where}: the state '{value.name}' is {array.dtype}{list(array.shape)}, the model's {info}")
+
+    def run(
+        self, feeds: Mapping[str, Any] | Any, fetch: Sequence[str] | None = None, state: State | None = None
+    ) -> dict[str, np.ndarray]:
+        """One step: the outputs that are no states, by name; the ``state`` (by default the model's own) goes on.
+
+        Raises :class:`MNNError` for a state of another model, one that another thread is using, and where it would grow
+        beyond ``max_length``; :class:`ShapeError` for inputs that do not fit. The state is then as it was before.
+        """
+        state = self.state if state is None else state
+        if state._model is not self:
+            raise MNNError("the state belongs to another model; this one makes its own with new_state()")
+        wanted = list(self.outputs) if fetch is None else list(fetch)
+        unknown = [n for n in wanted if n not in self.outputs]
+        if unknown:
+            raise ShapeError(f"the model has no output '{unknown[0]}'; it has {', '.join(self.outputs)}")
+        if not isinstance(feeds, Mapping):
+            feeds = named(self.inputs, feeds)
+        extra = [n for n in feeds if n in self.states]
+        if extra:
+            raise ShapeError(f"input '{extra[0]}' is a state, which the model keeps itself; reset() makes it empty")
+        with state._turn():
+            return self._step(feeds, wanted, state)
+
+    def _step(self, feeds: Mapping[str, Any], wanted: Sequence[str], state: State) -> dict[str, np.ndarray]:
+        kept = state._memory.kept
+        arrays = {n: as_input(self.inputs[n], feeds[n]) for n in self.inputs if n in feeds}
+        if not kept:
+            sizes = _sizes(self.inputs, arrays)
+            for value, _ in self._pairs:
+                kept[value.name] = Kept(self._first(value, sizes))
+        before = {name: one.array for name, one in kept.items()}
+        values = self._session._checked({**feeds, **before})
+        memory = state._memory
+        try:
+            self._check_length(values, state)
+            results = self._executor.run({v: values[v.name] for v in self._given}, self._results, memory)
+        except BaseException:
+            if not state.length and not any(a.size for a in before.values()):
+                state._memory = StateMemory()
+            raise
+        found = {v.name: array for v, array in zip(self._results, results, strict=True)}
+        for name, output in self.states.items():
+            array = found[output]
+            if kept[name].array is not array:
+                assert isinstance(array, np.ndarray)
+                kept[name] = Kept(array)
+        return {name: np.asarray(found[name]) for name in wanted}
+
+    def _first(self, value: Value, sizes: Mapping[str, int]) -> np.ndarray:
+        """What a state is before the first run: nothing along the axis in which it grows, zeros where it does not."""
+        info, axis = self._session.inputs[value.name], self.axes.get(value.name)
+        shape = []
+        for i, n in enumerate(info.shape or ()):
+            if i != axis and isinstance(n, str) and n not in sizes:
+                raise ShapeError(f"the size '{n}' of the state '{value.name}' is not known before the first run")
+            shape.append(0 if i == axis else n if isinstance(n, int) else sizes[n])
+        assert value.dtype is not None
+        return np.zeros(shape, value.dtype.numpy)
+
+    def _check_length(self, values: Mapping[str, np.ndarray], state: State) -> None:
+        if self.max_length is None or not self.axes:
+            return
+        types = self._executor.result_types({v: values[v.name] for v in self._given}, self._results)
+        if types is None:
+            return
+        shapes = {v.name: shape for v, (_, shape) in zip(self._results, types, strict=True)}
+        longest = max(shapes[self.states[name]][axis] for name, axis in self.axes.items())
+        if longest > self.max_length:
+            raise MNNError(
+                f"the states would be {longest} long, {state.length} now; max_length is {self.max_length}. Roll back, "
+                "reset, or load the model with a larger one"
+            )
+
+    def __repr__(self) -> str:
+        takes, gives = (", ".join(map(str, infos.values())) for infos in (self.inputs, self.outputs))
+        return f"<MNN.StatefulModel ({takes}) -> ({gives}) with {plural(len(self.states), 'state')}>"
+
+
+def _named(values: Mapping[str, Value], name: str, what: str) -> Value:
+    if name not in values:
+        raise MNNError(f"the model has no {what} '{name}' to be a state; its {what}s are {', '.join(values)}")
+    return values[name]
+
+
+def _check_pair(before: Value, after: Value) -> None:
+    ranks = None if before.shape is None or after.shape is None else (len(before.shape), len(after.shape))
+    if before.dtype is not after.dtype or (ranks is not None and ranks[0] != ranks[1]):
+        told = [str(TensorInfo(v.name, v.dtype, v.shape)) for v in (after, before)]
+        raise MNNError(f"output '{after.name}' cannot become input '{before.name}': {told[0]} is not {told[1]}")
+
+
+def _growing(before: Value, after: Value) -> int | None:
+    """The axis along which a state grows: the open one that is another size in the output; None where all are equal."""
+    if before.shape is None:
+        return None
+    sizes = after.shape or (None,) * len(before.shape)
+    open_axes = [
+        i for i, (a, b) in enumerate(zip(before.shape, sizes, strict=False)) if not isinstance(a, int) and a != b
+    ]
+    return open_axes[0] if open_axes else None
+
+
+def _sizes(inputs: Mapping[str, TensorInfo], arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """What the names of sizes stand for in these inputs."""
+    found: dict[str, int] = {}
+    for name, array in arrays.items():
+        for size, number in zip(inputs[name].shape or (), array.shape, strict=False):
+            if isinstance(size, str):
+                found.setdefault(size, number)
+    return found
+
+
+__all__ = ["State", "StatefulModel"]

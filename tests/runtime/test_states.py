@@ -1,0 +1,224 @@
+"""Models that remember: steps, going back, forks and files, against the same model that is handed its arrays."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import MNN
+from benchmarks.cached_decoder import cached_decoder
+from MNN.backends.base import poison
+from MNN.errors import MNNError, ShapeError
+from MNN.stateful import State, StatefulModel
+
+CACHES = {f"past_{n}{i}": f"present_{n}{i}" for i in range(2) for n in "kv"}
+
+
+def decoder_bytes(seed: int = 11) -> bytes:
+    model = cached_decoder(layers=2, width=64, heads=4, kv_heads=2, inner=96, seed=seed)
+    found: bytes = model.SerializeToString()
+    return found
+
+
+DECODER = decoder_bytes()
+
+
+def stream_bytes() -> bytes:
+    """A convolution along a stream, a window at a time: the end of a window goes before the next one; and how many
+    windows there were."""
+    rng = np.random.default_rng(3)
+    info, f32 = helper.make_tensor_value_info, TensorProto.FLOAT
+    nodes = [
+        helper.make_node("Concat", ["before", "x"], ["whole"], axis=2),
+        helper.make_node("Conv", ["whole", "w"], ["y"], kernel_shape=[5]),
+        helper.make_node("Slice", ["whole", "first", "last", "axis"], ["after"]),
+        helper.make_node("Add", ["count", "one"], ["counted"]),
+    ]
+    constants = {
+        "w": rng.standard_normal((6, 3, 5)).astype(np.float32), "first": np.array([-4]), "last": np.array([1 << 40]),
+        "axis": np.array([2]), "one": np.array([1.0], np.float32),
+    }  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "stream", [info("x", f32, [1, 3, "n"]), info("before", f32, [1, 3, 4]), info("count", f32, [1])],
+        [info("y", f32, [1, 6, "n"]), info("after", f32, [1, 3, 4]), info("counted", f32, [1])],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )  # fmt: skip
+    found: bytes = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9
+    ).SerializeToString()
+    return found
+
+
+class Handed:
+    """The model without states, which is handed what came out."""
+
+    def __init__(self, batch: int) -> None:
+        self.model = MNN.load(DECODER)
+        self.past = {name: np.zeros((batch, 2, 0, 16), np.float32) for name in CACHES}
+
+    def run(self, tokens: np.ndarray) -> np.ndarray:
+        found = self.model.run({"tokens": tokens, **self.past})
+        self.past = {given: found[result] for given, result in CACHES.items()}
+        logits: np.ndarray = found["logits"]
+        return logits
+
+    def rollback(self, length: int) -> None:
+        self.past = {name: array[:, :, :length] for name, array in self.past.items()}
+
+
+def same(model: StatefulModel, state: State, handed: Handed, tokens: np.ndarray, bound: float) -> None:
+    found, wanted = model.run({"tokens": tokens}, state=state)["logits"], handed.run(tokens)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=bound * float(np.abs(wanted).max()))
+    for name, array in handed.past.items():
+        assert state.shapes[name] == array.shape
+        np.testing.assert_allclose(state[name], array, rtol=0, atol=bound * float(np.abs(array).max()))
+
+
+@pytest.mark.parametrize(("threads", "precision"), [(1, "high"), (2, "normal"), (1, "low")])
+def test_steps_forks_and_going_back(
+    threads: int, precision: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(poison.VARIABLE, "1")
+    rng, bound = np.random.default_rng(threads), 0.05 if precision == "low" else 2e-5
+    model = MNN.load(DECODER, threads, precision, states=CACHES)
+    state, handed = model.new_state(), Handed(1)
+    other: tuple[State, dict[str, np.ndarray]] | None = None
+    for step in range(48):
+        kind = rng.integers(8) if step > 3 else 0
+        if kind == 1:
+            length = int(rng.integers(state.length + 1))
+            state.rollback(length)
+            handed.rollback(length)
+        elif kind == 2 and other is not None:  # go on with what was put aside
+            state, handed.past = other[0], dict(other[1])
+            other = None
+        elif kind == 3:
+            other = state.fork(), dict(handed.past)
+        elif kind == 4:
+            state.save(tmp_path / "state.npz")
+            state = model.load_state(tmp_path / "state.npz")
+        elif kind == 5 and state.length > 30:
+            state.reset()
+            handed.past = Handed(1).past
+        same(model, state, handed, rng.integers(0, 1024, (1, int(rng.choice([1, 1, 1, 2, 5])))), bound)
+
+
+def test_several_sequences_of_a_batch() -> None:
+    rng, model = np.random.default_rng(1), MNN.load(DECODER, states=CACHES)
+    states = [(model.new_state(), Handed(batch)) for batch in (1, 3)]
+    for _ in range(20):
+        for state, handed in states:
+            batch = handed.past["past_k0"].shape[0]
+            same(model, state, handed, rng.integers(0, 1024, (batch, 1)), 2e-5)
+
+
+@pytest.mark.usefixtures("without_tiles")  # products on AMX are planned for every size
+def test_nothing_is_copied_within_a_range() -> None:
+    """The caches stay where they are but when a range ends, and are then moved once."""
+    model, places = MNN.load(DECODER, states=CACHES), []
+    for _ in range(200):
+        model.run({"tokens": np.array([[5]])})
+        block = model.state._memory.kept["past_v1"].block
+        places.append(id(block))
+    assert model.state.length == 200
+    assert len(set(places[3:])) <= 4
+    assert all(model._executor.last_plans[0].bound.program.states)
+
+
+def test_states_that_do_not_grow() -> None:
+    """A stream in windows of changing widths gives what the whole does at once."""
+    model = MNN.load(stream_bytes(), states={"before": "after", "count": "counted"})
+    assert model.axes == {}
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((1, 3, 90)).astype(np.float32)
+    parts = [model.run({"x": part})["y"] for part in np.split(x, [7, 12, 30, 33, 60], axis=2)]
+    plain = MNN.load(stream_bytes())
+    zeros = {"before": np.zeros((1, 3, 4), np.float32), "count": np.zeros(1, np.float32)}
+    np.testing.assert_allclose(np.concatenate(parts, 2), plain.run({"x": x, **zeros})["y"], atol=2e-5)
+    assert model.state["count"] == 6
+    with pytest.raises(MNNError, match="does not grow"):
+        model.state.rollback(0)
+    model.state.reset()
+    assert model.state.shapes == {}
+
+
+def test_what_a_state_says_of_itself() -> None:
+    model = MNN.load(DECODER, states=CACHES)
+    assert (model.state.length, model.state.shapes) == (0, {})
+    assert list(model.inputs) == ["tokens"]
+    assert list(model.outputs) == ["logits"]
+    model.run({"tokens": np.array([[1, 2, 3]])})
+    assert model.state.length == 3
+    assert model.state.shapes["past_k0"] == (1, 2, 3, 16)
+    assert "4 states" in repr(model)
+    with pytest.raises(MNNError, match="'logits' is no state"):
+        model.state["logits"]
+    with pytest.raises(MNNError, match="empty before the first run"):
+        model.new_state()["past_k0"]
+
+
+def test_bad_use_is_refused(tmp_path: pathlib.Path) -> None:
+    model = MNN.load(DECODER, states=CACHES, max_length=6)
+    model.run({"tokens": np.array([[1, 2, 3]])})
+    with pytest.raises(MNNError, match="belongs to another model"):
+        MNN.load(DECODER, states=CACHES).run({"tokens": np.array([[1]])}, state=model.state)
+    with pytest.raises(MNNError, match="would be 7 long, 3 now; max_length is 6"):
+        model.run({"tokens": np.array([[1, 2, 3, 4]])})
+    assert model.state.length == 3
+    with pytest.raises(ShapeError, match="'past_k0' is a state"):
+        model.run({"tokens": np.array([[1]]), "past_k0": np.zeros((1, 2, 0, 16), np.float32)})
+    with pytest.raises(ShapeError, match="no output 'nothing'"):
+        model.run({"tokens": np.array([[1]])}, fetch=["nothing"])
+    with pytest.raises(MNNError, match="are 3 long"):
+        model.state.rollback(4)
+    with pytest.raises(MNNError, match="no input 'past' to be a state"):
+        MNN.load(DECODER, states={"past": "present_k0"})
+    with pytest.raises(MNNError, match="cannot become input"):
+        MNN.load(DECODER, states={"tokens": "logits"})
+    (tmp_path / "not.npz").write_bytes(b"no")
+    with pytest.raises(MNNError, match="no saved state"):
+        model.load_state(tmp_path / "not.npz")
+    np.savez(tmp_path / "other.npz", past_k0=np.zeros(3))
+    with pytest.raises(MNNError, match="not this model's states"):
+        model.load_state(tmp_path / "other.npz")
+    np.savez(tmp_path / "type.npz", **{name: np.zeros((1, 2, 4, 16)) for name in CACHES})  # type: ignore[arg-type]
+    with pytest.raises(MNNError, match="is float64"):
+        model.load_state(tmp_path / "type.npz")
+    with pytest.raises(MNNError, match="must agree"):
+        model.run({"tokens": np.array([[1], [2]])})
+
+
+def test_a_run_that_fails_leaves_the_state_as_it_was() -> None:
+    model, handed, rng = MNN.load(DECODER, states=CACHES), Handed(1), np.random.default_rng(8)
+    with pytest.raises(MNNError, match="out of range"):
+        model.run({"tokens": np.array([[5000]])})
+    for _ in range(6):
+        same(model, model.state, handed, rng.integers(0, 1024, (1, 1)), 2e-5)
+        with pytest.raises(MNNError, match="out of range"):
+            model.run({"tokens": np.array([[5000]])})
+
+
+def test_two_threads_on_one_state_are_refused() -> None:
+    model = MNN.load(DECODER, states=CACHES)
+    model.run({"tokens": np.array([[1]])})
+    inside, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with model.state._turn():
+            inside.set()
+            done.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert inside.wait(30)
+    try:
+        with pytest.raises(MNNError, match="in use by another thread"):
+            model.run({"tokens": np.array([[1]])})
+        model.run({"tokens": np.array([[1]])}, state=model.new_state())
+    finally:
+        done.set()
+        thread.join()
