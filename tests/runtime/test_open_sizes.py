@@ -62,7 +62,7 @@ def rows() -> Graph:
 
 
 def attention() -> Graph:
-    """Two heads with a mask that is given, and a mean over the sequence."""
+    """Two heads with a mask that is given."""
     nodes = []
     for name in "qkv":
         nodes += [
@@ -97,7 +97,16 @@ def recurrent() -> Graph:
     return model(nodes, {"x": ["sequence", "batch", 10]}, w=weight(2, 72, 10) / 4, r=weight(2, 72, 24) / 4)
 
 
-NETWORKS = {"rows": rows, "attention": attention, "sliding": sliding, "recurrent": recurrent}
+def pooled() -> Graph:
+    """Rows, the mean of them, and how far each is from it."""
+    nodes = [
+        node("MatMul", "x w", "a"), node("Tanh", "a", "t"), node("ReduceMean", "t axes", "m", keepdims=1),
+        node("Sub", "t m", "d"), node("Mul", "d d", "s"), node("ReduceMean", "s axes", "y", keepdims=0),
+    ]  # fmt: skip
+    return model(nodes, {"x": ["batch", "sequence", 40]}, w=weight(40, 24), axes=np.array([1]))
+
+
+NETWORKS = {"rows": rows, "pooled": pooled, "attention": attention, "sliding": sliding, "recurrent": recurrent}
 
 
 def feeds(graph: Graph, rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, np.ndarray]:

@@ -19,9 +19,6 @@ from MNN.ir.prims import Prim, Tensor
 from MNN.ir.symbolic import Size, evaluate
 from MNN.ir.traced import Trace, size_of
 
-_FREE = ("fn", "label", "pure")
-"""Attributes of host calls that are made anew with every plan."""
-
 
 class TracedStage(NamedTuple):
     """A stage lowered at the sizes of a trace."""
@@ -110,7 +107,7 @@ class _Known:
                 )
 
     def grow(self, lists: Sequence[Sequence[Prim]]) -> None:
-        """Has constants of the same places that differ lie in the largest of them."""
+        """Has constants of the same places be one, or lie in the largest of them."""
         for same in zip(*lists, strict=True):
             for tensors in zip(*[q.inputs for q in same], strict=True):
                 arrays = [t.const for t in tensors if t.const is not None]
@@ -126,6 +123,10 @@ class _Known:
         for array in arrays:
             if array.ndim != last.ndim or not _same(array, last[tuple(slice(n) for n in array.shape)]):
                 raise NotOpenError(f"{where}: another constant at another size")
+        if all(array.shape == last.shape for array in arrays):  # made anew at every size, as small ones are
+            for tensor in tensors:
+                tensor.const, tensor.keep = last, (tensor.keep, last)
+            return
         shape = [self._sized(numbers, where) for numbers in zip(*[a.shape for a in arrays], strict=True)]
         for trace, tensor in zip(self._traces, tensors, strict=True):
             tensor.whole = last

@@ -21,7 +21,7 @@ from MNN.ir.scalar import Body, BodyBuilder
 from MNN.ir.shape import broadcast, elements, normalize_axis
 from MNN.ops.core.checked import operation, program
 from MNN.ops.core.folding import FoldCache, worth_folding
-from MNN.ops.core.open_numbers import OpenNumbers
+from MNN.ops.core.open_numbers import OpenNumbers, is_open
 from MNN.ops.elementwise import narrow
 
 
@@ -282,6 +282,8 @@ class Builder:
             scale = 1.0 / count if count else float("nan")
             varies = kept != (x.rank - 1,)  # the last dimension is seldom one that does
             number = self.const(scale if x.dtype.is_float else count, x.dtype, varies)
+            if is_open([count]) and x.dtype in (DType.F32, DType.F64):
+                number = self.op("recip", self.cast(self.open_numbers.tensor([count], (), DType.I64), x.dtype))
             out = self.op("mul" if x.dtype.is_float else "div", total, number)
         else:
             out = self.emit(p.Reduce([x], op=op, axes=kept), (x.dtype, shape))[0]
