@@ -137,7 +137,8 @@ class StatefulModel:
             _check_pair(before, after)
         self.inputs = {n: info for n, info in session.inputs.items() if n not in self.states}
         self.outputs = {n: info for n, info in session.outputs.items() if n not in self.states.values()}
-        self.axes = {v.name: a for v, w in self._pairs if (a := _growing(v, w)) is not None}
+        others = {n for info in self.inputs.values() for n in info.shape or () if isinstance(n, str)}
+        self.axes = {v.name: a for v, w in self._pairs if (a := _growing(v, w, others)) is not None}
         """The axes along which states grow, of those that do."""
         self._executor = Executor(session.graph, config, states=self._pairs)
         self._given = [v for v in session.graph.inputs if not v.is_const]
@@ -267,15 +268,14 @@ def _check_pair(before: Value, after: Value) -> None:
         raise MNNError(f"output '{after.name}' cannot become input '{before.name}': {told[0]} is not {told[1]}")
 
 
-def _growing(before: Value, after: Value) -> int | None:
-    """The axis along which a state grows: the open one that is another size in the output; None where all are equal."""
+def _growing(before: Value, after: Value, others: set[str]) -> int | None:
+    """The axis along which a state grows: the open one that is another size in the output, and none of ``others``,
+    which are sizes of inputs that are no states; None where there is no such axis."""
     if before.shape is None:
         return None
     sizes = after.shape or (None,) * len(before.shape)
-    open_axes = [
-        i for i, (a, b) in enumerate(zip(before.shape, sizes, strict=False)) if not isinstance(a, int) and a != b
-    ]
-    return open_axes[0] if open_axes else None
+    open_axes = [i for i, n in enumerate(before.shape) if not isinstance(n, int) and n not in others]
+    return next((i for i in open_axes if sizes[i] != before.shape[i]), None)
 
 
 def _sizes(inputs: Mapping[str, TensorInfo], arrays: Mapping[str, np.ndarray]) -> dict[str, int]:

@@ -222,3 +222,47 @@ def test_two_threads_on_one_state_are_refused() -> None:
     finally:
         done.set()
         thread.join()
+
+
+def grouped_bytes() -> bytes:
+    """Attention with grouped keys over a cache of 40 places, of which every row of a batch has filled its own share."""
+    info, f32, i32 = helper.make_tensor_value_info, TensorProto.FLOAT, TensorProto.INT32
+    names = ["q", "k", "v", "pk", "pv", "last", "total"]
+    node = helper.make_node(
+        "GroupQueryAttention", names, ["y", "nk", "nv"], domain="com.microsoft", num_heads=4, kv_num_heads=2
+    )
+    cache = ["b", 2, 40, 16]
+    graph = helper.make_graph(
+        [node], "grouped",
+        [info("q", f32, ["b", "s", 64]), info("k", f32, ["b", "s", 32]), info("v", f32, ["b", "s", 32]),
+         info("pk", f32, cache), info("pv", f32, cache), info("last", i32, ["b"]), info("total", i32, [])],
+        [info("y", f32, ["b", "s", 64]), info("nk", f32, cache), info("nv", f32, cache)],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    found: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    return found
+
+
+def test_sequences_of_different_lengths_share_a_run_and_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row is at its own place in its own cache; a length decides nothing but what is looked at."""
+    model, rng, batch = MNN.load(grouped_bytes(), states={"pk": "nk", "pv": "nv"}), np.random.default_rng(6), 3
+    assert model.axes == {}
+    lengths, plans = np.array([0, 0, 0]), []
+    keys, values = ([np.zeros((2, 0, 16), np.float32) for _ in range(batch)] for _ in range(2))
+    for step in range(20):
+        q, k, v = (rng.standard_normal((batch, 1, n)).astype(np.float32) for n in (64, 32, 32))
+        lengths = lengths + 1
+        given = {"q": q, "k": k, "v": v, "last": (lengths - 1).astype(np.int32), "total": np.int32(lengths.max())}
+        found = model.run(given)["y"]
+        plans.append(id(model._executor.last_plans[0]))
+        for row in range(batch):
+            for kept, new in ((keys, k), (values, v)):
+                own = kept[row][:, : lengths[row] - 1]
+                kept[row] = np.concatenate([own, new[row].reshape(1, 2, 16).transpose(1, 0, 2)], 1)
+            scores = np.einsum("ghd,gtd->ght", q[row].reshape(2, 2, 16), keys[row]) / 4
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            wanted = np.einsum("ght,gtd->ghd", weights / weights.sum(-1, keepdims=True), values[row]).reshape(1, 64)
+            np.testing.assert_allclose(found[row], wanted, atol=2e-5)
+        if step in (5, 11):  # one row begins anew
+            lengths[step % batch] = 0
+    assert len(set(plans)) == 1

@@ -35,15 +35,19 @@ GUARD_ELEMENTS = 1 << 14
 
 @dataclass
 class Guard:
-    """``tensor``, computed by ``prims`` from stage inputs, must equal ``value`` for the plan to hold."""
+    """``tensor``, computed by ``prims`` from stage inputs, must equal ``value`` for the plan to hold; with a ``bound``,
+    whether it exceeds that must."""
 
     tensor: Tensor
     prims: list[Prim]
     value: np.ndarray
+    bound: int | None = None
 
     def holds(self, numbers: Mapping[Tensor, np.ndarray]) -> bool:
         """Whether the inputs' numbers give the guarded value."""
         found = evaluate_cone(self.tensor, self.prims, numbers)
+        if self.bound is not None:
+            found = found > self.bound
         return found.shape == self.value.shape and found.tobytes() == self.value.tobytes()
 
 
@@ -224,6 +228,16 @@ class Lowering(Builder):
         result = evaluate_cone(tensor, cone, self._numbers)
         self.guards.append(Guard(tensor, cone, result.copy()))
         return result
+
+    def exceeds(self, tensor: Tensor, bound: int, why: str = "an operand") -> bool:
+        """Whether a number exceeds a bound. The plan holds for all numbers of which the same is true."""
+        self._tape = None
+        cone = None if tensor.const is not None else _cone(tensor, self._numbers)
+        if cone is None:
+            return int(self.value(tensor, why).reshape(-1)[0]) > bound
+        found = evaluate_cone(tensor, cone, self._numbers) > bound
+        self.guards.append(Guard(tensor, cone, found, bound))
+        return bool(found.reshape(-1)[0])
 
     def begin_node(self, index: int) -> None:
         """Starts the numbering of questions anew, so that the same question always has the same key."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -25,9 +25,20 @@ class GraphBuilder(Protocol):
         """Lowers a subgraph in place, with its inputs bound, and gives its outputs."""
         ...
 
+    def exceeds(self, tensor: Tensor, bound: int, why: str = "an operand") -> bool:
+        """Whether a number exceeds a bound; other numbers of which the same is true have the same plan."""
+        ...
+
     def lookup(self, value: Value) -> Tensor:
         """The tensor of a value of the graph."""
         ...
+
+
+def exceeds(b: Builder, tensor: Tensor, bound: int, why: str) -> bool:
+    """Whether a number exceeds a bound: see :meth:`GraphBuilder.exceeds`; other builders ask for the number."""
+    if hasattr(b, "exceeds"):
+        return cast("GraphBuilder", b).exceeds(tensor, bound, why)
+    return b.ints(tensor, why)[0] > bound
 
 
 def numbers(b: Builder, sizes: int | Sequence[int], dtype: DType) -> Tensor:

@@ -15,6 +15,7 @@ from MNN.ir.prims import Tensor
 from MNN.ir.scalar import BodyBuilder
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
+from MNN.ops.core.common import exceeds
 from MNN.ops.core.operands import operand, optional, require_rank
 from MNN.ops.sequences.attention import Scores
 
@@ -176,7 +177,7 @@ class GroupQueryAttention(Operator):
         past = [optional(inputs, i) for i in (3, 4)]
         batch, rows = q.shape[0], q.shape[2]
         last = b.reshape(b.cast(operand(b, inputs, 5, "lengths"), DType.I64), (batch, 1))
-        total = b.ints(operand(b, inputs, 6, "the number of keys"))[0]
+        total = operand(b, inputs, 6, "the number of keys")
         first = b.clamp(b.op("sub", last, b.const(rows - 1, DType.I64)), 0, None)  # where this call's rows begin
         steps = b.const(np.arange(rows, dtype=np.int64).reshape(1, rows))
         if self.bool_attr(node, "rotary"):
@@ -186,7 +187,8 @@ class GroupQueryAttention(Operator):
             limit = b.clamp(places, 0, tables[0].shape[0] - 1)
             q, k = (rotate(b, t, limit, *tables, self.bool_attr(node, "interleaved")) for t in (q, k))
         if past[0] is not None and past[1] is not None and past[0].shape[2]:
-            length = max(past[0].shape[2], total)
+            room, why = past[0].shape[2], "the number of keys"  # which only counts where the cache is too small for it
+            length = b.ints(total, why)[0] if exceeds(b, total, room, why) else room
             k, v = (self._extended(b, p, t, first, length) for p, t in zip(past, (k, v), strict=True) if p is not None)
         keys = k.shape[2]
         scores = Scores(q, k, v, self.float_attr(node, "scale") or 1.0 / sqrt(max(q.shape[3], 1)))
