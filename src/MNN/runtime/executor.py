@@ -19,7 +19,7 @@ from MNN.backends.base.program import Program
 from MNN.backends.base.run_lock import RunLock
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
 from MNN.compiler.open.errors import NotOpenError
-from MNN.compiler.open.plan import Range
+from MNN.compiler.open.plan import SizeRange
 from MNN.compiler.usage import has_text
 from MNN.errors import RunError
 from MNN.ir.dtype import DType
@@ -310,7 +310,7 @@ class Executor:
             assert isinstance(found, Plan)
             return found
 
-        def make(shapes: dict[Value, Shape], ranges: dict[str, Range]) -> Plan:
+        def make(shapes: dict[Value, Shape], ranges: dict[str, SizeRange]) -> Plan:
             dtypes = dict(zip(values, map(DType.of, arrays), strict=True))
             return self._open_plan(shapes, dtypes, ranges, fetch)
 
@@ -324,7 +324,7 @@ class Executor:
         self,
         shapes: Mapping[Value, Shape],
         dtypes: Mapping[Value, DType],
-        ranges: Mapping[str, Range],
+        ranges: Mapping[str, SizeRange],
         fetch: tuple[Value, ...],
     ) -> Plan:
         options = replace(self._options, open_sizes=True)

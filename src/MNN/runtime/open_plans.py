@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.backends.base.open_words import OpenSizes, Shape
 from MNN.compiler.open.errors import NotOpenError
-from MNN.compiler.open.plan import Range, range_for
+from MNN.compiler.open.plan import SizeRange, range_for
 from MNN.errors import MNNError
 from MNN.ir.graph import Value
 from MNN.ir.symbolic import Size, evaluate, names
@@ -41,7 +41,7 @@ class Given(NamedTuple):
     fetch: tuple[Value, ...]
 
 
-Make = Callable[[dict[Value, Shape], dict[str, Range]], P]
+Make = Callable[[dict[Value, Shape], dict[str, SizeRange]], P]
 
 
 class OpenPlans:
@@ -97,7 +97,7 @@ class OpenPlans:
 
 def _opened(
     inputs: Sequence[Value], before: Sequence[tuple[int, ...]], shapes: Sequence[tuple[int, ...]]
-) -> tuple[dict[Value, Shape], dict[str, Range]] | None:
+) -> tuple[dict[Value, Shape], dict[str, SizeRange]] | None:
     """The sizes of inputs, those that have changed being left open under names of their own, and the ranges of these;
     None where there is no range for some of them, or others depend on them."""
     named = _named(inputs)

@@ -10,7 +10,7 @@ from MNN.backends.base.options import Options
 from MNN.backends.base.program import Program
 from MNN.compiler.lower import lower_stage
 from MNN.compiler.open.errors import NotOpenError
-from MNN.compiler.open.plan import Lowered, Range, open_program
+from MNN.compiler.open.plan import Lowered, SizeRange, open_program
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.ir.prims import Tensor
@@ -34,7 +34,7 @@ class RangePlanner:
         self,
         shapes: Mapping[Value, Shape],
         dtypes: Mapping[Value, DType],
-        ranges: Mapping[str, Range],
+        ranges: Mapping[str, SizeRange],
         fetch: Sequence[Value],
     ) -> tuple[Program, Lowered]:
         """The program for all sizes within ``ranges``, and the stage at the largest. Raises

@@ -21,7 +21,7 @@ _SMALL = 31
 """Sizes up to here have a range of their own: few rows want other kernels than many."""
 
 
-class Range(NamedTuple):
+class SizeRange(NamedTuple):
     """The bounds of one open size, the sizes that are tried, the largest last, and the room that memory has for it."""
 
     least: int
@@ -43,7 +43,7 @@ Lower = Callable[[Trace], Lowered]
 Compile = Callable[[Lowered], Program]
 
 
-def open_program(ranges: Mapping[str, Range], lower: Lower, compile_stage: Compile) -> tuple[Program, Lowered]:
+def open_program(ranges: Mapping[str, SizeRange], lower: Lower, compile_stage: Compile) -> tuple[Program, Lowered]:
     """The program for all sizes within ``ranges``, and the stage at the largest that was tried. Raises
     :class:`MNN.compiler.open.errors.NotOpenError` where there is none."""
     rooms = {name: r.room for name, r in ranges.items()}
@@ -58,7 +58,7 @@ def open_program(ranges: Mapping[str, Range], lower: Lower, compile_stage: Compi
     return program, found[-1][0]
 
 
-def range_for(size: int, number: int = 0) -> Range | None:
+def range_for(size: int, number: int = 0) -> SizeRange | None:
     """The range for a size like this one, which is the ``number``-th of the open ones: two of them are not tried at the
     same sizes. None for sizes that are planned alone: 1 and 2, which make much simpler, and very large ones.
 
@@ -69,7 +69,7 @@ def range_for(size: int, number: int = 0) -> Range | None:
     if top is None or size < least:
         return None
     most = _prime(top, number)
-    return Range(least, most, (_prime(top // 2, number), least, most), -(-(most + 4) // 8) * 8)
+    return SizeRange(least, most, (_prime(top // 2, number), least, most), -(-(most + 4) // 8) * 8)
 
 
 @functools.cache
@@ -84,4 +84,4 @@ def _prime(size: int, number: int) -> int:
         found += step
 
 
-__all__ = ["Lowered", "Range", "open_program", "range_for"]
+__all__ = ["Lowered", "SizeRange", "open_program", "range_for"]
