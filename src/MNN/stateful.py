@@ -208,7 +208,7 @@ class StatefulModel:
             for value, _ in self._pairs:
                 kept[value.name] = Kept(self._first(value, sizes))
         before = {name: one.array for name, one in kept.items()}
-        values = self._session._checked({**feeds, **before})
+        values = self._checked(feeds, arrays, before)
         memory = state._memory
         try:
             self._check_length(values, state)
@@ -224,6 +224,22 @@ class StatefulModel:
                 assert isinstance(array, np.ndarray)
                 kept[name] = Kept(array)
         return {name: np.asarray(found[name]) for name in wanted}
+
+    def _checked(
+        self, feeds: Mapping[str, Any], arrays: Mapping[str, np.ndarray], states: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """All inputs of the model, whose sizes agree; of states that are alike one is looked at."""
+        if feeds.keys() != self.inputs.keys():
+            self._session._checked({**feeds, **states})  # says what is wrong
+        values, known = {**arrays, **states}, self._session.inputs
+        symbols: dict[str, tuple[int, str]] = {}
+        seen: set[tuple[object, ...]] = set()
+        for name, array in values.items():
+            key = known[name].shape, array.shape
+            if key not in seen:
+                seen.add(key)
+                self._session._check_shape(known[name], array, symbols)
+        return values
 
     def _first(self, value: Value, sizes: Mapping[str, int]) -> np.ndarray:
         """What a state is before the first run: nothing along the axis in which it grows, zeros where it does not."""

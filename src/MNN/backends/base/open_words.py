@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,12 +36,26 @@ class OpenSizes:
     outputs: tuple[Shape, ...]
     numbers: tuple[Shape, ...] = ()
 
+    @functools.cached_property
+    def _alike(self) -> tuple[tuple[Shape, tuple[int, ...]], ...]:
+        """Shapes of inputs, each with the numbers of those that have it: there are as many caches as layers."""
+        found: dict[Shape, list[int]] = {}
+        for number, shape in enumerate(self.inputs):
+            found.setdefault(shape, []).append(number)
+        return tuple([(shape, tuple(numbers)) for shape, numbers in found.items()])
+
     def match(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
         """What the open sizes are for inputs of these sizes; None where the program is not for them."""
         found: dict[str, int] = {}
         later: list[tuple[str, int]] = []
         names = self.names
-        for own, given in zip(self.inputs, shapes, strict=True):
+        if len(shapes) != len(self.inputs):
+            return None
+        for own, (first, *others) in self._alike:
+            given = shapes[first]
+            for other in others:
+                if shapes[other] != given:
+                    return None
             if own == given:
                 continue
             if len(own) != len(given):

@@ -18,6 +18,7 @@ from MNN.backends.base.program import Buffer, HostCall, Located, Program, Ref, S
 from MNN.backends.base.program import Command as Step
 from MNN.backends.cpu.binding import poison
 from MNN.backends.cpu.binding.direct import Copied, Direct, Place, direct_tensors, plain_places
+from MNN.backends.cpu.binding.io_views import IoViews
 from MNN.backends.cpu.binding.lent import LentMemory
 from MNN.backends.cpu.binding.open_words import OpenProgramSizes
 from MNN.backends.cpu.binding.sliced import Move, SlicedProgram
@@ -63,10 +64,9 @@ class BoundProgram(TimedBound):
         self._fill_constants(constants, threads)
         slices, steps = program.slices, program.commands
         native = self.native = self._native(steps) if slices is None else self._sliced(steps, slices)
-        self._located = list(program.inputs), list(program.outputs)
-        self._views: tuple[list[np.ndarray], list[np.ndarray]] | None = None
         inputs, outputs = direct_tensors(program, self._places(), self._base)
         self._direct_inputs, self._direct_outputs = inputs, outputs
+        self._io = [IoViews(program.inputs, inputs, self.view), IoViews(program.outputs, outputs, self.view)]
         self._direct = [d for d in (*inputs, *outputs) if d is not None]
         self._copied = [i for i, direct in enumerate(outputs) if direct is None]
         native.bind_io(
@@ -96,13 +96,8 @@ class BoundProgram(TimedBound):
         """See :class:`MNN.backends.base.backend.Bound`."""
         assert self._open is not None
         if self._open.write(sizes):
-            self._views = None
-            both = zip(self._located, (self._direct_inputs, self._direct_outputs), self._open.shapes(), strict=True)
-            for tensors, directs, shapes in both:
-                for i, (tensor, direct, shape) in enumerate(zip(tensors, directs, shapes, strict=True)):
-                    tensors[i] = Located(tensor.dtype, shape, tensor.place)
-                    if direct is not None:
-                        direct.resize(shape)
+            for views, shapes in zip(self._io, self._open.shapes(), strict=True):
+                views.resize(shapes)
 
     def run_at(self, sizes: tuple[int, ...], values: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
         """See :class:`MNN.backends.base.backend.Bound`."""
@@ -112,25 +107,15 @@ class BoundProgram(TimedBound):
 
     def result_types(self) -> list[tuple[DType, tuple[int, ...]]]:
         """See :class:`MNN.backends.base.backend.Bound`."""
-        return [(t.dtype, t.shape) for t in self._located[1]]
+        return [(t.dtype, s) for t, s in zip(self.program.outputs, self._io[1].shapes, strict=True)]
 
     @property
     def _inputs(self) -> list[np.ndarray]:
-        return self._seen()[0]
+        return self._io[0].views
 
     @property
     def _outputs(self) -> list[np.ndarray]:
-        return self._seen()[1]
-
-    def _seen(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Inputs and outputs in memory; made when they are asked for, as open sizes may change before."""
-        if self._views is None:
-            nothing = np.zeros(0)
-            inputs, outputs = (
-                [nothing if t.place.buffer.lent else self.view(t) for t in part] for part in self._located
-            )
-            self._views = inputs, outputs
-        return self._views
+        return self._io[1].views
 
     @property
     def library(self) -> Library:

@@ -94,12 +94,14 @@ class OpenProgramSizes:
 
 
 def _shapes(shapes: Sequence[Shape], names: Sequence[str]) -> Callable[[tuple[int, ...]], list[tuple[int, ...]]]:
-    formulas = compiled(list(itertools.chain.from_iterable(shapes)), names)
-    ranks = [len(shape) for shape in shapes]
+    different = list(dict.fromkeys(shapes))
+    formulas = compiled(list(itertools.chain.from_iterable(different)), names)
+    numbers = [different.index(shape) for shape in shapes]
 
     def at(sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
-        numbers = iter(formulas(*sizes))
-        return [tuple(itertools.islice(numbers, rank)) for rank in ranks]
+        found = iter(formulas(*sizes))
+        made = [tuple(itertools.islice(found, len(shape))) for shape in different]
+        return [made[number] for number in numbers]
 
     return at
 
