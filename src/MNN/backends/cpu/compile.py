@@ -149,7 +149,7 @@ def _emit_or_host(e: Emitter, group: Group) -> None:
 
 
 def _input(e: Emitter, tensor: Tensor, places: Mapping[Tensor, Place]) -> Located:
-    place = places.get(tensor) or e.allocate(tensor.dtype, tensor.shape, natural(tensor.rank))
+    place = places.get(tensor) or e.allocate(tensor.dtype, tensor.shape, natural(tensor.rank), roomy=True)
     place.buffer.pinned = True
     e.assign(tensor, place)
     return Located(tensor.dtype, tensor.shape, place)
@@ -162,7 +162,7 @@ def _output(e: Emitter, tensor: Tensor, inputs: set[Tensor], apart: bool, places
     place = e.place(tensor)
     inside = apart and (place.buffer.pinned or place.buffer.nbytes > elements(tensor.shape) * tensor.dtype.size)
     if inside or tensor in inputs or not st.is_dense(tensor.shape, place.strides, natural(tensor.rank)):
-        dense = e.allocate(tensor.dtype, tensor.shape, natural(tensor.rank))
+        dense = e.allocate(tensor.dtype, tensor.shape, natural(tensor.rank), roomy=True)
         e.copy(place, dense, tensor.shape, tensor.dtype)
         place = dense
     place.buffer.pinned = True

@@ -93,13 +93,16 @@ class Emitter:
     def order(self, tensor: Tensor) -> DimensionOrder:
         return self._orders.get(tensor) or natural(len(tensor.shape))
 
-    def allocate(self, dtype: DType, shape: Sequence[int], order: DimensionOrder, gap: int = 0) -> Place:
-        """Fresh arena memory for a tensor that is dense but for ``gap`` elements behind each innermost run, or would be
-        if its open sizes took all of their room."""
-        strides, count = st.spaced([room_of(n) for n in shape], order, gap)
+    def allocate(
+        self, dtype: DType, shape: Sequence[int], order: DimensionOrder, gap: int = 0, roomy: bool = False
+    ) -> Place:
+        """Fresh arena memory for a tensor that is dense but for ``gap`` elements behind each innermost run; ``roomy``:
+        that would be dense if its open sizes took all of their room, so that strides are the same at all sizes."""
+        room = [room_of(n) for n in shape]
+        strides, count = st.spaced(room, order, gap)
         buffer = Buffer(max(count, 1) * dtype.size)
         self.buffers.append(buffer)
-        return Place(buffer, 0, strides)
+        return Place(buffer, 0, strides if roomy else st.spaced(shape, order, gap)[0])
 
     def place(self, tensor: Tensor) -> Place:
         """Where a tensor lies; views are followed, and copied when strides cannot express them."""
@@ -162,7 +165,8 @@ class Emitter:
             order = self.order(tensor)
             found = self._inside(tensor)
             if found is None:
-                found = self.allocate(tensor.dtype, tensor.shape, order, usage.gap(tensor, order, self._uses))
+                gap = usage.gap(tensor, order, self._uses)
+                found = self.allocate(tensor.dtype, tensor.shape, order, gap, roomy=True)
             self._places[tensor] = found
         return found
 
@@ -208,7 +212,7 @@ class Emitter:
             return place
         key = (tensor, order)
         if key not in self._copies:
-            self._copies[key] = self.allocate(tensor.dtype, tensor.shape, order)
+            self._copies[key] = self.allocate(tensor.dtype, tensor.shape, order, roomy=True)
             self.copy(place, self._copies[key], tensor.shape, tensor.dtype)
         return self._copies[key]
 

@@ -82,7 +82,7 @@ def emit_matmul(e: Emitter, fused: Group) -> bool:
     source = e.in_order(x, natural(rank), lambda pl: pl.strides[-1] == 1 or x.shape[-1] == 1)
     result = e.output(out)
     if result.strides[-1] != 1 and shape[-1] != 1:
-        result = e.allocate(out.dtype, shape, natural(rank))
+        result = e.allocate(out.dtype, shape, natural(rank), roomy=True)
     xs = st.broadcast_strides(x.shape[:-1], source.strides[:-1], shape[:-1])
     shared = elements(y.shape[:-2]) == 1
     grid, outer = (shape[:-1], ()) if shared else (shape[-2:-1], shape[:-2])
