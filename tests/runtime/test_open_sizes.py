@@ -106,7 +106,20 @@ def pooled() -> Graph:
     return model(nodes, {"x": ["batch", "sequence", 40]}, w=weight(40, 24), axes=np.array([1]))
 
 
-NETWORKS = {"rows": rows, "pooled": pooled, "attention": attention, "sliding": sliding, "recurrent": recurrent}
+def square() -> Graph:
+    """A mean over two axes that are both open, of which rows have to be copied to be one run."""
+    nodes = [node("ReduceMean", "x axes", "m", keepdims=1), node("Sub", "x m", "y")]
+    return model(nodes, {"x": ["batch", 4, "sequence", "sequence"]}, axes=np.array([2, 3]))
+
+
+NETWORKS = {
+    "square": square,
+    "rows": rows,
+    "pooled": pooled,
+    "attention": attention,
+    "sliding": sliding,
+    "recurrent": recurrent,
+}
 
 
 def feeds(graph: Graph, rng: np.random.Generator, sizes: dict[str, int]) -> dict[str, np.ndarray]:
