@@ -66,7 +66,7 @@ class BoundProgram(TimedBound):
         native = self.native = self._native(steps) if slices is None else self._sliced(steps, slices)
         inputs, outputs = direct_tensors(program, self._places(), self._base)
         self._direct_inputs, self._direct_outputs = inputs, outputs
-        self._io = [IoViews(program.inputs, inputs, self.view), IoViews(program.outputs, outputs, self.view)]
+        self._io = [IoViews(program.inputs, inputs), IoViews(program.outputs, outputs)]
         self._direct = [d for d in (*inputs, *outputs) if d is not None]
         self._copied = [i for i, direct in enumerate(outputs) if direct is None]
         native.bind_io(
@@ -111,11 +111,11 @@ class BoundProgram(TimedBound):
 
     @property
     def _inputs(self) -> list[np.ndarray]:
-        return self._io[0].views
+        return self._io[0].views(self.view)
 
     @property
     def _outputs(self) -> list[np.ndarray]:
-        return self._io[1].views
+        return self._io[1].views(self.view)
 
     @property
     def library(self) -> Library:

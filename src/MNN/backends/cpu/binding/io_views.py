@@ -9,12 +9,15 @@ import numpy as np
 from MNN.backends.base.program import Located
 from MNN.backends.cpu.binding.direct import Tensors
 
+View = Callable[[Located], np.ndarray]
+Cuts = dict[tuple[tuple[int, ...], ...], tuple[slice, ...]]
+
 
 class IoViews:
     """Views of tensors; those at other sizes are cut from the ones at the program's own, which are its largest."""
 
-    def __init__(self, tensors: Sequence[Located], directs: Tensors, view: Callable[[Located], np.ndarray]) -> None:
-        self._tensors, self._view = tensors, view
+    def __init__(self, tensors: Sequence[Located], directs: Tensors) -> None:
+        self._tensors = tensors
         self._directs = [(i, direct) for i, direct in enumerate(directs) if direct is not None]
         self.shapes = [t.shape for t in tensors]
         self._whole: list[np.ndarray] = []
@@ -26,20 +29,18 @@ class IoViews:
         for i, direct in self._directs:
             direct.resize(shapes[i])
 
-    @property
-    def views(self) -> list[np.ndarray]:
-        """The tensors' numbers in place, made when they are asked for; of lent memory nothing."""
+    def views(self, view: View) -> list[np.ndarray]:
+        """The tensors' numbers in place, made when they are asked for; of lent memory nothing. ``view`` is not kept:
+        what it belongs to goes when nobody else has it."""
         if self._views is None:
             if not self._whole:
                 nothing = np.zeros(0)
-                self._whole = [nothing if t.place.buffer.lent else self._view(t) for t in self._tensors]
-            cuts: dict[tuple[tuple[int, ...], ...], tuple[slice, ...]] = {}
-            self._views = [self._at(i, shape, cuts) for i, shape in enumerate(self.shapes)]
+                self._whole = [nothing if t.place.buffer.lent else view(t) for t in self._tensors]
+            cuts: Cuts = {}
+            self._views = [self._at(i, shape, cuts, view) for i, shape in enumerate(self.shapes)]
         return self._views
 
-    def _at(
-        self, i: int, shape: tuple[int, ...], cuts: dict[tuple[tuple[int, ...], ...], tuple[slice, ...]]
-    ) -> np.ndarray:
+    def _at(self, i: int, shape: tuple[int, ...], cuts: Cuts, view: View) -> np.ndarray:
         whole = self._whole[i]
         if whole.shape == shape or self._tensors[i].place.buffer.lent:
             return whole
@@ -49,12 +50,9 @@ class IoViews:
             last = max(a for a, (most, n) in enumerate(zip(whole.shape, shape, strict=True)) if most != n)
             cut = cuts[key] = tuple([slice(n) for n in shape[: last + 1]])
         found: np.ndarray = whole[cut]
-        return found if found.shape == shape else self._larger(i, shape)
-
-    def _larger(self, i: int, shape: tuple[int, ...]) -> np.ndarray:
-        """The view of a tensor that is larger where sizes are smaller."""
-        tensor = self._tensors[i]
-        return self._view(Located(tensor.dtype, shape, tensor.place))
+        if found.shape == shape:
+            return found
+        return view(Located(self._tensors[i].dtype, shape, self._tensors[i].place))  # larger where sizes are smaller
 
 
 __all__ = ["IoViews"]
