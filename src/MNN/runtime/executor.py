@@ -333,7 +333,7 @@ class Executor:
         )
         if program.arena_bytes > PLAN_BYTES:
             raise NotOpenError("room for the largest sizes takes too much memory")
-        rooms = self.machines.rooms(self._run_lock)
+        rooms = self._plans.rooms  # the memory of all other plans of this graph, too
         bound = self.machines.bind(program, options, rooms, self._check)
         own = list(last.inputs)[: len(shapes)]
         return Plan(last.stage, bound, list(shapes), own, list(last.results), [], PlanCache(rooms))
