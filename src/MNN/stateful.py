@@ -201,20 +201,21 @@ class StatefulModel:
             return self._step(feeds, wanted, state)
 
     def _step(self, feeds: Mapping[str, Any], wanted: Sequence[str], state: State) -> dict[str, np.ndarray]:
-        kept = state._memory.kept
-        arrays = {n: as_input(self.inputs[n], feeds[n]) for n in self.inputs if n in feeds}
-        if not kept:
-            sizes = _sizes(self.inputs, arrays)
-            for value, _ in self._pairs:
-                kept[value.name] = Kept(self._first(value, sizes))
-        before = {name: one.array for name, one in kept.items()}
-        values = self._checked(feeds, arrays, before)
-        memory = state._memory
+        memory, kept = state._memory, state._memory.kept
+        first = not kept
         try:
+            if feeds.keys() != self.inputs.keys():
+                empty = {v.name: np.zeros(0) for v, _ in self._pairs}
+                self._session._checked({**feeds, **empty})  # says which is missing or unknown
+            arrays = {n: as_input(info, feeds[n]) for n, info in self.inputs.items()}
+            if first:
+                sizes = _sizes(self.inputs, arrays)
+                kept.update({v.name: Kept(self._first(v, sizes)) for v, _ in self._pairs})
+            values = self._checked(arrays, {name: one.array for name, one in kept.items()})
             self._check_length(values, state)
             results = self._executor.run({v: values[v.name] for v in self._given}, self._results, memory)
         except BaseException:
-            if not state.length and not any(a.size for a in before.values()):
+            if first:
                 state._memory = StateMemory()
             raise
         found = {v.name: array for v, array in zip(self._results, results, strict=True)}
@@ -225,12 +226,8 @@ class StatefulModel:
                 kept[name] = Kept(array)
         return {name: np.asarray(found[name]) for name in wanted}
 
-    def _checked(
-        self, feeds: Mapping[str, Any], arrays: Mapping[str, np.ndarray], states: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray]:
+    def _checked(self, arrays: Mapping[str, np.ndarray], states: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """All inputs of the model, whose sizes agree; of states that are alike one is looked at."""
-        if feeds.keys() != self.inputs.keys():
-            self._session._checked({**feeds, **states})  # says what is wrong
         values, known = {**arrays, **states}, self._session.inputs
         symbols: dict[str, tuple[int, str]] = {}
         seen: set[tuple[object, ...]] = set()

@@ -202,6 +202,18 @@ def test_a_run_that_fails_leaves_the_state_as_it_was() -> None:
             model.run({"tokens": np.array([[5000]])})
 
 
+def test_a_first_run_that_is_refused_leaves_the_state_empty() -> None:
+    model = MNN.load(DECODER, states=CACHES)
+    for wrong in ({}, {"token": np.array([[1]])}, {"tokens": np.array([1])}):
+        with pytest.raises(ShapeError, match="tokens"):
+            model.run(wrong)
+        assert model.state.shapes == {}
+    with pytest.raises(MNNError, match="out of range"):
+        model.run({"tokens": np.array([[9999], [1]])})
+    model.run({"tokens": np.array([[1]])})
+    assert model.state.shapes["past_k0"] == (1, 2, 1, 16)
+
+
 def test_two_threads_on_one_state_are_refused() -> None:
     model = MNN.load(DECODER, states=CACHES)
     model.run({"tokens": np.array([[1]])})
