@@ -109,6 +109,23 @@ def tokens(count: int) -> Measured:
         return measured(model, feeds())
 
 
+def steps(count: int) -> Measured:
+    """The same decoder that keeps its caches itself: a step at a new length, and the same step again."""
+    states = {f"past_{n}{i}": f"present_{n}{i}" for i in range(24) for n in "kv"}
+    model = MNN.load(cached_decoder().SerializeToString(), states=states)
+    given, found = {"tokens": np.array([[7]])}, Measured([], [], [])
+    with Clock() as clock:
+        for length in range(count):
+            for times in (found.new, found.again):
+                model.state.rollback(min(length, model.state.length))  # in both, for caches to hold the same code
+                before, start = clock.native, time.perf_counter()
+                model.run(given)
+                native = clock.native - before
+                times.append(1e3 * (time.perf_counter() - start) - native)
+            found.computing.append(native)
+    return found
+
+
 def images(work: Path, count: int) -> Measured:
     """ResNet-50 at images of random heights and widths."""
     found = onnx.load(find("resnet50", work).path)
@@ -134,6 +151,7 @@ def main() -> None:
     work = work_folder(arguments.work)
     cases: dict[str, Callable[[], Measured]] = {
         "decoder of 24 layers, 500 tokens": lambda: tokens(500),
+        "the same with states, 500 tokens": lambda: steps(500),
         "MiniLM, 500 lengths": lambda: sentences("real:minilm", work, 500),
         "BERT base, 100 lengths": lambda: sentences("bert_base", work, 100),
         "ResNet-50, 50 sizes of images": lambda: images(work, 50),

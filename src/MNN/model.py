@@ -109,9 +109,9 @@ class Opened:
         """A session, which reads the file when no program for its inputs is stored."""
         return Session(self, config, self.stored(config))
 
-    def stored(self, config: Config) -> StoredPrograms | None:
-        """Programs of it that were planned before."""
-        return StoredPrograms.of(self.source, config, self.inputs, self.outputs)
+    def stored(self, config: Config, states: Mapping[str, str] | None = None) -> StoredPrograms | None:
+        """Programs of it that were planned before, with these outputs being states."""
+        return StoredPrograms.of(self.source, config, self.inputs, self.outputs, states)
 
     def card(self) -> Card:
         """What it takes and gives; the file is read where nothing is stored."""
@@ -198,7 +198,9 @@ def load(
         return Model(source, config)
     from MNN.stateful import StatefulModel
 
-    return StatefulModel(Session(Opened(source), config), states, config, max_length)
+    opened = Opened(source)
+    session = Session(opened, config, opened.stored(config, states), states)
+    return StatefulModel(session, states, max_length)
 
 
 def get_model_uuid(path: Source) -> str:

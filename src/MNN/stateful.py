@@ -21,13 +21,12 @@ import numpy as np
 
 from MNN.errors import MNNError, ShapeError
 from MNN.formatting import plural
-from MNN.ir.graph import Value
-from MNN.runtime.config import Config
-from MNN.runtime.executor import Executor
 from MNN.runtime.feeds import as_input, named
 from MNN.runtime.info import TensorInfo
 from MNN.runtime.session import Session
 from MNN.runtime.state_memory import Kept, StateMemory
+from MNN.runtime.state_run import StateRun
+from MNN.runtime.state_runs import StateRuns
 
 
 class State:
@@ -50,13 +49,13 @@ class State:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of all arrays; empty before the first run."""
-        return {name: kept.array.shape for name, kept in self._memory.kept.items()}
+        return {name: kept.shape for name, kept in self._memory.kept.items()}
 
     @property
     def length(self) -> int:
         """How long the states have grown (caches: how many tokens they hold); 0 before the first run."""
         axes, kept = self._model.axes, self._memory.kept
-        return max([kept[n].array.shape[a] for n, a in axes.items() if n in kept], default=0)
+        return max([kept[n].shape[a] for n, a in axes.items() if n in kept], default=0)
 
     def reset(self) -> None:
         """Forgets everything: the next run is the first."""
@@ -75,10 +74,7 @@ class State:
                 raise MNNError(f"cannot go back: the state '{fixed[0]}' does not grow, and what it was is not kept")
             if not 0 <= length <= self.length:
                 raise MNNError(f"cannot go back to {length}: the states are {self.length} long")
-            for name, axis in self._model.axes.items():
-                kept = self._memory.kept.get(name)
-                if kept is not None:
-                    kept.array = kept.array[(slice(None),) * axis + (slice(length),)]
+            self._memory.cut(length, self._model.axes)
 
     def fork(self) -> State:
         """Another state that goes on from here, independent of this one."""
@@ -103,6 +99,15 @@ class State:
     def _turn(self) -> _Turn:
         return _Turn(self._running)
 
+    def _fits(self, longest: int) -> None:
+        """Refuses to grow so long."""
+        most = self._model.max_length
+        if most is not None and longest > most:
+            raise MNNError(
+                f"the states would be {longest} long, {self.length} now; max_length is {most}. Roll back, reset, or "
+                "load the model with a larger one"
+            )
+
 
 class _Turn:
     """One thread's use of a state; a second one is refused, as it could not know what the state will be."""
@@ -121,18 +126,16 @@ class _Turn:
 class StatefulModel:
     """A model some of whose outputs are its next inputs."""
 
-    def __init__(
-        self, session: Session, states: Mapping[str, str], config: Config, max_length: int | None = None
-    ) -> None:
-        """``states``: names of outputs by those of the inputs that they become. ``max_length``: how long states may
+    def __init__(self, session: Session, states: Mapping[str, str], max_length: int | None = None) -> None:
+        """``session``: of the model, made for these states. ``states``: names of outputs by those of the inputs
+        that they become. ``max_length``: how long states may
         grow. Raises :class:`MNNError` for names that the model lacks, and for pairs that do not fit."""
         self._session = session
         self.states = dict(states)
         """Names of outputs by those of the inputs that they become."""
         self.max_length = max_length
-        by_name = {v.name: v for v in session.graph.inputs if not v.is_const}
-        made = {v.name: v for v in session.graph.outputs}
-        self._pairs = [(_named(by_name, i, "input"), _named(made, o, "output")) for i, o in self.states.items()]
+        inputs, outputs = session.inputs, session.outputs
+        self._pairs = [(_named(inputs, i, "input"), _named(outputs, o, "output")) for i, o in self.states.items()]
         for before, after in self._pairs:
             _check_pair(before, after)
         self.inputs = {n: info for n, info in session.inputs.items() if n not in self.states}
@@ -140,9 +143,7 @@ class StatefulModel:
         others = {n for info in self.inputs.values() for n in info.shape or () if isinstance(n, str)}
         self.axes = {v.name: a for v, w in self._pairs if (a := _growing(v, w, others)) is not None}
         """The axes along which states grow, of those that do."""
-        self._executor = Executor(session.graph, config, states=self._pairs)
-        self._given = [v for v in session.graph.inputs if not v.is_const]
-        self._results = list(session.graph.outputs)
+        self._runs = StateRuns(session, self.states, self.axes)
         self.state = State(self)
         """What runs go on from when no other state is given."""
 
@@ -166,7 +167,7 @@ class StatefulModel:
             found._memory.kept[value.name] = Kept(array)
         return found
 
-    def _check_kept(self, value: Value, array: np.ndarray, where: str) -> None:
+    def _check_kept(self, value: TensorInfo, array: np.ndarray, where: str) -> None:
         info = self._session.inputs[value.name]
         dtype = value.dtype
         fits = dtype is not None and array.dtype == dtype.numpy and info.shape is not None
@@ -188,43 +189,64 @@ class StatefulModel:
         state = self.state if state is None else state
         if state._model is not self:
             raise MNNError("the state belongs to another model; this one makes its own with new_state()")
-        wanted = list(self.outputs) if fetch is None else list(fetch)
-        unknown = [n for n in wanted if n not in self.outputs]
+        wanted = self.outputs if fetch is None else self._asked(fetch)
+        with state._turn():
+            known, found = state._memory.layout, None
+            if isinstance(known, StateRun) and type(feeds) is dict:
+                found = known.step(feeds, state._memory, state._fits)
+            if found is None:
+                found = self._step(self._named(feeds), state)
+            return {name: found[name] for name in wanted}
+
+    def _asked(self, fetch: Sequence[str]) -> list[str]:
+        unknown = [n for n in fetch if n not in self.outputs]
         if unknown:
             raise ShapeError(f"the model has no output '{unknown[0]}'; it has {', '.join(self.outputs)}")
+        return list(fetch)
+
+    def _named(self, feeds: Mapping[str, Any] | Any) -> Mapping[str, Any]:
+        """The inputs by name, all of them and no others."""
         if not isinstance(feeds, Mapping):
             feeds = named(self.inputs, feeds)
         extra = [n for n in feeds if n in self.states]
         if extra:
             raise ShapeError(f"input '{extra[0]}' is a state, which the model keeps itself; reset() makes it empty")
-        with state._turn():
-            return self._step(feeds, wanted, state)
+        if feeds.keys() != self.inputs.keys():
+            empty = {v.name: np.zeros(0) for v, _ in self._pairs}
+            self._session._checked({**feeds, **empty})  # says which is missing or unknown
+        return feeds
 
-    def _step(self, feeds: Mapping[str, Any], wanted: Sequence[str], state: State) -> dict[str, np.ndarray]:
-        memory, kept = state._memory, state._memory.kept
-        first = not kept
+    def _step(self, feeds: Mapping[str, Any], state: State) -> dict[str, np.ndarray]:
+        """One step of which not all is known beforehand."""
+        memory = state._memory
+        kept, first = memory.kept, not memory.kept
         try:
-            if feeds.keys() != self.inputs.keys():
-                empty = {v.name: np.zeros(0) for v, _ in self._pairs}
-                self._session._checked({**feeds, **empty})  # says which is missing or unknown
-            arrays = {n: as_input(info, feeds[n]) for n, info in self.inputs.items()}
+            arrays = {n: _native(as_input(info, feeds[n])) for n, info in self.inputs.items()}
             if first:
                 sizes = _sizes(self.inputs, arrays)
                 kept.update({v.name: Kept(self._first(v, sizes)) for v, _ in self._pairs})
             values = self._checked(arrays, {name: one.array for name, one in kept.items()})
-            self._check_length(values, state)
-            results = self._executor.run({v: values[v.name] for v in self._given}, self._results, memory)
+            run = self._runs.find(values)
+            if run is None:
+                return self._handed(values, state)
+            if memory.layout is not run:
+                memory.lay_out(run, run.places, run.count)
+            found = run.step(arrays, memory, state._fits)
+            assert found is not None
+            return found
         except BaseException:
             if first:
                 state._memory = StateMemory()
             raise
-        found = {v.name: array for v, array in zip(self._results, results, strict=True)}
-        for name, output in self.states.items():
-            array = found[output]
-            if kept[name].array is not array:
-                assert isinstance(array, np.ndarray)
-                kept[name] = Kept(array)
-        return {name: np.asarray(found[name]) for name in wanted}
+
+    def _handed(self, values: Mapping[str, np.ndarray], state: State) -> dict[str, np.ndarray]:
+        """A step of a graph that is no one program: its states are arrays like others."""
+        found = self._session.planned_run(values)
+        state._fits(max([found[self.states[name]].shape[axis] for name, axis in self.axes.items()], default=0))
+        memory = StateMemory()
+        memory.kept = {name: Kept(np.asarray(found[output])) for name, output in self.states.items()}
+        state._memory = memory
+        return found
 
     def _checked(self, arrays: Mapping[str, np.ndarray], states: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """All inputs of the model, whose sizes agree; of states that are alike one is looked at."""
@@ -238,7 +260,7 @@ class StatefulModel:
                 self._session._check_shape(known[name], array, symbols)
         return values
 
-    def _first(self, value: Value, sizes: Mapping[str, int]) -> np.ndarray:
+    def _first(self, value: TensorInfo, sizes: Mapping[str, int]) -> np.ndarray:
         """What a state is before the first run: nothing along the axis in which it grows, zeros where it does not."""
         info, axis = self._session.inputs[value.name], self.axes.get(value.name)
         shape = []
@@ -249,39 +271,24 @@ class StatefulModel:
         assert value.dtype is not None
         return np.zeros(shape, value.dtype.numpy)
 
-    def _check_length(self, values: Mapping[str, np.ndarray], state: State) -> None:
-        if self.max_length is None or not self.axes:
-            return
-        types = self._executor.result_types({v: values[v.name] for v in self._given}, self._results)
-        if types is None:
-            return
-        shapes = {v.name: shape for v, (_, shape) in zip(self._results, types, strict=True)}
-        longest = max(shapes[self.states[name]][axis] for name, axis in self.axes.items())
-        if longest > self.max_length:
-            raise MNNError(
-                f"the states would be {longest} long, {state.length} now; max_length is {self.max_length}. Roll back, "
-                "reset, or load the model with a larger one"
-            )
-
     def __repr__(self) -> str:
         takes, gives = (", ".join(map(str, infos.values())) for infos in (self.inputs, self.outputs))
         return f"<MNN.StatefulModel ({takes}) -> ({gives}) with {plural(len(self.states), 'state')}>"
 
 
-def _named(values: Mapping[str, Value], name: str, what: str) -> Value:
+def _named(values: Mapping[str, TensorInfo], name: str, what: str) -> TensorInfo:
     if name not in values:
         raise MNNError(f"the model has no {what} '{name}' to be a state; its {what}s are {', '.join(values)}")
     return values[name]
 
 
-def _check_pair(before: Value, after: Value) -> None:
+def _check_pair(before: TensorInfo, after: TensorInfo) -> None:
     ranks = None if before.shape is None or after.shape is None else (len(before.shape), len(after.shape))
     if before.dtype is not after.dtype or (ranks is not None and ranks[0] != ranks[1]):
-        told = [str(TensorInfo(v.name, v.dtype, v.shape)) for v in (after, before)]
-        raise MNNError(f"output '{after.name}' cannot become input '{before.name}': {told[0]} is not {told[1]}")
+        raise MNNError(f"output '{after.name}' cannot become input '{before.name}': {after} is not {before}")
 
 
-def _growing(before: Value, after: Value, others: set[str]) -> int | None:
+def _growing(before: TensorInfo, after: TensorInfo, others: set[str]) -> int | None:
     """The axis along which a state grows: the open one that is another size in the output, and none of ``others``,
     which are sizes of inputs that are no states; None where there is no such axis."""
     if before.shape is None:
@@ -289,6 +296,11 @@ def _growing(before: Value, after: Value, others: set[str]) -> int | None:
     sizes = after.shape or (None,) * len(before.shape)
     open_axes = [i for i, n in enumerate(before.shape) if not isinstance(n, int) and n not in others]
     return next((i for i in open_axes if sizes[i] != before.shape[i]), None)
+
+
+def _native(array: np.ndarray) -> np.ndarray:
+    """The same in the processor's order of bytes."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _sizes(inputs: Mapping[str, TensorInfo], arrays: Mapping[str, np.ndarray]) -> dict[str, int]:

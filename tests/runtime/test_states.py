@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pathlib
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -126,7 +128,7 @@ def test_nothing_is_copied_within_a_range() -> None:
         places.append(id(block))
     assert model.state.length == 200
     assert len(set(places[3:])) <= 4
-    assert all(model._executor.last_plans[0].bound.program.states)
+    assert all(model._session._executor.last_plans[0].bound.program.states)
 
 
 def test_states_that_do_not_grow() -> None:
@@ -266,7 +268,7 @@ def test_sequences_of_different_lengths_share_a_run_and_its_plan(monkeypatch: py
         lengths = lengths + 1
         given = {"q": q, "k": k, "v": v, "last": (lengths - 1).astype(np.int32), "total": np.int32(lengths.max())}
         found = model.run(given)["y"]
-        plans.append(id(model._executor.last_plans[0]))
+        plans.append(id(model._session._executor.last_plans[0]))
         for row in range(batch):
             for kept, new in ((keys, k), (values, v)):
                 own = kept[row][:, : lengths[row] - 1]
@@ -278,3 +280,96 @@ def test_sequences_of_different_lengths_share_a_run_and_its_plan(monkeypatch: py
         if step in (5, 11):  # one row begins anew
             lengths[step % batch] = 0
     assert len(set(plans)) == 1
+
+
+@pytest.mark.usefixtures("without_tiles")
+def test_a_step_plans_nothing_and_takes_no_memory() -> None:
+    """Over 4096 tokens: plans are made where a range of lengths begins, and only there is memory taken."""
+    data = cached_decoder(layers=1, width=32, heads=2, kv_heads=1, inner=32).SerializeToString()
+    model = MNN.load(data, states={"past_k0": "present_k0", "past_v0": "present_v0"})
+    layouts, sizes, token, before = 0, [], {"tokens": np.array([[5]])}, None
+    for step in range(4096):
+        model.run(token)
+        layouts += model.state._memory.layout is not before
+        before = model.state._memory.layout
+        if step in (1100, 2000):  # in one range
+            gc.collect()
+            sizes.append(tracemalloc.get_traced_memory()[0] if tracemalloc.is_tracing() else 0)
+        if step == 1050:
+            tracemalloc.start()
+    tracemalloc.stop()
+    assert model.state.length == 4096
+    assert layouts <= 12
+    assert sizes[1] - sizes[0] < 4096
+    blocks = model.state._memory.blocks
+    assert blocks is not None
+    assert max(b.nbytes for b in blocks.blocks) < 4 * 16 * 2 * 4200
+
+
+def test_states_that_are_inputs_or_outputs_besides() -> None:
+    """A cache that is also given to the caller, what it was before, and two states that are one array."""
+    info, f32 = helper.make_tensor_value_info, TensorProto.FLOAT
+    nodes = [
+        helper.make_node("Concat", ["past", "x"], ["present"], axis=1),
+        helper.make_node("Identity", ["present"], ["seen"]),
+        helper.make_node("Identity", ["present"], ["again"]),
+        helper.make_node("Identity", ["past"], ["before"]),
+        helper.make_node("ReduceSum", ["other"], ["total"], keepdims=0),
+    ]
+    graph = helper.make_graph(
+        nodes, "shared",
+        [info("x", f32, ["b", "n"]), info("past", f32, ["b", "length"]), info("other", f32, ["b", "length"])],
+        [info("seen", f32, ["b", "m"]), info("present", f32, ["b", "m"]), info("again", f32, ["b", "m"]),
+         info("before", f32, ["b", "length"]), info("total", f32, [])],
+    )  # fmt: skip
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+    model = MNN.load(source, states={"past": "present", "other": "again"})
+    whole = np.zeros((2, 0), np.float32)
+    for step in range(40):
+        x = np.full((2, 1 + step % 3 // 2), step, np.float32)
+        found = model.run({"x": x})
+        now = np.concatenate([whole, x], 1)
+        np.testing.assert_array_equal(found["seen"], now)
+        np.testing.assert_array_equal(found["before"], whole)
+        assert found["total"] == whole.sum()
+        found["seen"][:] = -1  # the caller's own
+        found["before"][:] = -1
+        whole = now
+        for name in ("past", "other"):
+            np.testing.assert_array_equal(model.state[name], whole)
+
+
+def test_inputs_of_other_kinds_than_the_last_ones() -> None:
+    """What is known of the last step does not let through what would have been refused, nor refuse what fits."""
+    model, handed = MNN.load(DECODER, states=CACHES), Handed(1)
+    for step in range(12):
+        tokens = np.array([[step]])
+        given = [tokens, tokens.astype(np.int32), [[step]], tokens.astype(">i8"), tokens.view(np.matrix)][step % 5]
+        np.testing.assert_allclose(model.run({"tokens": given})["logits"], handed.run(tokens), atol=1e-4)
+        with pytest.raises(MNNError):
+            model.run({"tokens": tokens.astype(np.float32)})
+        with pytest.raises(MNNError):
+            model.run({"tokens": tokens[0]})
+        with pytest.raises(ShapeError):
+            model.run({"tokens": tokens, "more": tokens})
+    assert model.state.length == 12
+
+
+def test_threads_with_states_of_their_own() -> None:
+    model, handed = MNN.load(DECODER, states=CACHES), [Handed(1) for _ in range(3)]
+    states = [model.new_state() for _ in handed]
+    wanted = [[one.run(np.array([[row * 7 + step]])) for step in range(30)] for row, one in enumerate(handed)]
+    wrong: list[float] = []
+
+    def work(row: int) -> None:
+        for step in range(30):
+            found = model.run({"tokens": np.array([[row * 7 + step]])}, state=states[row])["logits"]
+            wrong.append(float(np.abs(found - wanted[row][step]).max()))
+
+    threads = [threading.Thread(target=work, args=(row,)) for row in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(wrong) == 90
+    assert max(wrong) < 1e-4

@@ -36,7 +36,7 @@ from MNN.runtime.machines import Machines, Rooms
 from MNN.runtime.open_plans import Given, OpenPlans
 from MNN.runtime.range_planner import RangePlanner
 from MNN.runtime.reference import MeaningProgram
-from MNN.runtime.state_memory import StateMemory, run_with_states, state_numbers
+from MNN.runtime.state_memory import state_numbers
 from MNN.runtime.storage.background import run_in_background
 from MNN.runtime.storage.tuned_choices import known_choices
 
@@ -160,15 +160,11 @@ class Executor:
         """The back end that was asked for."""
         return self.machines.main
 
-    def run(
-        self, feeds: Mapping[Value, Nested], fetch: Sequence[Value], memory: StateMemory | None = None
-    ) -> list[Nested]:
-        """The numbers of ``fetch`` (any values of the graph) for these inputs (and captured values).
-
-        Values may be lists (sequences), dicts (maps) and None (empty optionals) of arrays. ``memory``: of the states;
-        results of those are views of it."""
+    def run(self, feeds: Mapping[Value, Nested], fetch: Sequence[Value]) -> list[Nested]:
+        """The numbers of ``fetch`` (any values of the graph) for these inputs (and captured values), which may be lists
+        (sequences), dicts (maps) and None (empty optionals) of arrays."""
         with self._run_lock.lock, self._clock:
-            return self._run(dict(feeds), tuple(fetch), memory)
+            return self._run(dict(feeds), tuple(fetch))
 
     def plan(self, feeds: Mapping[Value, Nested], fetch: Sequence[Value]) -> Plan:
         """The first stage's plan for inputs of exactly these sizes, made when there is none yet."""
@@ -179,6 +175,14 @@ class Executor:
         """Says that inputs of these types and sizes were run without this."""
         inputs = tuple([v for v in self.graph.inputs if not v.is_const])
         self._open_plans.saw(Given(inputs, tuple(dtypes), tuple(fetch)), shapes)
+
+    def whole_plan(self, feeds: Mapping[Value, Nested], fetch: Sequence[Value]) -> Plan | None:
+        """The plan for such inputs, ready for their sizes, where one program gives all of ``fetch``."""
+        with self._run_lock.lock:
+            plan = self._plan(self._plans, 0, dict(feeds), {}, {}, tuple(fetch))
+            self.last_plans = [plan]
+            whole = plan.stage.blocked is None and len(plan.bound.program.inputs) >= len(plan.inputs)
+            return plan if whole and len(plan.inputs) == len(plan.input_tensors) else None
 
     def result_types(
         self, feeds: Mapping[Value, Nested], fetch: Sequence[Value]
@@ -206,7 +210,7 @@ class Executor:
                 return None  # another thread has run since
             return LastRun(given, [v.name for v in fetch], plan.bound, self._threads)
 
-    def _run(self, values: dict[Value, Nested], fetch: tuple[Value, ...], memory: StateMemory | None) -> list[Nested]:
+    def _run(self, values: dict[Value, Nested], fetch: tuple[Value, ...]) -> list[Nested]:
         plans, start = self._plans, 0
         known: Known = {}
         constants: dict[Value, Tensor] = {}
@@ -217,7 +221,7 @@ class Executor:
             plan = self._plan(plans, start, values, constants, known, fetch)
             self.last_plans.append(plan)
             given = [a for v in plan.inputs for a in nested.arrays(values[v])]
-            arrays = run_with_states(plan.bound, plan.inputs, given, self._threads, memory)
+            arrays = plan.bound.run(given, self._threads)
             own = dict(zip(plan.results, arrays, strict=True))
             at = {**own, **dict(zip(plan.input_tensors, given, strict=True))}
             env, blocked = plan.stage.env, plan.stage.blocked
@@ -366,7 +370,9 @@ class Executor:
         if self.config.reference or text:  # strings have no place in memory
             bound = MeaningProgram(stage.prims, used, results, self.config.memory)
         else:
-            options = replace(self._options, states=state_numbers(self._states, list(values), used, results, stage))
+            options = replace(
+                self._options, states=state_numbers(self._states, list(values), used, results, stage, fetch)
+            )
             bound = self.machines.prepare(stage.prims, used, results, options, rooms, self._check)
         following = PlanCache(self.machines.rooms(self._run_lock))
         return Plan(stage, bound, list(values), used, results, stage.guards, following)

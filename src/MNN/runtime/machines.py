@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from MNN.backends.base import registry
@@ -74,6 +75,7 @@ class Machines:
 
     def _part(self, part: Part, options: Options, rooms: Rooms, check: Check) -> Bound:
         prims, inputs, outputs = isolated(part.prims, part.inputs, part.outputs)
+        options = replace(options, states=())  # a part has other inputs, and memory that goes with it
         return self._bound(part.backend, prims, inputs, outputs, options, rooms, check)
 
     def _bound(

@@ -49,10 +49,11 @@ class RangePlanner:
             return Lowered(stage, [*tensors.values(), *stage.open_inputs], results)
 
         def compiled(lowered: Lowered) -> Program:
-            inputs = list(lowered.inputs)
-            states = state_numbers(self._states, list(shapes), inputs[: len(shapes)], lowered.results, lowered.stage)
+            inputs, stage = list(lowered.inputs), lowered.stage
+            given = inputs[: len(shapes)]
+            states = state_numbers(self._states, list(shapes), given, lowered.results, stage, fetch)
             options = replace(self._options, states=states)
-            return self._machines.compile(lowered.stage.prims, inputs, lowered.results, options)
+            return self._machines.compile(stage.prims, inputs, lowered.results, options)
 
         self._machines.pool.kept_choices.begin_plan()
         return open_program(ranges, lower, compiled)

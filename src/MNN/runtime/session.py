@@ -22,6 +22,7 @@ from MNN.runtime.storage.programs import Card, StoredProgram, StoredPrograms
 from MNN.schema.files import watched
 
 if TYPE_CHECKING:
+    from MNN.backends.base.backend import Bound
     from MNN.backends.base.program import Program
     from MNN.ir.dtype import DType
     from MNN.runtime.executor import Executor, Plan
@@ -38,10 +39,16 @@ class Session:
     """
 
     def __init__(
-        self, graph: Graph | Callable[[], Graph], config: Config | None = None, stored: StoredPrograms | None = None
+        self,
+        graph: Graph | Callable[[], Graph],
+        config: Config | None = None,
+        stored: StoredPrograms | None = None,
+        states: Mapping[str, str] | None = None,
     ) -> None:
         """``graph`` may be a function that reads it. With what is ``stored`` of its file it is only called when
-        inputs come for which there is no program."""
+        inputs come for which there is no program. ``states``: outputs that share their memory with inputs, where they
+        can, by the names of these; such programs are run by :class:`MNN.runtime.state_runs.StateRuns`."""
+        self._states = dict(states or {})
         self.config = config or Config()
         self._open = graph if callable(graph) else lambda: graph
         self._graph: Graph | None = None
@@ -89,8 +96,16 @@ class Session:
 
             with self._making:
                 if self._executor_made is None:
-                    self._executor_made = Executor(self.graph, self.config, made=None if self._stored is None else made)
+                    keeps = None if self._stored is None else made
+                    self._executor_made = Executor(self.graph, self.config, made=keeps, states=self._state_values())
         return self._executor_made
+
+    def _state_values(self) -> list[tuple[Value, Value]]:
+        graph = self.graph
+        if not self._states:
+            return []
+        given, made = ({v.name: v for v in part} for part in (graph.inputs, graph.outputs))
+        return [(given[name], made[output]) for name, output in self._states.items()]
 
     @overload
     def run(self, feeds: Mapping[str, Any], fetch: Sequence[str] | str | None = None) -> dict[str, Any]: ...
@@ -132,13 +147,32 @@ class Session:
                 return found
         self._last = None
         wanted, values = self.graph.outputs, self._values(arrays)
-        if self._ready is not None and self._ready.last is not None:
-            before, self._ready.last = self._ready.last, None
-            self._executor.saw([np.dtype(kind) for _, kind, _ in before], [shape for *_, shape in before], wanted)
+        self._pass_on()
         results = self._executor.run(values, wanted)
         if not self._kinds:
             self._last_run = self._executor.last_run(values, wanted)
         return dict(zip([v.name for v in wanted], results, strict=True))
+
+    def _pass_on(self) -> None:
+        """Tells the planner which inputs a stored program has run on."""
+        if self._ready is not None and self._ready.last is not None:
+            before, self._ready.last = self._ready.last, None
+            kinds, shapes = [np.dtype(kind) for _, kind, _ in before], [shape for *_, shape in before]
+            self._executor.saw(kinds, shapes, self.graph.outputs)
+
+    def stored_program(self, arrays: Mapping[str, np.ndarray]) -> tuple[StoredProgram, Bound] | None:
+        """A stored program for such inputs, bound, where there is one."""
+        return None if self._ready is None else self._ready.sound(arrays)
+
+    def whole_plan(self, arrays: Mapping[str, Any]) -> Plan | None:
+        """The plan for such inputs where one program gives all outputs."""
+        self._pass_on()
+        return self._executor.whole_plan(self._values(arrays), self.graph.outputs)
+
+    def planned_run(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs for such inputs, states being arrays like others: of graphs that are no one program."""
+        outputs = self.graph.outputs
+        return dict(zip([v.name for v in outputs], self._executor.run(self._values(arrays), outputs), strict=True))
 
     def get_inputs(self) -> list[TensorInfo]:
         """The inputs, in the model's order: ``name``, ``shape``, ``type``."""
@@ -183,7 +217,7 @@ class Session:
 
     def another(self) -> Session:
         """A session with memory of its own on the same model."""
-        return Session(self._open, self.config, self._stored)
+        return Session(self._open, self.config, self._stored, self._states)
 
     @property
     def kinds(self) -> Mapping[str, str]:

@@ -2,26 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from MNN.backends.base.arena import aligned_bytes
-from MNN.backends.base.backend import Bound
+from MNN.backends.base.lent import LentBlocks
 from MNN.backends.base.program import Place
 from MNN.compiler.lower import Stage
 from MNN.ir.graph import Value
 from MNN.ir.prims import Tensor
+from MNN.ops.core.nested import leaves
 
 
-@dataclass
+class Extent:
+    """The sizes that one or more states have, which change together."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+
 class Kept:
-    """An array that is kept: a view of ``block``, which may have room for more; None: of an array of its own."""
+    """A state: an array of its own, or the beginning of a block of memory, which may have room for more."""
 
-    array: np.ndarray
-    block: NDArray[np.uint8] | None = None
+    __slots__ = ("_array", "_dtype", "_strides", "block", "extent")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array: np.ndarray | None = array
+        self._dtype, self._strides = array.dtype, array.strides
+        self.block: NDArray[np.uint8] | None = None
+        self.extent = Extent(array.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes."""
+        return self.extent.shape
+
+    @property
+    def array(self) -> np.ndarray:
+        """Its numbers, in place."""
+        if self._array is not None:
+            return self._array
+        assert self.block is not None
+        found: np.ndarray = np.ndarray(self.extent.shape, self._dtype, self.block, 0, self._strides)
+        return found
+
+    def put(self, place: Place) -> NDArray[np.uint8]:
+        """The block of memory that it is in, in which it lies as a program wants it; moved where it lay otherwise."""
+        strides = tuple([s * self._dtype.itemsize for s in place.strides])
+        old, block = self.array, self.block
+        if block is None or block.nbytes < place.buffer.nbytes or not _lies(old, strides):
+            block = aligned_bytes(place.buffer.nbytes)
+            np.ndarray(old.shape, self._dtype, block, 0, strides)[...] = old
+        self._array, self._strides, self.block = None, strides, block
+        return block
+
+    def cut(self, length: int, axis: int) -> None:
+        """Leaves the first ``length`` along an axis."""
+        shape = self.extent.shape
+        if self._array is not None:
+            self._array = self._array[(slice(None),) * axis + (slice(length),)]
+        self.extent.shape = (*shape[:axis], length, *shape[axis + 1 :])
+
+    def copy(self, extent: Extent) -> Kept:
+        """Another one with the same numbers, in as much room."""
+        found = Kept(self.array)
+        if self.block is None:
+            found._array = self.array.copy()
+        else:
+            found._array, found._strides = None, self._strides
+            found.block = aligned_bytes(self.block.nbytes)
+            found.block[:] = self.block
+        found.extent = extent
+        return found
 
 
 class StateMemory:
@@ -29,46 +85,47 @@ class StateMemory:
 
     def __init__(self) -> None:
         self.kept: dict[str, Kept] = {}
+        self.layout: object = None
+        """For what the memory is laid out, where it is."""
+        self.extents: list[Extent] = []
+        """The sizes of what is laid out, in the order of the layout's."""
+        self.blocks: LentBlocks | None = None
+        """What is laid out."""
 
     def fork(self) -> StateMemory:
         """A copy of its own of everything."""
         found = StateMemory()
+        extents: dict[int, Extent] = {}
         for name, kept in self.kept.items():
-            block = None if kept.block is None else kept.block.copy()
-            found.kept[name] = Kept(kept.array.copy() if block is None else _moved(kept, block), block)
+            extent = extents.setdefault(id(kept.extent), Extent(kept.extent.shape))
+            found.kept[name] = kept.copy(extent)
         return found
 
-    def block(self, name: str, place: Place) -> NDArray[np.uint8]:
-        """The memory of a state as a program wants it; what it holds is moved where it lay otherwise."""
-        kept = self.kept[name]
-        strides = tuple([s * kept.array.itemsize for s in place.strides])
-        if kept.block is None or kept.block.nbytes < place.buffer.nbytes or not _lies(kept.array, strides):
-            block = aligned_bytes(place.buffer.nbytes)
-            array = _view(block, kept.array, kept.array.shape, strides)
-            array[...] = kept.array
-            self.kept[name] = kept = Kept(array, block)
-        assert kept.block is not None
-        return kept.block
+    def lay_out(self, layout: object, places: Mapping[str, tuple[Place, int]], count: int) -> None:
+        """Has states lie in ``places``, which come with the number, below ``count``, of the sizes that they have."""
+        self.layout = None  # until all is where it should be
+        extents = [Extent(()) for _ in range(count)]
+        blocks = []
+        for name, (place, number) in places.items():
+            kept = self.kept[name]
+            blocks.append(kept.put(place))
+            extents[number].shape = kept.extent.shape
+            kept.extent = extents[number]
+        self.layout, self.extents = layout, extents
+        self.blocks = LentBlocks(blocks) if blocks else None
 
-    def grown(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """A state after a run that has made it one of this shape."""
-        kept = self.kept[name]
-        assert kept.block is not None
-        kept.array = _view(kept.block, kept.array, shape, kept.array.strides)
-        return kept.array
+    def cut(self, length: int, axes: Mapping[str, int]) -> None:
+        """Leaves the first ``length`` along the axes of states, by their names."""
+        done: set[int] = set()
+        for name, axis in axes.items():
+            kept = self.kept.get(name)
+            if kept is not None and id(kept.extent) not in done:
+                done.add(id(kept.extent))
+                kept.cut(length, axis)
 
 
 def _lies(array: np.ndarray, strides: tuple[int, ...]) -> bool:
     return all(own == s for n, own, s in zip(array.shape, array.strides, strides, strict=True) if n > 1)
-
-
-def _view(block: NDArray[np.uint8], like: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
-    found: np.ndarray = np.ndarray(shape, like.dtype, block, 0, strides)
-    return found
-
-
-def _moved(kept: Kept, block: NDArray[np.uint8]) -> np.ndarray:
-    return _view(block, kept.array, kept.array.shape, kept.array.strides)
 
 
 def state_numbers(
@@ -77,29 +134,17 @@ def state_numbers(
     given: Sequence[Tensor],
     results: Sequence[Tensor],
     stage: Stage,
+    fetch: Sequence[Value],
 ) -> tuple[tuple[int, int], ...]:
-    """Numbers of the states' inputs and outputs among those of a stage, where it is the whole graph."""
+    """Numbers of the states' inputs and outputs among those of a stage, where it is the whole graph, and what it takes
+    and gives (``fetch``) are plain tensors."""
     if stage.blocked is not None or len(inputs) != len(given):
+        return ()
+    if any(list(leaves(t)) != [t] for t in (*given, *[stage.env[v] for v in fetch])):
         return ()
     made = {id(t): i for i, t in enumerate(results)}
     pairs = [(inputs.index(v), made.get(id(stage.env.get(w)))) for v, w in states if v in inputs]
     return tuple([(i, o) for i, o in pairs if o is not None])
 
 
-def run_with_states(
-    bound: Bound, inputs: Sequence[Value], arrays: Sequence[np.ndarray], threads: int, memory: StateMemory | None
-) -> list[np.ndarray]:
-    """The results of a program, which keeps its states in ``memory``."""
-    states = bound.program.states if memory is not None else ()
-    if memory is None or not states:
-        return bound.run(arrays, threads)
-    program = bound.program
-    bound.lend([memory.block(inputs[i].name, program.inputs[i].place) for i, _ in states])
-    results = bound.run(arrays, threads)
-    types = bound.result_types()
-    for i, o in states:
-        results[o] = memory.grown(inputs[i].name, types[o][1])
-    return results
-
-
-__all__ = ["Kept", "StateMemory", "run_with_states", "state_numbers"]
+__all__ = ["Extent", "Kept", "StateMemory", "state_numbers"]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from MNN.backends.base.lent import LentBlocks
 from MNN.backends.base.program import Buffer, Command, Program
 from MNN.backends.base.run_lock import RunLock
 from MNN.backends.base.space import HOST, MemorySpace
@@ -52,17 +53,21 @@ class Bound(abc.ABC):
         """From the next run on, the sizes that the program leaves open are these, which are within its bounds."""
         raise NotImplementedError("this program leaves no sizes open")
 
-    def lend(self, blocks: Sequence[NDArray[np.uint8]]) -> None:
-        """From the next run on, the program's states lie in these blocks of the host's memory."""
-        raise NotImplementedError("this program has no states")
-
     def result_types(self) -> list[tuple[DType, tuple[int, ...]]]:
         """Element types and sizes of the results, at the open sizes as they are."""
         return [(t.dtype, t.shape) for t in self.program.outputs]
 
-    def run_at(self, sizes: tuple[int, ...], values: Sequence[Value], threads: int) -> list[Value]:
-        """One inference at these sizes, whatever other threads have had it run at."""
-        raise NotImplementedError("this program leaves no sizes open")
+    def run_at(
+        self, sizes: tuple[int, ...], values: Sequence[Value], threads: int, states: LentBlocks | None = None
+    ) -> list[Value]:
+        """One inference at these sizes (none where none are open), whatever other threads have had it run at.
+
+        ``states``: where those of the program (``Program.states``) lie; what ``values`` and the results have in their
+        places means nothing."""
+        del states
+        if sizes:
+            raise NotImplementedError("this program leaves no sizes open")
+        return self.run(values, threads)
 
     def parts(self) -> list[TimedBound]:
         """The programs in it whose commands can be timed one by one, in the order they run."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from MNN.ir.symbolic import evaluate, parse
+from MNN.ir.symbolic import compiled, evaluate, parse
 
 Shape = tuple["int | str", ...]
 """Sizes of a tensor: numbers, and formulas of the open ones."""
@@ -81,4 +82,18 @@ class OpenSizes:
         return [tuple([evaluate(parse(n) if isinstance(n, str) else n, values) for n in s]) for s in self.outputs]
 
 
-__all__ = ["OpenSizes", "OpenWord"]
+def shapes_at(shapes: Sequence[Shape], names: Sequence[str]) -> Callable[..., list[tuple[int, ...]]]:
+    """The sizes of tensors as a function of the open ones, in the order of ``names``."""
+    different = list(dict.fromkeys(shapes))
+    formulas = compiled(list(itertools.chain.from_iterable(different)), names)
+    numbers = [different.index(shape) for shape in shapes]
+
+    def at(*sizes: int) -> list[tuple[int, ...]]:
+        found = iter(formulas(*sizes))
+        made = [tuple(itertools.islice(found, len(shape))) for shape in different]
+        return [made[number] for number in numbers]
+
+    return at
+
+
+__all__ = ["OpenSizes", "OpenWord", "shapes_at"]

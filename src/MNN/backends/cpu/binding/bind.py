@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from MNN.backends.base.arena import Arena, Block, Room, Scratch, aligned_bytes
 from MNN.backends.base.backend import Filled, TimedBound
 from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.lent import LentBlocks
 from MNN.backends.base.machine import Span
 from MNN.backends.base.poison import fill, wanted
 from MNN.backends.base.program import Buffer, HostCall, Located, Program, Ref, Slices
 from MNN.backends.base.program import Command as Step
 from MNN.backends.cpu.binding import poison
-from MNN.backends.cpu.binding.direct import Copied, Direct, Place, direct_tensors, plain_places
+from MNN.backends.cpu.binding.direct import Copied, Direct, Place, Tensors, direct_tensors, plain_places
 from MNN.backends.cpu.binding.io_views import IoViews
 from MNN.backends.cpu.binding.lent import LentMemory
 from MNN.backends.cpu.binding.open_words import OpenProgramSizes
@@ -35,6 +36,8 @@ _TOGETHER = 8 << 20
 """Bytes of constants that are filled at a time."""
 _WHOLE = 1 << 62
 """Blocks of which Python takes all in one piece."""
+_NOTHING = np.zeros(0)
+"""In the place of a result that is a state, which its owner has."""
 
 
 class BoundProgram(TimedBound):
@@ -66,9 +69,8 @@ class BoundProgram(TimedBound):
         native = self.native = self._native(steps) if slices is None else self._sliced(steps, slices)
         inputs, outputs = direct_tensors(program, self._places(), self._base)
         self._direct_inputs, self._direct_outputs = inputs, outputs
-        self._io = [IoViews(program.inputs, inputs), IoViews(program.outputs, outputs)]
+        self._io = _views(program, inputs, outputs)
         self._direct = [d for d in (*inputs, *outputs) if d is not None]
-        self._copied = [i for i, direct in enumerate(outputs) if direct is None]
         native.bind_io(
             [lent for d in self._direct if isinstance(d, Direct) for lent in d.lent()],
             [d.carried() for d in inputs if isinstance(d, Copied)],
@@ -86,23 +88,27 @@ class BoundProgram(TimedBound):
         if program.states:
             assert isinstance(native, NativeProgram)
             self._lent = LentMemory(program, native, self._open)
-
-    def lend(self, blocks: Sequence[NDArray[np.uint8]]) -> None:
-        """See :class:`MNN.backends.base.backend.Bound`."""
-        assert self._lent is not None
-        self._lent.lend(blocks)
+        lent_in, lent_out = (set(n) for n in zip(*program.states, strict=True)) if program.states else (set(), set())
+        self._taken = [(i, direct) for i, direct in enumerate(inputs) if i not in lent_in]
+        self._given = [(i, direct) for i, direct in enumerate(outputs) if i not in lent_out]
+        self._copied = [i for i, direct in self._given if direct is None]
 
     def resize(self, sizes: tuple[int, ...]) -> None:
         """See :class:`MNN.backends.base.backend.Bound`."""
         assert self._open is not None
         if self._open.write(sizes):
-            for views, shapes in zip(self._io, self._open.shapes(), strict=True):
-                views.resize(shapes)
+            for views in self._io:
+                views.resize(sizes)
 
-    def run_at(self, sizes: tuple[int, ...], values: Sequence[np.ndarray], threads: int) -> list[np.ndarray]:
+    def run_at(
+        self, sizes: tuple[int, ...], values: Sequence[np.ndarray], threads: int, states: LentBlocks | None = None
+    ) -> list[np.ndarray]:
         """See :class:`MNN.backends.base.backend.Bound`."""
         with self._run_lock.lock:
-            self.resize(sizes)
+            if states is not None and self._lent is not None:
+                self._lent.lend(states)
+            if sizes:
+                self.resize(sizes)
             return self.run(values, threads)
 
     def result_types(self) -> list[tuple[DType, tuple[int, ...]]]:
@@ -297,8 +303,7 @@ class BoundProgram(TimedBound):
             outer = block.running
             if outer is not None and outer is not token and block.under is lock:
                 return BoundProgram(self.program, self._library, threads).run(arrays, threads)  # within a host call
-            results: list[np.ndarray] = []
-            lent_inputs = () if self._lent is None else self._lent.inputs
+            results = [_NOTHING] * len(self._direct_outputs)
             known = block.user is token
             block.user = block.running = token
             block.under = lock
@@ -307,20 +312,18 @@ class BoundProgram(TimedBound):
             if self._poisoned:
                 fill(self._arena.bytes)
             try:
-                for i, direct in enumerate(self._direct_inputs):
-                    if i in lent_inputs:
-                        continue
+                for i, direct in self._taken:
                     if direct is None or not known or not direct.bind_io(arrays[i]):
                         self._inputs[i][...] = arrays[i]
-                for i, direct in enumerate(self._direct_outputs):
-                    results.append(self._outputs[i] if direct is None or not known else direct.fresh())
+                for i, direct in self._given:
+                    results[i] = self._outputs[i] if direct is None or not known else direct.fresh()
                 self.native.run(threads)
             except BaseException:
                 self._take_back()  # the native run may not have come to it
                 raise
             finally:
                 block.running = outer
-            for i in self._copied if known else range(len(results)):
+            for i in self._copied if known else [i for i, _ in self._given]:
                 results[i] = results[i].copy()
             return results
 
@@ -337,6 +340,19 @@ class BoundProgram(TimedBound):
     def read(self) -> list[np.ndarray]:
         """Copies of the outputs."""
         return [o.copy() for o in self._outputs]
+
+
+def _views(program: Program, inputs: Tensors, outputs: Tensors) -> tuple[IoViews, IoViews]:
+    """Those of inputs and of outputs."""
+    sizes = program.open_sizes
+    own = [[t.shape for t in part] for part in (program.inputs, program.outputs)]
+    if sizes is None:
+        return IoViews(program.inputs, inputs, own[0], ()), IoViews(program.outputs, outputs, own[1], ())
+    taken = [*sizes.inputs, *own[0][len(sizes.inputs) :]]
+    return (
+        IoViews(program.inputs, inputs, taken, sizes.names),
+        IoViews(program.outputs, outputs, sizes.outputs, sizes.names),
+    )
 
 
 def load_kernels(program: Program, library: Library, constants: Sequence[Buffer] | None = None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from MNN.backends.base.open_words import Shape, shapes_at
 from MNN.backends.base.program import Located
 from MNN.backends.cpu.binding.direct import Tensors
 
@@ -16,18 +17,34 @@ Cuts = dict[tuple[tuple[int, ...], ...], tuple[slice, ...]]
 class IoViews:
     """Views of tensors; those at other sizes are cut from the ones at the program's own, which are its largest."""
 
-    def __init__(self, tensors: Sequence[Located], directs: Tensors) -> None:
+    def __init__(
+        self, tensors: Sequence[Located], directs: Tensors, shapes: Sequence[Shape], names: Sequence[str]
+    ) -> None:
+        """``shapes``: of the tensors, in terms of open sizes of these ``names``."""
         self._tensors = tensors
-        self._directs = [(i, direct) for i, direct in enumerate(directs) if direct is not None]
-        self.shapes = [t.shape for t in tensors]
+        changing = [any(isinstance(n, str) for n in shape) for shape in shapes]
+        found = [(d, s) for d, s, c in zip(directs, shapes, changing, strict=True) if d is not None and c]
+        self._directs = [direct for direct, _ in found]
+        self._direct_shapes = shapes_at([shape for _, shape in found], names)
+        self._all_shapes = shapes_at(shapes, names)
+        self._shapes: list[tuple[int, ...]] | None = [t.shape for t in tensors]
+        self._sizes: tuple[int, ...] = ()
         self._whole: list[np.ndarray] = []
         self._views: list[np.ndarray] | None = None
 
-    def resize(self, shapes: Sequence[tuple[int, ...]]) -> None:
-        """From the next run on, tensors have these shapes."""
-        self.shapes, self._views = list(shapes), None
-        for i, direct in self._directs:
-            direct.resize(shapes[i])
+    def resize(self, sizes: tuple[int, ...]) -> None:
+        """From the next run on, open sizes are these."""
+        self._sizes, self._shapes, self._views = sizes, None, None
+        if self._directs:
+            for direct, shape in zip(self._directs, self._direct_shapes(*sizes), strict=True):
+                direct.resize(shape)
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The tensors' shapes, found when they are asked for."""
+        if self._shapes is None:
+            self._shapes = self._all_shapes(*self._sizes)
+        return self._shapes
 
     def views(self, view: View) -> list[np.ndarray]:
         """The tensors' numbers in place, made when they are asked for; of lent memory nothing. ``view`` is not kept:

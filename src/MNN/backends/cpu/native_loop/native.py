@@ -109,10 +109,13 @@ class NativeProgram:
         self._run_lock = run_lock or RunLock()
         self._under: object = None  # the lock that it runs under
         self._starts = list(itertools.accumulate((len(row.args) for row in rows), initial=0))
-        self._args = aligned_bytes(max(8 * self._starts[-1], 8)).view(np.int64)
-        self._args[: self._starts[-1]] = list(itertools.chain.from_iterable(row.args for row in rows))
-        words = aligned_bytes(COMMAND.size * max(len(rows), 1)).view(np.int64)
-        self._table: NDArray[np.int64] = words.reshape(-1, COMMAND.count)
+        count = self._starts[-1]
+        self._first_row = -(-max(count, 1) // 16) * 16
+        self._words = aligned_bytes(8 * self._first_row + COMMAND.size * max(len(rows), 1)).view(np.int64)
+        """Arguments, and behind them the table."""
+        self._args, table_words = self._words[: max(count, 1)], self._words[self._first_row :]
+        self._args[:count] = list(itertools.chain.from_iterable(row.args for row in rows))
+        self._table: NDArray[np.int64] = table_words.reshape(-1, COMMAND.count)
         self._loop = loop_functions()
         base = self._args.ctypes.data
         table = []
@@ -150,20 +153,17 @@ class NativeProgram:
         return self._args[self._starts[index] : self._starts[index + 1]]
 
     def position(self, index: int, argument: int) -> int:
-        """The number of an argument of a command among all, for :meth:`rewrite`."""
+        """The place of an argument of a command, for :meth:`rewrite`."""
         return self._starts[index] + argument
 
-    def rewrite(
-        self, places: NDArray[np.intp], values: NDArray[np.int64], commands: NDArray[np.intp], blocks: NDArray[np.int64]
-    ) -> None:
-        """Gives arguments in some ``places`` other values, and some commands other numbers of blocks."""
-        self.place(places, values)
-        self._table[commands, COMMAND.index("blocks")] = blocks
-        self._parallel = None
+    def position_of_blocks(self, index: int) -> int:
+        """The place of a command's number of blocks, for :meth:`rewrite`."""
+        return self._first_row + index * COMMAND.count + COMMAND.index("blocks")
 
-    def place(self, places: NDArray[np.intp], values: NDArray[np.int64]) -> None:
-        """Gives arguments in some ``places`` other values."""
-        self._args[places] = values
+    def rewrite(self, places: NDArray[np.intp], values: NDArray[np.int64]) -> None:
+        """Gives arguments and numbers of blocks in some ``places`` other values."""
+        self._words[places] = values
+        self._parallel = None
 
     def rows(self) -> list[tuple[int, int, int, int]]:
         """Per command: the address of its function, that of its arguments, blocks and grain."""
