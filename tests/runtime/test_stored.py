@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import MNN
+from benchmarks.cached_decoder import cached_decoder
 from MNN.backends.base.registry import backend
 from MNN.backends.cpu.codegen import library
 from MNN.cache.entries import Cache
@@ -132,6 +133,44 @@ def test_a_model_written_a_moment_ago_is_not_trusted(tmp_path: pathlib.Path) -> 
     os.utime(path, ns=(time.time_ns() + 10**9, time.time_ns() + 10**9))
     check(path, w)
     assert entries(tmp_path) == []
+
+
+def test_models_with_states(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second start plans nothing, at lengths that were never run; other states have programs of their own."""
+    path, rng = tmp_path / "decoder.onnx", np.random.default_rng(1)
+    path.write_bytes(cached_decoder(layers=2, width=64, heads=4, kv_heads=2, inner=96).SerializeToString())
+    time.sleep(0.08)
+    states = {f"past_{n}{i}": f"present_{n}{i}" for i in range(2) for n in "kv"}
+    tokens = rng.integers(0, 1024, (40, 1, 1))
+
+    def run(states: dict[str, str]) -> tuple[list[np.ndarray], MNN.StatefulModel]:
+        model = MNN.load(path, states=states)
+        rest = {n: np.zeros((1, 2, 0, 16), np.float32) for n in model.inputs if n != "tokens"}
+        found = []
+        for step in range(40):
+            results = model.run({"tokens": tokens[step], **rest})
+            found.append(results["logits"])
+            rest = {n: results[n.replace("past", "present")] for n in rest}
+        finish()
+        return found, model
+
+    first, _ = run(states)
+    some, _ = run(dict(list(states.items())[:3]))
+    with monkeypatch.context() as patch:
+        patch.setattr("MNN.model.open_graph", refuse)
+        for known in (dict(list(states.items())[:3]), states):
+            again, model = run(known)
+            for a, b, c in zip(first, some, again, strict=True):
+                np.testing.assert_allclose(a, b, atol=2e-5)
+                np.testing.assert_allclose(a, c, atol=2e-5)
+        for length in (29, 17, 3):
+            model.state.rollback(length)
+            model.run({"tokens": tokens[0]})
+    more = MNN.load(path, states=states)
+    for step in range(150):  # from a stored program to one that is planned
+        found = more.run({"tokens": tokens[step % 40]})["logits"]
+        if step < 40:
+            np.testing.assert_allclose(found, first[step], atol=2e-5)
 
 
 def test_settings_have_programs_of_their_own(tmp_path: pathlib.Path) -> None:

@@ -30,6 +30,7 @@ class StateRuns:
 
     def find(self, arrays: Mapping[str, np.ndarray]) -> StateRun | None:
         """The run for such inputs, states among them; None where no one program gives all outputs."""
+        arrays = {name: arrays[name] for name in self._session.inputs}  # stored by kind in the model's order
         stored = self._session.stored_program(arrays)
         if stored is not None:
             found, bound = stored

@@ -19,6 +19,8 @@ import numpy as np
 from MNN.backends.base.backend import Backend
 from MNN.backends.base.program import Buffer, Grid
 from MNN.cache.packed import SMALLEST, PackedStore
+from MNN.ir.symbolic import Expression, Function
+from MNN.ir.symbolic import parse as parse_size
 from MNN.schema.files import origin
 
 _CLASSES: Mapping[str, Collection[str]] = {
@@ -37,6 +39,7 @@ _CLASSES: Mapping[str, Collection[str]] = {
     "MNN.backends.base.open_words": {"OpenSizes", "OpenWord"},
     "MNN.backends.base.space": {"MemorySpace"},
     "MNN.ir.dtype": {"DType"},
+    "MNN.ir.symbolic": {"parse"},
     "MNN.runtime.info": {"TensorInfo"},
     "MNN.runtime.storage.form": {"restored_buffer"},
     "builtins": {"int"},
@@ -88,6 +91,8 @@ class _Writer(pickle.Pickler):
             return restored_buffer, (obj.nbytes, obj.offset, obj.pinned, obj.lent, obj.grid, *self._numbers(obj))
         if isinstance(obj, np.integer):
             return int, (int(obj),)
+        if isinstance(obj, (Expression, Function)):  # sizes of outputs that follow from others
+            return parse_size, (str(obj),)
         if isinstance(obj, enum.Enum):  # Python 3.11.0 to 3.11.3 would have it looked up with getattr
             return type(obj), (obj.value,)
         return NotImplemented
