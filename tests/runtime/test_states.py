@@ -119,9 +119,10 @@ def test_several_sequences_of_a_batch() -> None:
 
 
 @pytest.mark.usefixtures("without_tiles")  # products on AMX are planned for every size
-def test_nothing_is_copied_within_a_range() -> None:
+@pytest.mark.parametrize("precision", ["high", "normal", "low"])
+def test_nothing_is_copied_within_a_range(precision: str) -> None:
     """The caches stay where they are but when a range ends, and are then moved once."""
-    model, places = MNN.load(DECODER, states=CACHES), []
+    model, places = MNN.load(DECODER, precision=precision, states=CACHES), []
     for _ in range(200):
         model.run({"tokens": np.array([[5]])})
         block = model.state._memory.kept["past_v1"].block

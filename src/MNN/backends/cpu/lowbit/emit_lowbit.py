@@ -51,7 +51,7 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     source = e.in_order(x, natural(rank), lambda pl: pl.strides[-1] == 1 or k == 1)
     result = e.output(out)
     if result.strides[-1] != 1 and n != 1:
-        result = e.allocate(out.dtype, out.shape, natural(rank))
+        result = e.allocate(out.dtype, out.shape, natural(rank), roomy=True)
 
     def row_table(strides: st.Ints) -> np.ndarray:
         return e.grid(out.shape[:-1], strides[: rank - 1])

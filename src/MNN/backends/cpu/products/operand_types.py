@@ -74,7 +74,7 @@ def _converted(e: Emitter, tensor: Tensor, wide: DType) -> Tensor:
     """A copy in another type."""
     copy = Tensor(wide, tensor.shape, name=tensor.name)
     order = e.order(tensor)
-    e.assign(copy, e.allocate(wide, tensor.shape, order))
+    e.assign(copy, e.allocate(wide, tensor.shape, order, roomy=True))
     body = body_of([tensor.dtype], lambda b, v: b.cast(v, wide))
     emit_nest(e, body, tensor.shape, [(tensor, e.place(tensor))], e.place(copy), wide)
     return copy
