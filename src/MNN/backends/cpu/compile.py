@@ -102,7 +102,7 @@ def _compile(
     emitter.spare = _spare_cycles(kept, target)
     emission_cache = EmissionCache(emitter, groups)
     exact = precision.exact_products(kept) if parts else frozenset()
-    if parts:
+    if parts and not options.open_sizes:
         split_storage = SplitStorage(kept, groups, uses, orders, (*inputs, *outputs), target, options.threads)
         split_storage.choose(groups, chains.groups, exact)
     each = functools.partial(_emit_or_host, emitter)

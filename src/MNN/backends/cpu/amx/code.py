@@ -61,7 +61,7 @@ class Amx:
             self.n0 = n0 = (block.index - filled * n_blocks) * nb
             self.n1 = n1 = b.intrinsic("smin", n0 + nb, n)
             self.turn = load_word(b, TURN, entry(b, TURN, k.pointer("turns"), block.index), "ahead")
-            self._bases(z)
+            self.bases(z)
             # Blocks that differ in their columns only share the rows.
             stale = b.icmp("ne", filled, block.carried[0])
             if spec.half:
@@ -78,7 +78,7 @@ class Amx:
             block.next(filled)
         return k.finish()
 
-    def _bases(self, z: Value) -> None:
+    def bases(self, z: Value) -> None:
         """The operands' addresses for batch ``z``."""
         k, b, spec = self.k, self.b, self.spec
         record = batch_record(len(spec.operands))
@@ -103,13 +103,12 @@ class Amx:
         k, b, spec, region = self.k, self.b, self.spec, self.region
         origin = b.select(parted, self.n0, first)  # the column from which on sums are held
         panel = k.slot("panel")
-        parted = b.icmp("sgt", k.slot("chunks"), 1)
+        parted = b.icmp("sgt", self.chunks(), 1)
         skip = region["from"] * self.step_bytes
         start, behind = self.group_begin(first, past)
         steps = region["to"] - region["from"]
         nothing = b.const(I64, 0)
-        others = b.icmp("ne", b.udiv(first, k.slot("part")), im)
-        tiles = region["tiles"] - b.select(others, k.slot("shared"), nothing)
+        tiles = self.row_tiles(im, first)
         with b.loop(0, tiles, 2, carry=[behind, nothing, nothing, nothing, self.sums]) as tile:
             rows = self._tile_rows(tile.index)
             row = b.select(parted, tile.index * ROWS, b.const(I64, 0))
@@ -125,8 +124,7 @@ class Amx:
                 self._pair(rows, at, to, tiles - tile.index, wide)
                 ahead = b.gep(self.ahead, I8, steps * self.fetch)
                 column.next(b.gep(base, I8, panel), ahead, b.gep(to, F32, 2 * _LANES), b.gep(before, F32, 2 * _LANES))
-            firsts = b.gep(k.pointer("first"), I32, im * k.slot("pairs") + b.lshr(tile.index, 1))
-            done = Results(b.entry(firsts, 0), b.entry(firsts, 1), tile.index * ROWS, sums, first, past - first)
+            done = Results(*self.results_of(im, tile.index), tile.index * ROWS, sums, first, past - first)
             if spec.overlap:
                 end = b.select(self.last, done.end, done.begin)
                 tile.next(column.results[1], done.begin, end, done.row, sums)
@@ -137,6 +135,26 @@ class Amx:
             begin, end, row, sums = tile.results[1:]
             self.finishing.finish(Results(begin, end, row, sums, first, past - first))
 
+    def chunks(self) -> Value:
+        """In how many parts blocks sum their steps."""
+        return self.k.slot("chunks")
+
+    def row_tiles(self, im: Value, first: Value) -> Value:
+        """How many row tiles block ``im`` has, for columns from ``first`` on."""
+        k, b = self.k, self.b
+        others = b.icmp("ne", b.udiv(first, k.slot("part")), im)
+        return self.region["tiles"] - b.select(others, k.slot("shared"), b.const(I64, 0))
+
+    def results_of(self, im: Value, tile: Value) -> tuple[Value, Value]:
+        """The first result of block ``im`` in the pair of row tiles from ``tile`` on, and the one behind its last."""
+        k, b = self.k, self.b
+        firsts = b.gep(k.pointer("first"), I32, im * k.slot("pairs") + b.lshr(tile, 1))
+        return b.entry(firsts, 0), b.entry(firsts, 1)
+
+    def step_rows(self, rows: Value, step: Value) -> Value:
+        """Where the rows of a tile, which lies at ``rows``, begin for a step."""
+        return self.b.gep(rows, I8, self.b.entry(self.k.pointer("kofs"), step))
+
     def group_begin(self, first: Value, past: Value) -> tuple[Value, Value]:
         """Where the panels of a group of columns begin, and what of B will be needed behind it."""
         k, b = self.k, self.b
@@ -144,9 +162,9 @@ class Amx:
         skip = self.region["from"] * (2 * self.step_bytes)
         start = b.gep(self.right, I8, b.udiv(first, 2 * _LANES) * panel)
         behind = b.gep(b.gep(start, I8, b.udiv(k.slot("group"), 2 * _LANES) * panel), I8, skip)
-        return start, b.select(b.icmp("eq", past, self.n1), self._behind_block(behind), behind)
+        return start, b.select(b.icmp("eq", past, self.n1), self.behind_block(behind), behind)
 
-    def _behind_block(self, behind: Value) -> Value:
+    def behind_block(self, behind: Value) -> Value:
         """What of B comes behind the last group of a block's columns; ``behind``: which follows it in memory."""
         k, b = self.k, self.b
         chunk = self.region["to"] * (2 * self.step_bytes)
@@ -201,7 +219,7 @@ class Amx:
         b.if_else(two, of_height(2), of_height(1))
 
     def _sums(self, rows: Value, panel: Value, sums: Value, height: int, width: int) -> None:
-        k, b, tiles, spec, region = self.k, self.b, self.tiles, self.spec, self.region
+        b, tiles, spec, region = self.b, self.tiles, self.spec, self.region
         step_bytes = width * self.step_bytes
         held = [
             (2 * r + c, b.gep(b.gep(sums, I8, self.line * (ROWS * r)), I8, c * ROW_BYTES))
@@ -226,7 +244,7 @@ class Amx:
         self.unpack_first(Packed.at(b, panel, width, 0), width)
         carry = [panel, self.ahead, *([self.waiting.begin] if both else [])]
         with b.loop(region["from"], region["to"], carry=carry, guard=False) as step:
-            at = b.gep(rows, I8, b.entry(k.pointer("kofs"), step.index))
+            at = self.step_rows(rows, step.index)
             right, ahead, *result = step.carried
             behind = b.gep(right, I8, step_bytes)
             fetched = self.fetched(ahead, products)

@@ -306,10 +306,10 @@ def _row_bytes(target: Target, n: int, n_steps: int, parts: int) -> int:
 @functools.lru_cache(maxsize=1024)
 def plan_rows(
     target: Target, m: int, n: int, k: int, n_taps: int, parts: int, batch: int, threads: int, direct: bool = False,
-    parted: bool = False, half: bool = False,
+    parted: bool = False, half: bool = False, apart: bool = False,
 ) -> Plan:  # fmt: skip
     """For rows of ``n_taps`` joined runs of ``k`` elements, which need not be brought when ``direct``, and are in their
-    parts already when ``parted``."""
+    parts already when ``parted``. No rows are shared by blocks when ``apart``."""
     n_steps = -(-n_taps * k // DEPTH)
     pitch = n_steps * DEPTH * 2 * parts
     per_row = n_taps * -(-k // DEPTH) * (_CUT if n_taps > 1 and k % DEPTH else 1.0)
@@ -338,7 +338,7 @@ def plan_rows(
     unit = PANEL if threads == 1 else ROWS
     panels = -(-n // PANEL)
     cut = _cut(m, unit, (-(-m // rows),), panels, -(-columns // PANEL), batch, threads, cost)
-    alone = direct or batch > 1 or panels > -(-columns // PANEL)
+    alone = apart or direct or batch > 1 or panels > -(-columns // PANEL)
     held = _right_bytes(n, n_steps, parts) <= target.l2_bytes * _HELD
     own, shared = _shares(m, threads) if held and not alone else (0, 0)
     if own and own * ROWS + shared <= rows:

@@ -3,7 +3,7 @@ is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from MNN.backends.cpu.amx import scale as amx_scale
 from MNN.backends.cpu.amx.records import REGION, RUNS
@@ -44,17 +44,22 @@ class Filling:
                     source, _, count = self._item(a, item.index)
                     with b.loop(0, count, carry=item.carried) as run:
                         own = b.gep(source, self._type, run.index * k.slot("step"))
-
-                        def load(at: Value, mask: Value | None, own: Value = own) -> Value:
-                            pointer, vector = b.gep(own, self._type, at), self._type.vec(_LANES)
-                            return b.load(vector, pointer) if mask is None else b.load_masked(vector, pointer, mask)
-
-                        run.next(amx_scale.largest_of_run(b, load, region["k"], run.carried[0], finite))
+                        run.next(self.largest(own, region["k"], run.carried[0], finite))
                     item.next(*run.results)
                 chunk.next(*item.results)
             return chunk.results[0]
 
         amx_scale.store_scale(b, measured, self._scale)
+
+    def largest(self, run: Value, length: Value, largest: Value, finite: bool) -> Value:
+        """``largest`` and the magnitudes of the run of ``length`` elements that begins at ``run``."""
+        b = self._b
+
+        def load(at: Value, mask: Value | None) -> Value:
+            pointer, vector = b.gep(run, self._type, at), self._type.vec(_LANES)
+            return b.load(vector, pointer) if mask is None else b.load_masked(vector, pointer, mask)
+
+        return amx_scale.largest_of_run(b, load, length, largest, finite)
 
     def _item(self, a: Value, number: Value) -> tuple[Value, Value, Value]:
         """Where an item's first run begins in ``a``, where it goes, and how many runs there are."""
@@ -66,34 +71,48 @@ class Filling:
     def fill(self, a: Value, region: Mapping[str, Value]) -> None:
         """Zeros, items and moves of a region of ``a``."""
         k, b, spec = self._k, self._b, self._spec
-        if spec.half:
-            self._factor = amx_scale.scale_at(b, self._scale)
+        self.begin()
         with b.loop(0, k.slot("clear_rows")) as row:
             at = b.gep(self._rows, I8, k.slot("clear") + row.index * self._pitch)
             self._clear(at)
         length = region["k"]
-        whole = b.and_(length, -_DEPTH)
-        rest = length - whole
-        masks = [b.prefix_mask(b.intrinsic("smax", rest - low, b.const(I64, 0)), _LANES) for low in (0, _LANES)]
-        upper = b.select(b.icmp("sgt", rest, _LANES), b.const(I64, _LANES), b.const(I64, 0))  # not past the end
+        bring = self.of_length(length)
         with b.loop(region["first"], region["past"]) as item:
             source, to, count = self._item(a, item.index)
             with b.loop(0, count) as run:
                 run_source = b.gep(source, self._type, run.index * k.slot("step"))
                 run_to = b.gep(to, I8, run.index * self._pitch)
-                with b.loop(0, whole, _DEPTH) as chunk:
-                    self._bring(run_source, run_to, chunk.index)
-
-                def last(source: Value = run_source, to: Value = run_to) -> None:
-                    self._bring(source, to, whole, masks, upper)
-
-                if spec.a is not DType.BF16X2:
-                    b.if_(b.icmp("sgt", rest, 0), last)
+                bring(run_source, run_to)
                 if spec.lines:
                     self._clear(b.gep(run_to, I16, b.and_(length + (_DEPTH - 1), -_DEPTH)))
 
         if spec.joined:
             self._join(region["first_move"], region["past_move"])
+
+    def begin(self) -> None:
+        """What holds for all runs of a block: the scale."""
+        if self._spec.half:
+            self._factor = amx_scale.scale_at(self._b, self._scale)
+
+    def of_length(self, length: Value) -> Callable[[Value, Value], None]:
+        """What emits the bringing of one run of so many elements, from where it begins in A to where it goes."""
+        b = self._b
+        whole = b.and_(length, -_DEPTH)
+        rest = length - whole
+        masks = [b.prefix_mask(b.intrinsic("smax", rest - low, b.const(I64, 0)), _LANES) for low in (0, _LANES)]
+        upper = b.select(b.icmp("sgt", rest, _LANES), b.const(I64, _LANES), b.const(I64, 0))  # not past the end
+
+        def bring(source: Value, to: Value) -> None:
+            with b.loop(0, whole, _DEPTH) as chunk:
+                self._bring(source, to, chunk.index)
+
+            def last() -> None:
+                self._bring(source, to, whole, masks, upper)
+
+            if self._spec.a is not DType.BF16X2:
+                b.if_(b.icmp("sgt", rest, 0), last)
+
+        return bring
 
     def _clear(self, to: Value) -> None:
         """64 bytes of zeros in every part's plane."""

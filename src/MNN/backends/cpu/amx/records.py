@@ -1,4 +1,4 @@
-"""The arguments of :class:`MNN.backends.cpu.amx.spec.AmxSpec`, and what its tables hold."""
+"""The arguments of :class:`MNN.backends.cpu.amx.spec.AmxSpec` and its kin, and what their tables hold."""
 
 from __future__ import annotations
 
@@ -63,6 +63,30 @@ AMX = Record(
     word("batch", "n_batch records batch_record(), b's offset in bytes", pointer=True),
     word("n_batch", "products of the batch"),
 )  # fmt: skip
+OPEN = Record(
+    "contraction on tiles of any number of rows",
+    word("a", "A", pointer=True),
+    word("b", "B, in panels of 32 columns", pointer=True),
+    word("c", "C", pointer=True),
+    word("rows_a", "i32[m]: the element of A where each row begins", pointer=True),
+    word("rows_c", "i32[m]: the element of C where each result begins", pointer=True),
+    word("m", "rows"),
+    word("mb", "rows of a block, a multiple of 16"),
+    word("m_blocks", "blocks of rows, of which the last ones may have none"),
+    word("k", "elements of a row"),
+    word("per", "steps of the sum that a block takes at a time"),
+    word("pitch", "bytes from one row of a plane to the next"),
+    word("plane", "bytes of the plane that every part of A has"),
+    word("panel", "bytes of B from one panel to the next"),
+    word("group", "columns that are taken together, a multiple of a panel's"),
+    word("line", "bytes from one row of sums to the next"),
+    word("held", "bytes of all sums that are held"),
+    word("fetch", "bytes of what is asked for ahead in each step"),
+    word("n", "columns of C"),
+    word("nb", "columns of a block, a multiple of a panel's"),
+    word("batch", "n_batch records batch_record(), b's offset in bytes", pointer=True),
+    word("n_batch", "products of the batch"),
+)  # fmt: skip
 PACE = Record("behind AMX with overlap", word("pace", "results of the pair before that are finished in each step"))
 JOINED = Record(
     "behind AMX with joined",
@@ -71,6 +95,7 @@ JOINED = Record(
     word("move_step", "bytes from one run to the next"),
 )
 PACK_BATCH = Record("matrix", word("src", "element where it begins"), word("dst", "byte where its panels do"))
+PACK_OPEN = Record("behind PACK with bounded", word("k", "rows of B, those behind being zeros"))
 PACK = Record(
     "packing of B",
     word("src", "what is packed", pointer=True),

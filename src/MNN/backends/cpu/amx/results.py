@@ -45,6 +45,10 @@ class Finishing:
         self.right: Value
         self.c: Value
         self.operands: Sequence[Value] = ()
+        self.pace: Value | None = None
+        """Results to finish in every step, where no argument says it."""
+        self.first: Value | None = None
+        """The first result of the current block, where they are its rows in order."""
 
     def finish(self, results: Results) -> None:
         """Applies the epilogue to all these results, and stores them."""
@@ -69,7 +73,8 @@ class Finishing:
         """Finishes the next of these results, of 32 columns, as many as fall to a step; the number of the next."""
         k, b, spec = self._k, self._b, self._spec
         epilogue = Epilogue(b, DType.F32, spec.out, spec.epilogue)
-        past = b.intrinsic("smin", result + k.slot("pace"), results.end)
+        pace = k.slot("pace") if self.pace is None else self.pace
+        past = b.intrinsic("smin", result + pace, results.end)
         with b.loop(result, past) as some:
             line = self._line(results, some.index)
             self._store_both(epilogue, line, b.const(I64, 0))
@@ -79,7 +84,8 @@ class Finishing:
         """Loads the tables of one result; the address of its sums."""
         self._column = results.column
         self._row_tables(result)
-        row = self._b.entry(self._k.pointer("place"), result) - results.row
+        place = self._b.entry(self._k.pointer("place"), result) if self.first is None else result - self.first
+        row = place - results.row
         return self._b.gep(results.sums, I8, row * self._line_bytes)
 
     def _row_tables(self, result: Value) -> None:

@@ -24,6 +24,7 @@ from MNN.backends.cpu.amx.cost import (
     plan_window,
     tall_columns,
 )
+from MNN.backends.cpu.amx.emission.emit_open import OpenRows
 from MNN.backends.cpu.amx.emission.emit_prefetch import turns
 from MNN.backends.cpu.amx.emission.emit_slices import can_sum, emit_sum
 from MNN.backends.cpu.amx.emission.emit_weights import Right
@@ -51,6 +52,7 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.layout import natural
 from MNN.ir.dtype import DType
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 
 _PARTS = {"high": 3, "normal": 2, "low": 1}
 _WINDOW_CHANNELS = 16
@@ -96,7 +98,7 @@ def amx_candidates(
         or any(p.buffer.nbytes == 0 for p in places)  # memory within a chain, whose stages are vector kernels
         or a.dtype not in (DType.F32, DType.BF16, DType.BF16X2)
         or tensor.dtype not in (DType.F32, DType.BF16)
-        or product.n < LEAST_COLUMNS
+        or room_of(product.n) < LEAST_COLUMNS
         or product.m == 0
         or product.batches == 0
     ):
@@ -105,6 +107,8 @@ def amx_candidates(
     half = e.precision == "high" and a.dtype is DType.F32 and splits_in_fp16(e.target)
     parts = 1 if a.dtype is DType.BF16 else 2 if parted or half else _PARTS[e.precision]
     job = _Job(e, product, right, window, parts, half)
+    if e.options.open_sizes:
+        return [job.open_rows()]
     ways = {"rows": job.rows}
     if window is not None and elements(window.kernel) > 1 and window.channels >= _WINDOW_CHANNELS:
         ways["pixels"] = job.pixels
@@ -192,19 +196,28 @@ class _Job:
         plan = plan_lines(e.target, window, self.product.n, self.parts, e.threads, self.half)
         return self.candidate("lines", plan, (window, plan.rows), lambda: line_layout(window, plan.rows), True)
 
+    def open_rows(self) -> Candidate:
+        """Rows of an open number."""
+        rows = OpenRows(self.e, self.product, self.right, self.parts, self.half)
+        plan = rows.plan()
+        return rows.candidate(self.name("rows"), self._cycles(plan.cycles), plan)
+
+    def _cycles(self, cycles: float) -> float:
+        """Those of a plan's products with what B's packing takes, less what is hidden between them."""
+        product, body = self.product, self.product.epilogue.body
+        if self.right.tensor.const is None:
+            cycles += room_of(elements(self.right.tensor.shape)) * self.parts * _PACK_CYCLES
+        if body is not None:  # it is computed between the products; other kernels do so behind their sums
+            vectors = room_of(product.m * product.batches * product.n) / self.e.target.lanes(DType.F32)
+            cycles -= min(body_cost(body) * vectors, _MOST_HIDDEN * cycles)
+        return cycles
+
     def candidate(
         self, kind: str, plan: Plan, key: tuple[object, ...], layout: Callable[[], Layout], each: bool = False
     ) -> Candidate:
         """``key``: what tells its layout from others of this kind; None in it where nothing does. ``plan`` is of all
         batches, or of ``each``."""
-        product, body = self.product, self.product.epilogue.body
-        cycles = plan.cycles * (product.batches if each else 1)
-        if self.right.tensor.const is None:
-            cycles += elements(self.right.tensor.shape) * self.parts * _PACK_CYCLES
-        if body is not None:  # it is computed between the products; other kernels do so behind their sums
-            vectors = product.m * product.batches * product.n / self.e.target.lanes(DType.F32)
-            cycles -= min(body_cost(body) * vectors, _MOST_HIDDEN * cycles)
-
+        cycles = self._cycles(plan.cycles * (self.product.batches if each else 1))
         name = None if None in key else ("AMX", kind, self.parts, *key)
 
         def laid() -> _Laid:

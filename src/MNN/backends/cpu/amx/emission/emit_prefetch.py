@@ -17,7 +17,7 @@ def fetch_ahead(pool: ConstantPool, commands: list[Command], threads: int) -> No
     """Has every thread's last block fetch what this thread begins with in the next contraction of constants."""
     following: Command | None = None
     for i, command in reversed(list(enumerate(commands))):
-        if not isinstance(command.kernel, AmxSpec):
+        if type(command.kernel) is not AmxSpec:  # of an open number of rows no thread's last block is known
             continue
         if following is not None:
             begins = dict(enumerate(_begins(following, threads)))

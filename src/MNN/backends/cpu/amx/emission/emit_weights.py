@@ -9,7 +9,7 @@ import numpy as np
 from MNN.backends.base.program import Buffer, Place, Ref
 from MNN.backends.cpu.amx.byte_parts import fits
 from MNN.backends.cpu.amx.cost import PANEL, panel_bytes, uses_weights24
-from MNN.backends.cpu.amx.layout import Layout
+from MNN.backends.cpu.amx.layout import DEPTH, Layout
 from MNN.backends.cpu.amx.pack import AmxPackSpec
 from MNN.backends.cpu.amx.records import TILES
 from MNN.backends.cpu.amx.tiles import ROWS
@@ -17,9 +17,11 @@ from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.packing.weights import as_it_lies, is_transposed, matrix_starts
 from MNN.compiler import strides as st
 from MNN.compiler.layout import natural
+from MNN.compiler.open.errors import NotOpenError
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 from MNN.schema.files import release
 
 
@@ -37,10 +39,14 @@ class Right:
     ) -> tuple[Ref, np.ndarray]:
         """Address and batch offsets (bytes) of the ``n`` columns, packed for a ``kind`` of layout."""
         data, matrices = self.tensor.const, self._matrices()
-        size = -(-n // PANEL) * panel_bytes(layout.n_steps, parts, w24, half)
+        size = -(-room_of(n) // PANEL) * panel_bytes(layout.n_steps, parts, w24, half)
+        if self.tensor.whole is not None:
+            raise NotOpenError(f"{e.origin}: weights of an open size")
         if data is None:
             buffer = e.allocate(DType.U8, (matrices * size,), (0,)).buffer
-            self._pack(e, buffer, layout, n, AmxPackSpec(self.tensor.dtype, parts, w24, half))
+            pack = self._pack_open if e.options.open_sizes else self._pack
+            spec = AmxPackSpec(self.tensor.dtype, parts, w24, half, bounded=e.options.open_sizes)
+            pack(e, buffer, layout, n, spec)
         else:
             key = ("amx", id(data), self.conv, parts, kind, w24, half)
             buffer, fresh = e.pool.reserve(key, matrices * size, DType.U8, (data, self.tensor.keep))
@@ -86,6 +92,28 @@ class Right:
             "n_batch": matrices,
         }
         e.command(spec, args, matrices * panels, 1)
+
+    def _pack_open(self, e: Emitter, buffer: Buffer, layout: Layout, n: int, spec: AmxPackSpec) -> None:
+        """The same for matrices of open sizes, whose panels lie as those of the largest."""
+        tensor, k = self.tensor, self.tensor.shape[-2]
+        if self.conv is not None:
+            raise NotOpenError(f"{e.origin}: weights that are computed")
+        place = e.in_order(tensor, natural(tensor.rank), lambda p: p.strides[-1] == 1)
+        matrices, panel = self._matrices(), panel_bytes(layout.n_steps, spec.parts, spec.w24, spec.half)
+        begin, size = e.grid(tensor.shape[:-2], place.strides[:-2]), -(-room_of(n) // PANEL) * panel
+        args: dict[str, int | Ref] = {
+            "src": e.ref(place, tensor.dtype),
+            "dst": Ref(buffer, 0),
+            "rows": e.offsets(e.grid((k,), place.strides[-2:-1])),
+            "n_steps": -(-k // DEPTH),
+            "column": 1,
+            "n": n,
+            "panel": panel,
+            "batch": e.table(np.stack([begin, np.arange(matrices) * size], axis=1).astype(np.int64)),
+            "n_batch": matrices,
+            "k": k,
+        }
+        e.command(spec, args, matrices * -(-n // PANEL), 1)
 
     def _source(self, e: Emitter) -> tuple[Place, np.ndarray, int, int]:
         """Where B lies unpacked: each of its rows (taps, then channels) from there on, from column to column, and from
