@@ -23,7 +23,7 @@ from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from MNN.runtime.storage.background import finish
 
-pytestmark = pytest.mark.usefixtures("without_tiles")  # products on AMX are planned for every size
+pytestmark = pytest.mark.usefixtures("without_tiles")  # those on AMX: test_open_tiles.py
 RNG = np.random.default_rng(7)
 
 

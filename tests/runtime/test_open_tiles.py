@@ -91,7 +91,7 @@ MADE |= {name: plain.NETWORKS[name] for name in ("rows", "pooled", "attention", 
 def ranged(graph: Graph, precision: str, threads: int, most: int = 60) -> list[object]:
     """Runs random sizes and compares; the kernels of the plans that are for ranges."""
     rng = np.random.default_rng(threads)
-    session, reference = Session(graph, Config(threads=threads, precision=precision)), Session(graph, Config(reference=True))
+    session, reference = (Session(graph, c) for c in (Config(threads, precision=precision), Config(reference=True)))
     kernels: list[object] = []
     for numbers in [(2, 9, 8), *rng.integers(3, most, (6, 3)).tolist()]:
         given = feeds(graph, rng, dict(zip(("batch", "sequence", "length"), numbers, strict=True)))

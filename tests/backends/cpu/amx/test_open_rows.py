@@ -7,8 +7,7 @@ import pytest
 
 from MNN.backends.cpu.amx.cost import grouping, panel_bytes
 from MNN.backends.cpu.amx.layout import DEPTH, Layout, rows_layout
-from MNN.backends.cpu.amx.open_rows import AmxOpenSpec
-from MNN.backends.cpu.amx.pack import AmxPackSpec
+from MNN.backends.cpu.amx.open_rows import AmxOpenPackSpec, AmxOpenSpec
 from MNN.backends.cpu.amx.spec import PANEL
 from MNN.backends.cpu.amx.tiles import ROW_BYTES
 from MNN.backends.cpu.targets import Target
@@ -45,7 +44,7 @@ def packed(spec: AmxOpenSpec, target: Target, b: np.ndarray, panels: int, panel:
     arrays = {"src": source, "dst": to, "rows": np.arange(k, dtype=np.int32) * (n + 5), "batch": batch}
     slots = {name: a.ctypes.data for name, a in arrays.items()}
     slots |= {"n_steps": -(-k // DEPTH), "column": 1, "n": n, "panel": panel, "n_batch": z, "k": k}
-    pack = AmxPackSpec(DType.of(b), spec.parts, spec.w24, spec.half, bounded=True)
+    pack = AmxOpenPackSpec(DType.of(b), spec.parts, spec.w24, spec.half)
     util.call(pack, target, slots, z * -(-n // PANEL), list(arrays.values()), checked=True)
     return to
 

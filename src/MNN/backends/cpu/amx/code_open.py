@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from MNN.backends.cpu.amx import scale as amx_scale
 from MNN.backends.cpu.amx.code import Amx
 from MNN.backends.cpu.amx.fill import Filling
@@ -46,7 +48,7 @@ class _Open(Amx):
             self.finishing.first = low
             stale = b.icmp("ne", filled, block.carried[0])
             if spec.half:
-                b.if_(stale, lambda: self.filling.measure_rows(self.a, low, self._past, depth))
+                b.if_(stale, functools.partial(self.filling.measure_rows, self.a, low, self._past, depth))
             with b.loop(0, self._chunks) as chunk:
                 begin = chunk.index * per
                 end = b.intrinsic("smin", begin + per, n_steps)
@@ -58,10 +60,8 @@ class _Open(Amx):
                 self.last = b.icmp("eq", chunk.index, self._chunks - 1)
                 first = begin * DEPTH
                 length = b.intrinsic("smin", depth - first, steps * DEPTH)
-                b.if_(
-                    self.brings_rows(stale, parted),
-                    lambda first=first, length=length: self.filling.fill_rows(self.a, low, self._past, first, length),
-                )
+                bring = functools.partial(self.filling.fill_rows, self.a, low, self._past, first, length)
+                b.if_(self.brings_rows(stale, parted), bring)
                 with b.loop(n0, n1, k.slot("group")) as group:
                     past = b.intrinsic("smin", group.index + k.slot("group"), n1)
                     self.group(im, group.index, past, parted)

@@ -6,7 +6,6 @@ themselves, from where rows begin and from how many there are: one more row is a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,11 +13,13 @@ import numpy as np
 
 from MNN.backends.base.kernel import Arguments
 from MNN.backends.base.record import Record
-from MNN.backends.cpu.amx.records import OPEN
+from MNN.backends.cpu.amx.pack import AmxPackSpec
+from MNN.backends.cpu.amx.records import OPEN, PACK_OPEN
 from MNN.backends.cpu.amx.spec import PANEL, AmxSpec
 from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.codegen.traffic import number, table, union
+from MNN.backends.cpu.lang.module import I64, Kernel, Value
 from MNN.backends.cpu.products.epilogue import operand_bytes, operand_slots
 from MNN.ir.dtype import DType
 
@@ -60,4 +61,17 @@ class AmxOpenSpec(AmxSpec):
         return overlay.of_product(self.operands, self.epilogue, self.out, args, m, n_batch)
 
 
-__all__ = ["AmxOpenSpec"]
+@dataclass(frozen=True)
+class AmxOpenPackSpec(AmxPackSpec):
+    """Packing of matrices whose table of rows ends with them; :data:`~.records.PACK_OPEN` says how many they are."""
+
+    def slots(self) -> tuple[str, ...]:
+        return (*self.arguments, *PACK_OPEN)
+
+    def offset(self, k: Kernel, pair: Value, second: int) -> Value:
+        b, row, last = k.b, pair * 2 + second, k.slot("k") - 1
+        found = b.entry(k.pointer("rows"), b.intrinsic("smin", row, last))
+        return b.select(b.icmp("sgt", row, last), b.const(I64, -1), found)
+
+
+__all__ = ["AmxOpenPackSpec", "AmxOpenSpec"]

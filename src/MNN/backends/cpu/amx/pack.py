@@ -16,7 +16,7 @@ from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.base.record import Record
 from MNN.backends.cpu.amx import scale as amx_scale
 from MNN.backends.cpu.amx.byte_parts import STEP_BYTES, to_bytes
-from MNN.backends.cpu.amx.records import PACK, PACK_BATCH, PACK_OPEN
+from MNN.backends.cpu.amx.records import PACK, PACK_BATCH
 from MNN.backends.cpu.amx.split import PRODUCTS, halves_of, pair, pair_of_halves
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES
 from MNN.backends.cpu.lang.element import storage_type, widen
@@ -34,8 +34,7 @@ _PANEL = 2 * _LANES
 class AmxPackSpec(KernelSpec):
     """Block ``z * ceil(n / 32) + p``: panel ``p`` of matrix ``z`` from ``src`` to byte ``p * panel`` of ``dst``.
 
-    Its arguments are the record :data:`~.records.PACK`, with ``bounded`` :data:`~.records.PACK_OPEN` behind it, and
-    then the table of rows ends with B's. Element ``(j, n)`` of a matrix lies at ``rows[j] + n * column``
+    Its arguments are the record :data:`~.records.PACK`. Element ``(j, n)`` of a matrix lies at ``rows[j] + n * column``
     of src. ``b``: f32 or bf16.
     """
 
@@ -46,7 +45,6 @@ class AmxPackSpec(KernelSpec):
     parts: int
     w24: bool = False
     half: bool = False
-    bounded: bool = False
 
     def __post_init__(self) -> None:
         if self.parts not in PRODUCTS or self.b not in (DType.F32, DType.BF16):
@@ -55,7 +53,7 @@ class AmxPackSpec(KernelSpec):
             raise ValueError("second parts are bytes, or parts are fp16, only where there are two")
 
     def slots(self) -> tuple[str, ...]:
-        return (*self.arguments, *(PACK_OPEN if self.bounded else ()))
+        return tuple(self.arguments)
 
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)
@@ -78,7 +76,7 @@ class AmxPackSpec(KernelSpec):
                 """Two rows of a tile's columns, which become one of pairs."""
                 mask = b.prefix_mask(b.intrinsic("smin", n - n0 - tile * _LANES, b.const(I64, _LANES)), _LANES)
                 start = b.gep(source, kind, (n0 + tile * _LANES) * column)
-                rows = [self._offset(k, number * 2 + i) for i in range(2)]
+                rows = [self.offset(k, number, i) for i in range(2)]
                 return [self._row(k, start, r, lanes, mask) for r in rows]
 
             scale = None
@@ -124,14 +122,9 @@ class AmxPackSpec(KernelSpec):
         at = width * TILE_BYTES + (tile * ROWS + row) * (ROW_BYTES // 2)
         b.store(both, b.gep(step, I8, at))
 
-    def _offset(self, k: Kernel, row: Value) -> Value:
-        """The element where a row begins; negative: a row of zeros."""
-        b = k.b
-        if not self.bounded:
-            return b.entry(k.pointer("rows"), row)
-        last = k.slot("k") - 1
-        found = b.entry(k.pointer("rows"), b.intrinsic("smin", row, last))
-        return b.select(b.icmp("sgt", row, last), b.const(I64, -1), found)
+    def offset(self, k: Kernel, pair: Value, second: int) -> Value:
+        """The element where the first or ``second`` row of a pair begins; negative: a row of zeros."""
+        return k.b.entry(k.pointer("rows"), pair * 2 + second)
 
     def _row(self, k: Kernel, start: Value, offset: Value, lanes: Value, mask: Value) -> Value:
         """16 columns of a row, or zeros."""

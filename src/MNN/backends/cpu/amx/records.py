@@ -95,7 +95,6 @@ JOINED = Record(
     word("move_step", "bytes from one run to the next"),
 )
 PACK_BATCH = Record("matrix", word("src", "element where it begins"), word("dst", "byte where its panels do"))
-PACK_OPEN = Record("behind PACK with bounded", word("k", "rows of B, those behind being zeros"))
 PACK = Record(
     "packing of B",
     word("src", "what is packed", pointer=True),
@@ -108,3 +107,4 @@ PACK = Record(
     word("batch", "n_batch records PACK_BATCH", pointer=True),
     word("n_batch", "matrices"),
 )  # fmt: skip
+PACK_OPEN = Record("behind PACK where their number is open", word("k", "rows of B: those behind are zeros"))

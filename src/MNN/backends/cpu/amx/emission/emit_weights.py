@@ -10,6 +10,7 @@ from MNN.backends.base.program import Buffer, Place, Ref
 from MNN.backends.cpu.amx.byte_parts import fits
 from MNN.backends.cpu.amx.cost import PANEL, panel_bytes, uses_weights24
 from MNN.backends.cpu.amx.layout import DEPTH, Layout
+from MNN.backends.cpu.amx.open_rows import AmxOpenPackSpec
 from MNN.backends.cpu.amx.pack import AmxPackSpec
 from MNN.backends.cpu.amx.records import TILES
 from MNN.backends.cpu.amx.tiles import ROWS
@@ -44,9 +45,10 @@ class Right:
             raise NotOpenError(f"{e.origin}: weights of an open size")
         if data is None:
             buffer = e.allocate(DType.U8, (matrices * size,), (0,)).buffer
-            pack = self._pack_open if e.options.open_sizes else self._pack
-            spec = AmxPackSpec(self.tensor.dtype, parts, w24, half, bounded=e.options.open_sizes)
-            pack(e, buffer, layout, n, spec)
+            if e.options.open_sizes:
+                self._pack_open(e, buffer, layout, n, AmxOpenPackSpec(self.tensor.dtype, parts, w24, half))
+            else:
+                self._pack(e, buffer, layout, n, AmxPackSpec(self.tensor.dtype, parts, w24, half))
         else:
             key = ("amx", id(data), self.conv, parts, kind, w24, half)
             buffer, fresh = e.pool.reserve(key, matrices * size, DType.U8, (data, self.tensor.keep))
@@ -93,7 +95,7 @@ class Right:
         }
         e.command(spec, args, matrices * panels, 1)
 
-    def _pack_open(self, e: Emitter, buffer: Buffer, layout: Layout, n: int, spec: AmxPackSpec) -> None:
+    def _pack_open(self, e: Emitter, buffer: Buffer, layout: Layout, n: int, spec: AmxOpenPackSpec) -> None:
         """The same for matrices of open sizes, whose panels lie as those of the largest."""
         tensor, k = self.tensor, self.tensor.shape[-2]
         if self.conv is not None:
