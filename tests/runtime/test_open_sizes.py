@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 import MNN
 from benchmarks.cached_decoder import cached_decoder
 from MNN.backends.base import poison
+from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.errors import MNNError, ShapeError
 from MNN.frontends import load_graph
 from MNN.ir.graph import Graph
@@ -179,6 +180,22 @@ def test_a_new_size_plans_and_compiles_nothing(monkeypatch: pytest.MonkeyPatch) 
     for sequence in rng.permutation(np.arange(31, 127)):
         session.run(feeds(graph, rng, {"batch": 1, "sequence": int(sequence)}))
         assert {id(m) for m in session.plans_used()[0].bound.memory()} == blocks
+
+
+@pytest.mark.parametrize("target", ["avx512", "avx2", "sse4.1"])
+def test_small_sizes_of_a_range_are_shared_by_threads(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter of the rows that a range has room for is work for two threads still."""
+    monkeypatch.setenv("MNN_TARGET", target)
+    nodes = [node("MatMul", "x w", "a"), node("Tanh", "a", "t"), node("MatMul", "t v", "y")]
+    graph = model(nodes, {"x": ["sequence", 384]}, w=weight(384, 1536), v=weight(1536, 384))
+    session, rng = Session(graph, Config(threads=2)), np.random.default_rng(0)
+    for sequence in (300, 200, 500, 140):
+        session.run(feeds(graph, rng, {"sequence": sequence}))
+    bound = session.plans_used()[0].bound
+    assert isinstance(bound, BoundProgram)
+    assert bound.program.open_sizes is not None
+    shares = [(blocks, grain) for _, _, blocks, grain in bound.native.rows()]
+    assert all(2 * grain <= blocks + 1 for blocks, grain in shares), shares
 
 
 def test_sizes_that_do_not_agree_are_refused() -> None:

@@ -13,10 +13,14 @@ Shape = tuple["int | str", ...]
 """Sizes of a tensor: numbers, and formulas of the open ones."""
 
 
+BLOCKS, GRAIN = "", "grain of blocks"
+"""Slots that are no argument's: how many blocks a command has, and how many a worker takes at least."""
+
+
 @dataclass(frozen=True)
 class OpenWord:
     """An argument of a command that follows from open sizes: the number ``size``, or an address so many bytes into the
-    argument's buffer. With the empty ``slot``, how many blocks the command has."""
+    argument's buffer. For :data:`BLOCKS` and :data:`GRAIN`, those of the command."""
 
     command: int
     slot: str
@@ -96,4 +100,4 @@ def shapes_at(shapes: Sequence[Shape], names: Sequence[str]) -> Callable[..., li
     return at
 
 
-__all__ = ["OpenSizes", "OpenWord", "shapes_at"]
+__all__ = ["BLOCKS", "GRAIN", "OpenSizes", "OpenWord", "shapes_at"]

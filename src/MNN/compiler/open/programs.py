@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from MNN.backends.base.open_words import OpenSizes, OpenWord, Shape
+from MNN.backends.base.open_words import BLOCKS, GRAIN, OpenSizes, OpenWord, Shape
 from MNN.backends.base.program import Buffer, Command, Grid, Located, Program, Ref
 from MNN.compiler.open.errors import NotOpenError
 from MNN.ir.symbolic import evaluate
@@ -62,7 +62,9 @@ class _Words:
             raise NotOpenError(f"{last.origin}: another kernel at another size: {kernels}")
         if last.kernel is None or last.stages:
             raise NotOpenError(f"{last.origin}: {'a chain' if last.stages else 'computed in Python'}")
-        self._number([c.blocks for c in same], OpenWord(number, "", ""), last.origin)
+        self._number([c.blocks for c in same], OpenWord(number, BLOCKS, ""), last.origin)
+        if any(isinstance(size_of(c.grain), str) for c in same):  # a plain one of the largest size is as good for all
+            self._number([c.grain for c in same], OpenWord(number, GRAIN, ""), last.origin)
         for slot in last.args:
             values = [c.args[slot] for c in same]
             refs = [v for v in values if isinstance(v, Ref)]

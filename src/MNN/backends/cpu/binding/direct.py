@@ -178,7 +178,7 @@ def plain_places(program: Program, arguments: Callable[[int], NDArray[np.int64]]
 def _addressed_openly(program: Program) -> set[Buffer]:
     """Buffers in which some address follows from open sizes."""
     sizes = program.open_sizes
-    words = [program.commands[w.command].args[w.slot] for w in sizes.words if w.slot] if sizes is not None else []
+    words = [program.commands[w.command].args.get(w.slot) for w in sizes.words] if sizes is not None else []
     return {value.buffer for value in words if isinstance(value, Ref)}
 
 

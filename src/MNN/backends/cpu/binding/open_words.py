@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from MNN.backends.base.open_words import GRAIN
 from MNN.backends.base.program import Buffer, Grid, Program, Ref
 from MNN.backends.cpu.native_loop.native import NativeProgram
 from MNN.compiler import strides as st
@@ -43,18 +44,20 @@ class OpenProgramSizes:
         bases: list[int] = []
         self._in: list[tuple[int, Buffer]] = []
         """Which of the words are addresses in lent memory."""
-        for word in sizes.words:
+        grains = [c.grain for c in program.commands]  # others where memory is poisoned: commands are of one piece
+        words = [w for w in sizes.words if w.slot != GRAIN or native.grain(w.command) == grains[w.command]]
+        for word in words:
             args = program.commands[word.command].args
             value = args.get(word.slot)
             if value is None:
-                places.append(native.position_of_blocks(word.command))
+                places.append(native.position_of_blocks(word.command) + (word.slot == GRAIN))
             else:
                 places.append(native.position(word.command, list(args).index(word.slot)))
             if isinstance(value, Ref) and value.buffer.lent:
                 self._in.append((len(bases), value.buffer))
             bases.append(address(Ref(value.buffer, 0)) if isinstance(value, Ref) else 0)
         self._places, self._bases = np.array(places, np.intp), np.array(bases, np.int64)
-        self._which = np.array([numbers[w.size] for w in sizes.words], np.intp)
+        self._which = np.array([numbers[w.size] for w in words], np.intp)
         self._tables = [(table, compiled([n for run in grid for n in run], sizes.names)) for table, grid in tables]
         self.numbers = [np.zeros(t.shape, t.dtype.numpy) for t in own]
         """The inputs behind the caller's."""

@@ -69,6 +69,9 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile) -> None:
     nr = spec.nr(e.target)
     b_ref, _, panel, _ = weights.packed(e, nr, 1, prepared=_Sized(iteration_of(e.target, *tile)))
     mb, nb, ub, grain = choose_cut(e.target, room_of(m), n, k, tile, e.threads)
+    units = spec.blocks(m, n, ub, nb)
+    if e.options.open_sizes and e.threads > 1:  # as many for each thread at every size
+        grain = -(-units // e.threads)
     args: dict[str, int | Ref] = {
         "a": e.ref(a.place, a.dtype),
         "b": b_ref,
@@ -84,4 +87,4 @@ def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile) -> None:
         "ub": ub,
     }
     args |= epilogue.args(e)
-    e.command(spec, args, spec.blocks(m, n, ub, nb), grain, 2 * m * n * k)
+    e.command(spec, args, units, grain, 2 * m * n * k)

@@ -156,8 +156,12 @@ class NativeProgram:
         """The place of an argument of a command, for :meth:`rewrite`."""
         return self._starts[index] + argument
 
+    def grain(self, index: int) -> int:
+        """How many blocks of a command are handed out at a time."""
+        return int(self._table[index, COMMAND.index("grain")])
+
     def position_of_blocks(self, index: int) -> int:
-        """The place of a command's number of blocks, for :meth:`rewrite`."""
+        """The place of a command's number of blocks, for :meth:`rewrite`; its grain follows."""
         return self._first_row + index * COMMAND.count + COMMAND.index("blocks")
 
     def rewrite(self, places: NDArray[np.intp], values: NDArray[np.int64]) -> None:
