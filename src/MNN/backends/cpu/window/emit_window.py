@@ -69,9 +69,13 @@ def _in_pairs(e: Emitter, prim: p.Conv) -> bool:
     every second pixel lose a fifth, others gain a fifth to a half).
     """
     x, w = prim.inputs
-    if x.dtype is not DType.BF16 or x.rank != 4 or not row_pairs(e.target):
+    if x.dtype is not DType.BF16 or x.rank < 4 or not row_pairs(e.target):
         return False
-    (height, width), step = w.shape[2:], prim.strides[-1]
+    kernel, step = w.shape[2:], prim.strides[-1]
+    row = _row_axis(kernel)
+    height, width = kernel[row], kernel[-1]
+    if elements(kernel) != height * width:
+        return False
     return w.shape[0] >= 2 * e.target.lanes(DType.F32) and height > 1 and 2 * step < width <= _WIDEST_PAIRS
 
 
@@ -86,6 +90,12 @@ def emit_pool(e: Emitter, group: Group) -> bool:
     return _emit(e, group, prim, prim.op, prim.kernel, 0)
 
 
+def _row_axis(kernel: st.Ints) -> int:
+    """Which spatial axis, the last one aside, the rows of a window lie along: the last that it has several along."""
+    outer = range(len(kernel) - 1)
+    return max((a for a in outer if kernel[a] > 1), default=len(kernel) - 2)
+
+
 def _emit(
     e: Emitter,
     group: Group,
@@ -98,18 +108,25 @@ def _emit(
     out, x = group.root.outputs[0], prim.inputs[0]
     acc = sums_of(x.dtype) if op == "dot" else WIDE.get(x.dtype, x.dtype)
     spatial = x.rank - 2
-    if spatial not in (1, 2) or 0 in out.shape:
+    if 0 in out.shape:
         return False
     source = e.in_order(x, channels_last(x.rank), lambda pl: pl.strides[1] == 1 or x.shape[1] == 1)
     result = channel_result(e, out)
-    full = (1, 1)[spatial:] + tuple(kernel)
-    steps = (1, 1)[spatial:] + tuple(prim.strides)
-    spread = (1, 1)[spatial:] + tuple(prim.dilations)
-    n, c = out.shape[0], out.shape[1]
-    oh, ow = (1, *out.shape[2:])[-2:]
+    full, steps, spread, outer = tuple(kernel), tuple(prim.strides), tuple(prim.dilations), out.shape[2:-1]
+    if spatial == 1:
+        full, steps, spread, outer = (1, *full), (1, *steps), (1, *spread), (1,)
+    row = _row_axis(full)
+    n, c, ow = out.shape[0], out.shape[1], out.shape[-1]
 
-    def lines(strides: st.Ints, step: int) -> np.ndarray:
-        return e.grid((n, oh), (strides[0], strides[2] * step if spatial == 2 else 0))
+    def along(strides: st.Ints) -> st.Ints:
+        """The strides of the spatial axes but the last."""
+        return strides[2:-1] if spatial > 1 else (0,)
+
+    def lines(strides: st.Ints, steps: st.Ints) -> np.ndarray:
+        return e.grid((n, *outer), (strides[0], *(s * t for s, t in zip(along(strides), steps, strict=True))))
+
+    ones = (1,) * len(outer)
+    planes = [a for a in range(len(outer)) if a != row and full[a] > 1]
 
     operands = [t for t in group.inputs() if t is not prim.outputs[0] and not is_literal(t)] if group.anchor else []
     body = (
@@ -121,37 +138,40 @@ def _emit(
     extra: dict[str, int | Ref] = {}
     for i, tensor in enumerate(operands):
         place, strides = _operand(e, tensor, out)
-        along = strides[1] != 0 and c > 1
+        varies = strides[1] != 0 and c > 1
         others = any(s and m > 1 for a, (s, m) in enumerate(zip(strides, out.shape, strict=True)) if a != 1)
-        kinds.append("pc" if others else "c" if along else "1")
+        kinds.append("pc" if others else "c" if varies else "1")
         extra[f"op{i}"] = e.ref(place, tensor.dtype)
         if others:
-            extra[f"lines{i}"] = e.offsets(lines(strides, 1))
+            extra[f"lines{i}"] = e.offsets(lines(strides, ones))
             extra[f"step{i}"] = strides[-1]
-    total = n * oh
+    total = n * elements(outer)
     types = [out.dtype, *(t.dtype for t in operands)]
     lanes = e.target.lanes(acc)
-    vectors = vectors_at_once(e.target, x.dtype, acc, types, full[1], packed is not None) if c >= 2 * lanes else 1
+    vectors = vectors_at_once(e.target, x.dtype, acc, types, full[-1], packed is not None) if c >= 2 * lanes else 1
     pairs = packed is not None and vectors > 1
-    family = (x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], body, tuple(kinds), pairs)
+    kw, sx, dx = full[-1], steps[-1], spread[-1]
+    family: tuple[object, ...] = (x.dtype, acc, out.dtype, op, kw, sx, dx, body, tuple(kinds), pairs)
+    family += ("planes",) if planes else ()
     made, spare = e.pool.kept_choices.made(family), e.spare * lanes * vectors / c
-    window = (full[0], full[1])
+    window = (elements(full[:-1]), kw)
     most = 1 if pairs else total
-    deep, pixels = choose_window(e.target, op, window, steps[1], spread[1], most, ow, vectors, made, spare)
+    deep, pixels = choose_window(e.target, op, window, sx, dx, most, ow, vectors, made, spare)
     e.pool.kept_choices.make(family, (deep, pixels))
     tile = pixels, body, tuple(kinds), deep
-    spec = WindowSpec.of(x.dtype, acc, out.dtype, op, full[1], steps[1], spread[1], *tile, pairs=pairs)
+    types_of = x.dtype, acc, out.dtype
+    spec = WindowSpec.of(*types_of, op, kw, sx, dx, *tile, pairs=pairs, planes=bool(planes))
     work = ow * c * elements(full)
     per_block = _lines(total, max(1, LINE_WORK // max(work * deep, 1)) * deep, deep, e.threads)
     args: dict[str, int | Ref] = {
         "x": e.ref(source, x.dtype),
         "w": weights,
         "y": e.ref(result, out.dtype),
-        "lines_x": e.offsets(lines(source.strides, steps[0])),
-        "lines_y": e.offsets(lines(result.strides, 1)),
+        "lines_x": e.offsets(lines(source.strides, steps[:-1])),
+        "lines_y": e.offsets(lines(result.strides, ones)),
         "n_lines": total,
-        "kh": full[0],
-        "row_x": source.strides[2] * spread[0] if spatial == 2 else 0,
+        "kh": full[row],
+        "row_x": along(source.strides)[row] * spread[row],
         "step_x": source.strides[-1],
         "step_y": result.strides[-1],
         "ow": ow,
@@ -159,6 +179,10 @@ def _emit(
         "lines_per_block": per_block,
         **extra,
     }
+    if planes:
+        apart = [along(source.strides)[a] * spread[a] for a in planes]
+        args["planes"] = e.offsets(e.grid([full[a] for a in planes], apart))
+        args["n_planes"] = elements([full[a] for a in planes])
     if pairs and packed is not None:
         args["pairs"] = Ref(packed, 0)
     e.command(spec, args, -(-total // per_block), 1, 2 * total * work if op == "dot" else 0)

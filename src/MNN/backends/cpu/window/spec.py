@@ -63,12 +63,17 @@ class WindowSpec(KernelSpec):
     pairs: bool = field(default=False, kw_only=True)
     """Two rows of bf16 at a time (:mod:`MNN.backends.cpu.window.bf16_rows`): w, packed for that, is the argument
     ``pairs``."""
+    planes: bool = field(default=False, kw_only=True)
+    """Whether windows have several planes of rows (volumes): ``n_planes``, that lie at the offsets ``planes``, an i32
+    table. The weights of a plane follow those of the one before."""
 
     def __post_init__(self) -> None:
         if self.op not in OPS or not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad window operation {self.op} or operand kinds {self.operands}")
         if self.pairs and (self.op, self.dtype, self.acc, self.lines) != ("dot", DType.BF16, DType.F32, 1):
             raise ValueError("only single lines of products of bf16 are taken two rows at a time")
+        if self.pairs and self.planes:
+            raise ValueError("rows of several planes are not taken two at a time")
         if min(self.kw, self.sx, self.dx, self.pixels, self.lines) < 1:
             raise ValueError("widths, strides, dilations and tiles are positive")
         if self.dtype is not self.acc and self.dtype.is_float != self.acc.is_float:
@@ -84,6 +89,7 @@ class WindowSpec(KernelSpec):
     def slots(self) -> tuple[str, ...]:
         base = "x w y lines_x lines_y n_lines kh row_x step_x step_y ow c lines_per_block".split()
         base += ["pairs"] if self.pairs else []
+        base += ["planes", "n_planes"] if self.planes else []
         for i, kind in enumerate(self.operands):
             base += [f"op{i}", f"lines{i}", f"step{i}"] if kind == "pc" else [f"op{i}"]
         return tuple(base)
@@ -92,6 +98,9 @@ class WindowSpec(KernelSpec):
         lines, kh, ow, c = (number(args, slot) for slot in ("n_lines", "kh", "ow", "c"))
         columns = len(columns_of(ow, self.kw, self.sx, self.dx))
         starts = table(args, "lines_x", lines)[:, None] + np.arange(kh) * number(args, "row_x")
+        if self.planes:
+            planes = table(args, "planes", number(args, "n_planes"))
+            starts, kh = starts[..., None] + planes, kh * planes.size
         result = lines * ow * c
         found = {"x": np.unique(starts).size * columns * c * self.dtype.size, "y": result * self.out.size}
         if self.op == "dot":
@@ -284,12 +293,34 @@ class _Window:
         """The combined window of each pixel of the tile, line by line: ``vectors`` for channels from ``channel`` on."""
         k, b, spec = self.k, self.b, self.spec
         start = b.const(self.acc.vec(lanes), identity(spec.op, spec.acc))
-        dot = spec.op == "dot"
         size = pixels * len(self.y_lines) * vectors
         if spec.pairs and vectors > 1:
             taps = {c: [(p, (c - p * spec.sx) // spec.dx) for p in range(pixels) if self._tap(c, p)] for c in at}
             return combine_rows(k, at, taps, spec.kw, channel, pixels)
-        with b.loop(0, k.slot("kh"), carry=[start] * size + [channel, channel]) as ky:
+        if not spec.planes:
+            return self._rows_of_plane(at, pixels, lanes, tail, vectors, [start] * size, channel, channel)[:size]
+        with b.loop(0, k.slot("n_planes"), carry=[start] * size + [channel]) as plane:
+            *sums, at_w = plane.carried
+            at_x = channel + self._entry("planes", plane.index)
+            found = self._rows_of_plane(at, pixels, lanes, tail, vectors, sums, at_x, at_w)
+            plane.next(*found[:size], found[-1])
+        return plane.results[:size]
+
+    def _rows_of_plane(
+        self,
+        at: dict[int, Value],
+        pixels: int,
+        lanes: int,
+        tail: Tail | None,
+        vectors: int,
+        sums: list[Value],
+        at_x: Value,
+        at_w: Value,
+    ) -> list[Value]:
+        """``sums`` with the rows of a window's plane from ``at_x`` on; where the next one and its weights are, last."""
+        k, b, spec = self.k, self.b, self.spec
+        size, dot = len(sums), spec.op == "dot"
+        with b.loop(0, k.slot("kh"), carry=[*sums, at_x, at_w]) as ky:
             values, at_x, at_w = list(ky.carried[:size]), ky.carried[-2], ky.carried[-1]
             rows = self._rows(at_x)
             if spec.kw > UNROLLED_WIDTH:
@@ -319,4 +350,4 @@ class _Window:
                                     t = (r * pixels + p) * vectors + v
                                     values[t] = self._add(values[t], found[v], weights[kx_][v])
             ky.next(*values, at_x + k.slot("row_x"), at_w)
-        return ky.results[:size]
+        return ky.results

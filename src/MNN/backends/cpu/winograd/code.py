@@ -15,6 +15,7 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.winograd.int16 import shift_of
 from MNN.backends.cpu.winograd.layout import LINE, Layout
 from MNN.backends.cpu.winograd.records import PER_PIXEL, tile_record
+from MNN.backends.cpu.winograd.slices import Slices
 from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.backends.cpu.winograd.transform import all_rows, outputs, step_of_rows
 from MNN.ir.dtype import DType
@@ -26,7 +27,7 @@ def emit_winograd(spec: WinogradSpec, target: Target) -> str:
     return Winograd(spec, target).emit()
 
 
-class Winograd:
+class Winograd(Slices):
     """The state of one emission: the kernel, and the values that hold for the current block."""
 
     def __init__(self, spec: WinogradSpec, target: Target) -> None:
@@ -44,7 +45,7 @@ class Winograd:
         self.layout = Layout(self.lanes, spec.positions, spec.mr, self.nr)
         self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
         self.out_type = storage_type(spec.out)
-        self.record = tile_record(len(spec.operands))
+        self.record = tile_record(len(spec.operands), spec.deep)
         self.between = spec.mr if spec.inner_product else 1
         """From a vector of channels in V to the next one, in vectors."""
         self.vector_a = target.lane_operand and self.lanes > 1 and spec.mr > 1
@@ -61,8 +62,9 @@ class Winograd:
         n, n_block, group, c = (k.slot(s) for s in ("n", "n_block", "group", "c"))
         columns = b.intrinsic("smin", n_block, n)
         c = self.depth = b.lshr(c, 1) if self.int16 else c
-        self.row_v, self.step_v = self.layout.row_v(c), self.layout.step_v(group, c)
-        self.row_m, self.step_m = self.layout.row_m(columns), self.layout.step_m(group, columns)
+        into, out = (group * k.slot("n_slices"), group * k.slot("depths")) if self.spec.deep else (group, group)
+        self.row_v, self.step_v = self.layout.row_v(c), self.layout.step_v(into, c)
+        self.row_m, self.step_m = self.layout.row_m(columns), self.layout.step_m(out, columns)
         self.v = k.scratch
         self.m = b.gep(self.v, F32, self.step_v * self.spec.positions)
         self.tile_memory = b.gep(self.m, F32, self.step_m * self.spec.positions)
@@ -73,6 +75,8 @@ class Winograd:
             first = tiles * group
             self.count = b.intrinsic("smin", group, k.slot("n_tiles") - first)
             self.table = entry(b, self.record, k.pointer("tiles"), first)
+            self.across = self.slice_rows() if self.spec.deep else self.count
+            self.rows = self.across * k.slot("depths") if self.spec.deep else self.count
             self.n0 = part * n_block
             self.n1 = b.intrinsic("smin", self.n0 + n_block, n)
             self.fresh = b.or_(b.icmp("eq", part, 0), b.icmp("eq", block.index, k.begin))
@@ -84,10 +88,6 @@ class Winograd:
     def row_of_v(self, tile: Value) -> Value:
         """Where the row of a tile begins in V."""
         return tile * self.row_v
-
-    def _entry(self, tile: Value, name: str) -> Value:
-        """A word of the record of a tile of the block."""
-        return self.b.entry(self.table, tile * self.record.count + self.record.index(name))
 
     def _hide(self, values: list[Value]) -> Callable[[], list[Value]]:
         """Keeps values in memory; the function gives them back. LLVM then cannot spend its time (and registers) on an
@@ -120,8 +120,9 @@ class Winograd:
     def _inputs(self) -> None:
         k, b = self.k, self.b
         masked, x_type = masks_work(self.target, (self.spec.x,)), storage_type(self.spec.x)
-        with b.loop(0, self.count) as tile:
+        with self._slices() as place, b.loop(0, self.count) as tile:
             base = b.gep(k.pointer("x"), x_type, self._entry(tile.index, "x"))
+            base = self._slice(base, x_type, tile.index, place)
             last_row, last_column = self._entry(tile.index, "last_row"), self._entry(tile.index, "last_column")
             height, width = self.f_h.inputs, self.f_w.inputs
             ends = [(i, last_row, "row_x") for i in range(1, height)] + [
@@ -129,15 +130,15 @@ class Winograd:
             ]
             offsets = [b.intrinsic("smin", b.const(I64, i), last) * k.slot(slot) for i, last, slot in ends]
             hidden = self._hide([*offsets, self.step_v])
-            to = b.gep(self.v, F32, self.row_of_v(tile.index))
+            to = b.gep(self.v, F32, self.row_of_v(self._row(tile.index, place)))
 
             def transform(channel: Value, lanes: int, tail: Tail | None) -> None:
                 *found, step = hidden()
                 first = b.gep(base, x_type, channel)
                 rows = [first, *(b.gep(first, x_type, offset) for offset in found[: height - 1])]
                 columns = [b.const(I64, 0), *found[height - 1 :]]
-                place = b.gep(to, F32, b.lshr(channel, 1) if self.int16 else channel * self.between)
-                self._input_tile(rows, columns, place, step, lanes, tail)
+                at = b.gep(to, F32, b.lshr(channel, 1) if self.int16 else channel * self.between)
+                self._input_tile(rows, columns, at, step, lanes, tail)
 
             if self.int16:
                 with b.loop(0, k.slot("c"), 2 * self.lanes) as both:
@@ -181,7 +182,7 @@ class Winograd:
         panels = b.udiv(k.slot("n") + (self.nr - 1), b.const(I64, self.nr))
         first = b.udiv(self.n0, b.const(I64, self.nr)) * panel_size
         # While a panel is used the next one, which comes from far away, is asked for: a part in every tile of rows.
-        share = b.udiv(panel_size * 4, b.udiv(self.count + (spec.mr - 1), spec.mr))
+        share = b.udiv(panel_size * 4, b.udiv(self.rows + (spec.mr - 1), spec.mr))
         self.stride = b.udiv(share, b.udiv(k.slot("c") + (self.unroll - 1), self.unroll)) + 1
         with b.loop(0, spec.positions) as position:
             v = b.gep(self.v, F32, position.index * self.step_v)
@@ -190,11 +191,15 @@ class Winograd:
             self.position = position.index
             with b.loop(0, self.n1 - self.n0, self.nr, carry=[u]) as column:
                 self.panel_column = column.index
-                ahead = [b.gep(column.carried[0], F32, panel_size)] if self.prefetches else []
-                with b.loop(0, self.count, spec.mr, carry=ahead) as row:
-                    to = b.gep(m, F32, row.index * self.row_m + column.index)
-                    self._product(v, row.index, [*row.carried, column.carried[0]], to)
-                    row.next(*(b.gep(far, I8, share) for far in row.carried))
+
+                def rows(v: Value, panel: Value, m: Value = m, column: Value = column.index) -> None:
+                    ahead = [b.gep(panel, F32, panel_size)] if self.prefetches else []
+                    with b.loop(0, self.rows, spec.mr, carry=ahead) as row:
+                        to = b.gep(m, F32, row.index * self.row_m + column)
+                        self._product(v, row.index, [*row.carried, panel], to)
+                        row.next(*(b.gep(far, I8, share) for far in row.carried))
+
+                self._taps(v, column.carried[0], rows)
                 column.next(b.gep(column.carried[0], F32, panel_size))
 
     def _factor(self, position: Value) -> Value:
@@ -212,20 +217,17 @@ class Winograd:
         k, b, spec = self.k, self.b, self.spec
         rows = []
         for r in range(spec.mr):
-            index = row if r == 0 else b.intrinsic("smin", row + r, self.count - 1)
+            index = row if r == 0 else b.intrinsic("smin", row + r, self.rows - 1)
             rows.append(b.gep(v, F32, index * self.row_v))
         c = self.depth
         if not spec.chunked:
-            self._write(self._sums(rows, b.const(I64, 0), c, right), to)
+            sums = self._sums(rows, b.const(I64, 0), c, right)
+            self._first(None, lambda add: self._write(sums, to, add))
             return
         with b.loop(0, c, k.slot("chunk"), carry=right) as part:
             past = b.intrinsic("smin", part.index + k.slot("chunk"), c)
             results = self._sums(rows, part.index, past, part.carried)
-            b.if_else(
-                b.icmp("eq", part.index, 0),
-                lambda: self._write(results, to),
-                lambda: self._write(results, to, add=True),
-            )
+            self._first(part.index, lambda add: self._write(results, to, add))
             part.next(*results[-len(right) :])
 
     def _sums(self, rows: list[Value], lo: Value, hi: Value, right: list[Value]) -> list[Value]:
@@ -293,16 +295,19 @@ class Winograd:
         k, b, spec = self.k, self.b, self.spec
         epilogue = Epilogue(b, spec.acc, spec.out, spec.epilogue)
         masked = masks_work(self.target, (spec.out, *self.op_dtypes))
-        with b.loop(0, self.count) as tile:
+        with b.loop(0, self.count) as tile, self._depths(tile.index) as depth:
             y = b.gep(k.pointer("y"), self.out_type, self._entry(tile.index, "y"))
+            y = y if depth is None else b.gep(y, self.out_type, depth * k.slot("deep_y"))
             rows, columns = self._entry(tile.index, "rows"), self._entry(tile.index, "columns")
             ops = []
             for i, (kind, dtype) in enumerate(zip(spec.operands, self.op_dtypes, strict=True)):
                 pointer = k.pointer(f"op{i}")
                 if kind in PER_PIXEL:
                     pointer = b.gep(pointer, storage_type(dtype), self._entry(tile.index, f"op{i}"))
+                    if depth is not None:
+                        pointer = b.gep(pointer, storage_type(dtype), depth * k.slot(f"deep{i}"))
                 ops.append(pointer)
-            source = b.gep(self.m, F32, tile.index * self.row_m)
+            source = b.gep(self.m, F32, self._row(tile.index, depth) * self.row_m)
             whole = b.and_(b.icmp("eq", rows, spec.mh), b.icmp("eq", columns, spec.mw))
             hidden = self._hide([self.step_m, k.slot("row_y"), k.slot("col_y")])
 

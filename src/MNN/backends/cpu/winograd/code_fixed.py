@@ -53,14 +53,14 @@ class FixedWinograd(Winograd):
     def _inputs(self) -> None:
         with self.b.loop(0, self.count) as tile:  # apart, so that what a scale waits for is not waited for by the rest
             self._scale_tile(tile.index)
-        with self.b.loop(0, self.count) as tile:
-            self._transform_tile(tile.index)
+        with self._slices() as place, self.b.loop(0, self.count) as tile:
+            self._transform_tile(tile.index, place)
 
-    def _places(self, tile: Value) -> Callable[[Value], tuple[list[Value], list[Value]]]:
+    def _places(self, tile: Value, slice_: Value | None) -> Callable[[Value], tuple[list[Value], list[Value]]]:
         """For a channel: the addresses of a tile's rows, and the offsets of its columns."""
         k, b = self.k, self.b
         height, width = self.f_h.inputs, self.f_w.inputs
-        base = b.gep(k.pointer("x"), BF16, self._entry(tile, "x"))
+        base = self._slice(b.gep(k.pointer("x"), BF16, self._entry(tile, "x")), BF16, tile, slice_)
         last_row, last_column = self._entry(tile, "last_row"), self._entry(tile, "last_column")
         ends = [(i, last_row, "row_x") for i in range(1, height)] + [(j, last_column, "col_x") for j in range(1, width)]
         offsets = [b.intrinsic("smin", b.const(I64, i), last) * k.slot(slot) for i, last, slot in ends]
@@ -90,22 +90,32 @@ class FixedWinograd(Winograd):
 
     def _scale_tile(self, tile: Value) -> None:
         """Keeps a tile's scale, and what its sums are multiplied by."""
-        b, places = self.b, self._places(tile)
+        b, zeros = self.b, self.b.const(I32.vec(self.lanes), 0)
 
-        def look(channel: Value, most: list[Value], tail: Tail | None) -> list[Value]:
-            return [self._most(*places(channel), channel, most[0], tail)]
+        def most_of(place: Value | None, most: Value) -> Value:
+            places = self._places(tile, place)
 
-        (most,) = self._vectors([b.const(I32.vec(self.lanes), 0)], look)
+            def look(channel: Value, most: list[Value], tail: Tail | None) -> list[Value]:
+                return [self._most(*places(channel), channel, most[0], tail)]
+
+            return self._vectors([most], look)[0]
+
+        if self.spec.deep:
+            with b.loop(0, self.k.slot("n_slices"), carry=[zeros]) as slices:
+                slices.next(most_of(slices.index, slices.carried[0]))
+            most = slices.results[0]
+        else:
+            most = most_of(None, zeros)
         top = b.bitcast(b.call(I32, f"llvm.vector.reduce.umax.{most.type.suffix}", most), F32)
         number = b.select(b.fcmp("olt", top, _LEAST), b.const(F32, _LEAST), top)
         b.store(b.fdiv(b.const(F32, self.limit), number), self._tile_factor(tile * 2))
         # inf - inf is NaN, which the sums of such a tile become.
         b.store(b.add(b.sub(top, top), b.mul(number, 1.0 / self.limit)), self._tile_factor(tile * 2 + 1))
 
-    def _transform_tile(self, tile: Value) -> None:
-        b, places = self.b, self._places(tile)
+    def _transform_tile(self, tile: Value, slice_: Value | None) -> None:
+        b, places = self.b, self._places(tile, slice_)
         hidden = self._hide([self.step_v])
-        to = b.gep(self.v, F32, tile * self.row_v)
+        to = b.gep(self.v, F32, self._row(tile, slice_) * self.row_v)
         scale = b.splat(b.load(F32, self._tile_factor(tile * 2)), self.lanes)
 
         def transform(channel: Value, nothing: list[Value], tail: Tail | None) -> list[Value]:
@@ -185,7 +195,7 @@ class FixedWinograd(Winograd):
         k, b, spec = self.k, self.b, self.spec
         rows = []
         for r in range(spec.mr):
-            index = row if r == 0 else b.intrinsic("smin", row + r, self.count - 1)
+            index = row if r == 0 else b.intrinsic("smin", row + r, self.rows - 1)
             rows.append(b.gep(v, F32, index * self.row_v))
         chunk = k.slot("chunk")
         columns = (k.slot("n") + (self.nr - 1)) // self.nr * self.nr
@@ -193,17 +203,16 @@ class FixedWinograd(Winograd):
         if spec.chunked:
             place = place * b.udiv(self.depth + (chunk - 1), chunk)
         scales = b.gep(k.pointer("scales"), F32, place)
+        if spec.deep:
+            scales = b.gep(scales, F32, self.tap * k.slot("u_tap"))
         if not spec.chunked:
-            self._write_scaled(self._sums(rows, b.const(I64, 0), self.depth, right), to, scales, False)
+            sums = self._sums(rows, b.const(I64, 0), self.depth, right)
+            self._first(None, lambda add: self._write_scaled(sums, to, scales, add))
             return
         with b.loop(0, self.depth, chunk, carry=[scales, *right]) as part:
             past = b.intrinsic("smin", part.index + chunk, self.depth)
             results = self._sums(rows, part.index, past, part.carried[1:])
-            b.if_else(
-                b.icmp("eq", part.index, 0),
-                lambda: self._write_scaled(results, to, part.carried[0], False),
-                lambda: self._write_scaled(results, to, part.carried[0], True),
-            )
+            self._first(part.index, lambda add: self._write_scaled(results, to, part.carried[0], add))
             part.next(b.gep(part.carried[0], F32, self.nr), *results[-len(right) :])
 
     def _write_scaled(self, sums: list[Value], to: Value, scales: Value, add: bool) -> tuple[()]:

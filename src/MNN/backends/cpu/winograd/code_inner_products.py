@@ -37,6 +37,10 @@ class InnerProductWinograd(Winograd):
         super().__init__(spec, target)
         self.halved = halved_rows(spec.mr)
 
+    def slice_rows(self) -> Value:
+        """Whole register tiles."""
+        return (self.count + (self.spec.mr - 1)) // self.spec.mr * self.spec.mr
+
     def row_of_v(self, tile: Value) -> Value:
         """``[tiles / mr][c / lanes][mr][lanes]`` at every position."""
         whole = self.b.udiv(tile, self.spec.mr)
@@ -53,20 +57,36 @@ class InnerProductWinograd(Winograd):
             v = b.gep(self.v, F32, position.index * self.step_v)
             m = b.gep(self.m, F32, position.index * self.step_m)
             u = b.gep(k.pointer("u"), F32, self._factor(position.index) * (panels * panel_size) + first)
-            own = b.gep(notes, F32, position.index * (b.udiv(k.slot("group"), spec.mr) * size))
+            each = b.udiv(k.slot("group"), spec.mr) * size
+            own = b.gep(notes, F32, position.index * (each * k.slot("n_slices") if spec.deep else each))
 
             def prepare(v: Value = v, own: Value = own) -> None:
-                with b.loop(0, self.count, spec.mr, carry=[own]) as row:
-                    self._prepare(b.gep(v, F32, row.index * self.row_v), self.count - row.index, row.carried[0])
-                    row.next(b.gep(row.carried[0], F32, size))
+                with self._slices() as place:
+                    v, own = self._at(v, own, place)
+                    with b.loop(0, self.count, spec.mr, carry=[own]) as row:
+                        self._prepare(b.gep(v, F32, row.index * self.row_v), self.count - row.index, row.carried[0])
+                        row.next(b.gep(row.carried[0], F32, size))
 
             b.if_(self.fresh, prepare)
             with b.loop(0, self.n1 - self.n0, self.nr, carry=[u]) as column:
-                with b.loop(0, self.count, spec.mr, carry=[own]) as row:
-                    to = b.gep(m, F32, row.index * self.row_m + column.index)
-                    self._tile(b.gep(v, F32, row.index * self.row_v), row.carried[0], column.carried[0], to)
-                    row.next(b.gep(row.carried[0], F32, size))
+
+                def rows(v: Value, panel: Value, m: Value = m, own: Value = own, column: Value = column.index) -> None:
+                    own = self._at(v, own, b.entry(k.pointer("taps"), self.tap))[1] if spec.deep else own
+                    with b.loop(0, self.rows, spec.mr, carry=[own]) as row:
+                        to = b.gep(m, F32, row.index * self.row_m + column)
+                        self._tile(b.gep(v, F32, row.index * self.row_v), row.carried[0], panel, to)
+                        row.next(b.gep(row.carried[0], F32, size))
+
+                self._taps(v, column.carried[0], rows)
                 column.next(b.gep(column.carried[0], F32, panel_size))
+
+    def _at(self, v: Value, notes: Value, place: Value | None) -> tuple[Value, Value]:
+        """Where the rows of V and the notes on them begin of the slices at a place."""
+        b = self.b
+        if place is None:
+            return v, notes
+        row = place * self.across
+        return b.gep(v, F32, row * self.row_v), b.gep(notes, F32, b.udiv(row, self.spec.mr) * NOTES.count)
 
     # Rows of V
 
@@ -137,12 +157,12 @@ class InnerProductWinograd(Winograd):
             begin = self._begin(notes, panel, halved)
             if not spec.chunked:
                 sums = self._sized_sums(bases, b.const(I64, 0), self.depth, weights, begin, halved)
-                self._write_sized(sums, to, notes, panel)
+                self._first(None, lambda add: self._write_sized(sums, to, notes, panel, add))
                 return ()
             zeros = [b.const(self.vector, 0)] * len(begin)
             past = b.intrinsic("smin", k.slot("chunk"), self.depth)
-            sums = self._sized_sums(bases, b.const(I64, 0), past, weights, begin, halved)
-            self._write_sized(sums, to, notes, panel)
+            first = self._sized_sums(bases, b.const(I64, 0), past, weights, begin, halved)
+            self._first(None, lambda add: self._write_sized(first, to, notes, panel, add))
             with b.loop(past, self.depth, k.slot("chunk")) as part:
                 end = b.intrinsic("smin", part.index + k.slot("chunk"), self.depth)
                 here = b.gep(weights, F32, part.index * self.nr)
@@ -191,7 +211,9 @@ class InnerProductWinograd(Winograd):
             loop.next(*sums, b.gep(at, F32, STEPS * self.nr))
         return loop.results[:-1]
 
-    def _write_sized(self, sums: Sequence[Value], to: Value, notes: Value, panel: Value, add: bool = False) -> None:
+    def _write_sized(
+        self, sums: Sequence[Value], to: Value, notes: Value, panel: Value, add: bool = False
+    ) -> tuple[()]:
         """Stores or adds sums, with powers of two taken back."""
         b, spec = self.b, self.spec
         scales = [b.load(self.vector, b.gep(panel, self.vector, spec.nv + j)) for j in range(spec.nv)]
@@ -203,3 +225,4 @@ class InnerProductWinograd(Winograd):
                 scale = b.mul(scales[j], inverse) if r in self.halved else scales[j]
                 value = sums[r * spec.nv + j]
                 b.store(b.fma(value, scale, b.load(self.vector, place)) if add else b.mul(value, scale), place)
+        return ()

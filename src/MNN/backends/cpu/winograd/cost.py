@@ -24,6 +24,7 @@ from MNN.backends.cpu.products.load_balance import longest
 from MNN.backends.cpu.products.register_steps import with_all_registers
 from MNN.backends.cpu.products.register_tiles import PACKED, step_cycles
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.winograd.depth import depth_tile, depths_to_try
 from MNN.backends.cpu.winograd.int16 import outputs_of
 from MNN.backends.cpu.winograd.layout import Layout
 from MNN.backends.cpu.winograd.points import filtering, supported
@@ -69,6 +70,9 @@ _INNER_TILE, _INNER_SUM, _INNER_VECTOR = 60.0, 20.0, 2.0
 _INNER_ROW, _INNER_VECTORS = 25.0, 5.0
 """Cycles to bring a row to size that is taken by inner products, and for each of its vectors."""
 _MOST_GROUPS = 12
+_MOST_ROWS = 256
+"""Rows of products of a block with a third axis."""
+_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512)
 _CHANNELS = 8
 """Channels below which nothing is gained."""
 
@@ -87,6 +91,8 @@ class Plan:
     cycles: float
     inner_product: bool = False
     """By inner products, see :mod:`MNN.backends.cpu.winograd.code_inner_products`."""
+    depths: int = 1
+    """Results of a tile along a third axis (:mod:`MNN.backends.cpu.winograd.depth`)."""
 
     def name(self, work: Work) -> str:
         """As reports call it."""
@@ -121,7 +127,7 @@ def plans(
     least = math.inf
     if work.stride > 1:
         return _strided_plans(target, work, threads, precision == "high", earlier, only, inner_product)
-    for positions, mh, mw in _sizes(work.rh, work.rw, work.fixed, only):
+    for positions, mh, mw in _sizes(work.rh, work.rw, work.fixed, work.taps, only):
         chunk = fixed_sums(work, positions) if work.fixed else partial_sums(work, positions, precision == "high")
         if chunk is None:
             continue
@@ -133,9 +139,9 @@ def plans(
 
 
 @functools.lru_cache(maxsize=256)
-def _sizes(rh: int, rw: int, fixed: bool, only: str) -> tuple[tuple[int, int, int], ...]:
+def _sizes(rh: int, rw: int, fixed: bool, taps: int, only: str) -> tuple[tuple[int, int, int], ...]:
     """Positions per side and outputs of the tiles that there are for a window; the one of the name ``only``, if any."""
-    work, found = Work(1, 1, 1, 1, 1, rh, rw, fixed), []
+    work, found = Work(1, 1, 1, 1, 1, rh, rw, fixed, taps=taps), []
     for positions in _POSITIONS:
         mh, mw = (positions - r + 1 if r > 1 else 1 for r in (rh, rw))
         if supported(mh, rh) and supported(mw, rw) and only in ("", name_of(work, mh, mw)):
@@ -199,31 +205,47 @@ def _best(
     int16: bool = False,
     inner_product: bool = False,
 ) -> Plan:
-    tiles = work.images * -(-work.oh // mh) * -(-work.ow // mw)
+    plane = work.images * -(-work.oh // mh) * -(-work.ow // mw)
     far = _far_cycles(target, work)
     sizes = mh, work.rh, mw, work.rw
-    best: tuple[float, int, int, int, int] | None = None
-    kept: tuple[float, int, int, int, int] | None = None
+    best: tuple[float, int, int, int, int, int] | None = None
+    kept: tuple[float, int, int, int, int, int] | None = None
+    rows = plane * work.depths
     options = (
         INNER_TILES if inner_product else register_tiles(target if work.fixed or int16 else with_all_registers(target))
     )
-    if earlier in options and -(-tiles // earlier[0]) * earlier[0] <= PACKED * tiles:
+    if earlier in options and -(-rows // earlier[0]) * earlier[0] <= PACKED * rows:
         options = (earlier,)  # only padding makes a tile better for one size than for another
     for mr, nv in options:
-        rates = _rates(target, work.c, work.n, sizes, work.fixed, work.stride, mr, nv, chunk, inner_product)
+        rates = _rates(target, work.c, work.n, sizes, work.fixed, work.stride, mr, nv, chunk, inner_product, work.taps)
         nr, panels = rates.layout.nr, rates.panels
-        for group in _groups(tiles, mr):
-            blocks = -(-tiles // group)
-            wanted = (1, *(-(-blocks_each * threads // blocks) for blocks_each in (1, 2))) if threads > 1 else (1,)
-            for width in {-(-panels // min(panels, count)) for count in wanted}:
-                cycles = _cycles(target, rates, threads, tiles, group, width, far)
-                if best is None or cycles < best[0] * 0.995:
-                    best = cycles, mr, nv, group, width * nr
-                if (mr, nv) == earlier and (kept is None or cycles < kept[0] * 0.995):
-                    kept = cycles, mr, nv, group, width * nr
+        for depths in depths_to_try(work.depths) if work.taps > 1 else (1,):
+            tiles, shape = plane * -(-work.depths // depths), _shape(work, depths)
+            for group in _groups(tiles, mr) if work.taps == 1 else _deep_groups(tiles, depths, mr, inner_product):
+                blocks = -(-tiles // group)
+                wanted = (1, *(-(-blocks_each * threads // blocks) for blocks_each in (1, 2))) if threads > 1 else (1,)
+                for width in {-(-panels // min(panels, count)) for count in wanted}:
+                    cycles = _cycles(target, rates, threads, tiles, group, width, far, shape)
+                    if best is None or cycles < best[0] * 0.995:
+                        best = cycles, mr, nv, group, width * nr, depths
+                    if (mr, nv) == earlier and (kept is None or cycles < kept[0] * 0.995):
+                        kept = cycles, mr, nv, group, width * nr, depths
     assert best is not None
-    cycles, mr, nv, group, n_block = kept if kept is not None and kept[0] <= PACKED * best[0] else best
-    return Plan(mh, mw, mr, nv, group, n_block, chunk, cycles * (_STRIDED if work.stride > 1 else 1.0), inner_product)
+    cycles, mr, nv, group, n_block, depths = kept if kept is not None and kept[0] <= PACKED * best[0] else best
+    cycles *= _STRIDED if work.stride > 1 else 1.0
+    return Plan(mh, mw, mr, nv, group, n_block, chunk, cycles, inner_product, depths)
+
+
+def _shape(work: Work, depths: int) -> tuple[int, int]:
+    """Slices of the input, and results, of a tile along a third axis."""
+    return (len(depth_tile(depths, work.taps, work.step, work.dilation).slices), depths) if work.taps > 1 else (1, 1)
+
+
+def _deep_groups(tiles: int, depths: int, mr: int, inner_product: bool) -> list[int]:
+    """The same for tiles of several results along a third axis. Inner products take whole register tiles of a slice."""
+    unit = mr if inner_product else 1
+    sizes = sorted({-(-tiles // q // unit) * unit for q in _PARTS})
+    return [size for size in sizes if size * depths <= _MOST_ROWS] or sizes[:1]
 
 
 def register_tiles(target: Target) -> tuple[tuple[int, int], ...]:
@@ -238,7 +260,7 @@ def register_tiles(target: Target) -> tuple[tuple[int, int], ...]:
 def _groups(tiles: int, mr: int) -> list[int]:
     """Sizes of blocks to try: tiles in nearly equal parts, in whole register tiles."""
     units = -(-tiles // mr)
-    parts = [q for q in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512) if q <= units]
+    parts = [q for q in _PARTS if q <= units]
     return sorted({-(-units // q) * mr for q in parts if -(-units // q) * mr <= max(128, mr) or q == parts[-1]})[
         -_MOST_GROUPS:
     ]
@@ -280,6 +302,7 @@ def _rates(
     nv: int,
     chunk: int,
     inner_product: bool,
+    taps: int,
 ) -> _Rates:
     mh, rh, mw, rw = sizes
     filterings = filtering(mh, rh, stride), filtering(mw, rw, stride)
@@ -296,18 +319,18 @@ def _rates(
     waiting = target.fma_latency * target.fma_per_cycle / (mr * nv)
     late = 1.0 if target.lane_operand else 1.0 + _UNHIDDEN_LATENCY * max(0.0, min(waiting, 1.0) - 2 / 3)
     per_register_tile = (
-        depth * step_cycles(target, DType.F32, depth, mr, nv) * late
-        + _PER_REGISTER_TILE
-        + _PER_SUM * (sums - 1) * mr * nv
+        taps * (depth * step_cycles(target, DType.F32, depth, mr, nv) * late + _PER_REGISTER_TILE)
+        + _PER_SUM * (taps * sums - 1) * mr * nv
     )
     prepare = 0.0
     if inner_product:
         halved = len(halved_rows(mr))
         pair = nv * max(2.0 * halved, 2.0 * mr - halved) / target.fma_per_cycle
-        per_register_tile = depth / 2 * pair + _INNER_TILE + (sums - 1) * (_INNER_SUM + _INNER_VECTOR * mr * nv)
+        per_register_tile = taps * (depth / 2 * pair + _INNER_TILE)
+        per_register_tile += (taps * sums - 1) * (_INNER_SUM + _INNER_VECTOR * mr * nv)
         prepare = positions * halved * (_INNER_ROW + _INNER_VECTORS * -(-depth // lanes))
     panels = -(-n // nr)
-    u = size * math.prod(f.factors for f in filterings) * c * panels * nr
+    u = size * math.prod(f.factors for f in filterings) * taps * c * panels * nr
     layout, per_tile = Layout(lanes, positions, mr, nr), -(-c // lanes) * moved_in + _PER_TILE
     return _Rates(
         positions * per_register_tile, prepare, per_tile, moved_out, layout, depth, outputs, panels, u, inner_product
@@ -316,21 +339,34 @@ def _rates(
 
 def _far_cycles(target: Target, work: Work) -> float:
     """Cycles to read and write images that are larger than the second-level cache."""
-    through = work.c * work.stride**2 + 2 * work.n  # what is written is read first
-    images = 4.0 * work.images * work.oh * work.ow * through
+    through = work.c * work.stride**2 * work.step + 2 * work.n  # what is written is read first
+    images = 4.0 * work.images * work.depths * work.oh * work.ow * through
     return images / _FAR_BYTES_PER_CYCLE if images > target.l2_bytes else 0.0
 
 
-def _cycles(target: Target, rates: _Rates, threads: int, tiles: int, group: int, width: int, far: float) -> float:
-    """Cycles for so many tiles, in blocks of a ``group`` of them and ``width`` panels, and ``far`` for the images."""
-    layout, u = rates.layout, rates.u
+def _cycles(
+    target: Target,
+    rates: _Rates,
+    threads: int,
+    tiles: int,
+    group: int,
+    width: int,
+    far: float,
+    shape: tuple[int, int] = (1, 1),
+) -> float:
+    """Cycles for so many tiles, in blocks of a ``group`` of them and ``width`` panels, and ``far`` for the images.
+
+    ``shape``: slices of the input of a tile, and its results, along a third axis.
+    """
+    layout, u, (slices, depths) = rates.layout, rates.u, shape
     blocks, parts, columns = -(-tiles // group), -(-rates.panels // width), width * layout.nr
-    per_row = width * rates.per_panel + rates.prepare
-    per_tile = rates.per_tile + -(-columns // layout.lanes) * rates.per_vector
-    scratch = layout.bytes(group, rates.depth, columns, rates.outputs)
+    per_row = width * rates.per_panel + rates.prepare * slices / depths
+    per_tile = slices * rates.per_tile + depths * -(-columns // layout.lanes) * rates.per_vector
+    scratch = layout.bytes(group * slices, group * depths, rates.depth, columns, rates.outputs)
     if scratch + u > 0.8 * target.l2_bytes:
         per_tile += (2 if scratch > 0.8 * target.l2_bytes else 1) * scratch / _L3_BYTES_PER_CYCLE / group
-    rows = longest(-(-tiles // layout.mr), group // layout.mr, parts, 1, threads)  # of register tiles, whole ones
+    rows = _register_tiles(tiles, group, depths, layout.mr, rates.inner_product)  # whole ones
+    rows = longest(rows, _register_tiles(group, group, depths, layout.mr, rates.inner_product), parts, 1, threads)
     arithmetic = threads * (per_row * rows + per_tile * longest(tiles, group, parts, 1, threads)) + far
     first, again = u / _MEMORY_BYTES_PER_CYCLE, 0.0
     if rates.inner_product:
@@ -340,3 +376,12 @@ def _cycles(target: Target, rates: _Rates, threads: int, tiles: int, group: int,
     if first + again > arithmetic:
         return first + again + _NOT_HIDDEN * arithmetic
     return arithmetic + _NOT_HIDDEN * first + _NOT_HIDDEN_AGAIN * again
+
+
+def _register_tiles(tiles: int, group: int, depths: int, mr: int, inner_product: bool) -> int:
+    """Rows of register tiles for so many tiles, in blocks of a ``group`` of them."""
+    if depths == 1:
+        return -(-tiles // mr)
+    blocks, rest = divmod(tiles, group)
+    unit = mr if inner_product else 1
+    return sum(count * -(-(-(-part // unit) * unit * depths) // mr) for count, part in ((blocks, group), (1, rest)))

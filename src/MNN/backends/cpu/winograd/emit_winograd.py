@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +16,10 @@ from MNN.backends.cpu.products.algorithms import Contraction, contraction_algori
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
 from MNN.backends.cpu.products.operand_access import OperandAccess
 from MNN.backends.cpu.products.product import Product
+from MNN.backends.cpu.winograd.axes import Axes, choose_axes
 from MNN.backends.cpu.winograd.cost import Plan, inner_product_applies, int16_plans, plans
-from MNN.backends.cpu.winograd.fixed import FixedLayout, applies, pack_fixed
+from MNN.backends.cpu.winograd.depth import depth_tile
+from MNN.backends.cpu.winograd.fixed import FixedLayout, applies, largest_weights, pack_fixed
 from MNN.backends.cpu.winograd.int16 import fits, pack_transformed
 from MNN.backends.cpu.winograd.records import PER_PIXEL, tile_record
 from MNN.backends.cpu.winograd.spec import WinogradSpec, WinogradWeightsSpec
@@ -26,7 +29,9 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import body_of
+from MNN.ir.shape import elements
 
+LINE = 64
 SMALL = 400_000
 """Operations below which a convolution is not shared between workers."""
 _STEP = 16
@@ -45,21 +50,23 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
         w.const is None
         or not (int16 or (kind in (DType.F32, DType.BF16) and w.dtype is DType.F32))
         or prim.groups != 1
-        or len(shape) not in (3, 4)
-        or any(d != 1 for d in prim.dilations)
-        or not (strides := _strides(prim)) <= ({1} if int16 else {1, 2})
+        or (axes := choose_axes(w.shape[2:])) is None
+        or any(prim.dilations[a] != 1 for a in range(len(shape) - 2) if a != axes.depth)
+        or not (strides := _strides(prim, axes)) <= ({1} if int16 else {1, 2})
         or len(strides) > 1
-        or not (_whole(e, w, w.const) if int16 else e.pool.even((e.origin, "even", id(w.const)), w.const))
+        or not (_whole(e, w, w.const, axes) if int16 else e.pool.even((e.origin, "even", id(w.const)), w.const))
     ):
         return []
-    oh, ow = (1, *shape[2:])[-2:]
-    rh, rw = (1, *w.shape[2:])[-2:]
+    (oh, ow), (rh, rw) = axes.plane(shape[2:], 1), axes.plane(w.shape[2:], 1)
     stride = min(strides, default=1)
     fixed = kind is DType.BF16 and e.precision == "low" and applies(e.target, w.shape[1])
-    conv_work = Work(shape[0], oh, ow, w.shape[1], w.shape[0], rh, rw, fixed, stride)
-    conv = _Conv(e, product, w, conv_work)
+    images = shape[0] * elements([shape[2 + a] for a in axes.others])
+    third = [axes.along_depth(numbers, 1) for numbers in (shape[2:], w.shape[2:], prim.strides, prim.dilations)]
+    conv_work = Work(images, oh, ow, w.shape[1], w.shape[0], rh, rw, fixed, stride, *third)
+    conv = _Conv(e, product, w, conv_work, axes, prim)
     found = []
-    choice_key = (e.origin, "Winograd", conv_work.c, conv_work.n, rh, rw, conv_work.stride)
+    choice_key: tuple[object, ...] = (e.origin, "Winograd", conv_work.c, conv_work.n, rh, rw, conv_work.stride)
+    choice_key += (conv_work.taps,) if conv_work.taps > 1 else ()
     earlier = e.pool.kept_choices.get(choice_key) or {}
     tiles = dict(earlier)
     ways = int16_plans(e.target, conv_work, e.threads, earlier) if int16 else None
@@ -74,18 +81,19 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
     return found
 
 
-def _strides(prim: p.Conv) -> set[int]:
-    """The strides of the windows along all sides where they are or move."""
-    dimensions = zip(prim.strides, prim.inputs[1].shape[2:], prim.outputs[0].shape[2:], strict=True)
-    return {stride for stride, taps, size in dimensions if taps > 1 or size > 1}
+def _strides(prim: p.Conv, axes: Axes) -> set[int]:
+    """The strides of the windows along all sides of tiles where they are or move."""
+    dimensions = list(zip(prim.strides, prim.inputs[1].shape[2:], prim.outputs[0].shape[2:], strict=True))
+    sides = [dimensions[a] for a in (axes.row, axes.column) if a is not None]
+    return {stride for stride, taps, size in sides if taps > 1 or size > 1}
 
 
-def _whole(e: Emitter, w: Tensor, data: np.ndarray) -> bool:
+def _whole(e: Emitter, w: Tensor, data: np.ndarray, axes: Axes) -> bool:
     """Whether integers can be transformed exactly, and lie as the kernel for them reads them."""
     key = (e.origin, "words", id(data))
     found = e.pool.kept_choices.get(key)
     if found is None:
-        found = e.pool.kept_choices.setdefault(key, fits(_square(data)))
+        found = e.pool.kept_choices.setdefault(key, fits(_joined(axes.filters(data))))
     return bool(found) and w.shape[1] % (2 * e.target.lanes(DType.F32)) == 0
 
 
@@ -103,41 +111,52 @@ def _sizable(e: Emitter, data: np.ndarray) -> bool:
     return bool(found) and e.pool.mixable((e.origin, "mixable", id(data)), data)
 
 
-def _square(w: np.ndarray) -> np.ndarray:
-    """Weights with two spatial dimensions."""
-    return w.reshape(*w.shape[:2], *(1, *w.shape[2:])[-2:])
+def _joined(filters: np.ndarray) -> np.ndarray:
+    """``[taps, N, C, rh, rw]`` as if taps were further channels."""
+    taps, n, c, *plane = filters.shape
+    return np.moveaxis(filters, 0, 1).reshape(n, taps * c, *plane)
 
 
-def _packed_words(e: Emitter, w: Tensor, work: Work, nr: int) -> Ref:
-    """U of integers, made once."""
+def _packed_words(e: Emitter, w: Tensor, axes: Axes, nr: int) -> tuple[dict[str, int | Ref], int]:
+    """U of integers, made once; and the elements of 4 bytes of a tap's."""
     data = w.const
     assert data is not None
     key = ("winograd words", id(data), nr)
-    return Ref(e.pool.get(key, lambda: pack_transformed(_square(data), nr).reshape(-1), (data, w.keep)), 0)
+
+    def make() -> np.ndarray:
+        return np.concatenate([pack_transformed(filters, nr).reshape(-1) for filters in axes.filters(data)])
+
+    buffer = e.pool.get(key, make, (data, w.keep))
+    return {"u": Ref(buffer, 0)}, buffer.nbytes // 4 // axes.along_depth(w.shape[2:], 1)
 
 
-def _packed_fixed(e: Emitter, w: Tensor, spec: WinogradSpec) -> dict[str, int | Ref]:
-    """U in fixed point, its scales, and the channels' factors, made once."""
+def _packed_fixed(e: Emitter, w: Tensor, axes: Axes, spec: WinogradSpec) -> tuple[dict[str, int | Ref], int]:
+    """U in fixed point, its scales, and the channels' factors, made once; and the elements of 4 bytes of a tap's."""
     data = w.const
     assert data is not None
     layout = FixedLayout(spec.filterings, w.shape[1], w.shape[0], spec.nr(e.target))
     key = ("winograd fixed", id(data), spec.mh, spec.mw, spec.stride, layout.nr)
-    buffer, fresh = e.pool.reserve(key, layout.nbytes, DType.U8, (data, w.keep))
+    filters = axes.filters(data)
+    size = -(-layout.nbytes // LINE) * LINE if spec.deep else layout.nbytes
+    buffer, fresh = e.pool.reserve(key, size * len(filters), DType.U8, (data, w.keep))
     if fresh:
         assert buffer.const is not None
-        pack_fixed(_square(data), layout, buffer.const)
+        most = largest_weights(filters)
+        for tap, one in enumerate(filters):
+            pack_fixed(one, layout, buffer.const[tap * size :], most)
         e.pool.filled(buffer)
-    return {"u": Ref(buffer, 0), "scales": Ref(buffer, layout.scales), "factors": Ref(buffer, layout.factors)}
+    found: dict[str, int | Ref] = {"u": Ref(buffer, 0), "scales": Ref(buffer, layout.scales)}
+    return {**found, "factors": Ref(buffer, layout.factors)}, size // 4
 
 
 class _Conv:
     """One convolution with everything that a plan needs to be emitted."""
 
-    def __init__(self, e: Emitter, product: Product, w: Tensor, work: Work) -> None:
+    def __init__(self, e: Emitter, product: Product, w: Tensor, work: Work, axes: Axes, prim: p.Conv) -> None:
         acc, out = DType.I32 if product.a.dtype is DType.I16 else DType.F32, product.c.dtype
         if product.epilogue.body is None and out is not acc:
             product = replace(product, epilogue=Epilogue(body_of([acc], lambda b, v: b.cast(v, out))))
-        self.e, self.product, self.w, self.work = e, product, w, work
+        self.e, self.product, self.w, self.work, self.axes, self.prim = e, product, w, work, axes, prim
 
     def emit(self, plan: Plan) -> None:
         e, work, epilogue = self.e, self.work, self.product.epilogue
@@ -160,14 +179,16 @@ class _Conv:
             fixed=work.fixed,
             inner_product=plan.inner_product,
             stride=work.stride,
+            deep=work.taps > 1,
         )
         tiles = self._tiles(plan)
-        n_tiles = work.images * -(-work.oh // plan.mh) * -(-work.ow // plan.mw)
-        row_x, col_x = _steps(a.place.strides)
-        row_y, col_y = _steps(c.place.strides)
+        n_tiles = work.images * -(-work.depths // plan.depths) * -(-work.oh // plan.mh) * -(-work.ow // plan.mw)
+        row_x, col_x = self.axes.plane(a.place.strides[2:], 0)
+        row_y, col_y = self.axes.plane(c.place.strides[2:], 0)
+        weights, u_tap = self._weights(spec)
         args: dict[str, int | Ref] = {
             "x": e.ref(a.place, a.dtype),
-            **self._weights(spec),
+            **weights,
             "y": e.ref(c.place, c.dtype),
             "tiles": tiles,
             "n_tiles": n_tiles,
@@ -181,19 +202,51 @@ class _Conv:
             "row_y": row_y,
             "col_y": col_y,
         }
+        if spec.deep:
+            args |= self._third(plan, u_tap)
         for i, (kind, operand) in enumerate(epilogue.operands):
             args[f"op{i}"] = e.ref(operand.place, operand.dtype)
             if kind in PER_PIXEL:
                 at = self._rows(operand)[0]
-                args[f"row{i}"] = int(at[1, 0] - at[0, 0]) if work.oh > 1 else 0
-                args[f"col{i}"] = int(at[0, 1] - at[0, 0]) if work.ow > 1 else 0
+                args[f"row{i}"] = int(at[0, 1, 0] - at[0, 0, 0]) if work.oh > 1 else 0
+                args[f"col{i}"] = int(at[0, 0, 1] - at[0, 0, 0]) if work.ow > 1 else 0
+                if spec.deep:
+                    args[f"deep{i}"] = int(at[1, 0, 0] - at[0, 0, 0]) if work.depths > 1 else 0
         blocks = spec.blocks(n_tiles, plan.group, work.n, plan.n_block)
         flops = 2 * work.images * work.oh * work.ow * work.n * work.c * work.rh * work.rw
+        flops *= work.depths * work.taps
         e.command(spec, args, blocks, blocks if flops < SMALL else 1, flops)
 
+    def _third(self, plan: Plan, u_tap: int) -> dict[str, int | Ref]:
+        """The arguments :data:`~.records.DEEP`."""
+        e, work = self.e, self.work
+        tile = depth_tile(plan.depths, work.taps, work.step, work.dilation)
+        deep_x, deep_y = (self.axes.along_depth(at.place.strides[2:], 0) for at in (self.product.a, self.product.c))
+        return {
+            "slices": e.offsets(np.array(tile.slices, np.int64)),
+            "n_slices": len(tile.slices),
+            "taps": e.offsets(np.array(tile.taps, np.int64)),
+            "n_taps": work.taps,
+            "depths": plan.depths,
+            "deep_x": deep_x,
+            "deep_y": deep_y,
+            "u_tap": u_tap,
+        }
+
     def _rows(self, operand: OperandAccess) -> np.ndarray:
-        """Offsets of an operand's elements by image, row and column."""
-        return operand.table.reshape(self.work.images, self.work.oh, self.work.ow)
+        """Offsets of an operand's elements by image, slice, row and column."""
+        axes, shape = self.axes, self.prim.outputs[0].shape
+        plane = [a for a in (axes.depth, axes.row, axes.column) if a is not None]
+        table = operand.table.reshape(shape[0], *shape[2:]).transpose(0, *(1 + a for a in (*axes.others, *plane)))
+        found: np.ndarray = table.reshape(self.work.images, self.work.depths, self.work.oh, self.work.ow)
+        return found
+
+    def _images(self, strides: st.Ints, steps: Sequence[int]) -> np.ndarray:
+        """Where images begin; windows move by ``steps`` along the axes."""
+        shape, others = self.prim.outputs[0].shape, self.axes.others
+        return self.e.grid(
+            (shape[0], *(shape[2 + a] for a in others)), (strides[0], *(strides[2 + a] * steps[a] for a in others))
+        )
 
     def _tiles(self, plan: Plan) -> Ref:
         """The table of tiles, see :class:`MNN.backends.cpu.winograd.spec.WinogradSpec`; one for all that lie alike."""
@@ -215,60 +268,71 @@ class _Conv:
             plan.mw,
             places,
             grids,
+            *((plan.depths, self.axes, self.prim.strides, work) if len(self.prim.strides) > 2 else ()),
         )
         return e.named_offsets(key, lambda: self._table(plan))
 
     def _table(self, plan: Plan) -> np.ndarray:
-        work, step, operands = self.work, self.work.stride, self.product.epilogue.operands
-        image = np.arange(work.images)[:, None, None]
+        work, operands, axes = self.work, self.product.epilogue.operands, self.axes
+        image, depth = (
+            np.arange(work.images)[:, None, None, None],
+            np.arange(0, work.depths, plan.depths)[:, None, None],
+        )
         row, col = np.arange(0, work.oh, plan.mh)[:, None], np.arange(0, work.ow, plan.mw)
         high, wide = np.minimum(work.oh - row, plan.mh), np.minimum(work.ow - col, plan.mw)
-        record = tile_record(len(operands))
-        table = np.zeros((record.count, work.images, row.size, col.size), np.int64)
+        deep = np.minimum(work.depths - depth, plan.depths)
+        record = tile_record(len(operands), work.taps > 1)
+        table = np.zeros((record.count, work.images, depth.size, row.size, col.size), np.int64)
         words = dict(zip(record, table, strict=True))
-        for name, place, moved in (("x", self.product.a.place, step), ("y", self.product.c.place, 1)):
-            down, right = _steps(place.strides)
-            words[name][:] = image * place.strides[0] + row * (down * moved) + col * (right * moved)
+        ones = (1,) * len(self.prim.strides)
+        for name, place, moved in (("x", self.product.a.place, self.prim.strides), ("y", self.product.c.place, ones)):
+            down, right = (s * t for s, t in zip(axes.plane(place.strides[2:], 0), axes.plane(moved, 1), strict=True))
+            third = axes.along_depth(place.strides[2:], 0) * axes.along_depth(moved, 1)
+            begin = self._images(place.strides, moved)[image]
+            words[name][:] = begin + depth * third + row * down + col * right
+        step = work.stride
         words["last_row"][:], words["last_column"][:] = (high - 1) * step + work.rh - 1, (wide - 1) * step + work.rw - 1
         words["rows"][:], words["columns"][:] = high, wide
+        if work.taps > 1:
+            words["last_slice"][:] = (deep - 1) * work.step + (work.taps - 1) * work.dilation
+            words["depths"][:] = deep
         for i, (kind, operand) in enumerate(operands):
             if kind in PER_PIXEL:
-                words[f"op{i}"][:] = self._rows(operand)[image, row, col]
+                words[f"op{i}"][:] = self._rows(operand)[image, depth, row, col]
         return np.ascontiguousarray(table.reshape(record.count, -1).T)
 
-    def _weights(self, spec: WinogradSpec) -> dict[str, int | Ref]:
-        """U and what belongs to it, made once."""
+    def _weights(self, spec: WinogradSpec) -> tuple[dict[str, int | Ref], int]:
+        """U and what belongs to it, made once; and the elements of 4 bytes from one tap's to the next."""
         e, w, work = self.e, self.w, self.work
         if spec.acc is DType.I32:
-            return {"u": _packed_words(e, w, work, spec.nr(e.target))}
+            return _packed_words(e, w, self.axes, spec.nr(e.target))
         if spec.fixed:
-            return _packed_fixed(e, w, spec)
+            return _packed_fixed(e, w, self.axes, spec)
         form = spec.mh, spec.mw, spec.rh, spec.rw, spec.nr(e.target), spec.stride
         head = HEAD if spec.inner_product else 0
         key = ("winograd", id(w.const), *form, head)
+        made = WinogradWeightsSpec(*form)
+        size = made.size(work.c, work.n, head)
         known = e.pool.known(key)
         if known is not None:
-            return {"u": Ref(known, 0)}
-        made = WinogradWeightsSpec(*form)
-        buffer, fresh = e.pool.reserve(key, made.size(work.c, work.n, head), DType.F32, (w.const, w.keep))
+            return {"u": Ref(known, 0)}, size
+        buffer, fresh = e.pool.reserve(key, size * work.taps, DType.F32, (w.const, w.keep))
         if fresh:
             place = e.place(w)
             w_n, w_c, *rest = place.strides
-            w_h, w_w = (0, *rest)[-2:]
-            step = min(_STEP, work.c)
-            args: dict[str, int | Ref] = {"w": e.ref(place, DType.F32), "u": Ref(buffer, 0), "c": work.c, "n": work.n}
-            args |= {"head": head, "step": step, "w_n": w_n, "w_c": w_c, "w_h": w_h, "w_w": w_w}
+            w_h, w_w = self.axes.plane(rest, 0)
+            step, third = min(_STEP, work.c), self.axes.along_depth(rest, 0)
             with e.collect() as commands:
-                e.command(made, args, made.blocks(work.c, work.n, step), 1)
+                for tap in range(work.taps):
+                    at = place._replace(offset=place.offset + tap * third)
+                    args: dict[str, int | Ref] = {"w": e.ref(at, DType.F32), "u": Ref(buffer, 4 * tap * size)}
+                    args |= {"c": work.c, "n": work.n, "head": head, "step": step}
+                    args |= {"w_n": w_n, "w_c": w_c, "w_h": w_h, "w_w": w_w}
+                    e.command(made, args, made.blocks(work.c, work.n, step), 1)
                 if head:
-                    vectors = spec.nv * made.panels(work.n)
+                    vectors = spec.nv * made.panels(work.n) * work.taps
                     e.command(
                         InnerProductPackSpec(), {"b": Ref(buffer, 0), "k": work.c, "vectors": spec.nv}, vectors, 1
                     )
             buffer.setup += commands
-        return {"u": Ref(buffer, 0)}
-
-
-def _steps(strides: st.Ints) -> tuple[int, int]:
-    """From row to row and from column to column of an image ``[N, C, (H,) W]``."""
-    return (0, strides[-1]) if len(strides) == 3 else (strides[-2], strides[-1])
+        return {"u": Ref(buffer, 0)}, size

@@ -101,18 +101,32 @@ def _lines(nbytes: int) -> int:
     return -(-nbytes // _LINE) * _LINE
 
 
-def pack_fixed(w: npt.NDArray[np.float32], layout: FixedLayout, out: npt.NDArray[np.uint8]) -> None:
-    """Fills ``out`` from weights ``[N, C, rh, rw]`` (finite numbers)."""
+def largest_weights(w: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
+    """The largest of every channel of weights ``[..., N, C, rh, rw]``."""
+    return np.asarray(np.abs(np.moveaxis(w, -3, 0)).reshape(w.shape[-3], -1).max(1, initial=0), np.float32)
+
+
+def pack_fixed(
+    w: npt.NDArray[np.generic],
+    layout: FixedLayout,
+    out: npt.NDArray[np.uint8],
+    most: npt.NDArray[np.float32] | None = None,
+) -> None:
+    """Fills ``out`` from weights ``[N, C, rh, rw]`` (finite numbers). ``most``: :func:`largest_weights` of what they
+    are one tap of, if not of themselves."""
     n, c, rh, rw = w.shape
     panels, chunks, nr = layout.panels, layout.chunks, layout.nr
-    most = np.abs(w).max(axis=(0, 2, 3), initial=0)
+    most = largest_weights(w) if most is None else most
     tiny = np.float32(most.max(initial=0) * 2.0**-40)
     used = most > tiny
     factors = np.where(used, most, 0).astype(np.float32)
     even = np.zeros(-(-c // WIDTH) * WIDTH, np.float32)
     even[:c] = factors
     out[layout.factors : layout.nbytes].view(np.float32)[:] = even.reshape(-1, WIDTH // 2, 2).transpose(0, 2, 1).ravel()
-    equal = w * np.where(used, 1 / np.where(used, most, 1), 0).astype(np.float32)[None, :, None, None]
+    equal = (
+        np.asarray(w, np.float32)
+        * np.where(used, 1 / np.where(used, most, 1), 0).astype(np.float32)[None, :, None, None]
+    )
     order = (np.arange(0, c, GROUP)[:, None] + np.array(ORDER)).reshape(-1)
     taps = np.ascontiguousarray(equal[:, order].reshape(n, c, rh * rw).transpose(2, 0, 1)).reshape(rh * rw, n * c)
     g_h, g_w = (np.array(f.g[: f.factors], np.float64) for f in layout.filterings)
@@ -136,4 +150,15 @@ def pack_fixed(w: npt.NDArray[np.float32], layout: FixedLayout, out: npt.NDArray
         out[position * size : (position + 1) * size].view(np.int16).reshape(pairs.shape)[:] = pairs
 
 
-__all__ = ["CHUNK", "GROUP", "ORDER", "WIDTH", "FixedLayout", "applies", "largest", "pack_fixed", "scale_of"]
+__all__ = [
+    "CHUNK",
+    "GROUP",
+    "ORDER",
+    "WIDTH",
+    "FixedLayout",
+    "applies",
+    "largest",
+    "largest_weights",
+    "pack_fixed",
+    "scale_of",
+]

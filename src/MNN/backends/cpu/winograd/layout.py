@@ -38,7 +38,7 @@ class Layout:
     def step_m(self, group: _Number, columns: _Number) -> _Number:
         return (group + (self.mr - 1)) // self.mr * self.mr * self.row_m(columns) + LINE
 
-    def bytes(self, group: int, c: int, columns: int, outputs: int) -> int:
-        """All of it, the tile of outputs last."""
-        both = self.positions * (self.step_v(group, c) + self.step_m(group, columns))
+    def bytes(self, into: int, out: int, c: int, columns: int, outputs: int) -> int:
+        """All of it, for so many rows of V and of M, the tile of outputs last."""
+        both = self.positions * (self.step_v(into, c) + self.step_m(out, columns))
         return 4 * (both + outputs * self.lanes)

@@ -31,6 +31,21 @@ FIXED = Record(
     word("scales", "f32: what sums are multiplied by, see FixedLayout", pointer=True),
     word("factors", "f32: what channels are multiplied by, see FixedLayout", pointer=True),
 )
+DEEP = Record(
+    "behind these with deep",
+    word(
+        "slices",
+        "i32: for each place among a tile's slices, which one lies there, counted along the axis",
+        pointer=True,
+    ),
+    word("n_slices", "slices of the input that a tile takes"),
+    word("taps", "i32: for each tap, the place of the slice that a tile's first results take", pointer=True),
+    word("n_taps", "taps along the axis"),
+    word("depths", "results along the axis of a tile"),
+    word("deep_x", "elements of x from one slice to the next"),
+    word("deep_y", "elements of y from one slice to the next"),
+    word("u_tap", "elements (of 4 bytes) of u, and of scales, from what belongs to one tap to the next"),
+)
 WEIGHTS = Record(
     "transform of weights",
     word("w", "the weights", pointer=True),
@@ -56,8 +71,12 @@ NOTES = Record(
 
 
 @functools.cache
-def tile_record(operands: int) -> Record:
+def tile_record(operands: int, deep: bool = False) -> Record:
     """Where a tile lies, for an epilogue with so many operands (i32; places count elements)."""
+    third = (
+        word("last_slice", "its last slice of inputs that there is; those beyond repeat it"),
+        word("depths", "its slices of outputs that there are"),
+    )
     return Record(
         "tile",
         word("x", "its first input"),
@@ -66,12 +85,13 @@ def tile_record(operands: int) -> Record:
         word("y", "its first output"),
         word("rows", "its rows of outputs that there are; others are not stored"),
         word("columns", "its columns"),
+        *(third if deep else ()),
         *(word(f"op{i}", f"its first element of operand {i}, if that is PER_PIXEL") for i in range(operands)),
         unit=4,
     )
 
 
-def operand_arguments(kinds: Sequence[str]) -> Record:
+def operand_arguments(kinds: Sequence[str], deep: bool = False) -> Record:
     """The arguments of the epilogue's operands, behind all others."""
     words = []
     for i, kind in enumerate(kinds):
@@ -79,7 +99,18 @@ def operand_arguments(kinds: Sequence[str]) -> Record:
         if kind in PER_PIXEL:
             words.append(word(f"row{i}", "its elements from one row of pixels to the next"))
             words.append(word(f"col{i}", "and from one pixel to the next"))
+            words += [word(f"deep{i}", "and from one slice to the next")] if deep else []
     return Record("operands", *words)
 
 
-__all__ = ["FIXED", "MOST_ROWS", "NOTES", "PER_PIXEL", "WEIGHTS", "WINOGRAD", "operand_arguments", "tile_record"]
+__all__ = [
+    "DEEP",
+    "FIXED",
+    "MOST_ROWS",
+    "NOTES",
+    "PER_PIXEL",
+    "WEIGHTS",
+    "WINOGRAD",
+    "operand_arguments",
+    "tile_record",
+]

@@ -11,6 +11,12 @@ The error comes mostly from the sums over channels, amplified by the transform o
 shorter than those of a direct convolution; with ``chunk`` positive they are cut further, into partial sums of so many
 channels, which brings F(4, 3) to the error of plain fp32 sums.
 
+Windows with taps along a third axis (``deep``) take a tile of several results along it. Their sums over that axis'
+taps are formed between the transforms: the tile's slices of the input are transformed once each, every tap multiplies
+with weights of its own the slices that it meets, and what they give is added to ``M``. Slices lie in such an order that
+all results of a tap read neighbours, whatever the stride and dilation along the axis. (Tiles along three axes would
+multiply less and transform much more, at a larger error.)
+
 A tile that holds an infinity or a NaN gives NaN in all its outputs (as inf - inf does), where a direct convolution
 gives them only in the outputs whose windows touch it; and values beyond about 1e37 overflow in the transforms.
 """
@@ -34,7 +40,7 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.winograd.int16 import shift_of
 from MNN.backends.cpu.winograd.layout import Layout
 from MNN.backends.cpu.winograd.points import Filtering, filtering, supported
-from MNN.backends.cpu.winograd.records import FIXED, NOTES, WEIGHTS, WINOGRAD, operand_arguments, tile_record
+from MNN.backends.cpu.winograd.records import DEEP, FIXED, NOTES, WEIGHTS, WINOGRAD, operand_arguments, tile_record
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
@@ -48,12 +54,15 @@ class WinogradSpec(GeneratedSpec):
     c is a multiple of two vectors. See :mod:`MNN.backends.cpu.winograd.int16`.
 
     Its arguments are the record :data:`~.records.WINOGRAD`, with ``fixed`` those of :data:`~.records.FIXED` behind
-    them, and last the operands'. Input (i, j) of a tile and channel ch is ``x[tile + i*row_x + j*col_x + ch]``; outputs
-    and ``"mn"`` operands alike, ``"m"`` operands without ``ch``.
+    them, with ``deep`` those of :data:`~.records.DEEP`, and last the operands'. Input (i, j) of a tile and channel ch
+    is ``x[tile + i*row_x + j*col_x + ch]``; outputs and ``"mn"`` operands alike, ``"m"`` operands without ``ch``.
 
     ``fixed``: ``u``, ``scales`` and ``factors`` are the parts of what
     :func:`MNN.backends.cpu.winograd.fixed.pack_fixed` makes; x is bf16, c a multiple of 8, and ``chunk`` in pairs of
     channels; ``c_tail``: c may be no multiple of 32.
+
+    ``deep``: U of one tap follows that of the tap before (``factors`` are the first one's), a block's ``group`` tiles
+    have ``depths`` results each along the third axis, and rows of products go slice by slice.
 
     ``u`` otherwise is what :class:`WinogradWeightsSpec` makes for the same ``mh mw rh rw stride`` and ``nr`` = nv
     vectors. Block ``g * ceil(n / n_block) + i`` computes tiles ``[g*group, ...)`` and columns ``[i*n_block, ...)``.
@@ -85,6 +94,9 @@ class WinogradSpec(GeneratedSpec):
     """Whether they are inner products of f32, see :mod:`MNN.backends.cpu.winograd.code_inner_products`: c is a multiple
     of a vector, ``chunk`` of ``STEPS``, ``group`` of mr, and U's panels are as
     :mod:`MNN.backends.cpu.inner_product.pack` makes them."""
+
+    deep: bool = field(default=False, kw_only=True)
+    """Whether windows have taps along a third axis."""
 
     def __post_init__(self) -> None:
         sizes = (self.mh, self.rh), (self.mw, self.rw)
@@ -128,15 +140,22 @@ class WinogradSpec(GeneratedSpec):
         return self.nv * target.lanes(DType.F32)
 
     def slots(self) -> tuple[str, ...]:
-        return (*self.arguments, *(FIXED if self.fixed else ()), *operand_arguments(self.operands))
+        return (
+            *self.arguments,
+            *(FIXED if self.fixed else ()),
+            *(DEEP if self.deep else ()),
+            *operand_arguments(self.operands, self.deep),
+        )
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """V and M of one block, and one tile of outputs."""
         layout = Layout(target.lanes(DType.F32), self.positions, self.mr, self.nr(target))
         columns = min(args["n_block"], args["n"])
         depth = args["c"] // 2 if self.int16 else args["c"]
-        notes = self.positions * args["group"] // self.mr * NOTES.size if self.inner_product else 0
-        return layout.bytes(args["group"], depth, columns, self.mh * self.mw) + 8 * args["group"] * self.fixed + notes
+        group = args["group"]
+        into, out = (group * args["n_slices"], group * args["depths"]) if self.deep else (group, group)
+        notes = self.positions * into // self.mr * NOTES.size if self.inner_product else 0
+        return layout.bytes(into, out, depth, columns, self.mh * self.mw) + 8 * group * self.fixed + notes
 
     @property
     def int16(self) -> bool:
@@ -153,10 +172,11 @@ class WinogradSpec(GeneratedSpec):
     def traffic(self, args: Arguments) -> dict[str, int]:
         """Tiles count in full, the overlap of neighbours once: an estimate at the edges."""
         tiles, c, n = number(args, "n_tiles"), number(args, "c"), number(args, "n")
-        pixels = tiles * self.mh * self.mw
+        into, out, taps = (number(args, slot) if self.deep else 1 for slot in ("n_slices", "depths", "n_taps"))
+        pixels = tiles * self.mh * self.mw * out
         found = {
-            "x": tiles * math.prod(f.stride * f.m for f in self.filterings) * c * self.x.size,
-            "u": math.prod(f.factors for f in self.filterings) * c * n * (2 if self.int16 else 4),
+            "x": tiles * math.prod(f.stride * f.m for f in self.filterings) * into * c * self.x.size,
+            "u": math.prod(f.factors for f in self.filterings) * taps * c * n * (2 if self.int16 else 4),
             "y": pixels * n * self.out.size,
         }
         for i, kind in enumerate(self.operands):
@@ -167,7 +187,7 @@ class WinogradSpec(GeneratedSpec):
     def in_place(self, args: Arguments) -> overlay.Pairs:
         if "mn" not in self.operands:
             return ()
-        record = tile_record(len(self.operands))
+        record, third = tile_record(len(self.operands), self.deep), ("deep",) if self.deep else ()
         entries = table(args, "tiles", number(args, "n_tiles") * record.count).reshape(-1, record.count)
         tiles = dict(zip(record, entries.T, strict=True))
         return tuple(
@@ -176,7 +196,7 @@ class WinogradSpec(GeneratedSpec):
             if kind == "mn"
             and self.epilogue is not None
             and overlay.fits(self.epilogue.args[1 + i], self.out)
-            and (args[f"row{i}"], args[f"col{i}"]) == (args["row_y"], args["col_y"])
+            and all(args[f"{step}{i}"] == args[f"{step}_y"] for step in ("row", "col", *third))
             and np.array_equal(tiles["y"], tiles[f"op{i}"])
         )
 

@@ -16,6 +16,8 @@ positions per side    1-D    2-D
 10                    4.8 (2.3 to 3.8) [2.6 for 128 channels, 2.3 for 192]
 ====================  =====  ========================================
 
+With taps along a third axis these are sums over channels and that axis, which are longer in plain sums too.
+
 By inner products (:mod:`MNN.backends.cpu.winograd.code_inner_products`) the sums' own errors are 1.2 times as large.
 
 With stride 2, windows of three and 2 to 5 outputs along a line: 0.9, 1.2, 1.1, 1.8 for 16 channels, less for more; 2
@@ -34,7 +36,8 @@ CHUNK, SMALL_CHUNK = 32, 16
 
 @dataclass(frozen=True)
 class Work:
-    """A convolution: images, outputs, channels in and out, window, stride along both sides."""
+    """A convolution: images, outputs, channels in and out, window, stride along both sides; and along a third axis, if
+    windows have ``taps`` there, its results, stride and dilation."""
 
     images: int
     oh: int
@@ -46,11 +49,16 @@ class Work:
     fixed: bool = False
     """In fixed point: pairs of channels are multiplied at once, see :mod:`MNN.backends.cpu.winograd.fixed`."""
     stride: int = 1
+    depths: int = 1
+    taps: int = 1
+    step: int = 1
+    dilation: int = 1
 
 
 def name_of(work: Work, mh: int, mw: int) -> str:
     """What reports call tiles of so many outputs."""
-    end = (f"/{work.stride}" if work.stride > 1 else "") + (" in 16 bits" if work.fixed else "")
+    end = (f"/{work.stride}" if work.stride > 1 else "") + (f" x {work.taps}" if work.taps > 1 else "")
+    end += " in 16 bits" if work.fixed else ""
     if work.rh == 1 or work.rw == 1:
         return f"Winograd F({mh * mw},{work.rh * work.rw}){end}"
     return f"Winograd F({mh}x{mw},{work.rh}x{work.rw}){end}"
