@@ -173,6 +173,30 @@ def volumes(n: Net) -> onnx.ModelProto:
     return n.model(n.conv(line, 4 * g, 33, 5, stride=2, dims=1))
 
 
+def video(n: Net) -> onnx.ModelProto:
+    """Residual blocks of volumes, windows over two axes and over the third, a filter per channel, pooling with borders,
+    and up again."""
+    batch, unit = n.width(1, 2), 16 if n.width(0, 1) else 1  # whole vectors of channels, or not
+    c, wide = n.width(33, 70) // unit * unit, n.width(33, 90) // unit * unit
+    x = n.op("Relu", n.conv(n.input(batch, 5, n.width(5, 9), 15, n.width(12, 20)), 5, c, (1, 3, 3), dims=3))
+    y = n.op("Relu", n.conv(x, c, c, 3, dims=3))
+    x = n.op("Relu", n.op("Add", x, n.conv(y, c, c, 3, dims=3)))
+    w, b = n.weights(wide, c, 3, 3, 3), n.weights(wide, fan=9)
+    pads = [n.width(0, 3) for _ in range(6)]
+    dilation, stride = n.width(1, 2), n.width(1, 2)
+    x = n.op("Conv", x, w, b, strides=[n.width(1, 3), stride, stride], dilations=[dilation, 1, 1], pads=pads)
+    y = n.op("Relu", n.conv(x, wide, c, (1, 3, 3), dims=3))
+    y = n.op("Relu", n.conv(y, c, wide, (3, 1, 1), dims=3))
+    z = silu(n, n.conv(y, wide, wide, 3, groups=wide, dims=3))
+    z = n.op("Add", z, n.conv(y, wide, wide, (n.width(2, 3) * 2 - 1, 1, 1), groups=wide, dims=3))
+    sizes: dict[str, object] = {"kernel_shape": [2, 3, 3], "strides": [1, 2, 2], "pads": [1, 1, 0, 0, 1, 1]}
+    best = n.op("MaxPool", z, **sizes, ceil_mode=1)
+    mean = n.op("AveragePool", z, **sizes, ceil_mode=1, count_include_pad=n.width(0, 1))
+    both = n.op("Concat", best, mean, axis=1)
+    up = n.op("ConvTranspose", both, n.weights(2 * wide, c, 2, 3, 2, fan=4 * wide), strides=[2, 2, 2])
+    return n.model(x, n.conv(up, c, 33, (3, 3, 1), dims=3))
+
+
 def grouped(n: Net) -> onnx.ModelProto:
     """Windows over a few channels each, and channels shuffled."""
     groups, each = 4, n.width(9, 24)
@@ -223,7 +247,7 @@ def nbits(n: Net) -> onnx.ModelProto:
 
 NETWORKS: dict[str, Callable[[Net], onnx.ModelProto]] = {
     "lines": lines, "stem": stem, "mobile": mobile, "transformer": transformer, "unet": unet, "recurrent": recurrent,
-    "volumes": volumes, "grouped": grouped, "bytes": bytes_, "nbits": nbits,
+    "volumes": volumes, "video": video, "grouped": grouped, "bytes": bytes_, "nbits": nbits,
 }  # fmt: skip
 
 
