@@ -23,6 +23,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 
 __all__ = ["emit_depthwise", "emit_pool", "is_depthwise"]
 
@@ -122,11 +123,15 @@ def _emit(
         """The strides of the spatial axes but the last."""
         return strides[2:-1] if spatial > 1 else (0,)
 
-    def lines(strides: st.Ints, steps: st.Ints) -> np.ndarray:
-        return e.grid((n, *outer), (strides[0], *(s * t for s, t in zip(along(strides), steps, strict=True))))
-
     ones = (1,) * len(outer)
     planes = [a for a in range(len(outer)) if a != row and full[a] > 1]
+    walk = list(range(len(outer)))
+    if planes:  # what lies between two uses of a line of the input is least along the axis with fewest windows
+        walk.sort(key=lambda a: -room_of(outer[a]) / full[a])
+
+    def lines(strides: st.Ints, steps: st.Ints) -> np.ndarray:
+        moves = [s * t for s, t in zip(along(strides), steps, strict=True)]
+        return e.grid((n, *(outer[a] for a in walk)), (strides[0], *(moves[a] for a in walk)))
 
     operands = [t for t in group.inputs() if t is not prim.outputs[0] and not is_literal(t)] if group.anchor else []
     body = (
