@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from MNN.ir import prims as p
 from MNN.ir.dtype import PARTED, DType
 from MNN.ir.prims import Prim, Tensor
+from MNN.ir.traced import room_of
 
 VIEWS = (p.Reshape, p.Permute, p.Slice, p.Expand)
 """Primitives that only look at their operand in another way (when strides allow)."""
@@ -61,7 +62,7 @@ def is_depthwise(prim: Prim | None) -> bool:
 def _only_multiplied(tensor: Tensor, order: Sequence[int], users: Sequence[Prim]) -> bool:
     """Whether long rows are the left sides of products and nothing else."""
     rank = len(tensor.shape)
-    long = rank > 1 and order[-1] == rank - 1 and tensor.shape[-1] * tensor.dtype.size % (2 * _PERIOD) == 0
+    long = rank > 1 and order[-1] == rank - 1 and room_of(tensor.shape[-1]) * tensor.dtype.size % (2 * _PERIOD) == 0
     if not long or tensor.dtype is not DType.F32:
         return False
     left = [u for u in users if isinstance(u, p.MatMul) and u.inputs[0] is tensor and u.inputs[1] is not tensor]
@@ -78,7 +79,7 @@ def gap(tensor: Tensor, order: Sequence[int], uses: Mapping[Tensor, list[Prim]])
     """
     if _only_multiplied(tensor, order, uses.get(tensor, [])):
         return _gap(tensor.dtype)
-    if len(tensor.shape) < 3 or order[-1] != 1 or tensor.shape[1] * tensor.dtype.size % _PERIOD:
+    if len(tensor.shape) < 3 or order[-1] != 1 or room_of(tensor.shape[1]) * tensor.dtype.size % _PERIOD:
         return 0
     users = uses.get(tensor, [])
     behind = [u for q in users if isinstance(q, p.Pad) for u in uses.get(q.outputs[0], [])]

@@ -14,7 +14,9 @@ import functools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 Size = int | str | None
 MAX_TERMS = 8
@@ -214,13 +216,14 @@ def evaluate(size: int | str, values: Mapping[str, int]) -> int:
     return values[size]
 
 
-def compiled(sizes: Sequence[int | str], order: Sequence[str]) -> Callable[..., tuple[int, ...]]:
+def compiled(sizes: Sequence[int | str], order: Sequence[str], arrays: bool = False) -> Callable[..., tuple[Any, ...]]:
     """What :func:`evaluate` does for all ``sizes`` (or texts that write them), as a function of the values of the names
-    in ``order``."""
+    in ``order``; ``arrays`` of values give arrays."""
     sizes = [parse(size) if type(size) is str else size for size in sizes]
     at = {name: f"n{i}" for i, name in enumerate(order)}
     text = "".join(f"{_python(size, at)}," for size in sizes)
-    found: Callable[..., tuple[int, ...]] = eval(f"lambda {','.join(at.values())}: ({text})", {"max": max, "min": min})
+    extremes = {"max": np.maximum, "min": np.minimum} if arrays else {"max": max, "min": min}
+    found: Callable[..., tuple[Any, ...]] = eval(f"lambda {','.join(at.values())}: ({text})", extremes)
     return found
 
 

@@ -9,6 +9,8 @@ from MNN.ir import symbolic
 from MNN.ir.symbolic import Size
 
 _Traced = TypeVar("_Traced", bound="TracedSize")
+Comparison = tuple[str, Size, Size]
+"""A sign, ``<`` or ``==``, and what stands left and right of it."""
 
 
 class TracedSize(int):
@@ -72,6 +74,8 @@ class Trace:
     def __init__(self, numbers: Mapping[str, int], rooms: Mapping[str, int]) -> None:
         self.numbers, self.rooms = dict(numbers), dict(rooms)
         self._rooms: dict[str, int] = {}
+        self.compared: dict[Comparison, bool] = {}
+        """What was found of sizes while planning; another size for which it is not so may need another plan."""
 
     def size(self, size: int | str) -> int:
         """The size as a number of this trace."""
@@ -86,7 +90,8 @@ class Trace:
 
 
 class OpenSize(TracedSize):
-    """A size that a plan leaves open within bounds. Two of them that are the same number now are no two equal keys."""
+    """A size that a plan leaves open within bounds. Two of them that are the same number now are no two equal keys.
+    Comparisons are noted, so that a plan knows for which sizes it would have been another."""
 
     trace: Trace
 
@@ -102,7 +107,32 @@ class OpenSize(TracedSize):
         return hash((int(self), self.size))
 
     def __eq__(self, other: object) -> bool:
-        return int(self) == other
+        return self._noted("==", self, other, int(self) == other) if isinstance(other, int) else False
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __bool__(self) -> bool:
+        return not self._noted("==", self, 0, int(self) == 0)
+
+    def __lt__(self, other: int) -> bool:
+        return self._noted("<", self, other, int(self) < int(other))
+
+    def __ge__(self, other: int) -> bool:
+        return not self < other
+
+    def __gt__(self, other: int) -> bool:
+        return self._noted("<", other, self, int(other) < int(self))
+
+    def __le__(self, other: int) -> bool:
+        return not self > other
+
+    def _noted(self, sign: str, left: int, right: int, found: bool) -> bool:
+        """The outcome of a comparison, which is noted."""
+        x, y = size_of(left), size_of(right)
+        if x != y:
+            self.trace.compared[sign, x, y] = found
+        return found
 
 
 def size_of(number: int) -> Size:

@@ -56,7 +56,7 @@ def sliced(whole: Task, target: Target, threads: int, bits: int) -> tuple[Task, 
     worth it, some input or output does not begin with the batch, or something looks across. ``bits``: of what is stored
     of an f32 between layers."""
     prims, inputs, outputs = whole
-    batch = inputs[0].shape[0] if inputs and inputs[0].rank else 0
+    batch = int(inputs[0].shape[0]) if inputs and inputs[0].rank else 0
     if batch < 2 or any(t.rank == 0 or t.shape[0] != batch for t in inputs):
         return None
     size = best_size(prims, batch, target, threads, bits)

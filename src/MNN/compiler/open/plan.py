@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from MNN.backends.base.program import Program
 from MNN.compiler.lower import Stage
+from MNN.compiler.open.guards import check_comparisons
 from MNN.compiler.open.programs import unite
 from MNN.compiler.open.stages import TracedStage, agree
 from MNN.ir.prims import Tensor
@@ -53,6 +54,7 @@ def open_program(ranges: Mapping[str, SizeRange], lower: Lower, compile_stage: C
     agree([TracedStage(lowered.stage, trace) for lowered, trace in found])
     programs = [compile_stage(lowered) for lowered, _ in found]
     bounds = [(r.least, r.most) for r in ranges.values()]
+    check_comparisons(traces, bounds)
     numbers = [list(sizes.flat) for sizes in found[0][0].stage.open_inputs.values()]
     program = unite(programs, traces, [low for low, _ in bounds], [high for _, high in bounds], numbers)
     return program, found[-1][0]
@@ -62,14 +64,15 @@ def range_for(size: int, number: int = 0) -> SizeRange | None:
     """The range for a size like this one, which is the ``number``-th of the open ones: two of them are not tried at the
     same sizes. None for sizes that are planned alone: 1 and 2, which make much simpler, and very large ones.
 
-    Sizes that are tried are primes, so no multiples of what kernels step by.
+    Sizes that are tried are primes and, between these, one that can be halved and be divided by three; none is a
+    multiple of what kernels step by.
     """
     top = next((t for t in TOPS if _prime(t, number) >= size), None)
     least = _prime(3, -number) if top == _SMALL else _prime(_SMALL, number)
     if top is None or size < least:
         return None
     most = _prime(top, number)
-    return SizeRange(least, most, (_prime(top // 2, number), least, most), -(-(most + 4) // 8) * 8)
+    return SizeRange(least, most, (top // 24 * 12 + 6 - 12 * number, least, most), -(-(most + 4) // 8) * 8)
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.scalar import Body, BodyBuilder
 from MNN.ir.shape import broadcast, elements, normalize_axis
+from MNN.ir.traced import room_of
 from MNN.ops.core.checked import operation, program
 from MNN.ops.core.folding import FoldCache, worth_folding
 from MNN.ops.core.open_numbers import OpenNumbers, is_open
@@ -128,7 +129,7 @@ class Builder:
         self.steps += 1
         for dtype, shape in types:
             count = math.prod(shape)
-            if len(shape) > MAX_RANK or count > MAX_ELEMENTS or (shape and min(shape) < 0):
+            if len(shape) > MAX_RANK or count > MAX_ELEMENTS or any(n < 0 for n in shape):
                 raise ShapeError(f"{self.where}: {str(list(shape))[:200]} is no shape of a tensor")
             if count * dtype.size > self.room:
                 size, room = count * dtype.size / 2**20, self.room / 2**20
@@ -145,7 +146,7 @@ class Builder:
         if dims.count(-1) == 1:
             rest = elements([d for d in dims if d != -1])
             dims[dims.index(-1)] = elements(x.shape) // rest if rest else 0
-        if math.prod(dims) != math.prod(x.shape) or (dims and min(dims) < 0):
+        if math.prod(dims) != math.prod(x.shape) or any(d < 0 for d in dims):
             raise ShapeError(f"{self.where}: cannot reshape {list(x.shape)} to {list(shape)}")
         if tuple(dims) == x.shape:
             return x
@@ -189,7 +190,7 @@ class Builder:
 
     def pad(self, x: Tensor, low: Sequence[int], high: Sequence[int], value: float | int = 0) -> Tensor:
         """A constant border; negative amounts crop."""
-        low, high = tuple(map(int, low)), tuple(map(int, high))
+        low, high = tuple(low), tuple(high)
         if min((*low, *high), default=0) < 0:
             start = [max(-v, 0) for v in low]
             count = [d - s - max(-h, 0) for d, s, h in zip(x.shape, start, high, strict=True)]
@@ -274,14 +275,13 @@ class Builder:
         """``op`` in sum, max, min, prod, mean over ``axes``."""
         kept = tuple(sorted({normalize_axis(a, x.rank, self.where) for a in axes}))
         shape = tuple(1 if i in kept else d for i, d in enumerate(x.shape))
-        if all(x.shape[a] == 1 for a in kept):
+        if all(room_of(x.shape[a]) == 1 for a in kept):
             return x if keepdims else self.squeeze(x, kept)
         if op == "mean":
             count = elements([x.shape[a] for a in kept])
             total = self.reduce("sum", x, kept)
-            scale = 1.0 / count if count else float("nan")
-            varies = kept != (x.rank - 1,)  # the last dimension is seldom one that does
-            number = self.const(scale if x.dtype.is_float else count, x.dtype, varies)
+            scale = (1.0 / count if count else float("nan")) if x.dtype.is_float else count
+            number = self.const(scale, x.dtype, kept != (x.rank - 1,))  # the last dimension is seldom one that varies
             if is_open([count]) and x.dtype in (DType.F32, DType.F64):
                 number = self.op("recip", self.cast(self.open_numbers.tensor([count], (), DType.I64), x.dtype))
             out = self.op("mul" if x.dtype.is_float else "div", total, number)
@@ -349,9 +349,9 @@ class Builder:
             raise ShapeError(f"{self.where}: {numbers} must be positive")
         spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
         out = tuple([(n - s) // t + 1 for n, s, t in zip(x.shape[2:], spans, strides, strict=True)])
-        if min(out, default=1) < 1:
+        if any(n < 1 for n in out):
             raise ShapeError(f"{self.where}: window {tuple(spans)} is larger than the padded input {list(x.shape)}")
-        steps = tuple([s if n > 1 else 1 for s, n in zip(strides, out, strict=True)])
+        steps = tuple([s if room_of(n) > 1 else 1 for s, n in zip(strides, out, strict=True)])
         return out, steps, tuple([d if k > 1 else 1 for d, k in zip(dilations, kernel, strict=True)])
 
     def gather(

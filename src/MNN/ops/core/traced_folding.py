@@ -7,6 +7,7 @@ other numbers.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.scalar import Body
+from MNN.ir.traced import room_of
 from MNN.reference.primitives import evaluate
 
 MOST = 16
@@ -39,7 +41,7 @@ Objects = NDArray[np.object_]
 def traced(prim: Prim, dtype: DType, shape: Sequence[int]) -> list[int] | None:
     """The numbers, in row-major order, of a primitive's only result where operands follow from sizes; None where they
     cannot be followed."""
-    if not dtype.is_int or int(np.prod(shape)) > MOST or any(not t.dtype.is_int for t in prim.inputs):
+    if not dtype.is_int or math.prod(map(room_of, shape)) > MOST or any(not t.dtype.is_int for t in prim.inputs):
         return None
     found = None
     if isinstance(prim, _MOVES):

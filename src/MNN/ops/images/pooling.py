@@ -15,6 +15,8 @@ from MNN.ir.prims import Tensor
 from MNN.ir.scalar import BodyBuilder
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
+from MNN.ops.core.common import numbers
+from MNN.ops.core.open_numbers import is_open
 from MNN.ops.core.operands import operand, require_rank, wide
 from MNN.ops.inference import infer
 from MNN.ops.inference.windows import windows as window_counts
@@ -69,16 +71,15 @@ def windows(
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     pads = resolve_pads(b, mode, explicit, sizes, spans, strides)
     begins, declared = pads[:count], pads[count:]
-    out = []
+    out, ends = [], []
     for n, a, z, k, s in zip(sizes, begins, declared, spans, strides, strict=True):
         room = n + a + z - k
-        steps = -(-room // s) if ceil else room // s
-        if ceil and steps * s >= n + a:
-            steps -= 1
+        steps = (n + a + min(z - k + s - 1, -1)) // s if ceil else room // s
         if (room < 0 and not ceil) or steps < 0:
             raise ShapeError(f"{b.where}: window {spans} is larger than the padded input {list(sizes)}")
         out.append(steps + 1)
-    ends = [(o - 1) * s + k - n - a for o, s, k, n, a in zip(out, strides, spans, sizes, begins, strict=True)]
+        hangs = min(z + s - 1, k - 1) if ceil else z  # the most that any window does, whatever the size is
+        ends.append(hangs if is_open([n]) else steps * s + k - n - a)
     return Windows(tuple(kernel), tuple(strides), tuple(dilations), begins, tuple(ends), declared, tuple(out))
 
 
@@ -101,6 +102,8 @@ def max_windows(b: Builder, x: Tensor, w: Windows) -> Tensor:
 
 def average_windows(b: Builder, x: Tensor, w: Windows, include_pads: bool) -> Tensor:
     total = reduce_windows(b, wide(b, x), "sum", w, 0)
+    if is_open(x.shape[2:]):
+        return b.cast(b.op("mul", total, _counted(b, x, w, include_pads, total.dtype)), x.dtype)
     b.require(max(o * k for o, k in zip(w.out, w.kernel, strict=True)), "the table of positions")
     b.require(math.prod(w.out), "the table of counts")
     counts = w.counts(x.shape[2:], include_pads)
@@ -109,6 +112,25 @@ def average_windows(b: Builder, x: Tensor, w: Windows, include_pads: bool) -> Te
     with np.errstate(divide="ignore"):
         scale = np.where(counts > 0, 1.0 / counts, 0.0)
     return b.cast(b.op("mul", total, b.const(scale, total.dtype)), x.dtype)
+
+
+def _counted(b: Builder, x: Tensor, w: Windows, include_pads: bool, dtype: DType) -> Tensor:
+    """The scale of averages for sizes that are open, ``[out...]``: computed from them when they are known, since what
+    the last windows have depends on all of the size."""
+    spatial = len(w.out)
+    total = b.const(np.ones((1,) * spatial), dtype)
+    for axis, (size, kernel, step) in enumerate(zip(x.shape[2:], w.kernel, w.dilations, strict=True)):
+        begin, end = (w.begins[axis], w.declared_ends[axis]) if include_pads else (0, 0)
+        start = np.arange(int(w.out[axis])) * w.strides[axis] - w.begins[axis]
+        line = [1] * spatial
+        line[axis] = start.size
+        before = np.clip(-(-(-begin - start) // step), 0, kernel).reshape(line)
+        until = b.op("sub", b.cast(numbers(b, size + end, DType.I32), dtype), b.const(start.reshape(line), dtype))
+        taps = b.op("ceil", b.op("div", until, b.const(np.asarray(step), dtype)))
+        here = b.op("sub", b.op("min", taps, b.const(np.asarray(kernel), dtype)), b.const(before, dtype))
+        total = b.op("mul", total, b.op("max", here, b.const(np.zeros(()), dtype)))
+    one = b.const(np.ones(()), dtype)
+    return b.op("div", one, b.op("max", total, one))
 
 
 def _global(b: Builder, x: Tensor, average: bool) -> Tensor:

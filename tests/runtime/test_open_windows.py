@@ -1,0 +1,100 @@
+"""Windows over images whose height and width are open: every residue of a stride, against ONNX Runtime.
+
+Where a window ends depends on what a size leaves when it is divided by the stride, so sizes of all residues are run on
+one plan, and a plan must not be made for those alone that were tried.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import MNN
+from MNN.compiler.open.errors import NotOpenError
+from MNN.compiler.open.guards import check_comparisons
+from MNN.ir.traced import Trace
+from MNN.runtime.range_planner import RangePlanner
+
+KINDS = ("Conv", "MaxPool", "AveragePool", "ConvTranspose")
+
+
+def network(rng: np.random.Generator, kind: str) -> bytes:
+    """A window with random parameters and what follows it, on images of open sizes."""
+    kernel, stride = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+    before, after = rng.integers(0, kernel, 2).tolist()
+    channels, found = int(rng.choice([3, 8, 20])), []
+    attributes: dict[str, Any] = {
+        "kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [before] * 2 + [after] * 2,
+    }  # fmt: skip
+    if kind in ("Conv", "ConvTranspose"):
+        shape = (16, channels) if kind == "Conv" else (channels, 16)
+        found = [numpy_helper.from_array(rng.standard_normal((*shape, kernel, kernel)).astype(np.float32), "w")]
+        attributes["dilations"] = [int(rng.integers(1, 3))] * 2
+    else:
+        attributes["ceil_mode"] = int(rng.integers(0, 2))
+    if kind == "AveragePool":
+        attributes["count_include_pad"] = int(rng.integers(0, 2))
+    nodes = [helper.make_node(kind, ["x", *(["w"] if found else [])], ["y"], **attributes)]
+    nodes.append(helper.make_node("Relu", ["y"], ["z"]))
+    info = helper.make_tensor_value_info
+    x = info("x", TensorProto.FLOAT, [1, channels, "height", "width"])
+    graph = helper.make_graph(nodes, "windows", [x], [info("z", TensorProto.FLOAT, None)], found)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    text: bytes = model.SerializeToString()
+    return text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(6))
+def test_answers_at_every_residue(kind: str, seed: int) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    source = network(rng, kind)
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    reference, model = ort.InferenceSession(source, options), MNN.load(source)
+    channels = model.inputs["x"].shape[1]
+    first = np.array([[40, 44], [41, 45]])
+    for height, width in np.concatenate([first, rng.integers(32, 60, (10, 2))]).tolist():
+        x = rng.standard_normal((1, channels, height, width)).astype(np.float32)
+        (wanted,) = reference.run(None, {"x": x})
+        found = model.run({"x": x})["z"]
+        assert found.shape == wanted.shape, (height, width)
+        np.testing.assert_allclose(found, wanted, atol=1e-4 * max(1.0, float(np.abs(wanted).max())))
+
+
+@pytest.mark.parametrize("kind", ["Conv", "MaxPool", "AveragePool"])
+def test_they_have_a_plan_for_a_range(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = []
+    plan = RangePlanner.plan
+    monkeypatch.setattr(RangePlanner, "plan", lambda *given: planned.append(plan(*given)) or planned[-1])
+    rng = np.random.default_rng(3)
+    model = MNN.load(network(rng, kind))
+    channels = model.inputs["x"].shape[1]
+    for size in (40, 42, 57):
+        model.run({"x": rng.standard_normal((1, channels, size, 44)).astype(np.float32)})
+    assert len(planned) == 1
+
+
+def test_branches_that_other_sizes_would_take() -> None:
+    """A number that is the same at all sizes tried, and would be another at others, is found out."""
+    traces = [Trace({"n": n}, {"n": 64}) for n in (7, 31, 61)]
+    for trace in traces:
+        assert trace.size("n") >= 7
+        assert trace.size("n") % 2 != 0
+    with pytest.raises(NotOpenError, match="not at"):
+        check_comparisons(traces, [(7, 61)])
+    same = [Trace(t.numbers, t.rooms) for t in traces]
+    for trace in same:
+        assert trace.size("n") > 3
+        assert trace.size("n") // 2 < 40
+    check_comparisons(same, [(7, 61)])
+
+
+def test_branches_that_the_tried_sizes_take_differently_are_compared_elsewhere() -> None:
+    traces = [Trace({"n": n}, {"n": 64}) for n in (7, 31)]
+    assert [t.size("n") < 20 for t in traces] == [True, False]
+    check_comparisons(traces, [(7, 61)])
