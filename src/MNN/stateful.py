@@ -265,9 +265,13 @@ class StatefulModel:
         info, axis = self._session.inputs[value.name], self.axes.get(value.name)
         shape = []
         for i, n in enumerate(info.shape or ()):
-            if i != axis and isinstance(n, str) and n not in sizes:
-                raise ShapeError(f"the size '{n}' of the state '{value.name}' is not known before the first run")
-            shape.append(0 if i == axis else n if isinstance(n, int) else sizes[n])
+            size = n if isinstance(n, int) else 0 if i == axis else sizes.get(n, self.max_length)
+            if size is None:
+                raise ShapeError(
+                    f"the size '{n}' of the state '{value.name}' is not known before the first run; say it when the "
+                    "model is loaded, as max_length"
+                )
+            shape.append(size)
         assert value.dtype is not None
         return np.zeros(shape, value.dtype.numpy)
 

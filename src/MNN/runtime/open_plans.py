@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -77,12 +78,14 @@ class OpenPlans:
         self._seen[given] = shapes
         if before is None or self._tries <= 0:
             return None
-        found = _opened(given.inputs, before, shapes)
-        if found is None:
-            return None
-        try:
-            plan = make(*found)
-        except (NotOpenError, MNNError):
+        plan: P | None = None
+        for found in _opened(given.inputs, before, shapes):
+            try:
+                plan = make(*found)
+                break
+            except (NotOpenError, MNNError):
+                continue
+        if plan is None:
             self._tries -= 1
             return None
         plans = self._plans.setdefault(given, [])
@@ -97,26 +100,47 @@ class OpenPlans:
 
 def _opened(
     inputs: Sequence[Value], before: Sequence[tuple[int, ...]], shapes: Sequence[tuple[int, ...]]
-) -> tuple[dict[Value, Shape], dict[str, SizeRange]] | None:
+) -> Iterator[tuple[dict[Value, Shape], dict[str, SizeRange]]]:
     """The sizes of inputs, those that have changed being left open under names of their own, and the ranges of these;
-    None where there is no range for some of them, or others depend on them."""
+    nothing where there is no range for some of them, or others depend on them. First with what sizes seem to have to
+    do with each other (a mask is as long as a cache and what is new), then with each on its own."""
     named = _named(inputs)
     values, old = _values(named, shapes), _values(named, before)
     if values is None or old is None:
-        return None
+        return
     changed = [name for name, number in values.items() if old[name] != number]
-    ranges = [range_for(values[name], i) for i, name in enumerate(changed)]
-    own = {name: TracedSize(values[name], f"s{i}") for i, name in enumerate(changed)}
-    found: dict[Value, Shape] = {}
-    for value, sizes, shape in zip(inputs, named, shapes, strict=True):
-        renamed = [_renamed(size, n, own) for size, n in zip(sizes, shape, strict=True)]
-        known = [n for n in renamed if n is not None]
-        if len(known) < len(renamed):
-            return None
-        found[value] = tuple(known)
-    if not changed or None in ranges:
-        return None
-    return found, {f"s{i}": r for i, r in enumerate(ranges) if r is not None}
+    derived = _derived([(name, old[name], values[name]) for name in changed])
+    for known in (derived, {}) if derived else ({},):
+        free = [name for name in changed if name not in known]
+        ranges = {f"s{i}": range_for(values[name], i) for i, name in enumerate(free)}
+        own = {name: TracedSize(values[name], f"s{i}") for i, name in enumerate(free)}
+        for name, (first, second) in known.items():
+            sum_of = own[first] + (own[second] if isinstance(second, str) else second)
+            own[name] = TracedSize(values[name], sum_of.size)
+        found: dict[Value, Shape] = {}
+        for value, sizes, shape in zip(inputs, named, shapes, strict=True):
+            renamed = [_renamed(size, n, own) for size, n in zip(sizes, shape, strict=True)]
+            if None not in renamed:
+                found[value] = tuple([n for n in renamed if n is not None])
+        if changed and len(found) == len(inputs) and None not in ranges.values():
+            yield found, {name: r for name, r in ranges.items() if r is not None}
+
+
+def _derived(sizes: Sequence[tuple[str, int, int]]) -> dict[str, tuple[str, str | int]]:
+    """Sizes that were the sum of two others, or more than another by the same number, both times: what of."""
+    found: dict[str, tuple[str, str | int]] = {}
+    for name, old, new in sorted(sizes, key=lambda size: -size[2]):
+        rest = [size for size in sizes if size[0] not in found and size[0] != name]
+        sums = ((a, b) for a, b in itertools.combinations(rest, 2) if a[1] + b[1] == old and a[2] + b[2] == new)
+        pair = next(sums, None)
+        near = next((size for size in rest if new - size[2] == old - size[1] >= 0), None)
+        if pair is not None:
+            found[name] = pair[0][0], pair[1][0]
+        elif near is not None:
+            found[name] = near[0], new - near[2]
+    for name in list(found)[::-1]:  # in terms of free ones: the smallest come first
+        found[name] = found.pop(name)
+    return found
 
 
 def _renamed(size: int | str, number: int, own: Mapping[str, TracedSize]) -> Size:

@@ -95,7 +95,7 @@ def _compile(
     emitter = Emitter(target, options, orders, uses, pool, emit_copy)
     if narrowing is not None:
         emitter.narrowed = narrowing.apply(groups)
-    places = states.places(emitter, inputs, outputs, options.states)
+    places = states.places(emitter, uses, inputs, outputs, options.states)
     located_in = [_input(emitter, t, places) for t in inputs]
     linked = [] if options.states else groups
     chains = Chains(linked, uses, outputs, target, options.threads, options.open_sizes)
@@ -114,6 +114,8 @@ def _compile(
         except MISFITS as error:
             what = f"{type(error).__name__}: {error}"
             raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error
+    if any(c.host is not None and any(b.lent for b in c.buffers()) for c in emitter.commands):
+        return _compile(task, narrow, target, dataclasses.replace(options, states=()), pool, apart)  # Python looks on
     located_out = [_output(emitter, t, set(inputs), apart, places) for t in outputs]
     fetch_ahead(pool, emitter.commands, options.threads)
     total = arena.plan(emitter.commands, emitter.buffers)
@@ -160,6 +162,7 @@ def _output(e: Emitter, tensor: Tensor, inputs: set[Tensor], apart: bool, places
     if tensor in places:
         return Located(tensor.dtype, tensor.shape, places[tensor])
     place = e.place(tensor)
+    apart = apart or place.buffer.lent
     inside = apart and (place.buffer.pinned or place.buffer.nbytes > elements(tensor.shape) * tensor.dtype.size)
     if inside or tensor in inputs or not st.is_dense(tensor.shape, place.strides, natural(tensor.rank)):
         dense = e.allocate(tensor.dtype, tensor.shape, natural(tensor.rank), roomy=True)

@@ -1,42 +1,107 @@
-"""Where states lie: an input that a run appends to, and the output that is both, in one memory.
+"""Where states lie: an input and the output that it becomes, in one memory.
 
-A cache of keys is an input of the length so far and an output that is longer: a concatenation along one axis, the cache
-first. Where memory is laid out for the room that its length may take, appending writes what is new and moves nothing.
+What a run adds is written in place, and nothing else is moved. Two primitives do so:
+
+- a concatenation along one axis, what was there first (caches that grow): where memory is laid out for the room that
+  the length may take, appending writes what is new;
+- a scatter into what was there (caches of a fixed size, written at places that are known only when the model runs):
+  rows are written over, which is only right where nobody else reads what they were.
+
+Both may be seen through reshapes and permutations, and rows may be put into what has been appended to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from MNN.backends.base.program import Place
+from MNN.backends.base.program import Buffer, Place
 from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.loops.emit_indexed import scatters
+from MNN.compiler import strides as st
+from MNN.compiler.layout import natural, view_strides
 from MNN.ir import prims as p
-from MNN.ir.prims import Tensor
+from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
 from MNN.ir.traced import room_of
 
+_VIEWS = (p.Permute, p.Reshape)
+
 
 def places(
-    e: Emitter, inputs: Sequence[Tensor], outputs: Sequence[Tensor], states: Sequence[tuple[int, int]]
+    e: Emitter,
+    uses: Mapping[Tensor, list[Prim]],
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    states: Sequence[tuple[int, int]],
 ) -> dict[Tensor, Place]:
     """Places of the inputs and outputs of states, of those which can be in one memory."""
     found: dict[Tensor, Place] = {}
     for given, result in states:
         before, after = inputs[given], outputs[result]
-        prim = after.producer
-        if before.const is not None or before in found or after in found or not _appends(prim, before):
+        if before.const is not None or before in found or after in found:
             continue
-        place = e.output(after)
-        room = elements([room_of(n) for n in after.shape]) * after.dtype.size
-        if place.offset or place.buffer.nbytes < room or place.buffer.pinned or min(place.strides, default=0) < 0:
-            continue
-        place.buffer.pinned = place.buffer.lent = True
-        found[before] = found[after] = place
+        path = _path(before, after, uses, outputs)
+        if path is not None:
+            found |= _in_place(e, before, path)
     return found
 
 
-def _appends(prim: p.Prim | None, before: Tensor) -> bool:
-    return isinstance(prim, p.Concat) and prim.inputs[0] is before and prim.inputs.count(before) == 1
+def _path(
+    before: Tensor, after: Tensor, uses: Mapping[Tensor, list[Prim]], outputs: Collection[Tensor]
+) -> list[Prim] | None:
+    """The primitives that make a state's output of its input, first to last; None where it cannot be in place."""
+    path: list[Prim] = []
+    tensor, overwritten = after, False
+    while tensor is not before:
+        prim = tensor.producer
+        if prim is None or (overwritten and (len(uses.get(tensor, ())) > 1 or tensor in outputs)):
+            return None
+        if isinstance(prim, p.Concat):
+            if prim.inputs[0] is not before or prim.inputs.count(before) > 1:
+                return None
+        elif isinstance(prim, p.Scatter):
+            if not scatters(prim) or prim.inputs[0] in prim.inputs[1:]:
+                return None
+            overwritten = True
+        elif not isinstance(prim, _VIEWS):
+            return None
+        path.append(prim)
+        tensor = prim.inputs[0]
+    if overwritten and (len(uses.get(before, ())) > 1 or before in outputs):
+        return None
+    return path[::-1] if any(not isinstance(prim, _VIEWS) for prim in path) else None
+
+
+def _in_place(e: Emitter, before: Tensor, path: Sequence[Prim]) -> dict[Tensor, Place]:
+    """The places of a state's input and output, those of what lies between being noted; none where a view of one memory
+    is none of the other."""
+    appended = path[0].outputs[0] if isinstance(path[0], p.Concat) else None
+    if appended is None:
+        room = [room_of(n) for n in before.shape]
+        first = Place(Buffer(elements(room) * before.dtype.size), 0, st.dense(room, natural(before.rank)))
+    else:
+        first = e.output(appended)
+        size = elements([room_of(n) for n in appended.shape]) * before.dtype.size
+        if first.offset or first.buffer.nbytes < size or first.buffer.pinned or min(first.strides, default=0) < 0:
+            return {}
+    last, between = first, {}
+    for prim in path:
+        if isinstance(prim, _VIEWS):
+            seen = view_strides(prim, last.strides, prim.outputs[0])
+            if seen is None:
+                return {}
+            last = Place(last.buffer, last.offset + seen[0], seen[1])
+        between[prim.outputs[0]] = last
+    after = path[-1].outputs[0]
+    strides = zip(after.shape, first.strides, last.strides, strict=True)
+    if last.offset or any(a != b for n, a, b in strides if room_of(n) > 1):
+        return {}
+    if appended is None:
+        e.buffers.append(first.buffer)
+    for tensor, place in between.items():
+        e.assign(tensor, place)
+    first.buffer.pinned = first.buffer.lent = True
+    return {before: first, after: last}
 
 
 __all__ = ["places"]

@@ -219,18 +219,12 @@ class GroupQueryAttention(Operator):
 
     def _extended(self, b: Builder, past: Tensor, new: Tensor, first: Tensor, length: int) -> Tensor:
         """Each row's cache with the new rows put in from ``first`` on, ``[B, G, length, D]``."""
-        batch, _, before, _ = past.shape
-        rows = new.shape[2]
-        both = b.permute(b.concat([past, new], 2), (0, 2, 1, 3))
-        place = b.const(np.arange(length, dtype=np.int64).reshape(1, length))
-
-        def source(s: BodyBuilder, at: int, start: int) -> int:
-            fresh = s("sub", at, start)
-            inside = s("and", s("ge", at, start), s("lt", fresh, s.const(rows, DType.I64)))
-            old = s("min", at, s.const(before - 1, DType.I64))
-            return s("select", inside, s("add", fresh, s.const(before, DType.I64)), old)
-
-        index = b.map(source, place, first)
-        flat = b.reshape(both, (batch * (before + rows), *both.shape[2:]))
-        shift = b.const((np.arange(batch, dtype=np.int64) * (before + rows)).reshape(batch, 1))
-        return b.permute(b.take(flat, b.op("add", index, shift), 0), (0, 2, 1, 3))
+        batch, groups, before, size = past.shape
+        rows, more = new.shape[2], length - before
+        if more > 0:  # what is put behind it is written over where a sequence is not so long
+            some = min(more, rows)
+            tail = b.slice(new, [0, 0, rows - some, 0], [batch, groups, some, size])
+            past = b.concat([past, b.pad(tail, [0, 0, more - some, 0], [0] * 4, 0) if some < more else tail], 2)
+        steps = b.const(np.arange(rows, dtype=np.int64).reshape(1, 1, rows, 1))
+        line = b.op("add", b.reshape(first, (batch, 1, 1, 1)), steps)
+        return b.scatter("set", past, new, [line], [2], [0, 1, -1, 3])

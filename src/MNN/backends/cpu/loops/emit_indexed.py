@@ -13,6 +13,7 @@ from MNN.backends.cpu.loops.scan import ScanSpec
 from MNN.backends.cpu.loops.scatter import ScatterSpec
 from MNN.compiler import strides as st
 from MNN.compiler.fuse import Group
+from MNN.compiler.layout import natural
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
@@ -29,9 +30,17 @@ def emit_gather(e: Emitter, group: Group) -> bool:
     data, indices, out = prim.inputs[0], prim.inputs[1:], prim.outputs[0]
     if 0 in out.shape or 0 in data.shape or any(t.dtype not in INDEX_TYPES for t in indices):
         return False
-    source, dst = e.place(data), e.output(out)
-    affine = _affine(prim.walk, source.strides, out.rank)
-    columns, extents, classes = _loops(e, out.shape, dst, affine, indices, gather=True)
+    _gather(e, prim, e.place(data), out.shape, e.output(out), indices)
+    return True
+
+
+def _gather(
+    e: Emitter, prim: p.Gather | p.Scatter, source: Place, shape: st.Ints, dst: Place, indices: Sequence[Tensor]
+) -> None:
+    """What stands in the data, whose place is ``source``, at the coordinates of a primitive."""
+    data = prim.inputs[0]
+    affine = _affine(prim.walk, source.strides, len(shape))
+    columns, extents, classes = _loops(e, shape, dst, affine, indices, gather=True)
     spec = GatherSpec(
         dtype=data.dtype,
         index_dtypes=tuple(t.dtype for t in indices),
@@ -44,25 +53,41 @@ def emit_gather(e: Emitter, group: Group) -> bool:
     inner = extents[-1]
     chunk = inner if inner <= 2 * CHUNK else CHUNK
     args: dict[str, int | Ref] = {"chunk": chunk, "error": e.error_ref()}
-    args |= _arguments(e, extents, columns, classes, ["out", "data"], [(out.dtype, dst), (data.dtype, source)], indices)
+    args |= _arguments(
+        e, extents, columns, classes, ["out", "data"], [(data.dtype, dst), (data.dtype, source)], indices
+    )
     for j, d in enumerate(prim.indexed):
         args[f"size{j}"], args[f"scale{j}"] = data.shape[d], source.strides[d]
     e.command(spec, args, elements(extents[:-1]) * -(-inner // chunk), max(1, GRAIN // chunk))
-    return True
+
+
+def scatters(prim: p.Scatter) -> bool:
+    """Whether there is a kernel for this scatter."""
+    data, updates, indices = prim.inputs[0], prim.inputs[1], prim.inputs[2:]
+    return 0 not in data.shape and all(t.dtype in INDEX_TYPES for t in indices) and updates.dtype is data.dtype
 
 
 @emits(p.Scatter)
 def emit_scatter(e: Emitter, group: Group) -> bool:
-    """A copy of the data with updates put in, in order."""
+    """A copy of the data with updates put in, in order; the data itself where it is in place already.
+
+    What is in place must be as it was when an index is out of range: what will be written over is read before, which
+    stops the run.
+    """
     prim = group.root
     assert isinstance(prim, p.Scatter)
     data, updates, indices, out = prim.inputs[0], prim.inputs[1], prim.inputs[2:], prim.outputs[0]
-    if 0 in data.shape or any(t.dtype not in INDEX_TYPES for t in indices) or updates.dtype is not data.dtype:
+    if not scatters(prim):
         return False
     dst = e.output(out)
-    e.copy(e.place(data), dst, data.shape, data.dtype)
+    in_place = e.place(data) == dst
+    if not in_place:
+        e.copy(e.place(data), dst, data.shape, data.dtype)
     if 0 in updates.shape:
         return True
+    if in_place:
+        old = e.allocate(data.dtype, updates.shape, natural(updates.rank))
+        _gather(e, prim, dst, updates.shape, old, indices)
     source = e.place(updates)
     affine = _affine(prim.walk, dst.strides, updates.rank)
     columns, extents, classes = _loops(e, updates.shape, source, affine, indices, gather=False)
