@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,8 @@ class Session:
 
     def step(self, before: Callback | None, after: Callback | None, names: bool) -> bool:
         """One operator after the other; False when a callback stopped the run."""
+        if self.engine.own_states:
+            raise UnsupportedError("a model that keeps something from run to run is not run operator by operator")
         if self._stepper is None:
             self._stepper = Stepper(self.engine.graph, self.config)
         values = {v: self.inputs[v.name]._array for v in self.engine.graph.inputs if v.name in self.inputs}
@@ -118,7 +121,8 @@ class Interpreter:
         own = config_of(config)
         settings = own if runtime is None else runtime
         given = config or {}
-        model_ends = [info.name for info in self._card.outputs]
+        kept = json.loads(self._card.facts.get("states", "{}")).values()
+        model_ends = [info.name for info in self._card.outputs if info.name not in kept]
         ends = list(given.get("outputPaths") or model_ends)
         ends += [n for n in given.get("saveTensors") or () if n not in ends]
         starts = list(given.get("inputPaths") or ())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from MNN.errors import MNNError
 from MNN.formatting import plural
 from MNN.ir.graph import Graph, Node, Value, captured
+from MNN.own_states import expose
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session, TensorInfo
 from MNN.runtime.storage.programs import Card, StoredPrograms
@@ -32,6 +33,7 @@ def open_graph(source: Source, inputs: Sequence[str] = (), outputs: Sequence[str
     graph = load_graph(source)
     if inputs or outputs:
         graph = part(graph, inputs, outputs)
+    expose(graph)
     if _unconverted(source):
         from MNN.passes.manager import optimize
 
@@ -106,8 +108,14 @@ class Opened:
         return self._graph
 
     def session(self, config: Config) -> Session:
-        """A session, which reads the file when no program for its inputs is stored."""
-        return Session(self, config, self.stored(config))
+        """A session, which reads the file when no program for its inputs is stored; of a model whose operators keep
+        something from run to run, one that does so."""
+        session = Session(self, config, self.stored(config))
+        if not session.own_states:
+            return session
+        from MNN.remembering import RememberingSession
+
+        return RememberingSession(session)
 
     def stored(self, config: Config, states: Mapping[str, str] | None = None) -> StoredPrograms | None:
         """Programs of it that were planned before, with these outputs being states."""
@@ -189,17 +197,21 @@ def load(
 
     ``precision`` is ``high``, ``normal`` or ``low``; ``cache`` keeps compiled kernels on disk. With ``states``, outputs
     by the inputs that they become, the model keeps these from run to run (:class:`MNN.stateful.StatefulModel`), at most
-    ``max_length`` long.
+    ``max_length`` long; so it does with what operators of an official model keep by themselves (caches of attention).
 
     >>> MNN.load("model.onnx").run({"x": array}, fetch=["some tensor"])  # doctest: +SKIP
     """
     config = Config(threads=threads, precision=precision, cache=cache)
+    session: Session
     if states is None:
-        return Model(source, config)
+        session = Model(source, config)
+        if not session.own_states:
+            return session
+    else:
+        opened = Opened(source)
+        session = Session(opened, config, opened.stored(config, states), states)
     from MNN.stateful import StatefulModel
 
-    opened = Opened(source)
-    session = Session(opened, config, opened.stored(config, states), states)
     return StatefulModel(session, states, max_length)
 
 

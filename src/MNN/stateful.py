@@ -126,12 +126,15 @@ class _Turn:
 class StatefulModel:
     """A model some of whose outputs are its next inputs."""
 
-    def __init__(self, session: Session, states: Mapping[str, str], max_length: int | None = None) -> None:
+    def __init__(
+        self, session: Session, states: Mapping[str, str] | None = None, max_length: int | None = None
+    ) -> None:
         """``session``: of the model, made for these states. ``states``: names of outputs by those of the inputs
         that they become. ``max_length``: how long states may
         grow. Raises :class:`MNNError` for names that the model lacks, and for pairs that do not fit."""
-        self._session = session
-        self.states = dict(states)
+        self.session = session
+        """Of the model whose states are inputs and outputs."""
+        self.states = {**session.own_states, **(states or {})}
         """Names of outputs by those of the inputs that they become."""
         self.max_length = max_length
         inputs, outputs = session.inputs, session.outputs
@@ -168,7 +171,7 @@ class StatefulModel:
         return found
 
     def _check_kept(self, value: TensorInfo, array: np.ndarray, where: str) -> None:
-        info = self._session.inputs[value.name]
+        info = self.session.inputs[value.name]
         dtype = value.dtype
         fits = dtype is not None and array.dtype == dtype.numpy and info.shape is not None
         fits = fits and len(info.shape or ()) == array.ndim
@@ -213,7 +216,7 @@ class StatefulModel:
             raise ShapeError(f"input '{extra[0]}' is a state, which the model keeps itself; reset() makes it empty")
         if feeds.keys() != self.inputs.keys():
             empty = {v.name: np.zeros(0) for v, _ in self._pairs}
-            self._session._checked({**feeds, **empty})  # says which is missing or unknown
+            self.session._checked({**feeds, **empty})  # says which is missing or unknown
         return feeds
 
     def _step(self, feeds: Mapping[str, Any], state: State) -> dict[str, np.ndarray]:
@@ -239,9 +242,19 @@ class StatefulModel:
                 state._memory = StateMemory()
             raise
 
+    def all_inputs(self, feeds: Mapping[str, Any], state: State | None = None) -> dict[str, np.ndarray]:
+        """The inputs with the arrays of a state, as they are at hand: what a run of the plain model would be given."""
+        state = self.state if state is None else state
+        with state._turn():
+            given = self._named(feeds)
+            arrays = {n: as_input(info, given[n]) for n, info in self.inputs.items()}
+            kept, sizes = state._memory.kept, _sizes(self.inputs, arrays)
+            held = {v.name: kept[v.name].array if kept else self._first(v, sizes) for v, _ in self._pairs}
+            return {**arrays, **held}
+
     def _handed(self, values: Mapping[str, np.ndarray], state: State) -> dict[str, np.ndarray]:
         """A step of a graph that is no one program: its states are arrays like others."""
-        found = self._session.planned_run(values)
+        found = self.session.planned_run(values)
         state._fits(max([found[self.states[name]].shape[axis] for name, axis in self.axes.items()], default=0))
         memory = StateMemory()
         memory.kept = {name: Kept(np.asarray(found[output])) for name, output in self.states.items()}
@@ -250,22 +263,22 @@ class StatefulModel:
 
     def _checked(self, arrays: Mapping[str, np.ndarray], states: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """All inputs of the model, whose sizes agree; of states that are alike one is looked at."""
-        values, known = {**arrays, **states}, self._session.inputs
+        values, known = {**arrays, **states}, {**self.session.inputs, **self.inputs}
         symbols: dict[str, tuple[int, str]] = {}
         seen: set[tuple[object, ...]] = set()
         for name, array in values.items():
             key = known[name].shape, array.shape
             if key not in seen:
                 seen.add(key)
-                self._session._check_shape(known[name], array, symbols)
+                self.session._check_shape(known[name], array, symbols)
         return values
 
     def _first(self, value: TensorInfo, sizes: Mapping[str, int]) -> np.ndarray:
         """What a state is before the first run: nothing along the axis in which it grows, zeros where it does not."""
-        info, axis = self._session.inputs[value.name], self.axes.get(value.name)
-        shape = []
+        info, axis = self.session.inputs[value.name], self.axes.get(value.name)
+        shape, own = [], value.name in self.session.own_states
         for i, n in enumerate(info.shape or ()):
-            size = n if isinstance(n, int) else 0 if i == axis else sizes.get(n, self.max_length)
+            size = n if isinstance(n, int) else 0 if i == axis or own else sizes.get(n, self.max_length)
             if size is None:
                 raise ShapeError(
                     f"the size '{n}' of the state '{value.name}' is not known before the first run; say it when the "

@@ -33,7 +33,7 @@ def source(
 
 def in_place(model: StatefulModel) -> list[tuple[int, int]]:
     """The states that the last program keeps in place."""
-    return list(model._session._executor.last_plans[0].bound.program.states)
+    return list(model.session._executor.last_plans[0].bound.program.states)
 
 
 def tensor_scatter(axis: int, mode: str, positions: bool, rank: int = 4) -> bytes:

@@ -288,3 +288,31 @@ def test_a_second_start_plans_nothing(tmp_path: pathlib.Path, monkeypatch: pytes
     run(second, 77, 100, 33, 40, 120)
     x = np.zeros((1, 99, 48), np.float32)
     assert second.result_types({"x": x}) == [(second.outputs["y"].dtype, (1, 99, 48))]
+
+
+def test_sizes_that_move_together() -> None:
+    """A mask that is as long as a cache and what is new, and sizes without a name: one plan, until they part."""
+    names = {"past": ["p", 4], "x": ["n", 4], "mask": ["t"], "other": [None, 4]}
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in names.items()]
+    nodes = [
+        helper.make_node("Concat", ["past", "x"], ["all"], axis=0),
+        helper.make_node("Concat", ["all", "other"], ["both"], axis=0),
+        helper.make_node("MatMul", ["both", "w"], ["y"]),
+        helper.make_node("ReduceSum", ["mask"], ["m"], keepdims=0),
+        helper.make_node("Add", ["y", "m"], ["z"]),
+    ]
+    rng = np.random.default_rng(5)
+    w = rng.standard_normal((4, 3)).astype(np.float32)
+    out = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "together", inputs, [out], [numpy_helper.from_array(w, "w")])
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+    model, plans = MNN.load(source), []
+    together = [(p, n, p + n, p + 3) for p, n in ((3, 1), (4, 1), (9, 1), (5, 1), (12, 6), (7, 3), (8, 9), (3, 12))]
+    apart = [(9, 3, 12, 4), (5, 7, 9, 8), (8, 4, 5, 6), (11, 9, 20, 14), (30, 3, 33, 33), (40, 5, 45, 43)]
+    for sizes in [*together, *apart, *together]:
+        shapes = dict(zip(names, sizes, strict=True))
+        given = {n: rng.standard_normal((r, 4) if n != "mask" else r).astype(np.float32) for n, r in shapes.items()}
+        wanted = np.concatenate([given["past"], given["x"], given["other"]]) @ w + given["mask"].sum()
+        np.testing.assert_allclose(model.run(given)["z"], wanted, atol=1e-4)
+        plans.append(id(model._executor.last_plans[0]))
+    assert len(set(plans[1:4])) == 1

@@ -131,7 +131,7 @@ def test_nothing_is_copied_within_a_range(precision: str, target: str, monkeypat
         places.append(id(block))
     assert model.state.length == 200
     assert len(set(places[3:])) <= 4
-    assert all(model._session._executor.last_plans[0].bound.program.states)
+    assert all(model.session._executor.last_plans[0].bound.program.states)
 
 
 def test_states_that_do_not_grow() -> None:
@@ -271,7 +271,7 @@ def test_sequences_of_different_lengths_share_a_run_and_its_plan(monkeypatch: py
         lengths = lengths + 1
         given = {"q": q, "k": k, "v": v, "last": (lengths - 1).astype(np.int32), "total": np.int32(lengths.max())}
         found = model.run(given)["y"]
-        plans.append(id(model._session._executor.last_plans[0]))
+        plans.append(id(model.session._executor.last_plans[0]))
         for row in range(batch):
             for kept, new in ((keys, k), (values, v)):
                 own = kept[row][:, : lengths[row] - 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import weakref
@@ -48,7 +49,6 @@ class Session:
         """``graph`` may be a function that reads it. With what is ``stored`` of its file it is only called when
         inputs come for which there is no program. ``states``: outputs that share their memory with inputs, where they
         can, by the names of these; such programs are run by :class:`MNN.runtime.state_runs.StateRuns`."""
-        self._states = dict(states or {})
         self.config = config or Config()
         self._open = graph if callable(graph) else lambda: graph
         self._graph: Graph | None = None
@@ -69,6 +69,9 @@ class Session:
         elif stored is not None:
             self._ready = ReadyPrograms(stored, self.config)
         self.card = card
+        self.own_states: dict[str, str] = json.loads(card.facts.get("states", "{}"))
+        """What operators keep from run to run by themselves: outputs by the inputs that they become."""
+        self._states = {**self.own_states, **(states or {})}
         self.inputs = {info.name: info for info in card.inputs}
         self.outputs = {info.name: info for info in card.outputs}
 

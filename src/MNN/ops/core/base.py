@@ -8,7 +8,7 @@ Operators whose output shape depends on data, or that have no tensor form at all
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,19 @@ from MNN.ir.graph import Node
 if TYPE_CHECKING:
     from MNN.ir.prims import Tensor
     from MNN.ops.core.builder import Builder
+
+
+class OwnState(NamedTuple):
+    """A tensor that a node keeps from run to run by itself, empty before the first one."""
+
+    name: str
+    input: int
+    """Which operand it is where it is handed in, and which result where it is handed out."""
+    output: int
+    sizes: tuple[str, ...]
+    """Names of its sizes; those of one node's states with the same name agree."""
+    axis: int
+    """Along which it grows."""
 
 
 class Operator:
@@ -55,6 +68,11 @@ class Operator:
         """The room of the engine's own operators that it is from: ``linear``, ``elementwise``; empty for others."""
         rooms = type(self).__module__.split(".")
         return rooms[2] if rooms[:2] == ["MNN", "ops"] and len(rooms) > 3 else ""
+
+    def own_states(self, node: Node) -> Sequence[OwnState]:
+        """What a node keeps from run to run (see :mod:`MNN.own_states`)."""
+        del node
+        return ()
 
     def bounds(self, node: Node) -> tuple[float, float] | None:
         """The least and the largest result of an operator that only clamps its operand; None for all others."""

@@ -14,7 +14,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import BodyBuilder
-from MNN.ops.core.base import Operator, register
+from MNN.ops.core.base import Operator, OwnState, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, optional, require_rank, wide
 from MNN.ops.inference import infer
@@ -98,24 +98,49 @@ class Scores:
 
 @register("Attention")
 class Attention(Operator):
-    """MNN's fused attention without a cache: ``q[B, S, H, D]``, ``k, v[B, T, G, D]`` and a mask that broadcasts to
-    ``[B, H, S, T]`` (added, or 0/1 integers), to ``[B, S, H * D]``. ``attnScale`` 0 means ``1 / sqrt(D)``."""
+    """MNN's fused attention: ``q[B, S, H, D]``, ``k, v[B, T, G, D]`` and a mask that broadcasts to ``[B, H, S, T]``
+    (added, or 0/1 integers), to ``[B, S, H * D]``. ``attnScale`` 0 means ``1 / sqrt(D)``.
+
+    With ``kv_cache`` the keys and values of earlier runs come first: operands 4 and 5, results 1 and 2, ``[B, G, T,
+    D]``. A mask that is shorter than all keys is one for the last of them; those before are seen.
+    """
 
     attributes = {
         "kv_cache": True, "kv_shared_layer": "", "layer_index": -1, "kv_shared_layer_index": -1, "mhq_quant": None,
         "output_c4": False, "attnScale": 0.0,
     }  # fmt: skip
 
+    def own_states(self, node: Node) -> Sequence[OwnState]:
+        if not self.bool_attr(node, "kv_cache"):
+            return ()
+        sizes = ("batch", "groups", "past")
+        names = ("past_key", "past_value")
+        return [OwnState(name, 4 + i, 1 + i, (*sizes, f"{name}_size"), 2) for i, name in enumerate(names)]
+
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        if self.bool_attr(node, "kv_cache") or self.bool_attr(node, "output_c4"):
+        cached = self.bool_attr(node, "kv_cache")
+        past = [optional(inputs, i) for i in (4, 5)]
+        if cached and (past[0] is None or past[1] is None):
             raise UnsupportedError(
-                f"{b.where}: attention with a key-value cache runs only inside the language model runtime; "
-                "export the model with the cache as inputs and outputs"
+                f"{b.where}: attention that keeps a cache runs in models that are opened from a file"
+            )
+        if self.bool_attr(node, "output_c4") or self.int_attr(node, "kv_shared_layer_index") >= 0:
+            raise UnsupportedError(
+                f"{b.where}: attention over another layer's cache, or with packed results, runs only inside the "
+                "official language model runtime; export the model with the cache as inputs and outputs"
             )
         for i in range(3):
             require_rank(b, operand(b, inputs, i), 4)
         q, k, v = (b.permute(operand(b, inputs, i), (0, 2, 1, 3)) for i in range(3))
+        if cached:
+            k, v = (
+                b.concat([p, t], 2) if p is not None and 0 not in p.shape else t
+                for p, t in zip(past, (k, v), strict=True)
+            )
         mask = optional(inputs, 3)
+        missing = k.shape[2] - mask.shape[-1] if cached and mask is not None and mask.rank and mask.shape[-1] > 1 else 0
+        if mask is not None and missing > 0:
+            mask = b.pad(mask, [0] * (mask.rank - 1) + [missing], [0] * mask.rank, 0 if mask.dtype.is_float else 1)
         scale = self.float_attr(node, "attnScale") or 1.0 / sqrt(max(q.shape[3], 1))
         scores = Scores(q, k, v, scale)
         if mask is not None and mask.dtype.is_float:
@@ -124,7 +149,8 @@ class Attention(Operator):
             scores.allowed.append(b.cast(mask, DType.BOOL))
         scores.check(b)
         out = b.permute(scores.mix(b, scores.weights(b, scores.masked(b, scores.raw(b)))), (0, 2, 1, 3))
-        return [b.reshape(out, (*out.shape[:2], out.shape[2] * out.shape[3]))]
+        result = b.reshape(out, (*out.shape[:2], out.shape[2] * out.shape[3]))
+        return [result, k, v] if cached else [result]
 
 
 @register("OnnxAttention")

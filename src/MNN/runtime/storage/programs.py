@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -60,7 +61,8 @@ class Card:
     formats: Mapping[str, str] = field(default_factory=dict)
     """The formats (NCHW, NHWC, NC4HW4) in which inputs and outputs list their sizes, by name."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """``version`` of the format, ``bizCode`` and ``uuid``, as far as the file has them."""
+    """``version`` of the format, ``bizCode`` and ``uuid``, as far as the file has them; and ``states`` that
+    operators keep by themselves: outputs by the inputs that they become, as JSON."""
 
     @staticmethod
     def of(graph: Graph) -> Card:
@@ -71,6 +73,8 @@ class Card:
         known = noted if isinstance(noted, dict) else {}
         formats = {info.name: str(known.get(info.name, "NCHW")) for info in (*takes, *gives)}
         facts = {k: str(graph.meta[k]) for k in ("version", "bizCode", "uuid") if graph.meta.get(k)}
+        if graph.meta.get("states"):
+            facts["states"] = json.dumps(graph.meta["states"])
         return Card(takes, gives, formats, facts)
 
 
