@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, overload
 from MNN.errors import MNNError
 from MNN.formatting import plural
 from MNN.ir.graph import Graph, Node, Value, captured
-from MNN.own_states import expose
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session, TensorInfo
 from MNN.runtime.storage.programs import Card, StoredPrograms
@@ -29,6 +28,7 @@ def open_graph(source: Source, inputs: Sequence[str] = (), outputs: Sequence[str
     It is optimised when it does not come from a converter that has done so; then tensors inside may be gone.
     """
     from MNN.frontends import load_graph
+    from MNN.own_states import expose
 
     graph = load_graph(source)
     if inputs or outputs:

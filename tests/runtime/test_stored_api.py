@@ -190,6 +190,7 @@ PROGRAMS = {
     "net.resizeTensor(i, (70, 256)); net.resizeSession(s); net.runSession(s); net.getSessionOutput(s).getData()",
     "module": "MNN.nn.load_module_from_file({path!r}, [], []).forward("
     "MNN.expr.const(np.zeros((70, 256), 'f4'), [70, 256])).read()",
+    "states": "MNN.load({path!r}, states={{}}).run({{'x': np.zeros((70, 256), 'f4')}})",
 }
 
 

@@ -36,7 +36,7 @@ from MNN.runtime.machines import Machines, Rooms
 from MNN.runtime.open_plans import Given, OpenPlans
 from MNN.runtime.range_planner import RangePlanner
 from MNN.runtime.reference import MeaningProgram
-from MNN.runtime.state_memory import state_numbers
+from MNN.runtime.state_numbers import state_numbers
 from MNN.runtime.storage.background import run_in_background
 from MNN.runtime.storage.tuned_choices import known_choices
 

@@ -16,7 +16,7 @@ from MNN.ir.graph import Graph, Value
 from MNN.ir.prims import Tensor
 from MNN.ir.traced import Trace
 from MNN.runtime.machines import Machines
-from MNN.runtime.state_memory import state_numbers
+from MNN.runtime.state_numbers import state_numbers
 
 
 class RangePlanner:

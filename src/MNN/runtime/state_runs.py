@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from MNN.backends.base.backend import Bound
 from MNN.backends.base.registry import backend
-from MNN.compiler.lower import Guard
-from MNN.ir.prims import Tensor
-from MNN.runtime.executor import Plan
 from MNN.runtime.session import Session
 from MNN.runtime.state_run import Source, StateRun
+
+if TYPE_CHECKING:
+    from MNN.compiler.lower import Guard
+    from MNN.ir.prims import Tensor
+    from MNN.runtime.executor import Plan
 
 KEPT = 8
 """Runs that are kept: of ranges of lengths, and of small sizes with programs of their own."""
