@@ -13,6 +13,9 @@ Ints = tuple[int, ...]
 
 Runs = tuple[tuple[int, int], ...]
 
+_LINE = 64
+"""Bytes of a cache line."""
+
 
 def runs(extents: Sequence[int], strides: Sequence[int]) -> Runs:
     """The extents and strides of a grid with as few dimensions as have the same points in the same order."""
@@ -59,6 +62,14 @@ def spaced(shape: Sequence[int], order: Sequence[int], gap: int) -> tuple[Ints, 
     that it takes."""
     grown = [n + gap if a == order[-1] else n for a, n in enumerate(shape)] if gap else list(shape)
     return dense(grown, order), math.prod(grown)
+
+
+def to_odd_lines(elements: int, size: int) -> int:
+    """How many more elements of ``size`` bytes there are in an odd number of cache lines: rows that begin within a line
+    are slow to load and store (softmax of 384 by 384 scores: 1.13 -> 0.91 ms), and rows an even number of lines apart
+    share few sets of the first-level cache."""
+    lines = -(-elements * size // _LINE)
+    return (lines + (lines % 2 == 0)) * _LINE // size - elements
 
 
 def order_of(shape: Sequence[int], strides: Sequence[int]) -> Ints:

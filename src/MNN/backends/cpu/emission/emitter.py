@@ -99,6 +99,8 @@ class Emitter:
         """Fresh arena memory for a tensor that is dense but for ``gap`` elements behind each innermost run; ``roomy``:
         that would be dense if its open sizes took all of their room, so that strides are the same at all sizes."""
         room = [room_of(n) for n in shape]
+        if roomy and order and isinstance(shape[order[-1]], OpenSize):
+            gap += st.to_odd_lines(room[order[-1]] + gap, dtype.size)
         strides, count = st.spaced(room, order, gap)
         buffer = Buffer(max(count, 1) * dtype.size)
         self.buffers.append(buffer)
