@@ -101,6 +101,10 @@ def _image(size: int) -> tuple[Input, ...]:
     return (Input("input", ("batch", 3, size, size)),)
 
 
+def _clip(size: int) -> tuple[Input, ...]:
+    return (Input("input", ("batch", 3, 16, size, size)),)
+
+
 def _further(
     name: str, builder: str, inputs: tuple[Input, ...], output: str = "logits", axes: Mapping[int, str] | None = None
 ) -> Architecture:
@@ -159,6 +163,9 @@ ARCHITECTURES: dict[str, Architecture] = {
             "lstm_tagger", "taggers:lstm_tagger", (Input("tokens", _TOKENS, "tokens", 10000),), "tags", _PER_TOKEN
         ),
         _further("gru_tagger", "taggers:gru_tagger", (Input("tokens", _TOKENS, "tokens", 10000),), "tags", _PER_TOKEN),
+        _further("resnet3d_18", "video:resnet3d_18", _clip(112)),
+        _further("r2plus1d_18", "video:r2plus1d_18", _clip(112)),
+        _further("x3d_m", "video:x3d_m", _clip(160)),
     )
 }
 

@@ -17,7 +17,7 @@ def randomise(model: nn.Module, seed: int, *calibration: torch.Tensor) -> nn.Mod
     activation explodes or dies out.
     """
     generator = torch.Generator().manual_seed(seed)
-    norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
+    norms = [m for m in model.modules() if isinstance(m, (nn.BatchNorm2d, nn.BatchNorm3d))]
     with torch.no_grad():
         for module in model.modules():
             _fill(module, generator)
@@ -36,7 +36,7 @@ def noise(seed: int, *shape: int) -> torch.Tensor:
 
 
 def _fill(module: nn.Module, generator: torch.Generator) -> None:
-    if isinstance(module, (nn.Conv1d, nn.Conv2d, nn.ConvTranspose2d)):
+    if isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d)):
         fan_in = module.weight[0].numel()
         if isinstance(module, nn.ConvTranspose2d):  # each output sees one in stride^2 of the kernel's places
             places = math.prod(module.kernel_size) / math.prod(module.stride)
@@ -54,6 +54,6 @@ def _fill(module: nn.Module, generator: torch.Generator) -> None:
         bound = 1.0 / math.sqrt(module.hidden_size)
         for weight in module.parameters():
             weight.uniform_(-bound, bound, generator=generator)
-    elif isinstance(module, (nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm)):
+    elif isinstance(module, (nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.GroupNorm)):
         module.weight.uniform_(0.5, 1.5, generator=generator)
         module.bias.normal_(0.0, 0.2, generator=generator)
