@@ -188,7 +188,8 @@ class GroupQueryAttention(Operator):
             q, k = (rotate(b, t, limit, *tables, self.bool_attr(node, "interleaved")) for t in (q, k))
         if past[0] is not None and past[1] is not None and past[0].shape[2]:
             room, why = past[0].shape[2], "the number of keys"  # which only counts where the cache is too small for it
-            length = b.ints(total, why)[0] if exceeds(b, total, room, why) else room
+            grows = not _same_room(node) and exceeds(b, total, room, why)
+            length = b.ints(total, why)[0] if grows else room
             k, v = (self._extended(b, p, t, first, length) for p, t in zip(past, (k, v), strict=True) if p is not None)
         keys = k.shape[2]
         scores = Scores(q, k, v, self.float_attr(node, "scale") or 1.0 / sqrt(max(q.shape[3], 1)))
@@ -228,3 +229,10 @@ class GroupQueryAttention(Operator):
         steps = b.const(np.arange(rows, dtype=np.int64).reshape(1, 1, rows, 1))
         line = b.op("add", b.reshape(first, (batch, 1, 1, 1)), steps)
         return b.scatter("set", past, new, [line], [2], [0, 1, -1, 3])
+
+
+def _same_room(node: Node) -> bool:
+    """Whether the model says that the cache is as large as it was."""
+    before, after = node.inputs[3], node.outputs[1] if len(node.outputs) > 1 else None
+    shapes = [None if v is None or v.shape is None or len(v.shape) != 4 else v.shape[2] for v in (before, after)]
+    return shapes[0] is not None and shapes[0] == shapes[1]
