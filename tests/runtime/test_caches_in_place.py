@@ -3,6 +3,9 @@ Runtime with explicit arrays."""
 
 from __future__ import annotations
 
+import concurrent.futures
+import pathlib
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -254,3 +257,51 @@ def test_what_is_read_beside_is_not_written_over() -> None:
         np.testing.assert_array_equal(change, model.state["past"] - before)
         before = model.state["past"]
     assert in_place(model) == []
+
+
+def test_forks_files_and_bad_use(tmp_path: pathlib.Path) -> None:
+    """What holds for caches that grow holds for those of one size."""
+    model, rng = MNN.load(tensor_scatter(-2, "circular", True), states={"past": "present"}), np.random.default_rng(7)
+    states = [(model.new_state(), np.zeros((2, 2, 24, 8), np.float32)) for _ in range(2)]
+    for step in range(40):
+        state, wanted = states[int(rng.integers(len(states)))]
+        if step % 9 == 5:
+            states.append((state.fork(), wanted.copy()))
+        elif step % 9 == 7:
+            state.save(tmp_path / "state.npz")
+            states.append((model.load_state(tmp_path / "state.npz"), wanted.copy()))
+        elif step == 20:
+            state.reset()
+            wanted[:] = 0
+        at, x = rng.integers(0, 24, 2), rng.standard_normal((2, 2, 1, 8)).astype(np.float32)
+        model.run({"x": x, "at": at}, state=state)
+        for row in range(2):
+            wanted[row, :, at[row]] = x[row, :, 0]
+        for one, array in states:
+            if one.shapes:
+                np.testing.assert_array_equal(one["past"], array)
+    given = {"x": np.zeros((2, 2, 1, 8), np.float32), "at": np.zeros(2, np.int64)}
+    with pytest.raises(MNNError, match="belongs to another model"):
+        MNN.load(tensor_scatter(-2, "circular", True), states={"past": "present"}).run(given, state=state)
+    for wrong in (np.zeros((2, 2, 24, 8)), np.zeros((2, 2, 25, 8), np.float32), np.zeros(3, np.float32)):
+        np.savez(tmp_path / "wrong.npz", past=wrong)
+        with pytest.raises(MNNError, match="the model's past"):
+            model.load_state(tmp_path / "wrong.npz")
+    with state._turn(), concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with pytest.raises(MNNError, match="in use by another thread"):
+            pool.submit(model.run, given, None, state).result()
+        pool.submit(model.run, given, None, model.new_state()).result()
+
+
+def test_a_cache_whose_size_the_file_leaves_open() -> None:
+    cache = [1, "room", 4]
+    node = helper.make_node("TensorScatter", ["past", "x"], ["present"], axis=1)
+    total = helper.make_node("ReduceSum", ["present"], ["sum"], keepdims=0)
+    inputs = [info("x", F32, [1, "n", 4]), info("past", F32, cache)]
+    data = source([node, total], inputs, [info("sum", F32, []), info("present", F32, cache)])
+    x = np.ones((1, 3, 4), np.float32)
+    with pytest.raises(ShapeError, match="max_length"):
+        MNN.load(data, states={"past": "present"}).run({"x": x})
+    model = MNN.load(data, states={"past": "present"}, max_length=7)
+    assert model.run({"x": x})["sum"] == 12
+    assert model.state.shapes == {"past": (1, 7, 4)}
