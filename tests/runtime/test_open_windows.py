@@ -79,6 +79,26 @@ def test_they_have_a_plan_for_a_range(kind: str, monkeypatch: pytest.MonkeyPatch
     assert len(planned) == 1
 
 
+def test_what_has_no_plan_for_a_range_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried, plan = [], RangePlanner.plan
+
+    def counted(*given: Any) -> Any:
+        tried.append(given)
+        return plan(*given)
+
+    monkeypatch.setattr(RangePlanner, "plan", counted)
+    info = helper.make_tensor_value_info
+    nodes = [helper.make_node("NonZero", ["x"], ["at"]), helper.make_node("Transpose", ["at"], ["y"])]
+    given, found = info("x", TensorProto.FLOAT, ["n", 4]), info("y", TensorProto.INT64, None)
+    graph = helper.make_graph(nodes, "places", [given], [found])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    model = MNN.load(made.SerializeToString())
+    for size in (40, 42, 44, 57, 61):
+        x = (np.arange(size * 4).reshape(size, 4) % 3 > 0).astype(np.float32)
+        np.testing.assert_array_equal(model.run({"x": x})["y"], np.argwhere(x))
+    assert len(tried) <= 1
+
+
 def test_branches_that_other_sizes_would_take() -> None:
     """A number that is the same at all sizes tried, and would be another at others, is found out."""
     traces = [Trace({"n": n}, {"n": 64}) for n in (7, 31, 61)]

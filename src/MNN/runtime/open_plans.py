@@ -18,8 +18,8 @@ from MNN.ir.traced import TracedSize, size_of
 
 KEPT = 6
 """Plans for ranges that a graph keeps."""
-_TRIES = 4
-"""Failed attempts to plan for a range after which every size of the graph is planned alone."""
+_TRIES = 8
+"""Ranges that were tried in vain, after which every size of the graph is planned alone."""
 
 
 class Resizable(Protocol):
@@ -52,7 +52,8 @@ class OpenPlans:
         self._plans: dict[Given, list[Resizable]] = {}
         self._seen: dict[Given, list[tuple[int, ...]]] = {}
         """Sizes that were planned alone, of each the last ones."""
-        self._tries = _TRIES
+        self._vain: set[tuple[object, ...]] = set()
+        """What was tried in vain: is not again."""
 
     def saw(self, given: Given, shapes: Sequence[tuple[int, ...]]) -> None:
         """Says that inputs of these sizes were run without a plan of this graph."""
@@ -76,17 +77,19 @@ class OpenPlans:
         shapes = [a.shape for a in arrays]
         before = self._seen.get(given)
         self._seen[given] = shapes
-        if before is None or self._tries <= 0:
+        if before is None or len(self._vain) >= _TRIES:
             return None
         plan: P | None = None
-        for found in _opened(given.inputs, before, shapes):
+        for sizes_of, ranges in _opened(given.inputs, before, shapes):
+            asked = (given, *sizes_of.values(), *ranges.values())
+            if asked in self._vain:
+                continue
             try:
-                plan = make(*found)
+                plan = make(sizes_of, ranges)
                 break
             except (NotOpenError, MNNError):
-                continue
+                self._vain.add(asked)
         if plan is None:
-            self._tries -= 1
             return None
         plans = self._plans.setdefault(given, [])
         plans.insert(0, plan)

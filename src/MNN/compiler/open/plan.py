@@ -72,7 +72,14 @@ def range_for(size: int, number: int = 0) -> SizeRange | None:
     if top is None or size < least:
         return None
     most = _prime(top, number)
-    return SizeRange(least, most, (top // 24 * 12 + 6 - 12 * number, least, most), -(-(most + 4) // 8) * 8)
+    return SizeRange(least, most, (_even(top, number), least, most), -(-(most + 4) // 8) * 8)
+
+
+@functools.cache
+def _even(top: int, number: int) -> int:
+    """The ``number``-th size that can be halved once, those nearest to the half of ``top`` first, and before all others
+    those that can be divided by three."""
+    return sorted(range(6, top - 4, 4), key=lambda n: (n % 3 > 0, abs(2 * n - top)))[number]
 
 
 @functools.cache
