@@ -134,7 +134,6 @@ def grouped(cache: list[object], present: list[object], rotary: bool = False) ->
     return source([*ends, node], inputs, outputs, constants, opset=18)
 
 
-@pytest.mark.usefixtures("without_tiles")
 @pytest.mark.parametrize(("precision", "rotary"), [("high", False), ("normal", True), ("low", True)])
 def test_grouped_attention_whose_cache_grows(precision: str, rotary: bool) -> None:
     """As exporters write it: the present keys are as many as the mask says; against ONNX Runtime."""

@@ -78,7 +78,6 @@ def masked(past: int, rows: int) -> np.ndarray:
     ]
 
 
-@pytest.mark.usefixtures("without_tiles")
 @pytest.mark.parametrize(("precision", "whole"), [("high", True), ("normal", False), ("low", True)])
 def test_a_model_that_keeps_its_cache(precision: str, whole: bool, tmp_path: pathlib.Path) -> None:
     """Loaded without a word about states; masks over all keys, or over the new ones alone."""
