@@ -14,11 +14,13 @@ from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import BodyBuilder
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import MAX_ELEMENTS, Builder
 from MNN.ops.core.common import agree
 from MNN.ops.core.datatypes import from_data_type
 from MNN.ops.core.operands import operand, optional
+from MNN.ops.core.traced_folding import MOST
 from MNN.ops.inference import infer
 
 
@@ -84,7 +86,11 @@ class Range(Operator):
         b.require(size, f"a range of {size}")
         dtype = start.dtype
         if start.sizes is not None:
-            return [b.op("add", b.const(np.arange(size) * int(d), dtype), b.reshape(start, ()))]
+            begin, steps = b.reshape(start, ()), b.const(np.arange(size) * int(d), dtype)
+            if isinstance(count, int) and room_of(count) > MOST:  # numbers that would be followed at small sizes only
+                begin = b.open_numbers.input_for(begin)
+                steps = Tensor(dtype, (count,), const=steps.const)
+            return [b.op("add", steps, begin)]
         if dtype.is_int:
             return [b.const(a + np.arange(size) * d, dtype)]
         wide = np.dtype(np.float32) if dtype in (DType.F16, DType.BF16) else dtype.numpy

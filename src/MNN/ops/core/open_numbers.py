@@ -51,10 +51,10 @@ class OpenNumbers:
             found = traced(prim, dtype, shape)
             if found is not None:
                 return self.tensor(found, shape, dtype)
-        prim.inputs = [self._input_for(t) for t in prim.inputs]
+        prim.inputs = [self.input_for(t) for t in prim.inputs]
         return None
 
-    def _input_for(self, tensor: Tensor) -> Tensor:
+    def input_for(self, tensor: Tensor) -> Tensor:
         """The input that has such a constant's numbers; any other tensor is itself."""
         if tensor.sizes is None:
             return tensor
