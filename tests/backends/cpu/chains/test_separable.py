@@ -140,6 +140,12 @@ def test_what_fits_the_cache_stays_apart() -> None:
     assert chains(check(Block(), image(1, 8, 24, 25))) == 0
 
 
+def test_lines_larger_than_the_cache_stay_apart() -> None:
+    """Windows of one line, those of sound, share none: a block of no lines is none."""
+    line = Block(kernel=(1, 3), low=(0, 1), high=(0, 1), project=False)
+    assert chains(check(line, image(1, 8, 1, 900), l2=40 << 10)) == 0
+
+
 def test_a_tensor_that_is_wanted_is_made() -> None:
     def build(b: Builder, x: Tensor) -> list[Tensor]:
         y = conv(b, x, weights(32, 8, 1, 1))

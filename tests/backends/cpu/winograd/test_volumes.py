@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.base.candidates import restricted
+from MNN.backends.cpu.products.dot8 import uses_int16_dot
 from MNN.backends.cpu.targets import host_target
 from MNN.backends.cpu.winograd.axes import choose_axes
 from MNN.backends.cpu.winograd.cost import inner_product_applies, plans
@@ -15,9 +16,11 @@ from MNN.backends.cpu.winograd.depth import depth_tile
 from MNN.backends.cpu.winograd.fixed import applies
 from MNN.backends.cpu.winograd.spec import WinogradSpec
 from MNN.backends.cpu.winograd.sums import Work
+from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
 from tests.compiler.checks import check
+from tests.processors.processors import processors
 
 pytestmark = pytest.mark.usefixtures("without_tiles")
 SEEDS = range(6)
@@ -48,7 +51,7 @@ def block(rng: np.random.Generator, c: int, n: int, integers: bool = False) -> t
     if integers:
         x = rng.integers(0, 256, (batch, c, *sizes)).astype(np.uint8)
         w = rng.integers(-127, 128, (n, c, *kernel)).astype(np.int8)
-        return x, np.zeros(0, np.float32), lambda b, x, other: b.conv(x, b.const(w), strides, dilations, 1, pads)
+        return x, np.zeros(0, np.float32), lambda b, x: b.conv(x, b.const(w), strides, dilations, 1, pads)
     x = rng.standard_normal((batch, c, *sizes)).astype(np.float32)
     other = rng.standard_normal((batch, n, *out)).astype(np.float32)
     w = (rng.standard_normal((n, c, *kernel)) / np.sqrt(c * np.prod(kernel))).astype(np.float32)
@@ -78,6 +81,19 @@ def test_random_blocks(seed: int, precision: str) -> None:
         assert spec.fixed == applies(host_target(), c)
     elif not whole:
         assert not spec.inner_product
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_bytes_are_exact(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On processors that multiply bytes as numbers of 16 bits."""
+    monkeypatch.setenv("MNN_TARGET", processors().get("avx2", ""))
+    if not uses_int16_dot(host_target(), 1 << 20):
+        pytest.skip("bytes are multiplied as they are")
+    rng = np.random.default_rng(seed)
+    x, _, build = block(rng, 64, int(rng.integers(16, 70)), integers=True)
+    program = check(build, x, threads=1 + seed % 2, tol=0)  # type: ignore[arg-type]
+    found = [c.kernel for c in program.commands if isinstance(c.kernel, WinogradSpec)]
+    assert [spec.deep and spec.x is DType.I16 for spec in found] == [True]
 
 
 @pytest.mark.skipif(not inner_product_applies(host_target()), reason="inner products do not pay here")

@@ -192,11 +192,11 @@ def _weigh(
     line_in = conv.inputs[0].shape[3] * channels * size if expand is not None else 0
     line_out = width * channels * size if project is not None else 0
     limit = target.l2_bytes // (CACHE_PART if expand is not None else ALONE_PART)
-    least = max(-(-overlap(conv) // conv.strides[0]), 1) if expand is not None else 1
+    least = -(-overlap(conv) // conv.strides[0]) if expand is not None else 1
     fewest = BLOCKS_PER_THREAD * threads if threads > 1 else 1
     step, first = conv.strides[0], needed(conv, 1)
     fits = (limit - (first - step) * line_in) // (step * line_in + line_out)
-    for lines in range(max(min(height, fits), least), least - 1, -1):
+    for lines in range(max(min(height, fits), least), max(least, 1) - 1, -1):
         if lines <= height and (batch == 1 or height % lines == 0) and batch * -(-height // lines) >= fewest:
             break
     else:
