@@ -114,6 +114,17 @@ def test_branches_that_other_sizes_would_take() -> None:
     check_comparisons(same, [(7, 61)])
 
 
+def test_comparisons_with_other_numbers_than_ints() -> None:
+    size = Trace({"n": 5}, {"n": 8}).size("n")
+    assert size < 5.5
+    assert size <= 5.0
+    assert size > np.float32(4.5)
+    assert size == np.int64(5)
+    assert size != np.int64(6)
+    assert size != "5"
+    assert not size.trace.compared  # type: ignore[attr-defined]
+
+
 def test_branches_that_the_tried_sizes_take_differently_are_compared_elsewhere() -> None:
     traces = [Trace({"n": n}, {"n": 64}) for n in (7, 31)]
     assert [t.size("n") < 20 for t in traces] == [True, False]

@@ -107,7 +107,7 @@ class OpenSize(TracedSize):
         return hash((int(self), self.size))
 
     def __eq__(self, other: object) -> bool:
-        return self._noted("==", self, other, int(self) == other) if isinstance(other, int) else False
+        return self._noted("==", self, other, int(self) == other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -115,23 +115,24 @@ class OpenSize(TracedSize):
     def __bool__(self) -> bool:
         return not self._noted("==", self, 0, int(self) == 0)
 
-    def __lt__(self, other: int) -> bool:
-        return self._noted("<", self, other, int(self) < int(other))
+    def __lt__(self, other: float) -> bool:
+        return self._noted("<", self, other, int(self) < other)
 
-    def __ge__(self, other: int) -> bool:
+    def __ge__(self, other: float) -> bool:
         return not self < other
 
-    def __gt__(self, other: int) -> bool:
-        return self._noted("<", other, self, int(other) < int(self))
+    def __gt__(self, other: float) -> bool:
+        return self._noted("<", other, self, int(self) > other)
 
-    def __le__(self, other: int) -> bool:
+    def __le__(self, other: float) -> bool:
         return not self > other
 
-    def _noted(self, sign: str, left: int, right: int, found: bool) -> bool:
-        """The outcome of a comparison, which is noted."""
-        x, y = size_of(left), size_of(right)
-        if x != y:
-            self.trace.compared[sign, x, y] = found
+    def _noted(self, sign: str, left: object, right: object, found: bool) -> bool:
+        """The outcome of a comparison, which is noted where it is one of sizes."""
+        if isinstance(left, int) and isinstance(right, int):
+            x, y = size_of(left), size_of(right)
+            if x != y:
+                self.trace.compared[sign, x, y] = found
         return found
 
 
