@@ -15,6 +15,9 @@ from tests.interop.models import models
 #: Models on which compressed weights are compared (small ones of different make).
 COMPRESSED = ("squeezenet1_1", "mobilenet_v2", "resnet18", "shufflenet_v2", "vit_tiny", "silero_vad_half", "ppocr_rec")
 
+#: Comparisons that fail by a fault of the official engine, with the reason.
+FAULTS = {("written", "arch/x3d_m"): "groups of a convolution in 3 dimensions: it computes as if there were none"}
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.interop", description=__doc__)
@@ -33,8 +36,9 @@ def main() -> int:
             if name == "converted" and kind == "nbits":  # its converter has no such operator
                 continue
             for result in getattr(checks, name)(model):
-                print(result, flush=True)
-                total, failed = total + 1, failed + (not result.passed)
+                fault = FAULTS.get((name, model.name))
+                print(result if fault is None else f"its fault, {fault}: {result}", flush=True)
+                total, failed = total + 1, failed + (result.passed == (fault is not None))
     if "cases" in wanted:
         summary = cases.run(options.only)
         print(summary.text, flush=True)

@@ -35,6 +35,7 @@ OPERATORS: dict[str, Official] = {
     ),
     "Det": Official(write=limits.nothing, advice="compute it outside"),
     "Einsum": Official(advice="write it as MatMul with transposes, or multiply and reduce"),
+    "Im2Col": Official(table="Convolution2D"),
     "InnerProduct": Official(table="InnerProduct", write=weights.inner_product, read=stored.inner_product),
     "MatMul": Official(table="MatMul", rule=arithmetic.matmul, tidies=True),
     "Stft": Official(table="StftParam", advice="use a convolution whose weights are the windowed sines and cosines"),
