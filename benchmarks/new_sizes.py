@@ -78,25 +78,24 @@ class Case(NamedTuple):
 
 
 @contextmanager
-def empty_cache() -> Iterator[None]:
+def empty_cache(folder: Path) -> Iterator[None]:
     """Nothing is known from before; kernels that this process has compiled stay in its memory."""
     before = os.environ.get("MNN_CACHE_DIR")
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["MNN_CACHE_DIR"] = folder
-        try:
-            yield
-        finally:
-            finish()
-            os.environ.pop("MNN_CACHE_DIR")
-            if before is not None:
-                os.environ["MNN_CACHE_DIR"] = before
+    os.environ["MNN_CACHE_DIR"] = tempfile.mkdtemp(dir=folder)  # models that are still there may write to it later
+    try:
+        yield
+    finally:
+        finish()
+        os.environ.pop("MNN_CACHE_DIR")
+        if before is not None:
+            os.environ["MNN_CACHE_DIR"] = before
 
 
-def starts(case: Case) -> tuple[Measured, Measured]:
+def starts(case: Case, folder: Path) -> tuple[Measured, Measured]:
     """A first start, without any plans, and a second one."""
-    with empty_cache():
+    with empty_cache(folder):
         case.measure(case.load())
-    with empty_cache():
+    with empty_cache(folder):
         first = case.measure(case.load())
         finish()
         return first, case.measure(case.load())
@@ -200,7 +199,7 @@ def main() -> None:
             "ResNet-50, 50 sizes of images": lambda: images(folder, work, 50),
         }
         for label, case in cases.items():
-            found, second = starts(case())
+            found, second = starts(case(), folder)
             middle, mean, later, again, computing = (
                 statistics.median(found.new), statistics.fmean(found.new), statistics.fmean(second.new),
                 statistics.median(found.again), statistics.median(found.computing),
