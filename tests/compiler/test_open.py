@@ -73,6 +73,19 @@ def test_sizes_that_are_planned_alone(size: int) -> None:
     assert range_for(size) is None
 
 
+@pytest.mark.parametrize("size", [3, 5, 13, 31, 40, 127, 300, 509, 5000, 16381])
+def test_sizes_tried_of_several_open_ones(size: int) -> None:
+    """They lie within their range, the largest last, and no two open sizes are tried at the same."""
+    ranges = [r for number in range(100) if (r := range_for(size, number)) is not None]
+    for found in ranges:
+        middle, least, most = found.tried
+        assert (least, most) == (found.least, found.most)
+        assert 3 <= least < middle < most < found.room
+        assert least <= size <= most
+    for same in zip(*[r.tried for r in ranges], strict=True):
+        assert len(set(same)) == len(same)
+
+
 def test_open_sizes_are_keys_of_their_own() -> None:
     trace = Trace({"a": 12, "b": 12}, {"a": 40, "b": 60})
     a, b = trace.size("a"), trace.size("b")

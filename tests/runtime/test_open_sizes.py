@@ -316,3 +316,18 @@ def test_sizes_that_move_together() -> None:
         np.testing.assert_allclose(model.run(given)["z"], wanted, atol=1e-4)
         plans.append(id(model._executor.last_plans[0]))
     assert len(set(plans[1:4])) == 1
+
+
+@pytest.mark.parametrize("count", [5, 8, 60])
+def test_many_sizes_that_change_each_on_its_own(count: int) -> None:
+    inputs = [helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, [None, 4]) for i in range(count)]
+    nodes = [helper.make_node("ReduceSum", [f"x{i}"], [f"s{i}"], keepdims=0) for i in range(count)]
+    nodes.append(helper.make_node("Sum", [f"s{i}" for i in range(count)], ["y"]))
+    graph = helper.make_graph(nodes, "many", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    model, rng = MNN.load(made.SerializeToString()), np.random.default_rng(count)
+    for _ in range(5):
+        rows = rng.integers(3, 90, count)
+        given = {f"x{i}": rng.standard_normal((n, 4)).astype(np.float32) for i, n in enumerate(rows)}
+        wanted = sum(float(v.sum(dtype=np.float64)) for v in given.values())
+        np.testing.assert_allclose(model.run(given)["y"], wanted, atol=1e-2)

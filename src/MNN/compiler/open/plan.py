@@ -18,6 +18,8 @@ from MNN.ir.traced import Trace
 
 TOPS = (31, 127, 509, 1021, 2039, 4093, 8191, 16381)
 """Ranges end here: memory is laid out for that."""
+MOST_OPEN = 6
+"""Sizes that a range leaves open; more of them are seldom, and would be tried at ever smaller ones."""
 _SMALL = 31
 """Sizes up to here have a range of their own: few rows want other kernels than many."""
 
@@ -62,17 +64,22 @@ def open_program(ranges: Mapping[str, SizeRange], lower: Lower, compile_stage: C
 
 def range_for(size: int, number: int = 0) -> SizeRange | None:
     """The range for a size like this one, which is the ``number``-th of the open ones: two of them are not tried at the
-    same sizes. None for sizes that are planned alone: 1 and 2, which make much simpler, and very large ones.
+    same sizes. None for sizes that are planned alone: 1 and 2, which make much simpler, very large ones, and those
+    beyond the first :data:`MOST_OPEN`.
 
     Sizes that are tried are primes and, between these, one that can be halved and be divided by three; none is a
     multiple of what kernels step by.
     """
+    if number >= MOST_OPEN:
+        return None
     top = next((t for t in TOPS if _prime(t, number) >= size), None)
     least = _prime(3, -number) if top == _SMALL else _prime(_SMALL, number)
     if top is None or size < least:
         return None
-    most = _prime(top, number)
-    return SizeRange(least, most, (_even(top, number), least, most), -(-(most + 4) // 8) * 8)
+    most, between = _prime(top, number), _even(top, number)
+    if not least < between < most:
+        return None
+    return SizeRange(least, most, (between, least, most), -(-(most + 4) // 8) * 8)
 
 
 @functools.cache
