@@ -17,7 +17,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -101,12 +101,14 @@ def starts(case: Case, folder: Path) -> tuple[Measured, Measured]:
         return first, case.measure(case.load())
 
 
-def measured(model: MNN.Model, feeds: Iterator[Feeds]) -> Measured:
-    """What each of the feeds costs, new and again, besides computing; and what computing takes."""
+def measured(model: MNN.Model, feeds: Iterable[Feeds], rewind: Callable[[int], object] = lambda run: None) -> Measured:
+    """What each of the feeds costs, new and again, besides computing; and what computing takes. ``rewind`` is called
+    before each run with the number of its feeds."""
     found = Measured([], [], [])
     with Clock() as clock:
-        for given in feeds:
+        for number, given in enumerate(feeds):
             for times in (found.new, found.again):
+                rewind(number)
                 before, start = clock.native, time.perf_counter()
                 model.run(given)
                 native = clock.native - before
@@ -150,17 +152,10 @@ def steps(folder: Path, count: int) -> Case:
     states = {f"past_{n}{i}": f"present_{n}{i}" for i in range(24) for n in "kv"}
 
     def measure(model: MNN.Model) -> Measured:
-        given, found = {"tokens": np.array([[7]])}, Measured([], [], [])
-        with Clock() as clock:
-            for length in range(count):
-                for times in (found.new, found.again):
-                    model.state.rollback(min(length, model.state.length))  # in both, for caches to hold the same code
-                    before, start = clock.native, time.perf_counter()
-                    model.run(given)
-                    native = clock.native - before
-                    times.append(1e3 * (time.perf_counter() - start) - native)
-                found.computing.append(native)
-        return found
+        def rewind(length: int) -> None:  # for both runs, so that caches of the processor hold the same code
+            model.state.rollback(min(length, model.state.length))
+
+        return measured(model, [{"tokens": np.array([[7]])}] * count, rewind)
 
     return Case(lambda: MNN.load(path, states=states), measure)
 
