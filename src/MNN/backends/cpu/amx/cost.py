@@ -94,9 +94,7 @@ class Plan:
     """How to cut a contraction: ``rows`` of the product per block (of the image, for windows), ``nb`` columns, and
     ``chunk`` products of a sum at a time (0: all). The last ``shared`` rows of the product are in every block, which
     computes some of their columns. Of several ``slices`` (:mod:`MNN.backends.cpu.amx.slices`) every block has one
-    chunk.
-
-    ``cycles``: of all blocks together; ``time``: until all threads are done with them."""
+    chunk. ``cycles``: of all blocks together; ``time``: until all threads are done with them."""
 
     rows: int
     nb: int
@@ -109,8 +107,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Slots ``group``, ``line`` and ``held`` of a kernel call, how many ``lines`` its steps should ask for, and its
-    spec's ``passing``."""
+    """How columns are taken: in a ``group`` at a time, how many ``lines`` the steps of a kernel call should ask for,
+    its spec's ``passing``, and of shared rows the ``part`` of the columns that a block computes."""
 
     group: int
     line: int
@@ -118,7 +116,10 @@ class Grouping:
     lines: int
     passing: bool
     part: int
-    """Columns of shared rows that a block computes."""
+
+    def words(self) -> dict[str, int]:
+        """The slots of a kernel call that follow."""
+        return {"group": self.group, "line": self.line, "held": self.held, "fetch": self.lines * ROW_BYTES}
 
 
 def panel_bytes(n_steps: int, parts: int, w24: bool = False, half: bool = False) -> int:

@@ -30,6 +30,14 @@ TURN = Record(
     "turn",  # of a block, the last one that its thread has or not
     word("ahead", "what it asks for when it ends: so many bytes behind next; -1: nothing, its thread has more blocks"),
 )
+_GROUPS = (
+    word("panel", "bytes of B from one panel to the next"),
+    word("group", "columns that are taken together, a multiple of a panel's"),
+    word("line", "bytes from one row of sums to the next"),
+    word("held", "bytes of all sums that are held"),
+    word("fetch", "bytes of what is asked for ahead in each step"),
+)
+"""How columns are taken: see :meth:`MNN.backends.cpu.amx.cost.Grouping.words`."""
 AMX = Record(
     "contraction on tiles",
     word("a", "A", pointer=True),
@@ -49,11 +57,7 @@ AMX = Record(
     word("step", "elements of A from one run of an item to the next"),
     word("clear", "byte of a plane from which on 64 bytes of rows are zeroed before anything is brought"),
     word("clear_rows", "in so many rows"),
-    word("panel", "bytes of B from one panel to the next"),
-    word("group", "columns that are taken together, a multiple of a panel's"),
-    word("line", "bytes from one row of sums to the next"),
-    word("held", "bytes of all sums that are held"),
-    word("fetch", "bytes of what is asked for ahead in each step"),
+    *_GROUPS,
     word("m_blocks", "blocks of rows"),
     word("pairs", "pairs of tiles in a block of rows"),
     word("n", "columns of C"),
@@ -77,11 +81,7 @@ OPEN = Record(
     word("per", "steps of the sum that a block takes at a time"),
     word("pitch", "bytes from one row of a plane to the next"),
     word("plane", "bytes of the plane that every part of A has"),
-    word("panel", "bytes of B from one panel to the next"),
-    word("group", "columns that are taken together, a multiple of a panel's"),
-    word("line", "bytes from one row of sums to the next"),
-    word("held", "bytes of all sums that are held"),
-    word("fetch", "bytes of what is asked for ahead in each step"),
+    *_GROUPS,
     word("n", "columns of C"),
     word("nb", "columns of a block, a multiple of a panel's"),
     word("batch", "n_batch records batch_record(), b's offset in bytes", pointer=True),

@@ -40,7 +40,7 @@ from MNN.backends.cpu.amx.layout import (
 from MNN.backends.cpu.amx.lines import has_lines, line_layout, plan_lines
 from MNN.backends.cpu.amx.slices import plan_slices, sliced_layout
 from MNN.backends.cpu.amx.spec import AmxSpec
-from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, has_tiles
+from MNN.backends.cpu.amx.tiles import ROWS, has_tiles
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.math.scalar_code import body_cost
 from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
@@ -270,10 +270,7 @@ class _Job:
             "c": e.ref(c.place, c.dtype),
             "rows_c": e.offsets(c.table),
             "panel": panel_bytes(layout.n_steps, self.parts, w24, self.half),
-            "group": groups.group,
-            "line": groups.line,
-            "held": groups.held,
-            "fetch": groups.lines * ROW_BYTES,
+            **groups.words(),
             "n": n,
             "nb": nb,
             "shared": shared,

@@ -12,7 +12,7 @@ from MNN.backends.cpu.amx.cost import PANEL, Plan, ask_ahead, grouping, panel_by
 from MNN.backends.cpu.amx.emission.emit_weights import Right
 from MNN.backends.cpu.amx.layout import DEPTH, Layout, rows_layout
 from MNN.backends.cpu.amx.open_rows import AmxOpenSpec
-from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS
+from MNN.backends.cpu.amx.tiles import ROWS
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.products.operand_access import batch_starts
 from MNN.backends.cpu.products.product import Product
@@ -79,10 +79,7 @@ class OpenRows:
             "pitch": layout.pitch,
             "plane": layout.plane,
             "panel": panel_bytes(layout.n_steps, self.parts, w24, self.half),
-            "group": groups.group,
-            "line": groups.line,
-            "held": groups.held,
-            "fetch": groups.lines * ROW_BYTES,
+            **groups.words(),
             "n": n,
             "nb": plan.nb,
             "batch": batch_starts(e, starts, n_batch),
