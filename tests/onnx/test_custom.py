@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from MNN.errors import MNNError, RunError
+from MNN.frontends.common.problems import UnsupportedModelError
 from MNN.frontends.onnx import load
-from MNN.frontends.onnx.support import UnsupportedModelError
 from MNN.ops.custom import REQUIRED, CustomOperator, TensorType, register_operator, unregister_operator
 from tests.harness import run_reference
 

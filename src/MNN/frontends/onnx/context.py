@@ -1,204 +1,46 @@
-"""What a handler works with: emits nodes, makes constants, answers what is known about values."""
+"""The graph that an ONNX model becomes, as handlers see it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
 from onnx import GraphProto
 
-from MNN.errors import FormatError
-from MNN.frontends.onnx.support import Report
-from MNN.frontends.onnx.types import merge
-from MNN.ir.dtype import DType
-from MNN.ir.graph import Graph, Node, Value
-from MNN.ir.quant import QuantizedArray
-from MNN.ir.shape import Shape, static
-from MNN.ops.core.base import traits
-from MNN.ops.inference.infer import ShapeInference
+from MNN.errors import UnsupportedError
+from MNN.frontends.common.graph_builder import GraphBuilder, ModelState
+from MNN.ir.graph import Graph
 from MNN.schema.external import ExternalSource
 
 
 @dataclass
-class ModelInfo:
-    """What all (sub)graphs of a model share: opsets by domain, external data, names in use, the problems found."""
+class ModelInfo(ModelState):
+    """What all (sub)graphs of a model share: opsets by domain and external data too."""
 
-    opsets: dict[str, int]
+    opsets: dict[str, int] = field(default_factory=dict)
     external: ExternalSource | None = None
-    taken: set[str] = field(default_factory=set)
-    report: Report = field(default_factory=Report)
-    shape_inference: ShapeInference = field(default_factory=ShapeInference)
-    lists: set[Value] = field(default_factory=set)
-    """Values that are sequences."""
     convert_graph: Callable[[GraphProto, Context | None], Graph] | None = None
-    _counts: dict[str, int] = field(default_factory=dict)
 
-    def unique(self, stem: str) -> str:
-        """A name that nothing in the model has, beginning with ``stem``."""
-        name, count = stem, self._counts.get(stem, 1)
-        while name in self.taken:
-            count += 1
-            name = f"{stem}_{count}"
-        self._counts[stem] = count
-        self.taken.add(name)
-        return name
+    def unsupported_part(self, name: str, part: str, error: UnsupportedError) -> None:
+        """Reports a part of the model that is no node: an input, an initializer."""
+        self.report.form(name, part, error, defined("", self.opsets.get("", 0)))
 
 
-class Context:
-    """The graph being built, and names visible in it. ``opset`` is that of the node being converted."""
+def defined(domain: str, opset: int) -> str:
+    """Where an operator is defined, for the report."""
+    return f"domain {domain or 'ai.onnx'}, opset {opset}"
+
+
+class Context(GraphBuilder):
+    """``opset`` is that of the node being converted."""
+
+    model: ModelInfo
 
     def __init__(self, model: ModelInfo, graph: Graph, parent: Context | None = None) -> None:
-        self.model = model
-        self.graph = graph
-        self.parent = parent
-        self.scope: dict[str, Value] = {}
+        super().__init__(model, graph, parent)
         self.opset = 0
-        self._fresh: dict[Value, None] = {}
-        self._declared: dict[str, tuple[DType | None, Shape | None]] = {}
-        self._base = ""
-
-    # -- making -----------------------------------------------------------------------------------------------------
-
-    def op(self, op: str, *inputs: Value | None, **attrs: object) -> Value:
-        """Appends a node with one output and returns that."""
-        return self.emit(op, inputs, 1, **attrs)[0]
-
-    def emit(self, op: str, inputs: Iterable[Value | None], outputs: int = 1, **attrs: object) -> list[Value]:
-        """Appends a node and returns its outputs. Attributes that are None are left out."""
-        made = [Value(self.unique(f"{self._base}/{op}")) for _ in range(outputs)]
-        kept = {key: value for key, value in attrs.items() if value is not None}
-        node = Node(op, "", list(inputs), made, kept)
-        self.graph.nodes.append(node)
-        self.model.shape_inference.annotate(node)
-        self._track_lists(node)
-        self._fresh.update(dict.fromkeys(made))
-        return made
-
-    def const(
-        self, array: np.ndarray | float | int | Sequence[int] | Sequence[float], dtype: DType | None = None
-    ) -> Value:
-        """A constant. Python ints become i64, floats f32, unless ``dtype`` says otherwise."""
-        data = np.asarray(array)
-        if dtype is not None:
-            data = data.astype(dtype.numpy)
-        elif not isinstance(array, np.ndarray) and data.dtype.kind == "f":
-            data = data.astype(np.float32)
-        value = Value(self.unique(f"{self._base}/const"), DType.of(data), tuple(data.shape), data)
-        self._fresh[value] = None
-        return value
-
-    def quantized(self, weight: QuantizedArray) -> Value:
-        """A constant whose numbers stay compressed."""
-        return Value(self.unique(f"{self._base}/weight"), DType.F32, weight.shape, weight)
-
-    def const_like(self, number: float | int, like: Value) -> Value:
-        """A scalar constant in ``like``'s element type, also when that is known only at run time."""
-        if like.dtype is not None:
-            return self.const(np.asarray(number), like.dtype)
-        made = self.op("CastLike", self.const(np.asarray(number, np.float64)), like)
-        made.shape = ()
-        return made
 
     def subgraph(self, proto: GraphProto) -> Graph:
         """The graph of a subgraph attribute; it sees the names of this one."""
         assert self.model.convert_graph is not None
         return self.model.convert_graph(proto, self)
-
-    def _track_lists(self, node: Node) -> None:
-        passing = node.op == "Identity" and any(v in self.model.lists for v in node.inputs)
-        if passing or traits(node).gives_sequence:
-            self.model.lists.update(node.outputs)
-            item = node.inputs[1] if node.op == "SequenceInsert" and len(node.inputs) > 1 else None
-            source = item or next((v for v in node.inputs if v is not None), None)
-            for out in node.outputs:
-                out.dtype = out.dtype or (source.dtype if source is not None else None)
-
-    def unique(self, stem: str) -> str:
-        """A name that no value of the model has."""
-        return self.model.unique(stem)
-
-    # -- knowing ----------------------------------------------------------------------------------------------------
-
-    def lookup(self, name: str) -> Value | None:
-        """The value of a name, here or in a graph around this one."""
-        context: Context | None = self
-        while context is not None:
-            if name in context.scope:
-                return context.scope[name]
-            context = context.parent
-        return None
-
-    def constant(self, value: Value | None) -> np.ndarray | None:
-        """The numbers of a constant, or None when they are not known while converting."""
-        if value is None or value.data is None:
-            return None
-        return value.data.dequantize() if isinstance(value.data, QuantizedArray) else value.data
-
-    def constant_ints(self, value: Value | None) -> list[int] | None:
-        """A constant as a flat list of ints, or None."""
-        data = self.constant(value)
-        return None if data is None else [int(v) for v in data.reshape(-1)]
-
-    def dtype(self, value: Value) -> DType | None:
-        """The element type when it follows from the inputs or the model tells it."""
-        return value.dtype
-
-    def rank(self, value: Value) -> int | None:
-        """The number of dimensions when known."""
-        return None if value.shape is None else len(value.shape)
-
-    def static_shape(self, value: Value) -> tuple[int, ...] | None:
-        """All sizes when known."""
-        return static(value.shape)
-
-    def declared(self, name: str) -> tuple[DType | None, Shape | None]:
-        """Element type and shape that the model declares for a name; None where unknown."""
-        return self._declared.get(name, (None, None))
-
-    def declare(self, name: str, dtype: DType | None, shape: Shape | None) -> None:
-        """Notes what the model declares for a name (its ``value_info``)."""
-        self._declared[name] = (dtype, shape)
-
-    # -- called by the loader around every handler --------------------------------------------------------------------
-
-    def begin(self, base: str, opset: int) -> int:
-        """Starts a node; helper values and nodes are named after ``base``."""
-        self._fresh.clear()
-        self._base, self.opset = base, opset
-        return len(self.graph.nodes)
-
-    def bind(self, names: Sequence[str], values: Sequence[Value], where: str) -> None:
-        """Gives the node's outputs their ONNX names; a value that has a name of its own is copied by an Identity."""
-        for i, name in enumerate(names):
-            if not name:
-                continue
-            if i >= len(values):
-                raise FormatError(f"{where}: it has no output {i} ('{name}')")
-            value = values[i]
-            if value not in self._fresh:
-                value = self.op("Identity", value)
-            self._fresh.pop(value, None)
-            self.model.taken.discard(value.name)
-            old, value.name = value.name, name
-            dtype, shape = self.declared(name)
-            value.dtype = value.dtype or dtype
-            if value.shape is not None:  # sizes named after a helper are named after the tensor now
-                value.shape = tuple(f"{name}.{i}" if d == f"{old}.{i}" else d for i, d in enumerate(value.shape))
-            value.shape = value.shape if value.is_const else merge(value.shape, shape, name, self._axes())
-            self.scope[name] = value
-
-    def _axes(self) -> set[str]:
-        """The names that sizes of the model's inputs have."""
-        context = self
-        while context.parent is not None:
-            context = context.parent
-        return {d for v in context.graph.inputs for d in v.shape or () if isinstance(d, str)}
-
-    def finish(self, start: int, base: str) -> None:
-        """Names the nodes that the handler appended: the last one like the ONNX node, others after it."""
-        made = self.graph.nodes[start:]
-        for node in made[:-1]:
-            node.name = self.unique(f"{base}/{node.op}")
-        if made:
-            made[-1].name = base

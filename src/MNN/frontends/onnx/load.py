@@ -6,6 +6,7 @@ onnx's own checker and shape inference are not used: they are native code that m
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto
 
-from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
-from MNN.frontends.onnx.context import Context, ModelInfo
+from MNN.errors import FormatError, MNNError, UnsupportedError
+from MNN.frontends.common.problems import REGISTER
+from MNN.frontends.onnx.context import Context, ModelInfo, defined
 from MNN.frontends.onnx.functions import Expander, clear_opset_marks, node_opset, standard_function
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.operands import check_operands
@@ -38,7 +40,7 @@ def load(source: str | os.PathLike[str] | bytes | ModelProto) -> Graph:
     inputs and outputs that are not plain tensors, ``kinds`` (name to "sequence", "map" or "optional").
 
     Raises :class:`~MNN.errors.FormatError` for malformed models, and
-    :class:`~MNN.frontends.onnx.support.UnsupportedModelError`, which lists everything the engine cannot do.
+    :class:`~MNN.frontends.common.problems.UnsupportedModelError`, which lists everything the engine cannot do.
     """
     model, external = _read(source)
     verify_text(model)
@@ -47,7 +49,7 @@ def load(source: str | os.PathLike[str] | bytes | ModelProto) -> Graph:
         raise FormatError("the file holds no graph; is it an ONNX model?")
     bare = skeleton(model)
     verify_graph(bare.graph, initializer_names(model.graph))
-    info = ModelInfo(opsets, external, taken=_names(model))
+    info = ModelInfo(_names(model), opsets=opsets, external=external)
     arrays = _initializers(model.graph, info)
     expander = Expander(info.unique)
     proto = _prepare(bare, info, expander)
@@ -119,11 +121,11 @@ def _initializers(graph: GraphProto, info: ModelInfo) -> dict[str, np.ndarray | 
         try:
             arrays[tensor.name] = array_of(tensor, info.external, f"initializer '{tensor.name}'")
         except UnsupportedError as error:
-            info.report.form(tensor.name, "initializer", "", info.opsets.get("", 0), error)
+            info.unsupported_part(tensor.name, "initializer", error)
     for sparse in graph.sparse_initializer:
         arrays[sparse.values.name] = None
         reason = UnsupportedError(f"sparse initializer '{sparse.values.name}': store it as a dense tensor")
-        info.report.form(sparse.values.name, "initializer", "", info.opsets.get("", 0), reason)
+        info.unsupported_part(sparse.values.name, "initializer", reason)
     return arrays
 
 
@@ -185,7 +187,7 @@ class _Loader:
             code = value.type.tensor_type.elem_type
             if value.type.WhichOneof("value") == "tensor_type" and code and code not in DTYPES:
                 error = UnsupportedError(f"input '{value.name}' has the element type {type_name(code)}")
-                self.info.report.form(value.name, "input", "", self.info.opsets.get("", 0), error)
+                self.info.unsupported_part(value.name, "input", error)
             ctx.scope[value.name] = made
             graph.inputs.append(made)
             if value.type.WhichOneof("value") not in (None, "tensor_type"):
@@ -221,30 +223,28 @@ class _Loader:
         if entry is None:
             self._convert_body(ctx, proto, opset, inputs)
             return
-        start = ctx.begin(base, opset)
-        try:
-            result = entry.handler(ctx, node)
+        ctx.opset = opset
+        handler = entry.handler
+
+        def call() -> Value | Sequence[Value]:
+            made = handler(ctx, node)
             unread = node.unread()
             if unread:
                 raise node.unsupported(f"attribute '{unread[0]}'", "remove it or export the model another way")
-            ctx.bind(node.outputs, [result] if isinstance(result, Value) else list(result), node.where)
-        except MISFITS as error:
-            raise FormatError(
-                f"{node.where}: its attributes do not fit the operator ({type(error).__name__}: {error}); "
-                "is the model damaged?"
-            ) from error
-        except UnsupportedError as error:
-            self.info.report.form(base, proto.op_type, proto.domain, opset, error)
-            self._leave_open(ctx, proto)
-        ctx.finish(start, base)
+            return made
+
+        error = ctx.convert(base, node.where, node.outputs, call)
+        if error is not None:
+            self.info.report.form(base, proto.op_type, error, defined(proto.domain, opset))
 
     def _convert_body(self, ctx: Context, proto: NodeProto, opset: int, inputs: list[Value | None]) -> None:
         """An operator without a handler: the nodes of the function that defines it, or a line in the report."""
         types = [TypeProto() if v is None else self._type(ctx, v) for v in inputs]
         function = standard_function(proto, opset, types) if self._depth < MAX_EXPANSIONS else None
         if function is None:
-            self.info.report.unknown_operator(_base(proto), proto.op_type, proto.domain, opset)
-            self._leave_open(ctx, proto)
+            advice = f"{REGISTER} (domain '{proto.domain}')" if proto.domain else ""
+            self.info.report.unknown_operator(_base(proto), proto.op_type, defined(proto.domain, opset), advice)
+            ctx.leave_open(proto.output)
             return
         self._depth += 1
         for node in self._expander.body(proto, function, opset):
@@ -253,13 +253,6 @@ class _Loader:
 
     def _type(self, ctx: Context, value: Value) -> TypeProto | None:
         return self._declared.get(value) or type_proto(value, value in self.info.lists)
-
-    @staticmethod
-    def _leave_open(ctx: Context, proto: NodeProto) -> None:
-        """Stands in for the outputs of a node that cannot be converted, so that the rest is looked at too."""
-        for name in proto.output:
-            if name:
-                ctx.scope[name] = Value(name, *ctx.declared(name))
 
 
 _KINDS = ("sequence_type", "optional_type", "map_type")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 
 from onnx import GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto
 
@@ -50,22 +50,6 @@ def describe(name: str, kind: TypeProto) -> tuple[DType | None, Shape | None]:
         else:
             shape.append(dim.dim_param or f"{name}.{i}")
     return dtype, tuple(shape)
-
-
-def merge(found: Shape | None, declared: Shape | None, name: str, axes: Container[str] = ()) -> Shape | None:
-    """What the model declares fills in what was not found; ``name`` marks sizes named for want of a better name.
-
-    Names of the inputs' ``axes`` are not taken on trust: who exports a cache's output often calls its length like that
-    of the input, though it has grown.
-    """
-    if declared is not None:
-        declared = tuple(f"{name}.{i}" if isinstance(d, str) and d in axes else d for i, d in enumerate(declared))
-    if found is None or declared is None or len(found) != len(declared):
-        return found if found is not None else declared
-    out: list[int | str] = []
-    for i, (ours, theirs) in enumerate(zip(found, declared, strict=True)):
-        out.append(theirs if isinstance(ours, str) and (isinstance(theirs, int) or ours == f"{name}.{i}") else ours)
-    return tuple(out)
 
 
 def type_proto(value: Value, sequence: bool) -> TypeProto | None:
