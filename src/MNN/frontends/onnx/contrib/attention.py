@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from MNN.frontends.common.expressions import insert_axis
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.contrib.math import MICROSOFT, plus
 from MNN.frontends.onnx.contrib.quant import restored
-from MNN.frontends.onnx.expressions import insert_axis
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.dtype import DType

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from MNN.frontends.common.expressions import binary, clamp, unary
 from MNN.frontends.onnx.context import Context
-from MNN.frontends.onnx.expressions import binary, clamp, unary
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.operators.convolution import conv
 from MNN.frontends.onnx.operators.matmul import gemm

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from MNN.frontends.common.expressions import binary
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.contrib.math import MICROSOFT, plus
-from MNN.frontends.onnx.expressions import binary
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.dtype import DType

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.frontends.common.expressions import binary, clamp, unary
 from MNN.frontends.onnx.context import Context
-from MNN.frontends.onnx.expressions import binary, clamp, unary
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.graph import Value

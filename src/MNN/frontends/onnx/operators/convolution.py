@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from MNN.errors import FormatError
+from MNN.frontends.common.expressions import drop_axis, insert_axis
 from MNN.frontends.onnx.context import Context
-from MNN.frontends.onnx.expressions import drop_axis, insert_axis
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.graph import Value

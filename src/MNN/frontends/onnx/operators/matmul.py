@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from MNN.frontends.common.expressions import binary
 from MNN.frontends.onnx.context import Context
-from MNN.frontends.onnx.expressions import binary
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.operands import Operands
 from MNN.frontends.onnx.registry import onnx_op

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.errors import FormatError
+from MNN.frontends.common.expressions import binary, drop_axis, insert_axis, unary
 from MNN.frontends.onnx.context import Context
-from MNN.frontends.onnx.expressions import binary, drop_axis, insert_axis, unary
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.operands import Operands, axis_inside, one_per_channel
 from MNN.frontends.onnx.registry import onnx_op

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.frontends.onnx.context import Context
+from MNN.frontends.common.graph_builder import GraphBuilder
 from MNN.ir.graph import Value
 
 
-def unary(ctx: Context, kind: str, x: Value) -> Value:
+def unary(ctx: GraphBuilder, kind: str, x: Value) -> Value:
     """``kind`` is a name of UnaryOpOperation."""
     out = ctx.op("UnaryOp", x, opType=kind)
     out.dtype, out.shape = x.dtype, x.shape
     return out
 
 
-def binary(ctx: Context, kind: str, x: Value, y: Value | float | int) -> Value:
+def binary(ctx: GraphBuilder, kind: str, x: Value, y: Value | float | int) -> Value:
     """``kind`` is an arithmetic name of BinaryOpOperation; a number takes the element type of ``x``."""
     out = ctx.op("BinaryOp", x, y if isinstance(y, Value) else ctx.const_like(y, x), opType=kind)
     out.dtype = x.dtype
     return out
 
 
-def clamp(ctx: Context, x: Value, low: float, high: float) -> Value:
+def clamp(ctx: GraphBuilder, x: Value, low: float, high: float) -> Value:
     out = ctx.op("ReLU6", x, minValue=low, maxValue=high)
     out.dtype, out.shape = x.dtype, x.shape
     return out
 
 
-def insert_axis(ctx: Context, x: Value, axis: int) -> Value:
+def insert_axis(ctx: GraphBuilder, x: Value, axis: int) -> Value:
     """An axis of size 1 put in at ``axis``."""
     if x.is_const and isinstance(x.data, np.ndarray):
         return ctx.const(np.expand_dims(x.data, axis))
@@ -37,7 +37,7 @@ def insert_axis(ctx: Context, x: Value, axis: int) -> Value:
     return out
 
 
-def drop_axis(ctx: Context, x: Value, axis: int) -> Value:
+def drop_axis(ctx: GraphBuilder, x: Value, axis: int) -> Value:
     out = ctx.op("Squeeze", x, squeezeDims=[axis])
     out.dtype = x.dtype
     return out
