@@ -1,7 +1,7 @@
 """Which names of PyMNN are not here yet, as a table: ``python -m tests.api.missing`` writes it into docs/python.md.
 
-``pymnn_api.json`` lists PyMNN's names, without the modules that it happens to import and without the ``stubs``:
-functions of its ``numpy`` that only raise NotImplementedError.
+``pymnn_api.json`` lists PyMNN's names, without the modules that it happens to import; a ``stub`` is a
+function of its ``numpy`` that takes anything and only raises NotImplementedError.
 """
 
 from __future__ import annotations

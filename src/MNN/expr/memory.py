@@ -32,6 +32,22 @@ def pointer(capsule: object) -> int:
     return int(address(capsule, name(capsule)) or 0)
 
 
+def capsule(address: int) -> object:
+    """A PyCapsule around an address, as PyMNN gives them."""
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return make(address, None, None)
+
+
+def address_of(value: object, what: str) -> int:
+    """The address that a plain ``int`` or a capsule stands for."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if is_capsule(value):
+        return pointer(value)
+    raise MNNError(f"{what}: an address is an int or a capsule, found {type(value).__name__}")
+
+
 def read(address: int, count: int, kind: np.dtype, what: str) -> np.ndarray:
     """A copy of ``count`` numbers of the element type ``kind`` that begin at ``address``.
 

@@ -24,6 +24,10 @@ _COMPILE_AFTER = 2e8
 Type = tuple[DType, tuple[int, ...]]
 
 
+_rewired = [0]
+"""How often operators have been given other operands: what was known of expressions before may be so no more."""
+
+
 class UnwrittenError(MNNError):
     """Something needs the numbers of a placeholder that has none yet."""
 
@@ -35,8 +39,8 @@ class Expr:
     """
 
     __slots__ = (
-        "__weakref__", "_executor", "_known", "_results", "_results_at", "_spent", "_types", "_types_at",
-        "_values_matter", "array", "attrs", "inputs", "leaf_type", "name", "op", "outputs", "sources", "version",
+        "__weakref__", "_executor", "_known", "_results", "_results_at", "_sources", "_sources_at", "_spent", "_types",
+        "_types_at", "_values_matter", "array", "attrs", "inputs", "leaf_type", "name", "op", "outputs", "version",
     )  # fmt: skip
 
     def __init__(self, op: str, inputs: Sequence[Ref | None] = (), attrs: dict[str, object] | None = None) -> None:
@@ -47,7 +51,8 @@ class Expr:
         self.leaf_type: Type = (DType.F32, ())
         self.version = [0, 0]
         """How often a leaf's shape, and its numbers, have changed."""
-        self.sources: tuple[Expr, ...] = ()
+        self._sources: tuple[Expr, ...] = ()
+        self._sources_at = _rewired[0]
         self._types: list[Type] | None = None
         self._types_at: tuple[object, ...] = ()
         self._results: list[np.ndarray] | None = None
@@ -58,8 +63,27 @@ class Expr:
         self._spent = 0.0
         self._executor: tuple[Executor, list[tuple[Expr, int]], list[Value], list[Value]] | None = None
         if op not in LEAVES:
-            found = (s for r in self.inputs if r is not None for s in r[0].sources)
-            self.sources = tuple(dict.fromkeys(found))
+            self._find_sources()
+
+    @property
+    def sources(self) -> tuple[Expr, ...]:
+        """The Inputs and Trainables that its numbers depend on."""
+        if self._sources_at != _rewired[0] and not self.is_leaf:
+            for expr in _pending(self, lambda e: e._sources_at == _rewired[0]):
+                expr._find_sources()
+        return self._sources
+
+    def _find_sources(self) -> None:
+        found = (s for r in self.inputs if r is not None for s in r[0].sources)
+        self._sources, self._sources_at = tuple(dict.fromkeys(found)), _rewired[0]
+        self._executor = None  # compiled for the operands that it had
+
+    def rewire(self, inputs: Sequence[Ref]) -> None:
+        """Other operands for an operator. Raises :class:`MNNError` for those that depend on itself."""
+        if any(e is self for given, _ in inputs for e in (given, *_pending(given, lambda e: False))):
+            raise MNNError(f"{self.op} '{self.name}' cannot be an operand of itself")
+        self.inputs = list(inputs)
+        _rewired[0] += 1
 
     # -- leaves -----------------------------------------------------------------------------------------------------
 
@@ -68,7 +92,7 @@ class Expr:
         """A leaf; Input may be without numbers."""
         expr = Expr(op)
         expr.leaf_type, expr.array = (kind, shape), array
-        expr.sources = (expr,) if op != "Const" else ()
+        expr._sources = (expr,) if op != "Const" else ()
         return expr
 
     @property
@@ -95,7 +119,7 @@ class Expr:
         self.op, self.inputs, self.attrs, self.outputs = op, [], {}, 1
         self._executor = self._results = None
         self.leaf_type, self.array = (kind, shape), array
-        self.sources = (self,) if op != "Const" else ()
+        self._sources = (self,) if op != "Const" else ()
         self.version = [self.version[0] + 1, self.version[1] + 1]
 
     # -- types ------------------------------------------------------------------------------------------------------
@@ -110,7 +134,7 @@ class Expr:
         return self._types
 
     def _stamp(self, values: bool) -> tuple[object, ...]:
-        return tuple((s.version[0], s.version[1] if values else 0) for s in self.sources)
+        return (_rewired[0], *((s.version[0], s.version[1] if values else 0) for s in self.sources))
 
     def _typed(self) -> bool:
         return self._types is not None and self._types_at == self._stamp(self._values_matter)

@@ -243,6 +243,22 @@ class _Methods(Var):
     def argsort(self, axis: int = -1, kind: object = None, order: object = None) -> Var:
         return reducing.sort(self, axis, True)
 
+    def argpartition(self, kth: Ints, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Var:
+        places = shaping.dims_of(kth)
+        array = self._array()
+        try:
+            return build.leaf(np.argpartition(array, places, axis).astype(np.int32))
+        except (ValueError, IndexError) as error:
+            raise ShapeError(f"argpartition(): {error}") from error
+
+    def searchsorted(self, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> VarOrNumber:
+        if side not in ("left", "right") or self.ndim != 1:
+            raise ShapeError(f"searchsorted() takes a vector and 'left' or 'right', found {self.shape} and {side!r}")
+        x, y = build.pair(self, v)
+        order = None if sorter is None else build.to_var(sorter)._array()
+        found = x._array().searchsorted(y._array(), "left" if side == "left" else "right", order)
+        return indexing.result(build.leaf(np.asarray(found, np.int32)))
+
     def nonzero(self) -> tuple[Var, ...]:
         found = shaping.where(self)
         return tuple(shaping.reshape(p, [-1]) for p in shaping.split(found, max(self.ndim, 1), 1))

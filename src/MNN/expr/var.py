@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from numpy.typing import ArrayLike
 
+from MNN.errors import MNNError
+from MNN.expr import memory
 from MNN.expr.node import Expr
 from MNN.expr.output import Output
 from MNN.expr.types import Axes, ElementType, Index, Ints, VarOrNumber, data_format, dtype, format_of
@@ -49,6 +51,30 @@ class Var(Output):
             self._expr.become(self._expr.op, source._array())
         else:
             self._expr, self._index, self._layout = source._expr, source._index, source._layout
+
+    def set_inputs(self, inputs: Sequence[Var]) -> None:
+        """Its operator takes other operands, as many as before; whoever uses this Var follows."""
+        given = list(inputs)
+        if self._expr.is_leaf or len(given) != len(self._expr.inputs):
+            raise MNNError(f"{self.op_type} has {len(self._expr.inputs)} operands, found {len(given)}")
+        self._expr.rewire([(v._expr, v._index) for v in given])
+
+    @property
+    def ptr(self) -> object:
+        """A capsule with the address of the numbers, which stay there until they are written anew."""
+        return memory.capsule(self._array().ctypes.data if self.size else 0)
+
+    def sync(self) -> None:
+        """Computes the numbers now."""
+        self._array()
+
+    def set_device_ptr(self, pointer: int, memory_type: int) -> bool:
+        """Takes its numbers from a GPU's memory in PyMNN. Raises :class:`MNNError`: Vars are computed on the CPU."""
+        raise MNNError("set_device_ptr(): Vars live in the CPU's memory; write() the numbers")
+
+    def copy_to_device_ptr(self, pointer: int, memory_type: int) -> bool:
+        """Writes its numbers to a GPU's memory in PyMNN. Raises :class:`MNNError`: Vars are computed on the CPU."""
+        raise MNNError("copy_to_device_ptr(): Vars live in the CPU's memory; read() the numbers")
 
     # -- layout -------------------------------------------------------------------------------------------------------
 
@@ -232,6 +258,12 @@ class Var(Output):
 
     def argsort(self, axis: int = -1, kind: object = None, order: object = None) -> Var:
         """Positions that sort along an axis."""
+
+    def argpartition(self, kth: Ints, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Var:
+        """Positions of which the k-th is where sorting would put it; see :func:`MNN.numpy.argpartition`."""
+
+    def searchsorted(self, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> VarOrNumber:
+        """Where ``v`` would have to be put into this sorted vector."""
 
     def nonzero(self) -> tuple[Var, ...]:
         """Coordinates of the elements that are not 0, one vector per axis."""

@@ -18,6 +18,18 @@ from MNN.numpy._arrays import *  # noqa: F403
 from MNN.numpy._arrays import __all__ as _arrays
 from MNN.numpy._calculation import *  # noqa: F403
 from MNN.numpy._calculation import __all__ as _calculation
+from MNN.numpy._creating import *  # noqa: F403
+from MNN.numpy._creating import __all__ as _creating
+from MNN.numpy._editing import *  # noqa: F403
+from MNN.numpy._editing import __all__ as _editing
+from MNN.numpy._matrices import *  # noqa: F403
+from MNN.numpy._matrices import __all__ as _matrices
+from MNN.numpy._places import *  # noqa: F403
+from MNN.numpy._places import __all__ as _places
+from MNN.numpy._special import *  # noqa: F403
+from MNN.numpy._special import __all__ as _special
+from MNN.numpy._statistics import *  # noqa: F403
+from MNN.numpy._statistics import __all__ as _statistics
 
 float32, float64 = _dtype.float, _dtype.double
 int32, int64, uint8 = _dtype.int, _dtype.int64, _dtype.uint8
@@ -27,11 +39,8 @@ inf = float("inf")
 nan = float("nan")
 newaxis = None
 
-__all__ = [*_arrays, *_calculation]
+__all__ = [*_arrays, *_calculation, *_creating, *_editing, *_matrices, *_places, *_special, *_statistics]
 __all__ += ["e", "float32", "float64", "inf", "int32", "int64", "linalg", "nan", "newaxis", "pi", "random", "uint8"]
-
-_LATER = {"asfarray", "asscalar", "fill", "mat", "msort", "repmat", "trapz"}
-"""Functions of PyMNN's ``numpy`` that are not here, and that numpy itself does not have, or no more."""
 
 if not TYPE_CHECKING:  # names that are not here are errors for type checkers
 
@@ -41,4 +50,4 @@ if not TYPE_CHECKING:  # names that are not here are errors for type checkers
         if name in _numpy.__all__:
             what = f"MNN.numpy.{name} is not part of this version"
             raise AttributeError(f"{what}; numpy has it: numpy.{name}(numpy.array(var))")
-        raise _absent("MNN.numpy", name, _LATER)
+        raise _absent("MNN.numpy", name, ())

@@ -1,0 +1,155 @@
+"""Arrays with elements added, taken away or moved, and arrays broadcast against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from MNN.errors import ShapeError
+from MNN.expr import build, math, shaping
+from MNN.expr.types import Ints
+from MNN.expr.var import Var
+from MNN.numpy._arrays import concatenate, flip, swapaxes, vstack
+from MNN.numpy._at_hand import at_hand
+from MNN.numpy._at_hand import untyped as _np
+
+row_stack = vstack
+
+
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Var:
+    """``values`` after ``arr`` along an axis, or both flat."""
+    return concatenate([arr, values], axis)  # type: ignore[arg-type] # None is flat
+
+
+def _place(obj: object) -> Any:
+    return obj if isinstance(obj, (slice, int, _np.integer)) else build.to_var(obj)._array()
+
+
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Var:
+    """``values`` before the positions ``obj`` along an axis, or of the flat array."""
+    v = build.to_var(arr)
+    new = build.cast(build.to_var(values), v._kind)._array()
+    return build.to_var(at_hand(lambda x: _np.insert(x, _place(obj), new, axis), v))
+
+
+def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Var:
+    """Without the positions ``obj`` (numbers, a slice) along an axis, or of the flat array."""
+    return build.to_var(at_hand(lambda x: _np.delete(x, _place(obj), axis), arr))
+
+
+def resize(a: ArrayLike, new_shape: Ints) -> Var:
+    """Another shape, filled with the elements again and again."""
+    v, dims = build.to_var(a).ravel(), shaping.dims_of(new_shape)
+    count = int(_np.prod(dims, dtype=_np.int64))
+    if any(d < 0 for d in dims):
+        raise ShapeError(f"resize(): sizes must not be negative, found {dims}")
+    if not v.size or not count:
+        return build.leaf(_np.zeros(dims, v._kind.numpy))
+    return shaping.gather(v, build.leaf((_np.arange(count) % v.size).astype(_np.int32).reshape(dims)))
+
+
+def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Var:
+    """A vector without the zeros at its front (``f``) and back (``b``)."""
+    v = build.to_var(filt)
+    if v.ndim != 1 or not set(trim.lower()) <= set("fb"):
+        raise ShapeError(f"trim_zeros() takes a vector and 'f', 'b' or 'fb', found shape {v.shape} and {trim!r}")
+    array = v._array()
+    places = _np.flatnonzero(array)
+    if not places.size:
+        return build.leaf(array[:0])
+    first = int(places[0]) if "f" in trim.lower() else 0
+    last = int(places[-1]) + 1 if "b" in trim.lower() else v.size
+    return build.leaf(array[first:last].copy())
+
+
+def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+           axis: int | None = None) -> Any:  # fmt: skip
+    """The different elements (or rows along an axis) in order; also where each is first, which one each element is,
+    and how often there are."""
+    v = build.to_var(ar)
+    found = at_hand(_np.unique, v, return_index=return_index, return_inverse=return_inverse,
+                    return_counts=return_counts, axis=axis)  # fmt: skip
+    return found
+
+
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Var:
+    """An axis moved to before the axis ``start``."""
+    v = build.to_var(a)
+    if not (-v.ndim <= axis < v.ndim and -v.ndim <= start <= v.ndim):
+        raise ShapeError(f"rollaxis(): axis {axis} to {start} does not fit a tensor of {v.ndim} axes")
+    axis, start = axis % v.ndim, start + v.ndim if start < 0 else start
+    order = [i for i in range(v.ndim) if i != axis]
+    order.insert(start - (axis < start), axis)
+    return shaping.transpose(v, order)
+
+
+def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Var:
+    """Turned ``k`` times by 90 degrees, from the first of two axes towards the second."""
+    v = build.to_var(m)
+    pair = [int(a) for a in axes]
+    if len(pair) != 2 or any(not -v.ndim <= a < v.ndim for a in pair) or pair[0] % v.ndim == pair[1] % v.ndim:
+        raise ShapeError(f"rot90(): axes {axes} are no two axes of a tensor of shape {v.shape}")
+    turns = int(k) % 4
+    if not turns:
+        return v.copy() if not v._expr.sources else v
+    if turns == 2:
+        return flip(flip(v, pair[0]), pair[1])
+    return swapaxes(flip(v, pair[1]), *pair) if turns == 1 else flip(swapaxes(v, *pair), pair[1])
+
+
+class broadcast:  # noqa: N801 - numpy's name
+    """Arrays broadcast against each other, element by element: iterating gives tuples of Python numbers."""
+
+    def __init__(self, x: ArrayLike, y: ArrayLike, *args: ArrayLike) -> None:
+        self._vars = broadcast_arrays(x, y, *args)
+        self.shape: tuple[int, ...] = tuple(self._vars[0].shape) if self._vars else ()
+        """The sizes that all have in common."""
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    nd = ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(_np.prod(self.shape, dtype=_np.int64))
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return zip(*(v.read_as_tuple() for v in self._vars), strict=True)
+
+
+def broadcast_arrays(*args: ArrayLike) -> list[Var]:
+    """Arrays broadcast to the shape that they have in common."""
+    parts = [build.to_var(a) for a in args]
+    try:
+        shape = _np.broadcast_shapes(*(tuple(p.shape) for p in parts))
+    except ValueError as error:
+        raise ShapeError(f"shapes {[p.shape for p in parts]} do not broadcast") from error
+    return [shaping.broadcast_to(p, list(shape)) for p in parts]
+
+
+def choose(a: ArrayLike, choices: Sequence[ArrayLike], out: None = None, mode: str = "raise") -> Var:
+    """At each place the element of the array that ``a`` names; positions beyond are errors, wrapped or clipped."""
+    parts = [build.to_var(c)._array() for c in choices]
+    return build.to_var(at_hand(lambda x: _np.choose(x, parts, mode=mode), a))
+
+
+def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Var:
+    """At each place the choice whose condition is the first that holds there, or ``default``."""
+    if len(condlist) != len(choicelist):
+        raise ShapeError(f"select(): {len(condlist)} conditions for {len(choicelist)} choices")
+    found = build.to_var(default)
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        found = math.select(condition, choice, found)
+    return found
+
+
+__all__ = [
+    "append", "broadcast", "broadcast_arrays", "choose", "delete", "insert", "resize", "rollaxis", "rot90", "row_stack",
+    "select", "trim_zeros", "unique",
+]  # fmt: skip
