@@ -25,6 +25,7 @@ SECONDS = {
     "docs": 600,
     "examples": 400,
     "hostile": 1500,
+    "llm": 600,
     "models": 4000,
     "onnx": 1200,
     "passes": 1500,

@@ -1,0 +1,108 @@
+"""Runs a decoder: prompts in chunks, then token after token, with caches that grow in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from MNN.errors import MNNError
+from MNN.llm.models.layers import Layers
+from MNN.runtime.config import Config
+from MNN.runtime.session import Session
+from MNN.runtime.storage.programs import StoredPrograms
+from MNN.stateful import State, StatefulModel
+
+CHUNK = 509
+"""Tokens of a prompt that are computed at once: the end of a range of sizes (docs/new-sizes.md)."""
+
+
+@dataclass
+class Text:
+    """A text that is worked on: its tokens, of which the caches hold keys and values."""
+
+    state: State
+    tokens: list[int] = field(default_factory=list)
+
+
+class Decoder:
+    """The graph of a model with its states, ready to run."""
+
+    def __init__(
+        self, net: Layers, config: Config, max_length: int | None = None, stored: StoredPrograms | None = None
+    ) -> None:
+        """``max_length``: how many tokens caches may hold."""
+        session = Session(net.graph, config, stored, net.states)
+        self.model = StatefulModel(session, net.states, max_length)
+        self.max_length = max_length
+        self._switch = net.switch
+        self._told = net.length is not None
+
+    def text(self) -> Text:
+        """A new one, empty."""
+        return Text(self.model.new_state())
+
+    def feed(self, text: Text, tokens: Sequence[int], every: bool = False) -> np.ndarray:
+        """Goes on by ``tokens`` and gives the logits behind the last one, ``[1, vocabulary]``, or behind ``every`` one.
+
+        Raises :class:`MNNError` where there are none, or more than the caches may hold; the text is then as it was.
+        """
+        if not tokens:
+            raise MNNError("there are no tokens to go on by")
+        total = len(text.tokens) + len(tokens)
+        if self.max_length is not None and total > self.max_length:
+            raise MNNError(
+                f"the text would have {total} tokens; the model was loaded for {self.max_length}. Shorten it, reset "
+                "the conversation, or load the model with a larger max_length"
+            )
+        before = len(text.tokens)
+        if before and len(text.tokens) <= self._switch < total:  # all positions turn in another way from here on
+            given = [*text.tokens, *tokens]
+            text.state.reset()
+            text.tokens = []
+            return self.feed(text, given, every)[before if every else 0 :]
+        found = []
+        try:
+            for start in range(0, len(tokens), CHUNK):
+                found.append(self._step(text, tokens[start : start + CHUNK], total, every))
+        except BaseException:
+            self.cut(text, before)
+            raise
+        return np.concatenate(found) if every else found[-1]
+
+    def _step(self, text: Text, tokens: Sequence[int], total: int, every: bool) -> np.ndarray:
+        count, past = len(tokens), len(text.tokens)
+        rows = np.arange(count) if every else np.array([count - 1])
+        feeds = {
+            "tokens": np.array([tokens], np.int64),
+            "positions": np.arange(past, past + count, dtype=np.int64)[None],
+            "rows": rows.astype(np.int64),
+        }
+        if self._told:
+            feeds["length"] = np.array([total], np.int64)
+        logits: np.ndarray = self.model.run(feeds, state=text.state)["logits"][0]
+        text.tokens += tokens
+        return logits
+
+    def cut(self, text: Text, length: int) -> None:
+        """Goes back to the first ``length`` tokens."""
+        if length == 0:
+            text.state.reset()
+        elif text.state.length > length:
+            text.state.rollback(length)
+        del text.tokens[length:]
+
+    def resume(self, text: Text, tokens: Sequence[int]) -> list[int]:
+        """Goes back to what ``text`` and ``tokens`` begin with alike, and gives the tokens that are then missing, at
+        least one."""
+        same = 0
+        for old, new in zip(text.tokens, tokens[:-1], strict=False):
+            if old != new:
+                break
+            same += 1
+        self.cut(text, same)
+        return list(tokens[same:])
+
+
+__all__ = ["CHUNK", "Decoder", "Text"]

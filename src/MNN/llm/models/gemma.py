@@ -1,0 +1,40 @@
+"""Gemma 1 to 3 (arXiv:2403.08295, 2408.00118, 2503.19786): scaled embeddings, weights of norms that are added to one,
+and since the second one norms on both sides of a layer, windows, and scores and logits that are capped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import sqrt
+
+from MNN.ir.graph import Graph, Value
+from MNN.llm.models.families import Config, attend, family, head
+from MNN.llm.models.layers import Layers
+
+
+@family("gemma", "gemma2", "gemma3", "gemma3_text")
+def gemma(config: Config, net: Layers) -> Graph:
+    first, third = config.family == "gemma", config.family.startswith("gemma3")
+    heads = config.heads(softcap=0.0 if first else config.number("attn_logit_softcapping", 0.0))
+    if not first:
+        heads = replace(heads, scale=config.number("query_pre_attn_scalar", heads.size) ** -0.5)
+    period = int(config.number("sliding_window_pattern", 6)) if third else 2
+    windows = [0] * config.layers if first else config.windows(lambda i: (i + 1) % period != 0)
+    everywhere = net.angles(config.rotary(heads.size, "full_attention", 1e6 if third else 1e4))
+    local = net.angles(config.local(heads.size)) if third else everywhere
+    act = "gelu_pytorch_tanh" if first else config.activation
+    norms = (config.epsilon, 1.0) if third else None
+
+    def norm(x: Value, name: str) -> Value:
+        return net.rms_norm(x, name, config.epsilon, plus=1.0)
+
+    x = net.multiply(net.embed("model.embed_tokens.weight"), sqrt(config.width))
+    for i in range(config.layers):
+        at = f"model.layers.{i}"
+        own, angles = replace(heads, window=windows[i]), local if windows[i] else everywhere
+        y = attend(net, norm(x, f"{at}.input_layernorm"), f"{at}.self_attn", own, i, angles, norms=norms)
+        x = net.add(x, y if first else norm(y, f"{at}.post_attention_layernorm"))
+        y = norm(x, f"{at}.post_attention_layernorm" if first else f"{at}.pre_feedforward_layernorm")
+        y = net.gated(y, f"{at}.mlp.gate_proj", f"{at}.mlp.up_proj", f"{at}.mlp.down_proj", act)
+        x = net.add(x, y if first else norm(y, f"{at}.post_feedforward_layernorm"))
+    cap = 0.0 if first else config.number("final_logit_softcapping", 0.0)
+    return head(config, net, norm(net.picked(x), "model.norm"), softcap=cap)

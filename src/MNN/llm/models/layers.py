@@ -1,0 +1,327 @@
+"""What language models are made of, as operators of one graph whose batch, sequence and past are open sizes.
+
+A family's file calls these layers in order (:mod:`MNN.llm.models.llama` is the plainest); the graph then takes tokens
+and gives logits, with a cache of keys and values for every layer as inputs and outputs that become states
+(:mod:`MNN.stateful`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from MNN.errors import FormatError
+from MNN.frontends.common.graph_builder import GraphBuilder, ModelState
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Value
+from MNN.ir.quant import QuantizedArray
+from MNN.llm.models.rotary import Rotary
+from MNN.llm.models.weights import Array, Weights, stacked
+
+Angles = tuple[Value, Value, int]
+"""Cosines and sines ``[batch, sequence, 1, width / 2]``, and the width: how many numbers of a head are turned."""
+ACTIVATIONS = {
+    "silu": "SILU", "swish": "SILU", "gelu": "GELU_STANDARD", "gelu_new": "GELU", "gelu_pytorch_tanh": "GELU",
+    "gelu_fast": "GELU",
+}  # fmt: skip
+"""The names that configurations have for activations, and ours."""
+
+
+@dataclass(frozen=True)
+class Heads:
+    """How attention is divided: ``count`` heads for queries, ``groups`` for keys and values, of ``size`` numbers each.
+
+    ``scale`` of the scores is ``size ** -0.5`` when it is 0; ``window``: how many keys a query sees, itself included
+    (0: all); ``softcap``: scores become ``softcap * tanh(scores / softcap)`` (0: they do not).
+    """
+
+    count: int
+    groups: int
+    size: int
+    scale: float = 0.0
+    window: int = 0
+    softcap: float = 0.0
+
+
+class Layers(GraphBuilder):
+    """Makes the graph of one model.
+
+    Inputs of the graph: ``tokens`` i64 ``[batch, sequence]``, ``positions`` i64 of the same shape, ``rows`` i64
+    ``[count]`` (of which places of the sequence logits are wanted), and, where ``padded``, ``first`` i64 ``[batch]``:
+    how many of the oldest keys of each row are padding; unless padded the batch is 1. Some models take the ``length``
+    i64 ``[1]`` of the whole text.
+    """
+
+    def __init__(self, weights: Weights, name: str = "", padded: bool = False) -> None:
+        super().__init__(ModelState(), Graph(name))
+        self.weights = weights
+        self.states: dict[str, str] = {}
+        """Outputs by the names of the inputs that they become."""
+        batch = "batch" if padded else 1
+        self.tokens = self._input("tokens", DType.I64, (batch, "sequence"))
+        self.positions = self._input("positions", DType.I64, (batch, "sequence"))
+        self.rows = self._input("rows", DType.I64, ("count",))
+        self.first = self._input("first", DType.I64, (batch,)) if padded else None
+        self._batch: int | str = batch
+        self.length: Value | None = None
+        """Of models whose rotary positions depend on it: how long the whole text is."""
+        self.switch = 0
+        """The length of the text beyond which all its positions turn in another way; 0 where there is none."""
+        self._seen: Value | None = None
+
+    def _input(self, name: str, dtype: DType, shape: tuple[int | str, ...]) -> Value:
+        value = Value(name, dtype, shape)
+        self.graph.inputs.append(value)
+        return value
+
+    # -- single operators -------------------------------------------------------------------------------------------
+
+    def emit(self, op: str, inputs: Iterable[Value | None], outputs: int = 1, **attrs: object) -> list[Value]:
+        made = super().emit(op, inputs, outputs, **attrs)
+        self.graph.nodes[-1].name = made[0].name
+        return made
+
+    def hold(self, weight: Array) -> Value:
+        """A constant, which stays compressed where it is."""
+        return self.quantized(weight) if isinstance(weight, QuantizedArray) else self.const(weight)
+
+    def add(self, x: Value, y: Value) -> Value:
+        return self.op("BinaryOp", x, y, opType="ADD")
+
+    def multiply(self, x: Value, y: Value | float) -> Value:
+        """``x * y``; by the number 1 nothing is done."""
+        if not isinstance(y, Value):
+            if y == 1.0:
+                return x
+            y = self.const(y)
+        return self.op("BinaryOp", x, y, opType="MUL")
+
+    def unary(self, kind: str, x: Value) -> Value:
+        return self.op("UnaryOp", x, opType=kind)
+
+    def activation(self, name: str, x: Value) -> Value:
+        """One that a configuration names. Raises :class:`FormatError` for unknown names."""
+        if name not in ACTIVATIONS:
+            raise FormatError(f"the activation '{name}' is none of {', '.join(sorted(ACTIVATIONS))}")
+        return self.unary(ACTIVATIONS[name], x)
+
+    def softcap(self, x: Value, cap: float) -> Value:
+        """``cap * tanh(x / cap)``, or ``x`` where ``cap`` is 0."""
+        if not cap:
+            return x
+        return self.multiply(self.op("TanH", self.multiply(x, 1.0 / cap)), cap)
+
+    def reshape(self, x: Value, *sizes: int) -> Value:
+        """0 keeps a size, -1 is computed."""
+        return self.op("Reshape", x, dims=list(sizes))
+
+    def permute(self, x: Value, *order: int) -> Value:
+        return self.op("Permute", x, dims=list(order))
+
+    def split(self, x: Value, sizes: Sequence[int], axis: int = -1) -> list[Value]:
+        """``x`` cut into pieces of these sizes."""
+        if len(sizes) == 1:
+            return [x]
+        return self.emit("Slice", [x], len(sizes), axis=axis, slicePoints=list(sizes), sourceType="TORCH")
+
+    def concat(self, parts: Sequence[Value], axis: int = -1) -> Value:
+        return self.op("Concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
+
+    def gather(self, data: Value, indices: Value, axis: int = 0) -> Value:
+        return self.op("Gather", data, indices, axis=axis)
+
+    # -- layers with weights ----------------------------------------------------------------------------------------
+
+    def weight(self, name: str) -> np.ndarray:
+        """The numbers of a small weight, in 32 bits."""
+        data = self.weights[name]
+        if isinstance(data, QuantizedArray):
+            data = data.dequantize()
+        return np.ascontiguousarray(data, np.float32)
+
+    def height(self, name: str) -> int:
+        """How many rows a matrix has."""
+        return self.weights.shape(name)[0]
+
+    def vector(self, name: str, plus: float = 0.0) -> Value:
+        data = self.weight(name)
+        return self.const(data + np.float32(plus) if plus else data)
+
+    def matrix(self, *names: str) -> Array:
+        """Weights ``[out, in]``, several of them one above the other."""
+        return stacked([self.weights[name] for name in names])
+
+    def linear(self, x: Value, *names: str, bias: bool | None = None) -> Value:
+        """``x W^T + b``: ``name.weight``, and ``name.bias`` where there is one (unless ``bias`` is False). The
+        results of several layers lie side by side."""
+        has = [f"{name}.bias" in self.weights and bias is not False for name in names]
+        if bias and not all(has):
+            raise FormatError(f"the model lacks the weight '{names[has.index(False)]}.bias'")
+        weight = self.matrix(*(f"{name}.weight" for name in names))
+        if not any(has):
+            return self.product(x, weight)
+        rows = [self.height(f"{name}.weight") for name in names]
+        parts = [
+            self.weight(f"{name}.bias") if here else np.zeros(n, np.float32)
+            for name, here, n in zip(names, has, rows, strict=True)
+        ]
+        return self.product(x, weight, np.concatenate(parts))
+
+    def product(self, x: Value, weight: Array, bias: np.ndarray | None = None) -> Value:
+        """``x W^T + b`` with ``W [out, in]``."""
+        if not isinstance(weight, QuantizedArray):
+            weight = np.ascontiguousarray(weight, np.float32)
+        out = self.op("MatMul", x, self.hold(weight), transposeB=True)
+        return out if bias is None else self.add(out, self.const(bias))
+
+    def embed(self, name: str) -> Value:
+        """The rows of a table that ``tokens`` name, ``[batch, sequence, width]``."""
+        return self.rows_of(self.weights[name], self.tokens)
+
+    def rows_of(self, table: Array, indices: Value) -> Value:
+        """Rows of a table, which stays compressed where it is."""
+        if not isinstance(table, QuantizedArray):
+            return self.gather(self.const(np.ascontiguousarray(table, np.float32)), indices)
+        return compressed_rows(self, table, indices)
+
+    def rms_norm(self, x: Value, name: str, epsilon: float, plus: float = 0.0) -> Value:
+        """``x / rms(x) * (weight + plus)`` over the last axis (Zhang & Sennrich 2019, arXiv:1910.07467)."""
+        return self.op("LayerNorm", x, self.vector(f"{name}.weight", plus), axis=[-1], epsilon=epsilon, useRMSNorm=True)
+
+    def layer_norm(self, x: Value, name: str, epsilon: float) -> Value:
+        """Layer normalisation with ``name.weight`` and, where there is one, ``name.bias``."""
+        shift = [self.vector(f"{name}.bias")] if f"{name}.bias" in self.weights else []
+        return self.op("LayerNorm", x, self.vector(f"{name}.weight"), *shift, axis=[-1], epsilon=epsilon)
+
+    def gated(self, x: Value, gate: str, up: str, down: str, activation: str) -> Value:
+        """``down(activation(gate(x)) * up(x))`` (Shazeer 2020, arXiv:2002.05202)."""
+        inner = self.height(f"{gate}.weight")
+        return self.linear(self.gate(self.linear(x, gate, up), inner, activation), down)
+
+    def gate(self, both: Value, inner: int, activation: str) -> Value:
+        """``activation(left) * right`` of two halves of ``inner`` numbers."""
+        left, right = self.split(both, [inner, inner])
+        return self.multiply(self.activation(activation, left), right)
+
+    # -- attention --------------------------------------------------------------------------------------------------
+
+    def angles(self, rotary: Rotary) -> Angles:
+        """Those of all positions."""
+        places = self.op("Unsqueeze", self.op("Cast", self.positions, dstT="DT_FLOAT"), squeezeDims=[2, 3])
+        turned = self.multiply(places, self._turns(rotary))
+        cos, sin = (self.multiply(self.unary(kind, turned), rotary.scale) for kind in ("COS", "SIN"))
+        return cos, sin, rotary.width
+
+    def _turns(self, rotary: Rotary) -> Value:
+        """How far one position turns each pair; of some models that depends on the ``length`` of the whole text."""
+        if rotary.long is None and not rotary.stretch:
+            return self.const(rotary.turns)
+        if self.length is None:
+            self.length = self._input("length", DType.I64, (1,))
+        if rotary.long is not None:
+            self.switch = rotary.trained
+            beyond = self.op("BinaryOp", self.length, self.const(np.array([rotary.trained])), opType="GREATER")
+            return self.op("Select", beyond, self.const(rotary.long), self.const(rotary.turns))
+        times = self.multiply(self.op("Cast", self.length, dstT="DT_FLOAT"), rotary.stretch / rotary.trained)
+        times = self.add(times, self.const(1.0 - rotary.stretch))
+        more = self.unary("LOG", self.op("BinaryOp", times, self.const(1.0), opType="MAXIMUM"))
+        share = np.arange(len(rotary.turns), dtype=np.float32) / np.float32(max(len(rotary.turns) - 1, 1))
+        slower = self.unary("EXP", self.multiply(more, self.const(-share)))
+        return self.multiply(slower, self.const(rotary.turns))
+
+    def rotate(self, x: Value, angles: Angles, size: int, interleaved: bool = False) -> Value:
+        """``x [batch, sequence, heads, size]`` with pairs of the first numbers of each head turned (Su et al. 2021,
+        arXiv:2104.09864): halves of them, or neighbours where ``interleaved``."""
+        cos, sin, width = angles
+        still = None
+        if width < size:
+            x, still = self.split(x, [width, size - width])
+        half = width // 2
+        if interleaved:
+            pairs = self.reshape(x, 0, 0, 0, half, 2)
+            left, right = (self.reshape(part, 0, 0, 0, half) for part in self.split(pairs, [1, 1]))
+        else:
+            left, right = self.split(x, [half, half])
+        first = self.op("BinaryOp", self.multiply(left, cos), self.multiply(right, sin), opType="SUB")
+        second = self.add(self.multiply(right, cos), self.multiply(left, sin))
+        if interleaved:
+            both = [self.op("Unsqueeze", part, squeezeDims=[4]) for part in (first, second)]
+            turned = self.reshape(self.concat(both), 0, 0, 0, width)
+        else:
+            turned = self.concat([first, second])
+        return turned if still is None else self.concat([turned, still])
+
+    def attention(self, q: Value, k: Value, v: Value, heads: Heads, layer: int, value_size: int = 0) -> Value:
+        """Causal attention of the new queries ``[batch, sequence, count, size]`` over the cache and the new keys and
+        values ``[batch, sequence, groups, size]``, which the cache of this layer takes in; ``[batch, sequence, count *
+        size]``."""
+        sizes = (heads.size, value_size or heads.size)
+        past = [
+            self._input(f"past_{kind}{layer}", DType.F32, (self._batch, heads.groups, "past", size))
+            for kind, size in zip("kv", sizes, strict=True)
+        ]
+        q, k, v = (self.permute(t, 0, 2, 1, 3) for t in (q, k, v))
+        out, *present = self.emit(
+            "OnnxAttention", [q, k, v, self._not_padding(past[0]), *past], 3, is_causal=True, scale=heads.scale,
+            softcap=heads.softcap, left_window_size=heads.window - 1 if heads.window else -1,
+        )  # fmt: skip
+        for kind, before, after, size in zip("kv", past, present, sizes, strict=True):
+            after.name, after.dtype = f"present_{kind}{layer}", DType.F32
+            after.shape = (self._batch, heads.groups, "total", size)
+            self.states[before.name] = after.name
+            self.graph.outputs.append(after)
+        return self.reshape(self.permute(out, 0, 2, 1, 3), 0, 0, heads.count * sizes[1])
+
+    def _not_padding(self, past: Value) -> Value | None:
+        """Which keys of each row are no padding, ``[batch, 1, 1, total]``; None where none is."""
+        if self.first is None:
+            return None
+        if self._seen is None:
+            lengths = [
+                self.gather(self.op("Shape", value), self.const(np.array(axis, np.int64)))
+                for value, axis in ((past, 2), (self.tokens, 1))
+            ]
+            scalars = [self.const(np.array(n, np.int64)) for n in (0, 1)]
+            total = self.op("Cast", self.add(*lengths), dstT="DT_INT64")
+            places = self.op("Range", scalars[0], total, scalars[1], Tidx="DT_INT64")
+            starts = self.op("Unsqueeze", self.first, squeezeDims=[1, 2, 3])
+            self._seen = self.op("BinaryOp", places, starts, opType="GREATER_EQUAL")
+        return self._seen
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    def picked(self, x: Value) -> Value:
+        """The rows of ``x [batch, sequence, width]`` of which logits are wanted."""
+        return self.gather(x, self.rows, axis=1)
+
+    def finish(self, logits: Value, name: str = "logits") -> Graph:
+        """The graph that gives these."""
+        logits.name = name
+        self.graph.outputs.insert(0, logits)
+        return self.graph
+
+
+def compressed_rows(net: Layers, table: QuantizedArray, indices: Value) -> Value:
+    """Rows of a compressed table ``[rows, cols]``, taken apart after they were gathered."""
+    blocks = table.scale.shape[1]
+    per, size = 8 // table.width, table.cols // blocks
+    codes = net.op("Cast", net.gather(net.const(table.codes), indices), dstT="DT_FLOAT")
+    if per > 1:  # the first number of a byte lies in its lowest bits
+        parts, base = [], float(1 << table.width)
+        for _ in range(per):
+            rest = net.unary("FLOOR", net.multiply(codes, 1.0 / base))
+            parts.append(net.op("BinaryOp", codes, net.multiply(rest, base), opType="SUB"))
+            codes = rest
+        codes = net.concat([net.op("Unsqueeze", part, squeezeDims=[3]) for part in parts], 3)
+    wide = net.reshape(codes, 0, 0, blocks, size)
+    zero = net.const(-float(1 << (table.width - 1)))
+    scale = net.op("Unsqueeze", net.gather(net.const(table.scale), indices), squeezeDims=[3])
+    out = net.multiply(net.add(wide, zero), scale)
+    if table.offset is not None:
+        out = net.add(out, net.op("Unsqueeze", net.gather(net.const(table.offset), indices), squeezeDims=[3]))
+    return net.reshape(out, 0, 0, table.cols)
+
+
+__all__ = ["ACTIVATIONS", "Angles", "Heads", "Layers"]

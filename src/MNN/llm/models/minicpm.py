@@ -1,0 +1,48 @@
+"""MiniCPM (arXiv:2404.06395) and Granite (arXiv:2405.04324): Llama with numbers that scale embeddings, what layers add,
+and logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+from MNN.ir.graph import Graph
+from MNN.llm.models.families import Config, attend, family, head
+from MNN.llm.models.layers import Layers
+
+
+@dataclass(frozen=True)
+class _Scales:
+    embedding: float
+    residual: float
+    logits: float
+    scores: float
+
+
+@family("minicpm")
+def minicpm(config: Config, net: Layers) -> Graph:
+    base = config.number("dim_model_base", config.width)
+    depth = config.number("scale_depth", sqrt(config.layers)) / sqrt(config.layers)
+    return _scaled(config, net, _Scales(config.number("scale_emb", 1.0), depth, base / config.width, 0.0))
+
+
+@family("granite")
+def granite(config: Config, net: Layers) -> Graph:
+    names = "embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier"
+    embedding, residual, logits, scores = (config.number(name, 1.0) for name in names)
+    return _scaled(config, net, _Scales(embedding, residual, 1.0 / logits, scores))
+
+
+def _scaled(config: Config, net: Layers, scales: _Scales) -> Graph:
+    heads = config.heads(scale=scales.scores)
+    angles = net.angles(config.rotary(heads.size))
+    x = net.multiply(net.embed("model.embed_tokens.weight"), scales.embedding)
+    for i in range(config.layers):
+        at = f"model.layers.{i}"
+        y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
+        x = net.add(x, net.multiply(attend(net, y, f"{at}.self_attn", heads, i, angles), scales.residual))
+        y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
+        mlp = f"{at}.mlp"
+        y = net.gated(y, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation)
+        x = net.add(x, net.multiply(y, scales.residual))
+    return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon), scale=scales.logits)

@@ -1,0 +1,64 @@
+"""Weights and configurations as families see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from MNN.errors import FormatError
+from MNN.ir.quant import QuantizedArray
+
+Array = np.ndarray | QuantizedArray
+
+
+class Weights(Protocol):
+    """Tensors by the names that a family's Hugging Face checkpoint has for them."""
+
+    def __contains__(self, name: object) -> bool: ...
+
+    def __getitem__(self, name: str) -> Array:
+        """An array of floats ``[out, in]``, or one in blocks of small integers."""
+        ...
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Its shape; nothing is read."""
+        ...
+
+
+def stacked(parts: Sequence[Array]) -> Array:
+    """Matrices ``[out, in]`` one above the other; compressed where all are so in the same way."""
+    if len(parts) == 1:
+        return parts[0]
+    quantized = [part for part in parts if isinstance(part, QuantizedArray)]
+    kinds = {(p.width, p.scale.shape[1], p.shape[1:], p.offset is None) for p in quantized}
+    if len(quantized) < len(parts) or len(kinds) > 1:
+        return np.concatenate([p.dequantize() if isinstance(p, QuantizedArray) else p for p in parts])
+    one = quantized[0]
+    codes, scale = (np.concatenate([getattr(p, kind) for p in quantized]) for kind in ("codes", "scale"))
+    offsets = [p.offset for p in quantized if p.offset is not None]
+    rows = sum(p.shape[0] for p in quantized)
+    offset = np.concatenate(offsets) if offsets else None
+    return QuantizedArray(codes, scale, offset, one.bits, (rows, *one.shape[1:]), one.width)
+
+
+def ordered(weight: Array, order: np.ndarray) -> Array:
+    """Rows of a matrix in another order."""
+    if not isinstance(weight, QuantizedArray):
+        picked: np.ndarray = weight[order]
+        return picked
+    offset = None if weight.offset is None else weight.offset[order]
+    shape = (len(order), *weight.shape[1:])
+    return QuantizedArray(weight.codes[order], weight.scale[order], offset, weight.bits, shape, weight.width)
+
+
+def required(config: Mapping[str, object], key: str) -> int:
+    """A whole number above 0 of a configuration. Raises :class:`FormatError` where it is missing or no such number."""
+    found = config.get(key)
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise FormatError(f"the model's configuration has {key} = {found!r}; expected is a whole number above 0")
+    return found
+
+
+__all__ = ["Array", "Weights", "ordered", "required", "stacked"]

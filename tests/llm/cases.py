@@ -1,0 +1,219 @@
+"""Small language models with random configurations, and weights that follow from a seed.
+
+Keys of configurations are those of transformers (``tests/llm/record.py`` builds the same model there).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Draw = np.random.Generator
+VOCABULARY = 48
+
+
+def _base(rng: Draw) -> dict[str, Any]:
+    heads = int(rng.choice([2, 4, 6]))
+    groups = int(rng.choice([g for g in (1, 2, 3, 6) if heads % g == 0]))
+    size = int(rng.choice([8, 12, 16]))
+    return {
+        "vocab_size": VOCABULARY, "hidden_size": heads * size, "intermediate_size": int(rng.choice([24, 40, 63])),
+        "num_hidden_layers": int(rng.integers(2, 4)), "num_attention_heads": heads, "num_key_value_heads": groups,
+        "rms_norm_eps": float(rng.choice([1e-5, 1e-6])), "max_position_embeddings": int(rng.choice([24, 64, 256])),
+        "tie_word_embeddings": bool(rng.random() < 0.4), "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    }  # fmt: skip
+
+
+def _rope(rng: Draw, config: dict[str, Any], width: int, kinds: Sequence[str]) -> dict[str, Any]:
+    """One of the ways to reach beyond the trained length."""
+    kind = str(rng.choice(kinds))
+    theta, factor = float(rng.choice([100.0, 1e4, 5e5])), float(rng.choice([2.0, 4.0]))
+    found: dict[str, Any] = {"rope_type": kind, "rope_theta": theta}
+    longest = config["max_position_embeddings"]
+    if kind != "default":
+        found["factor"] = factor
+    if kind in ("llama3", "yarn"):
+        found["original_max_position_embeddings"] = int(longest // factor)
+    if kind == "llama3":
+        found |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    if kind == "yarn" and rng.random() < 0.5:
+        found |= {"beta_fast": 16.0, "beta_slow": 2.0}
+    if kind == "longrope":
+        short, long = (rng.uniform(1.0, 4.0, width // 2).round(3).tolist() for _ in range(2))
+        found |= {
+            "short_factor": short,
+            "long_factor": long,
+            "original_max_position_embeddings": int(longest // factor),
+        }
+    return found
+
+
+SCALED = ("default", "linear", "dynamic", "llama3", "yarn")
+
+
+def _llama(rng: Draw, kinds: Sequence[str] = SCALED) -> dict[str, Any]:
+    config = _base(rng)
+    if rng.random() < 0.4:
+        config["head_dim"] = int(rng.choice([8, 20]))
+    size = config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
+    return config | {"rope_parameters": _rope(rng, config, size, kinds)}
+
+
+def _biased(rng: Draw) -> dict[str, Any]:
+    return _llama(rng) | {"attention_bias": bool(rng.random() < 0.5), "mlp_bias": bool(rng.random() < 0.5)}
+
+
+def _internlm3(rng: Draw) -> dict[str, Any]:
+    bias = bool(rng.random() < 0.5)
+    return _llama(rng) | {"attention_bias": bias, "mlp_bias": bias}
+
+
+def _windowed(rng: Draw) -> dict[str, Any]:
+    return _llama(rng, ("default", "linear")) | {
+        "sliding_window": None if rng.random() < 0.3 else int(rng.choice([5, 16]))
+    }
+
+
+def _qwen(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default", "yarn"))
+    if rng.random() < 0.5:
+        config |= {"use_sliding_window": True, "sliding_window": 7, "max_window_layers": 1}
+    return config
+
+
+def _qwen2(rng: Draw) -> dict[str, Any]:
+    config = _qwen(rng)
+    return config | {"head_dim": config["hidden_size"] // config["num_attention_heads"]}
+
+
+def _gemma(rng: Draw) -> dict[str, Any]:
+    return _base(rng) | {"head_dim": int(rng.choice([8, 16])), "tie_word_embeddings": True}
+
+
+def _gemma2(rng: Draw) -> dict[str, Any]:
+    cap = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0} if rng.random() < 0.7 else {}
+    return _gemma(rng) | {"query_pre_attn_scalar": 24, "sliding_window": 9} | cap
+
+
+def _gemma3(rng: Draw) -> dict[str, Any]:
+    config = _gemma(rng) | {"query_pre_attn_scalar": 24, "sliding_window": 9, "num_hidden_layers": 3}
+    kinds = [str(rng.choice(["sliding_attention", "full_attention"])) for _ in range(3)]
+    scaled = {"rope_type": "linear", "factor": 4.0, "rope_theta": 5e4}
+    local = {"rope_type": "default", "rope_theta": 1e3}
+    return config | {"layer_types": kinds, "rope_parameters": {"full_attention": scaled, "sliding_attention": local}}
+
+
+def _phi3(rng: Draw) -> dict[str, Any]:
+    config = _base(rng) | {"sliding_window": None if rng.random() < 0.5 else 11}
+    size = config["hidden_size"] // config["num_attention_heads"]
+    share = 0.75 if size % 8 == 0 and rng.random() < 0.5 else 1.0
+    rope = _rope(rng, config, int(size * share), ("default", "longrope"))
+    if rope["rope_type"] == "longrope":
+        config["original_max_position_embeddings"] = rope["original_max_position_embeddings"]
+    return config | {"rope_parameters": rope | {"partial_rotary_factor": share}}
+
+
+def _smollm3(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default", "linear")) | {"num_hidden_layers": 4}
+    config.pop("head_dim", None)
+    if rng.random() < 0.5:
+        config["no_rope_layer_interval"] = 2
+    if rng.random() < 0.5:
+        config |= {"use_sliding_window": True, "sliding_window": 9}
+    return config
+
+
+def _olmo2(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default", "linear"))
+    config.pop("head_dim", None)
+    return config | {"attention_bias": bool(rng.random() < 0.3)}
+
+
+def _starcoder2(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default", "linear"))
+    for name in ("head_dim", "rms_norm_eps"):
+        config.pop(name, None)
+    window = None if rng.random() < 0.5 else 9
+    return config | {"norm_epsilon": 1e-5, "use_bias": bool(rng.random() < 0.7), "sliding_window": window}
+
+
+def _glm(rng: Draw) -> dict[str, Any]:
+    config = _base(rng) | {"head_dim": int(rng.choice([8, 16])), "attention_bias": bool(rng.random() < 0.5)}
+    return config | {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}
+
+
+def _granite(rng: Draw) -> dict[str, Any]:
+    scales = {
+        "embedding_multiplier": 3.0,
+        "residual_multiplier": 0.4,
+        "logits_scaling": 2.0,
+        "attention_multiplier": 0.2,
+    }
+    config = _llama(rng, ("default",)) | scales
+    config.pop("head_dim", None)
+    return config
+
+
+def _internlm2(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default", "dynamic"))
+    config.pop("head_dim", None)
+    return config | {"bias": bool(rng.random() < 0.5), "tie_word_embeddings": False}
+
+
+def _minicpm(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default",)) | {"scale_emb": 4.0, "scale_depth": 1.4, "dim_model_base": 12}
+    config.pop("head_dim", None)
+    return config
+
+
+def _baichuan(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default",)) | {"tie_word_embeddings": False, "norm_head": bool(rng.random() < 0.5)}
+    config.pop("head_dim", None)
+    return config | {"num_key_value_heads": config["num_attention_heads"]}
+
+
+def _chatglm(rng: Draw) -> dict[str, Any]:
+    base = _base(rng)
+    size = base["hidden_size"] // base["num_attention_heads"]
+    if size % 8:
+        return _chatglm(rng)
+    return {
+        "padded_vocab_size": VOCABULARY, "hidden_size": base["hidden_size"], "num_layers": base["num_hidden_layers"],
+        "ffn_hidden_size": base["intermediate_size"], "num_attention_heads": base["num_attention_heads"],
+        "multi_query_attention": True, "multi_query_group_num": base["num_key_value_heads"], "kv_channels": size,
+        "layernorm_epsilon": base["rms_norm_eps"], "seq_length": 128, "rope_ratio": 5.0, "add_qkv_bias": True,
+    }  # fmt: skip
+
+
+FAMILIES: dict[str, Callable[[Draw], dict[str, Any]]] = {
+    "llama": _biased, "mistral": _windowed, "internlm3": _internlm3, "qwen2": _qwen2, "qwen3": _qwen, "gemma": _gemma,
+    "gemma2": _gemma2, "gemma3_text": _gemma3, "phi3": _phi3, "smollm3": _smollm3, "olmo2": _olmo2,
+    "starcoder2": _starcoder2, "glm": _glm, "glm4": _glm, "granite": _granite, "internlm2": _internlm2,
+    "minicpm": _minicpm, "baichuan": _baichuan, "chatglm": _chatglm,
+}  # fmt: skip
+
+
+def config(family: str, seed: int) -> dict[str, Any]:
+    """A random configuration."""
+    return FAMILIES[family](np.random.default_rng([zlib.crc32(family.encode()), seed]))
+
+
+def weights(shapes: Mapping[str, Sequence[int]], seed: int) -> dict[str, np.ndarray]:
+    """Random weights of such names and shapes: the same everywhere."""
+    found = {}
+    for name, shape in shapes.items():
+        rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
+        data = rng.standard_normal(tuple(shape))
+        if len(shape) > 1:
+            data *= (1.0 if "embed" in name else 1.6) / np.sqrt(shape[-1])
+        else:
+            data = 0.2 * data + (1.0 if name.endswith("norm.weight") or "layernorm" in name else 0.0)
+        found[name] = data.astype(np.float32)
+    return found
+
+
+def tokens(seed: int, count: int) -> list[int]:
+    return [int(n) for n in np.random.default_rng(seed).integers(3, VOCABULARY, count)]

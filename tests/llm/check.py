@@ -1,0 +1,103 @@
+"""A small random model run by this engine, against what transformers computed for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from MNN.llm.engine.decoder import Decoder
+from MNN.llm.models.families import build
+from MNN.runtime.config import Config
+from MNN.runtime.session import Session
+from MNN.stateful import StatefulModel
+from tests.llm.cases import weights
+
+TOLERANCE = 1e-4
+"""Of the largest logit."""
+
+
+class Arrays(dict[str, np.ndarray]):
+    """Weights at hand."""
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self[name].shape
+
+
+@dataclass
+class Expected:
+    """``logits [prompt, vocabulary]``; ``padded``: of the beginnings of the prompt in a batch padded on the left, the
+    last rows of each; ``written``: the greedy continuation of the first 12 tokens."""
+
+    config: dict[str, Any]
+    shapes: dict[str, list[int]]
+    seed: int
+    prompt: list[int]
+    logits: np.ndarray
+    padded: list[np.ndarray]
+    written: list[int]
+    lengths: tuple[int, ...] = (17, 40, 3)
+
+    def notes(self) -> dict[str, Any]:
+        """All but the arrays."""
+        names = ("config", "shapes", "seed", "prompt", "written")
+        return {name: getattr(self, name) for name in names}
+
+
+def check(expected: Expected) -> float:
+    """The largest error of all logits. Raises AssertionError where it is too large or the text is another one."""
+    data, config = Arrays(weights(expected.shapes, expected.seed)), expected.config
+    decoder = Decoder(build(config, data), Config(precision="high", cache=False))
+    worst = _error("the whole prompt", decoder.feed(decoder.text(), expected.prompt, every=True), expected.logits)
+    model = decoder.model
+    state, found = model.new_state(), []  # the same in pieces
+    for low, high in ((0, 7), (7, 29), (29, 30), (30, 31), (31, 40)):
+        places = np.arange(low, high)
+        feeds = {"tokens": np.array([expected.prompt[low:high]]), "positions": places[None], "rows": places - low}
+        if "length" in model.inputs:
+            feeds["length"] = np.array([40])
+        found.append(model.run(feeds, state=state)["logits"][0])
+    worst = max(worst, _error("the prompt in pieces", np.concatenate(found), expected.logits))
+    worst = max(worst, _padded(expected, data))
+    text, written = decoder.text(), []
+    logits = decoder.feed(text, expected.prompt[:12])
+    for _ in expected.written:
+        written.append(int(logits[-1].argmax()))
+        if written[-1] != expected.written[len(written) - 1]:
+            top = np.sort(logits[-1])
+            gap = float(top[-1] - top[-2]) / float(abs(top).max())
+            assert gap < TOLERANCE, f"another token at {len(written)}: the gap to the next one was {gap}"
+            break  # a tie
+        logits = decoder.feed(text, written[-1:])
+    return worst
+
+
+def _padded(expected: Expected, data: Arrays) -> float:
+    net = build(expected.config, data, padded=True)
+    model = StatefulModel(Session(net.graph, Config(precision="high", cache=False), None, net.states), net.states)
+    longest = max(expected.lengths)
+    first = np.array([longest - n for n in expected.lengths])
+    tokens = np.array([[0] * (longest - n) + expected.prompt[:n] for n in expected.lengths])
+    positions = np.maximum(np.arange(longest)[None] - first[:, None], 0)
+    worst = 0.0
+    for cut in (longest, 5):  # at once, then in two pieces
+        found, state = [], model.new_state()
+        for low, high in ((0, cut), (cut, longest)):
+            if low == high:
+                continue
+            feeds = {"tokens": tokens[:, low:high], "positions": positions[:, low:high], "first": first}
+            feeds["rows"] = np.arange(high - low)
+            if "length" in model.inputs:
+                feeds["length"] = np.array([longest])
+            found.append(model.run(feeds, state=state)["logits"])
+        logits = np.concatenate(found, 1)
+        for i, wanted in enumerate(expected.padded):
+            worst = max(worst, _error(f"row {i} of a padded batch", logits[i, -len(wanted) :], wanted))
+    return worst
+
+
+def _error(what: str, found: np.ndarray, wanted: np.ndarray) -> float:
+    error = float(np.abs(found - wanted).max() / np.abs(wanted).max())
+    assert error <= TOLERANCE, f"{what}: error {error:.1e} of the largest logit"
+    return error

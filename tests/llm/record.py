@@ -1,0 +1,112 @@
+"""What transformers computes for small random models: recorded for the tests, or compared at once.
+
+    python -m tests.llm.record                       # writes tests/llm/recorded.json and recorded.npz anew
+    python -m tests.llm.record --compare 20          # 20 random configurations of every family, against this engine
+    python -m tests.llm.record --compare 20 --family qwen3 --seed 100
+
+Needs torch and transformers (5.24 recorded what is there now) beside what this package needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from tests.llm import cases
+from tests.llm.check import Expected, check
+from tests.llm.twins import TWINS
+
+HERE = Path(__file__).parent
+RECORDED = 2
+"""Cases of every family in the tests."""
+PROMPT, GREEDY = 40, 128
+LENGTHS = (17, 40, 3)
+"""Of the sentences of a batch, padded on the left."""
+
+
+def reference(family: str, seed: int) -> Expected:
+    """A random model of a family: what transformers computes."""
+    values = cases.config(family, seed)
+    twin = TWINS.get(family)
+    kind, given = (family, values) if twin is None else twin.config(values)
+    config = transformers.AutoConfig.for_model(kind, **given, attn_implementation="eager")
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    state = model.state_dict()
+    tied = given.get("tie_word_embeddings", config.tie_word_embeddings)
+    shapes = {n: list(t.shape) for n, t in state.items() if not (tied and n == "lm_head.weight")}
+    if twin is not None:
+        shapes = twin.shapes(values, shapes)
+    weights = cases.weights(shapes, seed)
+    theirs = weights if twin is None else twin.weights(values, weights)
+    if tied:
+        theirs = theirs | {"lm_head.weight": theirs["model.embed_tokens.weight"]}
+    model.load_state_dict({n: torch.from_numpy(np.ascontiguousarray(a)) for n, a in theirs.items()})
+    told: dict[str, Any] = values if twin is not None else config.to_dict()
+    told = {k: v for k, v in told.items() if isinstance(v, (int, float, str, list, dict)) or v is None}
+    prompt = cases.tokens(seed, PROMPT)
+    with torch.no_grad():
+        logits = model(torch.tensor([prompt])).logits[0].numpy()
+        longest = max(LENGTHS)
+        rows = [[0] * (longest - n) + prompt[:n] for n in LENGTHS]
+        mask = [[0] * (longest - n) + [1] * n for n in LENGTHS]
+        places = (torch.tensor(mask).cumsum(-1) - 1).clamp(min=0)
+        padded = model(torch.tensor(rows), attention_mask=torch.tensor(mask), position_ids=places).logits.numpy()
+        written = model.generate(
+            torch.tensor([prompt[:12]]), attention_mask=torch.ones(1, 12, dtype=torch.long), do_sample=False,
+            max_new_tokens=GREEDY, eos_token_id=-1,
+        )  # fmt: skip
+    kept = [padded[i, longest - n :] for i, n in enumerate(LENGTHS)]
+    return Expected(told | {"model_type": family}, shapes, seed, prompt, logits, kept, written[0, 12:].tolist())
+
+
+def record() -> None:
+    notes, arrays = [], {}
+    for family in cases.FAMILIES:
+        for seed in range(RECORDED):
+            found = reference(family, seed)
+            name = f"{family}-{seed}"
+            arrays[f"{name}.logits"] = found.logits
+            arrays |= {f"{name}.padded{i}": a[-1:] for i, a in enumerate(found.padded)}
+            notes.append(found.notes())
+    (HERE / "recorded.json").write_text("[\n" + ",\n".join(json.dumps(n) for n in notes) + "\n]\n", encoding="utf-8")
+    np.savez_compressed(HERE / "recorded.npz", **arrays)
+
+
+def compare(families: list[str], count: int, first: int) -> int:
+    """Tries random configurations; says what differs and gives how many did."""
+    bad = 0
+    for family in families:
+        worst = 0.0
+        for seed in range(first, first + count):
+            try:
+                found = reference(family, seed)
+            except (ValueError, TypeError) as error:
+                print(f"{family} {seed}: transformers refuses the configuration: {error}")
+                continue
+            try:
+                worst = max(worst, check(found))
+            except Exception as error:  # noqa: BLE001 - what goes wrong is told, and the next one tried
+                bad += 1
+                print(f"{family} {seed}: {type(error).__name__}: {error}\n    {cases.config(family, seed)}")
+        print(f"{family}: largest error {worst:.1e}", flush=True)
+    return bad
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--compare", type=int, default=0)
+    parser.add_argument("--family", default="")
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    if asked.compare:
+        sys.exit(min(compare([asked.family] if asked.family else list(cases.FAMILIES), asked.compare, asked.seed), 1))
+    record()

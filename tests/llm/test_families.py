@@ -1,0 +1,82 @@
+"""Every family of models against what transformers computed for small random ones (``tests/llm/record.py``)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from MNN.errors import FormatError, MNNError, UnsupportedError
+from MNN.llm.engine.decoder import Decoder
+from MNN.llm.models.families import build, families
+from MNN.runtime.config import Config
+from tests.llm import cases
+from tests.llm.check import Arrays, Expected, check
+
+HERE = Path(__file__).parent
+RECORDED = json.loads((HERE / "recorded.json").read_text(encoding="utf-8"))
+
+
+def expected(notes: dict[str, object]) -> Expected:
+    name = f"{notes['config']['model_type']}-{notes['seed']}"  # type: ignore[index]
+    with np.load(HERE / "recorded.npz") as file:
+        padded = [file[f"{name}.padded{i}"] for i in range(3)]
+        return Expected(**notes, logits=file[f"{name}.logits"], padded=padded)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("notes", RECORDED, ids=lambda n: f"{n['config']['model_type']}-{n['seed']}")
+def test_like_transformers(notes: dict[str, object]) -> None:
+    check(expected(notes))
+
+
+def test_every_family_is_recorded() -> None:
+    recorded = {notes["config"]["model_type"] for notes in RECORDED}
+    assert set(families()) - recorded == {"gemma3"}  # what is recorded as gemma3_text, with a picture's half beside it
+    assert recorded == set(cases.FAMILIES)
+
+
+def _small() -> tuple[dict[str, object], Arrays]:
+    notes = next(n for n in RECORDED if n["config"]["model_type"] == "llama")
+    return dict(notes["config"]), Arrays(cases.weights(notes["shapes"], notes["seed"]))
+
+
+def test_texts_go_back_and_on() -> None:
+    config, weights = _small()
+    decoder = Decoder(build(config, weights), Config(cache=False), max_length=40)
+    prompt = cases.tokens(5, 30)
+    whole, text = decoder.feed(decoder.text(), prompt, every=True), decoder.text()
+    decoder.feed(text, prompt[:20])
+    other = [*prompt[:12], 7, 8, 9]
+    assert decoder.resume(text, other) == [7, 8, 9]
+    decoder.feed(text, [7, 8, 9])
+    assert text.tokens == other
+    assert decoder.resume(text, prompt[:15]) == prompt[12:15]
+    np.testing.assert_allclose(decoder.feed(text, prompt[12:15])[-1], whole[14], atol=1e-5)
+    assert decoder.resume(text, prompt[:15]) == prompt[14:15]  # a logit needs a token
+    with pytest.raises(MNNError, match="45 tokens; the model was loaded for 40"):
+        decoder.feed(text, [*prompt, 1])
+    assert text.tokens == prompt[:14]
+    np.testing.assert_allclose(decoder.feed(text, prompt[14:])[-1], whole[-1], atol=1e-5)
+    with pytest.raises(MNNError, match="no tokens"):
+        decoder.feed(text, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "gpt9"}, "'gpt9' are not known; known are .*llama"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers = 0"),
+        ({"num_attention_heads": "four"}, "num_attention_heads = 'four'"),
+        ({"num_key_value_heads": 3}, "cannot share 3"),
+        ({"hidden_act": "softsign"}, "'softsign' is none of"),
+        ({"rope_parameters": {"rope_type": "spiral"}}, "scaled by 'spiral'"),
+        ({"rope_parameters": {"rope_type": "linear"}}, "lack a number 'factor'"),
+        ({"rope_parameters": {"rope_type": "longrope", "factor": 2.0, "short_factor": [1.0]}}, "has 1 numbers"),
+    ],
+)
+def test_what_is_wrong_is_said(change: dict[str, object], message: str) -> None:
+    config, weights = _small()
+    with pytest.raises((FormatError, UnsupportedError), match=message):
+        build({**config, **change}, weights)
