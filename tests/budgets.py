@@ -18,6 +18,7 @@ OTHER = 300
 """For folders that the table does not name, and for files beside the folders."""
 SECONDS = {
     "api": 400,
+    "autodiff": 300,
     "backends": 2400,
     "cli": 600,
     "compiler": 300,

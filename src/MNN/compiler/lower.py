@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from MNN.errors import MNNError
+from MNN.errors import MNNError, UnsupportedError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.ir.prims import Host, Prim, Tensor
@@ -219,6 +219,7 @@ class Lowering(Builder):
             self._tape = None
         if tensor is None or tensor.const is not None:
             return super().value(tensor, why)
+        self.read.append(tensor)
         key = self._next_key(why)
         if key in self._known:
             return np.asarray(self._known[key][0])
@@ -278,14 +279,26 @@ def lower_stage(
             low.begin_node(index)
             low.lower_node(graph.nodes[index])
     except _NeedEager as need:
+        _check_gradients(graph, index)
         blocked = Blocked(graph.nodes[index], need.key, need.inputs, (need.op, need.node), not low.nested)
         return Stage(low.prims, inputs, low.env, index, blocked, low.guards)
     except _NeedKeyedValue as need:
+        _check_gradients(graph, index)
         blocked = Blocked(graph.nodes[index], need.key, [need.tensor], None, not low.nested)
         return Stage(low.prims, inputs, low.env, index, blocked, low.guards)
     for value in graph.outputs:
         low.lookup(value)
     return Stage(low.prims, inputs, low.env, len(graph.nodes), None, low.guards, low.open_numbers.inputs)
+
+
+def _check_gradients(graph: Graph, index: int) -> None:
+    """Refuses a graph that takes gradients behind a node at which it is cut in two programs."""
+    node = graph.nodes[index]
+    if any(traits(n).differentiates for n in graph.nodes[index:]):
+        raise UnsupportedError(
+            f"{place(node)}: what it computes decides sizes that are only known when the model runs, and gradients do "
+            "not reach across that; give these sizes as constants"
+        )
 
 
 def _cone(tensor: Tensor, numbers: Mapping[Tensor, np.ndarray]) -> list[Prim] | None:

@@ -7,6 +7,7 @@ Operators whose output shape depends on data, or that have no tensor form at all
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -59,6 +60,8 @@ class Operator:
     """Whether its attributes hold graphs that it runs."""
     draws: ClassVar[bool] = False
     """Whether it draws random numbers, so that every run gives others."""
+    differentiates: ClassVar[bool] = False
+    """Whether it looks at how its operands were computed, which has to be of one program with it."""
     repeats: ClassVar[bool] = False
     """Whether :meth:`lower` looks at numbers of its operands through the builder only, so that nodes which are alike
     need to be lowered once (see :mod:`MNN.ops.core.recipes`)."""
@@ -146,6 +149,7 @@ def unregister(name: str) -> None:
 def _load_all() -> None:
     for _ in import_modules("MNN.ops"):
         pass
+    importlib.import_module("MNN.autodiff.operator")  # which is made of this room's primitives
 
 
 _loaded = False

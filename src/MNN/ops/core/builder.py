@@ -56,6 +56,7 @@ class Builder:
         self.merged: dict[tuple[object, ...], list[Tensor]] = {}  # what every primitive gives, by what tells it apart
         self._consts: dict[tuple[object, ...], Tensor] = {}
         self.open_numbers = OpenNumbers()
+        self.read: list[Tensor] = []  # tensors that are no constants, of which numbers were asked for and given
 
     # -- constants and values ---------------------------------------------------------------------------------------
 
@@ -64,13 +65,12 @@ class Builder:
     ) -> Tensor:
         """A constant tensor; ``sized``: it follows from sizes. Small equal constants are shared."""
         data = np.asarray(array) if dtype is None else np.asarray(array).astype(dtype.numpy)
-        found_dtype = dtype or DType.of(data)
-        key: tuple[object, ...] | None = None
+        found_dtype, key = dtype or DType.of(data), None
         if data.size <= 64 and found_dtype is not DType.STR:
             key = (found_dtype, data.shape, data.tobytes(), sized)
             if key in self._consts:
                 return self._consts[key]
-        tensor = Tensor(found_dtype, tuple(data.shape), const=data, sized=sized)
+        tensor = Tensor(found_dtype, data.shape, const=data, sized=sized)
         if key is not None:
             self._consts[key] = tensor
         return tensor

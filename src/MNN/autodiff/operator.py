@@ -1,0 +1,45 @@
+"""The gradient as an operator of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from MNN.autodiff.backward import gradients
+from MNN.errors import ShapeError
+from MNN.ir.graph import Node
+from MNN.ir.prims import Tensor
+from MNN.ir.shape import elements
+from MNN.ops.core.base import Operator, register
+from MNN.ops.core.builder import Builder
+from MNN.ops.core.operands import operand
+from MNN.ops.inference import infer
+
+
+@register("Gradient")
+class Gradient(Operator):
+    """Operands: a number ``y`` (one element), then tensors of floats. Results: the gradient of ``y`` with regard to
+    each of them, in its shape and element type; zeros where ``y`` does not depend on it.
+
+    As it is an operator, its results have gradients too. The tensors are usually inputs of the graph: of one that is
+    another in another shape there is no gradient.
+    """
+
+    in_mnn = False
+    differentiates = True
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        y = operand(b, inputs, 0)
+        wrt = [operand(b, inputs, i) for i in range(1, len(inputs))]
+        if elements(y.shape) != 1:
+            raise ShapeError(
+                f"{b.where}: gradients are taken of one number, '{y.name or 'the loss'}' has the shape "
+                f"{list(y.shape)}; reduce it with a mean or a sum"
+            )
+        if not y.dtype.is_float:
+            raise ShapeError(f"{b.where}: gradients are taken of a float, '{y.name or 'the loss'}' is {y.dtype.value}")
+        return gradients(b, [y], [b.expand(b.like(1.0, y), y.shape)], wrt)
+
+
+@infer.rule(Gradient)
+def _infer_gradient(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
+    return [(v.dtype, infer.sizes(v)) for v in node.inputs[1:] if v is not None]

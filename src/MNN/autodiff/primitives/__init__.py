@@ -1,0 +1,1 @@
+"""The rules, one kind of primitives a file; they are found by themselves."""

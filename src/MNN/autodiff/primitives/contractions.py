@@ -1,0 +1,54 @@
+"""Matrix products: the transposed products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from MNN.autodiff.rules import Cotangents, Wanted, rule, sum_to
+from MNN.ir import prims as p
+from MNN.ir.prims import Tensor
+from MNN.ir.quant import QuantizedArray
+from MNN.ops.core.builder import Builder
+
+
+def transposed(b: Builder, x: Tensor) -> Tensor:
+    """The last two axes exchanged."""
+    return b.permute(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
+
+
+@rule(p.MatMul)
+def _matmul(b: Builder, prim: p.MatMul, g: Cotangents, wanted: Wanted) -> Sequence[Tensor | None]:
+    (x, y), given = prim.inputs, g[0]
+    assert given is not None
+    left = right = None
+    if wanted[0]:
+        left = sum_to(b, b.matmul(given, transposed(b, y)), x.shape)
+    if wanted[1] and prod(y.shape[:-2]) == 1 and prod(given.shape[:-2]) == prod(x.shape[:-2]):
+        # one matrix for the whole batch: its rows are rows of one large product
+        rows = b.reshape(x, (-1, x.shape[-1])), b.reshape(given, (-1, given.shape[-1]))
+        right = b.reshape(b.matmul(transposed(b, rows[0]), rows[1]), y.shape)
+    elif wanted[1]:
+        right = sum_to(b, b.matmul(transposed(b, x), given), y.shape)
+    return [left, right]
+
+
+@rule(p.CompressedMatMul)
+def _compressed(b: Builder, prim: p.CompressedMatMul, g: Cotangents, wanted: Wanted) -> Sequence[Tensor | None]:
+    """Weights in few bits are constants: only the other side has a gradient."""
+    x, given = prim.inputs[0], g[0]
+    assert given is not None
+    rest: list[Tensor | None] = [None] * (len(prim.inputs) - 1)
+    arrays = [t.const for t in prim.inputs[1:]]
+    codes, scales = arrays[0], arrays[1]
+    if not wanted[0] or codes is None or scales is None:
+        return [None, *rest]
+    shape = (codes.shape[0], x.shape[-1])
+    offsets = arrays[2] if len(arrays) > 2 else None
+    weight = QuantizedArray(codes, scales, offsets, prim.width, shape, prim.width).dequantize()
+    return [b.matmul(given, b.const(np.asarray(weight), x.dtype)), *rest]
+
+
+__all__ = ["transposed"]

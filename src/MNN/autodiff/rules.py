@@ -1,0 +1,54 @@
+"""The registry that files of this room fill: a rule for each kind of primitive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from MNN.discovery import import_modules
+from MNN.ir.prims import Prim, Tensor
+from MNN.ops.core.builder import Builder
+
+Cotangents = Sequence[Tensor | None]
+"""For each output, the gradient of what is differentiated with regard to it; None where that is zero."""
+Wanted = Sequence[bool]
+"""For each input, whether its gradient is asked for."""
+Rule = Callable[[Builder, Any, Cotangents, Wanted], Sequence["Tensor | None"]]
+"""Gives for each input its gradient, in its shape and element type; None where that is zero or not wanted."""
+
+_RULES: dict[type[Prim], Rule] = {}
+R = TypeVar("R", bound=Rule)
+
+
+def rule(*kinds: type[Prim]) -> Callable[[R], R]:
+    """Decorator: the function is the rule of these primitives."""
+
+    def add(fn: R) -> R:
+        for kind in kinds:
+            _RULES[kind] = fn
+        return fn
+
+    return add
+
+
+def rule_of(kind: type[Prim]) -> Rule:
+    """The rule of a kind of primitive; the files that hold them are imported when the first one is asked for."""
+    if not _RULES:
+        for _ in import_modules("MNN.autodiff.primitives"):
+            pass
+    return _RULES[kind]
+
+
+def sum_to(b: Builder, x: Tensor, shape: Sequence[int]) -> Tensor:
+    """The adjoint of broadcasting ``shape`` to that of ``x``: sums over what was repeated."""
+    added = x.rank - len(shape)
+    axes = [i for i, n in enumerate(x.shape) if i < added or (shape[i - added] == 1 and n != 1)]
+    return b.reshape(b.reduce("sum", x, axes) if axes else x, shape)
+
+
+def zeros(b: Builder, like: Tensor) -> Tensor:
+    """Zeros in the shape and element type of a tensor."""
+    return b.expand(b.like(0, like), like.shape)
+
+
+__all__ = ["Cotangents", "Rule", "Wanted", "rule", "rule_of", "sum_to", "zeros"]
