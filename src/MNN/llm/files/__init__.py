@@ -1,0 +1,55 @@
+"""Files of language models: Hugging Face folders, safetensors and GGUF, read where they are needed.
+
+:func:`open_weights` gives tensors by name, :func:`read_config` what the network is; both in Hugging Face's names,
+whatever the file is.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from MNN.errors import FormatError, MNNError
+from MNN.llm.files.gguf.config import config_of
+from MNN.llm.files.gguf.renaming import renamed
+from MNN.llm.files.mapped import read_json
+from MNN.llm.files.places import find, read_gguf_shards
+from MNN.llm.files.safetensors import read_safetensors, read_sharded
+from MNN.llm.files.tensors import Weights, WeightTensor
+
+__all__ = ["WeightTensor", "Weights", "open_weights", "read_config"]
+
+
+def open_weights(path: str | os.PathLike[str]) -> Weights:
+    """The tensors of a model by Hugging Face's names, memory-mapped: nothing is read until it is asked for.
+
+    ``path``: a .gguf file (the first, where there are several), a .safetensors file or index, or a folder with one of
+    these. Files are verified as they are opened: FormatError for what their format forbids, UnsupportedError for what
+    cannot be read, MNNError where there is nothing.
+    """
+    place = find(path)
+    if place.gguf is not None:
+        return Weights(renamed(read_gguf_shards(place.gguf)), str(place.gguf))
+    if place.index is not None:
+        return Weights(read_sharded(place.index), str(place.index))
+    tensors: dict[str, WeightTensor] = {}
+    for file in place.safetensors:
+        held = read_safetensors(file)
+        twice = tensors.keys() & held.keys()
+        if twice:
+            raise FormatError(f"{file} has the tensor {sorted(twice)[0]!r}, which another file has as well")
+        tensors |= held
+    if not place.safetensors:
+        raise MNNError(f"{path} holds no model.safetensors and no .gguf file")
+    return Weights(tensors, str(path))
+
+
+def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What the network is, as Hugging Face's ``config.json`` says it; from the metadata where ``path`` is a GGUF file.
+
+    MNNError where there is no config.
+    """
+    place = find(path)
+    if place.gguf is not None:
+        return config_of(read_gguf_shards(place.gguf))
+    return read_json(place.folder / "config.json")

@@ -1,0 +1,182 @@
+"""What each architecture's tensors are called in GGUF files and in Hugging Face's checkpoints.
+
+Facts: ``gguf-py/gguf/tensor_mapping.py`` and ``conversion/`` of llama.cpp, and transformers' model code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+LLAMA = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+"""Names that most architectures share. Those of layers follow ``blk.N.`` there and ``model.layers.N.`` here."""
+
+_QWEN_EXPERTS = {
+    "ffn_gate_inp": "mlp.gate",
+    "ffn_gate_exps": "mlp.experts.{}.gate_proj",
+    "ffn_up_exps": "mlp.experts.{}.up_proj",
+    "ffn_down_exps": "mlp.experts.{}.down_proj",
+}
+_MIXTRAL = {
+    "ffn_gate_inp": "block_sparse_moe.gate",
+    "ffn_gate_exps": "block_sparse_moe.experts.{}.w1",
+    "ffn_up_exps": "block_sparse_moe.experts.{}.w3",
+    "ffn_down_exps": "block_sparse_moe.experts.{}.w2",
+}
+_GEMMA2 = {
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+_BERT = {
+    "token_embd": "embeddings.word_embeddings",
+    "token_embd_norm": "embeddings.LayerNorm",
+    "position_embd": "embeddings.position_embeddings",
+    "token_types": "embeddings.token_type_embeddings",
+    "attn_q": "attention.self.query",
+    "attn_k": "attention.self.key",
+    "attn_v": "attention.self.value",
+    "attn_output": "attention.output.dense",
+    "attn_output_norm": "attention.output.LayerNorm",
+    "ffn_up": "intermediate.dense",
+    "ffn_down": "output.dense",
+    "layer_output_norm": "output.LayerNorm",
+}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """How files of one architecture become what Hugging Face's checkpoint of ``model_type`` has.
+
+    ``names``: beyond :data:`LLAMA` (``{}`` stands for an expert's number; a stack of experts is taken apart).
+    ``interleaved``: rows of queries and keys are in the order of rotations of neighbours, and are put back into the
+    order of rotated halves. ``norm_shift``: what is added to norms' weights. ``fused``: a fused tensor's parts of
+    rows. ``config``: what the config has whatever the file says. ``shared``: whether :data:`LLAMA` holds at all.
+    """
+
+    model_type: str
+    class_name: str
+    names: dict[str, str] = field(default_factory=dict)
+    interleaved: bool = False
+    norm_shift: float = 0.0
+    fused: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
+    shared: bool = True
+    layers: str = "model.layers."
+
+    def module(self, name: str) -> str | None:
+        """The module that a GGUF name without block and suffix belongs to; None for what is no weight of a module."""
+        return self.names.get(name) or (LLAMA.get(name) if self.shared else None)
+
+
+_SILU = {"hidden_act": "silu"}
+_GELU = {"hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh"}
+
+ARCHITECTURES = {
+    "llama": Architecture("llama", "LlamaForCausalLM", interleaved=True, config=_SILU),
+    "mixtral": Architecture("mixtral", "MixtralForCausalLM", _MIXTRAL, interleaved=True, config=_SILU),
+    "mistral3": Architecture("ministral3", "Ministral3ForCausalLM", interleaved=True, config=_SILU),
+    "smollm3": Architecture("smollm3", "SmolLM3ForCausalLM", interleaved=True, config=_SILU),
+    "minicpm": Architecture("minicpm", "MiniCPMForCausalLM", interleaved=True, config=_SILU),
+    # these two are llama's network once their fused weights are taken apart, as they are in GGUF files
+    "internlm2": Architecture("llama", "LlamaForCausalLM", interleaved=True, config=_SILU),
+    "baichuan": Architecture("llama", "LlamaForCausalLM", interleaved=True, config=_SILU),
+    "qwen2": Architecture("qwen2", "Qwen2ForCausalLM", config=_SILU),
+    "qwen2moe": Architecture(
+        "qwen2_moe",
+        "Qwen2MoeForCausalLM",
+        {
+            **_QWEN_EXPERTS,
+            "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
+            "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
+            "ffn_up_shexp": "mlp.shared_expert.up_proj",
+            "ffn_down_shexp": "mlp.shared_expert.down_proj",
+        },
+        config={**_SILU, "norm_topk_prob": False, "decoder_sparse_step": 1, "mlp_only_layers": []},
+    ),
+    "qwen3": Architecture("qwen3", "Qwen3ForCausalLM", config=_SILU),
+    "qwen3moe": Architecture(
+        "qwen3_moe",
+        "Qwen3MoeForCausalLM",
+        _QWEN_EXPERTS,
+        config={**_SILU, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []},
+    ),
+    "gemma": Architecture("gemma", "GemmaForCausalLM", norm_shift=-1.0, config=_GELU),
+    "gemma2": Architecture("gemma2", "Gemma2ForCausalLM", _GEMMA2, norm_shift=-1.0, config=_GELU),
+    "gemma3": Architecture("gemma3_text", "Gemma3ForCausalLM", _GEMMA2, norm_shift=-1.0, config=_GELU),
+    "phi3": Architecture(
+        "phi3", "Phi3ForCausalLM", {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}, config=_SILU
+    ),
+    "starcoder2": Architecture(
+        "starcoder2",
+        "Starcoder2ForCausalLM",
+        {"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
+        config={"hidden_act": "gelu_pytorch_tanh", "use_bias": True},
+    ),
+    "olmo2": Architecture(
+        "olmo2",
+        "Olmo2ForCausalLM",
+        {"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm"},
+        config=_SILU,
+    ),
+    "deepseek2": Architecture(
+        "deepseek_v2",
+        "DeepseekV2ForCausalLM",
+        {
+            **_QWEN_EXPERTS,
+            "attn_q_a": "self_attn.q_a_proj",
+            "attn_q_a_norm": "self_attn.q_a_layernorm",
+            "attn_q_b": "self_attn.q_b_proj",
+            "attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa",
+            "attn_kv_a_norm": "self_attn.kv_a_layernorm",
+            "attn_kv_b": "self_attn.kv_b_proj",
+            "ffn_gate_shexp": "mlp.shared_experts.gate_proj",
+            "ffn_up_shexp": "mlp.shared_experts.up_proj",
+            "ffn_down_shexp": "mlp.shared_experts.down_proj",
+            "exp_probs_b": "mlp.gate.e_score_correction",
+        },
+        config=_SILU,
+    ),
+    "chatglm": Architecture(
+        "glm",
+        "GlmForCausalLM",
+        {"ffn_up": "mlp.gate_up_proj"},
+        fused={"attn_qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")},
+        config=_SILU,
+    ),
+    "glm4": Architecture(
+        "glm4",
+        "Glm4ForCausalLM",
+        {
+            "post_attention_norm": "post_self_attn_layernorm",
+            "post_ffw_norm": "post_mlp_layernorm",
+            "ffn_up": "mlp.gate_up_proj",
+        },
+        config=_SILU,
+    ),
+    "bert": Architecture(
+        "bert",
+        "BertModel",
+        _BERT,
+        fused={"attn_qkv": ("attention.self.query", "attention.self.key", "attention.self.value")},
+        config={"hidden_act": "gelu", "position_embedding_type": "absolute"},
+        shared=False,
+        layers="encoder.layer.",
+    ),
+}
+"""By ``general.architecture``; ``mixtral`` is what ``llama`` with experts is called here."""

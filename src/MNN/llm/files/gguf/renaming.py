@@ -1,0 +1,84 @@
+"""The tensors of GGUF files under Hugging Face's names, with rows in Hugging Face's order."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import FormatError
+from MNN.llm.files.gguf.architectures import Architecture
+from MNN.llm.files.gguf.config import architecture_of, config_of
+from MNN.llm.files.gguf.reader import GGUF
+from MNN.llm.files.tensors import WeightTensor
+
+_NAME = re.compile(r"(?:blk\.(?P<block>\d{1,6})\.)?(?P<module>[a-z0-9_]+)\.(?P<kind>weight|bias)")
+_NOT_WEIGHTS = {"rope_freqs", "rope_factors_long", "rope_factors_short", "attn_rot_embd"}
+"""Tensors that the config has taken up."""
+
+
+def renamed(file: GGUF) -> dict[str, WeightTensor]:
+    """All weights of a model. FormatError for names that its architecture does not have."""
+    _, architecture = architecture_of(file)
+    config = config_of(file)
+    tensors: dict[str, WeightTensor] = {}
+    for name, tensor in file.tensors.items():
+        match = _NAME.fullmatch(name)
+        if match and match["module"] in _NOT_WEIGHTS:
+            continue
+        modules = _modules(architecture, match["module"]) if match else ()
+        if not match or not modules:
+            raise FormatError(f"{file.path}: {config['model_type']} has no tensor {name!r}")
+        prefix = "" if match["block"] is None else f"{architecture.layers}{int(match['block'])}."
+        parts = _parts(tensor, modules, config, f"{file.path}, tensor {name!r}")
+        for module, part in parts:
+            done = _as_trained(part, match["module"], architecture, config, f"{file.path}, tensor {name!r}")
+            tensors[f"{prefix}{module}.{match['kind']}"] = done
+    return tensors
+
+
+def _modules(architecture: Architecture, name: str) -> tuple[str, ...]:
+    if name in architecture.fused:
+        return architecture.fused[name]
+    module = architecture.module(name)
+    return (module,) if module else ()
+
+
+def _parts(
+    tensor: WeightTensor, modules: tuple[str, ...], config: dict[str, Any], where: str
+) -> list[tuple[str, WeightTensor]]:
+    """The tensor by modules: itself, or one for each expert of a stack, or the parts of a fused one."""
+    if "{}" in modules[0]:
+        if len(tensor.shape) != 3:
+            raise FormatError(f"{where}: experts of shape {list(tensor.shape)}; three dimensions are expected")
+        experts, rows, cols = tensor.shape
+        return [
+            (modules[0].format(e), tensor.take(slice(e * rows, (e + 1) * rows), (rows, cols))) for e in range(experts)
+        ]
+    if len(modules) == 1:
+        return [(modules[0], tensor)]
+    sizes = [config[key] * config["head_dim"] for key in ("num_attention_heads", *2 * ("num_key_value_heads",))]
+    if tensor.shape[0] != sum(sizes):
+        raise FormatError(f"{where}: it has {tensor.shape[0]} rows; queries, keys and values take {sum(sizes)}")
+    ends = np.cumsum(sizes).tolist()
+    return [
+        (module, tensor.take(slice(end - size, end), (size, *tensor.shape[1:])))
+        for module, size, end in zip(modules, sizes, ends, strict=True)
+    ]
+
+
+def _as_trained(
+    tensor: WeightTensor, name: str, architecture: Architecture, config: dict[str, Any], where: str
+) -> WeightTensor:
+    """Undoes what the conversion to GGUF did to the numbers."""
+    if architecture.interleaved and name in ("attn_q", "attn_k"):
+        heads = config["num_attention_heads" if name == "attn_q" else "num_key_value_heads"]
+        rows = tensor.shape[0]
+        if heads < 1 or rows % (2 * heads):
+            raise FormatError(f"{where}: {rows} rows are not those of {heads} heads")
+        order = np.arange(rows).reshape(heads, rows // heads // 2, 2).swapaxes(1, 2).reshape(-1)
+        return tensor.take(order, tensor.shape)
+    if architecture.norm_shift and name.endswith("norm"):
+        return tensor.plus(architecture.norm_shift)
+    return tensor

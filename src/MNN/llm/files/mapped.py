@@ -1,0 +1,62 @@
+"""A file in memory: mapped read-only, and never read beyond its end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import FormatError, MNNError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+JSON_LIMIT = 256 << 20
+"""Bytes that a JSON file of a model may have; tokenizers of 256,000 words have about 35 million."""
+
+
+def map_file(path: Path) -> Array:
+    """The bytes of a file as uint8 ``[size]``, read-only, in memory only where they are looked at.
+
+    MNNError where there is no such file, FormatError where it is empty.
+    """
+    try:
+        size = path.stat().st_size
+        if size == 0:
+            raise FormatError(f"{path} is empty; download or write it again")
+        return np.memmap(path, np.uint8, "r")
+    except OSError as error:
+        raise MNNError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. FormatError for what is none, MNNError where there is no such file."""
+    try:
+        if path.stat().st_size > JSON_LIMIT:
+            raise FormatError(f"{path} has more than {JSON_LIMIT >> 20} MiB; a JSON file of a model has less")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise MNNError(f"{path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from error
+    return parse_object(text, str(path))
+
+
+def parse_object(text: str | bytes, where: str) -> dict[str, Any]:
+    """A JSON object whose names are all different. FormatError otherwise."""
+    try:
+        found = json.loads(text, object_pairs_hook=lambda pairs: _without_twins(pairs, where))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{where} is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise FormatError(f"{where} holds a JSON {type(found).__name__}, but an object is expected")
+    return found
+
+
+def _without_twins(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twin = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise FormatError(f"{where} names {twin!r} twice in one object")
+    return found

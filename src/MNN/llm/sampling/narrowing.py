@@ -1,0 +1,133 @@
+"""What narrows a distribution: each takes candidates and keeps some of them.
+
+Words are many, those with a chance few: candidates are found by thresholds first, and only they are sorted. The results
+are exactly those of sorting all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from MNN.llm.sampling.options import SamplingOptions
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """``ids``: int64 ``[n]``, or None for all words. ``logits``: float32 ``[n]``, not all minus infinity."""
+
+    ids: Array | None
+    logits: Array
+
+    def keep(self, which: Array) -> Candidates:
+        """Those of a mask or at some places."""
+        if self.ids is not None:
+            return Candidates(self.ids[which], self.logits[which])
+        places = np.flatnonzero(which) if which.dtype == np.bool_ else which
+        return Candidates(places, self.logits[places])
+
+    def weights(self) -> Array:
+        """Probabilities times a number: float32 ``[n]``, the largest is 1."""
+        return np.asarray(np.exp(self.logits - self.logits.max()))
+
+
+def temperature(candidates: Candidates, options: SamplingOptions) -> Candidates:
+    """Divides the logits, counted from the largest so that none overflows."""
+    if options.temperature == 1:
+        return candidates
+    with np.errstate(over="ignore"):
+        scaled = (candidates.logits - candidates.logits.max()) / np.float32(options.temperature)
+    return Candidates(candidates.ids, scaled)
+
+
+def top_k(candidates: Candidates, options: SamplingOptions) -> Candidates:
+    """The k largest; of equals at the border, those with the smallest ids."""
+    k, logits = int(options.top_k), candidates.logits
+    if not 0 < k < len(logits):
+        return candidates
+    border = np.partition(logits, len(logits) - k)[len(logits) - k]
+    above = logits > border
+    more = k - int(np.count_nonzero(above))
+    above[np.flatnonzero(logits == border)[:more]] = True
+    return candidates.keep(above)
+
+
+def top_p(candidates: Candidates, options: SamplingOptions) -> Candidates:
+    """The fewest of the most probable whose probability together reaches ``top_p``; one at least."""
+    if options.top_p >= 1:
+        return candidates
+    weights = candidates.weights()
+    return candidates.keep(_first(-weights, weights, options.top_p, -np.logspace(-2, -12, 6, dtype=np.float32)))
+
+
+def min_p(candidates: Candidates, options: SamplingOptions) -> Candidates:
+    """Those that have this share of the best one's probability."""
+    if options.min_p <= 0:
+        return candidates
+    least = candidates.logits.max() + np.float32(np.log(options.min_p))
+    return candidates.keep(candidates.logits >= least)
+
+
+def typical(candidates: Candidates, options: SamplingOptions) -> Candidates:
+    """The fewest whose information is nearest to the entropy and whose probability together reaches ``typical``."""
+    if options.typical >= 1:
+        return candidates
+    weights = candidates.weights()
+    total = float(weights.sum(dtype=np.float64))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        information = np.float32(np.log(total)) - (candidates.logits - candidates.logits.max())
+        parts = np.where(weights > 0, weights * information, 0)
+    distance = np.abs(information - np.float32(parts.sum(dtype=np.float64) / total))
+    return candidates.keep(_first(distance, weights, options.typical, np.array([0.5, 1, 2, 4, 8, 16], np.float32)))
+
+
+def tail_free(candidates: Candidates, options: SamplingOptions) -> Candidates:
+    """Cuts where the curvature of the sorted probabilities, added up from the best, passes ``tail_free`` of its sum."""
+    if options.tail_free >= 1 or len(candidates.logits) <= 2:
+        return candidates
+    weights = candidates.weights().astype(np.float64)
+    order = np.argsort(-weights, kind="stable")
+    curvature = np.abs(np.diff(weights[order], 2))
+    total = curvature.sum()
+    if total <= 0:
+        return candidates
+    beyond = np.cumsum(curvature) / total > options.tail_free
+    last = int(np.argmax(beyond)) if beyond.any() else len(beyond)
+    return candidates.keep(order[: max(last, 1)])
+
+
+def _first(keys: Array, weights: Array, share: float, borders: Array) -> Array:
+    """Places of the smallest keys, in their order, as few as have this share of all weights; one at least.
+
+    ``borders``: values of keys, rising, below which it looks first.
+    """
+    target = share * float(weights.sum(dtype=np.float64))
+    places: Array = np.arange(0)
+    for border in borders:
+        places = np.flatnonzero(keys <= border)
+        if len(places) > len(keys) // 2 or float(weights[places].sum(dtype=np.float64)) > target * (1 + 1e-6):
+            break
+    else:
+        places = np.arange(len(keys))
+    if float(weights[places].sum(dtype=np.float64)) <= target * (1 + 1e-6):
+        places = np.arange(len(keys))
+    places = places[np.argsort(keys[places], kind="stable")]
+    reached = np.cumsum(weights[places], dtype=np.float64)
+    enough = int(np.searchsorted(reached, target * (1 - 1e-9))) + 1
+    return places[:enough]
+
+
+NARROWING: dict[str, Callable[[Candidates, SamplingOptions], Candidates]] = {
+    "temperature": temperature,
+    "top_k": top_k,
+    "tail_free": tail_free,
+    "typical": typical,
+    "top_p": top_p,
+    "min_p": min_p,
+}
+"""By the names of :data:`MNN.llm.sampling.options.ORDER`."""

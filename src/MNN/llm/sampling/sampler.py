@@ -1,0 +1,115 @@
+"""The choice of the next token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import RunError
+from MNN.llm.sampling.narrowing import NARROWING, Candidates
+from MNN.llm.sampling.options import SamplingOptions
+from MNN.llm.sampling.penalties import bias, penalize
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Sampler:
+    """Chooses tokens of one sequence. ``prompt``: how many of the history's first tokens are the user's.
+
+    A sampler has random numbers of its own: with a seed, the same logits give the same tokens.
+    """
+
+    def __init__(self, options: SamplingOptions | None = None, prompt: int = 0) -> None:
+        self.options = options or SamplingOptions()
+        self.prompt = prompt
+        self._random = np.random.Generator(np.random.PCG64(self.options.seed))
+
+    def next(self, logits: Array, history: Sequence[int] | Array = (), allowed: Array | None = None) -> int:
+        """The id of the next token.
+
+        ``logits``: floats ``[words]``; they are not changed. ``history``: all tokens so far, where penalties look.
+        ``allowed``: bool ``[words or fewer]``, the tokens that a grammar lets through. RunError where no token has a
+        chance, or logits are not numbers.
+        """
+        candidates = self.candidates(logits, history, allowed)
+        if self.options.greedy or len(candidates.logits) == 1:
+            place = int(np.argmax(candidates.logits))
+        else:
+            reached = np.cumsum(candidates.weights(), dtype=np.float64)
+            place = int(np.searchsorted(reached, self._random.random() * reached[-1], side="right"))
+            place = min(place, len(reached) - 1)
+        return place if candidates.ids is None else int(candidates.ids[place])
+
+    def candidates(
+        self, logits: Array, history: Sequence[int] | Array = (), allowed: Array | None = None
+    ) -> Candidates:
+        """The tokens that have a chance, with the logits that decide; arguments are those of :meth:`next`."""
+        options = self.options
+        changed = self._changed(logits, history, allowed)
+        highest = changed.max(initial=-np.inf)
+        if not np.isfinite(highest):
+            what = "are not all numbers" if np.isnan(highest) or highest > 0 else "leave no token a chance"
+            raise RunError(f"the next token cannot be chosen: the logits {what}")
+        candidates = Candidates(None, changed)
+        if options.greedy:
+            return candidates
+        for name in options.order:
+            candidates = NARROWING[name](candidates, options)
+        return candidates
+
+    def probabilities(self, logits: Array, history: Sequence[int] | Array = (), allowed: Array | None = None) -> Array:
+        """With which probability :meth:`next` gives each token, float64 ``[words]``."""
+        candidates = self.candidates(logits, history, allowed)
+        found = np.zeros(len(logits))
+        places = np.arange(len(logits)) if candidates.ids is None else candidates.ids
+        if self.options.greedy:
+            found[places[np.argmax(candidates.logits)]] = 1
+            return found
+        weights = candidates.weights().astype(np.float64)
+        found[places] = weights / weights.sum()
+        return found
+
+    def _changed(self, logits: Array, history: Sequence[int] | Array, allowed: Array | None) -> Array:
+        options = self.options
+        changed = np.array(logits, np.float32).reshape(-1)
+        if options.looks_back and len(history):
+            tokens = np.asarray(history, np.int64)
+            inside = (tokens >= 0) & (tokens < len(changed))
+            prompt = int(np.count_nonzero(inside[: self.prompt]))
+            penalize(changed, tokens if inside.all() else tokens[inside], prompt, options)
+        if options.logit_bias:
+            bias(changed, options)
+        if allowed is not None:
+            n = min(len(allowed), len(changed))
+            changed[:n][~np.asarray(allowed[:n], bool)] = -np.inf
+            changed[n:] = -np.inf
+        return changed
+
+
+@dataclass(frozen=True)
+class LogProbability:
+    """A token with the logarithm of the probability that the model gave it, and the most probable ones."""
+
+    token: int
+    value: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+def log_probability(logits: Array, token: int, top: int = 0) -> LogProbability:
+    """What the model itself thought of ``token``: before temperature, penalties and all else.
+
+    ``logits``: floats ``[words]``. ``top``: how many of the most probable tokens to tell, the best first.
+    """
+    wide = np.asarray(logits, np.float32).reshape(-1)
+    highest = wide.max()
+    total = float(highest) + float(np.log(np.exp(wide - highest).sum(dtype=np.float64)))
+    best: tuple[tuple[int, float], ...] = ()
+    count = min(top, len(wide))
+    if count > 0:
+        places = np.flatnonzero(wide >= np.partition(wide, len(wide) - count)[len(wide) - count])
+        places = places[np.argsort(-wide[places], kind="stable")][:count]
+        best = tuple((int(i), float(wide[i]) - total) for i in places)
+    return LogProbability(token, float(wide[token]) - total, best)

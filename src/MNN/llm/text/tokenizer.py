@@ -1,0 +1,178 @@
+"""Text to tokens and back."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from MNN.errors import MNNError
+from MNN.llm.text.library import tokenizers
+from MNN.llm.text.special import SpecialTokens
+from MNN.llm.text.streaming import TextStream
+from MNN.llm.text.templates import ChatTemplate
+
+SPACE = "\u2581"
+"""What stands for a space in SentencePiece's tokens."""
+
+
+@functools.cache
+def byte_characters() -> dict[str, int]:
+    """The characters that stand for bytes in the tokens of byte-level BPE (GPT-2), and their bytes."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in printable]
+    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
+
+
+class Tokenizer:
+    """A model's tokenizer. ``core``: a ``tokenizers.Tokenizer``; ``templates``: chat templates by name."""
+
+    def __init__(self, core: Any, special: SpecialTokens, templates: Mapping[str, str] | None = None) -> None:
+        self.core = core
+        self.special = special
+        self._templates = dict(templates or {})
+        self._compiled: dict[str, ChatTemplate] = {}
+        self._added: dict[int, str] = {i: token.content for i, token in core.get_added_tokens_decoder().items()}
+        self.special_ids: set[int] = {i for i, token in core.get_added_tokens_decoder().items() if token.special}
+        self._kinds = _decoder_kinds(core)
+
+    @property
+    def bos_id(self) -> int | None:
+        """The token that begins a text, or None."""
+        return self.special.bos
+
+    @property
+    def eos_id(self) -> int | None:
+        """The token that ends a text, or None."""
+        return self.special.eos
+
+    @property
+    def pad_id(self) -> int | None:
+        """The token that fills up a batch, or None."""
+        return self.special.pad
+
+    @property
+    def stop_ids(self) -> frozenset[int]:
+        """All tokens that end an answer."""
+        return self.special.stops
+
+    @property
+    def vocab_size(self) -> int:
+        """How many tokens there are, added ones included. The model's own table may have more rows."""
+        return int(self.core.get_vocab_size(with_added_tokens=True))
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        """The ids of a text. ``add_special_tokens``: with the tokens at its beginning and end that the model expects.
+
+        MNNError for what is no text.
+        """
+        if not isinstance(text, str):
+            raise MNNError(f"a text is expected, not {type(text).__name__}")
+        ids: list[int] = self.core.encode(_encodable(text), add_special_tokens=add_special_tokens).ids
+        return ids
+
+    def encode_batch(self, texts: Sequence[str], add_special_tokens: bool = True) -> list[list[int]]:
+        """The ids of several texts, each for itself."""
+        found = self.core.encode_batch([_encodable(text) for text in texts], add_special_tokens=add_special_tokens)
+        return [encoding.ids for encoding in found]
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> str:
+        """The text of tokens. MNNError for numbers that are no ids."""
+        try:
+            text: str = self.core.decode([int(i) for i in ids], skip_special_tokens=skip_special_tokens)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise MNNError(f"ids of tokens are natural numbers: {error}") from error
+        return text
+
+    def stream(self, skip_special_tokens: bool = True) -> TextStream:
+        """Text as tokens come: ``push(id)`` gives what is sure, ``finish()`` the rest."""
+        strip = "Strip" in self._kinds
+        return TextStream(lambda i: b"" if skip_special_tokens and i in self.special_ids else self.bytes_of(i), strip)
+
+    def bytes_of(self, token: int) -> bytes:
+        """The bytes of one token; none for ids without a token."""
+        added = self._added.get(token)
+        if added is not None:
+            return added.encode()
+        text: str | None = self.core.id_to_token(token)
+        if text is None:
+            return b""
+        if "ByteLevel" in self._kinds:
+            table = byte_characters()
+            return b"".join(bytes([table[c]]) if c in table else c.encode() for c in text)
+        if "ByteFallback" in self._kinds and len(text) == 6 and text.startswith("<0x") and text.endswith(">"):
+            return bytes([int(text[3:5], 16)])
+        if "WordPiece" in self._kinds:
+            return text[2:].encode() if text.startswith("##") else b" " + text.encode()
+        return text.replace(SPACE, " ").encode()
+
+    def id_of(self, token: str) -> int | None:
+        """The id of a token by its text in the vocabulary, or None."""
+        found: int | None = self.core.token_to_id(token)
+        return found
+
+    @property
+    def chat_template(self) -> str | None:
+        """The source of the model's chat template, or None."""
+        return self._templates.get("default")
+
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool = True,
+        **values: Any,
+    ) -> str:
+        """The text that the model was trained on for a conversation; encode it without special tokens.
+
+        ``messages``: ``role`` and ``content`` and what else the template knows. ``tools``: functions in JSON schema, as
+        OpenAI's protocol has them. ``add_generation_prompt``: ends where the model's answer begins. ``values``: what
+        else the template takes (``enable_thinking=False``); ``chat_template`` is another template, by its name or
+        source. MNNError where there is no template, it refuses the messages, or it fails.
+        """
+        chosen = values.pop("chat_template", None)
+        name = chosen or ("tool_use" if tools and "tool_use" in self._templates else "default")
+        source = self._templates.get(name, chosen)
+        if source is None:
+            raise MNNError("the model has no chat template; give one (chat_template=...), or write the prompt yourself")
+        if source not in self._compiled:
+            self._compiled[source] = ChatTemplate(source)
+        return self._compiled[source].render(
+            messages=messages,
+            tools=tools,
+            add_generation_prompt=add_generation_prompt,
+            **{**self.special.texts, **values},
+        )
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.vocab_size} tokens)"
+
+
+def _encodable(text: str) -> str:
+    """Lone surrogates, which no UTF-8 has, become U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _decoder_kinds(core: Any) -> set[str]:
+    """What the decoder is made of."""
+    decoder = core.decoder
+    if decoder is None:
+        return set()
+    state = json.loads(decoder.__getstate__())
+    return {part["type"] for part in [state, *state.get("decoders", [])]}
+
+
+def core_from_json(text: str, where: str) -> Any:
+    """A ``tokenizers.Tokenizer`` from the text of a ``tokenizer.json``. MNNError where it is none."""
+    try:
+        core = tokenizers().Tokenizer.from_str(text)
+    except Exception as error:
+        raise MNNError(f"{where} cannot be read as a tokenizer: {error}") from error
+    core.no_truncation()  # these are habits of how it was trained, not of the tokenizer
+    core.no_padding()
+    return core

@@ -1,0 +1,76 @@
+"""What the ``gguf`` package computes for random blocks and for a trained model: recorded for the tests, or compared.
+
+    python -m tests.llm.files.record                  # writes tests/llm/files/recorded.json anew
+    python -m tests.llm.files.record --compare 200    # that many sets of blocks of every kind, against this engine
+
+Needs the package ``gguf`` (0.19 recorded what is there now) beside what this package needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+from MNN.llm.files.gguf.architectures import ARCHITECTURES
+from MNN.llm.files.gguf.blocks import KINDS
+from tests import zoo
+from tests.llm.files.blocks import digest, random_blocks, read
+from tests.llm.files.modules import LAYER, modules
+
+HERE = Path(__file__).parent
+SEEDS = 3
+
+
+def theirs(name: str, raw: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.asarray(gguf.quants.dequantize(raw, gguf.GGMLQuantizationType[name]), np.float32)
+
+
+def smollm2() -> dict[str, Any]:
+    """Names, shapes and numbers of the tensors of a trained model, in the file's own names and order."""
+    reader = gguf.GGUFReader(str(zoo.path("smollm2_gguf")))
+    found = {}
+    for tensor in reader.tensors:
+        numbers = theirs(tensor.tensor_type.name, tensor.data)
+        shape = [int(n) for n in reversed(tensor.shape)]
+        found[tensor.name] = [tensor.tensor_type.name, shape, digest(numbers)]
+    return found
+
+
+def names() -> dict[str, dict[str, str | None]]:
+    """By architecture: what the package calls the modules that this engine names."""
+    labels = {label: arch for arch, label in gguf.MODEL_ARCH_NAMES.items()}
+    found: dict[str, dict[str, str | None]] = {}
+    for name in ARCHITECTURES:
+        table = gguf.get_tensor_name_map(labels["llama" if name == "mixtral" else name], LAYER + 1)
+        found[name] = {module: table.get_name(module) for module in modules(name).values()}
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compare", type=int, default=0)
+    options = parser.parse_args()
+    if options.compare:
+        for seed in range(options.compare):
+            for kind in KINDS.values():
+                raw = random_blocks(kind, seed)
+                assert np.array_equal(read(kind, raw).numpy(), theirs(kind.name, raw), equal_nan=True), (kind, seed)
+        print(f"{options.compare} sets of blocks of {len(KINDS)} kinds agree")
+        return
+    blocks = {
+        kind.name: [digest(theirs(kind.name, random_blocks(kind, seed))) for seed in range(SEEDS)]
+        for kind in KINDS.values()
+    }
+    sizes = {kind.name: [int(kind), *gguf.GGML_QUANT_SIZES[kind]] for kind in gguf.GGMLQuantizationType}
+    recorded = {"sizes": sizes, "blocks": blocks, "smollm2": smollm2(), "names": names()}
+    (HERE / "recorded.json").write_text(json.dumps(recorded, indent=None) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
