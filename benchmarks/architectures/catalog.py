@@ -141,6 +141,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             {"last_hidden_state": _PER_TOKEN},
         ),
         _further("densenet121", "densenet:densenet121", _image(224)),
+        _further("resnext50", "resnet:resnext50", _image(224)),
         _further("regnet_y_800mf", "regnet:regnet_y_800mf", _image(224)),
         _further("convnext_tiny", "convnext:convnext_tiny", _image(224)),
         _further("ghostnet", "ghostnet:ghostnet", _image(224)),

@@ -1,6 +1,9 @@
-"""ResNet-18 and ResNet-50 (He et al. 2015, arXiv:1512.03385), stride in the 3x3 of a bottleneck, input 224."""
+"""ResNet-18, ResNet-50 (He et al. 2015, arXiv:1512.03385) and ResNeXt-50 32x4d (Xie et al. 2016, arXiv:1611.05431),
+stride in the 3x3 of a bottleneck, input 224."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -33,9 +36,15 @@ def _bottleneck(cin: int, width: int, stride: int) -> tuple[Residual, int]:
     return Residual(body, cin, cout, stride), cout
 
 
-def _resnet(seed: int, bottleneck: bool, depths: tuple[int, ...]) -> nn.Module:
+def _grouped(cin: int, width: int, stride: int) -> tuple[Residual, int]:
+    inner, cout = 2 * width, 4 * width
+    middle = conv_norm(inner, inner, 3, stride, groups=32)
+    body = nn.Sequential(conv_norm(cin, inner), middle, conv_norm(inner, cout, act=None))
+    return Residual(body, cin, cout, stride), cout
+
+
+def _resnet(seed: int, make: Callable[[int, int, int], tuple[Residual, int]], depths: tuple[int, ...]) -> nn.Module:
     layers: list[nn.Module] = [conv_norm(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)]
-    make = _bottleneck if bottleneck else _basic
     channels = 64
     for stage, depth in enumerate(depths):
         for k in range(depth):
@@ -46,8 +55,12 @@ def _resnet(seed: int, bottleneck: bool, depths: tuple[int, ...]) -> nn.Module:
 
 
 def resnet18(seed: int = 0) -> nn.Module:
-    return _resnet(seed, False, (2, 2, 2, 2))
+    return _resnet(seed, _basic, (2, 2, 2, 2))
 
 
 def resnet50(seed: int = 0) -> nn.Module:
-    return _resnet(seed, True, (3, 4, 6, 3))
+    return _resnet(seed, _bottleneck, (3, 4, 6, 3))
+
+
+def resnext50(seed: int = 0) -> nn.Module:
+    return _resnet(seed, _grouped, (3, 4, 6, 3))

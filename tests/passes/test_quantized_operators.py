@@ -20,7 +20,9 @@ from onnxruntime.quantization import (
 )
 
 from MNN import model
+from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.frontends.registry import load_graph
+from MNN.ir.dtype import DType
 from MNN.passes.manager import optimize
 
 RNG = np.random.default_rng(7)
@@ -187,3 +189,41 @@ def test_weights_of_four_bits_are_multiplied_as_bytes(tmp_path: pathlib.Path) ->
     assert found["QLinearConv"] == 4
     assert not any(found[op] for op in ("Convolution", "ConvolutionDepthwise", "MatMul"))
     _agree(path, _feeds(3), 0.02)
+
+
+def _branches() -> onnx.ModelProto:
+    """Two convolutions that are added up, and one whose activation costs too much for an epilogue."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c1"]),
+        helper.make_node("Conv", ["c1", "w2"], ["c2"]),
+        helper.make_node("Conv", ["c1", "w3", "b3"], ["c3"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["c2", "c3"], ["s"]),
+        helper.make_node("Relu", ["s"], ["r"]),
+        helper.make_node("Conv", ["r", "w2"], ["c4"]),
+        helper.make_node("Sigmoid", ["c4"], ["g"]),
+        helper.make_node("Mul", ["c4", "g"], ["m"]),
+        helper.make_node("Add", ["m", "r"], ["y"]),
+    ]
+    constants = [_weights("w1", 24, 3, 1, 1), _weights("w2", 24, 24, 1, 1), _weights("w3", 24, 24, 3, 3, scale=0.1)]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "branches", [info("x", TensorProto.FLOAT, ["n", 3, 21, 17])],
+        [info("y", TensorProto.FLOAT, ["n", 24, 21, 17])], [*constants, _weights("b3", 24)],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("activations", [QuantType.QUInt8, QuantType.QInt8], ids=["u8", "i8"])
+def test_what_lies_in_memory_behind_a_product_is_bytes(activations: QuantType, tmp_path: pathlib.Path) -> None:
+    """Also of the branch that is no epilogue of the sum's kernel, and where what follows is too long for one."""
+    plain, path = tmp_path / "plain.onnx", tmp_path / "quantised.onnx"
+    onnx.save(_branches(), plain)
+    feeds = [{"x": RNG.standard_normal((1, 3, 21, 17)).astype(np.float32)} for _ in range(3)]
+    quantize_static(plain, path, _Data(feeds), activation_type=activations, weight_type=QuantType.QInt8)
+    loaded = model.load(str(path), cache=False)
+    loaded.run(feeds[0])
+    commands = [c for p in loaded.plans_used() for c in p.bound.program.commands]
+    results = [c.kernel.out for c in commands if isinstance(c.kernel, ContractSpec)]
+    assert len(results) == 4
+    assert all(out in (DType.U8, DType.I8) for out in results)
+    _agree(path, feeds, 0.02)

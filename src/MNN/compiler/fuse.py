@@ -7,7 +7,9 @@ that uses it is already inside, so a group never waits for itself. What a group 
 - ``rows``: with reductions over the innermost dimension, in one pass over rows (softmax, layer norm);
 - ``fold``: one reduction over other dimensions, with maps before and after it.
 
-At last a convolution, matrix product or window that feeds a map group alone takes it as its epilogue.
+At last a convolution, matrix product or window that feeds a map group alone takes it as its epilogue. One that cannot,
+because the group is another's or costs too much, takes the maps that make its sums narrower out of the group: bytes lie
+in memory between the two rather than sums.
 """
 
 from __future__ import annotations
@@ -157,6 +159,11 @@ class Fuser:
                 self._grow(group)
             groups.append(group)
         taken = {id(g) for g in groups if self._attach(g)}
+        for group in [g for g in groups if id(g) not in taken]:
+            own = self._narrowing(group)
+            if own is not None:
+                taken.add(id(group))
+                groups.append(own)
         position = self._position
         return sorted([g for g in groups if id(g) not in taken], key=lambda g: position[id(g.prims[-1])])
 
@@ -256,6 +263,39 @@ class Fuser:
     def _orders_agree(self, group: Group, source: Tensor) -> bool:
         root = group.root.outputs[0]
         return st.same_order(group.shape, self._orders[root], self._orders[source])
+
+    def _narrowing(self, group: Group) -> Group | None:
+        """For a group that is one contraction: the group of it and the maps behind that narrow its result, taken out of
+        the group that they were in; None where there are none."""
+        anchor = group.prims[-1]
+        if group.kind != "single" or not isinstance(anchor, (p.Conv, p.MatMul, p.CompressedMatMul)):
+            return None
+        current, chain = anchor.outputs[0], list[Prim]()
+        wide, target = current.dtype.size, None
+        while id(current) not in self._kept and len(chain) < LOOK_BACK:
+            users = self._uses.get(current, [])
+            user = users[0] if len(users) == 1 else None
+            if not isinstance(user, p.Map) or len(user.outputs) != 1 or user.outputs[0].shape != current.shape:
+                return None
+            if any(t is not current and t.const is None for t in user.inputs):
+                return None
+            home = self._group_of[id(user)]
+            if (target is not None and home is not target) or user is home.root or home.kind not in ("map", "rows"):
+                return None
+            target, current = home, user.outputs[0]
+            chain.append(user)
+            if current.dtype.size < wide:
+                break
+        if target is None or current.dtype.size >= wide:
+            return None
+        own = Group("map", chain, current.shape, members={id(q) for q in chain})
+        order, other = self._orders[anchor.outputs[0]], self._orders[current]
+        if not self._cheap(own) or not st.same_order(current.shape, order, other):
+            return None
+        own.anchor = anchor
+        target.members -= own.members
+        target.prims = [q for q in target.prims if id(q) not in own.members]
+        return own
 
     def _attach(self, group: Group) -> bool:
         """Moves a group that is one contraction or window into the map group that alone uses it."""

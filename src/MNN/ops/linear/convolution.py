@@ -14,7 +14,7 @@ from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import along, check_channels, operand, optional, require_rank
 from MNN.ops.inference import infer, symbolic_shape_check, windows
 from MNN.ops.linear.compressed import compressed_matmul
-from MNN.ops.linear.transposed import transposed_convolution
+from MNN.ops.linear.transposed import transposed_convolution, with_bias
 
 
 def same_pads(
@@ -170,44 +170,44 @@ class Deconvolution(BaseConvolution):
                 raise ShapeError(f"{b.where}: the output shape is missing")
             shape = b.ints(operands.pop(), "the output shape")
             wanted = shape if len(shape) == self.spatial else shape[1 : 1 + self.spatial]
-        pads, sizes = self._output(b, node, x, w, strides, dilations, explicit, extra, wanted)
+        mode = self.str_attr(node, "padMode")
+        pads, sizes = transposed_sizes(b, mode, x, w, strides, dilations, explicit, extra, wanted)
         groups = self.int_attr(node, "group")
         if node.op == "DeconvolutionDepthwise":
             groups = x.shape[1]
-        out = transposed_convolution(
-            b, x, w, operands[0] if operands else None, strides, dilations, groups, pads, sizes
-        )
+        finish = with_bias(b, operands[0] if operands else None, w.shape[1] * groups)
+        out = transposed_convolution(b, x, w, finish, strides, dilations, groups, pads, sizes)
         return [self.finish(b, node, out)]
 
-    def _output(
-        self,
-        b: Builder,
-        node: Node,
-        x: Tensor,
-        w: Tensor,
-        strides: Sequence[int],
-        dilations: Sequence[int],
-        explicit: Sequence[int],
-        extra: Sequence[int],
-        sizes: Sequence[int] | None,
-    ) -> tuple[list[int], list[int]]:
-        """Begin pads and output sizes."""
-        mode = self.str_attr(node, "padMode")
-        full = [
-            (n - 1) * s + (k - 1) * d + 1 + e
-            for n, k, s, d, e in zip(x.shape[2:], w.shape[2:], strides, dilations, extra, strict=True)
-        ]
-        if sizes is None and mode in ("SAME", "SAME_LOWER"):
-            sizes = [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
-        if sizes is not None:
-            if len(sizes) != self.spatial:
-                raise ShapeError(f"{b.where}: output shape {list(sizes)} does not fit {self.spatial} spatial axes")
-            totals = [f - n for f, n in zip(full, sizes, strict=True)]
-            begins = [(t + 1) // 2 if mode == "SAME_LOWER" else t // 2 for t in totals]
-            return begins, list(sizes)
-        pads = resolve_pads(b, mode, explicit, x.shape[2:], [1] * self.spatial, strides)
-        ends = pads[self.spatial :]
-        return list(pads[: self.spatial]), [f - a - z for f, a, z in zip(full, pads, ends, strict=False)]
+
+def transposed_sizes(
+    b: Builder,
+    mode: str,
+    x: Tensor,
+    w: Tensor,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    explicit: Sequence[int],
+    extra: Sequence[int],
+    sizes: Sequence[int] | None,
+) -> tuple[list[int], list[int]]:
+    """Begin pads and output sizes of a transposed convolution; ``sizes`` where they are given."""
+    spatial = x.rank - 2
+    full = [
+        (n - 1) * s + (k - 1) * d + 1 + e
+        for n, k, s, d, e in zip(x.shape[2:], w.shape[2:], strides, dilations, extra, strict=True)
+    ]
+    if sizes is None and mode in ("SAME", "SAME_LOWER"):
+        sizes = [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
+    if sizes is not None:
+        if len(sizes) != spatial:
+            raise ShapeError(f"{b.where}: output shape {list(sizes)} does not fit {spatial} spatial axes")
+        totals = [f - n for f, n in zip(full, sizes, strict=True)]
+        begins = [(t + 1) // 2 if mode == "SAME_LOWER" else t // 2 for t in totals]
+        return begins, list(sizes)
+    pads = resolve_pads(b, mode, explicit, x.shape[2:], [1] * spatial, strides)
+    ends = pads[spatial:]
+    return list(pads[:spatial]), [f - a - z for f, a, z in zip(full, pads, ends, strict=False)]
 
 
 @register("ConvTranspose3D")
@@ -226,17 +226,33 @@ def _infer_deconvolution(h: infer.ShapeInference, node: Node) -> list[infer.Infe
     known = infer.sizes(x) or (None,) * (spatial + 2)
     if weights is None or len(weights) != spatial + 2 or len(known) != spatial + 2:
         return [(x.dtype, (known[0], *(None,) * (spatial + 1)))]
-    channels = (
-        known[1]
-        if node.op == "DeconvolutionDepthwise"
-        else symbolic.multiply(weights[1], infer.number(node, "group", 1))
-    )
     if node.attrs.get("hasOutputShape"):
-        return [(x.dtype, (known[0], channels, *(None,) * spatial))]
-    strides, dilations, pads = windows.steps(node, flat)
-    both = pads * 2 if len(pads) == spatial else pads or [0] * (2 * spatial)
+        return [(x.dtype, (known[0], _transposed_channels(node, known, weights), *(None,) * spatial))]
+    return [(x.dtype, infer_transposed(node, known, weights, *windows.steps(node, flat)))]
+
+
+def _transposed_channels(
+    node: Node, x: Sequence[symbolic.Size | None], weights: Sequence[symbolic.Size | None]
+) -> symbolic.Size | None:
+    if node.op == "DeconvolutionDepthwise":
+        return x[1]
+    return symbolic.multiply(weights[1], infer.number(node, "group", 1))
+
+
+def infer_transposed(
+    node: Node,
+    x: Sequence[symbolic.Size | None] | None,
+    weights: Sequence[symbolic.Size | None],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int],
+) -> tuple[symbolic.Size | None, ...]:
+    """The shape of a transposed convolution's result, as far as it is known."""
+    spatial = len(weights) - 2
+    known = (None,) * (spatial + 2) if x is None else tuple(x)
+    both = list(pads) * 2 if len(pads) == spatial else pads or [0] * (2 * spatial)
     extra, mode = infer.ints(node, "outPads") or [0] * spatial, str(node.attrs.get("padMode", "CAFFE"))
-    out: list[symbolic.Size] = []
+    out: list[symbolic.Size | None] = []
     for i, (size, kernel) in enumerate(zip(known[2:], weights[2:], strict=True)):
         if mode.startswith("SAME"):
             out.append(symbolic.multiply(size, strides[i]))
@@ -244,7 +260,7 @@ def _infer_deconvolution(h: infer.ShapeInference, node: Node) -> list[infer.Infe
         cut = 0 if mode == "VALID" else both[i] + both[i + spatial]
         reach = symbolic.multiply(symbolic.add(kernel, -1), dilations[i])
         out.append(symbolic.add(symbolic.multiply(symbolic.add(size, -1), strides[i]), reach, 1 + extra[i] - cut))
-    return [(x.dtype, (known[0], channels, *out))]
+    return known[0], _transposed_channels(node, known, weights), *out
 
 
 @infer.rule(Convolution, Convolution3D)

@@ -10,14 +10,20 @@ inserted zeros is done.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from MNN.errors import ShapeError
 from MNN.formatting import plural
+from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import check_channels
+
+Spread = Callable[[Tensor], Tensor]
+"""One number per channel of the result in the shape of what a convolution gives, which may hold several phases."""
+Finish = Callable[[Tensor, Spread], Tensor]
+"""What is done to the results of the convolutions, each number by itself, before they are moved to their places."""
 
 _MAX_WASTE = 1.5
 """Phases have different numbers of taps when the stride does not divide the kernel. Filling them up with zeros lets one
@@ -28,16 +34,18 @@ def transposed_convolution(
     b: Builder,
     x: Tensor,
     w: Tensor,
-    bias: Tensor | None,
+    finish: Finish | None,
     strides: Sequence[int],
     dilations: Sequence[int],
     groups: int,
     begins: Sequence[int],
     sizes: Sequence[int],
+    zero: int = 0,
 ) -> Tensor:
     """``x[N, C, spatial...]`` with ``w[C, O/groups, kernel...]`` to ``[N, O, sizes...]``.
 
-    ``begins`` is how much is cut off before the first output; it may be negative.
+    ``begins`` is how much is cut off before the first output; it may be negative. Integers of 8 bits are summed in i32;
+    ``zero`` is what is taken off those of ``x``.
     """
     if any(v < 1 for v in (*strides, *dilations)) or any(n < 0 for n in sizes):
         raise ShapeError(f"{b.where}: strides {list(strides)} and dilations must be positive, sizes {list(sizes)} too")
@@ -45,19 +53,38 @@ def transposed_convolution(
         raise ShapeError(
             f"{b.where}: input {list(x.shape)} does not fit weights {list(w.shape)} with {plural(groups, 'group')}"
         )
-    channels = w.shape[1] * groups
-    if bias is not None:
-        check_channels(b, bias, channels, "the bias")
-        bias = b.expand(b.reshape(bias, (-1,)), (channels,))
     w = _as_forward(b, _dilate(b, w, strides, dilations), groups)
     rest = [d if s == 1 else 1 for d, s in zip(dilations, strides, strict=True)]
     if all(s == 1 for s in strides):
         spans = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], rest, strict=True)]
         pads = [k - 1 - a for k, a in zip(spans, begins, strict=True)]
         ends = [n + k - 1 - i - p for n, k, i, p in zip(sizes, spans, x.shape[2:], pads, strict=True)]
-        out = b.conv(x, _flip(b, w), strides, rest, groups, (*pads, *ends))
-        return out if bias is None else b.op("add", out, b.reshape(bias, (1, -1, *(1,) * len(sizes))))
-    return _phases(b, x, w, bias, strides, rest, groups, begins, sizes)
+        out = _convolution(b, x, _flip(b, w), rest, groups, pads, ends, zero)
+        return out if finish is None else finish(out, lambda t: b.reshape(t, (1, -1, *(1,) * len(sizes))))
+    return _phases(b, x, w, finish, strides, rest, groups, begins, sizes, zero)
+
+
+def with_bias(b: Builder, bias: Tensor | None, channels: int) -> Finish | None:
+    """What adds one number per channel, if there are such numbers."""
+    if bias is None:
+        return None
+    check_channels(b, bias, channels, "the bias")
+    each = b.expand(b.reshape(bias, (-1,)), (channels,))
+    return lambda out, spread: b.op("add", out, spread(each))
+
+
+def _convolution(
+    b: Builder, x: Tensor, w: Tensor, dilations: Sequence[int], groups: int,
+    low: Sequence[int], high: Sequence[int], zero: int,
+) -> Tensor:  # fmt: skip
+    """The convolution of ``x - zero`` with borders of zeros."""
+    spatial = len(low)
+    ones = (1,) * spatial
+    if not zero:
+        return b.conv(x, w, ones, dilations, groups, (*low, *high))
+    out = b.conv(b.pad(x, (0, 0, *low), (0, 0, *high), zero), w, ones, dilations, groups, (0,) * (2 * spatial))
+    sums = b.reduce("sum", b.cast(w, DType.I32), range(1, w.rank))
+    return b.op("sub", out, b.op("mul", b.reshape(sums, (1, -1, *ones)), b.const(zero, DType.I32)))
 
 
 def _as_forward(b: Builder, w: Tensor, groups: int) -> Tensor:
@@ -101,12 +128,13 @@ def _phases(
     b: Builder,
     x: Tensor,
     w: Tensor,
-    bias: Tensor | None,
+    finish: Finish | None,
     strides: Sequence[int],
     dilations: Sequence[int],
     groups: int,
     begins: Sequence[int],
     sizes: Sequence[int],
+    zero: int,
 ) -> Tensor:
     """``dilations`` are those of axes without a stride; on the others the zeros are in ``w`` already."""
     spatial, kernel = len(strides), w.shape[2:]
@@ -121,21 +149,25 @@ def _phases(
     def run(weight: Tensor, taps: Sequence[int]) -> Tensor:
         low = [(m - 1) * d - q for m, d, q in zip(taps, dilations, first, strict=True)]
         high = [z - n for z, n in zip(last, x.shape[2:], strict=True)]
-        return b.conv(x, weight, (1,) * spatial, dilations, groups, (*low, *high))
+        return _convolution(b, x, weight, dilations, groups, low, high, zero)
 
-    def biased(out: Tensor, phases: int) -> Tensor:
-        """The bias is added before the outputs are interleaved, where a convolution does it in passing."""
-        if bias is None:
+    def finished(out: Tensor, phases: int) -> Tensor:
+        """Done before the outputs are interleaved, where a convolution does it in passing."""
+        if finish is None:
             return out
-        spread = b.expand(b.reshape(bias, (groups, 1, per_out)), (groups, phases, per_out))
-        return b.op("add", out, b.reshape(spread, (1, -1, *(1,) * spatial)))
+
+        def spread(t: Tensor) -> Tensor:
+            each = b.expand(b.reshape(t, (groups, 1, per_out)), (groups, phases, per_out))
+            return b.reshape(each, (1, -1, *(1,) * spatial))
+
+        return finish(out, spread)
 
     waste = prod(m * s for m, s in zip(most, strides, strict=True)) / max(prod(kernel), 1)
     if waste <= _MAX_WASTE and per_out > 1:
         # channels in the order (group, phase, channel of the group): long runs of channels stay together
         parts = [b.reshape(_taps(b, w, r, strides, most), (groups, 1, per_out, *w.shape[1:2], *most)) for r in phases]
         weight = b.reshape(b.concat(parts, 1), (-1, w.shape[1], *most))
-        out = b.reshape(biased(run(weight, most), len(phases)), (batch, groups, len(phases), per_out, *counts))
+        out = b.reshape(finished(run(weight, most), len(phases)), (batch, groups, len(phases), per_out, *counts))
     else:
         each = []
         for r in phases:
@@ -143,8 +175,9 @@ def _phases(
             if min(taps) > 0:
                 part = run(_taps(b, w, r, strides, taps), taps)
             else:
-                part = b.expand(b.like(0, x), (batch, channels, *counts))
-            each.append(b.reshape(biased(part, 1), (batch, groups, 1, per_out, *counts)))
+                nothing = b.const(0, DType.I32 if x.dtype.is_int else x.dtype)
+                part = b.expand(nothing, (batch, channels, *counts))
+            each.append(b.reshape(finished(part, 1), (batch, groups, 1, per_out, *counts)))
         out = b.concat(each, 2)
     # [N, g, s..., O/g, q...] -> [N, g, O/g, q0, s0, q1, s1, ...]
     out = b.reshape(out, (batch, groups, *strides, per_out, *counts))

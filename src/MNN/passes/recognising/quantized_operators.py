@@ -19,7 +19,7 @@ import numpy as np
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ops.core.base import traits
-from MNN.ops.linear.convolution import Convolution
+from MNN.ops.linear.convolution import Convolution, Deconvolution
 from MNN.ops.linear.matmul import MatMul
 from MNN.passes.folding.affine import attribute_true
 from MNN.passes.manager import Pass
@@ -75,7 +75,7 @@ def run(graph: Graph) -> int:
         if node.op == "QuantizeLinear":
             _quantised(rw, node)
     for node in list(rw.nodes()):
-        if _product_of_floats(node):
+        if _product_of_floats(node) and not _transposed(node):
             _float_result(rw, node)
     return rw.finish()
 
@@ -159,9 +159,14 @@ def _quantised(rw: Rewriter, node: Node) -> None:
 
 
 def _product_of_floats(node: Node) -> bool:
-    """Whether there is a quantised form of the node: of products of matrices, and of convolutions over pictures."""
+    """Whether there is a quantised form of the node: of products of matrices, and of convolutions over pictures,
+    transposed ones too."""
     kind = traits(node)
-    return isinstance(kind, MatMul) or (isinstance(kind, Convolution) and kind.spatial == 2)
+    return isinstance(kind, MatMul) or (isinstance(kind, Convolution | Deconvolution) and kind.spatial == 2)
+
+
+def _transposed(node: Node) -> bool:
+    return isinstance(traits(node), Deconvolution)
 
 
 def _moves(node: Node) -> bool:
@@ -238,8 +243,14 @@ def _parts(rw: Rewriter, node: Node) -> _Parts | None:
                 return None
             weights = rw.constant(f"{w.integers.name}/transposed", np.ascontiguousarray(np.swapaxes(data, -1, -2)))
             per_output -= 1
-    elif plain(w.integers) is None:
+    elif plain(w.integers) is None or attribute_true(node, "hasOutputShape"):
         return None
+    elif _transposed(node):
+        group, data = int(attribute(node, "group")), plain(w.integers)
+        depthwise = node.op != "Deconvolution"
+        if data is None or (depthwise and group != data.shape[0]) or not (w.one or group == 1):
+            return None
+        per_output = 1
     axis = w.axis + (rank(w.integers) or 0) if w.axis < 0 else w.axis
     if not w.one and (axis != per_output or plain(w.integers) is None):
         return None
@@ -294,6 +305,10 @@ def _product(rw: Rewriter, node: Node, result: Numbers) -> Node | None:
     operands += [] if bias is None else [bias]
     if node.op == "MatMul":
         return Node("QLinearMatMul", node.name, operands, [], {})
+    if _transposed(node):
+        extra = attribute(node, "outPads")
+        attrs = _window(node) | ({"outPads": list(extra)} if extra else {})
+        return Node("QLinearConvTranspose", node.name, operands, [], attrs)
     return Node("QLinearConv", node.name, operands, [], _window(node))
 
 
