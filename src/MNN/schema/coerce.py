@@ -11,7 +11,7 @@ import numpy as np
 
 from MNN.errors import FormatError
 from MNN.schema.recycled import OLD_NAMES
-from MNN.schema.tables import Field, Kind, enum
+from MNN.schema.tables import Field, Kind
 
 # Above this a number rounds to infinity.
 _F32_LIMIT = float(np.finfo(np.float32).max) * (1 + 2.0**-25)
@@ -68,7 +68,7 @@ def scalar(where: str, field: Field, value: Any) -> bool | int | float:
 
 def enum_value(where: str, field: Field, value: Any) -> str | int:
     """The name of an enum value, or the number when it has no name."""
-    kind = enum(field.target)
+    kind = field.schema.enum(field.target)
     if isinstance(value, str):
         if value in kind.values or (field.target == "OpType" and value in OLD_NAMES):
             return value

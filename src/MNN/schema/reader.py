@@ -1,4 +1,4 @@
-"""Reads .mnn files: verifies the flatbuffer while building records over views into the file.
+"""Reads .mnn files, and other flatbuffers: verifies one while building records over views into the file.
 
 The file is hostile until it has passed: every offset, length, tag and string is checked before it is followed, and what
 the file can make us allocate is bounded by its own size (shared or overlapping structures count every time they are
@@ -20,7 +20,7 @@ from MNN.errors import FormatError
 from MNN.schema.files import MappedFile, open_regular
 from MNN.schema.invariants import check_net
 from MNN.schema.record import Record
-from MNN.schema.tables import Field, Kind, enum, root, table, union_members
+from MNN.schema.tables import MNN, Field, Kind, Schema, Table
 from MNN.schema.versions import apply_old_names
 
 #: Deepest nesting of tables that is accepted; real files stay below 12.
@@ -29,60 +29,71 @@ MAX_DEPTH = 64
 _U16 = struct.Struct("<H")
 _I32 = struct.Struct("<i")
 _U32 = struct.Struct("<I")
-_SCALARS = {code: struct.Struct("<" + code) for code in "bBHiIqf"}
+_SCALARS = {code: struct.Struct("<" + code) for code in "bBhHiIqQf"}
 Buffer = bytes | mmap.mmap | memoryview
 _Layout = tuple[int, tuple[tuple[Field, int], ...]]
 
 
-def read_net(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Record:
-    """Reads and verifies a model: a path (memory-mapped) or the file's bytes.
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview
+
+
+def read_net(source: Source) -> Record:
+    """Reads and verifies a .mnn model: a path (memory-mapped) or the file's bytes.
 
     Returns the ``Net`` record; its vectors are read-only views that keep the mapping alive. Operators of files older
     than 3.2 carry the names that their numbers had then. Raises :class:`~MNN.errors.FormatError` with byte offset and
     field when anything is malformed, and MNNError when the file cannot be opened.
     """
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return _read(bytes(source) if not isinstance(source, bytes) else source, "model data")
-    name = os.fspath(source)
-    with open_regular(Path(name)) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size < 8:
-            raise FormatError(f"{name}: {size} bytes is too short for a .mnn model")
-        data: Buffer = MappedFile.of(file, name)
-    return _read(data, name)
-
-
-def read_table(data: bytes, table_name: str) -> Record:
-    """Reads one flatbuffer whose root is ``table_name``, without the checks that concern a whole Net."""
-    return _Reader(data, table_name).root(table_name)
-
-
-def _read(data: Buffer, name: str) -> Record:
-    net = _Reader(data, name).root(root())
+    net, _, name = read_flatbuffer(source, MNN)
     apply_old_names(net)
     check_net(net, name)
     return net
 
 
+def read_flatbuffer(source: Source, schema: Schema) -> tuple[Record, Buffer, str]:
+    """Reads and verifies a flatbuffer: a path (memory-mapped) or bytes. Returns the root's record, all of the data, and
+    what it is called in messages; errors as :func:`read_net`."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data: Buffer = source if isinstance(source, bytes) else bytes(source)
+        name = "model data"
+    else:
+        name = os.fspath(source)
+        with open_regular(Path(name)) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < 8:
+                raise FormatError(f"{name}: {size} bytes is too short for a {schema.title}")
+            data = MappedFile.of(file, name)
+    return _Reader(data, name, schema).root(schema.root), data, name
+
+
+def read_table(data: bytes, table_name: str) -> Record:
+    """Reads one flatbuffer whose root is ``table_name``, without the checks that concern a whole Net."""
+    return _Reader(data, table_name, MNN).root(table_name)
+
+
 class _Reader:
-    def __init__(self, data: Buffer, name: str) -> None:
+    def __init__(self, data: Buffer, name: str, schema: Schema) -> None:
+        self.schema = schema
         self.data = data
         self.size = len(data)
         self.name = name
         # What an honest file needs is its own size or a little more: parts are referred to once.
         self.budget = 2 * self.size + 65536
-        self.layouts: dict[tuple[int, str], _Layout] = {}
+        self.layouts: dict[tuple[int, Table], _Layout] = {}
         self.path: list[str] = []
 
     def fail(self, at: int, problem: str, field: str = "") -> FormatError:
         where = ".".join([*self.path, field]) if field else ".".join(self.path)
-        return FormatError(f"{self.name}: malformed .mnn model: at byte {at}, {where}: {problem}")
+        return FormatError(f"{self.name}: malformed {self.schema.title}: at byte {at}, {where}: {problem}")
 
     def root(self, table_name: str) -> Record:
         self.path = [table_name]
         if self.size < 8:
-            raise self.fail(0, f"{self.size} bytes is too short for a .mnn model")
-        return self.table(self.offset(0, ""), table_name, 0)
+            raise self.fail(0, f"{self.size} bytes is too short for a {self.schema.title}")
+        wanted = self.schema.identifier
+        if wanted and bytes(self.data[4 : 4 + len(wanted)]) != wanted:
+            raise self.fail(4, f"its identifier is not {wanted.decode()}")
+        return self.table(self.offset(0, ""), self.schema.table(table_name), 0)
 
     def spend(self, units: int, at: int, field: str = "") -> None:
         self.budget -= units
@@ -97,7 +108,7 @@ class _Reader:
             raise self.fail(at, f"offset {distance} leads outside of the file of {self.size} bytes", field)
         return target
 
-    def layout(self, vtable: int, table_name: str, at: int) -> _Layout:
+    def layout(self, vtable: int, kind: Table, at: int) -> _Layout:
         """Decodes and checks a vtable: the inline size of its tables, and the present fields with their places."""
         data, size = self.data, self.size
         if not 0 <= vtable <= size - 4:
@@ -110,7 +121,7 @@ class _Reader:
         slots = (length - 4) // 2
         present: list[tuple[Field, int]] = []
         used: list[tuple[int, int]] = [(0, 4)]
-        for field in table(table_name).fields.values():
+        for field in kind.fields.values():
             if field.slot >= slots:
                 break
             place: int = _U16.unpack_from(data, vtable + 4 + 2 * field.slot)[0]
@@ -126,50 +137,52 @@ class _Reader:
                 used.append((place, place + field.inline))
         used.sort()
         if used[-1][1] > inline or any(a[1] > b[0] for a, b in itertools.pairwise(used)):
-            raise self.fail(vtable, f"fields of {table_name} overlap or exceed their table of {inline} bytes")
+            raise self.fail(vtable, f"fields of {kind.name} overlap or exceed their table of {inline} bytes")
         return inline, tuple(present)
 
-    def table(self, at: int, table_name: str, depth: int) -> Record:
+    def table(self, at: int, kind: Table, depth: int) -> Record:
         if depth > MAX_DEPTH:
             raise self.fail(at, f"tables nest deeper than {MAX_DEPTH}")
         vtable = at - int(_I32.unpack_from(self.data, at)[0])
-        key = (vtable, table_name)
+        key = (vtable, kind)
         layout = self.layouts.get(key)
         if layout is None:
-            layout = self.layouts[key] = self.layout(vtable, table_name, at)
+            layout = self.layouts[key] = self.layout(vtable, kind, at)
         inline, present = layout
         if at + inline > self.size:
             raise self.fail(at, f"table of {inline} bytes exceeds the file of {self.size} bytes")
         self.spend(inline + 8, at)
         values: dict[str, Any] = {}
         for field, place in present:
-            kind = field.kind
-            if kind is Kind.SCALAR:
+            form = field.kind
+            if form is Kind.SCALAR:
                 if field.code == "?":
                     values[field.name] = self.data[at + place] != 0
                 else:
                     values[field.name] = _SCALARS[field.code].unpack_from(self.data, at + place)[0]
-            elif kind is Kind.ENUM:
+            elif form is Kind.ENUM:
                 number: int = _SCALARS[field.code].unpack_from(self.data, at + place)[0]
-                values[field.name] = enum(field.target).name_of(number)
-            elif kind is Kind.UNION:
+                values[field.name] = self.schema.enum(field.target).name_of(number)
+            elif form is Kind.UNION:
                 member = self.union(field, at, place, depth)
                 if member is not None:
                     values[field.name] = member
             else:
                 values[field.name] = self.reference(field, self.offset(at + place, field.name), depth)
-        return Record.trusted(table_name, values)
+        return Record.trusted(kind, values)
 
     def union(self, field: Field, at: int, places: int, depth: int) -> Record | None:
         place, tag_place = places >> 16, places & 0xFFFF
         tag: int = self.data[at + tag_place]
-        members = union_members(field.target)
+        members = self.schema.union_members(field.target)
         if tag >= len(members):
+            if self.schema.open_unions:
+                return None
             raise self.fail(at + tag_place, f"unknown member {tag} of the union {field.target}", field.name)
         if tag == 0 or place == 0:
             return None
         self.path.append(f"{field.name}({members[tag]})")
-        record = self.table(self.offset(at + place, ""), members[tag], depth + 1)
+        record = self.table(self.offset(at + place, ""), self.schema.table(members[tag]), depth + 1)
         self.path.pop()
         return record
 
@@ -177,7 +190,7 @@ class _Reader:
         kind = field.kind
         if kind is Kind.TABLE:
             self.path.append(field.name)
-            record = self.table(at, field.target, depth + 1)
+            record = self.table(at, self.schema.table(field.target), depth + 1)
             self.path.pop()
             return record
         if kind is Kind.STRING:
@@ -190,16 +203,17 @@ class _Reader:
         if kind is Kind.VECTOR:
             return self.vector(field, at + 4, count)
         if kind is Kind.ENUMS:
-            name_of = enum(field.target).name_of
+            name_of = self.schema.enum(field.target).name_of
             assert field.dtype is not None
             return [name_of(n) for n in np.frombuffer(self.data, field.dtype, count, at + 4).tolist()]
         places = range(at + 4, at + 4 + 4 * count, 4)
         if kind is Kind.STRINGS:
             return [self.string(self.offset(place, field.name), field.name) for place in places]
+        target = self.schema.table(field.target)
         records = []
         for i, place in enumerate(places):
             self.path.append(f"{field.name}[{i}]")
-            records.append(self.table(self.offset(place, ""), field.target, depth + 1))
+            records.append(self.table(self.offset(place, ""), target, depth + 1))
             self.path.pop()
         return records
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from MNN.errors import FormatError
 from MNN.schema.coerce import coerce, items
-from MNN.schema.tables import Field, Kind, Table, table, union_tags
+from MNN.schema.tables import MNN, Field, Kind, Table
 
 
 class Record:
-    """A table of the .mnn schema: ``Record("Op", name="conv1", type="Convolution", main=Record("Convolution2D"))``.
+    """A table of the .mnn schema: ``Record("Op", name="conv1", type="Convolution", main=Record("Convolution2D"))``,
+    or of another one: ``Record(schema.table("Operator"))``.
 
     Fields are attributes. A field that was not set gives the schema's default: the default number, the name of the
     default enum value, and None for strings, vectors, tables and unions. Setting None removes a field. Values are
@@ -34,19 +35,24 @@ class Record:
     _values: dict[str, Any]
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, table_name: str, /, **fields: Any) -> None:
-        object.__setattr__(self, "_spec", table(table_name))
+    def __init__(self, kind: str | Table, /, **fields: Any) -> None:
+        object.__setattr__(self, "_spec", MNN.table(kind) if isinstance(kind, str) else kind)
         object.__setattr__(self, "_values", {})
         for name, value in fields.items():
             setattr(self, name, value)
 
     @classmethod
-    def trusted(cls, table_name: str, values: dict[str, Any]) -> Record:
+    def trusted(cls, kind: str | Table, values: dict[str, Any]) -> Record:
         """A record over values that are in their final form already (used by the reader and by copies)."""
         record = cls.__new__(cls)
-        object.__setattr__(record, "_spec", table(table_name))
+        object.__setattr__(record, "_spec", MNN.table(kind) if isinstance(kind, str) else kind)
         object.__setattr__(record, "_values", values)
         return record
+
+    @property
+    def table(self) -> Table:
+        """The table of the schema."""
+        return self._spec
 
     @property
     def table_name(self) -> str:
@@ -101,10 +107,10 @@ class Record:
     def copy(self) -> Record:
         """A shallow copy: same arrays and sub-records, own set of fields (lists are copied)."""
         values = {k: list(v) if isinstance(v, list) else v for k, v in self._values.items()}
-        return Record.trusted(self.table_name, values)
+        return Record.trusted(self._spec, values)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Record.trusted, (self.table_name, self._values)
+        return Record.trusted, (self.table_name if self._spec.schema is MNN else self._spec, self._values)
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._spec.fields]
@@ -137,7 +143,7 @@ def _member(where: str, field: Field, value: Any) -> Record:
     if not isinstance(value, Record):
         raise FormatError(f"{where}: expected a Record, found {type(value).__name__}")
     if field.kind is Kind.UNION:
-        if value.table_name not in union_tags(field.target):
+        if value.table_name not in field.schema.union_tags(field.target):
             raise FormatError(f"{where}: {value.table_name} is not a member of the union {field.target}")
     elif value.table_name != field.target:
         raise FormatError(f"{where}: expected a Record of {field.target}, found {value.table_name}")

@@ -19,7 +19,7 @@ from MNN.errors import FormatError, MNNError
 from MNN.schema.files import replacing
 from MNN.schema.reader import MAX_DEPTH
 from MNN.schema.record import Record
-from MNN.schema.tables import Field, Kind, enum, root, table, union_tags
+from MNN.schema.tables import Field, Kind, Table, root
 from MNN.schema.versions import net_version, op_type_value
 
 #: Offsets of a flatbuffer are signed 32-bit numbers.
@@ -67,8 +67,7 @@ def write_table(record: Record, path: str | os.PathLike[str] | None = None) -> b
 class _Layout:
     """Where the fields of a table with a given set of present references lie."""
 
-    def __init__(self, table_name: str, references: tuple[str, ...]) -> None:
-        spec = table(table_name)
+    def __init__(self, spec: Table, references: tuple[str, ...]) -> None:
         inline: list[tuple[int, int, Field, bool]] = []  # size, slot, field, whether it is a union's tag
         for field in spec.fields.values():
             if field.kind in (Kind.SCALAR, Kind.ENUM):
@@ -100,12 +99,13 @@ class _Writer:
         self.version = version
         self.head = bytearray(4)
         self.large: list[tuple[int, np.ndarray[Any, np.dtype[Any]]]] = []  # (place of the offset, data)
-        self.layouts: dict[tuple[str, tuple[str, ...]], _Layout] = {}
+        self.layouts: dict[tuple[Table, tuple[str, ...]], _Layout] = {}
         self.vtables: dict[bytes, int] = {}
         self.path: list[str] = []
 
     def root(self, record: Record) -> None:
         self.path = [record.table_name]
+        self.head += record.table.schema.identifier
         self.point(0, self.table(record, 0))
 
     def save(self, file: BinaryIO) -> None:
@@ -152,7 +152,7 @@ class _Writer:
             if field.kind not in (Kind.SCALAR, Kind.ENUM)
             and not (field.kind in (Kind.VECTOR, Kind.ENUMS, Kind.STRINGS, Kind.TABLES) and len(value) == 0)
         }
-        key = (record.table_name, tuple(present))
+        key = (record.table, tuple(present))
         layout = self.layouts.get(key)
         if layout is None:
             layout = self.layouts[key] = _Layout(*key)
@@ -177,7 +177,7 @@ class _Writer:
 
     def inline(self, record: Record, field: Field, is_tag: bool) -> Any:
         if is_tag:
-            return union_tags(field.target)[getattr(record, field.name).table_name]
+            return field.schema.union_tags(field.target)[getattr(record, field.name).table_name]
         if field.kind is Kind.SCALAR:
             return getattr(record, field.name)
         if field.kind is Kind.ENUM:
@@ -188,7 +188,7 @@ class _Writer:
         if not isinstance(value, str):
             return value
         if field.target != "OpType":
-            return enum(field.target).values[value]
+            return field.schema.enum(field.target).values[value]
         number = op_type_value(value, self.version)
         if number is None:
             version = ".".join(map(str, self.version))
