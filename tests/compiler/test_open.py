@@ -8,7 +8,7 @@ import pytest
 from MNN.backends.base.open_words import OpenSizes
 from MNN.compiler.lower import Stage
 from MNN.compiler.open.errors import NotOpenError
-from MNN.compiler.open.plan import TOPS, range_for
+from MNN.compiler.open.plan import TOPS, range_for, range_of_units
 from MNN.compiler.open.stages import TracedStage, agree
 from MNN.ir import prims as p
 from MNN.ir import symbolic
@@ -82,6 +82,19 @@ def test_sizes_tried_of_several_open_ones(size: int) -> None:
         assert (least, most) == (found.least, found.most)
         assert 3 <= least < middle < most < found.room
         assert least <= size <= most
+    for same in zip(*[r.tried for r in ranges], strict=True):
+        assert len(set(same)) == len(same)
+
+
+@pytest.mark.parametrize("units", [3, 7, 11, 12, 20, 40, 96])
+def test_units_tried_of_several_open_ones(units: int) -> None:
+    ranges = [r for number in range(100) if (r := range_of_units(units, number)) is not None]
+    assert ranges
+    for found in ranges:
+        middle, least, most = found.tried
+        assert (least, most) == (found.least, found.most)
+        assert 3 <= least < middle < most < found.room
+        assert least <= units <= most
     for same in zip(*[r.tried for r in ranges], strict=True):
         assert len(set(same)) == len(same)
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from MNN.ir.traced import same
+
 Ints = tuple[int, ...]
 
 
@@ -23,11 +25,16 @@ def runs(extents: Sequence[int], strides: Sequence[int]) -> Runs:
     for n, s in zip(extents, strides, strict=True):
         if n == 1:
             continue
-        if found and found[-1][1] == n * s:
+        if found and continues(found[-1][1], n, s):
             found[-1] = (found[-1][0] * n, s)
         else:
             found.append((n, s))
     return tuple(found)
+
+
+def continues(stride: int, n: int, step: int) -> bool:
+    """Whether steps of ``stride`` go on where ``n`` of a smaller ``step`` end, whatever the open sizes are."""
+    return same(stride, n * step)
 
 
 def offsets(grid: Runs) -> np.ndarray:
@@ -124,7 +131,7 @@ def _reshape_strides(shape: Ints, strides: Ints, new: Ints) -> Ints | None:
             if have < want:
                 if i_end >= len(old):
                     return None
-                if old[i_end - 1][1] != old[i_end][0] * old[i_end][1]:
+                if not continues(old[i_end - 1][1], *old[i_end]):
                     return None
                 have *= old[i_end][0]
                 i_end += 1
@@ -161,7 +168,7 @@ def merge_loops(shape: Sequence[int], operands: Sequence[Ints], order: Sequence[
     columns: list[list[int]] = [[] for _ in operands]
     for axis in axes:
         n = shape[axis]
-        if extents and all(c[-1] == n * o[axis] for c, o in zip(columns, operands, strict=True)):
+        if extents and all(continues(c[-1], n, o[axis]) for c, o in zip(columns, operands, strict=True)):
             extents[-1] *= n
             for c, o in zip(columns, operands, strict=True):
                 c[-1] = o[axis]

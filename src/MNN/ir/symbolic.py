@@ -250,6 +250,15 @@ def names(size: Size) -> set[str]:
     return {str(size)}
 
 
+def multiple_of(size: int | str) -> tuple[str, int] | None:
+    """The name that a size is a multiple of, and how many times; None where it is anything else."""
+    terms = list(size.terms.items()) if isinstance(size, Expression) else []
+    if len(terms) != 1 or len(terms[0][0]) != 1 or terms[0][1] < 1:
+        return None
+    (factor,), times = terms[0]
+    return (str(factor), times) if not isinstance(factor, (Expression, Function)) else None
+
+
 _TOKEN = re.compile(r"\s*(?:(\d+)|(max|min)(?=\()|([A-Za-z_][\w.]*)|(//|[-+*(),]))")
 
 
@@ -387,5 +396,5 @@ def _extreme(kind: str, x: Size, y: Size) -> Size:
 
 __all__ = [
     "Expression", "Function", "Size", "add", "ceil_divide", "compiled", "evaluate", "exact_quotient", "floor_divide",
-    "lower_bound", "maximum", "minimum", "modulo", "multiply", "names", "parse", "subtract",
+    "lower_bound", "maximum", "minimum", "modulo", "multiple_of", "multiply", "names", "parse", "subtract",
 ]  # fmt: skip

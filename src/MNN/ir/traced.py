@@ -141,6 +141,13 @@ def size_of(number: int) -> Size:
     return number.size if isinstance(number, TracedSize) else int(number)
 
 
+def same(x: int, y: int) -> bool:
+    """Whether two numbers are equal for all open sizes, and not only for those that they stand for now."""
+    if isinstance(x, OpenSize) or isinstance(y, OpenSize):
+        return size_of(x) == size_of(y) is not None
+    return x == y
+
+
 def room_of(number: int) -> int:
     """The most that an open size may be, plus a little: what memory is laid out for, and what decides between ways to
     compute something. Any other number is itself."""
@@ -157,4 +164,4 @@ def _quotient(x: Size, y: Size) -> Size:
     return symbolic.floor_divide(x, y)
 
 
-__all__ = ["OpenSize", "Trace", "TracedSize", "room_of", "size_of"]
+__all__ = ["OpenSize", "Trace", "TracedSize", "room_of", "same", "size_of"]

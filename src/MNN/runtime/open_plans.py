@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from MNN.backends.base.open_words import OpenSizes, Shape
 from MNN.compiler.open.errors import NotOpenError
-from MNN.compiler.open.plan import SizeRange, range_for
+from MNN.compiler.open.plan import UNIT, SizeRange, range_for, range_of_units
 from MNN.errors import MNNError
 from MNN.ir.graph import Value
-from MNN.ir.symbolic import Size, evaluate, names
+from MNN.ir.symbolic import Size, evaluate, multiply, names
 from MNN.ir.traced import TracedSize, size_of
 
 KEPT = 6
@@ -42,6 +43,7 @@ class Given(NamedTuple):
     fetch: tuple[Value, ...]
 
 
+_RangeFor = Callable[[int, int], SizeRange | None]
 Make = Callable[[dict[Value, Shape], dict[str, SizeRange]], P]
 
 
@@ -106,17 +108,22 @@ def _opened(
 ) -> Iterator[tuple[dict[Value, Shape], dict[str, SizeRange]]]:
     """The sizes of inputs, those that have changed being left open under names of their own, and the ranges of these;
     nothing where there is no range for some of them, or others depend on them. First with what sizes seem to have to
-    do with each other (a mask is as long as a cache and what is new), then with each on its own."""
+    do with each other (a mask is as long as a cache and what is new), then with each on its own; first for as many
+    sizes as there may be, then without those that are much smaller; and at last for multiples of :data:`UNIT`, where
+    they are such (images of networks that halve them, and put halves together again)."""
     named = _named(inputs)
     values, old = _values(named, shapes), _values(named, before)
     if values is None or old is None:
         return
     changed = [name for name, number in values.items() if old[name] != number]
     derived = _derived([(name, old[name], values[name]) for name in changed])
-    for known in (derived, {}) if derived else ({},):
+    ways: list[tuple[int, _RangeFor]] = [(1, range_for), (1, partial(range_for, narrow=True))]
+    if all(n % UNIT == 0 for name in changed for n in (old[name], values[name])):
+        ways.append((UNIT, range_of_units))
+    for (unit, range_of), known in itertools.product(ways, (derived, {}) if derived else ({},)):
         free = [name for name in changed if name not in known]
-        ranges = {f"s{i}": range_for(values[name], i) for i, name in enumerate(free)}
-        own = {name: TracedSize(values[name], f"s{i}") for i, name in enumerate(free)}
+        ranges = {f"s{i}": range_of(values[name] // unit, i) for i, name in enumerate(free)}
+        own = {name: TracedSize(values[name], multiply(f"s{i}", unit)) for i, name in enumerate(free)}
         for name, (first, second) in known.items():
             sum_of = own[first] + (own[second] if isinstance(second, str) else second)
             own[name] = TracedSize(values[name], sum_of.size)

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from MNN.ir.symbolic import compiled, evaluate, parse
+from MNN.ir.symbolic import compiled, evaluate, multiple_of, parse
 
 Shape = tuple["int | str", ...]
 """Sizes of a tensor: numbers, and formulas of the open ones."""
@@ -49,6 +49,13 @@ class OpenSizes:
             found.setdefault(shape, []).append(number)
         return tuple([(shape, tuple(numbers)) for shape, numbers in found.items()])
 
+    @functools.cached_property
+    def _units(self) -> dict[str, tuple[str, int]]:
+        """Sizes of inputs that are multiples of an open one: its name, and of how many units."""
+        sizes = {size: parse(size) for shape in self.inputs for size in shape if isinstance(size, str)}
+        found = {size: multiple_of(parsed) for size, parsed in sizes.items()}
+        return {size: unit for size, unit in found.items() if unit is not None and unit[0] in self.names}
+
     def match(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
         """What the open sizes are for inputs of these sizes; None where the program is not for them."""
         found: dict[str, int] = {}
@@ -71,8 +78,15 @@ class OpenSizes:
                 if not isinstance(size, str):
                     return None
                 if size not in names:
-                    later.append((size, number))
-                elif found.setdefault(size, number) != number:
+                    unit = self._units.get(size)
+                    if unit is None:
+                        later.append((size, number))
+                        continue
+                    size, rest = unit[0], number % unit[1]
+                    number //= unit[1]
+                    if rest:
+                        return None
+                if found.setdefault(size, number) != number:
                     return None
         if len(found) < len(names) or any(evaluate(parse(size), found) != number for size, number in later):
             return None

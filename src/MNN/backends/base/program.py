@@ -13,6 +13,7 @@ import numpy as np
 
 from MNN.backends.base.candidates import Choice
 from MNN.backends.base.kernel import Argument, KernelSpec, Kind
+from MNN.backends.base.offset_table import OffsetTable
 from MNN.backends.base.open_words import OpenSizes
 from MNN.backends.base.space import HOST, MemorySpace
 from MNN.cache.packed import Draft
@@ -20,10 +21,6 @@ from MNN.ir.dtype import DType
 
 if TYPE_CHECKING:
     from MNN.ir.prims import HostFunction
-
-
-Grid = tuple[tuple["int | str", "int | str"], ...]
-"""Extents and strides, which may be open sizes, of the dimensions of a grid, outermost first."""
 
 
 @dataclass(eq=False)
@@ -51,8 +48,8 @@ class Buffer:
     """Where it lies when the program runs."""
     lent: bool = False
     """Lies outside of the arena: whoever runs the program says where (see ``Program.states``)."""
-    grid: Grid | None = None
-    """Of a table of offsets that follows from open sizes: the grid whose points they are of."""
+    table: OffsetTable | None = None
+    """Of a table that follows from open sizes: what it holds at any of them."""
 
 
 class Place(NamedTuple):

@@ -18,6 +18,10 @@ from MNN.ir.traced import Trace
 
 TOPS = (31, 127, 509, 1021, 2039, 4093, 8191, 16381)
 """Ranges end here: memory is laid out for that."""
+UNIT = 32
+"""What sizes of images are multiples of, if of anything: networks halve them five times."""
+_UNIT_TOPS, _SMALL_UNITS = (12, 24, 48, 96), 3
+"""Where ranges of sizes that are counted in units end, and where they begin."""
 MOST_OPEN = 6
 """Sizes that a range leaves open; more of them are seldom, and would be tried at ever smaller ones."""
 _SMALL = 31
@@ -62,10 +66,13 @@ def open_program(ranges: Mapping[str, SizeRange], lower: Lower, compile_stage: C
     return program, found[-1][0]
 
 
-def range_for(size: int, number: int = 0) -> SizeRange | None:
+def range_for(size: int, number: int = 0, narrow: bool = False) -> SizeRange | None:
     """The range for a size like this one, which is the ``number``-th of the open ones: two of them are not tried at the
     same sizes. None for sizes that are planned alone: 1 and 2, which make much simpler, very large ones, and those
     beyond the first :data:`MOST_OPEN`.
+
+    A ``narrow`` one begins where the range before it ends: networks that halve images again and again compute what is
+    left of small ones in another way than what is left of large ones.
 
     Sizes that are tried are primes and, between these, one that can be halved and be divided by three; none is a
     multiple of what kernels step by.
@@ -73,8 +80,11 @@ def range_for(size: int, number: int = 0) -> SizeRange | None:
     if number >= MOST_OPEN:
         return None
     top = next((t for t in TOPS if _prime(t, number) >= size), None)
-    least = _prime(3, -number) if top == _SMALL else _prime(_SMALL, number)
-    if top is None or size < least:
+    if top is None:
+        return None
+    below = max((t for t in TOPS if t < top), default=3) if narrow else _SMALL
+    least = _prime(3, -number) if top == _SMALL else _prime(below, number)
+    if size < least:
         return None
     most, between = _prime(top, number), _even(top, number)
     if not least < between < most:
@@ -82,11 +92,32 @@ def range_for(size: int, number: int = 0) -> SizeRange | None:
     return SizeRange(least, most, (between, least, most), -(-(most + 4) // 8) * 8)
 
 
+def range_of_units(units: int, number: int = 0) -> SizeRange | None:
+    """The same for a size of so many :data:`UNIT`; only its multiples are in the range."""
+    top = next((t for t in _UNIT_TOPS if t - number >= units), None)
+    if number >= MOST_OPEN or top is None:
+        return None
+    least, most = _SMALL_UNITS + number, top - number
+    between = _between(range(_SMALL_UNITS + 1, top), top, number)
+    if units < least or not least < between < most:
+        return None
+    return SizeRange(least, most, (between, least, most), top + 1)
+
+
 @functools.cache
 def _even(top: int, number: int) -> int:
-    """The ``number``-th size that can be halved once, those nearest to the half of ``top`` first, and before all others
-    those that can be divided by three."""
-    return sorted(range(6, top - 4, 4), key=lambda n: (n % 3 > 0, abs(2 * n - top)))[number]
+    """A size that can be halved once and, where there are enough of them, be divided by three."""
+    if top == _SMALL:
+        return sorted(range(6, top - 4, 4), key=lambda n: (n % 3 > 0, abs(2 * n - top)))[number]
+    return _between(range(6, top, 12), top, number)
+
+
+def _between(sizes: range, top: int, number: int) -> int:
+    """One of ``sizes`` near the half of ``top``, a third of it, and so on by ``number``: such stay different when
+    images are made smaller again and again. No other number gives the same, whatever its ``top``."""
+    own = [n for n in sizes if n > _SMALL or sizes.step == 1 if n // sizes.step % MOST_OPEN == number]
+    share = (1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4, 2 / 5)[number]
+    return min(own, key=lambda n: abs(n - share * top))
 
 
 @functools.cache
@@ -101,4 +132,4 @@ def _prime(size: int, number: int) -> int:
         found += step
 
 
-__all__ = ["Lowered", "SizeRange", "open_program", "range_for"]
+__all__ = ["MOST_OPEN", "TOPS", "UNIT", "Lowered", "SizeRange", "open_program", "range_for", "range_of_units"]

@@ -11,8 +11,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from MNN.backends.base.offset_table import OffsetTable
 from MNN.backends.base.open_words import BLOCKS, GRAIN, OpenSizes, OpenWord, Shape
-from MNN.backends.base.program import Buffer, Command, Grid, Located, Program, Ref
+from MNN.backends.base.program import Buffer, Command, Located, Program, Ref
 from MNN.compiler.open.errors import NotOpenError
 from MNN.ir.symbolic import evaluate
 from MNN.ir.traced import Trace, size_of
@@ -38,8 +39,8 @@ def unite(
     own = tuple([tuple([_formula(n) for n in each]) for each in numbers])
     given = inputs[: len(inputs) - len(own)]
     sizes = OpenSizes(names, tuple(least), tuple(most), tuple(found.words), given, outputs, own)
-    for buffer, grid in found.grids.items():
-        buffer.grid = grid
+    for buffer, table in found.tables.items():
+        buffer.table = table
     return _plain(dataclasses.replace(last, open_sizes=sizes))
 
 
@@ -51,7 +52,7 @@ class _Words:
         self.words: list[OpenWord] = []
         self._buffers: list[dict[Buffer, Buffer]] = [{} for _ in traces]
         """The last program's buffers by those of each."""
-        self.grids: dict[Buffer, Grid] = {}
+        self.tables: dict[Buffer, OffsetTable] = {}
         """Of its tables that follow from open sizes."""
 
     def compare(self, number: int, same: Sequence[Command]) -> None:
@@ -103,20 +104,20 @@ class _Words:
                 raise NotOpenError(f"{where}: lies in other memory at other sizes")
             if (buffer.const is None) != (last.const is None) or buffer.nbytes > last.nbytes:
                 raise NotOpenError(f"{where}: takes other memory at other sizes")
-            if buffer is last or buffer.const is None or last in self.grids:
+            if buffer is last or buffer.const is None or last in self.tables:
                 continue
-            if last.grid is not None:
-                self.grids[last] = self._grid([b.grid for b in buffers], where)
+            if last.table is not None:
+                self.tables[last] = self._table([b.table for b in buffers], where)
             elif not _begins(buffer, last):
                 raise NotOpenError(f"{where}: another table at another size")
 
-    def _grid(self, grids: Sequence[Grid | None], where: str) -> Grid:
-        """The grid of a table at all sizes."""
-        known = [g for g in grids if g is not None]
-        if len(known) < len(grids) or len({len(g) for g in known}) > 1:
-            raise NotOpenError(f"{where}: the table of another grid at another size")
-        runs = zip(*known, strict=True)
-        return tuple([(self._text([n for n, _ in run], where), self._text([s for _, s in run], where)) for run in runs])
+    def _table(self, tables: Sequence[OffsetTable | None], where: str) -> OffsetTable:
+        """What a table holds at all sizes."""
+        known = [t for t in tables if t is not None]
+        if len(known) < len(tables) or len({t.form() for t in known}) > 1:
+            raise NotOpenError(f"{where}: a table of another form at another size")
+        numbers = zip(*[t.numbers() for t in known], strict=True)
+        return known[-1].of([self._text([n for n in same if isinstance(n, int)], where) for same in numbers])
 
     def shapes(self, tensors: Sequence[Sequence[Located]]) -> tuple[Shape, ...]:
         found = []

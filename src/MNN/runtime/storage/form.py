@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from MNN.backends.base.backend import Backend
-from MNN.backends.base.program import Buffer, Grid
+from MNN.backends.base.offset_table import OffsetTable
+from MNN.backends.base.program import Buffer
 from MNN.cache.packed import SMALLEST, PackedStore
 from MNN.ir.symbolic import Expression, Function
 from MNN.ir.symbolic import parse as parse_size
@@ -36,6 +37,7 @@ _CLASSES: Mapping[str, Collection[str]] = {
         "StageCall",
     },
     "MNN.backends.base.candidates": {"Choice"},
+    "MNN.backends.base.offset_table": {"Column", "OffsetTable"},
     "MNN.backends.base.open_words": {"OpenSizes", "OpenWord"},
     "MNN.backends.base.space": {"MemorySpace"},
     "MNN.ir.dtype": {"DType"},
@@ -88,7 +90,7 @@ class _Writer(pickle.Pickler):
 
     def reducer_override(self, obj: object) -> Any:
         if isinstance(obj, Buffer):
-            return restored_buffer, (obj.nbytes, obj.offset, obj.pinned, obj.lent, obj.grid, *self._numbers(obj))
+            return restored_buffer, (obj.nbytes, obj.offset, obj.pinned, obj.lent, obj.table, *self._numbers(obj))
         if isinstance(obj, np.integer):
             return int, (int(obj),)
         if isinstance(obj, (Expression, Function)):  # sizes of outputs that follow from others
@@ -141,12 +143,12 @@ class _Reader(pickle.Unpickler):
 
 
 def restored_buffer(
-    nbytes: int, offset: int, pinned: bool, lent: bool, grid: Grid | None,
+    nbytes: int, offset: int, pinned: bool, lent: bool, table: OffsetTable | None,
     data: bytes | None, kind: str, name: str, place: int,
 ) -> Buffer:  # fmt: skip
     """A buffer as it was; ``source`` says where to find a large constant's numbers."""
     const = None if data is None else np.frombuffer(data, kind)
-    return Buffer(nbytes, const, offset, pinned, Elsewhere(name, kind, place) if name else None, lent=lent, grid=grid)
+    return Buffer(nbytes, const, offset, pinned, Elsewhere(name, kind, place) if name else None, lent=lent, table=table)
 
 
 __all__ = ["Elsewhere", "Unfit", "dump", "parse"]

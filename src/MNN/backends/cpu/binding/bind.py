@@ -62,7 +62,7 @@ class BoundProgram(TimedBound):
         self._poisoned = wanted()
         self._context = RunContext()
         constants = _constants(program.commands)
-        self._tables = {b: b.const.copy() for b in constants if b.grid is not None and b.const is not None}
+        self._tables = {b: b.const.copy() for b in constants if b.table is not None and b.const is not None}
         load_kernels(program, library, constants)
         self._fill_constants(constants, threads)
         slices, steps = program.slices, program.commands
@@ -82,7 +82,7 @@ class BoundProgram(TimedBound):
         self._open: OpenProgramSizes | None = None
         if program.open_sizes is not None:
             assert isinstance(native, NativeProgram)
-            tables = [(table, b.grid) for b, table in self._tables.items() if b.grid is not None]
+            tables = [(memory, b.table) for b, memory in self._tables.items() if b.table is not None]
             self._open = OpenProgramSizes(program, native, self._address, tables)
         self._lent: LentMemory | None = None
         if program.states:

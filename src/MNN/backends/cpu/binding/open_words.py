@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from MNN.backends.base.offset_table import OffsetTable
 from MNN.backends.base.open_words import GRAIN
-from MNN.backends.base.program import Buffer, Grid, Program, Ref
+from MNN.backends.base.program import Buffer, Program, Ref
 from MNN.backends.cpu.native_loop.native import NativeProgram
-from MNN.compiler import strides as st
 from MNN.ir.symbolic import compiled
 
 _Formulas = Callable[..., tuple[int, ...]]
@@ -26,9 +26,9 @@ class OpenProgramSizes:
         program: Program,
         native: NativeProgram,
         address: Callable[[Ref], int],
-        tables: Sequence[tuple[NDArray[np.int32], Grid]],
+        tables: Sequence[tuple[NDArray[np.int32], OffsetTable]],
     ) -> None:
-        """``address`` says where an address lies; ``tables``: memory of tables of offsets, with their grids."""
+        """``address`` says where an address lies; ``tables``: memory of tables, with what they hold."""
         sizes = program.open_sizes
         assert sizes is not None
         self._native = native
@@ -58,7 +58,7 @@ class OpenProgramSizes:
             bases.append(address(Ref(value.buffer, 0)) if isinstance(value, Ref) else 0)
         self._places, self._bases = np.array(places, np.intp), np.array(bases, np.int64)
         self._which = np.array([numbers[w.size] for w in words], np.intp)
-        self._tables = [(table, compiled([n for run in grid for n in run], sizes.names)) for table, grid in tables]
+        self._tables = [(memory, table.at(sizes.names)) for memory, table in tables]
         self.numbers = [np.zeros(t.shape, t.dtype.numpy) for t in own]
         """The inputs behind the caller's."""
         ends = list(itertools.accumulate([array.size for array in self.numbers], initial=len(texts)))
@@ -84,10 +84,9 @@ class OpenProgramSizes:
         values = self._values
         self._pack(self._buffer, 0, *self._formulas(*sizes))
         self._native.rewrite(self._places, self._bases + values[self._which])
-        for table, formulas in self._tables:
-            runs = formulas(*sizes)
-            found = st.offsets(tuple(zip(runs[::2], runs[1::2], strict=True)))
-            table[: found.size] = found
+        for memory, table in self._tables:
+            found = table(*sizes)
+            memory[: found.size] = found
         for array, part in self._own:
             array[:] = values[part]
         self._sizes = sizes

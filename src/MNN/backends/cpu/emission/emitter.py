@@ -15,8 +15,9 @@ import numpy as np
 from MNN.backends.base.candidates import Candidate, Choice, choose, near
 from MNN.backends.base.constants import ConstantPool as ConstantPool
 from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.base.offset_table import OffsetTable, grid_table
 from MNN.backends.base.options import Options
-from MNN.backends.base.program import Buffer, Command, Grid, HostCall, Located, Place, Ref, StageCall
+from MNN.backends.base.program import Buffer, Command, HostCall, Located, Place, Ref, StageCall
 from MNN.backends.cpu.codegen.chain import ChainSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import strides as st
@@ -35,14 +36,6 @@ _I32_MAX = (1 << 31) - 1
 _T = TypeVar("_T")
 
 Copier = Callable[["Emitter", Place, Place, st.Ints, DType], None]
-
-
-def _grows_inside(grid: Hashable) -> bool:
-    """Whether other sizes have other offsets, and not only more of them."""
-    if not isinstance(grid, tuple) or not all(isinstance(run, tuple) and len(run) == 2 for run in grid):
-        return False
-    inside = [n for run in grid[:1] for n in run[1:]] + [n for run in grid[1:] for n in run]
-    return any(isinstance(n, OpenSize) for n in inside)
 
 
 class Emitter:
@@ -264,14 +257,21 @@ class Emitter:
         key = self._keys.get(id(values))
         if key is None:
             return Ref(self.pool.table(self._narrow(values)), 0)
-        if self.options.open_sizes and _grows_inside(key):
-            return Ref(self.once(("open", key), lambda: self._open_table(key, values)), 0)
+        grid = grid_table(key) if self.options.open_sizes else None
+        if grid is not None and grid.changes:
+            return self.records(grid)
         return self.named_offsets(("grid", key), lambda: values)
 
-    def _open_table(self, key: Hashable, values: np.ndarray) -> Buffer:
-        """A table of its own for offsets of a grid, which other sizes need others of."""
-        data = self._narrow(values)
-        return Buffer(data.nbytes, const=data, grid=cast("Grid", key))
+    def records(self, table: OffsetTable) -> Ref:
+        """The address of a table of i32 words: one for all that hold the same, of its own where sizes are open."""
+        if not table.changes:
+            return self.named_offsets(("records", table), table.values)
+
+        def own() -> Buffer:
+            data = self._narrow(table.values())
+            return Buffer(data.nbytes, const=data, table=table)
+
+        return Ref(self.once(("open", table), own), 0)
 
     def named_offsets(self, key: tuple[object, ...], make: Callable[[], np.ndarray]) -> Ref:
         """The same of a table that is only made where there is none under ``key``."""

@@ -18,6 +18,7 @@ from MNN.compiler.fuse import Group
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 
 
 @emits(p.Pad)
@@ -57,7 +58,7 @@ def _frame(shape: st.Ints, strides: st.Ints, low: st.Ints, high: st.Ints) -> tup
         n, stride = shape[axis], strides[axis]
         if n == 1:
             continue
-        if loops and not low[axis] and not high[axis] and loops[-1].stride == n * stride:
+        if loops and not low[axis] and not high[axis] and st.continues(loops[-1].stride, n, stride):
             outer = loops.pop()
             loops.append(_Loop(outer.extent * n, outer.before * n, outer.behind * n, stride))
         else:
@@ -73,9 +74,9 @@ def _emit_frame(e: Emitter, loops: list[_Loop], run: int, value: float | int, pl
     """The whole border at once."""
     *batch, rows, cols = loops
     apart, border = cols.stride != 1, rows.before + rows.behind
-    each = (border * cols.extent + (rows.extent - border) * (cols.before + cols.behind)) * run
+    each = room_of((border * cols.extent + (rows.extent - border) * (cols.before + cols.behind)) * run)
     bands = max(1, -(-each // GRAIN))
-    band = -(-rows.extent // bands)
+    band = -(-room_of(rows.extent) // bands)
     args: dict[str, int | Ref] = {f"batch{d}": loop.extent for d, loop in enumerate(batch)}
     args |= {f"out_s{d}": loop.stride for d, loop in enumerate(batch)}
     args |= {

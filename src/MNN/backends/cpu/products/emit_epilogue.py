@@ -78,5 +78,5 @@ def epilogue_of(
         others = any(s and n > 1 for a, (s, n) in enumerate(zip(strides, out.shape, strict=True)) if a != axis)
         kind = ("mn" if others else "n") if along else ("m" if others else "1")
         rows = row_table(strides) if others else None
-        found.append((kind, OperandAccess(place, tensor.dtype, rows, batch_table(strides))))
+        found.append((kind, OperandAccess(place, tensor.dtype, rows, batch_table(strides), strides)))
     return Epilogue(body, found)

@@ -16,12 +16,14 @@ from MNN.ir.prims import Tensor
 
 @dataclass
 class OperandAccess:
-    """How one operand is walked: offsets of the rows, and its step from batch to batch."""
+    """How one operand is walked: offsets of the rows, and its step from batch to batch. ``strides``: those of an
+    epilogue's operand along the dimensions of the result."""
 
     place: Place
     dtype: DType
     rows: np.ndarray | None
     batch: np.ndarray
+    strides: tuple[int, ...] = ()
 
     @property
     def table(self) -> np.ndarray:

@@ -160,14 +160,14 @@ def _emit(
     family += ("planes",) if planes else ()
     made, spare = e.pool.kept_choices.made(family), e.spare * lanes * vectors / c
     window = (elements(full[:-1]), kw)
-    most = 1 if pairs else total
-    deep, pixels = choose_window(e.target, op, window, sx, dx, most, ow, vectors, made, spare)
+    most, wide = 1 if pairs else room_of(total), room_of(ow)
+    deep, pixels = choose_window(e.target, op, window, sx, dx, most, wide, vectors, made, spare)
     e.pool.kept_choices.make(family, (deep, pixels))
     tile = pixels, body, tuple(kinds), deep
     types_of = x.dtype, acc, out.dtype
     spec = WindowSpec.of(*types_of, op, kw, sx, dx, *tile, pairs=pairs, planes=bool(planes))
     work = ow * c * elements(full)
-    per_block = _lines(total, max(1, LINE_WORK // max(work * deep, 1)) * deep, deep, e.threads)
+    per_block = _lines(room_of(total), max(1, LINE_WORK // max(room_of(work) * deep, 1)) * deep, deep, e.threads)
     args: dict[str, int | Ref] = {
         "x": e.ref(source, x.dtype),
         "w": weights,

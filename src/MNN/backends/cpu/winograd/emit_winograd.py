@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from MNN.backends.base.candidates import Candidate
+from MNN.backends.base.offset_table import Column, OffsetTable
 from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.inner_product.iteration import HEAD
 from MNN.backends.cpu.inner_product.pack import InnerProductPackSpec
 from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
-from MNN.backends.cpu.products.operand_access import OperandAccess
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.winograd.axes import Axes, choose_axes
 from MNN.backends.cpu.winograd.cost import Plan, inner_product_applies, int16_plans, plans
@@ -30,6 +30,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 
 LINE = 64
 SMALL = 400_000
@@ -69,10 +70,11 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
     choice_key += (conv_work.taps,) if conv_work.taps > 1 else ()
     earlier = e.pool.kept_choices.get(choice_key) or {}
     tiles = dict(earlier)
-    ways = int16_plans(e.target, conv_work, e.threads, earlier) if int16 else None
+    room = replace(conv_work, images=room_of(images), oh=room_of(oh), ow=room_of(ow), depths=room_of(third[0]))
+    ways = int16_plans(e.target, room, e.threads, earlier) if int16 else None
     if ways is None:
         sizable = not fixed and kind is DType.F32 and _sizable(e, w.const)
-        ways = plans(e.target, conv_work, e.threads, e.options.precision, earlier, settled, sizable)
+        ways = plans(e.target, room, e.threads, e.options.precision, earlier, settled, sizable)
     for plan in ways:
         tiles.setdefault((plan.mh, plan.mw), (plan.mr, plan.nv))
         found.append(Candidate(plan.name(conv_work), plan.cycles, lambda plan=plan: conv.emit(plan)))  # type: ignore[misc]
@@ -181,7 +183,6 @@ class _Conv:
             stride=work.stride,
             deep=work.taps > 1,
         )
-        tiles = self._tiles(plan)
         n_tiles = work.images * -(-work.depths // plan.depths) * -(-work.oh // plan.mh) * -(-work.ow // plan.mw)
         row_x, col_x = self.axes.plane(a.place.strides[2:], 0)
         row_y, col_y = self.axes.plane(c.place.strides[2:], 0)
@@ -190,7 +191,7 @@ class _Conv:
             "x": e.ref(a.place, a.dtype),
             **weights,
             "y": e.ref(c.place, c.dtype),
-            "tiles": tiles,
+            "tiles": e.records(self._tiles(plan)),
             "n_tiles": n_tiles,
             "group": plan.group,
             "c": work.c,
@@ -207,15 +208,13 @@ class _Conv:
         for i, (kind, operand) in enumerate(epilogue.operands):
             args[f"op{i}"] = e.ref(operand.place, operand.dtype)
             if kind in PER_PIXEL:
-                at = self._rows(operand)[0]
-                args[f"row{i}"] = int(at[0, 1, 0] - at[0, 0, 0]) if work.oh > 1 else 0
-                args[f"col{i}"] = int(at[0, 0, 1] - at[0, 0, 0]) if work.ow > 1 else 0
+                args[f"row{i}"], args[f"col{i}"] = self.axes.plane(operand.strides[2:], 0)
                 if spec.deep:
-                    args[f"deep{i}"] = int(at[1, 0, 0] - at[0, 0, 0]) if work.depths > 1 else 0
+                    args[f"deep{i}"] = self.axes.along_depth(operand.strides[2:], 0)
         blocks = spec.blocks(n_tiles, plan.group, work.n, plan.n_block)
         flops = 2 * work.images * work.oh * work.ow * work.n * work.c * work.rh * work.rw
         flops *= work.depths * work.taps
-        e.command(spec, args, blocks, blocks if flops < SMALL else 1, flops)
+        e.command(spec, args, blocks, blocks if room_of(flops) < SMALL else 1, flops)
 
     def _third(self, plan: Plan, u_tap: int) -> dict[str, int | Ref]:
         """The arguments :data:`~.records.DEEP`."""
@@ -233,73 +232,44 @@ class _Conv:
             "u_tap": u_tap,
         }
 
-    def _rows(self, operand: OperandAccess) -> np.ndarray:
-        """Offsets of an operand's elements by image, slice, row and column."""
-        axes, shape = self.axes, self.prim.outputs[0].shape
-        plane = [a for a in (axes.depth, axes.row, axes.column) if a is not None]
-        table = operand.table.reshape(shape[0], *shape[2:]).transpose(0, *(1 + a for a in (*axes.others, *plane)))
-        found: np.ndarray = table.reshape(self.work.images, self.work.depths, self.work.oh, self.work.ow)
-        return found
+    def _tiles(self, plan: Plan) -> OffsetTable:
+        """The table of tiles, see :class:`MNN.backends.cpu.winograd.spec.WinogradSpec`."""
+        work, axes, operands = self.work, self.axes, self.product.epilogue.operands
+        images = [self.prim.outputs[0].shape[a] for a in (0, *(2 + a for a in axes.others))]
+        moved = (1, *self.prim.strides)
+        outputs = plan.depths, plan.mh, plan.mw
+        extents = (*images, *(-(-n // m) for n, m in zip((work.depths, work.oh, work.ow), outputs, strict=True)))
+        alone = (0,) * len(images)
 
-    def _images(self, strides: st.Ints, steps: Sequence[int]) -> np.ndarray:
-        """Where images begin; windows move by ``steps`` along the axes."""
-        shape, others = self.prim.outputs[0].shape, self.axes.others
-        return self.e.grid(
-            (shape[0], *(shape[2 + a] for a in others)), (strides[0], *(strides[2 + a] * steps[a] for a in others))
-        )
+        def begin(strides: st.Ints, steps: Sequence[int]) -> Column:
+            """Its first element of a tensor, along which windows move by ``steps``."""
+            at = [s * step for s, step in zip((strides[0], *strides[2:]), steps, strict=True)]
+            plane = axes.along_depth(at[1:], 0), *axes.plane(at[1:], 0)
+            return Column(
+                (at[0], *(at[1 + a] for a in axes.others), *(s * m for s, m in zip(plane, outputs, strict=True)))
+            )
 
-    def _tiles(self, plan: Plan) -> Ref:
-        """The table of tiles, see :class:`MNN.backends.cpu.winograd.spec.WinogradSpec`; one for all that lie alike."""
-        e, work = self.e, self.work
-        a, c, operands = self.product.a, self.product.c, self.product.epilogue.operands
-        grids = tuple([e.grid_key(operand.rows) if kind in PER_PIXEL else () for kind, operand in operands])
-        if None in grids:
-            return e.offsets(self._table(plan))
-        places = a.place.strides, c.place.strides
-        key = (
-            "Winograd",
-            work.images,
-            work.oh,
-            work.ow,
-            work.rh,
-            work.rw,
-            work.stride,
-            plan.mh,
-            plan.mw,
-            places,
-            grids,
-            *((plan.depths, self.axes, self.prim.strides, work) if len(self.prim.strides) > 2 else ()),
-        )
-        return e.named_offsets(key, lambda: self._table(plan))
+        def reach(side: int, size: int, step: int, more: int) -> Column:
+            """From its first result to its last along a side, in ``step`` each, and ``more``: less where images end."""
+            steps = [-step * outputs[side] if axis == side else 0 for axis in range(3)]
+            return Column((*alone, *steps), (size - 1) * step + more, (outputs[side] - 1) * step + more)
 
-    def _table(self, plan: Plan) -> np.ndarray:
-        work, operands, axes = self.work, self.product.epilogue.operands, self.axes
-        image, depth = (
-            np.arange(work.images)[:, None, None, None],
-            np.arange(0, work.depths, plan.depths)[:, None, None],
-        )
-        row, col = np.arange(0, work.oh, plan.mh)[:, None], np.arange(0, work.ow, plan.mw)
-        high, wide = np.minimum(work.oh - row, plan.mh), np.minimum(work.ow - col, plan.mw)
-        deep = np.minimum(work.depths - depth, plan.depths)
-        record = tile_record(len(operands), work.taps > 1)
-        table = np.zeros((record.count, work.images, depth.size, row.size, col.size), np.int64)
-        words = dict(zip(record, table, strict=True))
-        ones = (1,) * len(self.prim.strides)
-        for name, place, moved in (("x", self.product.a.place, self.prim.strides), ("y", self.product.c.place, ones)):
-            down, right = (s * t for s, t in zip(axes.plane(place.strides[2:], 0), axes.plane(moved, 1), strict=True))
-            third = axes.along_depth(place.strides[2:], 0) * axes.along_depth(moved, 1)
-            begin = self._images(place.strides, moved)[image]
-            words[name][:] = begin + depth * third + row * down + col * right
-        step = work.stride
-        words["last_row"][:], words["last_column"][:] = (high - 1) * step + work.rh - 1, (wide - 1) * step + work.rw - 1
-        words["rows"][:], words["columns"][:] = high, wide
+        ones = (1,) * len(moved)
+        words = {
+            "x": begin(self.product.a.place.strides, moved),
+            "last_row": reach(1, work.oh, work.stride, work.rh - 1),
+            "last_column": reach(2, work.ow, work.stride, work.rw - 1),
+            "y": begin(self.product.c.place.strides, ones),
+            "rows": reach(1, work.oh, 1, 1),
+            "columns": reach(2, work.ow, 1, 1),
+        }
         if work.taps > 1:
-            words["last_slice"][:] = (deep - 1) * work.step + (work.taps - 1) * work.dilation
-            words["depths"][:] = deep
+            words["last_slice"] = reach(0, work.depths, work.step, (work.taps - 1) * work.dilation)
+            words["depths"] = reach(0, work.depths, 1, 1)
+        nothing = Column((*alone, 0, 0, 0))
         for i, (kind, operand) in enumerate(operands):
-            if kind in PER_PIXEL:
-                words[f"op{i}"][:] = self._rows(operand)[image, depth, row, col]
-        return np.ascontiguousarray(table.reshape(record.count, -1).T)
+            words[f"op{i}"] = begin(operand.strides, ones) if kind in PER_PIXEL else nothing
+        return OffsetTable(extents, tuple([words[name] for name in tile_record(len(operands), work.taps > 1)]))
 
     def _weights(self, spec: WinogradSpec) -> tuple[dict[str, int | Ref], int]:
         """U and what belongs to it, made once; and the elements of 4 bytes from one tap's to the next."""
