@@ -7,12 +7,14 @@ whatever the file is.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from MNN.errors import FormatError, MNNError
 from MNN.llm.files.gguf.config import config_of
 from MNN.llm.files.gguf.renaming import renamed
 from MNN.llm.files.mapped import read_json
+from MNN.llm.files.packed import Packing, unite
 from MNN.llm.files.places import find, read_gguf_shards
 from MNN.llm.files.safetensors import read_safetensors, read_sharded
 from MNN.llm.files.tensors import Weights, WeightTensor
@@ -24,24 +26,29 @@ def open_weights(path: str | os.PathLike[str]) -> Weights:
     """The tensors of a model by Hugging Face's names, memory-mapped: nothing is read until it is asked for.
 
     ``path``: a .gguf file (the first, where there are several), a .safetensors file or index, or a folder with one of
-    these. Files are verified as they are opened: FormatError for what their format forbids, UnsupportedError for what
-    cannot be read, MNNError where there is nothing.
+    these. What GPTQ or AWQ have packed is one tensor again. Files are verified as they are opened: FormatError for what
+    their format forbids, UnsupportedError for what cannot be read, MNNError where there is nothing.
     """
     place = find(path)
     if place.gguf is not None:
         return Weights(renamed(read_gguf_shards(place.gguf)), str(place.gguf))
-    if place.index is not None:
-        return Weights(read_sharded(place.index), str(place.index))
+    tensors = read_sharded(place.index) if place.index is not None else _of_files(place.safetensors, path)
+    config = place.folder / "config.json"
+    packing = Packing.of(read_json(config), str(config)) if config.is_file() else None
+    return Weights(unite(tensors, packing, str(path)) if packing else tensors, str(path))
+
+
+def _of_files(files: tuple[Path, ...], path: str | os.PathLike[str]) -> dict[str, WeightTensor]:
     tensors: dict[str, WeightTensor] = {}
-    for file in place.safetensors:
+    for file in files:
         held = read_safetensors(file)
         twice = tensors.keys() & held.keys()
         if twice:
             raise FormatError(f"{file} has the tensor {sorted(twice)[0]!r}, which another file has as well")
         tensors |= held
-    if not place.safetensors:
+    if not files:
         raise MNNError(f"{path} holds no model.safetensors and no .gguf file")
-    return Weights(tensors, str(path))
+    return tensors
 
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
