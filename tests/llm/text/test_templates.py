@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from MNN.errors import MNNError
 from MNN.llm.text.templates import ChatTemplate
+from tests.llm.text.chats import CONVERSATIONS, SETTINGS, TEMPLATES, TEXTS
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 
@@ -128,6 +131,24 @@ def test_what_templates_use() -> None:
     assert render("{%- macro m(x) -%}[{{ x }}]{%- endmacro -%}{{ m(1) }}{{ m('a') }}") == "[1][a]"
     assert render("{{ messages[1:]|length }}{{ messages[::-1][0].role }}{{ [1, 2] + [3] }}") == "0user[1, 2, 3]"
     assert render("{{ 'a\nb'|indent(2) }}") == "a\n  b"
+
+
+RECORDED = json.loads((Path(__file__).parent / "recorded_chats.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_templates_as_transformers_has_them(template: str, name: str) -> None:
+    """The same text, or an error in both."""
+    compiled = ChatTemplate(TEMPLATES[template])
+    for i, settings in enumerate(SETTINGS):
+        expected = RECORDED[f"{template}/{name}/{i}"]
+        values = {"messages": CONVERSATIONS[name], "tools": None, **settings, **TEXTS}
+        if expected is None:
+            with pytest.raises(MNNError):
+                compiled.render(**values)
+        else:
+            assert compiled.render(**values) == expected
 
 
 def test_what_a_template_refuses_is_told() -> None:

@@ -142,7 +142,7 @@ class Tokenizer:
             messages=messages,
             tools=tools,
             add_generation_prompt=add_generation_prompt,
-            **{**self.special.texts, **values},
+            **{"documents": None, **self.special.texts, **values},
         )
 
     def __repr__(self) -> str:
