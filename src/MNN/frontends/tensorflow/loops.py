@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from MNN.errors import FormatError, UnsupportedError
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.handles import Handle, ListHandle
@@ -89,12 +91,18 @@ class _Body:
         """The element that a list gets in each turn, where it gets one and nothing else."""
         at = result.written_at if isinstance(result, ListHandle) else None
         counter = at is None or (at in self.params and self._counts(self.params.index(at), from_zero=True))
+        counter = counter or (isinstance(result, ListHandle) and self._overwritten(result))
         if not isinstance(result, ListHandle) or result.written is None or not counter:
             raise UnsupportedError(
                 f"{self.loop.where}: a list of elements of unknown shape, which is not written once a turn, in "
                 "order, is not supported; give the list an element shape"
             )
         return result.written
+
+    def _overwritten(self, result: ListHandle) -> bool:
+        """Whether the list has one element, which each turn writes anew: in the end, what the last turn wrote."""
+        only = result.count is not None and self.ctx.constant_ints(result.count) == [1]
+        return only and result.written_at is not None and self.ctx.constant_ints(result.written_at) == [0]
 
     def _own(self, inner: Context, value: Value) -> Value:
         """Outputs of a body are made in it."""
@@ -129,7 +137,10 @@ class _Body:
         assert isinstance(inside, ListHandle)
         item = inside.written or inside.stacked
         out.dtype = item.dtype if item is not None else first.dtype
-        if inside.written is not None and item is not None and item.shape is not None:
+        if inside.written is not None and self._overwritten(inside):
+            bounds = (self.ctx.const([n]) for n in (-1, np.iinfo(np.int32).max, 0))
+            out = self.ctx.op("StridedSlice", out, *bounds, fromType=1)
+        elif inside.written is not None and item is not None and item.shape is not None:
             turns = self._turns()
             out.shape = (turns if turns is not None else f"{out.name}.0", *item.shape)
         return ListHandle(out.name, out.dtype, stacked=out, count=first.count, element=first.element)

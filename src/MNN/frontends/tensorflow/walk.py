@@ -120,6 +120,10 @@ class BodyScope:
         refs = self.body.refs(proto)
         special = proto.op in control_v1.JOINS
         node = TfNode(proto, full, [] if special else [self._value(ref) for ref in refs])
+        lists = proto.op.startswith(("TensorList", "TensorArray"))
+        if lists and any(self.prefix + ref.node in ctx.model.failed for ref in refs):
+            ctx.model.failed.add(full)  # what would have been said of it follows from what has been said
+            return
         if handler is None and not functional:
             ctx.model.failed.add(full)
             ctx.model.report.unknown_operator(full, proto.op, "", advice(proto.op))
