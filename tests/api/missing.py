@@ -22,9 +22,8 @@ BEGIN, END = "<!-- missing: written by python -m tests.api.missing -->", "<!-- e
 def find(module: str, name: str) -> Any:
     """What a name of PyMNN is here. Raises AttributeError when it is not here."""
     if module == "MNN" and f"MNN.{name}" in API["names"] and name not in MNN._PARTS:
-        raise AttributeError(
-            f"{name} is not offered yet"
-        )  # a part in the making may have been imported by another test
+        # a part in the making may have been imported by another test
+        raise AttributeError(f"MNN.{name} is part of PyMNN but not of this version yet")
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
