@@ -1,7 +1,7 @@
 """MNN in Python: convert, compress and run trained networks with kernels generated for the processor at hand.
 
-The names of PyMNN are here: ``Interpreter``, ``Tensor``, ``nn``, ``expr``, ``numpy``, ``cv``. :func:`load` is the short
-way to a model: ``MNN.load("model.onnx").run({"x": array})``. Parts are imported when they are first used.
+The names of PyMNN are here: ``Interpreter``, ``Tensor``, ``nn``, ``expr``, ``numpy``, ``cv``, ``llm``. :func:`load` is
+the short way to a model: ``MNN.load("model.onnx").run({"x": array})``. Parts are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 PYMNN = "3.6.1"
 """The release of PyMNN whose API this package offers."""
 
-_PARTS = ("cv", "expr", "nn", "numpy")
+_PARTS = ("cv", "expr", "llm", "nn", "numpy")
 _FROM = {
     "Interpreter": "MNN.interpreter",
     "OpInfo": "MNN.interpreter",
@@ -32,7 +32,7 @@ _FROM = {
     "load": "MNN.model",
 }
 _LATER = {
-    "CVImageProcess", "CVMatrix", "audio", "data", "llm", "optim", "tools",
+    "CVImageProcess", "CVMatrix", "audio", "data", "optim", "tools",
     *(f"CV_Filter_{kind}" for kind in ("BICUBIC", "BILINEAL", "NEAREST")),
     *(f"CV_ImageFormat_{kind}" for kind in ("BGR", "BGRA", "GRAY", "RGB", "RGBA", "YUV_NV21")),
     *(f"CV_Wrap_{kind}" for kind in ("CLAMP_TO_EDGE", "REPEAT", "ZERO")),
@@ -41,6 +41,7 @@ _LATER = {
 if TYPE_CHECKING:
     from MNN import cv as cv
     from MNN import expr as expr
+    from MNN import llm as llm
     from MNN import nn as nn
     from MNN import numpy as numpy
     from MNN.errors import MNNError as MNNError

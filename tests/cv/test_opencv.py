@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import MNN.cv
-from tests.cv.case import Case
-from tests.cv.opencv_cases import FILE, cases
+from tests.cv.opencv_cases import FILE, Case, cases
 
 _CASES = {case.name: case for case in cases()}
 

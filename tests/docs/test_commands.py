@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from PIL import Image
 from MNN.cli import mnnconvert
 from tests.api.models import classifier
 from tests.cli.conftest import run_command
-from tests.docs.test_examples import PAGES
+from tests.docs.test_examples import PAGES, put_models
 
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OTHERS = ("python -m pip ", "python -m pytest", "python -m benchmarks.", "ruff ", "mkdocs ", "bash .ci/run")
@@ -37,6 +39,8 @@ def test_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLUMNS", "120")
     onnx.save(classifier(), "model.onnx")
     onnx.save(classifier(), "a.onnx")
+    put_models(page, tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())  # a chat ends with its input
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (80, 90, 3), np.uint8)).save("photo.jpg")
     for text in commands(page):
         words = shlex.split(text)

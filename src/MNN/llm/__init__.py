@@ -1,1 +1,21 @@
-"""Language models."""
+"""Language models.
+
+    llm = MNN.llm.load("SmolLM2-135M-Instruct.Q4_1.gguf")
+    for piece in llm.stream("What is the capital of France?"):
+        print(piece, end="")
+
+PyMNN's names are here too: ``create``, ``Llm``, ``Context``, ``LlmStatus``.
+"""
+
+from __future__ import annotations
+
+from MNN.llm.answer import Answer, Cost
+from MNN.llm.language_model import LanguageModel, load
+from MNN.llm.perplexity import Perplexity, perplexity
+from MNN.llm.pymnn import Context, Llm, LlmStatus, create
+from MNN.llm.sampling import SamplingOptions
+
+__all__ = [
+    "Answer", "Context", "Cost", "LanguageModel", "Llm", "LlmStatus", "Perplexity", "SamplingOptions", "create", "load",
+    "perplexity",
+]  # fmt: skip

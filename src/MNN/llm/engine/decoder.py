@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from MNN.errors import MNNError
-from MNN.llm.models.layers import Layers
-from MNN.runtime.config import Config
 from MNN.runtime.session import Session
-from MNN.runtime.storage.programs import StoredPrograms
 from MNN.stateful import State, StatefulModel
 
 CHUNK = 509
@@ -30,14 +27,15 @@ class Decoder:
     """The graph of a model with its states, ready to run."""
 
     def __init__(
-        self, net: Layers, config: Config, max_length: int | None = None, stored: StoredPrograms | None = None
+        self, session: Session, states: Mapping[str, str], max_length: int | None = None, switch: int = 0
     ) -> None:
-        """``max_length``: how many tokens caches may hold."""
-        session = Session(net.graph, config, stored, net.states)
-        self.model = StatefulModel(session, net.states, max_length)
+        """``session``: of the graph, made for these ``states`` (:class:`MNN.llm.models.layers.Layers`). ``max_length``:
+        how many tokens caches may hold. ``switch``: beyond how many tokens all positions turn in another way (0: none).
+        """
+        self.model = StatefulModel(session, states, max_length)
         self.max_length = max_length
-        self._switch = net.switch
-        self._told = net.length is not None
+        self._switch = switch
+        self._told = "length" in self.model.inputs
 
     def text(self) -> Text:
         """A new one, empty."""

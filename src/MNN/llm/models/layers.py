@@ -67,8 +67,6 @@ class Layers(GraphBuilder):
         self._batch: int | str = batch
         self.length: Value | None = None
         """Of models whose rotary positions depend on it: how long the whole text is."""
-        self.switch = 0
-        """The length of the text beyond which all its positions turn in another way; 0 where there is none."""
         self._seen: Value | None = None
 
     def _input(self, name: str, dtype: DType, shape: tuple[int | str, ...]) -> Value:
@@ -221,7 +219,6 @@ class Layers(GraphBuilder):
         if self.length is None:
             self.length = self._input("length", DType.I64, (1,))
         if rotary.long is not None:
-            self.switch = rotary.trained
             beyond = self.op("BinaryOp", self.length, self.const(np.array([rotary.trained])), opType="GREATER")
             return self.op("Select", beyond, self.const(rotary.long), self.const(rotary.turns))
         times = self.multiply(self.op("Cast", self.length, dstT="DT_FLOAT"), rotary.stretch / rotary.trained)

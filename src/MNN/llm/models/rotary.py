@@ -49,6 +49,15 @@ def rotary(config: Mapping[str, object], width: int, kind: str | None = None, th
     return _KINDS[name](given, plain.astype(np.float32), base, longest, _as_number(trained, longest))
 
 
+def switch(config: Mapping[str, object]) -> int:
+    """The length of a text beyond which all its positions turn in another way; 0 where there is none."""
+    given = _parameters(config, None)
+    if given.get("long_factor") is None:
+        return 0
+    trained = given.get("original_max_position_embeddings", config.get("original_max_position_embeddings"))
+    return int(_as_number(trained, _number(config, "max_position_embeddings", 2048.0)))
+
+
 def _parameters(config: Mapping[str, object], kind: str | None) -> Mapping[str, object]:
     for key in ("rope_parameters", "rope_scaling"):
         found = config.get(key)
@@ -96,7 +105,7 @@ def _yarn(given: Mapping[str, object], turns: np.ndarray, base: float, longest: 
     if given.get("truncate", True):
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, width - 1)
-    ramp = np.clip((np.arange(len(turns)) - low) / max(high - low, 0.001), 0, 1)
+    ramp = np.clip((np.arange(len(turns)) - low) / ((high - low) or 0.001), 0, 1)
     found = turns / factor * ramp + turns * (1 - ramp)
     return Rotary(found.astype(np.float32), _yarn_scale(given, factor))
 
@@ -149,4 +158,4 @@ def _as_number(found: object, default: float) -> float:
     return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else default
 
 
-__all__ = ["Rotary", "rotary", "yarn_mscale"]
+__all__ = ["Rotary", "rotary", "switch", "yarn_mscale"]

@@ -1,0 +1,123 @@
+"""``mnn chat``: a conversation with a language model."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from MNN.cli.display.output import console, progress_console
+from MNN.cli.language.options import Bits, MaxLength, NoCache, Precision, Source, Threads, opened
+from MNN.errors import MNNError
+
+if TYPE_CHECKING:
+    from MNN.cli.language.conversation import Conversation
+    from MNN.llm.answer import Cost
+
+NAME = "chat"
+SHORT = "Talk with a language model."
+"""What the list of commands says."""
+
+
+def command(
+    model: Source,
+    prompt: Annotated[str, typer.Option("--prompt", "-p", help="Answer this and end.")] = "",
+    system: Annotated[str, typer.Option(help="What the model is told first.")] = "",
+    file: Annotated[
+        list[Path] | None, typer.Option("--file", help="A text file to talk about; may be repeated.")
+    ] = None,
+    temperature: Annotated[float, typer.Option(help="0 takes the most probable token.")] = 0.0,
+    top_k: Annotated[int, typer.Option(help="Only the k most probable tokens; 0: all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Only the most probable tokens up to this probability.")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="Only tokens with this share of the best one's probability.")] = 0.0,
+    repetition_penalty: Annotated[float, typer.Option(help="Above 1 against repetitions.")] = 1.0,
+    seed: Annotated[int | None, typer.Option(help="The same random choices every time.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of an answer.")] = None,
+    threads: Threads = None,
+    precision: Precision = "normal",
+    max_length: MaxLength = None,
+    bits: Bits = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line on speed.")] = False,
+    no_cache: NoCache = False,
+) -> None:
+    """Talk with a language model. Lines that begin with / are commands: /help lists them. Ctrl-C ends an answer."""
+    from MNN.cli.language.conversation import Conversation  # other commands start without it
+
+    sampling: dict[str, Any] = {
+        "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed,
+        "repetition_penalty": repetition_penalty,
+    }  # fmt: skip
+    llm = opened(model, threads, precision, max_length, bits, no_cache)
+    talk = Conversation(llm, sampling, system, max_tokens)
+    for path in file or []:
+        talk.add_file(path)
+    say = _speed if not quiet else _nothing
+    if prompt:
+        _answer(talk, prompt, say)
+    else:
+        _talk(talk, say)
+
+
+def _talk(talk: Conversation, say: Callable[[Cost], None]) -> None:
+    """Question after question, to the end of the input."""
+    asked = sys.stdin.isatty()
+    if asked:
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401 - input() then knows the lines before
+        console().print("[dim]/help lists commands; Ctrl-D or /exit ends.[/]")
+    while True:
+        try:
+            line = input("> " if asked else "").strip()
+        except EOFError:
+            return
+        except KeyboardInterrupt:
+            print()
+            continue
+        if not line:
+            continue
+        try:
+            if line.startswith("/"):
+                reply = talk.obey(line)
+                if reply is None:
+                    return
+                if reply.question is not None:
+                    _answer(talk, reply.question, say)
+                else:
+                    console().print(reply.text, highlight=False, markup=False)
+            else:
+                _answer(talk, line, say)
+        except MNNError as error:
+            if not asked:
+                raise
+            console().print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+
+
+def _answer(talk: Conversation, question: str, say: Callable[[Cost], None]) -> None:
+    """Prints the answer as it is written."""
+    answer = talk.ask(question)
+    try:
+        for piece in answer:
+            print(piece, end="", flush=True)
+    except KeyboardInterrupt:
+        answer.cancel()
+    print(flush=True)
+    talk.keep(question, answer)
+    say(answer.cost)
+
+
+def _speed(cost: Cost) -> None:
+    reused = f" ({cost.reused} known)" if cost.reused else ""
+    progress_console().print(
+        f"[dim]{cost.prompt} tokens read{reused} at {cost.read_speed:.0f}/s, {cost.written} written at "
+        f"{cost.write_speed:.1f}/s[/]",
+        highlight=False,
+    )
+
+
+def _nothing(cost: Cost) -> None:
+    """Says nothing."""

@@ -1,0 +1,163 @@
+"""A conversation on the command line: what was said, and the commands that change how it goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from MNN.errors import MNNError
+from MNN.llm.answer import Answer
+from MNN.llm.language_model import LanguageModel
+from MNN.llm.sampling import SamplingOptions
+from MNN.schema.files import replacing
+
+LARGEST = 1 << 20
+"""Bytes of a file that is talked about."""
+HELP = """\
+/help                 this list
+/reset                forget what was said
+/system TEXT          what the model is told first, from a new beginning; without TEXT: nothing
+/file PATH            put a text file before the next question
+/set NAME VALUE       an option such as temperature 0.7, top_k 40, max_tokens 200; without NAME: what is set
+/again                another answer to the last question
+/save PATH            write the conversation to a JSON file
+/open PATH            go on with a conversation that was saved
+/tokens               how long the conversation is
+/exit                 end"""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a command says, or a ``question`` to be answered."""
+
+    text: str = ""
+    question: str | None = None
+
+
+class Conversation:
+    """``messages`` as chat templates have them."""
+
+    def __init__(
+        self, llm: LanguageModel, sampling: dict[str, Any], system: str = "", max_tokens: int | None = None
+    ) -> None:
+        self._llm, self._sampling, self._max_tokens = llm, sampling, max_tokens
+        SamplingOptions(**sampling)
+        self.messages: list[dict[str, str]] = []
+        self._files: list[str] = []
+        self._begin(system)
+
+    def ask(self, question: str) -> Answer:
+        """The answer, still to be written."""
+        asked = {"role": "user", "content": "\n\n".join([*self._files, question])}
+        return self._llm.stream([*self.messages, asked], self._max_tokens, **self._sampling)
+
+    def keep(self, question: str, answer: Answer) -> None:
+        """Notes what was said."""
+        self.messages += [
+            {"role": "user", "content": "\n\n".join([*self._files, question])},
+            {"role": "assistant", "content": answer.text},
+        ]
+        self._files = []
+
+    def obey(self, line: str) -> Reply | None:
+        """Does what a line says; None ends the conversation. Raises :class:`MNNError` for what cannot be done."""
+        name, _, rest = line[1:].partition(" ")
+        if name in ("exit", "quit", "bye"):
+            return None
+        commands: dict[str, Callable[[str], Reply]] = {
+            "help": lambda text: Reply(HELP), "reset": self._reset, "system": self._system, "file": self._file,
+            "set": self._set, "again": self._again, "save": self._save, "open": self._open, "tokens": self._tokens,
+        }  # fmt: skip
+        if name not in commands:
+            raise MNNError(f"there is no command /{name}; /help lists them")
+        return commands[name](rest.strip())
+
+    def add_file(self, path: Path) -> None:
+        """Puts a text before the next question."""
+        try:
+            if path.stat().st_size > LARGEST:
+                raise MNNError(f"{path} has {path.stat().st_size} bytes; at most {LARGEST} can be talked about")
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise MNNError(f"{path} is no text in UTF-8") from None
+        self._files.append(f"{path.name}:\n```\n{text}\n```")
+
+    def _begin(self, system: str) -> None:
+        self.messages = [{"role": "system", "content": system}] if system else []
+
+    def _reset(self, text: str) -> Reply:
+        self._begin(self._told())
+        return Reply("forgotten")
+
+    def _told(self) -> str:
+        first = self.messages[0] if self.messages else {"role": ""}
+        return first["content"] if first["role"] == "system" else ""
+
+    def _system(self, text: str) -> Reply:
+        self._begin(text)
+        return Reply("a new beginning")
+
+    def _file(self, text: str) -> Reply:
+        if not text:
+            raise MNNError("/file needs a path")
+        self.add_file(Path(text).expanduser())
+        return Reply("it goes before the next question")
+
+    def _set(self, text: str) -> Reply:
+        name, _, value = text.partition(" ")
+        if not name:
+            options = {**self._sampling, "max_tokens": self._max_tokens}
+            return Reply(", ".join(f"{key} {'none' if v is None else v}" for key, v in options.items()))
+        try:
+            number = None if value == "none" else json.loads(value)
+        except ValueError:
+            raise MNNError(f"/set {name}: {value!r} is no number") from None
+        if name == "max_tokens":
+            if number is not None and (not isinstance(number, int) or number < 1):
+                raise MNNError(f"max_tokens is a number from 1 on, not {value}")
+            self._max_tokens = number
+        elif name not in self._sampling:
+            raise MNNError(f"there is no option '{name}'; options are {', '.join(self._sampling)}, max_tokens")
+        else:
+            SamplingOptions(**{**self._sampling, name: number})
+            self._sampling[name] = number
+        return Reply(f"{name} {value}")
+
+    def _again(self, text: str) -> Reply:
+        if len(self.messages) < 2 or self.messages[-1]["role"] != "assistant":
+            raise MNNError("nothing was asked yet")
+        *self.messages, asked, _ = self.messages
+        return Reply(question=asked["content"])
+
+    def _save(self, text: str) -> Reply:
+        if not text:
+            raise MNNError("/save needs a path")
+        path = Path(text).expanduser()
+        with replacing(path) as file:
+            file.write(json.dumps(self.messages, ensure_ascii=False, indent=1).encode())
+        return Reply(f"written to {path}")
+
+    def _open(self, text: str) -> Reply:
+        path = Path(text).expanduser()
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise MNNError(f"{path} is no saved conversation: {error}") from None
+        good = isinstance(found, list) and all(
+            isinstance(m, dict) and set(m) == {"role", "content"} and all(isinstance(v, str) for v in m.values())
+            for m in found
+        )
+        if not good:
+            raise MNNError(f"{path} is no saved conversation: expected is a list of objects with role and content")
+        self.messages = found
+        return Reply(f"{len(found)} messages")
+
+    def _tokens(self, text: str) -> Reply:
+        held = len(self._llm.prompt(self.messages)) if self.messages else 0
+        return Reply(f"{held} of {self._llm.max_length}")
+
+
+__all__ = ["Conversation", "Reply"]

@@ -1,0 +1,117 @@
+"""``mnn llm``: speed, perplexity and contents of language models."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from MNN.cli.display.output import console, write_json
+from MNN.cli.display.progress import progress
+from MNN.cli.display.tables import add_row, number, show, words
+from MNN.cli.language.options import Bits, NoCache, Precision, Source, Threads, opened
+from MNN.cli.models import parse_numbers
+from MNN.errors import MNNError
+from MNN.formatting import nbytes
+
+NAME = "llm"
+SHORT = "Speed, perplexity and contents of language models."
+"""What the list of commands says."""
+
+app = typer.Typer(
+    help="Measure and look at language models; `mnn chat` talks with them.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+@app.command("bench", short_help="Tokens a second.")
+def bench(
+    model: Source,
+    threads: Annotated[str, typer.Option(help="One or more thread counts: 1,2.")] = "1",
+    prompt: Annotated[int, typer.Option(min=1, help="Tokens of the prompt.")] = 512,
+    generate: Annotated[int, typer.Option(min=2, help="Tokens that are written behind it.")] = 128,
+    runs: Annotated[int, typer.Option(min=1, help="How often; the fastest run counts.")] = 3,
+    precision: Precision = "normal",
+    bits: Bits = None,
+    out: Annotated[Path | None, typer.Option("--json", help="Also write the results as JSON.")] = None,
+    no_cache: NoCache = False,
+) -> None:
+    """Time reading a prompt and writing behind it, token by token, as seen from Python. A first run, in which plans are
+    made, is not counted."""
+    from MNN.cli.language.speed import Speed, measure  # other commands start without it
+
+    rows: list[Speed] = []
+    with progress() as told:
+        for count in parse_numbers("--threads", threads):
+            rows.append(measure(model, count, prompt, generate, runs, precision, bits, not no_cache, told))
+    columns = [
+        number("threads"), number("opening\ns"), number("first token of\n32 tokens, ms"),
+        number(f"reading {prompt}\ntokens/s"),
+        number(f"writing {generate}\ntokens/s"), number("weights read a\ntoken, MB"), number("which is\nGB/s"),
+        number("memory gives\nGB/s"), number("memory held\nMB"),
+    ]  # fmt: skip
+    for row in rows:
+        add_row(
+            columns, str(row.threads), f"{row.opening:.2f}", f"{row.first * 1e3:.0f}", f"{row.reading:.0f}",
+            f"{row.writing:.1f}", f"{row.weights / 1e6:.0f}", f"{row.weights * row.writing / 1e9:.1f}",
+            f"{row.memory / 1e9:.1f}", f"{row.held / 1e6:.0f}",
+        )  # fmt: skip
+    show(console(), columns)
+    if out is not None:
+        write_json(out, [asdict(row) for row in rows])
+
+
+@app.command("perplexity", short_help="How well a model foresees a text.")
+def perplexity_of(
+    model: Source,
+    text: Annotated[Path, typer.Argument(help="A text file.")],
+    context: Annotated[int | None, typer.Option(min=2, help="Tokens of a window.")] = None,
+    threads: Threads = None,
+    precision: Precision = "normal",
+    bits: Bits = None,
+    no_cache: NoCache = False,
+) -> None:
+    """Show the perplexity of a text: e to the mean of -log p of its tokens."""
+    from MNN.llm.perplexity import perplexity
+
+    try:
+        content = text.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise MNNError(f"{text} is no text in UTF-8") from None
+    llm = opened(model, threads, precision, None, bits, no_cache)
+    with progress() as told:
+        found = perplexity(
+            llm.decoder, llm.tokenizer.encode(content), context, lambda done, total: told("tokens", done, total)
+        )
+    print(f"perplexity {found.value:.4f} +- {found.error:.4f} over {found.tokens} tokens")
+
+
+@app.command("info", short_help="What a model is made of.")
+def info(model: Source) -> None:
+    """Show a language model's family, sizes, weights and tokens."""
+    from MNN.llm.engine.opening import open_model
+    from MNN.llm.files import open_weights
+    from MNN.llm.text import load_tokenizer
+
+    found = open_model(model)
+    weights = open_weights(found.path)
+    screen = console()
+    screen.print(f"[bold]{escape(str(model))}[/]  family {found.config.get('model_type')}", highlight=False)
+    for name, value in found.config.items():
+        if isinstance(value, (int, float, str)) and name != "model_type":
+            screen.print(f"  {name}: {value}", highlight=False, markup=False)
+    kinds: dict[str, list[int]] = {}
+    for tensor in weights.values():
+        kinds.setdefault(tensor.format, []).append(tensor.size)
+    columns = [words("weights"), number("tensors"), number("numbers")]
+    for kind, sizes in sorted(kinds.items(), key=lambda item: -sum(item[1])):
+        add_row(columns, kind, f"{len(sizes):,}", f"{sum(sizes):,}")
+    show(screen, columns)
+    tokenizer = load_tokenizer(found.path)
+    template = "with" if tokenizer.chat_template else "without"
+    print(f"{tokenizer.vocab_size:,} tokens, {template} a chat template; {nbytes(found.file.stat().st_size)}")

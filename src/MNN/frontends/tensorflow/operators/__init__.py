@@ -1,1 +1,0 @@
-"""TensorFlow's operators, one file per family."""

@@ -1,0 +1,81 @@
+"""From a model's files to a decoder that runs: read only where no program is stored."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from MNN.errors import MNNError, UnsupportedError
+from MNN.ir.graph import Graph
+from MNN.llm.engine.decoder import Decoder
+from MNN.llm.engine.loaded import LoadedWeights, check_bits
+from MNN.llm.files import open_weights, read_config
+from MNN.llm.files.places import find
+from MNN.llm.models.families import build, usual
+from MNN.llm.models.rotary import switch
+from MNN.runtime.config import Config
+from MNN.runtime.session import Session
+from MNN.runtime.storage.programs import StoredPrograms
+from MNN.schema.files import identity, seen
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model's files. ``config``: as Hugging Face's ``config.json`` says it; ``file``: the weights, or the first."""
+
+    path: Path
+    config: Mapping[str, object]
+    file: Path
+
+    def graph(self, bits: int | None) -> Graph:
+        """The graph, with weights read and, where told, quantised."""
+        files = [self.file, self.file.parent / "config.json"]
+        files += [f for f in self.file.parent.iterdir() if f.suffix == self.file.suffix or ".safetensors" in f.name]
+        seen({os.path.abspath(file): identity(file.stat()) for file in files if file.is_file()})
+        return build(self.config, LoadedWeights(open_weights(self.path), bits)).graph
+
+    def decoder(self, config: Config, max_length: int | None = None, bits: int | None = None) -> Decoder:
+        """One ready to run; ``max_length`` tokens at most, by default what the model was made for."""
+        check_bits(bits)
+        told = usual(self.config)
+        longest = told.longest if max_length is None else max_length
+        if longest < 1:
+            raise MNNError(f"max_length is the number of tokens of a text, not {max_length}")
+        states = {f"past_{kind}{i}": f"present_{kind}{i}" for i in range(told.layers) for kind in "kv"}
+        stored = StoredPrograms.of(self.file, config, ("language model", f"{bits} bits"), (), states)
+        session = Session(lambda: self.graph(bits), config, stored, states)
+        return Decoder(session, states, longest, switch(told.values))
+
+
+def open_model(path: str | os.PathLike[str]) -> Opened:
+    """What lies at a path: a .gguf file, a Hugging Face folder, or the ``config.json`` in one.
+
+    Raises :class:`MNNError` where there is no model, :class:`UnsupportedError` for one of another kind.
+    """
+    given = Path(path)
+    if given.name == "config.json" and given.is_file():
+        given = given.parent
+    place = find(given)
+    if (place.folder / "llm_config.json").is_file() or _official(place.folder):
+        raise UnsupportedError(
+            f"{place.folder} is a model in the official engine's form, which is not read yet; give the Hugging Face "
+            "folder or the .gguf file that it was made from"
+        )
+    file = place.gguf or place.index or next(iter(place.safetensors), None)
+    if file is None:
+        raise MNNError(f"{given} holds no model: expected is a .gguf file, or a folder with model.safetensors")
+    return Opened(given, read_config(given), file)
+
+
+def _official(folder: Path) -> bool:
+    config = folder / "config.json"
+    try:
+        return config.is_file() and "llm_model" in json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, TypeError):
+        return False  # who reads it says what is wrong
+
+
+__all__ = ["Opened", "open_model"]

@@ -1,0 +1,154 @@
+"""The short way to a language model: :func:`load` a file, :meth:`LanguageModel.stream` an answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import MNNError
+from MNN.llm.answer import Answer
+from MNN.llm.engine.decoder import Decoder
+from MNN.llm.engine.opening import open_model
+from MNN.llm.sampling import SamplingOptions
+from MNN.llm.text import Tokenizer, load_tokenizer
+from MNN.runtime.config import Config
+
+Messages = str | Sequence[Mapping[str, Any]]
+"""A question, or a conversation: ``{"role": "user", "content": "..."}`` and so on."""
+
+
+class LanguageModel:
+    """A model with its tokenizer. It keeps the last conversation: what a new prompt begins with alike is not computed
+    again."""
+
+    def __init__(self, decoder: Decoder, tokenizer: Tokenizer, config: Mapping[str, object]) -> None:
+        self.decoder, self.tokenizer, self.config = decoder, tokenizer, config
+        self.conversation = decoder.text()
+        """What the caches hold."""
+
+    @property
+    def max_length(self) -> int:
+        """How many tokens a conversation may have."""
+        assert self.decoder.max_length is not None
+        return self.decoder.max_length
+
+    def prompt(self, messages: Messages, tools: Sequence[Mapping[str, Any]] | None = None, **values: Any) -> list[int]:
+        """The tokens of a conversation, as the model's chat template writes it, up to where its answer begins. A model
+        without a template is asked with plain text. ``values``: what else the template takes."""
+        if isinstance(messages, str):
+            if self.tokenizer.chat_template is None and not tools and not values:
+                return self.tokenizer.encode(messages)
+            messages = [{"role": "user", "content": messages}]
+        text = self.tokenizer.apply_chat_template(messages, tools=tools, add_generation_prompt=True, **values)
+        return self.tokenizer.encode(text, add_special_tokens=False)
+
+    def stream(
+        self,
+        messages: Messages | Sequence[int],
+        max_tokens: int | None = None,
+        stop: Sequence[str] | str = (),
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template: Mapping[str, Any] | None = None,
+        **sampling: Any,
+    ) -> Answer:
+        """The answer, to be iterated over: pieces of text as they are written.
+
+        ``messages``: a question, a conversation, or the tokens of a prompt. ``max_tokens``: of the answer, by default
+        what the model has room for. ``stop``: texts that end it. ``tools``: functions in JSON schema; ``template``:
+        what else the chat template takes (``{"enable_thinking": False}``). ``sampling``: those of
+        :class:`MNN.llm.SamplingOptions`; by default the most probable token is taken.
+
+        >>> for piece in llm.stream("Why is the sky blue?"):  # doctest: +SKIP
+        ...     print(piece, end="")
+        """
+        tokens = self._tokens(messages, tools, template or {})
+        room = self.max_length - len(tokens)
+        if room < 1:
+            raise MNNError(
+                f"the prompt has {len(tokens)} tokens; the model has room for {self.max_length}, answer included. "
+                "Shorten the conversation, or load the model with a larger max_length"
+            )
+        if max_tokens is not None and max_tokens < 1:
+            raise MNNError(f"max_tokens is {max_tokens}; an answer has one token at least")
+        most = room if max_tokens is None else min(max_tokens, room)
+        options = SamplingOptions(**{"temperature": 0.0, **_known(sampling)})
+        stops = [stop] if isinstance(stop, str) else list(stop)
+        return Answer(self.decoder, self.conversation, tokens, self.tokenizer, options, most, stops)
+
+    def answer(self, messages: Messages | Sequence[int], **options: Any) -> str:
+        """The whole answer; arguments are those of :meth:`stream`."""
+        return self.stream(messages, **options).read()
+
+    def logits(self, tokens: Sequence[int]) -> np.ndarray:
+        """The logits behind every token of a text, f32 ``[tokens, vocabulary]``."""
+        return self.decoder.feed(self.decoder.text(), self.checked(tokens), every=True)
+
+    def reset(self) -> None:
+        """Forgets the conversation; nothing else depends on it."""
+        self.decoder.cut(self.conversation, 0)
+
+    def _tokens(
+        self, messages: Messages | Sequence[int], tools: Sequence[Mapping[str, Any]] | None, values: Mapping[str, Any]
+    ) -> list[int]:
+        if isinstance(messages, str):
+            return self.prompt(messages, tools, **values)
+        given = list(messages)
+        if not given:
+            raise MNNError("there is nothing to answer: the conversation has no messages")
+        if all(isinstance(m, Mapping) for m in given):
+            return self.prompt(given, tools, **values)  # type: ignore[arg-type]
+        return self.checked(given)
+
+    def checked(self, tokens: Sequence[Any]) -> list[int]:
+        """Tokens that the model's table has."""
+        most = int(self.config.get("vocab_size", 0) or 0)  # type: ignore[call-overload]
+        for token in tokens:
+            if not isinstance(token, (int, np.integer)) or token < 0 or (most and token >= most):
+                raise MNNError(f"{token!r:.60} is no token; tokens are numbers from 0 to {most - 1}")
+        return [int(token) for token in tokens]
+
+    def __repr__(self) -> str:
+        kind = self.config.get("model_type")
+        return f"<MNN.llm.LanguageModel of the family {kind}, up to {self.max_length} tokens>"
+
+
+def load(
+    path: str | os.PathLike[str],
+    threads: int | None = None,
+    precision: str = "normal",
+    max_length: int | None = None,
+    bits: int | None = None,
+    cache: bool = True,
+) -> LanguageModel:
+    """Opens a language model: a .gguf file, or a Hugging Face folder (config.json, safetensors, tokenizer.json).
+
+    ``threads``: by default one for every processor that the program may use. ``max_length``: how many tokens a
+    conversation may have, by default what the model was made for. ``bits``: weights that the file has as floats are
+    quantised to so many (2, 4 or 8; blocks of 32). ``cache`` keeps programs and packed weights on disk, so that the
+    next start reads no weights. Raises :class:`MNNError` where there is no model, or one that is not known or damaged.
+
+    >>> llm = MNN.llm.load("SmolLM2-135M-Instruct.Q4_1.gguf")  # doctest: +SKIP
+    """
+    opened = open_model(path)
+    config = Config(threads=processors() if threads is None else threads, precision=precision, cache=cache)
+    return LanguageModel(opened.decoder(config, max_length, bits), load_tokenizer(opened.path), opened.config)
+
+
+def processors() -> int:
+    """How many processors this program may use, at most 256."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(found, 256)
+
+
+def _known(sampling: Mapping[str, Any]) -> Mapping[str, Any]:
+    known = SamplingOptions.__dataclass_fields__
+    for name in sampling:
+        if name not in known:
+            raise MNNError(f"there is no option '{name}'; options of sampling are {', '.join(known)}")
+    return sampling
+
+
+__all__ = ["LanguageModel", "Messages", "load", "processors"]

@@ -1,0 +1,254 @@
+"""PyMNN's interface to language models: :func:`create`, :class:`Llm`, :class:`Context`, :class:`LlmStatus`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import MNNError, UnsupportedError
+from MNN.expr.build import leaf
+from MNN.expr.var import Var
+from MNN.llm.answer import Answer
+from MNN.llm.language_model import LanguageModel, load, processors
+
+MOST = 512
+"""Tokens of an answer unless ``max_new_tokens`` says otherwise, as in the official engine."""
+_SETTINGS = {
+    "max_new_tokens", "thread_num", "precision", "backend_type", "sampler_type", "temperature", "topK", "topP", "minP",
+    "tfsZ", "typical", "penalty", "reuse_kv", "system_prompt", "use_template", "seed", "jinja", "max_all_tokens",
+}  # fmt: skip
+_OURS = {
+    "temperature": "temperature", "topK": "top_k", "topP": "top_p", "minP": "min_p", "tfsZ": "tail_free",
+    "typical": "typical", "penalty": "repetition_penalty", "seed": "seed",
+}  # fmt: skip
+
+
+class LlmStatus(IntEnum):
+    """Where an answer stands."""
+
+    NOT_LOADED = -1
+    RUNNING = 0
+    NORMAL_FINISHED = 1
+    MAX_TOKENS_FINISHED = 2
+    USER_CANCEL = 3
+    INTERNAL_ERROR = 4
+    TIMEOUT = 5
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    __repr__ = __str__
+
+
+@dataclass
+class Context:
+    """What the last answer was, and what it cost; times are microseconds."""
+
+    prompt_len: int = 0
+    gen_seq_len: int = 0
+    all_seq_len: int = 0
+    end_with: str = ""
+    load_us: int = 0
+    vision_us: int = 0
+    audio_us: int = 0
+    prefill_us: int = 0
+    decode_us: int = 0
+    sample_us: int = 0
+    pixels_mp: float = 0.0
+    audio_input_s: float = 0.0
+    current_token: int = 0
+    history_tokens: list[int] = field(default_factory=list)
+    output_tokens: list[int] = field(default_factory=list)
+    generate_str: str = ""
+    status: LlmStatus = LlmStatus.NOT_LOADED
+
+    def refresh(self) -> None:
+        """Nothing to do: what is here is what is known."""
+
+    def update(self, data_dict: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        """Sets several at once."""
+        for name, value in {**(data_dict or {}), **kwargs}.items():
+            if name not in vars(self):
+                raise MNNError(f"a context has no '{name}'; it has {', '.join(vars(self))}")
+            setattr(self, name, LlmStatus(value) if name == "status" else value)
+
+
+class Llm:
+    """A language model as PyMNN has it. Made by :func:`create`; :meth:`load` reads the files."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._settings = path, dict[str, Any]()
+        self._model: LanguageModel | None = None
+        self._context = Context()
+        self._stream = sys.stdout
+        self._end_with = "\n"
+
+    @property
+    def context(self) -> Context:
+        """What the last answer was, and what it cost."""
+        return self._context
+
+    def load(self) -> None:
+        """Opens the model. Raises :class:`MNNError` where that is impossible."""
+        begin = time.perf_counter()
+        threads = self._settings.get("thread_num")
+        levels = {"low": "low", "high": "high", "normal": "normal"}
+        precision = levels.get(str(self._settings.get("precision", "normal")), "normal")
+        most = self._settings.get("max_all_tokens")
+        self._model = load(self._path, processors() if threads is None else int(threads), precision, most)
+        self._context.load_us = _microseconds(time.perf_counter() - begin)
+        self._context.status = LlmStatus.RUNNING
+
+    def set_config(self, config: Mapping[str, Any] | str) -> bool:
+        """Settings by the official engine's names, a dict or its JSON; ``thread_num`` and ``precision`` count when the
+        model is loaded. False where one of them is not known here; the others are taken."""
+        given = json.loads(config) if isinstance(config, str) else dict(config)
+        self._settings.update({name: value for name, value in given.items() if name in _SETTINGS})
+        return all(name in _SETTINGS for name in given)
+
+    def apply_chat_template(self, prompt: str | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
+        """The text of a question, a message or a conversation, as the model was trained on it."""
+        if isinstance(prompt, str):
+            prompt = {"role": "user", "content": prompt}
+        messages = [prompt] if isinstance(prompt, Mapping) else list(prompt)
+        system = self._settings.get("system_prompt")
+        if system and messages and messages[0].get("role") != "system":
+            messages.insert(0, {"role": "system", "content": system})
+        return self._loaded().tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+
+    def tokenizer_encode(self, prompt: str | Mapping[str, Any]) -> list[int]:
+        """The tokens of a text, special tokens being those that stand in it."""
+        if isinstance(prompt, Mapping):
+            if set(prompt) - {"text"}:
+                raise UnsupportedError("pictures and sound are not understood yet; give a text")
+            prompt = str(prompt.get("text", ""))
+        return self._loaded().tokenizer.encode(prompt, add_special_tokens=False)
+
+    def tokenizer_decode(self, token: int) -> str:
+        """The text of one token."""
+        return self._loaded().tokenizer.decode([token])
+
+    def forward(self, input_ids: Sequence[int]) -> Var:
+        """The logits behind the last of these tokens, which follow those of the calls before (:meth:`reset` forgets
+        them), ``[1, 1, vocabulary]``."""
+        model = self._loaded()
+        text = model.conversation
+        logits = model.decoder.feed(text, model.checked(input_ids))
+        self._context.all_seq_len = len(text.tokens)
+        self._context.history_tokens = list(text.tokens)
+        return leaf(np.ascontiguousarray(logits[None]))
+
+    def generate(self, input_ids: Sequence[int], max_new_tokens: int = 0) -> list[int]:
+        """The tokens of the answer to a prompt of these."""
+        answer = self._answer(self._loaded().checked(input_ids), max_new_tokens)
+        self._finish(answer, "")
+        return list(answer.tokens)
+
+    def response(self, prompt: str | Mapping[str, Any], stream: bool = False, max_new_tokens: int = -1) -> str:
+        """The answer to a question; ``stream`` also prints it as it is written."""
+        if isinstance(prompt, Mapping):
+            prompt = str(prompt.get("text", "")) if set(prompt) <= {"text"} else _no_pictures()
+        model = self._loaded()
+        templated = self._settings.get("use_template", True) and model.tokenizer.chat_template is not None
+        text = self.apply_chat_template(prompt) if templated else prompt
+        answer = self._answer(self.tokenizer_encode(text), max_new_tokens)
+        for piece in answer:
+            if stream:
+                print(piece, end="", file=self._stream, flush=True)
+        if stream:
+            print(end=self._end_with, file=self._stream, flush=True)
+        self._finish(answer, self._end_with if stream else "")
+        return answer.text
+
+    def generate_init(self, stream: Any = None, end_with: str | None = None) -> None:
+        """Where answers are printed and what is printed behind them; what is known of the last one is forgotten."""
+        self._stream = sys.stdout if stream is None else stream
+        self._end_with = "\n" if end_with is None else end_with
+        context = self._context
+        context.output_tokens, context.generate_str, context.gen_seq_len = [], "", 0
+        context.prefill_us = context.decode_us = context.sample_us = 0
+        context.status = LlmStatus.RUNNING
+
+    def stoped(self) -> bool:
+        """Whether the last answer has ended."""
+        return self._context.status is not LlmStatus.RUNNING
+
+    def reset(self) -> None:
+        """Forgets what was said."""
+        self._loaded().reset()
+        self._context.history_tokens, self._context.all_seq_len = [], 0
+
+    def get_log(self) -> str:
+        """Empty: nothing is logged."""
+        return ""
+
+    def txt_embedding(self, prompt: str) -> Var:
+        """Not of models that write text."""
+        raise UnsupportedError("embeddings are not given by this model")
+
+    def apply_lora(self, lora_path: str) -> int:
+        """Adapters are not there yet."""
+        raise UnsupportedError(f"{lora_path}: adapters (LoRA) are not supported yet; merge them into the model")
+
+    def select_module(self, module_index: int) -> bool:
+        """Whether there is such a module; without adapters there is one."""
+        return module_index == 0
+
+    def release_module(self, module_index: int) -> bool:
+        """The model itself cannot be released."""
+        return False
+
+    def _loaded(self) -> LanguageModel:
+        if self._model is None:
+            raise MNNError("the model is not loaded yet; call load() first")
+        return self._model
+
+    def _answer(self, tokens: list[int], most: int) -> Answer:
+        settings = self._settings
+        wanted = most if most > 0 else int(settings.get("max_new_tokens", MOST))
+        sampling = {ours: settings[name] for name, ours in _OURS.items() if name in settings}
+        if settings.get("sampler_type") == "greedy" or not sampling:
+            sampling = {"temperature": 0.0}
+        else:
+            sampling.setdefault("temperature", 1.0)
+        self._context.status = LlmStatus.RUNNING
+        return self._loaded().stream(tokens, wanted if wanted > 0 else None, **sampling)
+
+    def _finish(self, answer: Answer, end: str) -> None:
+        answer.read()
+        context, cost = self._context, answer.cost
+        context.prompt_len, context.gen_seq_len = cost.prompt, cost.written
+        context.history_tokens = [*answer.prompt, *answer.tokens]
+        context.all_seq_len, context.output_tokens = len(context.history_tokens), list(answer.tokens)
+        context.current_token = answer.tokens[-1] if answer.tokens else 0
+        context.generate_str, context.end_with = answer.text, end
+        times = cost.reading, cost.writing, cost.choosing
+        context.prefill_us, context.decode_us, context.sample_us = map(_microseconds, times)
+        full = answer.ended == "length"
+        context.status = LlmStatus.MAX_TOKENS_FINISHED if full else LlmStatus.NORMAL_FINISHED
+
+
+def create(config_path: str | os.PathLike[str], embedding_model: bool = False) -> Llm:
+    """A model that :meth:`Llm.load` opens: a Hugging Face folder, its ``config.json``, or a .gguf file."""
+    if embedding_model:
+        raise UnsupportedError("models that give embeddings of texts are not supported yet")
+    return Llm(os.fspath(config_path))
+
+
+def _microseconds(seconds: float) -> int:
+    return round(seconds * 1e6)
+
+
+def _no_pictures() -> str:
+    raise UnsupportedError("pictures and sound are not understood yet; give a text")
+
+
+__all__ = ["Context", "Llm", "LlmStatus", "create"]

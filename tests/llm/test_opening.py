@@ -1,0 +1,149 @@
+"""Models in folders, against the same weights at hand; weights that are quantised while they are read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from MNN.errors import MNNError, UnsupportedError
+from MNN.llm.engine.loaded import LoadedWeights, quantize
+from MNN.llm.engine.opening import open_model
+from MNN.runtime.config import Config
+from MNN.runtime.storage.background import finish
+from tests.llm import cases
+from tests.llm.check import Arrays, decoder_of
+from tests.llm.files.writing import safetensors
+from tests.llm.test_families import RECORDED
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    notes = next(n for n in RECORDED if n["config"]["model_type"] == "qwen3")
+    arrays = cases.weights(notes["shapes"], notes["seed"])
+    (tmp_path / "model.safetensors").write_bytes(safetensors(arrays))
+    (tmp_path / "config.json").write_text(json.dumps(notes["config"]))
+    return tmp_path
+
+
+def _logits(folder: Path, cache: bool = False, bits: int | None = None) -> np.ndarray:
+    decoder = open_model(folder).decoder(Config(cache=cache), bits=bits)
+    return decoder.feed(decoder.text(), cases.tokens(3, 20), every=True)
+
+
+def test_folders(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    notes = next(n for n in RECORDED if n["config"] == config)
+    decoder = decoder_of(config, Arrays(cases.weights(notes["shapes"], notes["seed"])), Config(cache=False))
+    wanted = decoder.feed(decoder.text(), cases.tokens(3, 20), every=True)
+    np.testing.assert_array_equal(_logits(folder), wanted)
+    np.testing.assert_array_equal(_logits(folder / "config.json"), wanted)
+
+
+def test_a_second_start_reads_no_weights(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MNN_CACHE_DIR", str(tmp_path / "cache"))
+    import os
+    import time
+
+    for file in folder.iterdir():
+        if file.is_file():
+            os.utime(file, (1.7e9, 1.7e9))
+    time.sleep(2.2)  # a file that was written a moment ago may be written again unseen
+    wanted = _logits(folder, cache=True)
+    finish()
+    from MNN.llm.engine import opening
+
+    def never(path: object) -> object:
+        raise AssertionError("the weights were read")
+
+    monkeypatch.setattr(opening, "open_weights", never)
+    np.testing.assert_array_equal(_logits(folder, cache=True), wanted)
+    with pytest.raises(AssertionError, match="were read"):
+        _logits(folder, cache=True, bits=8)  # another model
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_quantised_weights(bits: int) -> None:
+    rng = np.random.default_rng(bits)
+    weight = (rng.standard_normal((40, 96)) * rng.uniform(0.1, 10, (40, 1))).astype(np.float32)
+    weight[3], weight[4, :32] = 0, 1.5
+    found = quantize(weight, bits)
+    blocks = weight.reshape(40, 3, 32)
+    step = (blocks.max(2) - blocks.min(2)) / ((1 << bits) - 1)
+    error = np.abs(found.dequantize() - weight).reshape(40, 3, 32)
+    assert (error <= step[:, :, None] * 0.501 + 1e-6).all()
+
+
+def test_bits_are_kept_where_they_matter(folder: Path) -> None:
+    plain, eight = _logits(folder), _logits(folder, bits=8)
+    assert 0 < np.abs(plain - eight).max() < 0.05 * np.abs(plain).max()
+
+
+def test_compressed_weights_compute_like_floats() -> None:
+    """Stacked, split and gathered: what families do with weights, with weights that stay compressed."""
+
+    class Held:
+        def __init__(self, data: np.ndarray) -> None:
+            self.data, self.shape = data, data.shape
+
+        def quantized(self) -> None:
+            return None
+
+        def float32(self) -> np.ndarray:
+            return self.data
+
+    for family, seed in (("llama", 2), ("phi3", 2), ("internlm2", 3), ("glm4", 3), ("olmo2", 5)):
+        config = {**cases.config(family, seed), "model_type": family, "hidden_size": 64, "num_attention_heads": 4}
+        config |= {"num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 96, "tie_word_embeddings": False}
+        config["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4}
+        arrays = cases.weights(_shapes(family, config), seed)
+        for bits in (4, 8):
+            packed = LoadedWeights({name: Held(data) for name, data in arrays.items()}, bits)
+            floats = Arrays({n: _expanded(packed[n]) for n in arrays})
+            found, wanted = (
+                (decoder := decoder_of(config, weights, Config(precision="high", cache=False))).feed(
+                    decoder.text(), cases.tokens(1, 9), every=True
+                )
+                for weights in (packed, floats)
+            )
+            assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max(), (family, bits)
+
+
+def _expanded(weight: object) -> np.ndarray:
+    return weight.dequantize() if hasattr(weight, "dequantize") else np.asarray(weight)
+
+
+def _shapes(family: str, config: dict[str, object]) -> dict[str, list[int]]:
+    """Those of a recorded model of the family, for the sizes of this one."""
+    notes = next(n for n in RECORDED if n["config"]["model_type"] == family)
+    old = notes["config"]
+    size = old.get("head_dim") or old["hidden_size"] // old["num_attention_heads"]
+    heads, groups = old["num_attention_heads"], old["num_key_value_heads"]
+    found = {}
+    for name, shape in notes["shapes"].items():
+        part = name.split(".")[-2]
+        rows = {
+            "q_proj": 64, "k_proj": 32, "v_proj": 32, "qkv_proj": 128, "wqkv": 128, "gate_proj": 96, "up_proj": 96,
+            "w1": 96, "w3": 96, "gate_up_proj": 192, "q_norm": 64, "k_norm": 32, "embed_tokens": shape[0],
+            "tok_embeddings": shape[0], "lm_head": shape[0], "output": shape[0],
+        }.get(part, 64)  # fmt: skip
+        cols = [96 if part in ("down_proj", "w2") else 64] if len(shape) > 1 else []
+        found[name] = [rows, *cols]
+    assert size
+    assert heads
+    assert groups
+    return found
+
+
+def test_what_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(MNNError, match="no file or folder"):
+        open_model(tmp_path / "nothing")
+    with pytest.raises(MNNError, match="holds no model"):
+        open_model(tmp_path)
+    (tmp_path / "config.json").write_text('{"llm_model": "llm.mnn"}')
+    with pytest.raises(UnsupportedError, match="official engine's form"):
+        open_model(tmp_path)
+    with pytest.raises(MNNError, match="2, 4, 8 bits, not to 3"):
+        LoadedWeights({}, 3)

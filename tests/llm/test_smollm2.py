@@ -1,0 +1,204 @@
+"""A trained model that a package carries: its answers, its perplexity, PyMNN's interface, the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import MNN
+from MNN.errors import MNNError, UnsupportedError
+from MNN.llm.engine.decoder import CHUNK
+from tests import zoo
+from tests.cli.conftest import run_command
+
+pytestmark = pytest.mark.real
+CAPITAL = "What is the capital of France?"
+PARIS = "The capital of France is Paris."
+RIVER = (
+    "The river rises in the hills north of the town and flows for about ninety kilometres before it reaches the "
+    "sea. In spring, when the snow melts, the water is brown and quick; by August it is shallow enough to wade. "
+    "Mills were built along it from the twelfth century on, first to grind corn and later to full cloth, and the "
+    "ruins of several can still be seen between the two bridges. The railway came in 1872. It followed the "
+    "valley, crossed the river five times, and brought with it the summer visitors who painted the view from the "
+    "ridge until every hotel had a dozen copies of it on its walls. Nobody remembers most of the painters. What "
+    "is left of that time is a row of tall houses with balconies, a bandstand, and the habit of closing the shops"
+    " for two hours after lunch."
+)
+PERPLEXITY = 41.99253463745117
+"""Of these 170 tokens, by transformers 5.24 in fp32 with the same weights."""
+
+
+@pytest.fixture(scope="module")
+def path() -> Path:
+    return zoo.path("smollm2_gguf")
+
+
+@pytest.fixture(scope="module")
+def llm(path: Path) -> MNN.llm.LanguageModel:
+    return MNN.llm.load(path, threads=2)
+
+
+def test_answers(llm: MNN.llm.LanguageModel) -> None:
+    answer = llm.stream(CAPITAL)
+    pieces = list(answer)
+    assert "".join(pieces) == answer.text == PARIS
+    assert len(pieces) > 3
+    assert answer.ended == "stop"
+    assert (answer.cost.prompt, answer.cost.written) == (37, 7)
+    assert list(answer) == []  # it is written once
+
+
+def test_a_conversation_is_computed_once(llm: MNN.llm.LanguageModel) -> None:
+    llm.reset()
+    first = [{"role": "user", "content": CAPITAL}]
+    assert llm.answer(first) == PARIS
+    again = [*first, {"role": "assistant", "content": PARIS}, {"role": "user", "content": "And of Italy?"}]
+    answer = llm.stream(again)
+    assert answer.read() == "The capital of Italy is Rome."
+    assert answer.cost.reused == 44
+    llm.reset()
+    assert llm.answer(again) == answer.text
+
+
+def test_where_answers_end(llm: MNN.llm.LanguageModel) -> None:
+    short = llm.stream(CAPITAL, max_tokens=3)
+    assert (short.read(), short.ended, len(short.tokens)) == ("The capital of", "length", 3)
+    stopped = llm.stream(CAPITAL, stop=[" is P"])
+    assert (stopped.read(), stopped.ended) == ("The capital of France", "stop")
+    cancelled = llm.stream(CAPITAL)
+    for _ in zip(range(2), cancelled, strict=False):
+        pass
+    cancelled.cancel()
+    assert list(cancelled) == []
+    assert cancelled.ended == "cancelled"
+    assert llm.answer(CAPITAL) == PARIS
+
+
+def test_sampling_follows_its_seed(llm: MNN.llm.LanguageModel) -> None:
+    hot = {"temperature": 1.2, "top_p": 0.95, "max_tokens": 20}
+    texts = [llm.answer("Tell me a story.", seed=seed, **hot) for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_perplexity(llm: MNN.llm.LanguageModel) -> None:
+    found = MNN.llm.perplexity(llm.decoder, llm.tokenizer.encode(RIVER))
+    assert found.tokens == 169
+    assert found.value == pytest.approx(PERPLEXITY, rel=1e-3)
+
+
+def test_long_prompts_are_read_in_chunks(llm: MNN.llm.LanguageModel) -> None:
+    tokens = (llm.tokenizer.encode(RIVER) * 4)[: CHUNK + 90]
+    whole, text = llm.logits(tokens), llm.decoder.text()
+    llm.decoder.feed(text, tokens[:100])
+    last = llm.decoder.feed(text, tokens[100:])[-1]
+    assert np.abs(last - whole[-1]).max() <= 2e-3 * np.abs(whole[-1]).max()
+
+
+def test_what_cannot_be_answered(llm: MNN.llm.LanguageModel) -> None:
+    with pytest.raises(MNNError, match="no messages"):
+        llm.stream([])
+    with pytest.raises(MNNError, match="has room for 8192"):
+        llm.stream([1] * 8192)
+    with pytest.raises(MNNError, match="49152 is no token"):
+        llm.stream([49152])
+    with pytest.raises(MNNError, match="no option 'heat'; options"):
+        llm.stream(CAPITAL, heat=1.0)
+    with pytest.raises(MNNError, match="one token at least"):
+        llm.stream(CAPITAL, max_tokens=0)
+
+
+def test_pymnn(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    llm = MNN.llm.create(str(path))
+    with pytest.raises(MNNError, match="call load"):
+        llm.response(CAPITAL)
+    assert llm.set_config({"thread_num": 2, "max_new_tokens": 16})
+    assert not llm.set_config({"no_such_setting": 1})
+    llm.load()
+    assert llm.response(CAPITAL, True) == PARIS
+    assert capsys.readouterr().out == PARIS + "\n"
+    context = llm.context
+    assert (context.prompt_len, context.gen_seq_len, context.all_seq_len) == (37, 7, 44)
+    assert context.status is MNN.llm.LlmStatus.NORMAL_FINISHED
+    assert str(context.status) == "LlmStatus.NORMAL_FINISHED"
+    assert context.prefill_us > 0
+    assert llm.stoped()
+    prompt = llm.apply_chat_template(CAPITAL)
+    assert CAPITAL in prompt
+    tokens = llm.tokenizer_encode(prompt)
+    assert llm.generate(tokens) == context.output_tokens
+    assert "".join(llm.tokenizer_decode(token) for token in llm.generate(tokens)) == PARIS
+    llm.reset()
+    logits = llm.forward(tokens)
+    assert logits.shape == [1, 1, 49152]
+    assert int(np.array(logits.read()).argmax()) == context.output_tokens[0]
+    llm.generate_init()
+    assert not llm.stoped()
+    llm.set_config({"max_new_tokens": 3})
+    assert llm.response(CAPITAL) == "The capital of"
+    assert llm.context.status is MNN.llm.LlmStatus.MAX_TOKENS_FINISHED
+    with pytest.raises(UnsupportedError, match="adapters"):
+        llm.apply_lora("adapter")
+
+
+def test_chat(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = run_command("chat", path, "--prompt", CAPITAL, "--threads", 2)
+    assert (once.code, once.out) == (0, PARIS + "\n")
+    assert re.search(r"37 tokens read at \d+/s, 7 written at [\d.]+/s", once.err)
+    saved = tmp_path / "talk.json"
+    lines = [
+        CAPITAL, "", "And of Italy?", "/again", "/tokens", f"/save {saved}", "/reset", "/tokens", f"/open {saved}",
+        "/set max_tokens 2", "/set", CAPITAL, "/help", "/exit", "never asked",
+    ]  # fmt: skip
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
+    talk = run_command("chat", path, "--quiet", "--threads", 2)
+    rome = "The capital of Italy is Rome."
+    wanted = [PARIS, rome, rome, "72 of 8192", f"written to {saved}", "forgotten", "0 of 8192", "5 messages"]
+    assert talk.out.splitlines()[:7] == wanted[:7]
+    assert re.fullmatch(r"\d messages", talk.out.splitlines()[7])
+    assert "max_tokens 2" in talk.out
+    assert "\nThe capital\n" in talk.out
+    assert "/system TEXT" in talk.out
+    assert (talk.err, talk.code) == ("", 0)
+    messages = json.loads(saved.read_text(encoding="utf-8"))
+    assert [m["content"] for m in messages if m["role"] == "assistant"] == [PARIS, rome]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("/nothing", "no command /nothing"), ("/set heat 3", "no option 'heat'"), ("/set temperature hot", "no number"),
+        ("/again", "nothing was asked"), ("/file missing.txt", "missing.txt"),
+        ("/open talk.json", "no saved conversation"),
+    ],
+)  # fmt: skip
+def test_chat_says_what_is_wrong(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("talk.json").write_text('{"role": 1}')
+    monkeypatch.setattr(sys, "stdin", io.StringIO(line))
+    talk = run_command("chat", path)
+    assert talk.code == 2
+    assert message in talk.err
+
+
+def test_llm_commands(path: Path, tmp_path: Path) -> None:
+    info = run_command("llm", "info", path)
+    assert info.code == 0
+    assert "family llama" in info.out
+    assert "Q4_1" in info.out
+    text = tmp_path / "river.txt"
+    text.write_text(RIVER, encoding="utf-8")
+    found = run_command("llm", "perplexity", path, text, "--threads", 2)
+    assert found.code == 0
+    assert float(found.out.split()[1]) == pytest.approx(PERPLEXITY, rel=1e-3)
+    out = tmp_path / "speed.json"
+    speed = run_command("llm", "bench", path, "--prompt", 40, "--generate", 4, "--runs", 1, "--json", out)
+    assert speed.code == 0, speed
+    assert json.loads(out.read_text(encoding="utf-8"))[0]["writing"] > 0
