@@ -14,7 +14,7 @@ from MNN.comparison import Comparison
 from MNN.conversion_report import Outline, Report, Step, outline
 from MNN.errors import FormatError, MNNError
 from MNN.formatting import dims
-from MNN.frontends import load_graph
+from MNN.frontends import file_of, load_graph
 from MNN.frontends.mnn.support import support
 from MNN.frontends.mnn.write import net_of
 from MNN.ir.graph import Graph
@@ -36,7 +36,7 @@ class Options:
     out, by name. ``fp16``: store weights in half precision. ``external``: keep weights in ``<output>.weight`` (done
     anyway when one file cannot hold them). ``batch``: fixes an open first size of the inputs. ``keep_input_format``:
     inputs of pictures stay NCHW for the official engine; else NC4HW4 where that saves it a conversion. ``kind``: what
-    the source is (``onnx``, ``mnn``, ``json``); by default its content says.
+    the source is (one of :func:`MNN.frontends.kinds`); by default its content says.
     """
 
     level: int = 1
@@ -71,10 +71,11 @@ def convert(
     if chosen.kind == "json" or (chosen.kind is None and _named_json(source)):
         _check_plain(chosen)
         return _from_json(Path(str(source)), Path(target))
+    source = source if isinstance(source, bytes) else Path(os.fsdecode(file_of(source)))
     graph = load_graph(source, chosen.kind)
     if chosen.batch is not None:
         _fix_batch(graph, chosen.batch)
-    if graph.meta.get("source") == "ONNX":
+    if graph.meta.get("source") in ("ONNX", "TensorFlow"):
         tell("looking at shapes")
         check_shapes(graph)
     before = outline(graph)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from MNN.errors import MNNError
@@ -42,7 +41,9 @@ def open_graph(source: Source, inputs: Sequence[str] = (), outputs: Sequence[str
 
 
 def _unconverted(source: Source) -> bool:
-    return not isinstance(source, bytes) and Path(source).suffix.lower() == ".onnx"
+    from MNN.frontends import kind_of
+
+    return not isinstance(source, bytes) and kind_of(source) not in ("mnn", "json")
 
 
 def part(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
@@ -94,7 +95,9 @@ class Opened:
     def __init__(self, source: Source, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> None:
         if not isinstance(source, (str, os.PathLike, bytes)):
             raise MNNError(f"a model is a path or the bytes of a file, not {type(source).__name__} ({source!r:.40})")
-        self.source, self.inputs, self.outputs = source, tuple(inputs), tuple(outputs)
+        from MNN.frontends import file_of
+
+        self.source, self.inputs, self.outputs = file_of(source), tuple(inputs), tuple(outputs)
         self._graph: Graph | None = None
         self._files: dict[str, str] = {}
         self._reading = threading.Lock()

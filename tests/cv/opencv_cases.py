@@ -6,10 +6,13 @@ python -m tests.cv.opencv_cases
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+
+from tests.cv import drawing_cases, filter_cases, region_cases
+from tests.cv.case import Case, border
 
 FILE = pathlib.Path(__file__).with_name("opencv.npz")
 SIZES = ((36, 37), (11, 9), (14, 10), (28, 20), (56, 40), (5, 27))
@@ -20,17 +23,6 @@ COLORS = (
     "HSV2BGR_FULL", "HSV2RGB_FULL", "BGRA2RGB", "RGBA2GRAY", "BGRA2GRAY", "GRAY2BGR", "GRAY2RGBA", "BGR2RGB",
     *(f"YUV2{a}_{b}" for a in ("BGR", "RGBA") for b in ("NV12", "NV21", "I420", "YV12")), "YUV2GRAY_420",
 )  # fmt: skip
-
-
-class Case(NamedTuple):
-    name: str
-    ours: Callable[[Any], Any]
-    """From the module MNN.cv to the result."""
-    theirs: Callable[[Any], Any]
-    most: float
-    """Largest allowed difference; for 8-bit pictures in levels."""
-    few: float = 0.0
-    """Share of the values that may differ by more (rounding of positions at exact ties)."""
 
 
 def pictures() -> dict[str, Any]:
@@ -55,11 +47,8 @@ def cases() -> Iterator[Case]:
     yield from _colors(images)
     yield from _thresholds(images["gray"])
     yield from _arithmetic(images)
-
-
-def _border(cv: Any, border: int) -> int:
-    """OpenCV's number of one of our borders."""
-    return int((cv.BORDER_CONSTANT, cv.BORDER_REFLECT_101, cv.BORDER_REFLECT)[border])
+    for part in (filter_cases, drawing_cases, region_cases):
+        yield from part.cases()
 
 
 def _geometry(kind: str, im: Any) -> Iterator[Case]:
@@ -77,13 +66,13 @@ def _geometry(kind: str, im: Any) -> Iterator[Case]:
     turn = [[0.75, 0.49, -5.3], [-0.49, 0.75, 12.1]]
     tilt = [[0.9, 0.1, -3.2], [0.05, 1.1, 2.7], [0.002, -0.001, 1.0]]
     for how in ("NEAREST", "LINEAR", "CUBIC"):
-        for border in range(3):
+        for edge in range(3):
             few = 0.01 if how == "NEAREST" else 0.0
             yield Case(
-                f"warpAffine {kind} {how} {border}",
-                lambda cv, h=how, b=border: cv.warpAffine(im, turn, (30, 24), getattr(cv, f"INTER_{h}"), b, value),
-                lambda cv, h=how, b=border: cv.warpAffine(
-                    im, np.array(turn), (30, 24), flags=getattr(cv, f"INTER_{h}"), borderMode=_border(cv, b),
+                f"warpAffine {kind} {how} {edge}",
+                lambda cv, h=how, b=edge: cv.warpAffine(im, turn, (30, 24), getattr(cv, f"INTER_{h}"), b, value),
+                lambda cv, h=how, b=edge: cv.warpAffine(
+                    im, np.array(turn), (30, 24), flags=getattr(cv, f"INTER_{h}"), borderMode=border(cv, b),
                     borderValue=value,
                 ),
                 level * 3 if im.dtype == np.float32 else level, few,
@@ -109,25 +98,25 @@ def _filters(kind: str, im: Any) -> Iterator[Case]:
         yield Case(
             f"GaussianBlur {kind} {b}",
             lambda cv, b=b: cv.GaussianBlur(im, (5, 7), 1.3, 0, b),
-            lambda cv, b=b: cv.GaussianBlur(im, (5, 7), 1.3, borderType=_border(cv, b)),
+            lambda cv, b=b: cv.GaussianBlur(im, (5, 7), 1.3, borderType=border(cv, b)),
             1,
         )
         yield Case(
             f"blur {kind} {b}",
             lambda cv, b=b: cv.blur(im, (4, 3), b),
-            lambda cv, b=b: cv.blur(im, (4, 3), borderType=_border(cv, b)),
+            lambda cv, b=b: cv.blur(im, (4, 3), borderType=border(cv, b)),
             1,
         )
         yield Case(
             f"filter2D {kind} {b}",
             lambda cv, b=b: cv.filter2D(im, -1, kernel, 3, b),
-            lambda cv, b=b: cv.filter2D(im, -1, kernel, delta=3, borderType=_border(cv, b)),
+            lambda cv, b=b: cv.filter2D(im, -1, kernel, delta=3, borderType=border(cv, b)),
             1,
         )
         yield Case(
             f"copyMakeBorder {kind} {b}",
             lambda cv, b=b: cv.copyMakeBorder(im, 3, 4, 5, 6, b, (1, 2, 3)),
-            lambda cv, b=b: cv.copyMakeBorder(im, 3, 4, 5, 6, _border(cv, b), value=(1, 2, 3)),
+            lambda cv, b=b: cv.copyMakeBorder(im, 3, 4, 5, 6, border(cv, b), value=(1, 2, 3)),
             0,
         )
     for name, call in {

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import MNN.cv
-from tests.cv.opencv_cases import FILE, Case, cases
+from tests.cv.case import Case
+from tests.cv.opencv_cases import FILE, cases
 
 _CASES = {case.name: case for case in cases()}
 

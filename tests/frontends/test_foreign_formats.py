@@ -15,7 +15,6 @@ FILES = {
     "a.tflite": (b"\x1c\0\0\0TFL3" + bytes(100), "TensorFlow Lite", "--tflite"),
     "a.h5": (b"\x89HDF\r\n\x1a\n" + bytes(100), "Keras", "tf2onnx"),
     "a.keras": (b"PK\x03\x04" + bytes(100), "Keras", "tf2onnx"),
-    "a.pb": (b"\x0a\x10" + bytes(100), "TensorFlow graph", "tf2onnx"),
     "a.onnx": (b"<!DOCTYPE html><html>", "a web page", "download"),
     "b.onnx": (b"version https://git-lfs.github.com/spec/v1\noid", "Git LFS", "git lfs pull"),
     "a.safetensors": (b"\x40\0\0\0\0\0\0\0{}" + bytes(100), "safetensors", "without a graph"),

@@ -15,14 +15,15 @@ from MNN.converter import Options
 from MNN.errors import MNNError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-FRAMEWORKS = ("ONNX", "MNN", "JSON")
+FRAMEWORKS = {"ONNX": "onnx", "TF": "tensorflow", "MNN": "mnn", "JSON": "json"}
+"""What the official tool calls kinds of files, and what they are called here."""
 
 
 @app.command()
 def command(
     model: Annotated[Path, typer.Option("--modelFile", help="The model to convert.")],
     target: Annotated[Path | None, typer.Option("--MNNModel", help="The file to write.")] = None,
-    framework: Annotated[str, typer.Option("-f", "--framework", help="ONNX, MNN or JSON.")] = "ONNX",
+    framework: Annotated[str, typer.Option("-f", "--framework", help="ONNX, TF, MNN or JSON.")] = "ONNX",
     biz_code: Annotated[str, typer.Option("--bizCode", help="A label stored in the file.")] = "",
     fp16: Annotated[bool, typer.Option("--fp16/--no-fp16", help="Store weights in half precision.")] = False,
     external: Annotated[
@@ -50,7 +51,7 @@ def command(
         print(f"{model} -> {json_file}")
     if target is not None:
         check_target(model, target)
-        show(model, target, Options(level, (), fp16, external, batch, biz_code, keep_format, kind.lower()))
+        show(model, target, Options(level, (), fp16, external, batch, biz_code, keep_format, FRAMEWORKS[kind]))
     elif json_file is None:
         raise MNNError("nothing to write: give --MNNModel FILE")
 

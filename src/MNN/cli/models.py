@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from MNN.cache.entries import Cache
 from MNN.errors import MNNError
-from MNN.frontends import load_graph
+from MNN.frontends import file_of, load_graph
 from MNN.ir.graph import Graph
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
@@ -42,12 +43,11 @@ def read(path: Path) -> Graph:
 
 
 def existing(path: Path) -> Path:
-    """``path``, if a file with something in it is there."""
+    """``path``, if a file with something in it is there; of a SavedModel's folder, the file in it."""
+    path = Path(os.fsdecode(file_of(path)))
     if path.is_dir():
         inside = sorted(p for p in path.iterdir() if p.suffix.lower() in (".onnx", ".mnn"))[:3]
         advice = f"; inside are {', '.join(map(str, inside))}" if inside else ""
-        if (path / "saved_model.pb").exists():
-            advice = "; a SavedModel becomes ONNX with python -m tf2onnx.convert --saved-model, convert that"
         raise MNNError(f"{path} is a folder; a model file is expected{advice}")
     if not path.exists():
         raise MNNError(f"no such file: {path}")

@@ -27,15 +27,25 @@ from MNN.cv._basic import (
     vconcat,
 )
 from MNN.cv._border import copyMakeBorder
+from MNN.cv._camera import Rodrigues, solve, solvePnP
 from MNN.cv._color import cvtColor, cvtColorTwoPlane
 from MNN.cv._color_codes import *  # noqa: F403
 from MNN.cv._constants import *  # noqa: F403
+from MNN.cv._contours import findContours
+from MNN.cv._derivative import Laplacian, Scharr, Sobel, getDerivKernels, pyrDown, pyrUp, spatialGradient
+from MNN.cv._drawing import arrowedLine, circle, drawContours, fillPoly, line, rectangle
 from MNN.cv._files import haveImageReader, haveImageWriter, imdecode, imencode, imread, imwrite
 from MNN.cv._filter import GaussianBlur, blur, boxFilter, filter2D, getGaussianKernel, sepFilter2D
+from MNN.cv._morphology import dilate, erode, getStructuringElement
+from MNN.cv._regions import calcHist, connectedComponentsWithStats
 from MNN.cv._resample import resize
+from MNN.cv._shapes import boundingRect, boxPoints, contourArea, convexHull, minAreaRect
+from MNN.cv._smoothing import adaptiveThreshold, bilateralFilter, blendLinear, getGaborKernel, sqrBoxFilter
 from MNN.cv._warp import (
+    convertMaps,
     getAffineTransform,
     getPerspectiveTransform,
+    getRectSubPix,
     getRotationMatrix2D,
     invertAffineTransform,
     remap,
@@ -44,6 +54,40 @@ from MNN.cv._warp import (
 )
 
 __all__ = [
+    "Laplacian",
+    "Rodrigues",
+    "Scharr",
+    "Sobel",
+    "adaptiveThreshold",
+    "arrowedLine",
+    "bilateralFilter",
+    "blendLinear",
+    "boundingRect",
+    "boxPoints",
+    "calcHist",
+    "circle",
+    "connectedComponentsWithStats",
+    "contourArea",
+    "convertMaps",
+    "convexHull",
+    "dilate",
+    "drawContours",
+    "erode",
+    "fillPoly",
+    "findContours",
+    "getDerivKernels",
+    "getGaborKernel",
+    "getRectSubPix",
+    "getStructuringElement",
+    "line",
+    "minAreaRect",
+    "pyrDown",
+    "pyrUp",
+    "rectangle",
+    "solve",
+    "solvePnP",
+    "spatialGradient",
+    "sqrBoxFilter",
     "GaussianBlur",
     "addWeighted",
     "bitwise_and",
@@ -84,15 +128,7 @@ __all__ = [
     *(name for module in (_color_codes, _constants) for name in vars(module) if not name.startswith("_")),
 ]
 
-_LATER = {
-    "Laplacian", "Rodrigues", "Scharr", "Sobel", "adaptiveThreshold", "arrowedLine", "bilateralFilter",
-    "blendLinear", "boundingRect", "boxPoints", "calcHist", "circle", "connectedComponentsWithStats", "contourArea",
-    "convertMaps", "convexHull", "dilate", "drawContours", "erode", "fillPoly", "findContours", "getDerivKernels",
-    "getGaborKernel", "getRectSubPix", "getStructuringElement", "line", "minAreaRect", "pyrDown", "pyrUp",
-    "rectangle", "solve", "solvePnP", "spatialGradient", "sqrBoxFilter",
-}  # fmt: skip
-
 if not TYPE_CHECKING:  # names that are not here are errors for type checkers
 
     def __getattr__(name: str) -> object:
-        raise _absent("MNN.cv", name, _LATER)
+        raise _absent("MNN.cv", name, ())

@@ -48,13 +48,19 @@ def rotate(src: ArrayLike, rotateMode: int) -> Var:
 
 
 def split(m: ArrayLike) -> list[Var]:
-    """The channels, each (h, w)."""
+    """The channels, each (h, w). What has no three axes comes back alone, as OpenCV has it."""
+    array = as_array(m, "m")
+    if array.ndim != 3:
+        return [_wrap(np.array(array))]
     image = as_planes(m, "m")
     return [_wrap(image[:, :, i].copy()) for i in range(image.shape[2])]
 
 
 def merge(mv: Sequence[ArrayLike]) -> Var:
-    """One picture of several channels, each (h, w) or (h, w, c)."""
+    """One picture of several channels, each (h, w) or (h, w, c). Arrays of another number of axes get one more."""
+    arrays = [as_array(part, "mv") for part in mv]
+    if arrays and arrays[0].ndim not in (2, 3) and (arrays[0].ndim != 4 or len(arrays[0]) != 1):
+        return _wrap(_stacked(arrays))
     return _wrap(_join([as_planes(part, "mv") for part in mv], 2))
 
 
@@ -242,6 +248,12 @@ def _spread(mask: Array, image: Array) -> Array:
 def _same(a: Array, b: Array) -> None:
     if a.shape != b.shape:
         raise ShapeError(f"the pictures must have one shape; they have {a.shape} and {b.shape}")
+
+
+def _stacked(parts: list[Array]) -> Array:
+    if len({p.shape for p in parts}) > 1:
+        raise ShapeError(f"pictures of the shapes {[p.shape for p in parts]} do not fit together")
+    return np.stack(parts, -1)
 
 
 def _join(parts: list[Array], axis: int) -> Array:

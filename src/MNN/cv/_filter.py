@@ -110,23 +110,32 @@ def filter2D(  # noqa: N802
     weights = as_array(kernel, "kernel").astype(np.float64)
     if weights.ndim != 2 or 0 in weights.shape:
         raise ShapeError(f"kernel must have the shape (height, width); it has {weights.shape}")
+    return _wrap(to_dtype(correlate(image, weights, delta, borderType), depth(ddepth, image)))
+
+
+def correlate(image: Array, weights: Array, delta: float, border: int) -> Array:
+    """Sums of pixels times a kernel (height, width) that is anchored at its middle, plus ``delta``, as floats."""
     height, width = weights.shape
-    wide = _padded(image, width, height, borderType)
+    wide = _padded(image, width, height, border)
     total = np.full(image.shape, delta, wide.dtype)
     for i in range(height):
         for j in range(width):
             if weights[i, j]:
                 total += weights[i, j] * wide[i : i + image.shape[0], j : j + image.shape[1]]
-    return _wrap(to_dtype(total, depth(ddepth, image)))
+    return total
 
 
 def separable(image: Array, x: Array, y: Array, kind: np.dtype[Any], delta: float, border: int) -> Array:
     if not len(x) or not len(y):
         raise ShapeError("a filter kernel must not be empty")
     wide = _padded(image, len(x), len(y), border)
-    rows = sum(weight * wide[:, j : j + image.shape[1]] for j, weight in enumerate(x.tolist()))
-    total = sum(weight * rows[i : i + image.shape[0]] for i, weight in enumerate(y.tolist()))
-    return to_dtype(np.asarray(total + delta), kind)
+    return to_dtype(weighted(wide, x, y, image.shape) + delta, kind)
+
+
+def weighted(wide: Array, x: Array, y: Array, shape: tuple[int, ...]) -> Array:
+    """Sums of ``len(x)`` neighbours along rows, then of ``len(y)`` along columns, of a padded picture."""
+    rows = sum(weight * wide[:, j : j + shape[1]] for j, weight in enumerate(x.tolist()))
+    return np.asarray(sum(weight * np.asarray(rows)[i : i + shape[0]] for i, weight in enumerate(y.tolist())))
 
 
 def depth(ddepth: int, image: Array) -> np.dtype[Any]:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from MNN.cv._array import Array, _wrap, as_array, as_planes, pair, size, to_dtype
+from MNN.cv._array import Array, _wrap, as_array, as_image, as_planes, pair, size, to_dtype
 from MNN.cv._border import fill, inside
 from MNN.cv._constants import (
     BORDER_CONSTANT,
+    BORDER_REFLECT_101,
     INTER_CUBIC,
     INTER_LINEAR,
     INTER_NEAREST,
@@ -91,16 +92,61 @@ def warpPerspective(  # noqa: N802
 def remap(
     src: ArrayLike,
     map1: ArrayLike,
-    map2: ArrayLike,
+    map2: ArrayLike | None,
     interpolation: int,
     borderMode: int = BORDER_CONSTANT,
     borderValue: float | Sequence[float] = 0,
 ) -> Var:
-    """``result[i, j] = src[map2[i, j], map1[i, j]]``; the maps are float of the result's (height, width)."""
-    x, y = as_array(map1, "map1").astype(np.float64), as_array(map2, "map2").astype(np.float64)
+    """``result[i, j] = src[map2[i, j], map1[i, j]]``; the maps are float of the result's (height, width), or as
+    :func:`convertMaps` gives them."""
+    x, y = _floating(map1, map2)
+    return _wrap(sample(as_planes(src), x, y, interpolation, borderMode, borderValue))
+
+
+def getRectSubPix(image: ArrayLike, patchSize: Sequence[int], center: Sequence[float]) -> Var:  # noqa: N802
+    """The rectangle of (width, height) ``patchSize`` about a point between pixels; the picture's edge goes on."""
+    picture = as_image(image, "image")
+    width, height = size(patchSize, "patchSize")
+    x, y = pair(center, "center")
+    columns = np.clip(np.arange(width) + x - (width - 1) / 2, 0, picture.shape[1] - 1)
+    rows = np.clip(np.arange(height) + y - (height - 1) / 2, 0, picture.shape[0] - 1)
+    u, v = np.meshgrid(columns, rows)
+    found = sample(as_planes(picture), u, v, INTER_LINEAR, BORDER_REFLECT_101, 0)
+    return _wrap(found if picture.ndim == 3 else found[:, :, 0])
+
+
+def convertMaps(  # noqa: N802
+    map1: ArrayLike, map2: ArrayLike | None, dstmap1type: int, nninterpolation: bool = False
+) -> tuple[Var, Var | None]:
+    """Maps of :func:`remap` in another form, in OpenCV's numbers: 5 is x and y as floats, 13 both in one array.
+
+    11 is whole pixels (h, w, 2) and a table's index of 32ths (None with ``nninterpolation``)."""
+    x, y = _floating(map1, map2)
+    if dstmap1type == 5:
+        return _wrap(x.astype(np.float32)), _wrap(y.astype(np.float32))
+    if dstmap1type == 13:
+        return _wrap(np.stack([x, y], 2).astype(np.float32)), None
+    if dstmap1type != 11:
+        raise MNNError(f"dstmap1type is {dstmap1type}; it must be 5, 11 or 13")
+    if nninterpolation:
+        return _wrap(np.rint(np.stack([x, y], 2)).astype(np.int16)), None
+    u, v = np.rint(x * 32).astype(np.int32), np.rint(y * 32).astype(np.int32)
+    return _wrap((np.stack([u, v], 2) >> 5).astype(np.int16)), _wrap(((v & 31) * 32 + (u & 31)).astype(np.uint16))
+
+
+def _floating(map1: object, map2: object) -> tuple[Array, Array]:
+    """Both maps as float64, from any of their forms."""
+    first = as_array(map1, "map1")
+    if first.ndim == 3 and first.shape[2] == 2:
+        x, y = (first[:, :, i].astype(np.float64) for i in range(2))
+        if map2 is not None and first.dtype.kind in "iu":
+            rest = as_array(map2, "map2").astype(np.int64).reshape(x.shape)
+            x, y = x + (rest & 31) / 32, y + (rest >> 5) / 32
+        return x, y
+    x, y = first.astype(np.float64), as_array(map2, "map2").astype(np.float64)
     if x.ndim != 2 or x.shape != y.shape:
         raise ShapeError(f"map1 and map2 must have the result's height and width; they are {x.shape} and {y.shape}")
-    return _wrap(sample(as_planes(src), x, y, interpolation, borderMode, borderValue))
+    return x, y
 
 
 def _warp(image: Array, matrix: Array, dsize: object, flag: int, border: int, value: object) -> Array:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 _TORCH = 'export it with torch.onnx.export(model, inputs, "model.onnx"), and convert that'
 _KERAS = "export it with tf2onnx (python -m tf2onnx.convert --keras MODEL --output model.onnx), and convert that"
-_TENSORFLOW = "export it with tf2onnx (python -m tf2onnx.convert --graphdef or --saved-model), and convert that"
 _TFLITE = "export it with tf2onnx (python -m tf2onnx.convert --tflite MODEL --output model.onnx), and convert that"
 _WEIGHTS = "it holds weights without a graph: load them into the network in its framework, and export that to ONNX"
 _AGAIN = "download the model itself"
@@ -54,7 +53,6 @@ _FILES = (
     Elsewhere("an ncnn model", "convert the model that it was made from", b"7767517"),
     Elsewhere("an OpenVINO model", "convert the model that it was made from", b"<?xml"),
     Elsewhere("a Core ML model", "convert the model that it was made from", b"", 0, (".mlmodel", ".mlpackage")),
-    Elsewhere("a TensorFlow graph", _TENSORFLOW, b"\x0a", 0, (".pb",)),
     Elsewhere("a Caffe model", "convert it to ONNX first", b"", 0, (".prototxt", ".caffemodel")),
     Elsewhere("a Paddle model", "export it with paddle2onnx, and convert that", b"", 0, (".pdmodel", ".pdiparams")),
 )  # fmt: skip

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from MNN.errors import FormatError, MNNError
 from MNN.frontends.foreign_formats import elsewhere
+from MNN.frontends.tensorflow_files import looks_like_tensorflow, saved_model
 from MNN.ir.graph import Graph
 from MNN.schema.files import open_regular
 
@@ -30,6 +31,8 @@ class Kind:
     suffixes: tuple[str, ...]
     looks_like: Callable[[bytes, int], bool]
     load: Callable[[Source], Graph]
+    in_folder: str = ""
+    """The file that stands for a folder of this kind."""
 
 
 _KINDS: dict[str, Kind] = {}
@@ -53,6 +56,7 @@ def load_graph(source: Source, kind: str | None = None) -> Graph:
     Raises :class:`~MNN.errors.FormatError` when the file is of no known kind or malformed,
     :class:`~MNN.errors.UnsupportedError` naming what the engine lacks, and MNNError when it cannot be opened.
     """
+    source = file_of(source)
     if kind is not None:
         found = _KINDS.get(kind)
         if found is None:
@@ -61,9 +65,19 @@ def load_graph(source: Source, kind: str | None = None) -> Graph:
     return _recognised(source).load(source)
 
 
+def file_of(source: Source) -> Source:
+    """The file that stands for a folder which is a model (``saved_model.pb``); whatever else is given, as it is."""
+    if not isinstance(source, bytes):
+        path = Path(source)
+        for kind in _KINDS.values():
+            if kind.in_folder and path.is_dir() and (path / kind.in_folder).is_file():
+                return path / kind.in_folder
+    return source
+
+
 def kind_of(source: Source) -> str:
     """The name of the kind of a model file, by its content. Raises as :func:`load_graph` does when it is of none."""
-    return _recognised(source).name
+    return _recognised(file_of(source)).name
 
 
 def _recognised(source: Source) -> Kind:
@@ -101,6 +115,8 @@ def _looks_like_onnx(head: bytes, size: int) -> bool:
     if not head:
         return False
     number, wire = head[0] >> 3, head[0] & 7
+    if saved_model(head, size):
+        return False
     kinds_of_fields = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2}
     if kinds_of_fields.get(number) != wire or head[0] & 0x80:
         return False
@@ -145,6 +161,12 @@ def _load_mnn(source: Source) -> Graph:
     return load(source)
 
 
+def _load_tensorflow(source: Source) -> Graph:
+    from MNN.frontends.tensorflow import load
+
+    return load(source)
+
+
 def _load_json(source: Source) -> Graph:
     from MNN.frontends.mnn import graph_of
     from MNN.schema import from_json
@@ -167,4 +189,7 @@ def _load_json(source: Source) -> Graph:
 
 register_kind(Kind("mnn", (".mnn",), _looks_like_mnn, _load_mnn))
 register_kind(Kind("onnx", (".onnx", ".pb"), _looks_like_onnx, _load_onnx))
+register_kind(
+    Kind("tensorflow", (".pb", ".meta", ".graphdef"), looks_like_tensorflow, _load_tensorflow, "saved_model.pb")
+)
 register_kind(Kind("json", (".json",), _looks_like_json, _load_json))

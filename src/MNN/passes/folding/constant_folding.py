@@ -40,7 +40,7 @@ def run(graph: Graph) -> int:
     for node in graph.nodes:
         if any(v is not None and plain(v) is None for v in node.inputs) or any(True for _ in node.subgraphs()):
             continue
-        arrays = _evaluate(node)
+        arrays = results_of_constants(node)
         if arrays is None or not _worth(node, arrays):
             continue
         for value, array in zip(node.outputs, arrays, strict=False):
@@ -51,7 +51,7 @@ def run(graph: Graph) -> int:
     return len(folded)
 
 
-def _evaluate(node: Node) -> list[np.ndarray] | None:
+def results_of_constants(node: Node) -> list[np.ndarray] | None:
     """The outputs' numbers; None for operators that are random, too large, unknown, or that fail on these operands."""
     if node.op not in operators():
         return None

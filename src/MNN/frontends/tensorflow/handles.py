@@ -1,0 +1,51 @@
+"""What flows along a graph's edges without being a tensor: variables, lists of tensors, tables.
+
+They are values of the graph being read only; no node of ours ever takes one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from MNN.ir.graph import Value
+from MNN.ir.shape import Shape
+
+
+@dataclass(eq=False)
+class Handle(Value):
+    """Base of all of them."""
+
+    what: str = "a handle"
+
+
+@dataclass(eq=False)
+class VariableHandle(Handle):
+    """A variable, whose numbers are constant: ``content`` is None where the file does not tell them."""
+
+    what: str = "a variable"
+    content: Value | None = None
+
+
+@dataclass(eq=False)
+class TableHandle(Handle):
+    """A lookup table."""
+
+    what: str = "a lookup table"
+
+
+@dataclass(eq=False)
+class ListHandle(Handle):
+    """A TensorList or TensorArray. Its elements lie along axis 0 of ``stacked``, or are ``items`` (None: not written
+    yet), or, in a loop's body, are not there to be seen: then ``written`` is what this turn writes at ``written_at``
+    (None: at the end).
+
+    ``element`` is the elements' shape as far as it is told, ``count`` how many there are to be.
+    """
+
+    what: str = "a list of tensors"
+    stacked: Value | None = None
+    items: tuple[Value | None, ...] | None = None
+    count: Value | None = None
+    element: Shape | None = None
+    written: Value | None = None
+    written_at: Value | None = None

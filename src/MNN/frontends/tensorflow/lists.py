@@ -1,0 +1,114 @@
+"""TensorLists and TensorArrays as tensors: the elements along axis 0."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from MNN.errors import UnsupportedError
+from MNN.frontends.common.expressions import insert_axis
+from MNN.frontends.tensorflow.context import Context
+from MNN.frontends.tensorflow.handles import ListHandle
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+from MNN.ir.shape import Shape, static
+
+MAX_ITEMS = 1 << 16
+
+
+def reserved(ctx: Context, count: Value, element: Shape | None, sizes: Value | None, dtype: DType | None) -> ListHandle:
+    """A list of ``count`` elements; zeros where their shape is known (``element``, or ``sizes`` while running)."""
+    made = ListHandle(ctx.unique(f"{ctx.stem()}/list"), dtype, count=count, element=element)
+    known = static(element)
+    if known is not None:
+        sizes = ctx.const(list(known), DType.I32)
+    if sizes is not None and dtype is not None:
+        whole = ctx.op("Concat", one(ctx, count), sizes, axis=0)
+        made.stacked = ctx.op("Fill", whole, ctx.const_like(0, Value("", dtype)))
+        return made
+    counted = ctx.constant_ints(count)
+    if counted is not None and 0 <= counted[0] <= MAX_ITEMS:
+        made.items = (None,) * counted[0]
+    return made
+
+
+def one(ctx: Context, number: Value) -> Value:
+    """A scalar as a vector of one i32."""
+    out = ctx.op("Reshape", number, ctx.const([1]))
+    out.dtype = number.dtype
+    return out if number.dtype is DType.I32 else ctx.op("Cast", out, dstT="DT_INT32")
+
+
+def of_stacked(ctx: Context, stacked: Value) -> ListHandle:
+    """A list of the elements along axis 0."""
+    return ListHandle(ctx.unique(f"{ctx.stem()}/list"), stacked.dtype, stacked=stacked)
+
+
+def settled(ctx: Context, source: ListHandle, where: str) -> ListHandle:
+    """The same list with its elements in one tensor, if any are there."""
+    if source.stacked is not None or not source.items or all(v is None for v in source.items):
+        return source
+    return replace(source, stacked=stack(ctx, source, where), items=None)
+
+
+def write(ctx: Context, source: ListHandle, index: Value, item: Value, where: str) -> ListHandle:
+    """The list with an element written."""
+    if source.stacked is not None:
+        at = ctx.op("Reshape", index, ctx.const([1, 1]))
+        shape = ctx.op("Shape", source.stacked)
+        stacked = ctx.op("ScatterNd", at, insert_axis(ctx, item, 0), shape, source.stacked)
+        stacked.dtype, stacked.shape = source.stacked.dtype, source.stacked.shape
+        return replace(source, stacked=stacked)
+    at_number = ctx.constant_ints(index)
+    if source.items is not None and at_number is not None:
+        items = list(source.items)
+        if not 0 <= at_number[0] < MAX_ITEMS:
+            raise UnsupportedError(f"{where}: element {at_number[0]} of a list is not supported")
+        items += [None] * (at_number[0] + 1 - len(items))
+        items[at_number[0]] = item
+        return replace(source, items=tuple(items))
+    if source.written is not None:
+        raise UnsupportedError(f"{where}: two elements of unknown shape written in one turn are not supported")
+    return replace(source, written=item, written_at=index)
+
+
+def push(ctx: Context, source: ListHandle, item: Value) -> ListHandle:
+    """The list with one element more."""
+    if source.stacked is not None:
+        return replace(source, stacked=ctx.op("Concat", source.stacked, insert_axis(ctx, item, 0), axis=0))
+    if source.items is not None:
+        return replace(source, items=(*source.items, item))
+    return replace(source, written=item, written_at=None)
+
+
+def read(ctx: Context, source: ListHandle, index: Value, where: str) -> Value:
+    """An element."""
+    number = ctx.constant_ints(index)
+    if source.items is not None and number is not None and 0 <= number[0] < len(source.items):
+        found = source.items[number[0]]
+        if found is not None:
+            return found
+    return ctx.op("GatherV2", stack(ctx, source, where), index, ctx.const(0, DType.I32))
+
+
+def stack(ctx: Context, source: ListHandle, where: str) -> Value:
+    """All elements along a new axis 0. Raises :class:`UnsupportedError` when they cannot be told."""
+    if source.stacked is not None:
+        return source.stacked
+    items = source.items or ()
+    found = [v for v in items if v is not None]
+    if not found or len(found) < len(items):
+        raise UnsupportedError(
+            f"{where}: a list of which elements are read before they are written, of unknown shape, is not supported; "
+            "give the list an element shape"
+        )
+    return ctx.op("Pack", *found, axis=0)
+
+
+def length(ctx: Context, source: ListHandle) -> Value:
+    """The number of elements, a scalar i32."""
+    if source.stacked is not None:
+        first = ctx.op("Shape", source.stacked, hasStart=True, start=0, hasEnd=True, end=1)
+        return ctx.op("Squeeze", first, squeezeDims=[0])
+    if source.items is not None:
+        return ctx.const(len(source.items), DType.I32)
+    return source.count if source.count is not None else ctx.const(0, DType.I32)

@@ -1,0 +1,1 @@
+"""TensorFlow's operators, one file per family."""

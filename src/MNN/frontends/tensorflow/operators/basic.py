@@ -1,0 +1,106 @@
+"""Constants, inputs, variables, and operators that pass on what they are given."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.frontends.tensorflow.context import Context
+from MNN.frontends.tensorflow.handles import Handle, TableHandle, VariableHandle
+from MNN.frontends.tensorflow.node import TfNode
+from MNN.frontends.tensorflow.registry import tf_op
+from MNN.frontends.tensorflow.types import known_dtype
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+
+
+@tf_op("Const", "HostConst")
+def const(ctx: Context, node: TfNode) -> Value:
+    return ctx.const(node.tensor_attr("value"))
+
+
+@tf_op("Placeholder", "PlaceholderV2")
+def placeholder(ctx: Context, node: TfNode) -> Value:
+    node.ignore("shape")
+    raise node.unsupported("a placeholder that the signature does not name", "add it to the signature's inputs")
+
+
+@tf_op("PlaceholderWithDefault")
+def placeholder_with_default(ctx: Context, node: TfNode) -> Value:
+    """The default is taken."""
+    node.ignore("shape")
+    return node.input(0)
+
+
+@tf_op(
+    "Identity", "StopGradient", "PreventGradient", "Snapshot", "CheckNumerics", "EnsureShape", "Print", "Copy",
+    "Dropout", "LoopCond", "DebugIdentity", "RefIdentity", "OptimizationBarrier",
+)  # fmt: skip
+def identity(ctx: Context, node: TfNode) -> Value:
+    """What checks or prints does neither here."""
+    node.ignore("message", "first_n", "summarize", "shape", "keep_prob", "rate", "Tout")
+    return node.any_input(0)
+
+
+@tf_op("IdentityN")
+def identity_n(ctx: Context, node: TfNode) -> list[Value]:
+    return node.inputs
+
+
+@tf_op("NoOp", "Assert")
+def nothing(ctx: Context, node: TfNode) -> list[Value]:
+    node.ignore("summarize")
+    return []
+
+
+# -- variables --------------------------------------------------------------------------------------------------------
+
+
+@tf_op("VarHandleOp")
+def var_handle(ctx: Context, node: TfNode) -> Handle:
+    node.ignore("shape", "debug_name", "allowed_devices")
+    return VariableHandle(node.name, node.known_dtype("dtype"), content=_stored(ctx, node))
+
+
+@tf_op("VariableV2", "Variable")
+def variable(ctx: Context, node: TfNode) -> Value:
+    """Variables of TensorFlow 1 are read by naming them."""
+    node.ignore("shape")
+    content = _stored(ctx, node)
+    return _there(content, node)
+
+
+def _stored(ctx: Context, node: TfNode) -> Value | None:
+    shared = node.str_attr("shared_name", "")
+    array = ctx.model.restored(node.name, shared)
+    return None if array is None else ctx.const(array)
+
+
+def _there(content: Value | None, node: TfNode) -> Value:
+    if content is None:
+        what = "a variable whose numbers are not in the file"
+        raise node.unsupported(what, "freeze the graph, or keep the folder 'variables' (the checkpoint) beside it")
+    return content
+
+
+@tf_op("ReadVariableOp")
+def read_variable(ctx: Context, node: TfNode) -> Value:
+    return content_of(node)
+
+
+def content_of(node: TfNode) -> Value:
+    """The numbers of the variable that is a node's first operand."""
+    handle = node.any_input(0)
+    return _there(handle.content if isinstance(handle, VariableHandle) else None, node)
+
+
+@tf_op("VariableShape")
+def variable_shape(ctx: Context, node: TfNode) -> Value:
+    dtype = DType.I64 if node.has("out_type") and node.dtype_attr("out_type") is DType.I64 else DType.I32
+    return ctx.const(np.asarray(content_of(node).shape, dtype.numpy))
+
+
+@tf_op("HashTable", "HashTableV2", "MutableHashTableV2")
+def hash_table(ctx: Context, node: TfNode) -> Handle:
+    """Known, so that what reads it is what is reported."""
+    node.ignore("use_node_name_sharing", "value_shape")
+    return TableHandle(node.name, known_dtype(node.proto.attr["value_dtype"].type))

@@ -1,0 +1,40 @@
+"""Random numbers."""
+
+from __future__ import annotations
+
+from MNN.frontends.common.expressions import binary, unary
+from MNN.frontends.tensorflow.context import Context
+from MNN.frontends.tensorflow.node import TfNode
+from MNN.frontends.tensorflow.registry import tf_op
+from MNN.ir.graph import Value
+from MNN.ops.core.datatypes import data_type
+
+
+@tf_op("RandomUniform", "RandomStandardNormal")
+def random(ctx: Context, node: TfNode) -> Value:
+    """Numbers of the same distribution; which ones they are is the engine's own matter."""
+    seed, second = node.int_attr("seed", 0), node.int_attr("seed2", 0)
+    op = "RandomUniform" if node.op == "RandomUniform" else "RandomNormal"
+    kind = data_type(node.dtype_attr("dtype"))
+    return ctx.op(op, node.input(0), seed=(seed * 31 + second) % (1 << 31), type=kind, low=0.0, high=1.0)
+
+
+@tf_op("RandomUniformInt")
+def random_int(ctx: Context, node: TfNode) -> Value:
+    seed, second = node.int_attr("seed", 0), node.int_attr("seed2", 0)
+    kind = data_type(node.dtype_attr("Tout"))
+    shape, low, high = node.tensors(0, 3)
+    share = ctx.op("RandomUniform", shape, seed=(seed * 31 + second) % (1 << 31), type="DT_DOUBLE", low=0.0, high=1.0)
+    first, last = (ctx.op("Cast", v, dstT="DT_DOUBLE") for v in (low, high))
+    scaled = binary(ctx, "MUL", share, binary(ctx, "SUB", last, first))
+    return ctx.op("Cast", binary(ctx, "ADD", unary(ctx, "FLOOR", scaled), first), dstT=kind)
+
+
+@tf_op("Multinomial")
+def multinomial(ctx: Context, node: TfNode) -> Value:
+    seed, second = node.int_attr("seed", 0), node.int_attr("seed2", 0)
+    count = ctx.constant_ints(node.input(1))
+    if not count:
+        raise node.unsupported("a number of samples that is not constant", "use a constant")
+    kind = data_type(node.dtype_attr("output_dtype"))
+    return ctx.op("Multinomial", node.input(0), seed=(seed * 31 + second) % (1 << 31), type=kind, count=count[0])

@@ -1,0 +1,114 @@
+"""Reductions, extremes' positions, running sums, segments."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.frontends.common.expressions import binary, insert_axis, unary
+from MNN.frontends.tensorflow.context import Context
+from MNN.frontends.tensorflow.lists import one
+from MNN.frontends.tensorflow.node import TfNode
+from MNN.frontends.tensorflow.registry import tf_op
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+from MNN.ops.core.datatypes import data_type
+
+_KINDS = {
+    "Sum": "SUM", "Mean": "MEAN", "Max": "MAXIMUM", "Min": "MINIMUM", "Prod": "PROD", "All": "ALL", "Any": "ANY",
+}  # fmt: skip
+
+
+@tf_op(*_KINDS)
+def reduce(ctx: Context, node: TfNode) -> Value:
+    return total(ctx, _KINDS[node.op], node.input(0), node.input(1), node.bool_attr("keep_dims", False))
+
+
+def total(ctx: Context, kind: str, x: Value, axes: Value, keep: bool) -> Value:
+    """A reduction over the axes in an operand; no axes leave the input as it is."""
+    known = ctx.constant_ints(axes) if axes.is_const or axes.shape != (0,) else []
+    if axes.is_const and not known:
+        return ctx.op("Identity", x)
+    if known:
+        out = ctx.op("Reduction", x, operation=kind, dim=known, keepDims=keep)
+    else:
+        out = ctx.op("ReductionOrNone", x, axes, operation=kind, keepDims=keep)
+    out.dtype = x.dtype
+    return out
+
+
+@tf_op("EuclideanNorm")
+def euclidean_norm(ctx: Context, node: TfNode) -> Value:
+    square = unary(ctx, "SQUARE", node.input(0))
+    return unary(ctx, "SQRT", total(ctx, "SUM", square, node.input(1), node.bool_attr("keep_dims", False)))
+
+
+@tf_op("ArgMax", "ArgMin")
+def arg_extreme(ctx: Context, node: TfNode) -> Value:
+    axis = ctx.constant_ints(node.input(1)) if len(node.inputs) > 1 else [0]
+    if not axis:
+        raise node.unsupported("an axis that is not constant", "use a constant")
+    to = node.dtype_attr("output_type", DType.I64)
+    kind = "DT_INT32" if to is DType.I32 else "DT_INT64"
+    out = ctx.op(node.op, node.input(0), axis=axis[0], topK=1, outputDataType=kind)
+    return out if to in (DType.I32, DType.I64) else ctx.op("Cast", out, dstT=data_type(to))
+
+
+@tf_op("Cumsum", "Cumprod")
+def cumulative(ctx: Context, node: TfNode) -> Value:
+    exclusive, reverse = node.bool_attr("exclusive", False), node.bool_attr("reverse", False)
+    op = "CumSum" if node.op == "Cumsum" else "CumProd"
+    return ctx.op(op, node.input(0), node.input(1), exclusive=exclusive, reverse=reverse)
+
+
+_SEGMENTS = {"Sum": ("ADD", 0), "Mean": ("ADD", 0), "Prod": ("MUL", 1), "Max": ("MAXIMUM", 0), "Min": ("MINIMUM", 0)}
+
+
+@tf_op("SegmentSum", "SegmentMean", "SegmentProd", "SegmentMax", "SegmentMin")
+def segment(ctx: Context, node: TfNode) -> Value:
+    """As many segments as the largest number tells; a segment without entries is 0 (1 of a product)."""
+    ids = node.input(1)
+    last = ctx.op("Reduction", ids, operation="MAXIMUM", dim=[0], keepDims=True)
+    last.dtype = ids.dtype
+    return _segments(ctx, node, node.op.removeprefix("Segment"), one(ctx, binary(ctx, "ADD", last, 1)))
+
+
+@tf_op("UnsortedSegmentSum", "UnsortedSegmentProd")
+def unsorted_segment(ctx: Context, node: TfNode) -> Value:
+    return _segments(ctx, node, node.op.removeprefix("UnsortedSegment"), one(ctx, node.input(2)))
+
+
+def _segments(ctx: Context, node: TfNode, kind: str, count: Value) -> Value:
+    x, ids = node.input(0), node.input(1)
+    if ctx.rank(ids) != 1:
+        raise node.unsupported("segment numbers that are not one row", "give one number per entry of the first axis")
+    combine, empty = _SEGMENTS[kind]
+    entry = ctx.op("Shape", x, hasStart=True, start=1)
+    shape = ctx.op("Concat", count, entry, axis=0)
+    at = insert_axis(ctx, ids, 1)
+    base = ctx.op(
+        "Fill", shape, ctx.const_like(_limit(kind, x), x) if kind in ("Max", "Min") else ctx.const_like(empty, x)
+    )
+    out = ctx.op("ScatterNd", at, x, shape, base, opType=combine)
+    out.dtype, out.shape = x.dtype, base.shape
+    if kind not in ("Mean", "Max", "Min"):
+        return out
+    ones = ctx.op("Fill", ctx.op("Shape", ids), ctx.const_like(1, x))
+    none = ctx.op("Fill", count, ctx.const_like(0, x))
+    counts = ctx.op("ScatterNd", at, ones, count, none, opType="ADD")
+    counts.dtype = x.dtype
+    tail = (ctx.rank(x) or 1) - 1
+    if tail:
+        counts = ctx.op("Unsqueeze", counts, squeezeDims=list(range(1, 1 + tail)))
+    if kind == "Mean":
+        return binary(ctx, "REALDIV", out, binary(ctx, "MAXIMUM", counts, 1))
+    there = ctx.op("BinaryOp", counts, ctx.const_like(0, x), opType="GREATER")
+    return ctx.op("Select", there, out, ctx.const_like(0, x))
+
+
+def _limit(kind: str, x: Value) -> float:
+    """What every number replaces."""
+    dtype = x.dtype or DType.F32
+    if dtype.is_float:
+        return float("-inf") if kind == "Max" else float("inf")
+    limits = np.iinfo(dtype.numpy.name)
+    return limits.min if kind == "Max" else limits.max

@@ -1,0 +1,190 @@
+"""Resizing and cropping images, blocks of pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.frontends.common.expressions import binary, insert_axis
+from MNN.frontends.common.nhwc import channels_first, channels_last
+from MNN.frontends.tensorflow.context import Context
+from MNN.frontends.tensorflow.node import TfNode
+from MNN.frontends.tensorflow.registry import tf_op
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+
+MAX_CUBIC = 8192
+
+
+def _flags(node: TfNode) -> tuple[bool, bool]:
+    align, half = node.bool_attr("align_corners", False), node.bool_attr("half_pixel_centers", False)
+    if align and half:
+        raise node.unsupported("align_corners together with half_pixel_centers", "use one of them")
+    return align, half
+
+
+@tf_op("ResizeBilinear")
+def resize_bilinear(ctx: Context, node: TfNode) -> Value:
+    align, half = _flags(node)
+    x = node.input(0)
+    if x.dtype is not None and not x.dtype.is_float:
+        x = ctx.op("Cast", x, dstT="DT_FLOAT")
+    y = ctx.op(
+        "Interp", channels_first(ctx, x), node.input(1), resizeType=2, alignCorners=align, halfPixelCenters=half,
+        ctm="AlignCorners" if align else "HalfPixels" if half else "Asymmetric",
+    )  # fmt: skip
+    return channels_last(ctx, y)
+
+
+@tf_op("ResizeNearestNeighbor")
+def resize_nearest(ctx: Context, node: TfNode) -> Value:
+    align, half = _flags(node)
+    x = channels_first(ctx, node.input(0))
+    if not align and not half:
+        return channels_last(ctx, ctx.op("Interp", x, node.input(1), resizeType=1, ctm="Asymmetric"))
+    y = ctx.op(
+        "OnnxResize", x, None, None, _whole(ctx, x, node.input(1)), mode="nearest",
+        coordinate_transformation_mode="align_corners" if align else "tf_half_pixel_for_nn",
+        nearest_mode="round_prefer_ceil" if align else "floor",
+    )  # fmt: skip
+    return channels_last(ctx, y)
+
+
+@tf_op("ResizeBicubic")
+def resize_bicubic(ctx: Context, node: TfNode) -> Value:
+    align, half = _flags(node)
+    x = node.input(0)
+    if x.dtype is not None and not x.dtype.is_float:
+        x = ctx.op("Cast", x, dstT="DT_FLOAT")
+    sizes, shape = ctx.constant_ints(node.input(1)), ctx.static_shape(x)
+    if sizes is None or len(sizes) != 2 or shape is None or len(shape) != 4 or max(*sizes, *shape[1:3]) > MAX_CUBIC:
+        raise node.unsupported("an open or very large size", "export the model with shapes")
+    rows, columns = (cubic_weights(shape[1 + i], sizes[i], align, half) for i in (0, 1))
+    y = ctx.op("MatMul", channels_first(ctx, x), ctx.const(np.ascontiguousarray(columns.T)))
+    return channels_last(ctx, ctx.op("MatMul", ctx.const(rows), y))
+
+
+def cubic_weights(size: int, out: int, align: bool, half: bool) -> np.ndarray:
+    """``[out, size]``: how much each pixel of a line counts in each new one.
+
+    As TensorFlow has it: weights lie in a table of 1024 steps; with half pixel centres they are Keys's (a = -0.5), and
+    pixels outside do not count; else a = -0.75, and the border's pixels are repeated. Keys 1981, Cubic Convolution
+    Interpolation for Digital Image Processing.
+    """
+    a = -0.5 if half else -0.75
+    near, far = (np.arange(1025) / 1024 + k for k in (0, 1))
+    table = ((a + 2) * near - (a + 3)) * near**2 + 1, ((a * far - 5 * a) * far + 8 * a) * far - 4 * a
+    scale = np.float32((size - 1) / (out - 1) if align and out > 1 else size / out)
+    at = np.arange(out, dtype=np.float32)
+    place = (at + np.float32(0.5)) * scale - np.float32(0.5) if half else at * scale
+    first = np.floor(place).astype(np.int64)
+    step = np.rint((place - first) * 1024).astype(np.int64)
+    taps = np.stack([table[1][step], table[0][step], table[0][1024 - step], table[1][1024 - step]], 1)
+    where = first[:, None] + np.arange(-1, 3)
+    inside = np.clip(where, 0, size - 1)
+    if half:
+        taps = np.where(inside == where, taps, 0)
+        taps = taps / taps.sum(1, keepdims=True)
+    weights = np.zeros((out, size))
+    np.add.at(weights, (np.arange(out)[:, None], inside), taps)
+    return weights.astype(np.float32)
+
+
+def _whole(ctx: Context, x: Value, size: Value) -> Value:
+    """The sizes of all axes from those of the spatial ones."""
+    front = ctx.op("Shape", x, hasStart=True, start=0, hasEnd=True, end=2)
+    size = size if size.dtype is DType.I32 else ctx.op("Cast", size, dstT="DT_INT32")
+    return ctx.op("Cast", ctx.op("Concat", front, size, axis=0), dstT="DT_INT64")
+
+
+@tf_op("DepthToSpace", "SpaceToDepth")
+def blocks(ctx: Context, node: TfNode) -> Value:
+    first = node.choice_attr("data_format", "NHWC", "NHWC", "NCHW") == "NCHW"
+    x = node.input(0) if first else channels_first(ctx, node.input(0))
+    y = ctx.op(node.op, x, blockSize=node.int_attr("block_size"), mode="DCR")
+    return y if first else channels_last(ctx, y)
+
+
+@tf_op("SpaceToBatchND", "BatchToSpaceND")
+def batch_blocks(ctx: Context, node: TfNode) -> Value:
+    """Blocks over one or two axes behind the samples."""
+    x, rank = node.input(0), ctx.rank(node.input(0))
+    block, borders = ctx.constant_ints(node.input(1)), ctx.constant_ints(node.input(2))
+    if rank is None or block is None or borders is None or len(block) > 2 or rank <= len(block) or rank > 4:
+        raise node.unsupported("blocks over more than two axes, or of unknown size,", "use one or two axes")
+    one = len(block) == 1
+    if one:
+        x, rank = insert_axis(ctx, x, 2), rank + 1
+        block, borders = [*block, 1], [*borders, 0, 0]
+    flat = rank == 3
+    if flat:
+        x = insert_axis(ctx, x, 3)
+    y = _batch_blocks(ctx, node, x, block, borders)
+    if flat:
+        y = ctx.op("Squeeze", y, squeezeDims=[3])
+    return ctx.op("Squeeze", y, squeezeDims=[2]) if one else y
+
+
+@tf_op("SpaceToBatch", "BatchToSpace")
+def batch_blocks_of_old(ctx: Context, node: TfNode) -> Value:
+    size, borders = node.int_attr("block_size"), ctx.constant_ints(node.input(1))
+    if borders is None:
+        raise node.unsupported("borders that are not constant", "use constants")
+    return _batch_blocks(ctx, node, node.input(0), [size, size], borders)
+
+
+def _batch_blocks(ctx: Context, node: TfNode, x: Value, block: list[int], borders: list[int]) -> Value:
+    op = "SpaceToBatchND" if node.op.startswith("Space") else "BatchToSpaceND"
+    y = ctx.op(op, channels_first(ctx, x), ctx.const(block, DType.I32), ctx.const(borders, DType.I32))
+    return channels_last(ctx, y)
+
+
+@tf_op("CropAndResize")
+def crop_and_resize(ctx: Context, node: TfNode) -> Value:
+    """Boxes ``[y1, x1, y2, x2]`` of images, each sampled to one size: the grid is made here, and read bilinearly or at
+    the nearest place; what lies outside is ``extrapolation_value``."""
+    x, boxes, which, size = node.tensors(0, 4)
+    nearest = node.choice_attr("method", "bilinear", "bilinear", "nearest") == "nearest"
+    outside = node.float_attr("extrapolation_value", 0.0)
+    counts = ctx.constant_ints(size)
+    if counts is None or len(counts) != 2:
+        raise node.unsupported("a crop size that is not constant", "use a constant")
+    if x.dtype is not DType.F32:
+        x = ctx.op("Cast", x, dstT="DT_FLOAT")
+    chosen = ctx.op("GatherV2", channels_first(ctx, x), which, ctx.const(0, DType.I32))
+    lines, inside = [], []
+    for axis in (0, 1):
+        place = _line(ctx, boxes, x, axis, counts[axis])
+        inside.append(place[1])
+        lines.append(place[0])
+    shape = ctx.op("Concat", ctx.op("Shape", which), ctx.const([*counts, 1], DType.I32), axis=0)
+    rows = ctx.op("BroadcastTo", ctx.op("Unsqueeze", lines[0], squeezeDims=[2, 3]), shape)
+    columns = ctx.op("BroadcastTo", ctx.op("Unsqueeze", lines[1], squeezeDims=[1, 3]), shape)
+    grid = ctx.op("Concat", columns, rows, axis=3)
+    mode = "NEAREST" if nearest else "BILINEAR"
+    y = ctx.op("GridSample", chosen, grid, mode=mode, paddingMode="CLAMP", alignCorners=True)
+    row, column = insert_axis(ctx, inside[0], 2), insert_axis(ctx, inside[1], 1)
+    both = insert_axis(ctx, ctx.op("BinaryOp", row, column, opType="MUL"), 1)
+    return channels_last(ctx, ctx.op("Select", both, y, ctx.const(outside, DType.F32)))
+
+
+def _line(ctx: Context, boxes: Value, x: Value, axis: int, count: int) -> tuple[Value, Value]:
+    """Along one axis, where the samples of each box lie (-1 the first pixel, 1 the last), and whether inside."""
+    low, high = (ctx.op("GatherV2", boxes, ctx.const([axis + i], DType.I32), ctx.const(1, DType.I32)) for i in (0, 2))
+    low.dtype = high.dtype = boxes.dtype
+    size = ctx.op("Cast", ctx.op("Shape", x, hasStart=True, start=1 + axis, hasEnd=True, end=2 + axis), dstT="DT_FLOAT")
+    last = binary(ctx, "SUB", size, 1)
+    last.dtype = DType.F32
+    if count > 1:
+        steps = ctx.const([i / (count - 1) for i in range(count)], DType.F32)
+        share = binary(ctx, "ADD", low, binary(ctx, "MUL", binary(ctx, "SUB", high, low), steps))
+    else:
+        share = binary(ctx, "MUL", binary(ctx, "ADD", low, high), 0.5)
+    place = binary(ctx, "MUL", share, last)
+    inside = ctx.op(
+        "BinaryOp",
+        ctx.op("BinaryOp", place, ctx.const(0, DType.F32), opType="GREATER_EQUAL"),
+        ctx.op("BinaryOp", place, last, opType="LESS_EQUAL"),
+        opType="MUL",
+    )
+    normal = binary(ctx, "SUB", binary(ctx, "MUL", share, 2), 1)
+    return normal, inside

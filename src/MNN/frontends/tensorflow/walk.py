@@ -1,0 +1,161 @@
+"""Bodies into graphs: nodes are converted when something needs them, so what no output depends on (training, saving) is
+never looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from MNN.errors import FormatError, UnsupportedError
+from MNN.frontends.tensorflow import control_v1
+from MNN.frontends.tensorflow.bodies import Body, Ref
+from MNN.frontends.tensorflow.context import Context
+from MNN.frontends.tensorflow.messages import Proto
+from MNN.frontends.tensorflow.node import TfNode
+from MNN.frontends.tensorflow.refused import advice
+from MNN.frontends.tensorflow.registry import table
+from MNN.ir.graph import Value
+
+MAX_DEPTH = 48
+"""How deep functions may call functions."""
+ASSIGNING = {
+    "Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp",
+    "ResourceScatterUpdate", "ResourceScatterAdd", "ScatterUpdate", "ResourceStridedSliceAssign",
+}  # fmt: skip
+"""Operators that change a variable."""
+
+
+def call(ctx: Context, name: str, args: Sequence[Value], where: str) -> list[Value]:
+    """The results of a function of the file, whose nodes are put into ``ctx``."""
+    calls = ctx.model.calls
+    body = function(ctx, name, where)
+    if name in calls or len(calls) >= MAX_DEPTH:
+        chain = " -> ".join([*calls[-3:], name])
+        raise FormatError(f"{where}: functions call each other without end, or too deep ({chain[:300]})")
+    if len(args) != len(body.args):
+        raise FormatError(f"{where}: function '{name}' takes {len(body.args)} values, {len(args)} are given")
+    calls.append(name)
+    scope = BodyScope(ctx, body, ctx.unique(f"{ctx.stem()}/{name}"[:200]) + "/")
+    for key, value in zip(body.args, args, strict=True):
+        scope.put(Ref(key, 0), value)
+    results = scope.values([body.known(text, name) for text in body.results])
+    scope.look_for_assignments(body.controlled)
+    calls.pop()
+    return results
+
+
+def function(ctx: Context, name: str, where: str) -> Body:
+    """A function of the file. Raises :class:`FormatError` where there is none of this name."""
+    if name not in ctx.model.functions:
+        raise FormatError(f"{where}: the file holds no function '{name[:200]}'")
+    return ctx.model.functions[name]
+
+
+class BodyScope:
+    """A body whose nodes are being converted into a context, under names with ``prefix``."""
+
+    def __init__(self, ctx: Context, body: Body, prefix: str = "") -> None:
+        self.ctx, self.body, self.prefix = ctx, body, prefix
+
+    def inside(self, ctx: Context) -> BodyScope:
+        """The same body, for a context within this one."""
+        return BodyScope(ctx, self.body, self.prefix)
+
+    def put(self, ref: Ref, value: Value) -> None:
+        """Gives an output a value without converting its node."""
+        self.ctx.scope[self.prefix + ref.text] = value
+        self.ctx.made.add(self.prefix + ref.node)
+
+    def values(self, refs: Sequence[Ref]) -> list[Value]:
+        """The values of outputs; their nodes are converted where that has not been done."""
+        self._convert([ref.node for ref in refs])
+        return [self._value(ref) for ref in refs]
+
+    def _value(self, ref: Ref) -> Value:
+        key = self.prefix + ref.text
+        found = self.ctx.lookup(key)
+        if found is None and self.prefix + ref.node in self.ctx.model.failed:
+            found = self.ctx.scope[key] = Value(self.ctx.unique(key))
+        if found is None:
+            raise FormatError(f"node '{ref.node}' of '{self.body.name}' has no output {ref.index}")
+        return found
+
+    def _convert(self, names: Sequence[str]) -> None:
+        """Converts nodes and what they need, deepest first, without recursion."""
+        stack, entered = list(names), set[str]()
+        while stack:
+            name = stack[-1]
+            if self.ctx.is_made(self.prefix + name):
+                stack.pop()
+                continue
+            node = self.body.nodes.get(name)
+            if node is None:
+                raise FormatError(f"'{self.body.name}': parameter '{name}' is given nothing")
+            needed = [r.node for r in self._needs(node) if not self.ctx.is_made(self.prefix + r.node)]
+            if needed:
+                if name in entered:
+                    raise FormatError(
+                        f"node '{name}' of '{self.body.name}' needs its own result: the graph has a cycle"
+                    )
+                entered.add(name)
+                stack += needed
+                continue
+            self._convert_node(node)
+            stack.pop()
+
+    def _needs(self, node: Proto) -> list[Ref]:
+        return control_v1.outside(self.body, node) if node.op in control_v1.JOINS else self.body.refs(node)
+
+    def _convert_node(self, proto: Proto) -> None:
+        ctx, full = self.ctx, self.prefix + proto.name
+        ctx.model.budget -= 1
+        if ctx.model.budget < 0:
+            raise FormatError(f"'{self.body.name}': its functions grow to more nodes than can be converted")
+        self.look_for_assignments(self.body.controls(proto))
+        ctx.made.add(full)
+        given = ctx.model.placeholders.get(full)
+        if given is not None:
+            ctx.scope[full] = given
+            return
+        handler, functional = table.find(proto.op), proto.op in ctx.model.functions
+        refs = self.body.refs(proto)
+        special = proto.op in control_v1.JOINS
+        node = TfNode(proto, full, [] if special else [self._value(ref) for ref in refs])
+        lists = proto.op.startswith(("TensorList", "TensorArray"))
+        if lists and any(self.prefix + ref.node in ctx.model.failed for ref in refs):
+            ctx.model.failed.add(full)  # what would have been said of it follows from what has been said
+            return
+        if handler is None and not functional:
+            ctx.model.failed.add(full)
+            ctx.model.report.unknown_operator(full, proto.op, "", advice(proto.op))
+            return
+        ctx.walking = self
+
+        def convert() -> Sequence[Value]:
+            made: Value | Sequence[Value]
+            if handler is not None:
+                made = handler(ctx, node)
+                unread = node.unread()
+                if unread:
+                    raise node.unsupported(f"attribute '{unread[0]}'", "remove it or export the model another way")
+            else:
+                made = ctx.call(proto.op, node.inputs, node.where)
+            made = [made] if isinstance(made, Value) else list(made)
+            ctx.bind([full + (f":{i}" if i else "") for i in range(len(made))], made, node.where)
+            return []
+
+        error = ctx.convert(full, node.where, [], convert)
+        if error is not None:
+            ctx.model.failed.add(full)
+            ctx.model.report.form(full, proto.op, error)
+
+    def look_for_assignments(self, names: Iterable[str]) -> None:
+        """Reports nodes among these that change a variable: every run begins with the variables of the file."""
+        for name in names:
+            node = self.body.nodes.get(name)
+            if node is not None and node.op in ASSIGNING and self.prefix + name not in self.ctx.model.failed:
+                self.ctx.model.failed.add(self.prefix + name)
+                reason = (
+                    f"{node.op} '{self.prefix + name}': a variable that changes while the model runs is not supported"
+                )
+                advice = "give the model the state as an input and an output (MNN.load(..., states=...))"
+                self.ctx.model.report.form(name, node.op, UnsupportedError(f"{reason}; {advice}"))
