@@ -15,7 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.binding.bind import BoundProgram
+from MNN.backends.cpu.lowbit.int8 import Int8Spec, sums_bytes
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
+from MNN.backends.cpu.targets.base import host_target
 from MNN.errors import MNNError
 from MNN.frontends.mnn import load as load_mnn
 from MNN.frontends.mnn import net_of
@@ -213,3 +215,18 @@ def test_scales_of_any_size_give_what_f32_gives() -> None:
     assert not kernels(session)
     assert np.isfinite(found[:, [0, 3, 4, 5, 6, 7]]).all()
     assert not np.isfinite(found[:, 2]).any()
+
+
+@pytest.mark.parametrize("rows", [1, 3, 40])
+@pytest.mark.parametrize(
+    ("bits", "block", "zeros"), [(4, 32, "none"), (4, 128, "packed"), (8, 64, "none"), (2, 32, "float")]
+)
+def test_rows_rounded_where_the_model_allows_it(rows: int, bits: int, block: int, zeros: str) -> None:
+    """``accuracy_level`` 4, also in a plan for any number of rows; without it nothing is rounded."""
+    for level in (4, 1):
+        case = product(320, 200, (rows,), bits, block, zeros, bias=True, accuracy_level=level, axes=("n",))
+        session = Session(load(case.model.SerializeToString()), Config())
+        case.check(next(iter(session.run({"x": case.x}).values())), BOUNDS["low" if level == 4 else "normal"])
+        kernels = [c.kernel for plan in session.plans_used() for c in plan.bound.program.commands]
+        on_bytes = level == 4 and sums_bytes(host_target())
+        assert any(isinstance(kernel, Int8Spec) for kernel in kernels) == on_bytes

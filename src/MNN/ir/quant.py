@@ -17,7 +17,8 @@ class QuantizedArray:
     ``codes``: uint8 ``[rows, ceil(cols * width / 8)]``, each value plus ``2^(width - 1)`` in ``width`` bits, the first
     in the lowest bits of a byte. ``scale`` and ``offset``: float32 ``[rows, blocks]`` (``offset`` is None when
     symmetric), where every block covers ``cols / blocks`` neighbouring columns. ``shape`` is the logical shape, whose
-    first dimension is ``rows``. ``bits`` is what the values are said to have in files.
+    first dimension is ``rows``. ``bits`` is what the values are said to have in files. ``rounds_rows``: products may
+    round what they multiply it by to 8 bits, each block with a scale of its own.
     """
 
     codes: np.ndarray
@@ -26,6 +27,7 @@ class QuantizedArray:
     bits: int
     shape: tuple[int, ...]
     width: int
+    rounds_rows: bool = False
 
     @classmethod
     def of(

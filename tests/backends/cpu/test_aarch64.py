@@ -18,6 +18,7 @@ from MNN.ir.dtype import DType
 from tests.backends.cpu import qemu, util
 from tests.backends.cpu.gemm import test_contraction as test_contract
 from tests.backends.cpu.gemm import test_int8 as test_contract_int8
+from tests.backends.cpu.lowbit import test_int8 as test_compressed_int8
 from tests.backends.cpu.lowbit import test_lowbit as test_compressed
 from tests.backends.cpu.window import test_window
 
@@ -131,3 +132,8 @@ def test_compressed_weights(target: Target, width: int, zeros: str, few: bool) -
         weight = test_compressed.weights(n, k, width, blocks, zeros)
         spec = test_compressed.spec_of(target, width, zeros, few, m)
         test_compressed.check(spec, target, weight, m, m, 4 * spec.nr(target))
+
+
+@pytest.mark.parametrize(("width", "zeros", "few"), [(4, "none", False), (8, "i8", True), (2, "f32", True)])
+def test_rows_of_bytes_by_weights_in_few_bits(width: int, zeros: str, few: bool) -> None:
+    test_compressed_int8.test_numbers_of_all_widths(named_target("neon-fp16"), width, zeros, few)

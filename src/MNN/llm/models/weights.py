@@ -40,7 +40,8 @@ def stacked(parts: Sequence[Array]) -> Array:
     offsets = [p.offset for p in quantized if p.offset is not None]
     rows = sum(p.shape[0] for p in quantized)
     offset = np.concatenate(offsets) if offsets else None
-    return QuantizedArray(codes, scale, offset, one.bits, (rows, *one.shape[1:]), one.width)
+    rounds = all(p.rounds_rows for p in quantized)
+    return QuantizedArray(codes, scale, offset, one.bits, (rows, *one.shape[1:]), one.width, rounds)
 
 
 def ordered(weight: Array, order: np.ndarray) -> Array:
@@ -50,7 +51,8 @@ def ordered(weight: Array, order: np.ndarray) -> Array:
         return picked
     offset = None if weight.offset is None else weight.offset[order]
     shape = (len(order), *weight.shape[1:])
-    return QuantizedArray(weight.codes[order], weight.scale[order], offset, weight.bits, shape, weight.width)
+    codes, scale = weight.codes[order], weight.scale[order]
+    return QuantizedArray(codes, scale, offset, weight.bits, shape, weight.width, weight.rounds_rows)
 
 
 def required(config: Mapping[str, object], key: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.gemm.code import Contract
 from MNN.backends.cpu.lang import element
-from MNN.backends.cpu.lang.module import F32, I8, I32, Value
+from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Value
 from MNN.backends.cpu.lowbit.layout import SHIFT, VECTORS, WORD, BlockCode, block_record, look_up
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.dot import DOT2, interleave
@@ -23,6 +23,12 @@ _AHEAD = 4096
 def emit_compressed(spec: CompressedSpec, target: Target) -> str:
     """The module's text."""
     return (FewRows if spec.few else Expanding)(spec, target).emit()
+
+
+def asks_ahead(b: Builder, target: Target, words: list[Value]) -> None:
+    """Asks for what is read a little later than the vectors at ``words``, line by line."""
+    for place in words[:: max(_LINE // target.vector_bytes, 1)]:
+        b.prefetch(b.gep(place, I8, _AHEAD))
 
 
 class _Compressed(Contract):
@@ -43,11 +49,6 @@ class _Compressed(Contract):
 
     def record(self, start: Value, column: Value, lanes: int) -> BlockCode:
         return BlockCode(self.b, self.weights.zeros, self.columns_of_panel, start, column, lanes)
-
-    def _ask_ahead(self, words: list[Value]) -> None:
-        """Asks for what is read a little later than the vectors at ``words``, line by line."""
-        for place in words[:: max(_LINE // self.target.vector_bytes, 1)]:
-            self.b.prefetch(self.b.gep(place, I8, _AHEAD))
 
 
 class Expanding(_Compressed):
@@ -77,7 +78,7 @@ class Expanding(_Compressed):
             with b.loop(0, groups) as group:
                 here = [b.gep(start, I32, group.index * self.columns_of_panel) for start in codes]
                 words = [b.load(I32.vec(self.lanes), place) for place in here]
-                self._ask_ahead(here)
+                asks_ahead(b, self.target, here)
                 line = (block.index * groups + group.index) * self.steps
                 for u in range(0, self.steps, spec.group):
                     for j in range(spec.nv):
@@ -234,7 +235,7 @@ class FewRows(_Compressed):
             sums = list(group.carried)
             here = [b.gep(p, I32, group.index * self.columns_of_panel) for p in places]
             words = [b.load(I32.vec(self.lanes), p) for p in here]
-            self._ask_ahead(here)
+            asks_ahead(b, self.target, here)
             at = [b.gep(r, F32, first + group.index * self.steps) for r in rows]
             for u in range(self.steps):
                 left = [b.splat(b.load(F32, b.gep(p, F32, u)), self.lanes) for p in at]

@@ -11,6 +11,7 @@ from MNN.backends.cpu.amx.emission.emit_weights import Right
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.low_precision import FEW_ROWS
+from MNN.backends.cpu.lowbit import emit_int8
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.blocks import choose_grain
@@ -73,6 +74,10 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     ways = [Candidate(name, cycles, lambda: _emit(e, prim, product, few, 1 if few else group))]
     if not few and amx.available(e.target):
         ways += _on_tiles(e, prim, product)
+    if prim.rounds_rows or e.precision == "low":
+        layout, weights = _packed(e, prim, k)
+        if emit_int8.possible(e.target, layout):
+            ways.append(emit_int8.candidate(e, product, layout, weights))
     e.choose(f"compressed {x.dtype.value} {prim.width} {m} x {n} x {k} {e.options.precision}", ways)
     return store_back(e, out, result)
 

@@ -12,14 +12,19 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ir.quant import WIDTHS, QuantizedArray
 
+_INT8 = 4
+"""The accuracy level that lets A be rounded to 8 bits, block by block."""
+
 
 @onnx_op("MatMulNBits", domain=MICROSOFT)
 def matmul_nbits(ctx: Context, node: OnnxNode) -> Value:
     """``A @ W.T + bias?`` with W ``[N, K]`` in blocks of a row: numbers of 2, 4 or 8 bits, one scale and zero point.
 
-    The weights stay as they are in the file. Where a row's last block is cut off, A is filled up with zeros.
+    The weights stay as they are in the file. With ``accuracy_level`` 4 A may be rounded to 8 bits. Where a row's last
+    block is cut off, A is filled up with zeros.
     """
-    node.ignore("accuracy_level", "weight_prepacked")
+    node.ignore("weight_prepacked")
+    rounds = node.int_attr("accuracy_level", 0) == _INT8
     bits, block = node.int_attr("bits", 4), node.int_attr("block_size")
     k, n = node.int_attr("K"), node.int_attr("N")
     packed, scales, zeros, order = (ctx.constant(node.optional(i)) for i in range(1, 5))
@@ -37,7 +42,7 @@ def matmul_nbits(ctx: Context, node: OnnxNode) -> Value:
         zero = _unpacked(zeros, bits, n, blocks) if zeros.dtype == np.uint8 else zeros.reshape(n, blocks)
         shift = half - zero.astype(np.float32)
         offset = shift * scale if shift.any() else None
-    weight = QuantizedArray(codes, scale, offset, bits, (n, blocks * block), bits)
+    weight = QuantizedArray(codes, scale, offset, bits, (n, blocks * block), bits, rounds)
     return plus(ctx, _product(ctx, node.input(0), weight, k), node.optional(5))
 
 

@@ -1,0 +1,87 @@
+"""Products with weights in few bits on integers, where the rows that they multiply may be rounded to 8 bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.backends.base.candidates import Candidate
+from MNN.backends.base.program import Ref
+from MNN.backends.cpu.emission.emitter import Emitter
+from MNN.backends.cpu.lowbit.int8 import Int8Spec, half_of, sums_bytes
+from MNN.backends.cpu.lowbit.layout import VECTORS, Layout
+from MNN.backends.cpu.lowbit.rounded_rows import RoundedRowsSpec, bytes_of_codes, bytes_of_row, chunk
+from MNN.backends.cpu.products.blocks import choose_grain
+from MNN.backends.cpu.products.load_balance import split_evenly
+from MNN.backends.cpu.products.product import Product
+from MNN.backends.cpu.targets.base import Target
+from MNN.ir.dtype import DType
+from MNN.ir.traced import room_of
+
+_FEW = 8
+"""Rows up to which taking words apart for every tile costs less than writing panels of bytes."""
+_PARTS = 4
+"""Blocks for each of several threads."""
+_ROUNDING = 4.0
+"""Cycles of a vector of a row that is rounded."""
+_BEHIND = 4
+"""Operations behind the sums of a block, of which a cycle has as many as multiply-adds."""
+
+
+def possible(target: Target, layout: Layout) -> bool:
+    """Whether the target has such products, and rows can be rounded block by block."""
+    run = layout.groups * layout.steps
+    return sums_bytes(target) and (layout.blocks == 1 or run % chunk(target, layout.width) == 0)
+
+
+def candidate(e: Emitter, product: Product, layout: Layout, weights: Ref) -> Candidate:
+    """The way over integers."""
+    m, n, k = room_of(product.m), room_of(product.n), room_of(product.k)
+    steps, lanes = layout.blocks * (layout.groups * layout.steps // 4 + _BEHIND), e.target.lanes(DType.F32)
+    cycles = m * -(-n // lanes) * steps / e.target.fma_per_cycle + m * k / lanes * _ROUNDING
+    return Candidate(f"{layout.width}-bit weights, rows of bytes", cycles, lambda: _emit(e, product, layout, weights))
+
+
+def tile_of(target: Target, m: int, few: bool) -> tuple[int, int]:
+    """Rows and vectors of a tile."""
+    many = target.vector_registers >= 32
+    if few:
+        return min(m, 4 if many else 1), VECTORS
+    return min(m, 6 if many else 2), VECTORS
+
+
+def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref) -> None:
+    a, c, epilogue = product.a, product.c, product.epilogue
+    m, n, k = product.m, product.n, product.k
+    rows, run = room_of(m), layout.groups * layout.steps
+    depth = layout.blocks * run
+    meta, row = bytes_of_codes(depth), bytes_of_row(depth, layout.blocks)
+    rounded = e.allocate(DType.U8, (m, row), (0, 1), roomy=True)
+    spec = RoundedRowsSpec.of(a.dtype, layout.width, half_of(e.target, layout.width))
+    args: dict[str, int | Ref] = {
+        "x": e.ref(a.place, a.dtype), "rows_x": e.offsets(a.table), "y": e.ref(rounded, DType.U8), "row": row,
+        "m": m, "k": k, "blocks": layout.blocks, "run": run, "meta": meta,
+    }  # fmt: skip
+    e.command(spec, args, m, max(1, 4096 // max(depth, 1)))
+    few = rows <= _FEW
+    mr, nv = tile_of(e.target, rows, few)
+    kinds = DType.I8, DType.I8, DType.I32, c.dtype
+    product_spec = Int8Spec.of(
+        *kinds, mr, nv, True, epilogue.body, epilogue.kinds, 4, width=layout.width, zeros=layout.zeros, few=few
+    )
+    mb = max(min(rows, e.target.l2_bytes // 2 // row), 1)
+    mb = split_evenly(rows, -(-rows // mb), mr)
+    nb = split_evenly(n, 1 if e.threads == 1 else e.threads * _PARTS, layout.columns)
+    args = {
+        "a": e.ref(rounded, DType.I8), "b": weights, "c": e.ref(c.place, c.dtype),
+        "rows_a": e.offsets(e.grid((m,), (row,))), "rows_c": e.offsets(c.table), "taps": e.offsets(product.taps),
+        "n_taps": 1, "k": k, "ldb": 0, "panel": layout.panel, "m": m, "n": n,
+        "batch": e.table(np.zeros((1, len(product.sides) + 1), np.int64)), "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
+        "blocks": layout.blocks, "groups": layout.groups, "meta": meta,
+    }  # fmt: skip
+    args |= epilogue.args(e)
+    blocks = product_spec.blocks(m, n, 1, mb, nb)
+    grain = choose_grain(e.target, rows, n, -(-k // 4), (mr, nv), 1, room_of(blocks))
+    e.command(product_spec, args, blocks, grain, 2 * m * n * k)
+
+
+__all__ = ["candidate", "possible", "tile_of"]

@@ -1,0 +1,170 @@
+"""Rows rounded to 8 bits, block by block, for products with weights in few bits.
+
+A block of a row becomes signed bytes ``round(a * 127 / most)`` of its largest size ``most``, as ONNX Runtime has them
+for ``accuracy_level`` 4 of MatMulNBits. What lies where::
+
+    i8 [depth], in the order in which codes come out of words | per block: scale, scale * sum, sum * -half
+
+A word of weights holds ``steps`` codes, of which those whose bits are taken out together belong to every ``per``-th
+number: with 4 bits the numbers 0, 2, 4, 6 of every eight come first, then 1, 3, 5, 7. Scales are times ``2^-SHIFT``, as
+those of weights are times ``2^SHIFT``. A block with an infinite number or one that is none has NaN for a scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from MNN.backends.base.kernel import Arguments, KernelSpec
+from MNN.backends.cpu.codegen.traffic import number, table
+from MNN.backends.cpu.lang import element
+from MNN.backends.cpu.lang.element import storage_type
+from MNN.backends.cpu.lang.module import F32, I8, I32, Kernel, Value
+from MNN.backends.cpu.lowbit.layout import SHIFT, WORD
+from MNN.backends.cpu.math.rounding import to_nearest
+from MNN.backends.cpu.targets.base import Target
+from MNN.ir.dtype import DType
+
+NUMBERS = 3
+"""Numbers of 32 bits that belong to a block of a row."""
+_LINE = 64
+_MOST = 127.0
+
+
+def bytes_of_codes(depth: int) -> int:
+    """Bytes in front of the numbers of a row's blocks."""
+    return -(-depth // _LINE) * _LINE
+
+
+def bytes_of_row(depth: int, blocks: int) -> int:
+    """From one row to the next: an odd number of lines, so that those of a tile lie in different sets of a cache."""
+    lines = -(-(bytes_of_codes(depth) + 4 * NUMBERS * blocks) // _LINE)
+    return (lines + 1 - lines % 2) * _LINE
+
+
+@dataclass(frozen=True)
+class RoundedRowsSpec(KernelSpec):
+    """Rounds rows of ``a``; block ``i`` of the index space is row ``i``.
+
+    Slots: ``x`` and ``rows_x`` (where each row begins, i32), ``y`` and ``row`` (bytes from row to row), ``m`` rows of
+    ``k`` numbers, in ``blocks`` blocks of ``run`` numbers each: together at least ``k``, those past it count as
+    zero; ``meta``: where the numbers of the blocks begin in a row. Several blocks are of whole :func:`chunk` numbers.
+    """
+
+    shaped: ClassVar[bool] = True
+
+    x: DType
+    width: int
+    half: int
+    """What stands for zero among the codes of the weights."""
+
+    def slots(self) -> tuple[str, ...]:
+        return "x", "rows_x", "y", "row", "m", "k", "blocks", "run", "meta"
+
+    def scratch(self, target: Target, args: Arguments) -> int:
+        """A row of f32."""
+        return 4 * (number(args, "blocks") * number(args, "run") + chunk(target, self.width))
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        rows = np.unique(table(args, "rows_x", number(args, "m"))).size
+        return {"x": rows * number(args, "k") * self.x.size, "y": rows * number(args, "row")}
+
+    def emit(self, target: Target) -> str:
+        return _Rounding(self, target).emit()
+
+
+def chunk(target: Target, width: int) -> int:
+    """Numbers that are rounded at a time: whole vectors, and whole words of weights."""
+    return max(target.lanes(DType.F32), WORD // width)
+
+
+class _Rounding:
+    """The state of one emission."""
+
+    def __init__(self, spec: RoundedRowsSpec, target: Target) -> None:
+        self.spec, self.lanes, self.chunk = spec, target.lanes(DType.F32), chunk(target, spec.width)
+        self.k = Kernel.of(spec.slots(), target)
+        self.b = self.k.b
+
+    def emit(self) -> str:
+        k, b = self.k, self.b
+        with b.loop(k.begin, k.end) as row:
+            source = b.gep(k.pointer("x"), storage_type(self.spec.x), b.entry(k.pointer("rows_x"), row.index))
+            to = b.gep(k.pointer("y"), I8, row.index * k.slot("row"))
+            self._widen(source)
+            numbers = b.gep(to, I8, k.slot("meta"))
+            with b.loop(0, k.slot("blocks")) as block:
+                first = block.index * k.slot("run")
+                place = b.gep(numbers, I32, block.index * NUMBERS)
+                self._block(b.gep(k.scratch, F32, first), b.gep(to, I8, first), place)
+        return k.finish()
+
+    def _widen(self, source: Value) -> None:
+        """The row in scratch memory, zeros behind it."""
+        k, b, spec = self.k, self.b, self.spec
+        depth, whole = k.slot("blocks") * k.slot("run"), b.and_(k.slot("k"), -self.lanes)
+
+        def copy(at: Value, lanes: int) -> None:
+            value = element.load(b, spec.x, b.gep(source, storage_type(spec.x), at), lanes)
+            b.store(value, b.gep(k.scratch, F32, at))
+
+        with b.loop(0, whole, self.lanes) as main:
+            copy(main.index, self.lanes)
+        with b.loop(whole, k.slot("k")) as rest:
+            copy(rest.index, 1)
+        with b.loop(k.slot("k"), depth + self.chunk) as none:
+            b.store(b.const(F32, 0), b.gep(k.scratch, F32, none.index))
+
+    def _block(self, source: Value, to: Value, place: Value) -> None:
+        """A block: its largest number, then its bytes, then what belongs to it."""
+        k, b, wide = self.k, self.b, F32.vec(self.lanes)
+        nothing = b.const(wide, 0)
+        with b.loop(0, k.slot("run"), self.lanes, carry=[nothing, nothing]) as look:
+            x = b.load(wide, b.gep(source, F32, look.index))
+            size = b.intrinsic("fabs", x)
+            most = b.select(b.fcmp("ogt", size, look.carried[0]), size, look.carried[0])
+            look.next(most, b.fma(x, nothing, look.carried[1]))
+        most = self._all(look.results[0], lambda p, q: b.select(b.fcmp("ogt", p, q), p, q))
+        strange = self._all(look.results[1], b.add)
+        inverse = b.select(b.fcmp("ogt", most, 0.0), b.fdiv(b.const(F32, _MOST), most), b.const(F32, 0))
+        inverse = b.select(b.fcmp("olt", inverse, float("inf")), inverse, b.const(F32, 0))
+        factor, zero = b.splat(inverse, self.lanes), b.const(I32.vec(self.lanes), 0)
+        with b.loop(0, k.slot("run"), self.chunk, carry=[zero]) as part:
+            total, small = part.carried[0], []
+            for at in range(0, self.chunk, self.lanes):
+                x = b.load(wide, b.gep(source, F32, part.index + at))
+                whole = to_nearest(b, b.mul(x, factor))
+                total = b.add(total, whole)
+                small.append(b.convert("trunc", whole, I8.vec(self.lanes)))
+            b.store(self._turned(small), b.gep(to, I8, part.index), align=1)
+            part.next(total)
+        total = self._all(part.results[0], b.add)
+        scale = b.add(b.mul(b.mul(most, 1.0 / _MOST), 2.0**-SHIFT), strange)
+        b.store(scale, place)
+        b.store(b.mul(scale, b.convert("sitofp", total, F32)), b.gep(place, F32, 1))
+        b.store(b.mul(total, -self.spec.half), b.gep(place, I32, 2))
+
+    def _all(self, x: Value, join: Callable[[Value, Value], Value]) -> Value:
+        """All lanes of a vector joined to one number."""
+        lanes = self.lanes
+        while lanes > 1:
+            lanes //= 2
+            low, high = (self.b.shuffle(x, None, range(i * lanes, (i + 1) * lanes)) for i in (0, 1))
+            x = join(low, high)
+        return x
+
+    def _turned(self, parts: list[Value]) -> Value:
+        """The bytes of a chunk in the order of codes."""
+        b, steps = self.b, WORD // self.spec.width
+        per = steps // 4
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [b.shuffle(low, high, range(2 * low.type.lanes)) for low, high in pairs]
+        order = [w + per * j + i for w in range(0, self.chunk, steps) for i in range(per) for j in range(4)]
+        return b.shuffle(parts[0], None, order)
+
+
+__all__ = ["NUMBERS", "RoundedRowsSpec", "bytes_of_codes", "bytes_of_row", "chunk"]

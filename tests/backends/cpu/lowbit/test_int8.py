@@ -1,0 +1,131 @@
+"""Rows rounded to 8 bits and their products with weights in few bits, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from MNN.backends.cpu.lowbit.emit_int8 import possible, tile_of
+from MNN.backends.cpu.lowbit.int8 import Int8Spec, half_of, sums_bytes
+from MNN.backends.cpu.lowbit.layout import SHIFT, Layout, layout_of, pack, zero_points
+from MNN.backends.cpu.lowbit.rounded_rows import RoundedRowsSpec, bytes_of_codes, bytes_of_row
+from MNN.backends.cpu.targets import Target
+from MNN.ir.dtype import DType
+from MNN.ir.quant import QuantizedArray
+from MNN.ir.scalar import body_of
+from tests.backends.cpu import util
+from tests.backends.cpu.lowbit.test_lowbit import weights
+
+F32, I8, I32 = DType.F32, DType.I8, DType.I32
+TARGETS = pytest.mark.parametrize("target", util.TARGETS, ids=lambda t: t.name)
+
+
+def rounded(a: np.ndarray, blocks: int, run: int) -> tuple[np.ndarray, np.ndarray]:
+    """What rows ``[m, k]`` become: whole numbers ``[m, blocks, run]`` and their scales ``[m, blocks]``."""
+    wide = np.zeros((a.shape[0], blocks * run), np.float32)
+    wide[:, : a.shape[1]] = a
+    wide = wide.reshape(-1, blocks, run)
+    most = np.abs(wide).max(-1)
+    inverse = np.float32(127) / np.where(most > 0, most, np.float32(np.inf))
+    return np.rint(wide * inverse[..., None]), most / np.float32(127)
+
+
+def round_rows(target: Target, a: np.ndarray, layout: Layout, checked: bool) -> np.ndarray:
+    """Rows of bytes, as the kernel makes them of rows that lie apart and out of order."""
+    m, k = a.shape
+    run = layout.groups * layout.steps
+    depth = layout.blocks * run
+    order = np.random.default_rng(1).permutation(m)
+    spread = np.zeros((m, k + 3), a.dtype)
+    spread[order, :k] = a
+    rows = (order * (k + 3)).astype(np.int32)
+    out = np.full((m, bytes_of_row(depth, layout.blocks)), 7, np.uint8)
+    slots = {
+        "x": spread.ctypes.data, "rows_x": rows.ctypes.data, "y": out.ctypes.data, "row": out.shape[1], "m": m, "k": k,
+        "blocks": layout.blocks, "run": run, "meta": bytes_of_codes(depth),
+    }  # fmt: skip
+    spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout.width))
+    util.call(spec, target, slots, m, [spread, rows, out], checked)
+    return out
+
+
+def product(
+    target: Target, w: QuantizedArray, a: np.ndarray, few: bool, mb: int, nb: int, checked: bool = False
+) -> np.ndarray:
+    (m, k), n = a.shape, w.shape[0]
+    kind, points = zero_points(w.scale, w.offset, w.width)
+    layout = layout_of(target, k, w.width, w.scale.shape[1], kind)
+    packed = np.zeros(layout.nbytes(n), np.uint8)
+    pack(layout, target, w.codes, w.scale, points, packed)
+    rows = round_rows(target, a, layout, checked)
+    c = np.full((m, n + 2), 7, np.float32)
+    bias = np.arange(n, dtype=np.float32)
+    body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
+    mr, nv = tile_of(target, m, few)
+    spec = Int8Spec(I8, I8, I32, F32, mr, nv, True, body, ("n",), 4, width=w.width, zeros=kind, few=few)
+    arrays = {
+        "a": rows, "b": packed, "c": c, "rows_a": (np.arange(m) * rows.shape[1]).astype(np.int32),
+        "rows_c": (np.arange(m) * (n + 2)).astype(np.int32), "taps": np.zeros(1, np.int32),
+        "batch": np.zeros((1, 4), np.int64), "op0": bias,
+    }  # fmt: skip
+    numbers = {
+        "n_taps": 1, "k": k, "ldb": 0, "panel": 0, "m": m, "n": n, "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
+        "blocks": layout.blocks, "groups": layout.groups,
+        "meta": bytes_of_codes(layout.blocks * layout.groups * layout.steps),
+    }  # fmt: skip
+    slots = numbers | {name: array.ctypes.data for name, array in arrays.items()}
+    util.call(spec, target, slots, spec.blocks(m, n, 1, mb, nb), list(arrays.values()), checked)
+    assert (c[:, n:] == 7).all(), "wrote past the columns"
+    return c[:, :n] - bias
+
+
+@TARGETS
+@pytest.mark.parametrize("few", [True, False], ids=["few", "many"])
+@pytest.mark.parametrize("zeros", ["none", "i8", "f32"])
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_numbers_of_all_widths(target: Target, width: int, zeros: str, few: bool) -> None:
+    for m, n, k, blocks in ((1, 70, 96, 3), (9, 130, 64, 2), (13, 16, 37, 1), (2, 65, 256, 1)):
+        w = weights(n, k, width, blocks, zeros)
+        layout = layout_of(target, k, width, blocks, zeros)
+        if not possible(target, layout):
+            assert not sums_bytes(target)
+            continue
+        a = np.random.default_rng(m).normal(size=(m, k)).astype(np.float32)
+        a[0, : k // 2] = 0
+        run = layout.groups * layout.steps
+        whole, scale = rounded(a, blocks, run)
+        back = (whole * scale[..., None].astype(np.float64)).reshape(m, -1)[:, :k]
+        wide = w.dequantize().astype(np.float64).T
+        expected, bound = back @ wide, np.abs(back) @ np.abs(wide) + 1e-6 * n
+        for mb, nb, checked in ((m, -(-n // layout.columns) * layout.columns, False), (4, layout.columns, True)):
+            found = product(target, w, a, few, mb, nb, checked)
+            assert (np.abs(found - expected) / (bound + 1e-30)).max() <= 2e-5
+        assert np.abs(back - a).max() <= np.abs(a).max() / 254 * 1.001
+
+
+@TARGETS
+def test_what_is_no_number_spoils_its_own_row_alone(target: Target) -> None:
+    w = weights(20, 64, 4, 2, "none")
+    if not possible(target, layout_of(target, 64, 4, 2, "none")):
+        return
+    a = np.ones((3, 64), np.float32)
+    a[1, 40], a[2, 3] = np.inf, np.nan
+    found = product(target, w, a, True, 3, 256)
+    assert np.isfinite(found[0]).all()
+    assert not np.isfinite(found[1:]).any()
+
+
+@TARGETS
+def test_rows_of_other_types(target: Target) -> None:
+    layout = layout_of(target, 64, 4, 2, "none")
+    if not possible(target, layout):
+        return
+    a = np.random.default_rng(0).normal(size=(3, 64)).astype(np.float16)
+    found, plain = (round_rows(target, x, layout, True) for x in (a, a.astype(np.float32)))
+    assert (found == plain).all()
+    whole, scale = rounded(a.astype(np.float32), 2, 32)
+    order = [8 * w + 2 * j + i for w in range(8) for i in range(2) for j in range(4)]
+    assert (found[:, :64].view(np.int8) == whole.reshape(3, 64)[:, order]).all()
+    numbers = found[:, bytes_of_codes(64) :].copy().view(np.float32)[:, :6].reshape(3, 2, 3)
+    assert np.allclose(numbers[..., 0] * 2.0**SHIFT, scale, rtol=1e-6)
+    assert np.allclose(numbers[..., 1] * 2.0**SHIFT, scale * whole.sum(-1), rtol=1e-6)
