@@ -109,15 +109,18 @@ def _opened(
     """The sizes of inputs, those that have changed being left open under names of their own, and the ranges of these;
     nothing where there is no range for some of them, or others depend on them. First with what sizes seem to have to
     do with each other (a mask is as long as a cache and what is new), then with each on its own; first for as many
-    sizes as there may be, then without those that are much smaller; and at last for multiples of :data:`UNIT`, where
-    they are such (images of networks that halve them, and put halves together again)."""
+    sizes as there may be, then without those that are much smaller. Images are planned without these at once: networks
+    halve them again and again, and compute what is left of small ones in another way. At last comes a range of the
+    multiples of :data:`UNIT`, where sizes are such: what is halved may be put together again."""
     named = _named(inputs)
     values, old = _values(named, shapes), _values(named, before)
     if values is None or old is None:
         return
     changed = [name for name, number in values.items() if old[name] != number]
     derived = _derived([(name, old[name], values[name]) for name in changed])
-    ways: list[tuple[int, _RangeFor]] = [(1, range_for), (1, partial(range_for, narrow=True))]
+    ways: list[tuple[int, _RangeFor]] = [(1, partial(range_for, narrow=True))]
+    if all(len({name for name in shape if name in changed}) < 2 for shape in named):
+        ways.insert(0, (1, range_for))
     if all(n % UNIT == 0 for name in changed for n in (old[name], values[name])):
         ways.append((UNIT, range_of_units))
     for (unit, range_of), known in itertools.product(ways, (derived, {}) if derived else ({},)):

@@ -71,8 +71,7 @@ def range_for(size: int, number: int = 0, narrow: bool = False) -> SizeRange | N
     same sizes. None for sizes that are planned alone: 1 and 2, which make much simpler, very large ones, and those
     beyond the first :data:`MOST_OPEN`.
 
-    A ``narrow`` one begins where the range before it ends: networks that halve images again and again compute what is
-    left of small ones in another way than what is left of large ones.
+    A ``narrow`` one begins where the range before it ends.
 
     Sizes that are tried are primes and, between these, one that can be halved and be divided by three; none is a
     multiple of what kernels step by.
