@@ -10,8 +10,7 @@ from MNN.errors import MNNError
 from MNN.frontends import load_graph
 
 FILES = {
-    "a.pt": (b"PK\x03\x04" + bytes(100), "a PyTorch file", "torch.onnx.export"),
-    "a.pth": (b"\x80\x02}q" + bytes(100), "a PyTorch file", "torch.onnx.export"),
+    "a.pth": (b"\x80\x02}q" + bytes(100), "a PyTorch file", "torch.export.save"),
     "a.tflite": (b"\x1c\0\0\0TFL3" + bytes(100), "TensorFlow Lite", "--tflite"),
     "a.h5": (b"\x89HDF\r\n\x1a\n" + bytes(100), "Keras", "tf2onnx"),
     "a.keras": (b"PK\x03\x04" + bytes(100), "Keras", "tf2onnx"),

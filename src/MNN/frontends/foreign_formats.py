@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_TORCH = 'export it with torch.onnx.export(model, inputs, "model.onnx"), and convert that'
+_TORCH = "save its network with torch.export.save(torch.export.export(model, inputs), 'model.pt2'), and convert that"
 _KERAS = "export it with tf2onnx (python -m tf2onnx.convert --keras MODEL --output model.onnx), and convert that"
 _TFLITE = "export it with tf2onnx (python -m tf2onnx.convert --tflite MODEL --output model.onnx), and convert that"
 _WEIGHTS = "it holds weights without a graph: load them into the network in its framework, and export that to ONNX"
@@ -43,7 +43,6 @@ _FILES = (
     Elsewhere("a TensorFlow Lite model", _TFLITE, b"TFL3", 4),
     Elsewhere("a Keras model", _KERAS, b"\x89HDF"),
     Elsewhere("a Keras model", _KERAS, b"PK\x03\x04", 0, (".keras",)),
-    Elsewhere("a PyTorch file", _TORCH, b"PK\x03\x04", 0, (".pt", ".pth", ".bin", ".ckpt", ".pt2", ".ptl")),
     Elsewhere("a PyTorch file", _TORCH, b"\x80", 0, (".pt", ".pth", ".bin", ".ckpt")),
     Elsewhere("a zip archive", "unpack it, and convert the model inside", b"PK\x03\x04"),
     Elsewhere("a compressed file", "unpack it, and convert the model inside", b"\x1f\x8b"),

@@ -187,9 +187,22 @@ def _load_json(source: Source) -> Graph:
     return graph_of(net, ExternalSource(source))
 
 
+def _looks_like_torch(head: bytes, size: int) -> bool:
+    from MNN.frontends.torch import looks_like
+
+    return looks_like(head, size)
+
+
+def _load_torch(source: Source) -> Graph:
+    from MNN.frontends.torch import load
+
+    return load(source)
+
+
 register_kind(Kind("mnn", (".mnn",), _looks_like_mnn, _load_mnn))
 register_kind(Kind("onnx", (".onnx", ".pb"), _looks_like_onnx, _load_onnx))
 register_kind(
     Kind("tensorflow", (".pb", ".meta", ".graphdef"), looks_like_tensorflow, _load_tensorflow, "saved_model.pb")
 )
 register_kind(Kind("json", (".json",), _looks_like_json, _load_json))
+register_kind(Kind("torch", (".pt2", ".pt", ".pth", ".jit", ".ptl", ".ckpt", ".bin"), _looks_like_torch, _load_torch))

@@ -1,0 +1,1 @@
+"""ATen operators by family."""

@@ -1,0 +1,229 @@
+"""Tensors from nothing, or in the shape of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.numbers import Ints, Number, Scalar
+from MNN.frontends.torch.registry import aten
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+from MNN.ops.core.datatypes import data_type
+
+LARGE = 1 << 12
+"""Constants of more elements are made while running."""
+MOST = 1 << 12
+"""Rows of matrices that are made while converting."""
+
+
+def bounded(ctx: TorchBuilder, count: object, most: int, what: str) -> int:
+    """A number that a constant's size follows from. Raises :class:`UnsupportedError` where it is too large."""
+    found = ctx.known(count, what)
+    if not 0 <= found <= most:
+        raise ctx.unsupported(f"{found} {what} (at most {most})")
+    return found
+
+
+def filled(ctx: TorchBuilder, sizes: Ints, number: Scalar, dtype: DType) -> Value:
+    """A tensor of these sizes full of a number."""
+    value = ctx.scalar(number, dtype)
+    known = [n for n in sizes if not isinstance(n, Number)]
+    if len(known) == len(sizes) and value.is_const and np.prod(known, dtype=object) <= LARGE:
+        return ctx.const(np.full(known, value.array().reshape(()), dtype.numpy))
+    made = ctx.op("Fill", ctx.ints(sizes), value)
+    made.dtype = dtype
+    return made
+
+
+def _like(ctx: TorchBuilder, x: Value, number: Scalar, dtype: DType | int | None) -> Value:
+    kind = ctx.element_type(dtype, ctx.type_of(x))
+    made = ctx.op("Fill", ctx.shape_like(x), ctx.scalar(number, kind))
+    made.dtype = kind
+    return made
+
+
+@aten("zeros", "empty", "empty_permuted", "new_zeros_sizes")
+def zeros(ctx: TorchBuilder, size: Ints, *_: Any, dtype: DType | int | None = None) -> Value:
+    """What is not written to (``empty``) is zero here."""
+    return filled(ctx, size, 0, ctx.element_type(dtype if dtype is not None or not _ else _type_among(_)))
+
+
+def _type_among(args: tuple[Any, ...]) -> DType | int | None:
+    """TorchScript of older files gives the type by position."""
+    first = args[0]
+    return first if isinstance(first, (DType, int)) and not isinstance(first, bool) else None
+
+
+@aten("ones")
+def ones(ctx: TorchBuilder, size: Ints, *_: Any, dtype: DType | int | None = None) -> Value:
+    return filled(ctx, size, 1, ctx.element_type(dtype if dtype is not None or not _ else _type_among(_)))
+
+
+@aten("empty_strided")
+def empty_strided(ctx: TorchBuilder, size: Ints, stride: Ints, dtype: DType | int | None = None) -> Value:
+    return filled(ctx, size, 0, ctx.element_type(dtype))
+
+
+@aten("full")
+def full(ctx: TorchBuilder, size: Ints, value: Scalar | Value, *_: Any, dtype: DType | int | None = None) -> Value:
+    kind = ctx.common(value)
+    kind = ctx.element_type(dtype, DType.F32 if kind is DType.F64 and not isinstance(value, Value) else kind)
+    if isinstance(value, Value):
+        return ctx.op("Fill", ctx.ints(size), ctx.cast(value, kind))
+    return filled(ctx, size, value, kind)
+
+
+@aten("zeros_like", "empty_like")
+def zeros_like(ctx: TorchBuilder, x: Value, *_: Any, dtype: DType | int | None = None) -> Value:
+    return _like(ctx, x, 0, dtype if dtype is not None or not _ else _type_among(_))
+
+
+@aten("ones_like")
+def ones_like(ctx: TorchBuilder, x: Value, *_: Any, dtype: DType | int | None = None) -> Value:
+    return _like(ctx, x, 1, dtype if dtype is not None or not _ else _type_among(_))
+
+
+@aten("full_like")
+def full_like(ctx: TorchBuilder, x: Value, value: Scalar, *_: Any, dtype: DType | int | None = None) -> Value:
+    return _like(ctx, x, value, dtype if dtype is not None or not _ else _type_among(_))
+
+
+@aten("fill")
+def fill(ctx: TorchBuilder, x: Value, value: Scalar | Value) -> Value:
+    if isinstance(value, Value):
+        return ctx.op("Fill", ctx.shape_like(x), ctx.cast(value, ctx.type_of(x)))
+    return _like(ctx, x, value, None)
+
+
+@aten("zero")
+def zero(ctx: TorchBuilder, x: Value) -> Value:
+    return _like(ctx, x, 0, None)
+
+
+@aten("new_zeros", "new_empty")
+def new_zeros(ctx: TorchBuilder, x: Value, size: Ints, *_: Any, dtype: DType | int | None = None) -> Value:
+    return filled(ctx, size, 0, ctx.element_type(dtype, ctx.type_of(x)))
+
+
+@aten("new_empty_strided")
+def new_empty_strided(ctx: TorchBuilder, x: Value, size: Ints, stride: Ints, dtype: DType | int | None = None) -> Value:
+    return filled(ctx, size, 0, ctx.element_type(dtype, ctx.type_of(x)))
+
+
+@aten("new_ones")
+def new_ones(ctx: TorchBuilder, x: Value, size: Ints, *_: Any, dtype: DType | int | None = None) -> Value:
+    return filled(ctx, size, 1, ctx.element_type(dtype, ctx.type_of(x)))
+
+
+@aten("new_full")
+def new_full(
+    ctx: TorchBuilder, x: Value, size: Ints, value: Scalar, *_: Any, dtype: DType | int | None = None
+) -> Value:
+    return filled(ctx, size, value, ctx.element_type(dtype, ctx.type_of(x)))
+
+
+@aten("arange", "range")
+def arange(ctx: TorchBuilder, *args: Scalar, dtype: DType | int | None = None) -> Value:
+    """``arange(end)``, ``(start, end)`` or ``(start, end, step)``; ``range`` includes the end."""
+    numbers = list(args[:3])
+    start, end, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3]
+    floats = any(isinstance(n, float) or (isinstance(n, Number) and n.dtype is DType.F64) for n in (start, end, step))
+    kind = ctx.element_type(dtype, DType.F32 if floats else DType.I64)
+    if not any(isinstance(n, Number) for n in (start, end, step)):
+        wide = np.arange(start, end, step) if floats else np.arange(int(start), int(end), int(step))  # type: ignore[arg-type]
+        if wide.size <= LARGE:
+            return ctx.const(wide.astype(kind.numpy))
+    inner = (
+        kind
+        if kind in (DType.F32, DType.F64, DType.I64, DType.I32) and not floats
+        else DType.F32
+        if floats
+        else DType.I64
+    )
+    made = ctx.op("Range", *[ctx.scalar(n, inner) for n in (start, end, step)])
+    return ctx.cast(made, kind)
+
+
+@aten("linspace")
+def linspace(
+    ctx: TorchBuilder, start: Scalar | Value, end: Scalar | Value, steps: int, dtype: DType | int | None = None
+) -> Value:
+    kind = ctx.element_type(dtype)
+    if isinstance(start, (int, float)) and isinstance(end, (int, float)):
+        wide = np.linspace(start, end, bounded(ctx, steps, MOST**2, "steps"), dtype=np.float64)
+        return ctx.const(wide.astype(kind.numpy))
+    made = ctx.op("LinSpace", ctx.operand(start, DType.F32), ctx.operand(end, DType.F32), ctx.const(np.int32(steps)))
+    return ctx.cast(made, kind)
+
+
+@aten("logspace")
+def logspace(
+    ctx: TorchBuilder, start: Scalar, end: Scalar, steps: int, base: float = 10.0, dtype: DType | int | None = None
+) -> Value:
+    wide = np.power(base, np.linspace(start, end, bounded(ctx, steps, MOST**2, "steps")))  # type: ignore[arg-type]
+    return ctx.const(wide.astype(ctx.element_type(dtype).numpy))
+
+
+@aten("eye")
+def eye(ctx: TorchBuilder, n: int, *rest: Any, dtype: DType | int | None = None) -> Value:
+    m = rest[0] if rest and isinstance(rest[0], (int, Number)) else n
+    kind = ctx.element_type(dtype)
+    if isinstance(n, Number) or isinstance(m, Number):
+        shape = filled(ctx, [n, m], 0, kind)
+        return ctx.op("EyeLike", shape, ctx.const(np.int32(0)), outputDataType=data_type(kind))
+    rows, columns = (bounded(ctx, v, MOST, "rows of a unit matrix") for v in (n, m))
+    return ctx.const(np.eye(rows, columns, dtype=kind.numpy))
+
+
+@aten("tril_indices", "triu_indices")
+def triangle_indices(ctx: TorchBuilder, row: int, col: int, offset: int = 0, dtype: DType | int | None = None) -> Value:
+    rows, columns = (bounded(ctx, v, MOST, "rows of a triangle") for v in (row, col))
+    lower = "tril" in ctx.name
+    found = np.tril_indices(rows, offset, columns) if lower else np.triu_indices(rows, offset, columns)
+    return ctx.const(np.stack(found).astype(ctx.element_type(dtype, DType.I64).numpy))
+
+
+@aten("tril", "triu")
+def triangle(ctx: TorchBuilder, x: Value, diagonal: int = 0) -> Value:
+    return ctx.op("Trilu", x, ctx.const(np.int64(diagonal)), upper="triu" in ctx.name)
+
+
+@aten("rand", "rand_like")
+def rand(ctx: TorchBuilder, like: Ints | Value, *_: Any, dtype: DType | int | None = None) -> Value:
+    return _random(ctx, "RandomUniform", like, dtype)
+
+
+@aten("randn", "randn_like")
+def randn(ctx: TorchBuilder, like: Ints | Value, *_: Any, dtype: DType | int | None = None) -> Value:
+    return _random(ctx, "RandomNormal", like, dtype)
+
+
+def _random(ctx: TorchBuilder, op: str, like: Ints | Value, dtype: DType | int | None) -> Value:
+    kind = ctx.element_type(dtype, ctx.type_of(like) if isinstance(like, Value) else DType.F32)
+    shape = ctx.shape_like(like) if isinstance(like, Value) else ctx.ints(like)
+    return ctx.op(op, shape, type=data_type(kind))
+
+
+@aten("meshgrid")
+def meshgrid(ctx: TorchBuilder, tensors: list[Value], indexing: str = "ij") -> list[Value]:
+    ordered = [tensors[1], tensors[0], *tensors[2:]] if indexing == "xy" and len(tensors) > 1 else list(tensors)
+    flat = [ctx.op("Reshape", t, ctx.const([-1])) for t in ordered]
+    shape = ctx.ints([n for t in flat for n in ctx.sizes(t)])
+    out = []
+    for i, t in enumerate(flat):
+        raised = ctx.unsqueeze(t, *[k for k in range(len(flat)) if k != i])
+        out.append(ctx.expand(raised, shape))
+    if indexing == "xy" and len(tensors) > 1:
+        out = [ctx.rows(t, [1, 0, *range(2, len(flat))]) for t in (out[1], out[0], *out[2:])]
+    return out
+
+
+@aten("one_hot")
+def one_hot(ctx: TorchBuilder, x: Value, num_classes: int = -1) -> Value:
+    if isinstance(num_classes, int) and num_classes < 0:
+        raise ctx.unsupported("one_hot without a number of classes", "give num_classes")
+    depth = ctx.scalar(num_classes, DType.I64)
+    return ctx.op("OneHot", x, depth, ctx.const(np.int64(1)), ctx.const(np.int64(0)), axis=-1)

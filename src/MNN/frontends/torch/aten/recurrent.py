@@ -1,0 +1,175 @@
+"""LSTM, GRU and RNN, whole and one step of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.registry import aten
+from MNN.ir.graph import Value
+
+_ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
+"""Torch has the gates i f g o, and r z n; the operators here i o f g, and z r n."""
+
+
+@aten("lstm")
+def lstm(ctx: TorchBuilder, x: Value, hx: Sequence[Value] | Value, *args: object) -> list[Value]:
+    """``lstm(x, (h, c), weights, has_biases, layers, dropout, training, bidirectional, batch_first)``."""
+    return _layers(ctx, "LSTM", x, hx, args, None)
+
+
+@aten("gru")
+def gru(ctx: TorchBuilder, x: Value, hx: Value, *args: object) -> list[Value]:
+    return _layers(ctx, "GRU", x, [hx], args, None)
+
+
+@aten("rnn_tanh", "rnn_relu")
+def rnn(ctx: TorchBuilder, x: Value, hx: Value, *args: object) -> list[Value]:
+    return _layers(ctx, "RNN", x, [hx], args, "tanh" if ctx.name == "rnn_tanh" else "relu")
+
+
+def _layers(
+    ctx: TorchBuilder,
+    kind: str,
+    x: Value,
+    states: Sequence[Value] | Value,
+    args: Sequence[object],
+    activation: str | None,
+) -> list[Value]:
+    if isinstance(states, Value) or len(args) != 7:
+        raise ctx.unsupported("packed sequences", "give the padded sequences themselves")
+    weights, biases, layers, _, training, both, batch_first = args
+    assert isinstance(weights, (list, tuple))
+    assert isinstance(layers, int)
+    if training and args[3]:
+        raise ctx.unsupported("dropout in training", "call model.eval() before exporting")
+    directions = 2 if both else 1
+    each = 4 if biases else 2
+    projected = len(weights) == layers * directions * (each + 1)
+    if projected or len(weights) != layers * directions * each:
+        raise ctx.unsupported(f"{len(weights)} weights (a projection, proj_size)", "use proj_size=0")
+    rank = ctx.rank_of(x)
+    if rank == 2:  # without a batch
+        x, states = ctx.unsqueeze(x, 1), [ctx.unsqueeze(s, 1) for s in states]
+    elif batch_first:
+        x = ctx.op("Permute", x, dims=[1, 0, 2])
+    lasts: list[list[Value]] = [[] for _ in states]
+    for layer in range(layers):
+        at = layer * directions * each
+        own = [weights[at + d * each : at + (d + 1) * each] for d in range(directions)]
+        if layers > 1:
+            starts = [_part(ctx, s, layer * directions, directions) for s in states]
+        else:
+            starts = list(states)
+        x, *ends = _layer(ctx, kind, x, starts, own, activation)
+        for held, end in zip(lasts, ends, strict=True):
+            held.append(end)
+    ends = [held[0] if layers == 1 else ctx.op("Concat", *held, axis=0) for held in lasts]
+    if rank == 2:
+        return [ctx.squeeze(x, 1), *(ctx.squeeze(e, 1) for e in ends)]
+    return [ctx.op("Permute", x, dims=[1, 0, 2]) if batch_first else x, *ends]
+
+
+def _part(ctx: TorchBuilder, x: Value, start: int, count: int) -> Value:
+    bounds = [ctx.const([n]) for n in (start, start + count, 0)]
+    return ctx.op("StridedSlice", x, *bounds, fromType=1)
+
+
+def _layer(
+    ctx: TorchBuilder,
+    kind: str,
+    x: Value,
+    starts: Sequence[Value],
+    own: Sequence[Sequence[Value]],
+    activation: str | None,
+) -> list[Value]:
+    """One layer of one or two directions over ``x [T, B, I]``: ``[T, B, D * H]`` and the last states ``[D, B, H]``."""
+    hidden = ctx.known(ctx.size(own[0][1], -1), "the size of hidden states")
+    w, r = (_stacked(ctx, kind, [d[i] for d in own], hidden) for i in (0, 1))
+    bias = None
+    if len(own[0]) > 2:
+        halves = [_stacked(ctx, kind, [d[i] for d in own], hidden) for i in (2, 3)]
+        numbers = [ctx.constant(h) for h in halves]
+        if kind != "GRU" and numbers[0] is not None and numbers[1] is not None:
+            bias = ctx.const(numbers[0] + numbers[1])
+        else:
+            bias = ctx.op("Concat", *halves, axis=1)
+    outputs = 3 if kind == "LSTM" else 2
+    both = len(own) == 2
+    summed = bias is not None and bias.is_const and kind != "GRU"
+    if summed and activation in (None, "tanh"):
+        found = ctx.emit(kind, [x, w, r, bias, *starts], outputs, outputCount=hidden)
+    else:
+        if summed and bias is not None:  # that form wants both biases
+            bias = ctx.const(np.concatenate([bias.array(), np.zeros_like(bias.array())], 1))
+        names = None if activation in (None, "tanh") else [activation] * len(own)
+        attrs: dict[str, object] = {"linear_before_reset": 1} if kind == "GRU" else {}
+        attrs |= {"direction": "bidirectional" if both else "forward", "activations": names, "hidden_size": hidden}
+        found = ctx.emit(f"Onnx{kind}", [x, w, r, bias, None, *starts], outputs, **attrs)
+    y, *lasts = found  # y [T, D, B, H]
+    if both:
+        y = ctx.op("Reshape", ctx.op("Permute", y, dims=[0, 2, 1, 3]), ctx.const([0, 0, -1]))
+    else:
+        y = ctx.squeeze(y, 1)
+    return [y, *lasts]
+
+
+def _stacked(ctx: TorchBuilder, kind: str, parts: Sequence[Value], hidden: int) -> Value:
+    """One of the weights for all directions, with the gates in the order that the operators have."""
+    order = _ORDER[kind]
+    turned = []
+    for part in parts:
+        numbers = ctx.constant(part)
+        if numbers is not None:
+            gates = numbers.reshape(len(order), hidden, *numbers.shape[1:])[list(order)]
+            turned.append(ctx.const(np.ascontiguousarray(gates.reshape(1, *numbers.shape))))
+        else:
+            pieces = ctx.emit("Slice", [part], len(order), axis=0, sourceType="TORCH") if len(order) > 1 else [part]
+            joined = ctx.op("Concat", *[pieces[i] for i in order], axis=0) if len(order) > 1 else part
+            turned.append(ctx.op("Unsqueeze", joined, squeezeDims=[0]))
+    if all(t.is_const for t in turned):
+        return turned[0] if len(turned) == 1 else ctx.const(np.concatenate([t.array() for t in turned], 0))
+    return ctx.op("Concat", *turned, axis=0) if len(turned) > 1 else turned[0]
+
+
+@aten("lstm_cell")
+def lstm_cell(
+    ctx: TorchBuilder, x: Value, hx: Sequence[Value], w_ih: Value, w_hh: Value, b_ih: Value | None = None,
+    b_hh: Value | None = None,
+) -> list[Value]:  # fmt: skip
+    """One step: a sequence of length 1."""
+    weights = [w_ih, w_hh] if b_ih is None or b_hh is None else [w_ih, w_hh, b_ih, b_hh]
+    states = [ctx.unsqueeze(s, 0) for s in hx]
+    out = _layer(ctx, "LSTM", ctx.unsqueeze(x, 0), states, [weights], None)
+    return [ctx.squeeze(v, 0) for v in out[1:]]
+
+
+@aten("gru_cell")
+def gru_cell(
+    ctx: TorchBuilder,
+    x: Value,
+    hx: Value,
+    w_ih: Value,
+    w_hh: Value,
+    b_ih: Value | None = None,
+    b_hh: Value | None = None,
+) -> Value:
+    weights = [w_ih, w_hh] if b_ih is None or b_hh is None else [w_ih, w_hh, b_ih, b_hh]
+    return ctx.squeeze(_layer(ctx, "GRU", ctx.unsqueeze(x, 0), [ctx.unsqueeze(hx, 0)], [weights], None)[1], 0)
+
+
+@aten("rnn_tanh_cell", "rnn_relu_cell")
+def rnn_cell(
+    ctx: TorchBuilder,
+    x: Value,
+    hx: Value,
+    w_ih: Value,
+    w_hh: Value,
+    b_ih: Value | None = None,
+    b_hh: Value | None = None,
+) -> Value:
+    weights = [w_ih, w_hh] if b_ih is None or b_hh is None else [w_ih, w_hh, b_ih, b_hh]
+    kind = "tanh" if "tanh" in ctx.name else "relu"
+    return ctx.squeeze(_layer(ctx, "RNN", ctx.unsqueeze(x, 0), [ctx.unsqueeze(hx, 0)], [weights], kind)[1], 0)

@@ -1,0 +1,159 @@
+"""Images in other sizes, and read at places of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.frontends.torch.aten.slicing import END, cut
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.numbers import Int, Number
+from MNN.frontends.torch.registry import aten
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+
+Sizes = Sequence[Int] | None
+
+
+def _factors(given: object, count: int) -> list[float] | None:
+    """Scales, as a list or one by one; None where sizes alone decide."""
+    if isinstance(given, (list, tuple)):
+        given = [v for v in given if v is not None]
+        return [float(v) for v in given] if len(given) == count else None
+    return None
+
+
+@aten("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
+def nearest(ctx: TorchBuilder, x: Value, output_size: Sizes, *scales: object, scale_factors: object = None) -> Value:
+    return _resized(
+        ctx, x, output_size, _given(scales, scale_factors, ctx.rank_of(x) - 2), "nearest", "asymmetric", "floor"
+    )
+
+
+@aten("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d")
+def nearest_exact(
+    ctx: TorchBuilder, x: Value, output_size: Sizes, *scales: object, scale_factors: object = None
+) -> Value:
+    factors = _given(scales, scale_factors, ctx.rank_of(x) - 2)
+    return _resized(ctx, x, output_size, factors, "nearest", "half_pixel", "round_prefer_ceil")
+
+
+@aten("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+def linear(
+    ctx: TorchBuilder, x: Value, output_size: Sizes, align_corners: bool, *scales: object, scale_factors: object = None
+) -> Value:
+    factors = _given(scales, scale_factors, ctx.rank_of(x) - 2)
+    return _resized(ctx, x, output_size, factors, "linear", "align_corners" if align_corners else "half_pixel")
+
+
+@aten("upsample_bicubic2d")
+def cubic(
+    ctx: TorchBuilder, x: Value, output_size: Sizes, align_corners: bool, *scales: object, scale_factors: object = None
+) -> Value:
+    factors = _given(scales, scale_factors, ctx.rank_of(x) - 2)
+    return _resized(ctx, x, output_size, factors, "cubic", "align_corners" if align_corners else "half_pixel")
+
+
+@aten("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
+def antialiased(
+    ctx: TorchBuilder, x: Value, output_size: Sizes, align_corners: bool, *scales: object, scale_factors: object = None
+) -> Value:
+    factors = _given(scales, scale_factors, ctx.rank_of(x) - 2)
+    cubic_kind = "bicubic" in ctx.name
+    roi, sizes = None, _target(ctx, x, output_size, factors)
+    return ctx.op(
+        "OnnxResize", x, roi, None, sizes, mode="cubic" if cubic_kind else "linear", antialias=True,
+        coordinate_transformation_mode="align_corners" if align_corners else "half_pixel",
+        cubic_coeff_a=-0.5, exclude_outside=True,
+    )  # fmt: skip
+
+
+def _given(scales: tuple[object, ...], named: object, count: int) -> list[float] | None:
+    if named is not None:
+        return _factors(named, count)
+    if scales and isinstance(scales[0], (list, tuple)):
+        return _factors(scales[0], count)
+    return _factors(list(scales), count)
+
+
+def _target(ctx: TorchBuilder, x: Value, output_size: Sizes, factors: list[float] | None) -> Value:
+    """The whole shape of the result."""
+    sizes = ctx.sizes(x)
+    if output_size is not None:
+        return ctx.ints([*sizes[:2], *output_size])
+    if factors is None:
+        raise ctx.unsupported("a resize without sizes or factors")
+    target: list[Int] = []
+    for n, factor in zip(sizes[2:], factors, strict=True):
+        if isinstance(n, Number):
+            wide = ctx.op("BinaryOp", ctx.cast(n.value, DType.F64), ctx.const(np.float64(factor)), opType="MUL")
+            target.append(Number(ctx.cast(ctx.unary("FLOOR", wide), DType.I64)))
+        else:
+            target.append(int(n * factor))
+    return ctx.ints([*sizes[:2], *target])
+
+
+_CTM = {"half_pixel": "HalfPixels", "align_corners": "AlignCorners", "asymmetric": "Asymmetric"}
+_TYPES = {"nearest": 1, "linear": 2, "cubic": 3}
+
+
+def _resized(
+    ctx: TorchBuilder, x: Value, output_size: Sizes, factors: list[float] | None, mode: str, transform: str,
+    rounding: str = "",
+) -> Value:  # fmt: skip
+    """Given factors decide where pixels lie, where these and the sizes are at odds."""
+    rank = ctx.rank_of(x)
+    known = ctx.static_shape(x)
+    target: Value
+    if factors is not None and transform != "align_corners" and not _agree(known, output_size, factors):
+        target = ctx.const(np.asarray([1.0, 1.0, *factors], np.float32))
+    else:
+        target = _target(ctx, x, output_size, factors)
+    floats = target.dtype is DType.F32
+    if rank == 3 or rounding == "round_prefer_ceil" or rank not in (4, 5):
+        return ctx.op(
+            "OnnxResize", x, None, target if floats else None, None if floats else target, mode=mode,
+            coordinate_transformation_mode=transform, nearest_mode=rounding or "round_prefer_floor",
+            cubic_coeff_a=-0.75,
+        )  # fmt: skip
+    return ctx.op(
+        "Interp3D" if rank == 5 else "Interp", x, target, resizeType=_TYPES[mode], ctm=_CTM[transform],
+        alignCorners=transform == "align_corners", halfPixelCenters=transform == "half_pixel",
+        cubicCoeffA=-0.75 if mode == "cubic" else None,
+    )  # fmt: skip
+
+
+def _agree(known: tuple[int, ...] | None, output_size: Sizes, factors: list[float]) -> bool:
+    """Whether sizes that are known follow from the factors without a rest."""
+    if known is None:
+        return False
+    return all(float(n * f).is_integer() for n, f in zip(known[2:], factors, strict=True))
+
+
+@aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(
+    ctx: TorchBuilder, x: Value, grid: Value, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Value:
+    mode = ("BILINEAR", "NEAREST", "CUBIC")[interpolation_mode]
+    padding = ("ZEROS", "BORDER", "REFLECTION")[padding_mode]
+    op = "OnnxGridSample" if mode == "CUBIC" else "GridSample"
+    return ctx.op(op, x, grid, mode=mode, paddingMode=padding, alignCorners=align_corners)
+
+
+@aten("affine_grid_generator")
+def affine_grid(ctx: TorchBuilder, theta: Value, size: Sequence[Int], align_corners: bool) -> Value:
+    return ctx.op("AffineGrid", theta, ctx.ints(size), alignCorners=align_corners)
+
+
+@aten("torchvision.roi_align")
+def roi_align(
+    ctx: TorchBuilder, x: Value, rois: Value, spatial_scale: float, pooled_height: int, pooled_width: int,
+    sampling_ratio: int, aligned: bool,
+) -> Value:  # fmt: skip
+    """torchvision's: rows of ``rois`` are the image's number and the corners of a box."""
+    image = ctx.cast(ctx.squeeze(cut(ctx, rois, 1, 0, 1), 1), DType.I32)
+    return ctx.op(
+        "ROIAlign", x, cut(ctx, rois, 1, 1, END), image, pooledWidth=pooled_width, pooledHeight=pooled_height,
+        spatialScale=spatial_scale, samplingRatio=sampling_ratio, aligned=aligned, poolType="AVEPOOL",
+    )  # fmt: skip

@@ -1,0 +1,199 @@
+"""From an archive of torch.export to a graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import FormatError, MNNError, UnsupportedError
+from MNN.frontends.common.graph_builder import ModelState
+from MNN.frontends.torch.aliases import Variable
+from MNN.frontends.torch.archive import Archive
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.element_types import exported_type
+from MNN.frontends.torch.exported.json_access import Record, parse
+from MNN.frontends.torch.exported.nodes import Converter
+from MNN.frontends.torch.exported.output_names import paths
+from MNN.frontends.torch.exported.sizes import dim_of
+from MNN.frontends.torch.exported.tensors import Tensors
+from MNN.frontends.torch.numbers import Number
+from MNN.frontends.torch.states import keep
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Value
+
+NEWEST = 8
+"""The schema of torch.export whose major number is known here."""
+_PROGRAMS = ("models/model.json", "serialized_exported_program.json")
+
+
+def load(source: str | os.PathLike[str] | bytes, names: Mapping[str, str] | None = None) -> Graph:
+    """The graph of a program that ``torch.export.save`` wrote, given as a path or as the file's bytes.
+
+    Inputs have the names of the module's parameters, outputs those of its result's keys, where it has some. Symbolic
+    sizes are named axes; ``names`` gives them other names. Buffers that the program writes become states
+    (``Graph.meta["states"]``).
+
+    Raises :class:`~MNN.errors.FormatError` for malformed files, and
+    :class:`~MNN.frontends.common.problems.UnsupportedModelError`, which lists everything the engine cannot do.
+    """
+    archive = Archive(source)
+    archive.check_byte_order()
+    part = next((n for n in _PROGRAMS if archive.has(n)), None) or next(
+        (n for n in archive.names if n.startswith("models/") and n.endswith(".json")), None
+    )
+    if part is None:
+        raise FormatError(
+            f"{archive.name} holds no program of torch.export; compiled packages (AOTInductor) have none: save the "
+            "program itself with torch.export.save"
+        )
+    program = parse(archive.read(part), f"{archive.name}, '{part}'")
+    _check_version(program)
+    return _Program(archive, program, dict(names or {})).graph()
+
+
+def _check_version(program: Record) -> None:
+    major = program.record("schema_version").integer("major")
+    if not 5 <= major <= NEWEST:
+        raise UnsupportedError(
+            f"{program.where}: schema {major} of torch.export is not known here (5 to {NEWEST} are); export the model "
+            "with another release of torch"
+        )
+
+
+class _Program:
+    def __init__(self, archive: Archive, program: Record, names: dict[str, str]) -> None:
+        self._program = program
+        self._module = program.record("graph_module")
+        self._tensors = Tensors(archive)
+        self._axes = names
+        self._graph = Graph(name="main")
+        self._ctx = TorchBuilder(ModelState(), self._graph)
+        self._buffers: dict[str, tuple[Value, Variable, np.ndarray]] = {}
+
+    def graph(self) -> Graph:
+        body, signature = self._module.record("graph"), self._module.record("signature")
+        converter = Converter(self._ctx, self._axes)
+        self._inputs(converter, body, signature)
+        converter.nodes(body)
+        self._outputs(converter, body, signature)
+        self._ctx.model.report.raise_if_any()
+        version = self._program.data.get("torch_version")
+        self._graph.meta |= {"source": "TORCH", "producer": f"torch {version}" if isinstance(version, str) else "torch"}
+        return self._graph
+
+    # -- inputs -----------------------------------------------------------------------------------------------------
+
+    def _inputs(self, converter: Converter, body: Record, signature: Record) -> None:
+        """Parameters and buffers are constants; what the user gives are inputs."""
+        meta = body.entries("tensor_values")
+        for spec in signature.records("input_specs"):
+            kind, held = spec.union()
+            held = Record(held, spec.where)
+            if kind in ("parameter", "buffer", "tensor_constant"):
+                name = held.record("arg").text("name")
+                full = held.text(
+                    {"parameter": "parameter_name", "buffer": "buffer_name"}.get(kind, "tensor_constant_name")
+                )
+                self._constant(converter, name, full, kind == "buffer")
+            elif kind == "user_input":
+                self._user_input(converter, held.record("arg"), meta)
+            elif kind == "custom_obj":
+                converter.missing(held.record("arg").text("name"), "an object of a class of its own")
+            elif kind not in ("constant_input", "token"):
+                raise UnsupportedError(f"{spec.where}: an input of the kind {kind} is not supported")
+
+    def _constant(self, converter: Converter, name: str, full: str, buffer: bool) -> None:
+        try:
+            array = self._tensors.find(full)
+        except UnsupportedError as error:
+            self._ctx.model.report.form(full, "parameter", error)
+            converter.missing(name, "a parameter of an unsupported type")
+            return
+        value = Value(self._ctx.unique(full), DType.of(array), tuple(array.shape), array)
+        variable = Variable(value)
+        converter.define(name, variable)
+        if buffer:
+            self._buffers[full] = (value, variable, array)
+
+    def _user_input(self, converter: Converter, argument: Record, meta: dict[str, Record]) -> None:
+        kind, held = argument.union()
+        if kind == "as_tensor":
+            name = Record(held, argument.where).text("name")
+            if name not in meta:
+                raise FormatError(f"{argument.where}: nothing is said of the input '{name}'")
+            dtype = exported_type(meta[name].integer("dtype"), f"input '{name}'")
+            sizes = [dim_of(r, f"{name}.{i}") for i, r in enumerate(meta[name].records("sizes"))]
+            value = Value(self._ctx.unique(name), dtype, tuple(converter.renamed(d) for d in sizes))
+            converter.define(name, Variable(value))
+        elif kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
+            _, inner = Record(held, argument.where).union()
+            if not isinstance(inner, str):
+                return
+            dtype = {"as_sym_int": DType.I64, "as_sym_float": DType.F64}.get(kind, DType.BOOL)
+            value = Value(self._ctx.unique(inner), dtype, ())
+            converter.define(inner, Number(value))
+        elif kind == "as_custom_obj":
+            raise UnsupportedError(f"{argument.where}: an input that is an object is not supported")
+        else:
+            return  # a constant that the program was exported with
+        self._graph.inputs.append(value)
+        self._ctx.scope[value.name] = value
+
+    # -- outputs ----------------------------------------------------------------------------------------------------
+
+    def _outputs(self, converter: Converter, body: Record, signature: Record) -> None:
+        given = body.records("outputs")
+        specs = signature.records("output_specs")
+        if len(given) != len(specs):
+            raise FormatError(f"{body.where}: {len(given)} outputs, but {len(specs)} are described")
+        plain: list[Record] = []
+        for argument, spec in zip(given, specs, strict=True):
+            kind, held = spec.union()
+            if kind in ("user_output", "loss_output"):
+                plain.append(argument)
+            elif kind == "buffer_mutation":
+                full = Record(held, spec.where).text("buffer_name")
+                if full not in self._buffers:
+                    raise FormatError(f"{spec.where}: the program writes the buffer '{full}', which it does not have")
+                made = converter.read(argument)
+                if isinstance(made, Variable):
+                    self._buffers[full][1].write(self._ctx, made.read(self._ctx))
+            elif kind not in ("token", "user_input_mutation"):
+                raise UnsupportedError(f"{spec.where}: an output of the kind {kind} (training) is not supported")
+        try:
+            self._user_outputs(converter, plain)
+        except MNNError:
+            self._ctx.model.report.raise_if_any()  # says more than what follows from it
+            raise
+        for full, (before, variable, array) in self._buffers.items():
+            value = variable.read(self._ctx)
+            if value is not before:
+                keep(self._ctx, full, before, value, array)
+
+    def _user_outputs(self, converter: Converter, arguments: list[Record]) -> None:
+        flat: list[tuple[str, Any]] = []
+        for argument in arguments:
+            found = converter.read(argument)
+            for item in found if isinstance(found, list) else [found]:
+                if isinstance(item, (Variable, Number)):
+                    flat.append((converter.name_of(argument), item))
+        entries = self._module.records("module_call_graph") if self._module.data.get("module_call_graph") else []
+        spec = entries[0].data.get("signature") if entries else None
+        text = spec.get("out_spec") if isinstance(spec, dict) else None
+        names = paths(text, len(flat)) if isinstance(text, str) else None
+        for i, (name, item) in enumerate(flat):
+            value = item.value if isinstance(item, Number) else item.read(self._ctx)
+            self._graph.outputs.append(self._named(value, names[i] if names else name))
+
+    def _named(self, value: Value, name: str) -> Value:
+        """An output of its own, under its name."""
+        made_here = any(value in node.outputs for node in self._graph.nodes[-1:])
+        if value.is_const or value in self._graph.inputs or value in self._graph.outputs or not made_here:
+            value = self._ctx.op("Identity", value)
+        if value.name != name:
+            self._ctx.model.taken.discard(value.name)
+            value.name = self._ctx.unique(name)
+        return value

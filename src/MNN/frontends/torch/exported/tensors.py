@@ -1,0 +1,68 @@
+"""Parameters, buffers and constants of a program of torch.export, of archives old and new."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import FormatError, UnsupportedError
+from MNN.frontends.torch.archive import Archive
+from MNN.frontends.torch.element_types import exported_type
+from MNN.frontends.torch.exported.json_access import Record, parse
+from MNN.frontends.torch.unpickle import StoredTensor, load
+
+_NEW = (
+    ("data/weights/model_weights_config.json", "data/weights"),
+    ("data/constants/model_constants_config.json", "data/constants"),
+)
+_OLD = (
+    "serialized_state_dict.pt",
+    "serialized_state_dict.json",
+    "serialized_constants.pt",
+    "serialized_constants.json",
+)
+
+
+class Tensors:
+    """Tensors by their names in the module."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._described: dict[str, tuple[Record, str]] = {}
+        self._pickled: dict[str, Any] = {}
+        for config, folder in _NEW:
+            if archive.has(config):
+                entries = parse(archive.read(config), f"{archive.name}, '{config}'").entries("config")
+                self._described |= {name: (entry, folder) for name, entry in entries.items()}
+        for part in _OLD:  # torch.save within the archive
+            if archive.has(part):
+                found = load(Archive(archive.read(part, 1 << 40)), "data.pkl", "data")
+                self._pickled |= found if isinstance(found, dict) else {}
+
+    def find(self, name: str) -> np.ndarray:
+        """Raises :class:`FormatError` for what is missing, :class:`UnsupportedError` for what is no plain tensor."""
+        if name in self._pickled:
+            found = self._pickled[name]
+            if isinstance(found, StoredTensor):
+                return found.array()
+            raise UnsupportedError(f"'{name}' is no plain tensor; replace it by one before exporting")
+        if name not in self._described:
+            raise FormatError(f"{self._archive.name}: the tensor '{name}' is missing; export the model again")
+        entry, folder = self._described[name]
+        path = f"{folder}/{entry.text('path_name')}"
+        if entry.flag("use_pickle"):
+            found = load(Archive(self._archive.read(path, 1 << 40)), "data.pkl", "data")
+            if not isinstance(found, StoredTensor):
+                raise UnsupportedError(f"'{name}' is no plain tensor; replace it by one before exporting")
+            return found.array()
+        meta = entry.record("tensor_meta")
+        dtype = exported_type(meta.integer("dtype"), f"tensor '{name}'")
+        sizes, strides = ([_number(r) for r in meta.records(key)] for key in ("sizes", "strides"))
+        offset = _number(meta.record("storage_offset"))
+        where = f"{self._archive.name}, tensor '{name}'"
+        return self._archive.tensor(self._archive.stored(path), dtype, sizes, strides, offset, where)
+
+
+def _number(size: Record) -> int:
+    return size.integer("as_int")

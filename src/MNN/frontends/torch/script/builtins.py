@@ -1,0 +1,242 @@
+"""What TorchScript's operators do on plain data: lists, dictionaries, texts, numbers and None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from MNN.frontends.torch.aliases import Variable
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.numbers import Number, is_scalar
+from MNN.frontends.torch.scalars import NAMES, compute, known_number
+
+MAX_LENGTH = 1 << 16
+"""Elements of a list, characters of a text."""
+NOT_PLAIN = object()
+"""What :func:`plain` gives for calls on tensors."""
+_SPELLED = {
+    "div": "truediv", "floor_divide": "floordiv", "__and__": "and", "__or__": "or", "__xor__": "xor", "__not__": "not",
+    "__lshift__": "lshift", "__rshift__": "rshift", "rsub": "sub", "bitwise_and": "and", "bitwise_or": "or",
+    "bitwise_not": "neg", "remainder": "mod", "fmod": "fmod", "numel": "numel",
+}  # fmt: skip
+
+
+class RaisedError(Exception):
+    """The program raises an exception here."""
+
+
+def plain(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The result of an operator that needs no tensor; :data:`NOT_PLAIN` where the operands are tensors."""
+    if name in _ANY:
+        return _ANY[name](ctx, *args)
+    if args and isinstance(args[0], (list, tuple, dict, str)) and name in _CONTAINERS:
+        found = _CONTAINERS[name](ctx, *args, **kwargs)
+        if isinstance(found, (list, str)) and len(found) > MAX_LENGTH:
+            raise ctx.unsupported(f"a list or text of {len(found)} elements")
+        return found
+    numbers = [a for a in args if is_scalar(a)]
+    if args and len(numbers) == len(args):
+        spelled = _SPELLED.get(name, name)
+        if spelled in NAMES:
+            given = [args[1], args[0]] if name == "rsub" else args
+            try:
+                return known_number(ctx, compute(ctx, spelled, *given))
+            except (ArithmeticError, ValueError) as error:
+                raise RaisedError(f"{type(error).__name__}: {error}") from error
+    if len(args) == 2 and name in ("eq", "ne") and not any(isinstance(a, Variable) for a in args):
+        return (args[0] == args[1]) == (name == "eq")
+    return NOT_PLAIN
+
+
+def _contains(ctx: TorchBuilder, container: Any, item: Any) -> Any:
+    if any(isinstance(v, (Number, Variable)) for v in (item, *(container if not isinstance(container, str) else ()))):
+        found: Any = False
+        for one in container:
+            if not is_scalar(one) or not is_scalar(item):
+                raise ctx.unsupported("looking for a tensor in a list")
+            found = compute(ctx, "or", found, compute(ctx, "eq", one, item))
+        return known_number(ctx, found)
+    return item in container
+
+
+def _format(ctx: TorchBuilder, text: str, *args: Any) -> str:
+    """The text of a message; numbers known only at run time show as a question mark."""
+    out = str(text)
+    for a in args:
+        out = out.replace("{}", "?" if isinstance(a, (Number, Variable)) else str(a)[:200], 1)
+    return out[:2000]
+
+
+def _index(ctx: TorchBuilder, index: Any, length: int) -> int:
+    at = ctx.known(index, "a place in a list")
+    if not -length <= at < length:
+        raise RaisedError(f"list index {at} out of range")
+    return at
+
+
+def _get(ctx: TorchBuilder, container: Any, index: Any) -> Any:
+    if isinstance(container, dict):
+        if index not in container:
+            raise RaisedError(f"key {index!r} is missing")
+        return container[index]
+    return container[_index(ctx, index, len(container))]
+
+
+def _set(ctx: TorchBuilder, container: Any, index: Any, value: Any) -> Any:
+    container[index if isinstance(container, dict) else _index(ctx, index, len(container))] = value
+    return container
+
+
+def _append(ctx: TorchBuilder, container: list[Any], item: Any) -> Any:
+    container.append(item)
+    return container
+
+
+def _extend(ctx: TorchBuilder, container: list[Any], items: list[Any]) -> None:
+    container.extend(items)
+
+
+def _slice(ctx: TorchBuilder, container: Any, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+    bounds = [None if n is None else ctx.known(n, "a bound of a slice") for n in (start, end, step)]
+    return container[slice(*bounds)]
+
+
+def _add(ctx: TorchBuilder, x: Any, y: Any) -> Any:
+    return x + type(x)(y)
+
+
+def _mul(ctx: TorchBuilder, x: Any, y: Any) -> Any:
+    count = ctx.known(y, "how often a list is repeated")
+    if count > MAX_LENGTH or count * len(x) > MAX_LENGTH:
+        raise ctx.unsupported(f"a list of {count * len(x)} elements")
+    return x * count
+
+
+def _pop(ctx: TorchBuilder, container: Any, index: Any = -1) -> Any:
+    if isinstance(container, dict):
+        return container.pop(index)
+    return container.pop(_index(ctx, index, len(container)))
+
+
+def _insert(ctx: TorchBuilder, container: list[Any], index: Any, item: Any) -> None:
+    container.insert(ctx.known(index, "a place in a list"), item)
+
+
+def _delete(ctx: TorchBuilder, container: Any, index: Any) -> None:
+    del container[index if isinstance(container, dict) else _index(ctx, index, len(container))]
+
+
+def _extreme(way: str) -> Callable[..., Any]:
+    def found(ctx: TorchBuilder, numbers: Any, *more: Any) -> Any:
+        return known_number(ctx, compute(ctx, way, *numbers)) if not more else NOT_PLAIN
+
+    return found
+
+
+def _sum(ctx: TorchBuilder, numbers: Any, *more: Any) -> Any:
+    return known_number(ctx, compute(ctx, "sum", *numbers))
+
+
+def _sorted(ctx: TorchBuilder, items: list[Any], *reverse: Any) -> list[Any]:
+    return sorted(items, reverse=bool(reverse and reverse[0]))
+
+
+def _sort(ctx: TorchBuilder, items: list[Any], *reverse: Any) -> None:
+    items.sort(reverse=bool(reverse and reverse[0]))
+
+
+def _range_length(ctx: TorchBuilder, start: Any, end: Any, step: Any) -> Any:
+    span = compute(ctx, "sub", end, start)
+    up = compute(ctx, "floordiv", compute(ctx, "add", span, compute(ctx, "sub", step, 1)), step)
+    if isinstance(step, int) and step < 0:
+        up = compute(ctx, "neg", compute(ctx, "floordiv", span, -step))
+    return known_number(ctx, compute(ctx, "max", up, 0))
+
+
+def _derive_index(ctx: TorchBuilder, turn: Any, start: Any, step: Any) -> Any:
+    return known_number(ctx, compute(ctx, "add", start, compute(ctx, "mul", turn, step)))
+
+
+def _raise(ctx: TorchBuilder, message: Any = "", *_: Any) -> Any:
+    raise RaisedError(str(message)[:500])
+
+
+def _join(ctx: TorchBuilder, text: str, items: list[Any]) -> str:
+    return text.join(str(i) for i in items)
+
+
+def _is(ctx: TorchBuilder, x: Any, y: Any) -> bool:
+    return x is y if x is None or y is None or not is_scalar(x) else x == y
+
+
+_ANY: dict[str, Callable[..., Any]] = {
+    "__is__": _is,
+    "__isnot__": lambda ctx, x, y: not _is(ctx, x, y),
+    "format": _format,
+    "RaiseException": _raise,
+    "__range_length": _range_length,
+    "__derive_index": _derive_index,
+    "warn": lambda ctx, *a: None,
+    "Print": lambda ctx, *a: None,
+    "is_grad_enabled": lambda ctx: False,
+    "set_grad_enabled": lambda ctx, *a: None,
+    "is_scripting": lambda ctx: True,
+    "is_autocast_enabled": lambda ctx, *a: False,
+    "rangelist": lambda ctx, n: list(range(min(ctx.known(n, "the length of a list"), MAX_LENGTH))),
+    "device": lambda ctx, *a: "cpu",
+    "layout": lambda ctx, *a: None,
+    "is_cuda": lambda ctx, *a: False,
+    "is_mkldnn": lambda ctx, *a: False,
+    "is_quantized": lambda ctx, x: not isinstance(x, Variable),
+    "is_tracing": lambda ctx, *a: False,
+    "_get_tracing_state": lambda ctx, *a: False,
+    "unchecked_unwrap_optional": lambda ctx, x: x,
+    "_unwrap_optional": lambda ctx, x: x,
+    "_get_cpu_capability": lambda ctx: "DEFAULT",
+}
+_CONTAINERS: dict[str, Callable[..., Any]] = {
+    "len": lambda ctx, x: len(x),
+    "__contains__": _contains,
+    "__getitem__": _get,
+    "select": _get,
+    "_set_item": _set,
+    "append": _append,
+    "extend": _extend,
+    "slice": _slice,
+    "add": _add,
+    "add_": _extend,
+    "mul": _mul,
+    "pop": _pop,
+    "insert": _insert,
+    "Delete": _delete,
+    "__delitem__": _delete,
+    "clear": lambda ctx, x: x.clear(),
+    "copy": lambda ctx, x: x.copy(),
+    "list": lambda ctx, x: list(x),
+    "reverse": lambda ctx, x: x.reverse(),
+    "keys": lambda ctx, x: list(x.keys()),
+    "values": lambda ctx, x: list(x.values()),
+    "items": lambda ctx, x: [tuple(i) for i in x.items()],
+    "get": lambda ctx, x, k, d=None: x.get(k, d),
+    "update": lambda ctx, x, y: x.update(y),
+    "index": lambda ctx, x, i: x.index(i),
+    "count": lambda ctx, x, i: x.count(i),
+    "min": _extreme("min"),
+    "max": _extreme("max"),
+    "sum": _sum,
+    "sorted": _sorted,
+    "sort": _sort,
+    "join": _join,
+    "startswith": lambda ctx, x, y: x.startswith(y),
+    "endswith": lambda ctx, x, y: x.endswith(y),
+    "lower": lambda ctx, x: x.lower(),
+    "upper": lambda ctx, x: x.upper(),
+    "strip": lambda ctx, x, *a: x.strip(*a),
+    "split": lambda ctx, x, *a: x.split(*a) if isinstance(x, str) else NOT_PLAIN,
+    "replace": lambda ctx, x, a, b: x.replace(a, b),
+    "numel": lambda ctx, x: len(x),
+    "all": lambda ctx, x: all(x),
+    "any": lambda ctx, x: any(x),
+    "TupleUnpack": lambda ctx, x: list(x),
+    "tolist": lambda ctx, x: x,
+}

@@ -1,0 +1,100 @@
+"""The code of a TorchScript archive: Python's syntax, parsed, never run as Python."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from MNN.errors import FormatError
+from MNN.frontends.torch.archive import Archive
+
+MAX_DEPTH = 200
+"""How deeply expressions and blocks may be nested."""
+ROOT = "__torch__"
+
+
+@dataclass
+class ScriptClass:
+    """A class of the code: its methods, constants, and the order of its fields (of named tuples and objects)."""
+
+    name: str
+    methods: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    constants: dict[str, ast.expr] = field(default_factory=dict)
+    fields: list[str] = field(default_factory=list)
+    is_tuple: bool = False
+
+
+class Code:
+    """All functions and classes by their full names, ``__torch__.module.Name``. Files are parsed when first needed."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._files = {
+            n[len("code/") : -len(".py")].replace("/", "."): n
+            for n in archive.names
+            if n.startswith("code/") and n.endswith(".py")
+        }
+        self._parsed: dict[str, Mapping[str, ScriptClass | ast.FunctionDef]] = {}
+
+    def find(self, name: str) -> ScriptClass | ast.FunctionDef | None:
+        """A class or function by its full name; None for names that the code does not define."""
+        module, _, last = name.rpartition(".")
+        if module not in self._files:
+            return None
+        if module not in self._parsed:
+            self._parsed[module] = self._parse(module)
+        return self._parsed[module].get(last)
+
+    def _parse(self, module: str) -> dict[str, ScriptClass | ast.FunctionDef]:
+        part = self._files[module]
+        where = f"{self._archive.name}, '{part}'"
+        data = self._archive.read(part, 32 << 20)
+        try:
+            tree = ast.parse(data.decode("utf-8"))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise FormatError(
+                f"{where} is damaged ({type(error).__name__}: {error}); export the model again"
+            ) from error
+        _check_depth(tree, where)
+        found: dict[str, ScriptClass | ast.FunctionDef] = {}
+        for statement in tree.body:
+            if isinstance(statement, ast.FunctionDef):
+                found[statement.name] = statement
+            elif isinstance(statement, ast.ClassDef):
+                found[statement.name] = _class(statement, f"{module}.{statement.name}")
+        return found
+
+
+def _class(tree: ast.ClassDef, name: str) -> ScriptClass:
+    made = ScriptClass(name, is_tuple=any(isinstance(b, ast.Name) and b.id == "NamedTuple" for b in tree.bases))
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef):
+            made.methods[statement.name] = statement
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            made.fields.append(statement.target.id)
+            if statement.value is not None:
+                made.constants[statement.target.id] = statement.value
+    return made
+
+
+def _check_depth(tree: ast.AST, where: str) -> None:
+    """Refuses what could not be walked recursively."""
+    level: list[ast.AST] = [tree]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise FormatError(f"{where}: its code is nested more than {MAX_DEPTH} deep")
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+
+
+def dotted(node: ast.expr) -> str:
+    """``a.b.c`` as a text; empty for other expressions."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    return ".".join([node.id, *reversed(parts)])

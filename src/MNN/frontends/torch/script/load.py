@@ -1,0 +1,187 @@
+"""From a TorchScript archive to a graph."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
+from MNN.frontends.common.graph_builder import ModelState
+from MNN.frontends.torch.aliases import Variable
+from MNN.frontends.torch.archive import Archive
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.numbers import Number
+from MNN.frontends.torch.script.builtins import RaisedError
+from MNN.frontends.torch.script.code import Code
+from MNN.frontends.torch.script.interpreter import Interpreter, Method
+from MNN.frontends.torch.script.objects import Objects
+from MNN.frontends.torch.script.quantized import QuantizedTensor
+from MNN.frontends.torch.states import keep
+from MNN.frontends.torch.unpickle import ScriptObject, StoredTensor
+from MNN.frontends.torch.unpickle import load as unpickle
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Value
+from MNN.ir.shape import Dim
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is known of a tensor input: its sizes (names for open ones) and element type."""
+
+    shape: tuple[Dim, ...] | None
+    dtype: DType = DType.F32
+
+
+Inputs = Mapping[str, "Given | bool | int | float | str | None"]
+"""What inputs are, by name: tensors, or plain data that the program is converted for."""
+
+
+def load(source: str | os.PathLike[str] | bytes, inputs: Inputs | None = None, method: str = "forward") -> Graph:
+    """The graph of a method of a TorchScript archive, given as a path or as the file's bytes.
+
+    ``inputs``: what is known of the arguments. Traced modules bring the tensors that they were traced with; of others
+    the ranks of inputs must follow from how they are used, or be given.
+
+    Raises :class:`~MNN.errors.FormatError` for malformed files, :class:`~MNN.errors.UnsupportedError` for what the
+    engine cannot do.
+    """
+    archive = Archive(source)
+    archive.check_byte_order()
+    root = unpickle(archive, "data.pkl", "data")
+    constants = unpickle(archive, "constants.pkl", "constants") if archive.has("constants.pkl") else ()
+    if not isinstance(root, ScriptObject) or not isinstance(constants, (list, tuple)):
+        raise FormatError(f"{archive.name} holds no TorchScript module")
+    graph = Graph(name="main")
+    ctx = TorchBuilder(ModelState(), graph)
+    program = _Program(ctx, Interpreter(ctx, Code(archive), Objects(ctx), constants), root)
+    known = {**_traced(archive, method), **dict(_by_place(inputs))}
+    try:
+        program.run(method, known)
+    except RaisedError as error:
+        raise UnsupportedError(
+            f"{archive.name}: with inputs of this kind the program raises an exception: {error}; "
+            "give other shapes, or values"
+        ) from error
+    except MNNError:
+        raise
+    except (*MISFITS, RecursionError) as error:
+        raise FormatError(
+            f"{archive.name}: its code makes no sense at {ctx.where or 'its begin'} ({type(error).__name__}: {error}); "
+            "is the file damaged?"
+        ) from error
+    for node in graph.nodes:
+        node.name = node.name or next(v.name for v in node.outputs)
+    graph.meta |= {"source": "TORCH", "producer": "TorchScript"}
+    return graph
+
+
+def _by_place(inputs: Inputs | None) -> list[tuple[str | int, Any]]:
+    """Inputs by name; names that are numbers are places."""
+    return [(int(k) if k.isdecimal() else k, v) for k, v in (inputs or {}).items()]
+
+
+def _traced(archive: Archive, method: str) -> dict[str | int, Any]:
+    """What the inputs of a traced module were: by place."""
+    if not archive.has("traced_inputs.pkl"):
+        return {}
+    found = unpickle(archive, "traced_inputs.pkl", "traced_inputs")
+    listed = found.get(method) if isinstance(found, dict) else None
+    known: dict[str | int, Any] = {}
+    for i, one in enumerate(listed if isinstance(listed, (list, tuple)) else ()):
+        made = _given(one)
+        if made is not None:
+            known[i] = made
+    return known
+
+
+def _given(one: Any) -> Any:
+    if isinstance(one, StoredTensor):
+        return Given(tuple(one.sizes), one.dtype)
+    if isinstance(one, (list, tuple)):
+        return tuple(_given(v) for v in one)
+    return None
+
+
+class _Program:
+    def __init__(self, ctx: TorchBuilder, interpreter: Interpreter, root: ScriptObject) -> None:
+        self._ctx = ctx
+        self._interpreter = interpreter
+        self._root = root
+
+    def run(self, name: str, known: Mapping[str | int, Any]) -> None:
+        """Converts a method; its arguments become inputs, its result outputs."""
+        method = self._interpreter.method(self._root, name)
+        args = self._arguments(method, known)
+        result = self._interpreter.call(method, args, {})
+        self._outputs(result, "output")
+        if not self._ctx.graph.outputs:
+            raise UnsupportedError("the program gives no tensor")
+        for variable, (path, start) in self._interpreter.objects.buffers.items():
+            value = variable.read(self._ctx)
+            if value is not start:
+                keep(self._ctx, path, start, value, np.asarray(start.data))
+
+    # -- inputs -----------------------------------------------------------------------------------------------------
+
+    def _arguments(self, method: Method, known: Mapping[str | int, Any]) -> list[Any]:
+        tree = method.tree.args
+        names = tree.args[1:]
+        optional = len(names) - len(tree.defaults)
+        args: list[Any] = []
+        for i, argument in enumerate(names):
+            given = known.get(argument.arg, known.get(i))
+            kind = "Tensor" if argument.annotation is None else ast.unparse(argument.annotation)
+            if given is None and i >= optional:
+                break  # defaults stand for the rest
+            args.append(self._argument(argument.arg, kind, given))
+        return args
+
+    def _argument(self, name: str, kind: str, given: Any) -> Any:
+        if isinstance(given, (bool, int, float, str)):
+            return given
+        if isinstance(given, tuple):
+            return tuple(self._argument(f"{name}.{i}", "Tensor", v) for i, v in enumerate(given))
+        if kind in ("int", "float", "bool"):
+            dtype = {"int": DType.I64, "float": DType.F64, "bool": DType.BOOL}[kind]
+            return Number(self._input(name, dtype, ()))
+        if kind in ("Tensor", "Optional[Tensor]"):
+            tensor = given if isinstance(given, Given) else Given(None)
+            return Variable(self._input(name, tensor.dtype, tensor.shape))
+        if kind.startswith("Tuple[") and set(kind[6:-1].split(", ")) == {"Tensor"}:
+            return tuple(self._argument(f"{name}.{i}", "Tensor", None) for i in range(kind.count("Tensor")))
+        raise UnsupportedError(f"the input '{name}' of the type {kind} is not supported without an example of it")
+
+    def _input(self, name: str, dtype: DType, shape: tuple[Dim, ...] | None) -> Value:
+        value = Value(self._ctx.unique(name), dtype, shape)
+        self._ctx.graph.inputs.append(value)
+        return value
+
+    # -- outputs ----------------------------------------------------------------------------------------------------
+
+    def _outputs(self, result: Any, name: str, depth: int = 0) -> None:
+        """Tensors and numbers in a result, named after where they are in it."""
+        if depth > 16:
+            raise UnsupportedError("a result that is nested so deeply is not supported")
+        if isinstance(result, dict):
+            for key, item in result.items():
+                self._outputs(item, str(key) if name == "output" else f"{name}.{key}", depth + 1)
+        elif isinstance(result, (list, tuple)):
+            names: Sequence[str] = getattr(result, "names", ()) or [str(i) for i in range(len(result))]
+            for key, item in zip(names, result, strict=True):
+                self._outputs(item, f"{name}.{key}", depth + 1)
+        elif isinstance(result, (Variable, Number, QuantizedTensor)):
+            if isinstance(result, Variable):
+                value = result.read(self._ctx)
+            else:
+                value = result.value if isinstance(result, Number) else result.real(self._ctx)
+            made = self._ctx.op("Identity", value)
+            made.name = self._ctx.unique(name)
+            self._ctx.graph.outputs.append(made)
+
+
+__all__ = ["Given", "Inputs", "load"]

@@ -1,0 +1,118 @@
+"""Operators of TorchScript's code: on plain data, on quantised tensors, and those of ATen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from MNN.errors import UnsupportedError
+from MNN.frontends.torch.aliases import Variable
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.calls import base_name, call
+from MNN.frontends.torch.element_types import SCRIPT
+from MNN.frontends.torch.numbers import Number
+from MNN.frontends.torch.registry import ATEN
+from MNN.frontends.torch.scalars import compute, known_number
+from MNN.frontends.torch.script.builtins import NOT_PLAIN, plain
+from MNN.frontends.torch.script.quantized import QuantizedTensor
+from MNN.frontends.torch.script.quantized_operators import quantized
+
+_CODES = {dtype: code for code, dtype in sorted(SCRIPT.items(), reverse=True)}
+"""Element types as TorchScript's code has them: numbers."""
+_ADVICE = "export the model with torch.export.export, or register the operator"
+
+
+def operate(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The result of an operator by its name in the code: ``torch.add``, ``ops.prim.dtype``, ``ops.torchvision.nms``.
+
+    Raises :class:`UnsupportedError` for operators and forms that are not known.
+    """
+    short = _short(name)
+    found = plain(ctx, short, args, kwargs)
+    if found is not NOT_PLAIN:
+        return found
+    if short in _TENSORS and args and isinstance(args[0], (Variable, QuantizedTensor)):
+        return _of_tensor(ctx, short, args)
+    if name.startswith(("ops.quantized.", "ops._quantized.")) or any(
+        isinstance(a, QuantizedTensor) for a in _flat(args)
+    ):
+        return quantized(ctx, short, args, kwargs)
+    if short in ("quantize_per_tensor", "quantize_per_channel"):
+        return quantized(ctx, short, args, kwargs)
+    if ATEN.find(base_name(short)) is None:
+        raise UnsupportedError(f"{short}: no such operator here; {_ADVICE}")
+    before = ctx.where
+    ctx.where = short
+    try:
+        return _numbers(ctx, call(ctx, short, args, kwargs))
+    finally:
+        ctx.where = before
+
+
+def _short(name: str) -> str:
+    """The operator's name in the table."""
+    parts = name.split(".")
+    if parts[0] == "torch":
+        return parts[-1]
+    if parts[0] == "ops" and len(parts) >= 3:
+        return parts[-1] if parts[1] in ("aten", "prim", "prims", "quantized", "_quantized") else ".".join(parts[1:])
+    return name
+
+
+def _flat(args: list[Any]) -> list[Any]:
+    return [b for a in args for b in (a if isinstance(a, (list, tuple)) else [a])]
+
+
+def _numbers(ctx: TorchBuilder, found: Any) -> Any:
+    return known_number(ctx, found) if isinstance(found, Number) else found
+
+
+_TENSORS = frozenset(
+    ("size", "dim", "len", "dtype", "ndim", "ndimension", "shape", "numel", "__contains__", "is_floating_point",
+     "itemsize", "element_size", "stride", "is_contiguous", "grad", "requires_grad", "tolist",
+     "get_device", "is_complex")
+)  # fmt: skip
+
+
+def _of_tensor(ctx: TorchBuilder, name: str, args: list[Any]) -> Any:
+    """What is known of a tensor."""
+    given = args[0]
+    x = given.value if isinstance(given, QuantizedTensor) else given.read(ctx)
+    if name == "size" and len(args) > 1:
+        return ctx.size(x, ctx.known(args[1], "a dimension"))
+    if name in ("size", "shape"):
+        return ctx.sizes(x)
+    if name in ("dim", "ndim", "ndimension"):
+        return ctx.rank_of(x)
+    if name == "len":
+        return ctx.size(x, 0)
+    if name == "dtype":
+        return _CODES[ctx.type_of(x)]
+    if name == "numel":
+        return _numbers(ctx, _product(ctx, ctx.sizes(x)))
+    if name == "is_floating_point":
+        return ctx.type_of(x).is_float
+    if name in ("itemsize", "element_size"):
+        return ctx.type_of(x).size
+    if name == "stride":
+        sizes = ctx.sizes(x)
+        strides = [_product(ctx, sizes[i + 1 :]) for i in range(len(sizes))]
+        return strides if len(args) < 2 else strides[ctx.axis(x, args[1])]
+    if name == "is_contiguous":
+        return True
+    if name in ("requires_grad", "is_complex"):
+        return False
+    if name == "grad":
+        return None
+    if name == "get_device":
+        return -1
+    raise ctx.unsupported(f"'{name}' of a tensor")
+
+
+def _product(ctx: TorchBuilder, numbers: list[Any]) -> Any:
+    total: Any = 1
+    for n in numbers:
+        total = compute(ctx, "mul", total, n)
+    return total
+
+
+__all__ = ["operate"]

@@ -1,0 +1,209 @@
+"""Operators on quantised tensors in TorchScript (eager mode quantisation): quantised in, quantised out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import UnsupportedError
+from MNN.frontends.torch.aliases import Variable
+from MNN.frontends.torch.aten.convolution import conv
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.calls import call, values
+from MNN.frontends.torch.numbers import Number
+from MNN.frontends.torch.script.quantized import QuantizedTensor, quantize
+from MNN.frontends.torch.unpickle import ScriptObject, StoredTensor
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+
+_KEPT = frozenset(
+    (
+        "max_pool2d", "max_pool1d", "relu", "flatten", "reshape", "view", "permute", "transpose", "squeeze",
+        "unsqueeze",
+        "slice", "select", "cat", "contiguous", "clone", "dropout", "hardtanh", "relu6", "clamp", "chunk", "split",
+        "adaptive_avg_pool2d", "avg_pool2d", "mean", "upsample_nearest2d", "upsample_bilinear2d",
+        "detach", "pad", "stack",
+    )
+)  # fmt: skip
+"""Operators whose result has the scale of their first operand."""
+
+
+def quantized(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The result of an operator that takes or gives quantised tensors. Raises :class:`UnsupportedError`."""
+    if name in _OPERATORS:
+        return _OPERATORS[name](ctx, *args, **kwargs)
+    plain = name.rstrip("_")
+    if plain in _KEPT:
+        return _kept(ctx, plain, args, kwargs)
+    raise UnsupportedError(f"{name} of quantised tensors is not supported; export the model with PT2E quantisation")
+
+
+def _kept(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    first = next(
+        v for a in args for v in (a if isinstance(a, (list, tuple)) else [a]) if isinstance(v, QuantizedTensor)
+    )
+    given = [_real(ctx, a) for a in args]
+    found = call(ctx, name, given, kwargs)
+    if isinstance(found, (list, tuple)):
+        return [quantize(ctx, values(ctx, v), first.scale, first.zero) for v in found]
+    return quantize(ctx, values(ctx, found), first.scale, first.zero)
+
+
+def _real(ctx: TorchBuilder, x: Any) -> Any:
+    if isinstance(x, QuantizedTensor):
+        return x.real(ctx)
+    if isinstance(x, (list, tuple)):
+        return [_real(ctx, v) for v in x]
+    return values(ctx, x)
+
+
+def _number(ctx: TorchBuilder, x: Any, dtype: DType) -> Value:
+    if isinstance(x, Variable):
+        value = ctx.cast_known(x.read(ctx), dtype)
+        known = ctx.constant(value)
+        return value if known is None else ctx.const(known.reshape(()))
+    return ctx.scalar(x, dtype)
+
+
+def _quantize(ctx: TorchBuilder, x: Any, scale: Any, zero: Any, dtype: Any) -> QuantizedTensor:
+    kind = ctx.element_type(dtype)
+    return quantize(ctx, _real(ctx, x), _number(ctx, scale, DType.F32), _number(ctx, zero, kind))
+
+
+def _per_channel(ctx: TorchBuilder, x: Any, scales: Any, zeros: Any, axis: int, dtype: Any) -> QuantizedTensor:
+    kind = ctx.element_type(dtype)
+    scale, zero = ctx.cast_known(scales.read(ctx), DType.F32), ctx.cast_known(zeros.read(ctx), kind)
+    return quantize(ctx, _real(ctx, x), scale, zero, axis)
+
+
+def _result(ctx: TorchBuilder, x: Value, scale: Any, zero: Any) -> QuantizedTensor:
+    """Activations are u8."""
+    return quantize(ctx, x, _number(ctx, scale, DType.F32), _number(ctx, zero, DType.U8))
+
+
+def _packed(ctx: TorchBuilder, packed: Any) -> tuple[Value, Value | None, dict[str, list[int]]]:
+    """The weights (as the floats that they stand for), biases and sizes of a packed parameter."""
+    if not isinstance(packed, ScriptObject):
+        raise UnsupportedError("packed weights of an unknown form are not supported")
+    held = packed.state[0] if isinstance(packed.state, tuple) and len(packed.state) == 1 else packed.state
+    if "Conv" in packed.kind:
+        _, tensors, optional = held if isinstance(held[0], str) else ("", held[0], held[1])
+        numbers = tensors[0].array().reshape(-1).astype(np.int64).tolist()
+        count = int(numbers[0])
+        parts = [numbers[1 + i * count : 1 + (i + 1) * count] for i in range(4)]
+        sizes = {"stride": parts[0], "padding": parts[1], "dilation": parts[2], "groups": [numbers[1 + 4 * count]]}
+        weight, bias = tensors[1], optional[0] if optional else None
+    else:
+        weight, bias = held[0], held[1]
+        sizes = {}
+    if not isinstance(weight, StoredTensor):
+        raise UnsupportedError("packed weights of an unknown form are not supported")
+    axis = 0 if weight.axis is None else weight.axis
+    scale, zero = (v.array() if isinstance(v, StoredTensor) else np.asarray(v) for v in (weight.scale, weight.zero))
+    value = ctx.const(weight.array())
+    whole = ctx.op(
+        "DequantizeLinear", value, ctx.const(scale.astype(np.float32)), ctx.const(zero.astype(np.int8)), axis=axis
+    )
+    whole.shape = value.shape
+    return whole, (ctx.const(bias.array()) if isinstance(bias, StoredTensor) else None), sizes
+
+
+def _convolution(relu: bool) -> Callable[..., Any]:
+    def handler(
+        ctx: TorchBuilder, x: QuantizedTensor, packed: Any, scale: Any, zero: Any, *more: Any
+    ) -> QuantizedTensor:
+        weight, bias, geometry = _packed(ctx, packed)
+        out = conv(
+            ctx,
+            x.real(ctx),
+            weight,
+            bias,
+            geometry["stride"],
+            geometry["padding"],
+            geometry["dilation"],
+            int(geometry["groups"][0]),
+        )
+        return _result(ctx, ctx.op("ReLU", out) if relu else out, scale, zero)
+
+    return handler
+
+
+def _linear(relu: bool) -> Callable[..., Any]:
+    def handler(
+        ctx: TorchBuilder, x: QuantizedTensor, packed: Any, scale: Any, zero: Any, *more: Any
+    ) -> QuantizedTensor:
+        weight, bias = _packed(ctx, packed)[:2]
+        out = ctx.op("MatMul", x.real(ctx), weight, bias, transposeB=True)
+        return _result(ctx, ctx.op("ReLU", out) if relu else out, scale, zero)
+
+    return handler
+
+
+def _linear_dynamic(relu: bool) -> Callable[..., Any]:
+    """Activations are quantised as they come; floats in, floats out."""
+
+    def handler(ctx: TorchBuilder, x: Any, packed: Any, *more: Any) -> Variable:
+        weight, bias = _packed(ctx, packed)[:2]
+        small, scale, zero = ctx.emit("DynamicQuantizeLinear", [_real(ctx, x)], 3)
+        out = ctx.op("MatMul", ctx.op("DequantizeLinear", small, scale, zero), weight, bias, transposeB=True)
+        return Variable(ctx.op("ReLU", out) if relu else out)
+
+    return handler
+
+
+def _combined(kind: str, relu: bool) -> Callable[..., Any]:
+    def handler(ctx: TorchBuilder, x: QuantizedTensor, y: Any, scale: Any = None, zero: Any = None) -> QuantizedTensor:
+        other = y.real(ctx) if isinstance(y, QuantizedTensor) else ctx.scalar(y, DType.F32)
+        out = ctx.op("BinaryOp", x.real(ctx), other, opType=kind)
+        out = ctx.op("ReLU", out) if relu else out
+        if scale is None:
+            raise UnsupportedError("quantised arithmetic with numbers is not supported")
+        return _result(ctx, out, scale, zero)
+
+    return handler
+
+
+def _cat(
+    ctx: TorchBuilder, tensors: list[QuantizedTensor], dim: int, scale: Any = None, zero: Any = None
+) -> QuantizedTensor:
+    out = ctx.op("Concat", *[t.real(ctx) for t in tensors], axis=ctx.axis(tensors[0].value, dim))
+    if scale is None:
+        return quantize(ctx, out, tensors[0].scale, tensors[0].zero)
+    return _result(ctx, out, scale, zero)
+
+
+def _function(name: str) -> Callable[..., Any]:
+    def handler(ctx: TorchBuilder, x: QuantizedTensor, *args: Any, **kwargs: Any) -> QuantizedTensor:
+        scale, zero = (kwargs.pop(k, None) for k in ("output_scale", "output_zero_point"))
+        if scale is None:
+            scale, zero = args[-2:]
+            args = args[:-2]
+        found = values(ctx, call(ctx, name, [x.real(ctx), *args], kwargs))
+        return _result(ctx, found, scale, zero)
+
+    return handler
+
+
+def _sigmoid(ctx: TorchBuilder, x: QuantizedTensor) -> QuantizedTensor:
+    """Its scale is fixed: 1/256."""
+    return _result(ctx, ctx.op("Sigmoid", x.real(ctx)), 1.0 / 256, 0)
+
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "quantize_per_tensor": _quantize,
+    "quantize_per_channel": _per_channel,
+    "dequantize": lambda ctx, x: [Variable(v.real(ctx)) for v in x] if isinstance(x, list) else Variable(x.real(ctx)),
+    "int_repr": lambda ctx, x: Variable(x.value),
+    "q_scale": lambda ctx, x: Number(ctx.cast_known(x.scale, DType.F64)),
+    "q_zero_point": lambda ctx, x: Number(ctx.cast_known(x.zero, DType.I64)),
+    "conv1d": _convolution(False), "conv2d": _convolution(False), "conv3d": _convolution(False),
+    "conv1d_relu": _convolution(True), "conv2d_relu": _convolution(True), "conv3d_relu": _convolution(True),
+    "linear": _linear(False), "linear_relu": _linear(True), "linear_dynamic": _linear_dynamic(False),
+    "linear_relu_dynamic": _linear_dynamic(True),
+    "add": _combined("ADD", False), "add_relu": _combined("ADD", True), "mul": _combined("MUL", False),
+    "mul_relu": _combined("MUL", True), "cat": _cat, "sigmoid": _sigmoid,
+    "hardswish": _function("hardswish"), "leaky_relu": _function("leaky_relu"), "elu": _function("elu"),
+    "layer_norm": _function("layer_norm"), "group_norm": _function("group_norm"),
+}  # fmt: skip

@@ -1,0 +1,87 @@
+"""One call of an ATen operator, as a graph of its own, against torch's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from MNN.frontends.common.graph_builder import ModelState
+from MNN.frontends.torch.aliases import Variable
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.calls import call
+from MNN.frontends.torch.element_types import NAMES
+from MNN.frontends.torch.numbers import Number
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Value
+from MNN.runtime.config import Config
+from MNN.runtime.session import Session
+
+Case = tuple[str, list[Any], dict[str, Any], Any]
+
+
+class _Reader:
+    def __init__(self, ctx: TorchBuilder, arrays: Sequence[np.ndarray]) -> None:
+        self._ctx, self._arrays = ctx, arrays
+        self.feeds: dict[str, np.ndarray] = {}
+
+    def read(self, x: Any) -> Any:
+        if isinstance(x, list):
+            return [self.read(v) for v in x]
+        if not isinstance(x, dict):
+            return x
+        if "dtype" in x:
+            return NAMES[x["dtype"]]
+        if "float" in x:
+            return float(x["float"])
+        array = self._arrays[x["tensor"]]
+        value = Value(f"x{len(self.feeds)}", DType.of(array), array.shape)
+        self._ctx.model.taken.add(value.name)
+        self._ctx.graph.inputs.append(value)
+        self.feeds[value.name] = array
+        return Variable(value)
+
+
+def _flat(x: Any) -> list[Any]:
+    return [b for a in x for b in _flat(a)] if isinstance(x, (list, tuple)) else [x]
+
+
+def difference(case: Case, arrays: Sequence[np.ndarray]) -> str:
+    """What is wrong with our answer; empty when nothing is. Errors of the front end are raised."""
+    name, args, kwargs, expected = case
+    graph = Graph("case")
+    ctx = TorchBuilder(ModelState(), graph)
+    ctx.where = name
+    reader = _Reader(ctx, arrays)
+    results = _flat(call(ctx, name.split(".")[1], reader.read(args), {k: reader.read(v) for k, v in kwargs.items()}))
+    for i, result in enumerate(results):
+        value = (
+            result.read(ctx)
+            if isinstance(result, Variable)
+            else result.value
+            if isinstance(result, Number)
+            else ctx.const(np.asarray(result))
+        )
+        made = ctx.op("Identity", value)
+        made.name = f"out{i}"
+        graph.outputs.append(made)
+    found = Session(graph, Config(precision="high")).run(reader.feeds)
+    for i, want in enumerate(_flat(expected)[: len(results)]):
+        if not isinstance(want, dict):
+            continue
+        wrong = compare(np.asarray(found[f"out{i}"]), arrays[want["tensor"]])
+        if wrong:
+            return f"result {i}: {wrong}"
+    return ""
+
+
+def compare(found: np.ndarray, want: np.ndarray) -> str:
+    """In words how far two arrays are from each other; empty where they agree, up to rounding."""
+    if found.shape != want.shape or found.dtype != want.dtype:
+        return f"{found.dtype}{list(found.shape)} for {want.dtype}{list(want.shape)}"
+    tolerance = 2e-2 if want.dtype == np.float16 else 2e-5 if want.dtype == np.float32 else 1e-6
+    wide, right = found.astype(np.float64), want.astype(np.float64)
+    size = np.abs(right[np.isfinite(right)]).max(initial=0.1)
+    near = np.isclose(wide, right, rtol=tolerance, atol=tolerance * size, equal_nan=True)
+    return "" if near.all() else f"{(~near).sum()} of {near.size} differ: {wide[~near][:3]} for {right[~near][:3]}"

@@ -1,0 +1,271 @@
+"""Runs in the environment that has torch: small modules as programs of torch.export and as TorchScript.
+
+``python -m tests.frontends.torch.program_cases OUT`` writes ``OUT-NAME.pt2`` (where it exports), ``OUT-NAME.pt``,
+``OUT-NAME-traced.pt`` and ``OUT-NAME.npz``: runs with their inputs and answers, one after the other.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+
+class Convolutions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU6(), nn.MaxPool2d(2))
+        self.second = nn.Sequential(
+            nn.Conv2d(8, 8, 3, groups=8, padding="same"), nn.Hardswish(), nn.AdaptiveAvgPool2d(1)
+        )
+        self.last = nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.second(self.first(x))
+        return self.last(torch.flatten(y, 1)).softmax(-1)
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(20, 16)
+        self.qkv, self.out, self.norm = nn.Linear(16, 48), nn.Linear(16, 16), nn.LayerNorm(16)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> dict[str, Tensor]:
+        x = self.words(ids)
+        b, n = ids.shape
+        q, k, v = self.qkv(x).view(b, n, 3, 4, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        keep = mask[:, None, None, :].to(torch.bool)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=keep)
+        y = self.norm(x + self.out(y.transpose(1, 2).reshape(b, n, 16)))
+        return {"states": y, "pooled": torch.tanh(y[:, 0])}
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, activation="gelu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x)
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(6, 5, 2, bidirectional=True, batch_first=True)
+        self.gru, self.rnn = nn.GRU(10, 4), nn.RNN(4, 3, nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y, (h, c) = self.lstm(x)
+        z, last = self.gru(y.transpose(0, 1))
+        return self.rnn(z)[0], h + c, last
+
+
+class InPlace(nn.Module):
+    """Writes to slices, to views of views, and to views that are read later."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.clone()
+        y[:, 1] = 0.5
+        y[:, :, -1].add_(x[:, :, 0])
+        view = y.view(-1)
+        view[:3].mul_(2)
+        first = y[0]
+        first.relu_()
+        y += first.sum()
+        return y, first
+
+
+class Counter(nn.Module):
+    """Buffers that go on from run to run: one that begins as zeros, one that does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+        self.register_buffer("steps", torch.tensor([7.0]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total.add_(x.sum(0))
+        self.steps.mul_(2)
+        return self.total / self.steps
+
+
+class Window(nn.Module):
+    """A stream's window: the newest in, the oldest out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("window", torch.zeros(1, 2, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        joined = torch.cat([self.window, x], 2)
+        self.window.copy_(joined[:, :, -4:])
+        return joined.mean(2)
+
+
+class Sizes(nn.Module):
+    """Computes with sizes."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        b, n = x.shape[0], x.shape[1]
+        half = n // 2
+        grid = torch.arange(n) * 2 + b
+        return x[:, :half].reshape(b * half, -1), x.sum(2) + grid.to(x.dtype) / (n + 1)
+
+
+class Images(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        up = nn.functional.interpolate(x, scale_factor=2.0, mode="bilinear")
+        fit = nn.functional.interpolate(x, size=(5, 7), mode="nearest")
+        return up, fit, nn.functional.pixel_shuffle(x, 2)
+
+
+class Transposed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1)
+        self.norms = nn.Sequential(nn.GroupNorm(3, 6), nn.PReLU(6), nn.InstanceNorm2d(6, affine=True), nn.SiLU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norms(self.up(x))
+
+
+class Scripted(nn.Module):
+    """Lists, tuples, optionals and loops, all of which the sizes decide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+        self.scale = 0.5
+
+    def forward(self, x: Tensor, factor: float | None = None) -> list[Tensor]:
+        outs: list[Tensor] = []
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if i % 2 == 0:
+                x = torch.relu(x)
+            outs.append(x * self.scale if factor is None else x * factor)
+        width = 0
+        while width * width < x.size(1):
+            width += 1
+        names = {"a": outs[0], "b": outs[-1]}
+        rest = [v + float(width) for v in outs[1:]]
+        result = [torch.stack(outs, 0), names["b"]]
+        result.extend(rest)
+        return result
+
+
+class Branching(nn.Module):
+    """What is done depends on the numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        flag = 1
+        if bool(x.sum() > 0):
+            y = x * 2
+            self.seen += 1
+            flag = 3
+        else:
+            y = x - 1
+        turns = 0
+        while bool(y.abs().max() > 1):
+            y = y / 2
+            turns += 1
+        return y + flag, self.seen + turns
+
+
+class Conditional(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda t: t.sin() * 2, lambda t: t.cos(), (x,))
+
+
+class Shared(nn.Module):
+    """One module used twice, and constants of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(6, 6, bias=False), nn.Tanh())
+        self.register_buffer("offset", torch.linspace(0, 1, 6).half(), persistent=False)
+        self.table = nn.Parameter(torch.randn(6, 4).t())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.block(self.block(x)) + self.offset + torch.einsum("bi,ji->bj", x, self.table).sum(1, keepdim=True)
+
+
+Case = tuple[Callable[[], nn.Module], list[tuple[Tensor, ...]], Any, str]
+BATCH = Dim("batch")
+
+
+def noise(*shape: int) -> Tensor:
+    return torch.randn(*shape)
+
+
+def cases() -> dict[str, Case]:
+    """Module, runs, dynamic shapes, and which forms there are: e(xported), s(cripted), t(raced)."""
+    dynamic = ({0: Dim.DYNAMIC},)
+    ids = [
+        (torch.randint(0, 20, (b, n)), (torch.arange(n) < n - 1).long().expand(b, n).clone())
+        for b, n in ((2, 5), (3, 9))
+    ]
+    auto = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
+    return {
+        "convolutions": (Convolutions, [(noise(2, 3, 16, 16),), (noise(5, 3, 16, 16),)], dynamic, "est"),
+        "attention": (Attention, ids, (auto, auto), "e"),
+        "encoder": (Encoder, [(noise(2, 5, 16),), (noise(2, 9, 16),)], ({1: Dim.DYNAMIC},), "e"),
+        "recurrent": (Recurrent, [(noise(2, 7, 6),)], None, "est"),
+        "in_place": (InPlace, [(noise(2, 3, 4),), (noise(2, 3, 4),)], None, "es"),
+        "counter": (Counter, [(noise(2, 3),), (noise(2, 3),), (noise(2, 3),)], None, "es"),
+        "window": (Window, [(noise(1, 2, 3),), (noise(1, 2, 3),)], None, "es"),
+        "sizes": (Sizes, [(noise(2, 6, 3),), (noise(3, 8, 3),)], (auto,), "es"),
+        "images": (Images, [(noise(3, 4, 6, 8),), (noise(2, 4, 6, 8),)], dynamic, "est"),
+        "transposed": (Transposed, [(noise(2, 4, 5, 6),)], None, "est"),
+        "scripted": (Scripted, [(noise(3, 4),)], None, "est"),
+        "branching": (Branching, [(noise(3, 4) + 1,), (noise(3, 4) - 1,), (noise(3, 4) * 9,)], None, "s"),
+        "conditional": (Conditional, [(noise(3, 4) + 1,), (noise(3, 4) - 1,)], None, "e"),
+        "shared": (Shared, [(noise(2, 6),), (noise(4, 6),)], dynamic, "est"),
+    }  # fmt: skip
+
+
+def flat(result: Any) -> list[Tensor]:
+    if isinstance(result, dict):
+        result = list(result.values())
+    return [t for r in result for t in flat(r)] if isinstance(result, (list, tuple)) else [result]
+
+
+def main() -> None:
+    out = sys.argv[1]
+    warnings.simplefilter("ignore")
+    for name, (build, runs, dynamic, forms) in cases().items():
+        torch.manual_seed(0)
+        with torch.no_grad():
+            module = build().eval()
+            if "e" in forms:
+                program = torch.export.export(module, runs[0], dynamic_shapes=dynamic)
+                torch.export.save(program, f"{out}-{name}.pt2")
+                torch.export.save(program.run_decompositions(), f"{out}-{name}-core.pt2")
+            if "s" in forms:
+                torch.jit.script(module).save(f"{out}-{name}.pt")
+            if "t" in forms:
+                torch.jit.trace(module, runs[0], check_trace=False).save(f"{out}-{name}-traced.pt")
+            arrays: dict[str, np.ndarray] = {}
+            torch.manual_seed(0)
+            module = build().eval()
+            for i, given in enumerate(runs):
+                arrays |= {f"{i}_in_{k}": t.numpy() for k, t in enumerate(given)}
+                arrays |= {f"{i}_out_{k}": t.numpy().copy() for k, t in enumerate(flat(module(*given)))}
+        np.savez(f"{out}-{name}.npz", **arrays)
+    torch.save(module.state_dict(), f"{out}-weights.pt")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""ATen operators against torch: seeded calls of many families; each operator that they come to is judged by itself.
+
+``MNN_TORCH_CASES=30 python -m pytest tests/frontends/torch/test_operators.py`` draws more of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from MNN.errors import MNNError
+from tests.frontends.torch.judging import difference
+from tests.frontends.torch.peer import written
+
+COUNT = os.environ.get("MNN_TORCH_CASES", "1")
+SEED = os.environ.get("MNN_TORCH_SEED", "1")
+
+
+def test_every_operator_answers_as_torch_does() -> None:
+    folder = written("operator_cases", SEED, COUNT)
+    cases = json.loads((folder / "cases.json").read_text(encoding="utf-8"))
+    with np.load(folder / "cases.npz") as file:
+        arrays = [file[f"arr_{i}"] for i in range(len(file.files))]
+    wrong: dict[str, list[str]] = defaultdict(list)
+    for case in cases:
+        try:
+            found = difference(case, arrays)
+        except (MNNError, LookupError) as error:
+            found = f"{type(error).__name__}: {error}"
+        if found:
+            wrong[case[0]].append(f"{found} of {case[1:3]}"[:400])
+    assert len({c[0] for c in cases}) > 150
+    assert not wrong, "\n".join(f"{name} ({len(said)}): {said[0]}" for name, said in sorted(wrong.items()))
+
+
+def test_all_core_operators_have_handlers() -> None:
+    """Torch's own list of core operators, less those of training and of complex numbers."""
+    from MNN.frontends.torch.registry import ATEN
+
+    listed = (written("core_operators") / "cases").read_text(encoding="utf-8").split()
+    assert len(listed) > 170
+    left_out = [n for n in listed if n.startswith("sym_") or "backward" in n or "_fft_" in n]
+    missing = [n for n in listed if n not in left_out and ATEN.find(n.split(".")[0]) is None]
+    assert missing == ["randperm.default"], missing
+
+
+@pytest.mark.parametrize("name", ["add", "conv2d", "scaled_dot_product_attention", "index_put", "lstm"])
+def test_arguments_that_do_not_fit_are_named(name: str) -> None:
+    from MNN.errors import UnsupportedError
+    from MNN.frontends.common.graph_builder import ModelState
+    from MNN.frontends.torch.builder import TorchBuilder
+    from MNN.frontends.torch.registry import apply
+    from MNN.ir.graph import Graph
+
+    ctx = TorchBuilder(ModelState(), Graph("g"))
+    ctx.where = f"{name} 'here'"
+    with pytest.raises(UnsupportedError, match=r"here.*this form"):
+        apply(ctx, name, [], {"surely_unknown": 1})
