@@ -15,7 +15,7 @@ from MNN.conversion_report import Outline, Report, Step, outline
 from MNN.errors import FormatError, MNNError
 from MNN.formatting import dims
 from MNN.frontends import file_of, load_graph
-from MNN.frontends.mnn.support import support
+from MNN.frontends.mnn.support import Support, support
 from MNN.frontends.mnn.write import net_of
 from MNN.ir.graph import Graph
 from MNN.ops.inference.shape_check import check_shapes
@@ -25,7 +25,6 @@ from MNN.schema import from_json, write_net
 from MNN.schema.files import open_regular
 from MNN.schema.invariants import check_net
 from MNN.schema.offload import write_model
-from MNN.schema.record import Record
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def convert(
     progress: ReportProgress = silent,
     check: Check | None = None,
 ) -> Report:
-    """Converts a model file to ``target``.
+    """Converts a model file to ``target``: a .mnn file, or an ONNX model where its name says so.
 
     ``progress`` is told when a new step begins. ``check`` sees the finished file before it is put
     in its place. Raises :class:`MNNError` (listing every unsupported operator at once) before anything is written.
@@ -85,14 +84,14 @@ def convert(
     elif chosen.disabled:
         raise MNNError("--optimizeLevel 0 runs no passes, so there is none to disable")
     tell("writing")
-    net = net_of(graph, fp16=chosen.fp16, biz_code=chosen.biz_code, keep_input_format=chosen.keep_input_format)
-    runs, after = support(net), outline(graph)
+    after = outline(graph)
+    runs, write = _as_onnx(graph, chosen) if _named_onnx(target) else _as_mnn(graph, chosen)
     del graph  # only the file's form is needed from here on
     found = None
     if check is None:
-        files = write_model(net, Path(target), chosen.external or None)
+        files = write(Path(target))
     else:
-        files, found = _write_checked(net, Path(target), chosen.external or None, check, tell)
+        files, found = _write_checked(write, Path(target), check, tell)
     sizes = {p: p.stat().st_size for p in files}
     name, size = ("", len(source)) if isinstance(source, bytes) else (str(source), Path(source).stat().st_size)
     return Report(name, size, before, after, changes, sizes, runs, found)
@@ -110,13 +109,40 @@ def _by_round(tell: ReportProgress, options: Options) -> Callable[[str, int], No
     return report_progress
 
 
-def _write_checked(
-    net: Record, target: Path, external: bool | None, check: Check, tell: ReportProgress
-) -> tuple[list[Path], Comparison]:
+Write = Callable[[Path], "list[Path]"]
+"""Writes a model to a path, and tells the files."""
+
+
+def _as_mnn(graph: Graph, options: Options) -> tuple[list[Support], Write]:
+    net = net_of(graph, fp16=options.fp16, biz_code=options.biz_code, keep_input_format=options.keep_input_format)
+    return support(net), lambda path: write_model(net, path, options.external or None)
+
+
+def _as_onnx(graph: Graph, options: Options) -> tuple[list[Support], Write]:
+    """The way back: a standard ONNX file."""
+    from MNN.frontends.onnx_export import onnx_model, write_model_proto
+
+    asked = {"--fp16": options.fp16, "--saveExternalData": options.external, "--bizCode": bool(options.biz_code)}
+    found = [name for name, on in asked.items() if on]
+    if found:
+        raise MNNError(f"{', '.join(found)}: these are for .mnn files; what is written here is an ONNX model")
+    model = onnx_model(graph)
+
+    def write(path: Path) -> list[Path]:
+        write_model_proto(model, path)
+        return [path]
+
+    return [], write
+
+
+def _named_onnx(target: str | Path) -> bool:
+    return Path(target).suffix.lower() == ".onnx"
+
+
+def _write_checked(write: Write, target: Path, check: Check, tell: ReportProgress) -> tuple[list[Path], Comparison]:
     """Writes beside the target, checks, and puts the files in place."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".checking-") as folder:
-        files = write_model(net, Path(folder) / target.name, external)
-        del net
+        files = write(Path(folder) / target.name)
         tell("checking")
         found = check(files[0])
         for file in reversed(files):  # the model itself last: without it the other file means nothing

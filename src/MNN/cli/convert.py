@@ -1,4 +1,4 @@
-"""``mnn convert``: any supported model file to .mnn."""
+"""``mnn convert``: any supported model file to .mnn, or to ONNX."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SHORT = "Convert a model to .mnn."
 
 
 def command(
-    source: Annotated[Path, typer.Argument(help="The model to convert (.onnx, .mnn or .json).")],
-    target: Annotated[Path, typer.Argument(help="The .mnn file to write.")],
+    source: Annotated[Path, typer.Argument(help="The model to convert (.onnx, .mnn, .json, or TensorFlow's).")],
+    target: Annotated[Path, typer.Argument(help="The .mnn (or .onnx) file to write.")],
     fp16: Annotated[bool, typer.Option("--fp16/--no-fp16", help="Store weights in half precision.")] = False,
     external: Annotated[
         bool,
@@ -68,14 +68,14 @@ def command(
         Path | None, typer.Option("--optimize-report", help="The graph before and after, as .html or .svg.")
     ] = None,
 ) -> None:
-    """Convert a model to .mnn. Lists everything that is not supported before it writes anything."""
+    """Convert a model to .mnn, or to .onnx. Lists everything that is not supported before it writes anything."""
     for path, kinds in ((report, (".html", ".json")), (drawing, (".html", ".svg"))):
         if path is not None and path.suffix.lower() not in kinds:
             raise MNNError(f"{path}: a report is a {' or '.join(kinds)} file")
     for path in (target, report, drawing):
         if path is not None and not path.parent.is_dir():
             raise MNNError(f"cannot write {path}: there is no folder {path.parent}; make it first")
-    check_target(source, target)
+    check_target(source, target, ".onnx")
     options = Options(level, parse_names(disabled or []), fp16, external, batch, biz_code, keep_format)
     check = None
     if tolerance is not None or report is not None:
@@ -94,13 +94,16 @@ def command(
         _write_drawings(drawing, done)
 
 
-def check_target(source: Path, target: Path) -> None:
-    """Raises when what is to be written would carry the name of another kind of file, or lie where the source is."""
+def check_target(source: Path, target: Path, *others: str) -> None:
+    """Raises when what is to be written would carry the name of another kind of file, or lie where the source is.
+
+    ``others``: suffixes of other kinds that are written.
+    """
     existing(source)
     if target.is_file() and source.samefile(target) and source.suffix.lower() != ".mnn":
         raise MNNError(f"{target} is the model to convert, which would be lost; write to another file")
     suffix = target.suffix.lower()
-    if suffix not in ("", ".mnn") and not suffix[1:].isdecimal():  # the end of a version is none: net-1.0
+    if suffix not in ("", ".mnn", *others) and not suffix[1:].isdecimal():  # the end of a version is none: net-1.0
         better = target.with_suffix(".mnn")
         raise MNNError(f"{target}: what is written is a .mnn model, and its name says otherwise; write to {better}")
 

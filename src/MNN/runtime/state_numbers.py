@@ -22,7 +22,7 @@ def state_numbers(
     and gives (``fetch``) are plain tensors."""
     if stage.blocked is not None or len(inputs) != len(given):
         return ()
-    if any(list(leaves(t)) != [t] for t in (*given, *[stage.env[v] for v in fetch])):
+    if any(list(leaves(t)) != [t] for t in (*given, *[stage.env[v] for v in fetch if v in stage.env])):
         return ()
     made = {id(t): i for i, t in enumerate(results)}
     pairs = [(inputs.index(v), made.get(id(stage.env.get(w)))) for v, w in states if v in inputs]

@@ -20,6 +20,14 @@ from MNN.passes.folding.constant_folding import results_of_constants
 FOLDED = 1 << 16
 """Bytes up to which a node's constant results are computed while the file is read: what sizes are made from."""
 
+INSIDE = "\x1f"
+"""Between the call of a function and the names in it, which are what is shown of it."""
+
+
+def shown(key: str) -> str:
+    """The name that users see of a node or an output in a scope."""
+    return key.rpartition(INSIDE)[2]
+
 
 @dataclass
 class ModelInfo(ModelState):
@@ -87,9 +95,9 @@ class Context(GraphBuilder):
         """A value that has a name already is known by the further one too; the name is the graph's alone."""
         for name, value in zip(names, values, strict=True):
             if value in self._fresh and not isinstance(value, Handle):
-                shown = self.unique(name)
-                super().bind([shown], [value], where)
-                self.scope[name] = self.scope.pop(shown)
+                told = self.unique(shown(name))
+                super().bind([told], [value], where)
+                self.scope[name] = self.scope.pop(told)
             else:
                 self.scope[name] = value
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from MNN.errors import FormatError, UnsupportedError
 from MNN.frontends.tensorflow import control_v1
 from MNN.frontends.tensorflow.bodies import Body, Ref
-from MNN.frontends.tensorflow.context import Context
+from MNN.frontends.tensorflow.context import INSIDE, Context, shown
 from MNN.frontends.tensorflow.messages import Proto
 from MNN.frontends.tensorflow.node import TfNode
 from MNN.frontends.tensorflow.refused import advice
@@ -34,7 +34,7 @@ def call(ctx: Context, name: str, args: Sequence[Value], where: str) -> list[Val
     if len(args) != len(body.args):
         raise FormatError(f"{where}: function '{name}' takes {len(body.args)} values, {len(args)} are given")
     calls.append(name)
-    scope = BodyScope(ctx, body, ctx.unique(f"{ctx.stem()}/{name}"[:200]) + "/")
+    scope = BodyScope(ctx, body, ctx.unique(f"{ctx.stem()}/{name}"[:200]) + INSIDE)
     for key, value in zip(body.args, args, strict=True):
         scope.put(Ref(key, 0), value)
     results = scope.values([body.known(text, name) for text in body.results])
@@ -74,7 +74,7 @@ class BodyScope:
         key = self.prefix + ref.text
         found = self.ctx.lookup(key)
         if found is None and self.prefix + ref.node in self.ctx.model.failed:
-            found = self.ctx.scope[key] = Value(self.ctx.unique(key))
+            found = self.ctx.scope[key] = Value(self.ctx.unique(shown(key)))
         if found is None:
             raise FormatError(f"node '{ref.node}' of '{self.body.name}' has no output {ref.index}")
         return found
@@ -119,14 +119,15 @@ class BodyScope:
         handler, functional = table.find(proto.op), proto.op in ctx.model.functions
         refs = self.body.refs(proto)
         special = proto.op in control_v1.JOINS
-        node = TfNode(proto, full, [] if special else [self._value(ref) for ref in refs])
+        name = shown(full)
+        node = TfNode(proto, name, [] if special else [self._value(ref) for ref in refs])
         lists = proto.op.startswith(("TensorList", "TensorArray"))
         if lists and any(self.prefix + ref.node in ctx.model.failed for ref in refs):
             ctx.model.failed.add(full)  # what would have been said of it follows from what has been said
             return
         if handler is None and not functional:
             ctx.model.failed.add(full)
-            ctx.model.report.unknown_operator(full, proto.op, "", advice(proto.op))
+            ctx.model.report.unknown_operator(name, proto.op, "", advice(proto.op))
             return
         ctx.walking = self
 
@@ -143,10 +144,10 @@ class BodyScope:
             ctx.bind([full + (f":{i}" if i else "") for i in range(len(made))], made, node.where)
             return []
 
-        error = ctx.convert(full, node.where, [], convert)
+        error = ctx.convert(name, node.where, [], convert)
         if error is not None:
             ctx.model.failed.add(full)
-            ctx.model.report.form(full, proto.op, error)
+            ctx.model.report.form(name, proto.op, error)
 
     def look_for_assignments(self, names: Iterable[str]) -> None:
         """Reports nodes among these that change a variable: every run begins with the variables of the file."""
@@ -154,8 +155,7 @@ class BodyScope:
             node = self.body.nodes.get(name)
             if node is not None and node.op in ASSIGNING and self.prefix + name not in self.ctx.model.failed:
                 self.ctx.model.failed.add(self.prefix + name)
-                reason = (
-                    f"{node.op} '{self.prefix + name}': a variable that changes while the model runs is not supported"
-                )
+                where = f"{node.op} '{shown(self.prefix + name)}'"
+                reason = f"{where}: a variable that changes while the model runs is not supported"
                 advice = "give the model the state as an input and an output (MNN.load(..., states=...))"
                 self.ctx.model.report.form(name, node.op, UnsupportedError(f"{reason}; {advice}"))

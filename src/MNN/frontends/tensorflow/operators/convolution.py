@@ -195,10 +195,11 @@ def _sized(
     ctx: Context, node: TfNode, where: Windows, kernel: Sequence[int], x: Value, sizes: Value, attrs: dict[str, object]
 ) -> tuple[Windows, list[Value]]:
     """Pads that give the size that is asked for, where sizes are known; else the size is handed on."""
-    known, given = ctx.constant_ints(sizes), None if x.shape is None else x.shape[2:]
+    known, given = ctx.model.shape_inference.ints(sizes), None if x.shape is None else x.shape[2:]
     if known is not None and len(known) in (where.count, where.count + 2):
-        wanted = known if len(known) == where.count else known[2:] if where.first else known[1:-1]
-        if given is not None and all(isinstance(d, int) for d in given):
+        spatial = known if len(known) == where.count else known[2:] if where.first else known[1:-1]
+        wanted = [d for d in spatial if isinstance(d, int)]
+        if given is not None and all(isinstance(d, int) for d in given) and len(wanted) == where.count:
             return _exact(node, where, kernel, [int(d) for d in given], wanted, attrs), []
     if where.mode != "SAME":  # nothing is cut off; what is put on is seen while running
         return where, []

@@ -1,0 +1,374 @@
+"""Shapes, cutting and joining, padding, and tensors made from sizes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from MNN.frontends.onnx_export.exporter import CODES, Exporter, exports
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Node, Value
+
+END = int(np.iinfo(np.int64).max)
+
+
+@exports("Reshape", "ReshapeExact")
+def reshape(e: Exporter, node: Node) -> str:
+    exact = 1 if node.op == "ReshapeExact" else None
+    given = e.value(node, 1)
+    shape = e.const(np.asarray(e.list_of(node, "dims"), np.int64)) if given is None else e.i64(node, 1)
+    return e.op("Reshape", e.input(node, 0), shape, allowzero=exact)
+
+
+@exports("Permute")
+def permute(e: Exporter, node: Node) -> str:
+    order, x = e.list_of(node, "dims"), e.value(node, 0)
+    if any(a < 0 for a in order):
+        order = [a % e.rank(x) for a in order]
+    return e.op("Transpose", e.name(x), perm=order or None)
+
+
+@exports("Transpose")
+def transpose(e: Exporter, node: Node) -> str:
+    order = e.ints(e.value(node, 1))
+    if order is None:
+        raise e.unsupported(node, "transposition in an order that is known only at run time")
+    return e.op("Transpose", e.input(node, 0), perm=order)
+
+
+@exports("ConvertTensor")
+def convert_tensor(e: Exporter, node: Node) -> str:
+    """The order of dimensions of two formats; NC4HW4 has NCHW's."""
+    source, dest = ("NHWC" if e.text(node, k) == "NHWC" else "NCHW" for k in ("source", "dest"))
+    x = e.value(node, 0)
+    if source == dest:
+        return e.op("Identity", e.name(x))
+    rank = e.rank(x)
+    order = [0, *range(2, rank), 1] if dest == "NHWC" else [0, rank - 1, *range(1, rank - 1)]
+    return e.op("Transpose", e.name(x), perm=order if rank > 2 else list(range(rank)))
+
+
+@exports("Squeeze", "Unsqueeze")
+def squeeze(e: Exporter, node: Node) -> str:
+    given, axes = e.value(node, 1), e.list_of(node, "squeezeDims")
+    listed = e.line(node, 1) if given is not None else e.const(np.asarray(axes, np.int64)) if axes else ""
+    return e.op(node.op, e.input(node, 0), listed)
+
+
+@exports("ExpandDims")
+def expand_dims(e: Exporter, node: Node) -> str:
+    axis = e.const([e.integer(node, "axis")]) if e.value(node, 1) is None else e.line(node, 1)
+    return e.op("Unsqueeze", e.input(node, 0), axis)
+
+
+@exports("Flatten")
+def flatten(e: Exporter, node: Node) -> str:
+    return e.op("Flatten", e.input(node, 0), axis=e.integer(node, "axis"))
+
+
+@exports("Concat")
+def concat(e: Exporter, node: Node) -> str:
+    return e.op("Concat", *(e.name(v) for v in node.inputs), axis=e.integer(node, "axis"))
+
+
+@exports("Pack")
+def pack(e: Exporter, node: Node) -> str:
+    axis = e.integer(node, "axis")
+    at = e.const([axis])
+    return e.op("Concat", *(e.op("Unsqueeze", e.name(v), at) for v in node.inputs), axis=axis)
+
+
+@exports("Unpack")
+def unpack(e: Exporter, node: Node) -> list[str]:
+    axis, count = e.integer(node, "axis"), len(node.outputs)
+    parts = e.emit("Split", [e.input(node, 0)], count, axis=axis, num_outputs=count)
+    at = e.const([axis])
+    return [e.op("Squeeze", p, at) for p in parts]
+
+
+@exports("Slice")
+def split(e: Exporter, node: Node) -> list[str]:
+    axis, points, count = e.integer(node, "axis"), e.list_of(node, "slicePoints"), len(node.outputs)
+    x, source = e.value(node, 0), e.text(node, "sourceType")
+    if e.value(node, 1) is not None:
+        return e.emit("Split", [e.name(x), e.i64(node, 1)], count, axis=axis)
+    if not points:
+        return e.emit("Split", [e.name(x)], count, axis=axis, num_outputs=count)
+    shape = None if x is None else x.shape
+    size = shape[axis] if shape is not None else None
+    if source == "CAFFE":
+        if not isinstance(size, int):
+            raise e.unsupported(node, "cut at places of an axis of unknown size")
+        cuts = [0, *points, size][: count + 1]
+        points = [z - a for a, z in pairwise(cuts)]
+    elif len(points) == 1 and count > 1:
+        if not isinstance(size, int):
+            return e.emit("Split", [e.name(x)], count, axis=axis, num_outputs=count)
+        each = points[0] if source == "TORCH" else -(-size // count)
+        points = [min(each, size - i * each) for i in range(count)]
+    if -1 in points or (isinstance(size, int) and sum(points) != size) or not isinstance(size, int):
+        return _pieces(e, e.name(x), axis, points)
+    return e.emit("Split", [e.name(x), e.const(np.asarray(points, np.int64))], count, axis=axis)
+
+
+def _pieces(e: Exporter, x: str, axis: int, sizes: list[int]) -> list[str]:
+    """Pieces by slices, where they are not all of the axis or one takes the rest."""
+    rest = sizes.index(-1) if -1 in sizes else len(sizes)
+    bounds: list[tuple[int, int]] = []
+    at = 0
+    for n in sizes[:rest]:
+        bounds.append((at, at + n))
+        at += n
+    tail = sum(sizes[rest + 1 :])
+    if rest < len(sizes):
+        bounds.append((at, -tail if tail else END))
+        for n in sizes[rest + 1 :]:
+            bounds.append((-tail, -(tail - n) if tail > n else END))
+            tail -= n
+    return [e.op("Slice", x, e.const([a]), e.const([z]), e.const([axis])) for a, z in bounds]
+
+
+@exports("SliceTf")
+def slice_tf(e: Exporter, node: Node) -> str:
+    begin, size = e.ints(e.value(node, 1)), e.ints(e.value(node, 2))
+    if begin is None or size is None:
+        start = e.i64(node, 1)
+        end = e.op("Add", start, e.i64(node, 2))
+        return e.op("Slice", e.input(node, 0), start, end)
+    ends = [END if n == -1 else b + n for b, n in zip(begin, size, strict=True)]
+    return e.op("Slice", e.input(node, 0), e.const(np.asarray(begin, np.int64)), e.const(np.asarray(ends, np.int64)))
+
+
+@exports("StridedSlice")
+def strided_slice(e: Exporter, node: Node) -> str:
+    if e.integer(node, "fromType") == 1:
+        operands = [e.i64(node, i) if e.value(node, i) is not None else "" for i in range(1, 5)]
+        return e.op("Slice", e.input(node, 0), *operands)
+    begins, ends = e.ints(e.value(node, 1)), e.ints(e.value(node, 2))
+    steps = [1] * len(begins or ()) if e.value(node, 3) is None else e.ints(e.value(node, 3))
+    if begins is None or ends is None or steps is None or e.value(node, 4) is not None:
+        raise e.unsupported(node, "slice by TensorFlow's masks at places known only at run time")
+    return _masked(e, node, begins, ends, steps)
+
+
+def _masked(e: Exporter, node: Node, begins: list[int], ends: list[int], steps: list[int]) -> str:
+    names = ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask")
+    begin_mask, end_mask, ellipsis, new_axis, shrink = (e.integer(node, n) for n in names)
+    used = sum(1 for i in range(len(begins)) if not (new_axis | ellipsis) >> i & 1)
+    x = e.value(node, 0)
+    cuts: list[tuple[int, int, int, int]] = []
+    dropped, inserted = [], []
+    axis = made = 0
+    for i, (begin, end, step) in enumerate(zip(begins, ends, steps, strict=True)):
+        if ellipsis >> i & 1:
+            axis, made = axis + e.rank(x) - used, made + e.rank(x) - used
+            continue
+        if new_axis >> i & 1:
+            inserted.append(made)
+        elif shrink >> i & 1:
+            cuts.append((axis, begin, begin + 1 if begin != -1 else END, 1))
+            dropped.append(axis)
+            axis, made = axis + 1, made - 1
+        else:
+            first = begin if not begin_mask >> i & 1 else (0 if step > 0 else END)
+            last = end if not end_mask >> i & 1 else (END if step > 0 else -END)
+            cuts.append((axis, first, last, step))
+            axis += 1
+        made += 1
+    out = e.name(x)
+    if cuts:
+        axes, starts, stops, strides = (np.asarray(v, np.int64) for v in zip(*cuts, strict=True))
+        out = e.op("Slice", out, e.const(starts), e.const(stops), e.const(axes), e.const(strides))
+    if dropped:
+        out = e.op("Squeeze", out, e.const(dropped))
+    return e.op("Unsqueeze", out, e.const(inserted)) if inserted else out if out != e.name(x) else e.op("Identity", out)
+
+
+@exports("Crop")
+def crop(e: Exporter, node: Node) -> str:
+    """Cut to the last sizes of the second operand."""
+    x, like, axis, offset = e.value(node, 0), e.value(node, 1), e.integer(node, "axis"), e.list_of(node, "offset")
+    count = e.rank(x) - axis
+    offset = (offset or [0]) * (count if len(offset) < 2 else 1)
+    starts = e.const(np.asarray(offset, np.int64))
+    ends = e.op("Add", starts, e.op("Shape", e.name(like), start=axis))
+    return e.op("Slice", e.name(x), starts, ends, e.const(list(range(axis, axis + count))))
+
+
+@exports("Padding")
+def padding(e: Exporter, node: Node) -> str:
+    """Pairs of begin and end become all begins, then all ends; SYMMETRIC has no form."""
+    mode = {"CONSTANT": "constant", "REFLECT": "reflect", "EDGE": "edge"}.get(e.text(node, "mode"))
+    if mode is None:
+        return _symmetric(e, node)
+    value = e.input(node, 2) if mode == "constant" else ""
+    return e.op("Pad", e.input(node, 0), _begins_then_ends(e, node), value, mode=mode)
+
+
+def _begins_then_ends(e: Exporter, node: Node) -> str:
+    pads = e.ints(e.value(node, 1))
+    if pads is not None:
+        return e.const(np.asarray([*pads[0::2], *pads[1::2]], np.int64))
+    pairs = e.op("Reshape", e.i64(node, 1), e.const([-1, 2]))
+    return e.op("Reshape", e.op("Transpose", pairs, perm=[1, 0]), e.const([-1]))
+
+
+def _symmetric(e: Exporter, node: Node) -> str:
+    """The border is repeated: each axis by a Gather."""
+    x, pads = e.required(node, 0), e.ints(e.value(node, 1))
+    if pads is None or x.shape is None or not all(isinstance(d, int) for d in x.shape):
+        raise e.unsupported(node, "padding that repeats the border, of open size")
+    out = e.name(x)
+    for axis, size in enumerate(x.shape):
+        before, after = pads[2 * axis : 2 * axis + 2]
+        if before or after:
+            at = np.pad(np.arange(size), (before, after), mode="symmetric")
+            out = e.op("Gather", out, e.const(at), axis=axis)
+    return out if out != e.name(x) else e.op("Identity", out)
+
+
+@exports("PadWrap")
+def pad_wrap(e: Exporter, node: Node) -> str:
+    return e.op("Pad", e.input(node, 0), _begins_then_ends(e, node), mode="wrap")
+
+
+@exports("PadAxes")
+def pad_axes(e: Exporter, node: Node) -> str:
+    mode = e.text(node, "mode").lower()
+    operands = (e.i64(node, 1), e.input(node, 2), e.i64(node, 3))
+    return e.op("Pad", e.input(node, 0), *operands, mode=mode)
+
+
+@exports("Tile")
+def tile(e: Exporter, node: Node) -> str:
+    return e.op("Tile", e.input(node, 0), e.i64(node, 1))
+
+
+@exports("BroadcastTo")
+def broadcast_to(e: Exporter, node: Node) -> str:
+    return e.op("Expand", e.input(node, 0), e.i64(node, 1))
+
+
+def sized(e: Exporter, x: str, dtype: DType | None) -> str:
+    """Sizes, which ONNX has in i64, in the type that is wanted."""
+    return x if dtype in (DType.I64, None) else e.cast(x, dtype or DType.I64)
+
+
+@exports("Shape")
+def shape(e: Exporter, node: Node) -> str:
+    start = e.integer(node, "start") if e.flag(node, "hasStart") else None
+    end = e.integer(node, "end") if e.flag(node, "hasEnd") else None
+    out = e.op("Shape", e.input(node, 0), start=start, end=end)
+    return sized(e, out, e.type_attr(node, "outputDataType"))
+
+
+@exports("Size")
+def size(e: Exporter, node: Node) -> str:
+    return sized(e, e.op("Size", e.input(node, 0)), e.type_attr(node, "outputDataType"))
+
+
+@exports("Rank")
+def rank(e: Exporter, node: Node) -> str:
+    return e.cast(e.op("Size", e.op("Shape", e.input(node, 0))), DType.I32)
+
+
+@exports("Fill")
+def fill(e: Exporter, node: Node) -> str:
+    number = e.numbers(e.value(node, 1))
+    if number is not None and number.dtype != object:
+        return e.op("ConstantOfShape", e.i64(node, 0), value=number.reshape(1))
+    return e.op("Expand", e.op("Reshape", e.input(node, 1), e.const(np.zeros(0, np.int64))), e.i64(node, 0))
+
+
+@exports("Range")
+def arange(e: Exporter, node: Node) -> str:
+    operands = [e.required(node, i) for i in range(3)]
+    names = [
+        e.op("Reshape", e.name(v), e.const(np.zeros(0, np.int64))) if v.shape != () else e.name(v) for v in operands
+    ]
+    return e.op("Range", *names)
+
+
+@exports("LinSpace")
+def linspace(e: Exporter, node: Node) -> str:
+    first = e.required(node, 0)
+    scalar = e.const(np.zeros(0, np.int64))
+    start, stop, count = (e.op("Reshape", e.input(node, i), scalar) for i in range(3))
+    count = e.cast(count, DType.I64)
+    line = e.cast(e.op("Range", e.const(0), count, e.const(1)), e.dtype(first))
+    gaps = e.cast(e.op("Max", e.op("Sub", count, e.const(1)), e.const(1)), e.dtype(first))
+    step = e.op("Div", e.op("Sub", stop, start), gaps)
+    return e.op("Add", start, e.op("Mul", line, step))
+
+
+@exports("EyeLike")
+def eye_like(e: Exporter, node: Node) -> str:
+    to, k = e.type_attr(node, "outputDataType"), e.ints(e.value(node, 1))
+    if e.value(node, 1) is not None and k is None:
+        raise e.unsupported(node, "diagonal that is known only at run time")
+    return e.op("EyeLike", e.input(node, 0), dtype=None if to is None else CODES[to], k=k[0] if k else 0)
+
+
+@exports("Trilu")
+def trilu(e: Exporter, node: Node) -> str:
+    k = "" if e.value(node, 1) is None else e.i64(node, 1)
+    return e.op("Trilu", e.input(node, 0), k, upper=e.flag(node, "upper"))
+
+
+@exports("MatrixBandPart")
+def band_part(e: Exporter, node: Node) -> str:
+    low, high = (e.ints(e.value(node, i)) for i in (1, 2))
+    if low is None or high is None:
+        raise e.unsupported(node, "band that is known only at run time")
+    out = e.input(node, 0)
+    if high[0] >= 0:
+        out = e.op("Trilu", out, e.const(high[0]), upper=0)
+    if low[0] >= 0:
+        out = e.op("Trilu", out, e.const(-low[0]), upper=1)
+    return out if out != e.input(node, 0) else e.op("Identity", out)
+
+
+@exports("SpaceToDepth", "DepthToSpace")
+def blocks(e: Exporter, node: Node) -> str:
+    mode, size = e.text(node, "mode"), e.integer(node, "blockSize")
+    if node.op == "DepthToSpace":
+        return e.op(node.op, e.input(node, 0), blocksize=size, mode=mode)
+    plain = e.op(node.op, e.input(node, 0), blocksize=size)
+    if mode == "DCR":
+        return plain
+    x = e.required(node, 0)
+    channels = None if x.shape is None else x.shape[1]
+    if not isinstance(channels, int):
+        raise e.unsupported(node, "blocks of this order with an unknown number of channels")
+    order = np.arange(size * size * channels).reshape(size * size, channels).T.reshape(-1)
+    return e.op("Gather", plain, e.const(order), axis=1)
+
+
+@exports("SpaceToBatchND", "BatchToSpaceND")
+def batch_blocks(e: Exporter, node: Node) -> str:
+    """By way of channels: the samples' axis is put there and back."""
+    given = e.value(node, 1) is not None
+    block = e.ints(e.value(node, 1)) if given else e.list_of(node, "blockShape")
+    pads = e.ints(e.value(node, 2)) if given else e.list_of(node, "padding")
+    x = e.required(node, 0)
+    if block is None or pads is None or x.shape is None or not all(isinstance(d, int) for d in x.shape):
+        raise e.unsupported(node, "blocks between samples and space of open size")
+    block, pads = (block, pads) if len(block) == 2 else ([*block, 1], [*pads, 0, 0])
+    (p, q), (n, c, h, w) = block, (int(d) for d in x.shape)
+    if node.op == "SpaceToBatchND":
+        out = e.op("Pad", e.name(x), e.const([0, 0, pads[0], pads[2], 0, 0, pads[1], pads[3]]))
+        h, w = h + pads[0] + pads[1], w + pads[2] + pads[3]
+        out = e.op("Reshape", out, e.const([n, c, h // p, p, w // q, q]))
+        out = e.op("Transpose", out, perm=[3, 5, 0, 1, 2, 4])
+        return e.op("Reshape", out, e.const([p * q * n, c, h // p, w // q]))
+    out = e.op("Reshape", e.name(x), e.const([p, q, n // (p * q), c, h, w]))
+    out = e.op("Transpose", out, perm=[2, 3, 4, 0, 5, 1])
+    out = e.op("Reshape", out, e.const([n // (p * q), c, h * p, w * q]))
+    ends = [h * p - pads[1], w * q - pads[3]]
+    return e.op("Slice", out, e.const([pads[0], pads[2]]), e.const(ends), e.const([2, 3]))
+
+
+def flat_places(e: Exporter, value: Value) -> str:
+    """Places as i64."""
+    return e.name(value) if value.dtype in (DType.I64, DType.I32) else e.cast(e.name(value), DType.I64)

@@ -1,0 +1,182 @@
+"""Products: matrices, convolutions and their transposes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from MNN.frontends.onnx_export.exporter import Exporter, exports
+from MNN.frontends.onnx_export.operators.elementwise import limited
+from MNN.ir.graph import Node, Value
+
+_MODES = {"CAFFE": "NOTSET", "VALID": "VALID", "SAME": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
+
+
+def geometry(e: Exporter, node: Node, count: int) -> dict[str, object]:
+    """Strides, dilations and pads in ONNX's terms; of ``count`` spatial axes."""
+    if count == 3:
+        strides, dilations = e.list_of(node, "strides") or [1] * 3, e.list_of(node, "dilates") or [1] * 3
+        explicit: list[int] = []
+    else:
+        strides = [e.integer(node, "strideY") or 1, e.integer(node, "strideX") or 1]
+        dilations = [e.integer(node, "dilateY") or 1, e.integer(node, "dilateX") or 1]
+        explicit = [e.integer(node, "padY"), e.integer(node, "padX")]
+    mode = _MODES.get(e.text(node, "padMode"), "NOTSET")
+    pads = e.list_of(node, "pads") or explicit or [0] * count
+    if len(pads) == count:
+        pads = [*pads, *pads]
+    found: dict[str, object] = {"strides": strides, "dilations": dilations}
+    return found | ({"pads": pads} if mode == "NOTSET" else {"auto_pad": mode})
+
+
+def finished(e: Exporter, node: Node, out: str) -> str:
+    """The activation that an operator has swallowed."""
+    if e.flag(node, "relu6"):
+        return limited(e, out, e.required(node, 0), 0.0, 6.0)
+    return e.op("Relu", out) if e.flag(node, "relu") else out
+
+
+@exports("Convolution", "ConvolutionDepthwise", "Convolution3D")
+def convolution(e: Exporter, node: Node) -> str:
+    w = e.required(node, 1)
+    shape = w.shape or ()
+    count = 3 if node.op == "Convolution3D" else 2
+    group = e.integer(node, "group")
+    if node.op == "ConvolutionDepthwise" and shape and isinstance(shape[0], int):
+        group = group if group > 1 else int(shape[0])
+    out = e.op("Conv", e.input(node, 0), e.name(w), e.input(node, 2), group=group or 1, **geometry(e, node, count))
+    return finished(e, node, out)
+
+
+@exports("Deconvolution", "DeconvolutionDepthwise", "ConvTranspose3D")
+def deconvolution(e: Exporter, node: Node) -> str:
+    x, w = e.required(node, 0), e.required(node, 1)
+    count = 3 if node.op == "ConvTranspose3D" else 2
+    attrs = geometry(e, node, count)
+    bias = e.value(node, 2)
+    if e.flag(node, "hasOutputShape"):
+        given = node.inputs[-1]
+        sizes = e.ints(given)
+        bias = None if bias is given else bias
+        if sizes is None:
+            return finished(e, node, _cut_to_size(e, node, attrs, bias, count))
+        attrs["output_shape"] = sizes if len(sizes) == count else sizes[1 : 1 + count]
+    extra = e.list_of(node, "outPads")
+    if extra:
+        attrs["output_padding"] = extra
+    if "auto_pad" in attrs and "output_shape" not in attrs and attrs["auto_pad"] != "VALID":
+        # ONNX Runtime and the specification differ in how they divide what is cut off: it is written out
+        shape, spans = x.shape, w.shape or ()
+        steps, spread = attrs["strides"], attrs["dilations"]
+        assert isinstance(steps, list)
+        assert isinstance(spread, list)
+        if shape is None or not all(isinstance(d, int) for d in (*spans, *steps)):
+            raise e.unsupported(node, "transposed convolution of this padding with an open size")
+        lower = attrs.pop("auto_pad") == "SAME_LOWER"
+        totals = [(int(k) - 1) * d + 1 - s for k, d, s in zip(spans[2:], spread, steps, strict=True)]
+        begins = [(t + 1) // 2 if lower else t // 2 for t in totals]
+        ends = [t - b for t, b in zip(totals, begins, strict=True)]
+        grow = [max(-z, 0) for z in ends]
+        attrs["pads"] = [*(max(b, 0) for b in begins), *(z + g for z, g in zip(ends, grow, strict=True))]
+        if any(b < 0 for b in begins):
+            raise e.unsupported(node, "transposed convolution with strides wider than its filter")
+        if any(grow):
+            attrs["output_padding"] = grow
+    operands = (e.name(x), e.name(w), e.name(bias))
+    return finished(e, node, e.op("ConvTranspose", *operands, group=_groups(e, node), **attrs))
+
+
+def _groups(e: Exporter, node: Node) -> int:
+    group, w = e.integer(node, "group") or 1, e.required(node, 1)
+    if node.op == "DeconvolutionDepthwise":
+        channels = (w.shape or (group,))[0]
+        group = int(channels) if isinstance(channels, int) else group
+    return group
+
+
+def _cut_to_size(e: Exporter, node: Node, attrs: dict[str, object], bias: Value | None, count: int) -> str:
+    """Everything that the windows reach, cut to a size that is known only at run time."""
+    steps = {key: attrs[key] for key in ("strides", "dilations")}
+    operands = (e.input(node, 0), e.input(node, 1), e.name(bias))
+    whole = e.op("ConvTranspose", *operands, group=_groups(e, node), **steps)
+    given = node.inputs[-1]
+    sizes = e.i64(node, len(node.inputs) - 1)
+    if given is None or given.shape != (count,):
+        sizes = e.op("Slice", sizes, e.const([1]), e.const([1 + count]))
+    over = e.op("Max", e.op("Sub", e.op("Shape", whole, start=2), sizes), e.const([0] * count))
+    lower = e.text(node, "padMode") == "SAME_LOWER"
+    begin = e.op("Div", e.op("Add", over, e.const([int(lower)] * count)), e.const([2] * count))
+    return e.op("Slice", whole, begin, e.op("Add", begin, sizes), e.const(list(range(2, 2 + count))))
+
+
+@exports("MatMul", "BatchMatMul")
+def matmul(e: Exporter, node: Node) -> str:
+    keys = ("transposeA", "transposeB") if node.op == "MatMul" else ("adjX", "adjY")
+    x, y = (_turned(e, node, i, e.flag(node, key)) for i, key in enumerate(keys))
+    out = e.op("MatMul", x, y)
+    return e.op("Add", out, e.input(node, 2)) if e.value(node, 2) is not None else out
+
+
+def _turned(e: Exporter, node: Node, index: int, swap: bool) -> str:
+    value = e.required(node, index)
+    if not swap:
+        return e.name(value)
+    rank = e.rank(value)
+    if rank < 2:
+        return e.name(value)
+    return e.op("Transpose", e.name(value), perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+@exports("InnerProduct")
+def inner_product(e: Exporter, node: Node) -> str:
+    x, w = e.required(node, 0), e.required(node, 1)
+    axis = e.integer(node, "axis")
+    flat = e.op("Flatten", e.name(x), axis=axis)
+    turned = 0 if e.flag(node, "transpose") else 1
+    out = e.op("Gemm", flat, e.name(w), e.input(node, 2), transB=turned)
+    if axis == 1 or e.rank(x) == 2:
+        return out
+    sizes = e.op("Concat", e.op("Shape", e.name(x), end=axis), e.const([-1]), axis=0)
+    return e.op("Reshape", out, sizes)
+
+
+@exports("Einsum")
+def einsum(e: Exporter, node: Node) -> str:
+    return e.op("Einsum", *(e.name(v) for v in node.inputs), equation=e.text(node, "equation"))
+
+
+@exports("MatMulInteger", "QLinearMatMul")
+def quantized_matmul(e: Exporter, node: Node) -> str:
+    if e.value(node, 8) is not None:
+        raise e.unsupported(node, "bias within a quantised product")
+    return e.op(node.op, *(e.name(v) for v in node.inputs))
+
+
+@exports("ConvInteger", "QLinearConv")
+def quantized_convolution(e: Exporter, node: Node) -> str:
+    mode, pads = _MODES.get(e.text(node, "padMode"), "NOTSET"), e.list_of(node, "pads")
+    attrs: dict[str, object] = {
+        "strides": e.list_of(node, "strides") or None, "dilations": e.list_of(node, "dilations") or None,
+        "group": e.integer(node, "group") or 1,
+    }  # fmt: skip
+    attrs |= {"pads": pads or None} if mode == "NOTSET" else {"auto_pad": mode}
+    return e.op(node.op, *(e.name(v) for v in node.inputs), **attrs)
+
+
+@exports("QuantizeLinear", "DequantizeLinear")
+def quantize(e: Exporter, node: Node) -> str:
+    """The zero point tells the type; where another is named, a zero of it."""
+    to = e.type_attr(node, "dtype")
+    operands = [e.input(node, 0), e.input(node, 1), e.input(node, 2)]
+    if to is not None and not operands[2] and node.op == "QuantizeLinear":
+        scale = e.numbers(e.value(node, 1))
+        shape = () if scale is None else scale.shape
+        operands[2] = e.const(np.zeros(shape, to.numpy))
+    return e.op(
+        node.op, *operands, axis=e.integer(node, "axis"), block_size=e.integer(node, "block_size") or None,
+        saturate=None if e.flag(node, "saturate") or node.op != "QuantizeLinear" else 0,
+    )  # fmt: skip
+
+
+@exports("DynamicQuantizeLinear")
+def dynamic_quantize(e: Exporter, node: Node) -> list[str]:
+    return e.emit("DynamicQuantizeLinear", [e.input(node, 0)], 3)

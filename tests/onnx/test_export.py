@@ -1,0 +1,73 @@
+"""The way back: graphs as ONNX models, judged by onnx's checker and ONNX Runtime."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from MNN.converter import Options, convert
+from MNN.errors import MNNError
+from MNN.frontends.common.problems import UnsupportedModelError
+from MNN.frontends.onnx_export import onnx_model
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Node, Value
+from tests.onnx.cases import node_cases
+from tests.onnx.export_cases import LACKING, judge
+
+SHARE = int(os.environ.get("MNN_EXPORT_SHARE", "8"))
+"""Every so many-th case is judged; 1 judges all."""
+NAMES = sorted(node_cases())[::SHARE]
+REFUSED = 0.08
+"""The share of cases for which ONNX has no form here."""
+DIGITS = Path(__file__).parents[2] / "src" / "MNN" / "assets" / "digits.onnx"
+
+
+def test_operator_cases_come_back() -> None:
+    found = {name: judge(name) for name in NAMES}
+    expected = ("right", "refused", "not read", "not run by ONNX Runtime")
+    wrong = {n: f for n, f in found.items() if f not in expected and n not in LACKING}
+    assert not wrong
+    assert sum(f == "refused" for f in found.values()) <= REFUSED * len(found)
+    assert sum(f == "right" for f in found.values()) >= 0.8 * len(found)
+
+
+def test_a_model_goes_to_mnn_and_back(tmp_path: Path) -> None:
+    convert(DIGITS, tmp_path / "a.mnn")
+    report = convert(tmp_path / "a.mnn", tmp_path / "b.onnx")
+    assert list(report.files) == [tmp_path / "b.onnx"]
+    model = onnx.load(str(tmp_path / "b.onnx"))
+    onnx.checker.check_model(model, full_check=True)
+    image = np.random.default_rng(0).random((3, 1, 8, 8), np.float32)
+    names = [v.name for v in model.graph.input]
+    runs = [
+        onnxruntime.InferenceSession(str(p), providers=["CPUExecutionProvider"]) for p in (DIGITS, tmp_path / "b.onnx")
+    ]
+    first, second = (r.run(["probability"], {names[0]: image})[0] for r in runs)
+    np.testing.assert_allclose(first, second, atol=1e-6)
+
+
+def test_names_and_open_sizes_stay(tmp_path: Path) -> None:
+    convert(DIGITS, tmp_path / "b.onnx")
+    model = onnx.load(str(tmp_path / "b.onnx"))
+    assert [v.name for v in model.graph.input] == ["image"]
+    assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+def test_everything_unsupported_is_listed_at_once() -> None:
+    x = Value("x", DType.F32, (4,))
+    outs = [Value(n, DType.F32, (4,)) for n in "yz"]
+    nodes = [Node("Adagrad", "first", [x], [outs[0]]), Node("PriorBox", "second", [x], [outs[1]])]
+    with pytest.raises(UnsupportedModelError) as caught:
+        onnx_model(Graph("g", [x], outs, nodes))
+    assert [p.op for p in caught.value.problems] == ["Adagrad", "PriorBox"]
+
+
+def test_options_of_mnn_files_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(MNNError, match="--fp16"):
+        convert(DIGITS, tmp_path / "b.onnx", Options(fp16=True))
+    assert not list(tmp_path.iterdir())
