@@ -130,7 +130,7 @@ def _loops(
     order = st.order_of(shape, dense.strides) if gather else tuple(range(len(shape)))
     extents, columns = st.merge_loops(shape, [dense.strides, affine, *index_columns], order)
     classes = ["0" if c[-1] == 0 else "1" if c[-1] == 1 else "s" for c in columns]
-    if classes[0] == "0":
+    if gather and classes[0] == "0":  # one element of the result; updates of a scatter may be one number for all
         classes[0] = "1"
     return columns, extents, classes
 
