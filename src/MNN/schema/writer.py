@@ -77,6 +77,7 @@ class _Layout:
                 if field.kind is Kind.UNION:
                     inline.append((1, field.slot - 1, field, True))
         inline.sort(key=lambda item: (-item[0], item[1]))
+        self.alignment = max([4, *(size for size, _, _, _ in inline)])
         places = [0] * (max((slot for _, slot, _, _ in inline), default=-1) + 1)
         place = 4
         codes = "<i"
@@ -161,7 +162,7 @@ class _Writer:
             self.align(2)
             vtable = self.vtables[layout.vtable] = len(self.head)
             self.head += layout.vtable
-        self.align(4)
+        self.align(layout.alignment, 4)  # the largest fields come first, behind the offset of the vtable
         at = len(self.head)
         values = [self.inline(record, field, is_tag) for field, is_tag in layout.items]
         self.head += layout.struct.pack(at - vtable, *values)
