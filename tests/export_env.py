@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.zoo import ZooError
@@ -67,17 +68,23 @@ def _run(cache: Path, module: str, *arguments: str) -> None:
 
 def python(cache: Path) -> Path:
     """The interpreter that has torch, making its environment first if there is none."""
-    chosen = os.environ.get("MNN_EXPORT_PYTHON")
+    return environment(cache, "export-env", REQUIREMENTS, "MNN_EXPORT_PYTHON")
+
+
+def environment(cache: Path, name: str, requirements: Sequence[str], variable: str) -> Path:
+    """The interpreter that has ``requirements``: what ``variable`` says, else that of a virtual environment in
+    ``cache``, which is made first if there is none. Raises :class:`ZooError` where that fails."""
+    chosen = os.environ.get(variable)
     if chosen:
         return Path(chosen)
-    tag = hashlib.sha256("\n".join([*REQUIREMENTS, sys.version]).encode()).hexdigest()[:12]
-    folder = cache / f"export-env-{tag}"
+    tag = hashlib.sha256("\n".join([*requirements, sys.version]).encode()).hexdigest()[:12]
+    folder = cache / f"{name}-{tag}"
     if not folder.is_dir():
         # made aside and renamed, so that it is whole or absent; started as "python -m", it works from its new place
         cache.mkdir(parents=True, exist_ok=True)
-        making = Path(tempfile.mkdtemp(dir=cache, prefix="export-env-making-"))
+        making = Path(tempfile.mkdtemp(dir=cache, prefix=f"{name}-making-"))
         try:
-            _make(making)
+            _make(making, requirements, variable)
             making.rename(folder)
         except OSError:  # another process was first
             if not folder.is_dir():
@@ -91,12 +98,12 @@ def _interpreter(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path, requirements: Sequence[str], variable: str) -> None:
     venv.create(folder, with_pip=True)
     command = [str(_interpreter(folder)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    result = subprocess.run([*command, *REQUIREMENTS], capture_output=True, text=True, check=False)
+    result = subprocess.run([*command, *requirements], capture_output=True, text=True, check=False)
     if result.returncode:
         raise ZooError(
-            "some test models are written by torch, which could not be installed into an environment of its own "
-            f"(set MNN_EXPORT_PYTHON to an interpreter that has {', '.join(REQUIREMENTS)}):\n{result.stderr[-3000:]}"
+            f"{', '.join(requirements)} could not be installed into an environment of their own (set {variable} to an "
+            f"interpreter that has them):\n{result.stderr[-3000:]}"
         )

@@ -41,6 +41,7 @@ def open_graph(source: Source, inputs: Sequence[str] = (), outputs: Sequence[str
 
 
 def _unconverted(source: Source) -> bool:
+    """Whether no converter has optimised the model: files of other formats than our own."""
     from MNN.frontends import kind_of
 
     return not isinstance(source, bytes) and kind_of(source) not in ("mnn", "json")
@@ -196,7 +197,7 @@ def load(
     states: Mapping[str, str] | None = None,
     max_length: int | None = None,
 ) -> Model | StatefulModel:
-    """Opens a model (.onnx or .mnn, a path or bytes) for inference with ``threads`` threads.
+    """Opens a model (.onnx, .tflite or .mnn, a path or bytes) for inference with ``threads`` threads.
 
     ``precision`` is ``high``, ``normal`` or ``low``; ``cache`` keeps compiled kernels on disk. With ``states``, outputs
     by the inputs that they become, the model keeps these from run to run (:class:`MNN.stateful.StatefulModel`), at most

@@ -11,7 +11,6 @@ from MNN.frontends import load_graph
 
 FILES = {
     "a.pth": (b"\x80\x02}q" + bytes(100), "a PyTorch file", "torch.export.save"),
-    "a.tflite": (b"\x1c\0\0\0TFL3" + bytes(100), "TensorFlow Lite", "--tflite"),
     "a.h5": (b"\x89HDF\r\n\x1a\n" + bytes(100), "Keras", "tf2onnx"),
     "a.keras": (b"PK\x03\x04" + bytes(100), "Keras", "tf2onnx"),
     "a.onnx": (b"<!DOCTYPE html><html>", "a web page", "download"),

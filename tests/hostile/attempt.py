@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import MISFITS, MNNError
+from MNN.frontends import load_graph
 from MNN.frontends.mnn import load as load_mnn
 from MNN.frontends.mnn import net_of
-from MNN.frontends.onnx.load import load as load_onnx
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph
@@ -77,7 +77,7 @@ def attempt(data: bytes, form: str, way: str) -> str:
     ``convert`` runs the graph passes and writes a .mnn file instead. Whatever is no MNNError comes out as it is.
     """
     try:
-        graph = (load_onnx if form == "onnx" else load_mnn)(data)
+        graph = load_graph(data, form)
     except MNNError as error:
         return _ended("refused", error)
     if way == "convert":

@@ -23,8 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from MNN.frontends.mnn import load as load_mnn
-from MNN.frontends.onnx.load import load as load_onnx
+from MNN.frontends import load_graph
 from tests.hostile.attempt import attempt
 from tests.hostile.mutate import Mutations, quiet_ranges
 from tests.hostile.operators import files
@@ -48,7 +47,7 @@ def main(path: str, form: str, ways: list[str], cases: list[str]) -> None:
         data = files()[0][1]
     else:
         data = Path(path).read_bytes()
-        graph = (load_onnx if form == "onnx" else load_mnn)(data)
+        graph = load_graph(data, form)
         constants = [v.array().tobytes() for v in graph.values() if v.is_const and v.array().dtype != object]
         mutations = Mutations(data, form, quiet_ranges(data, constants), seed=len(data))
     for way in ("meaning", "kernels", "checked", "convert"):

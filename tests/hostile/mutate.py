@@ -102,7 +102,7 @@ class Mutations:
 
     def _length(self, data: bytearray, at: int, rng: np.random.Generator) -> None:
         """A count or offset as the format writes it: 32 bits of a flatbuffer, a varint of a protobuf."""
-        if self.form == "mnn":
+        if self.form in ("mnn", "tflite"):
             at -= at % 4
             number = int(
                 rng.choice([0, 1, 2, 16, 1 << 16, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, len(data), len(data) - at])

@@ -27,7 +27,7 @@ SHORT = "Time models, and see where the time goes."
 
 
 def command(
-    models: Annotated[list[Path] | None, typer.Argument(help=".mnn or .onnx files.")] = None,
+    models: Annotated[list[Path] | None, typer.Argument(help=".mnn, .onnx or .tflite files.")] = None,
     threads: Annotated[str, typer.Option(help="One or more thread counts: 1,2.")] = "1",
     precision: Annotated[str, typer.Option(help="One or more of high, normal and low.")] = "normal",
     batch: Annotated[str, typer.Option(help="One or more batch sizes: 1,8,32.")] = "",

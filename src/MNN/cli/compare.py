@@ -32,7 +32,7 @@ DIFFERENT = 1
 
 
 def command(
-    reference: Annotated[Path, typer.Argument(help="The model to trust (.onnx or .mnn).")],
+    reference: Annotated[Path, typer.Argument(help="The model to trust (.onnx, .tflite or .mnn).")],
     model: Annotated[Path | None, typer.Argument(help="The model to check; by default the first.")] = None,
     inputs: NoisyInputs = None,
     shapes: Shapes = None,

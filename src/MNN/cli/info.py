@@ -24,7 +24,7 @@ DEFAULT_DOMAIN = "ai.onnx"
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="A .mnn or .onnx file.")],
+    model: Annotated[Path, typer.Argument(help="A .mnn, .onnx or .tflite file.")],
     nodes: Annotated[bool, typer.Option("--nodes", help="List every operator with its inputs and outputs.")] = False,
 ) -> None:
     """Show a model's inputs, outputs, operators and weights."""

@@ -15,7 +15,7 @@ from MNN.converter import Options
 from MNN.errors import MNNError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-FRAMEWORKS = {"ONNX": "onnx", "TF": "tensorflow", "MNN": "mnn", "JSON": "json"}
+FRAMEWORKS = {"ONNX": "onnx", "TF": "tensorflow", "TFLITE": "tflite", "MNN": "mnn", "JSON": "json"}
 """What the official tool calls kinds of files, and what they are called here."""
 
 
@@ -23,7 +23,7 @@ FRAMEWORKS = {"ONNX": "onnx", "TF": "tensorflow", "MNN": "mnn", "JSON": "json"}
 def command(
     model: Annotated[Path, typer.Option("--modelFile", help="The model to convert.")],
     target: Annotated[Path | None, typer.Option("--MNNModel", help="The file to write.")] = None,
-    framework: Annotated[str, typer.Option("-f", "--framework", help="ONNX, TF, MNN or JSON.")] = "ONNX",
+    framework: Annotated[str, typer.Option("-f", "--framework", help="ONNX, TF, TFLITE, MNN or JSON.")] = "ONNX",
     biz_code: Annotated[str, typer.Option("--bizCode", help="A label stored in the file.")] = "",
     fp16: Annotated[bool, typer.Option("--fp16/--no-fp16", help="Store weights in half precision.")] = False,
     external: Annotated[

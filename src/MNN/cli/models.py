@@ -25,7 +25,7 @@ class Opened:
 
 
 def open_model(path: Path, threads: int = 1, precision: str = "normal", cache: bool = True) -> Opened:
-    """Reads a .mnn or .onnx file; models that did not go through ``mnn convert`` are optimised on the way."""
+    """Reads a model file; models that did not go through ``mnn convert`` are optimised on the way."""
     config = Config(threads, precision, cache)
     if not cache:
         Cache.switch_off()
@@ -46,7 +46,7 @@ def existing(path: Path) -> Path:
     """``path``, if a file with something in it is there; of a SavedModel's folder, the file in it."""
     path = Path(os.fsdecode(file_of(path)))
     if path.is_dir():
-        inside = sorted(p for p in path.iterdir() if p.suffix.lower() in (".onnx", ".mnn"))[:3]
+        inside = sorted(p for p in path.iterdir() if p.suffix.lower() in (".onnx", ".tflite", ".mnn"))[:3]
         advice = f"; inside are {', '.join(map(str, inside))}" if inside else ""
         raise MNNError(f"{path} is a folder; a model file is expected{advice}")
     if not path.exists():

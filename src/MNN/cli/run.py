@@ -29,7 +29,7 @@ SHORT = "Run a model on arrays or pictures."
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="A .mnn or .onnx file.")],
+    model: Annotated[Path, typer.Argument(help="A .mnn, .onnx or .tflite file.")],
     inputs: Inputs = None,
     shapes: Shapes = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for one .npy per output.")] = None,

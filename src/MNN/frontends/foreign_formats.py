@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 _TORCH = "save its network with torch.export.save(torch.export.export(model, inputs), 'model.pt2'), and convert that"
 _KERAS = "export it with tf2onnx (python -m tf2onnx.convert --keras MODEL --output model.onnx), and convert that"
-_TFLITE = "export it with tf2onnx (python -m tf2onnx.convert --tflite MODEL --output model.onnx), and convert that"
 _WEIGHTS = "it holds weights without a graph: load them into the network in its framework, and export that to ONNX"
 _AGAIN = "download the model itself"
 _PICTURE = "a model file is expected here; pictures are given with --input NAME=FILE, or as arrays"
@@ -40,7 +39,6 @@ _FILES = (
     Elsewhere("a PDF document", _AGAIN, b"%PDF-"),
     Elsewhere("a web page", _AGAIN, b"<!doctype html"),
     Elsewhere("a web page", _AGAIN, b"<html"),
-    Elsewhere("a TensorFlow Lite model", _TFLITE, b"TFL3", 4),
     Elsewhere("a Keras model", _KERAS, b"\x89HDF"),
     Elsewhere("a Keras model", _KERAS, b"PK\x03\x04", 0, (".keras",)),
     Elsewhere("a PyTorch file", _TORCH, b"\x80", 0, (".pt", ".pth", ".bin", ".ckpt")),

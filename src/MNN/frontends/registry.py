@@ -167,6 +167,16 @@ def _load_tensorflow(source: Source) -> Graph:
     return load(source)
 
 
+def _looks_like_tflite(head: bytes, size: int) -> bool:
+    return head[4:8] == b"TFL3"
+
+
+def _load_tflite(source: Source) -> Graph:
+    from MNN.frontends.tflite import load
+
+    return load(source)
+
+
 def _load_json(source: Source) -> Graph:
     from MNN.frontends.mnn import graph_of
     from MNN.schema import from_json
@@ -199,6 +209,7 @@ def _load_torch(source: Source) -> Graph:
     return load(source)
 
 
+register_kind(Kind("tflite", (".tflite", ".lite"), _looks_like_tflite, _load_tflite))
 register_kind(Kind("mnn", (".mnn",), _looks_like_mnn, _load_mnn))
 register_kind(Kind("onnx", (".onnx", ".pb"), _looks_like_onnx, _load_onnx))
 register_kind(

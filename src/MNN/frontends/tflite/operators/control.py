@@ -1,0 +1,196 @@
+"""Control flow, variables and tables. Subgraphs see what they are handed; variables are the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.frontends.tflite.context import Context
+from MNN.frontends.tflite.node import TfliteNode
+from MNN.frontends.tflite.registry import tflite_op
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+from MNN.ir.shape import Shape
+
+
+@tflite_op("CALL", stored=True)
+def call(ctx: Context, node: TfliteNode) -> list[Value]:
+    return ctx.inline(node.number("subgraph"), node.inputs)
+
+
+@tflite_op("STABLEHLO_COMPOSITE", stored=True)
+def composite(ctx: Context, node: TfliteNode) -> list[Value]:
+    """An operation that is also there as a subgraph of others."""
+    return ctx.inline(node.number("decomposition_subgraph_index"), node.inputs)
+
+
+@tflite_op("IF", stored=True)
+def if_(ctx: Context, node: TfliteNode) -> list[Value]:
+    numbers = [node.number(f"{side}_subgraph_index") for side in ("then", "else")]
+    return _branches(ctx, node, node.input(0), numbers, node.inputs[1:])
+
+
+@tflite_op("STABLEHLO_CASE", stored=True)
+def case(ctx: Context, node: TfliteNode) -> list[Value]:
+    """The branch of a number; the last one for numbers outside."""
+    return _case(ctx, node, node.ints("branch_subgraph_indices"), 0)
+
+
+def _case(ctx: Context, node: TfliteNode, numbers: Sequence[int], first: int) -> list[Value]:
+    if len(numbers) == 1:
+        return ctx.inline(numbers[0], node.inputs[1:])
+    index = node.input(0)
+    chosen = ctx.binary("EQUAL", index, ctx.const_like(first, index))
+    sides = []
+    for rest in (numbers[:1], numbers[1:]):
+        inner = ctx.nested("branch")
+        with ctx.model.memory.inside():
+            inner.graph.outputs = _own(inner, _case(inner, node, rest, first + 1))
+        sides.append(inner.graph)
+    return ctx.emit("If", [chosen], len(node.outputs), then_graph=sides[0], else_graph=sides[1])
+
+
+def _branches(
+    ctx: Context, node: TfliteNode, condition: Value, numbers: Sequence[int], given: Sequence[Value | None]
+) -> list[Value]:
+    graphs = []
+    for number in numbers:
+        inner = ctx.nested(ctx.model.file.subgraphs[number].name)
+        with ctx.model.memory.inside():
+            inner.graph.outputs = _own(inner, inner.inline(number, given))
+        graphs.append(inner.graph)
+    return ctx.emit("If", [condition], len(node.outputs), then_graph=graphs[0], else_graph=graphs[1])
+
+
+def _own(inner: Context, values: Sequence[Value]) -> list[Value]:
+    """Results that the graph itself makes: what is handed through is copied."""
+    made = {v for n in inner.graph.nodes for v in n.outputs}
+    out: list[Value] = []
+    for value in values:
+        out.append(value if value in made and value not in out else inner.op("Identity", value))
+    return out
+
+
+@tflite_op("WHILE", "STABLEHLO_WHILE", stored=True)
+def while_(ctx: Context, node: TfliteNode) -> list[Value]:
+    """The condition is computed before the first turn, and behind every turn's body."""
+    condition, body = node.number("cond_subgraph_index"), node.number("body_subgraph_index")
+    memory = ctx.model.memory
+    inner = ctx.nested(ctx.model.file.subgraphs[body].name)
+    described = ctx.model.file.subgraphs[body]
+    carried = [i for i, v in enumerate(node.inputs) if v not in memory.handles]
+    passed: list[Value] = [node.input(i) for i in range(len(node.inputs))]
+    for i in carried:
+        before = node.input(i)
+        tensors = [described.tensors[side[i]] for side in (described.inputs, described.outputs) if i < len(side)]
+        sizes = {t.sizes for t in tensors}
+        fixed = len(sizes) == 1 and -1 not in tensors[0].sizes and before.shape == tensors[0].sizes
+        name = ctx.unique(f"{before.name}/carried")
+        rank = node.rank(i)
+        shape: Shape = tensors[0].sizes if fixed else tuple(f"{name}.{k}" for k in range(rank))
+        passed[i] = Value(name, before.dtype, shape)
+    turn, going = Value(ctx.unique("turn"), DType.I64, ()), Value(ctx.unique("going"), DType.BOOL, ())
+    inner.graph.inputs = [turn, going, *(passed[i] for i in carried)]
+    with memory.inside():
+        made = inner.inline(body, passed)
+        if len(made) != len(passed):
+            raise node.malformed(f"its body gives {len(made)} values for {len(passed)}")
+        again = inner.inline(condition, made)
+    inner.graph.outputs = _own(inner, [_one(inner, again[0]), *(made[i] for i in carried)])
+    start = _one(ctx, ctx.inline(condition, node.inputs)[0])
+    results = ctx.emit("Loop", [None, start, *(node.input(i) for i in carried)], len(carried), body=inner.graph)
+    found = dict(zip(carried, results, strict=True))
+    return [found.get(i, node.input(i)) for i in range(len(node.inputs))]
+
+
+def _one(ctx: Context, condition: Value) -> Value:
+    """A condition as a scalar."""
+    return condition if condition.shape == () else ctx.op("Reshape", condition, ctx.const([], DType.I64))
+
+
+@tflite_op("CALL_ONCE")
+def call_once(ctx: Context, node: TfliteNode) -> list[Value]:
+    """A subgraph that runs before the first run: it gives variables their first values, and fills tables."""
+    memory = ctx.model.memory
+    if memory.starting or memory.branches:
+        raise node.unsupported("a start within another, or within a branch")
+    memory.starting = True
+    try:
+        ctx.inline(node.number("init_subgraph_index"), [])
+    finally:
+        memory.starting = False
+    return []
+
+
+# -- variables -------------------------------------------------------------------------------------------------------
+
+
+def _handle(ctx: Context, name: str) -> Value:
+    """A value that stands for a variable or a table."""
+    made = ctx.const(np.zeros((), np.int32))
+    ctx.model.memory.handles[made] = name
+    return made
+
+
+def _named(ctx: Context, node: TfliteNode) -> str:
+    name = ctx.model.memory.handles.get(node.input(0))
+    if name is None:
+        raise node.malformed("its first operand is no variable and no table")
+    return name
+
+
+@tflite_op("VAR_HANDLE", stored=True)
+def var_handle(ctx: Context, node: TfliteNode) -> Value:
+    parts = [str(node.option(key) or "") for key in ("container", "shared_name")]
+    return _handle(ctx, "/".join(p for p in parts if p) or node.name)
+
+
+@tflite_op("READ_VARIABLE", stored=True)
+def read_variable(ctx: Context, node: TfliteNode) -> Value:
+    tensor = node.tensors_out[0]
+    sizes = tuple(1 if d < 0 else d for d in tensor.sizes)
+    return ctx.op("Identity", ctx.model.memory.read(_named(ctx, node), tensor.dtype, sizes))
+
+
+@tflite_op("ASSIGN_VARIABLE", stored=True)
+def assign_variable(ctx: Context, node: TfliteNode) -> list[Value]:
+    if ctx.model.memory.branches:
+        raise node.unsupported("a variable that is assigned within a branch or a loop", "assign it behind that")
+    if ctx.model.memory.starting and node.input(1).data is None:
+        raise node.unsupported("a first value that is computed", "save the model with constants as first values")
+    ctx.model.memory.assign(_named(ctx, node), node.input(1))
+    return []
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+@tflite_op("HASHTABLE", stored=True)
+def hashtable(ctx: Context, node: TfliteNode) -> Value:
+    return _handle(ctx, f"table {node.number('table_id')}")
+
+
+@tflite_op("HASHTABLE_IMPORT", stored=True)
+def hashtable_import(ctx: Context, node: TfliteNode) -> list[Value]:
+    keys, values = (ctx.constant(node.input(i)) for i in (1, 2))
+    if keys is None or values is None:
+        raise node.unsupported("a table whose entries are computed")
+    ctx.model.memory.tables.setdefault(_named(ctx, node), (keys.reshape(-1), values.reshape(-1)))
+    return []
+
+
+@tflite_op("HASHTABLE_FIND", stored=True)
+def hashtable_find(ctx: Context, node: TfliteNode) -> Value:
+    """Operands: the table, keys, the value where there is none."""
+    table, other = ctx.model.memory.tables.get(_named(ctx, node)), ctx.constant(node.input(2))
+    if table is None or other is None:
+        raise node.unsupported("a table that is filled while the model runs")
+    keys, values = table
+    return ctx.op("LabelEncoder", node.input(1), keys=keys, values=values, default=other.reshape(-1)[:1])
+
+
+@tflite_op("HASHTABLE_SIZE", stored=True)
+def hashtable_size(ctx: Context, node: TfliteNode) -> Value:
+    table = ctx.model.memory.tables.get(_named(ctx, node))
+    return ctx.const(np.array([0 if table is None else table[0].size], np.int64))

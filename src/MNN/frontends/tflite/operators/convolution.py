@@ -1,0 +1,181 @@
+"""Convolutions, their transposes, and dilation. Files have images as NHWC, and filters with the outputs first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.frontends.tflite.context import Context
+from MNN.frontends.tflite.node import TfliteNode
+from MNN.frontends.tflite.registry import CUSTOM, tflite_op
+from MNN.ir.graph import Value
+
+_2D, _3D = ("h", "w"), ("d", "h", "w")
+
+
+def steps(node: TfliteNode, axes: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Strides and dilations. Raises :class:`FormatError` for those that are not positive."""
+    strides = [node.number(f"stride_{a}", 1) for a in axes]
+    dilations = [node.number(f"dilation_{a}factor", 1) for a in axes]
+    if min(strides + dilations) < 1:
+        raise node.malformed(f"strides {strides} and dilations {dilations} are not all positive")
+    return strides, dilations
+
+
+def pad_mode(node: TfliteNode) -> str:
+    """The schema's padding as our PadMode."""
+    return "VALID" if node.option("padding", "SAME") == "VALID" else "SAME"
+
+
+def filters(ctx: Context, node: TfliteNode, index: int, order: Sequence[int]) -> Value:
+    """Weights with their axes in another order, as floats."""
+    w, q = node.input(index), node.quantization(index)
+    sizes = ctx.static_shape(w)
+    if sizes is None or len(sizes) != len(order):
+        raise node.unsupported(f"weights of shape {None if sizes is None else list(sizes)}")
+    return ctx.dequantized(ctx.permuted(w, order), q, order)
+
+
+def planar(strides: Sequence[int], dilations: Sequence[int], kernel: Sequence[int]) -> dict[str, object]:
+    """Attributes of an operator on images."""
+    return {
+        "kernelY": kernel[0], "kernelX": kernel[1], "strideY": strides[0], "strideX": strides[1],
+        "dilateY": dilations[0], "dilateX": dilations[1],
+    }  # fmt: skip
+
+
+@tflite_op("CONV_2D")
+def conv_2d(ctx: Context, node: TfliteNode) -> Value:
+    x, w, bias = ctx.image(node, 0), filters(ctx, node, 1, (0, 3, 1, 2)), ctx.maybe_real(node, 2)
+    outputs, inputs, *kernel = ctx.static_shape(w) or ()
+    channels = x.shape[1] if x.shape is not None else inputs
+    group = channels // inputs if isinstance(channels, int) and inputs else 1
+    strides, dilations = steps(node, _2D)
+    out = ctx.op(
+        "Convolution", x, w, bias, padMode=pad_mode(node), group=max(group, 1), outputCount=outputs,
+        inputCount=inputs * max(group, 1), **planar(strides, dilations, kernel),
+    )  # fmt: skip
+    return ctx.channels_last(ctx.activated(node, out))
+
+
+@tflite_op("DEPTHWISE_CONV_2D")
+def depthwise_conv_2d(ctx: Context, node: TfliteNode) -> Value:
+    x, bias = ctx.image(node, 0), ctx.maybe_real(node, 2)
+    w = filters(ctx, node, 1, (3, 0, 1, 2))
+    outputs, _, *kernel = ctx.static_shape(w) or ()
+    channels = x.shape[1] if x.shape is not None else None
+    if not isinstance(channels, int) or channels < 1 or outputs % channels:
+        raise node.malformed(f"{outputs} filters for {channels} channels")
+    strides, dilations = steps(node, _2D)
+    op = "ConvolutionDepthwise" if outputs == channels and channels > 1 else "Convolution"
+    out = ctx.op(
+        op, x, w, bias, padMode=pad_mode(node), group=channels, outputCount=outputs, inputCount=channels,
+        **planar(strides, dilations, kernel),
+    )  # fmt: skip
+    return ctx.channels_last(ctx.activated(node, out))
+
+
+@tflite_op("CONV_3D")
+def conv_3d(ctx: Context, node: TfliteNode) -> Value:
+    x, w, bias = ctx.image(node, 0), filters(ctx, node, 1, (4, 3, 0, 1, 2)), ctx.maybe_real(node, 2)
+    strides, dilations = steps(node, _3D)
+    shape = ctx.static_shape(w) or ()
+    out = ctx.op(
+        "Convolution3D", x, w, bias, kernels=list(shape[2:]), strides=strides, dilates=dilations,
+        padMode=pad_mode(node), outputCount=shape[0], inputCount=shape[1],
+    )  # fmt: skip
+    return ctx.channels_last(ctx.activated(node, out), 5)
+
+
+@tflite_op("TRANSPOSE_CONV")
+def transpose_conv(ctx: Context, node: TfliteNode) -> Value:
+    """Operands: the output's shape, filters ``[O, H, W, I]``, the input, a bias."""
+    x, w, bias = ctx.image(node, 2), filters(ctx, node, 1, (3, 0, 1, 2)), ctx.maybe_real(node, 3)
+    strides, dilations = steps(node, _2D)
+    inputs, outputs, *kernel = ctx.static_shape(w) or ()
+    operands, placed = _placed(ctx, node, x, kernel, strides, dilations)
+    out = ctx.op(
+        "Deconvolution", x, w, bias, *operands, outputCount=outputs, inputCount=inputs, group=1, **placed,
+        **planar(strides, dilations, kernel),
+    )  # fmt: skip
+    return ctx.channels_last(ctx.activated(node, out))
+
+
+@tflite_op("CONV_3D_TRANSPOSE")
+def conv_3d_transpose(ctx: Context, node: TfliteNode) -> Value:
+    """Operands: the output's shape, filters ``[D, H, W, O, I]``, the input, a bias."""
+    x, w, bias = ctx.image(node, 2), filters(ctx, node, 1, (4, 3, 0, 1, 2)), ctx.maybe_real(node, 3)
+    strides, dilations = steps(node, _3D)
+    inputs, outputs, *kernel = ctx.static_shape(w) or ()
+    operands, placed = _placed(ctx, node, x, kernel, strides, dilations)
+    out = ctx.op(
+        "ConvTranspose3D", x, w, bias, *operands, kernels=kernel, strides=strides, dilates=dilations,
+        outputCount=outputs, inputCount=inputs, **placed,
+    )  # fmt: skip
+    return ctx.channels_last(ctx.activated(node, out), 5)
+
+
+def _placed(
+    ctx: Context, node: TfliteNode, x: Value, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[list[Value], dict[str, object]]:
+    """How the output lies over what is scattered: an operand with its sizes, or pads; those at the begin are of the
+    convolution from the output to the input, and what is left over is at the end."""
+    sizes, count = ctx.constant_ints(node.optional(0)), len(kernel)
+    given = None if x.shape is None else x.shape[2:]
+    if sizes is None or given is None or not all(isinstance(d, int) for d in given):
+        if pad_mode(node) == "VALID":
+            return [], {"padMode": "VALID"}
+        return [node.input(0)], {"padMode": "SAME", "hasOutputShape": True}
+    if len(sizes) != count + 2:
+        raise node.malformed(f"an output of sizes {sizes}")
+    begins, ends = [], []
+    for n, out, k, s, d in zip(given, sizes[1:-1], kernel, strides, dilations, strict=True):
+        span = (k - 1) * d + 1
+        windows = -(-out // s) if pad_mode(node) == "SAME" else (out + s - span) // s
+        begins.append(max((windows - 1) * s + span - out, 0) // 2)
+        ends.append((int(n) - 1) * s + span - out - begins[-1])
+    return [], {"padMode": "CAFFE", "pads": [*begins, *ends]}
+
+
+@tflite_op(f"{CUSTOM}Convolution2DTransposeBias")
+def convolution_transpose_bias(ctx: Context, node: TfliteNode) -> Value:
+    """MediaPipe's: input, filters ``[O, H, W, I]``, bias; options are padding, stride width and height, as i32."""
+    given = np.frombuffer(node.operation.custom_options[:12].ljust(12, b"\0"), "<i4").tolist()
+    x, w = ctx.image(node, 0), filters(ctx, node, 1, (3, 0, 1, 2))
+    shape = ctx.static_shape(w) or ()
+    padding, strides = given[0], [given[2], given[1]]
+    if padding not in (1, 2) or min(strides) < 1:
+        raise node.malformed(f"padding {padding} and strides {strides}")
+    out = ctx.op(
+        "Deconvolution", x, w, ctx.maybe_real(node, 2), outputCount=shape[1], inputCount=shape[0], group=1,
+        padMode="SAME" if padding == 1 else "VALID", **planar(strides, (1, 1), shape[2:]),
+    )  # fmt: skip
+    return ctx.channels_last(out)
+
+
+@tflite_op("DILATE", stored=True)
+def dilate(ctx: Context, node: TfliteNode) -> Value:
+    """Elements apart, a number between them."""
+    factors, rank = ctx.known_ints(node, 1, "distances"), node.rank(0)
+    if len(factors) != rank or min(factors, default=1) < 1:
+        raise node.malformed(f"distances {factors} for {rank} dimensions")
+    made = spread(ctx, node.input(0), rank, factors, node.input(2))
+    return ctx.op("Identity", made) if made is node.input(0) else made
+
+
+def spread(ctx: Context, x: Value, rank: int, factors: Sequence[int], fill: Value) -> Value:
+    """Neighbours ``factors`` apart, filled up: every axis gets a new one behind it, which is filled, joined and cut."""
+    for axis, factor in enumerate(factors):
+        if factor == 1:
+            continue
+        wide = ctx.op("Unsqueeze", x, squeezeDims=[axis + 1])
+        pads = [0] * (2 * rank + 2)
+        pads[2 * axis + 3] = factor - 1
+        filled = ctx.op("Padding", wide, ctx.const(pads), fill)
+        shape = ctx.op("Shape", x, outputDataType="DT_INT64")
+        times = ctx.const([factor if i == axis else 1 for i in range(rank)])
+        whole = ctx.op("Reshape", filled, ctx.binary("MUL", shape, times))
+        less = ctx.const([factor - 1 if i == axis else 0 for i in range(rank)])
+        x = ctx.op("SliceTf", whole, ctx.const([0] * rank), ctx.binary("SUB", ctx.binary("MUL", shape, times), less))
+    return x

@@ -1,0 +1,22 @@
+"""Random models of one operator each. A family is a function from a :class:`~tests.frontends.tflite.cases.draw.Draw` to
+a :class:`~tests.frontends.tflite.cases.draw.Case`, entered under the operator's name."""
+
+from __future__ import annotations
+
+from tests.frontends.tflite.cases import (
+    arranging,
+    creating,
+    elementwise,
+    images,
+    products,
+    quantized,
+    recurrent,
+    reducing,
+    stablehlo,
+)
+from tests.frontends.tflite.cases.draw import FAMILIES, Case, Draw
+
+__all__ = [
+    "FAMILIES", "Case", "Draw", "arranging", "creating", "elementwise", "images", "products", "quantized",
+    "recurrent", "reducing", "stablehlo",
+]  # fmt: skip

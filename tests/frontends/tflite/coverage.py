@@ -1,0 +1,59 @@
+"""Writes docs/tflite-coverage.md: ``python -m tests.frontends.tflite.coverage``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from MNN.frontends.tflite.registry import CUSTOM, TABLE
+from MNN.frontends.tflite.schema import TFLITE
+from MNN.frontends.tflite.unsupported import ADVICE
+from tests.frontends.tflite.cases import FAMILIES
+
+PAGE = Path(__file__).parents[3] / "docs" / "tflite-coverage.md"
+_HEAD = """# TensorFlow Lite operators
+
+<!-- written by python -m tests.frontends.tflite.coverage; do not edit -->
+
+`.tflite` files (TensorFlow Lite, now LiteRT) are read without TensorFlow: `mnn convert model.tflite model.mnn`,
+`mnn run model.tflite`, `MNN.load("model.tflite")`. Inputs and outputs keep the names and shapes that the file has, so
+images are NHWC; inside, permutations cancel.
+
+Of the {builtin} builtin operators of the schema **{known} are supported**, and {compared} of these are compared with
+LiteRT {version} on random models (`python -m tests.frontends.tflite.trial --cases 100` runs more of them).
+
+- **Quantised models** keep their integers: convolutions and products of 8 bits are computed in integers, results are at
+  most one step from LiteRT's, and what only moves is exact. Activations of 16 bits are computed in floats between
+  their integers. Integer weights beside float inputs (dynamic range, 4 bits, blocks) are multiplied by the floats as
+  they are, which LiteRT rounds to 8 bits first.
+- **Weights** in half precision, sparse (`DENSIFY`) and in other files (external buffers) are read as they are.
+- **Models that remember**: resource variables and the states of recurrent layers are [states](states.md) of the model
+  that `MNN.load` gives; first values that `CALL_ONCE` sets are kept. Within branches and loops variables can
+  only be read.
+- **Control flow**: `IF`, `WHILE`, `CALL`, several subgraphs. Signatures are in `Graph.meta["signatures"]`;
+  `MNN.frontends.tflite.load(path, signature="decode")` takes another entry than the first.
+- **Custom operators**: {custom}. Your own are registered with the domain `tflite`, see
+  [custom operators](custom-operators.md); their options are those of a FlexBuffer's map.
+"""
+
+
+def page() -> str:
+    """The page as it should be."""
+    builtin = [op for op in TFLITE.enum("BuiltinOperator").values if op != "CUSTOM"]
+    known = set(TABLE.known())
+    custom = sorted(op.removeprefix(CUSTOM) for op in known if op.startswith(CUSTOM))
+    supported = [op for op in builtin if op in known]
+    head = _HEAD.format(
+        builtin=len(builtin), known=len(supported), compared=sum(op in FAMILIES for op in supported), version="2.3",
+        custom=", ".join(f"`{op}`" for op in custom),
+    )  # fmt: skip
+    rows = []
+    for op in sorted(builtin):
+        quantised = any(name.startswith(f"{op} ") for name in FAMILIES)
+        how = "LiteRT, quantised too" if quantised else "LiteRT" if op in FAMILIES else "LiteRT does not run it"
+        rows.append(f"| {op} | {'yes' if op in known else 'no'} | {how if op in known else ADVICE[op]} |")
+    table = "\n".join(["| operator | supported | compared with, or what to do |", "| --- | --- | --- |", *rows])
+    return f"{head}\n## By operator\n\n{table}\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,85 @@
+"""Every builtin operator that LiteRT runs, on random models, beside LiteRT. ``MNN_TFLITE_CASES`` sets how many of each
+(3 by default); ``python -m tests.frontends.tflite.trial --cases 100`` runs many and lists what differs."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from MNN.frontends.tflite.registry import CUSTOM, TABLE
+from MNN.frontends.tflite.schema import TFLITE
+from MNN.frontends.tflite.unsupported import ADVICE
+from tests.frontends.tflite.build import Model
+from tests.frontends.tflite.cases import FAMILIES
+from tests.frontends.tflite.compare import ours
+from tests.frontends.tflite.coverage import PAGE, page
+from tests.frontends.tflite.trial import trial
+
+CASES = int(os.environ.get("MNN_TFLITE_CASES", "3"))
+
+
+@pytest.fixture(scope="module")
+def wrong() -> dict[str, list[str]]:
+    """What differs, by family: all are computed at once, as LiteRT starts slowly."""
+    return trial(list(FAMILIES), range(CASES))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_random_models_give_what_litert_gives(wrong: dict[str, list[str]], name: str) -> None:
+    assert not wrong[name], "\n".join(wrong[name])
+
+
+def test_every_builtin_operator_is_supported_or_has_advice() -> None:
+    builtin = set(TFLITE.enum("BuiltinOperator").values) - {"CUSTOM"}
+    known = {op for op in TABLE.known() if not op.startswith(CUSTOM)}
+    assert known <= builtin
+    assert builtin - known == set(ADVICE)
+
+
+def test_the_page_is_up_to_date() -> None:
+    said = "run python -m tests.frontends.tflite.coverage"
+    assert PAGE.read_text(encoding="utf-8") == page(), said
+
+
+def test_nearly_all_supported_operators_are_compared() -> None:
+    """But for those of StableHLO, which LiteRT itself does not run."""
+    builtin = {op for op in TABLE.known() if not op.startswith((CUSTOM, "STABLEHLO_"))}
+    assert len(builtin & set(FAMILIES)) >= 0.95 * len(builtin)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_stablehlo_by_other_names(rank: int) -> None:
+    """Operators that LiteRT has no kernels for, against numpy."""
+    rng = np.random.default_rng(rank)
+    x, y = rng.uniform(0.2, 3, (2, *[3] * rank)).astype(np.float32)
+    cases = {
+        "STABLEHLO_ABS": np.abs, "STABLEHLO_NEGATE": np.negative, "STABLEHLO_EXPONENTIAL": np.exp,
+        "STABLEHLO_LOG": np.log, "STABLEHLO_COSINE": np.cos, "STABLEHLO_FLOOR": np.floor, "STABLEHLO_TANH": np.tanh,
+        "STABLEHLO_RSQRT": lambda a: 1 / np.sqrt(a), "STABLEHLO_LOGISTIC": lambda a: 1 / (1 + np.exp(-a)),
+        "STABLEHLO_CBRT": np.cbrt,
+    }  # fmt: skip
+    pairs = {
+        "STABLEHLO_SUBTRACT": np.subtract, "STABLEHLO_DIVIDE": np.divide, "STABLEHLO_POWER": np.power,
+        "STABLEHLO_REMAINDER": np.fmod,
+    }  # fmt: skip
+    for op, function in {**cases, **pairs}.items():
+        model = Model()
+        g = model.graph
+        inputs = [g.input(x.shape) for _ in range(2 if op in pairs else 1)]
+        g.outputs = [g.made(op, inputs, x.shape)]
+        arrays = [x, y][: len(inputs)]
+        ((found,),) = ours(model.finish(), [arrays])
+        np.testing.assert_allclose(found, function(*arrays), rtol=2e-5, atol=1e-6, err_msg=op)
+
+
+def test_call_runs_a_subgraph() -> None:
+    model = Model()
+    number, inner = model.subgraph("inner")
+    inner.outputs = [inner.made("EXP", [inner.input([3])], [3])]
+    g = model.graph
+    g.outputs = [g.made("CALL", [g.input([3])], [3], "FLOAT32", "CallOptions", subgraph=number)]
+    x = np.array([0.0, 1.0, -1.0], np.float32)
+    ((found,),) = ours(model.finish(), [[x]])
+    np.testing.assert_allclose(found, np.exp(x), rtol=1e-6)
