@@ -77,12 +77,12 @@ def typical(candidates: Candidates, options: SamplingOptions) -> Candidates:
     """The fewest whose information is nearest to the entropy and whose probability together reaches ``typical``."""
     if options.typical >= 1:
         return candidates
-    weights = candidates.weights()
-    total = float(weights.sum(dtype=np.float64))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        information = np.float32(np.log(total)) - (candidates.logits - candidates.logits.max())
-        parts = np.where(weights > 0, weights * information, 0)
-    distance = np.abs(information - np.float32(parts.sum(dtype=np.float64) / total))
+    below = candidates.logits - candidates.logits.max()
+    weights = np.exp(below)
+    parts = np.zeros_like(below)
+    np.multiply(weights, below, out=parts, where=weights > 0)  # what has no chance has no part
+    mean = np.float32(parts.sum() / weights.sum())
+    distance = np.abs(below - mean)  # information less entropy: the normaliser falls out
     return candidates.keep(_first(distance, weights, options.typical, np.array([0.5, 1, 2, 4, 8, 16], np.float32)))
 
 
@@ -90,36 +90,60 @@ def tail_free(candidates: Candidates, options: SamplingOptions) -> Candidates:
     """Cuts where the curvature of the sorted probabilities, added up from the best, passes ``tail_free`` of its sum."""
     if options.tail_free >= 1 or len(candidates.logits) <= 2:
         return candidates
-    weights = candidates.weights().astype(np.float64)
-    order = np.argsort(-weights, kind="stable")
-    curvature = np.abs(np.diff(weights[order], 2))
+    weights = candidates.weights()
+    ordered = np.sort(weights)[::-1].astype(np.float64)
+    curvature = np.abs(np.diff(ordered, 2))
     total = curvature.sum()
     if total <= 0:
         return candidates
     beyond = np.cumsum(curvature) / total > options.tail_free
-    last = int(np.argmax(beyond)) if beyond.any() else len(beyond)
-    return candidates.keep(order[: max(last, 1)])
+    last = max(int(np.argmax(beyond)) if beyond.any() else len(beyond), 1)
+    border = np.float32(ordered[last - 1])
+    kept = weights > border
+    kept[np.flatnonzero(weights == border)[: last - int(np.count_nonzero(kept))]] = True
+    return candidates.keep(kept)
+
+
+SORTED = 2048
+"""Candidates that are sorted; more are parted by halves first."""
+CLOSE = 1 - 1e-9
 
 
 def _first(keys: Array, weights: Array, share: float, borders: Array) -> Array:
-    """Places of the smallest keys, in their order, as few as have this share of all weights; one at least.
+    """The smallest keys, as few as have this share of all weights, one at least; a mask. Of equal keys at the border,
+    those with the smallest places.
 
     ``borders``: values of keys, rising, below which it looks first.
     """
-    target = share * float(weights.sum(dtype=np.float64))
-    places: Array = np.arange(0)
+    target = share * float(weights.sum())
+    few, their = keys, weights
     for border in borders:
         places = np.flatnonzero(keys <= border)
-        if len(places) > len(keys) // 2 or float(weights[places].sum(dtype=np.float64)) > target * (1 + 1e-6):
+        if float(weights[places].sum(dtype=np.float64)) > target * (1 + 1e-6):
+            few, their = keys[places], weights[places]
             break
-    else:
-        places = np.arange(len(keys))
-    if float(weights[places].sum(dtype=np.float64)) <= target * (1 + 1e-6):
-        places = np.arange(len(keys))
-    places = places[np.argsort(keys[places], kind="stable")]
-    reached = np.cumsum(weights[places], dtype=np.float64)
-    enough = int(np.searchsorted(reached, target * (1 - 1e-9))) + 1
-    return places[:enough]
+    last = _border(few, their, target)
+    kept: Array = keys < last
+    missing = target - float(weights[kept].sum(dtype=np.float64))
+    equal = np.flatnonzero(keys == last)
+    reached = np.cumsum(weights[equal], dtype=np.float64)
+    kept[equal[: int(np.searchsorted(reached, missing * CLOSE)) + 1]] = True
+    return kept
+
+
+def _border(keys: Array, weights: Array, target: float) -> np.float32:
+    """The key at which the weights of smaller ones and its own reach the target: quickselect by weights."""
+    while len(keys) > SORTED:
+        half = len(keys) // 2
+        order = np.argpartition(keys, half)
+        left = float(weights[order[:half]].sum(dtype=np.float64))
+        part = order[:half] if left >= target * CLOSE else order[half:]
+        target -= 0 if left >= target * CLOSE else left
+        keys, weights = keys[part], weights[part]
+    order = np.argsort(keys, kind="stable")
+    reached = np.cumsum(weights[order], dtype=np.float64)
+    found: np.float32 = keys[order[min(int(np.searchsorted(reached, target * CLOSE)), len(keys) - 1)]]
+    return found
 
 
 NARROWING: dict[str, Callable[[Candidates, SamplingOptions], Candidates]] = {

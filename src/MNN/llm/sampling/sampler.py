@@ -38,9 +38,7 @@ class Sampler:
         if self.options.greedy or len(candidates.logits) == 1:
             place = int(np.argmax(candidates.logits))
         else:
-            reached = np.cumsum(candidates.weights(), dtype=np.float64)
-            place = int(np.searchsorted(reached, self._random.random() * reached[-1], side="right"))
-            place = min(place, len(reached) - 1)
+            place = drawn(candidates.weights(), self._random.random())
         return place if candidates.ids is None else int(candidates.ids[place])
 
     def candidates(
@@ -87,6 +85,26 @@ class Sampler:
             changed[:n][~np.asarray(allowed[:n], bool)] = -np.inf
             changed[n:] = -np.inf
         return changed
+
+
+BLOCK = 512
+"""Weights that are added up at once to find the block that a draw falls into."""
+
+
+def drawn(weights: Array, at: float) -> int:
+    """The place where the running sum of the weights passes ``at`` (0 to 1) of the whole sum."""
+    whole = len(weights) // BLOCK * BLOCK
+    sums = [*weights[:whole].reshape(-1, BLOCK).sum(axis=1).tolist(), float(weights[whole:].sum())]
+    reached = np.cumsum(sums)
+    wanted = at * reached[-1]
+    block = min(int(np.searchsorted(reached, wanted, side="right")), len(reached) - 1)
+    inside = np.cumsum(weights[block * BLOCK : (block + 1) * BLOCK], dtype=np.float64)
+    before = reached[block - 1] if block else 0.0
+    place = block * BLOCK + int(np.searchsorted(inside, wanted - before, side="right"))
+    place = min(place, len(weights) - 1)
+    while weights[place] == 0 and place > 0:  # rounding has passed the last one with a chance
+        place -= 1
+    return place
 
 
 @dataclass(frozen=True)
