@@ -12,6 +12,7 @@ DATA = {
     "MNN/schema/tables.json",
     "MNN/assets/digits.onnx",
     "MNN/assets/digits_samples.npz",
+    "MNN/assets/chat.html",
     "MNN/assets/report.css",
     "MNN/assets/report.js",
 }

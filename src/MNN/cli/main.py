@@ -15,7 +15,7 @@ from rich.markup import escape
 import MNN
 from MNN.cli import bench, cache, compare, convert, demo, dump, info, run
 from MNN.cli.flags import plain_flags
-from MNN.cli.language import chat, llm
+from MNN.cli.language import chat, llm, serve
 from MNN.errors import MNNError
 
 app = typer.Typer(
@@ -26,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (demo, convert, info, dump, run, bench, compare, cache, chat, llm):
+for module in (demo, convert, info, dump, run, bench, compare, cache, chat, llm, serve):
     if hasattr(module, "command"):
         app.command(module.NAME, short_help=module.SHORT)(module.command)
     else:

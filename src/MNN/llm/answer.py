@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from MNN.llm.engine.decoder import Decoder, Text
-from MNN.llm.sampling import Sampler, SamplingOptions, StopStrings
+from MNN.llm.sampling import LogProbability, Sampler, SamplingOptions, StopStrings, log_probability
+from MNN.llm.sampling.grammar import Grammar
 from MNN.llm.text import Tokenizer
 
 
@@ -39,7 +40,8 @@ class Cost:
 @dataclass
 class Answer:
     """Iterating writes it, piece by piece. ``ended``: ``stop`` (the model, or one of the ``stop`` texts, ended it),
-    ``length`` (as many tokens as it may have), ``cancelled``; empty before the end."""
+    ``length`` (as many tokens as it may have), ``cancelled``; empty before the end. ``probabilities``: what the model
+    thought of each token and of the ``logprobs`` best ones, if these are asked for. ``grammar``: what may follow."""
 
     decoder: Decoder
     history: Text
@@ -48,10 +50,13 @@ class Answer:
     options: SamplingOptions
     most: int
     stop: Sequence[str] = ()
+    logprobs: int | None = None
+    grammar: Grammar | None = None
     text: str = ""
     tokens: list[int] = field(default_factory=list)
     ended: str = ""
     cost: Cost = field(default_factory=Cost)
+    probabilities: list[LogProbability] = field(default_factory=list)
     _pieces: Iterator[str] | None = None
 
     def __iter__(self) -> Iterator[str]:
@@ -114,7 +119,12 @@ class Answer:
 
     def _next(self, sampler: Sampler, logits: np.ndarray) -> int:
         begin = time.perf_counter()
-        token = sampler.next(logits, self.history.tokens if self.options.looks_back else ())
+        allowed = None if self.grammar is None else self.grammar.allowed(len(logits))
+        token = sampler.next(logits, self.history.tokens if self.options.looks_back else (), allowed)
+        if self.grammar is not None:
+            self.grammar.take(token)
+        if self.logprobs is not None and token not in self.tokenizer.stop_ids:
+            self.probabilities.append(log_probability(logits, token, self.logprobs))
         self.cost.choosing += time.perf_counter() - begin
         return token
 

@@ -13,6 +13,7 @@ from MNN.llm.answer import Answer
 from MNN.llm.engine.decoder import Decoder
 from MNN.llm.engine.opening import open_model
 from MNN.llm.sampling import SamplingOptions
+from MNN.llm.sampling.grammar import Grammar
 from MNN.llm.text import Tokenizer, load_tokenizer
 from MNN.runtime.config import Config
 
@@ -52,14 +53,17 @@ class LanguageModel:
         stop: Sequence[str] | str = (),
         tools: Sequence[Mapping[str, Any]] | None = None,
         template: Mapping[str, Any] | None = None,
+        logprobs: int | None = None,
+        schema: Mapping[str, Any] | None = None,
         **sampling: Any,
     ) -> Answer:
         """The answer, to be iterated over: pieces of text as they are written.
 
         ``messages``: a question, a conversation, or the tokens of a prompt. ``max_tokens``: of the answer, by default
         what the model has room for. ``stop``: texts that end it. ``tools``: functions in JSON schema; ``template``:
-        what else the chat template takes (``{"enable_thinking": False}``). ``sampling``: those of
-        :class:`MNN.llm.SamplingOptions`; by default the most probable token is taken.
+        what else the chat template takes (``{"enable_thinking": False}``). ``logprobs``: how many of the most probable
+        tokens to note for each (0: only the chosen one). ``schema``: a JSON schema that the answer fits. ``sampling``:
+        those of :class:`MNN.llm.SamplingOptions`; by default the most probable token is taken.
 
         >>> for piece in llm.stream("Why is the sky blue?"):  # doctest: +SKIP
         ...     print(piece, end="")
@@ -76,7 +80,9 @@ class LanguageModel:
         most = room if max_tokens is None else min(max_tokens, room)
         options = SamplingOptions(**{"temperature": 0.0, **_known(sampling)})
         stops = [stop] if isinstance(stop, str) else list(stop)
-        return Answer(self.decoder, self.conversation, tokens, self.tokenizer, options, most, stops)
+        grammar = None if schema is None else Grammar.of_schema(schema, self.tokenizer)
+        text = self.conversation
+        return Answer(self.decoder, text, tokens, self.tokenizer, options, most, stops, logprobs, grammar)
 
     def answer(self, messages: Messages | Sequence[int], **options: Any) -> str:
         """The whole answer; arguments are those of :meth:`stream`."""

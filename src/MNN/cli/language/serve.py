@@ -1,0 +1,52 @@
+"""``mnn serve``: a language model for programs, by OpenAI's protocol."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from MNN.cli.display.output import console
+from MNN.cli.language.options import Bits, MaxLength, NoCache, Precision, Source, Threads, opened
+from MNN.errors import MNNError
+
+NAME = "serve"
+SHORT = "Serve a language model by OpenAI's protocol, with a page to chat in."
+"""What the list of commands says."""
+KEY = "MNN_API_KEY"
+
+
+def command(
+    model: Source,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8080,
+    name: Annotated[str, typer.Option(help="What clients call the model; by default the file's name.")] = "",
+    api_key: Annotated[str, typer.Option(envvar=KEY, help="Clients have to send this key.")] = "",
+    waiting: Annotated[int, typer.Option(min=1, max=10_000, help="Answers that may wait for their turn.")] = 64,
+    threads: Threads = None,
+    precision: Precision = "normal",
+    max_length: MaxLength = None,
+    bits: Bits = None,
+    no_cache: NoCache = False,
+) -> None:
+    """Serve a language model by OpenAI's protocol: chat/completions, completions, models, /health, /metrics, and a page
+    to chat in. Ctrl-C ends it."""
+    from MNN.llm.server import serve  # other commands start without it
+
+    if not api_key and not _local(host):
+        raise MNNError(f"{host} can be reached from other machines: give an --api-key (or set {KEY})")
+    llm = opened(model, threads, precision, max_length, bits, no_cache)
+    known = name or os.path.basename(os.path.abspath(model)).removesuffix(".gguf")
+    console().print(f"{escape(known)}: http://{host}:{port}/ (page), http://{host}:{port}/v1 (OpenAI's protocol)")
+    serve(llm, known, host, port, api_key, waiting)
+
+
+def _local(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

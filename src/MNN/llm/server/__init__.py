@@ -1,0 +1,40 @@
+"""A server that speaks OpenAI's protocol (``mnn serve``). Needs the extra ``serve``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from MNN.errors import MNNError
+
+if TYPE_CHECKING:
+    from MNN.llm.server.jobs import Model
+
+
+def create_app(model: Model, name: str, key: str = "", waiting: int = 64) -> Any:
+    """The server as an ASGI application, for any server of such.
+
+    ``model``: a :class:`MNN.llm.LanguageModel`. ``name``: what clients call it. ``key``: what they have to send, if
+    anything. ``waiting``: answers that may wait for their turn. MNNError where the extra is not installed.
+    """
+    try:
+        from MNN.llm.server.app import Server, Settings
+    except ImportError as error:
+        raise _missing(error) from error
+    return Server(model, Settings(name, key, waiting)).application()
+
+
+def serve(model: Model, name: str, host: str, port: int, key: str = "", waiting: int = 64) -> None:
+    """Serves until it is told to end (Ctrl-C); arguments are those of :func:`create_app`."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise _missing(error) from error
+    app = create_app(model, name, key, waiting)
+    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
+
+
+def _missing(error: ImportError) -> MNNError:
+    return MNNError(f'the package {error.name} is needed to serve; install it with: pip install "mnn-py[serve]"')
+
+
+__all__ = ["create_app", "serve"]

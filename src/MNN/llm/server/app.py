@@ -1,0 +1,180 @@
+"""OpenAI's protocol over HTTP, in front of one model. Needs the extra ``serve``."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from MNN.errors import MNNError
+from MNN.llm.server import fields, requests
+from MNN.llm.server.answering import Answering
+from MNN.llm.server.errors import RequestError, wrong
+from MNN.llm.server.jobs import Jobs, Model
+from MNN.llm.server.metrics import Metrics
+from MNN.llm.server.responses import Envelope
+
+OPEN = ("/", "/health")
+"""Paths that need no key."""
+JSON = "application/json"
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+"""What the page may do: talk with this server, and nothing else."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``name``: what clients call the model. ``key``: what they have to send, or empty.
+
+    ``waiting``: answers that may wait. ``body``: bytes that a request may have.
+    """
+
+    name: str
+    key: str = ""
+    waiting: int = 64
+    body: int = 8 << 20
+
+
+class Server:
+    """The handlers of one model's server."""
+
+    def __init__(self, model: Model, settings: Settings) -> None:
+        self.settings, self.metrics = settings, Metrics()
+        self.jobs = Jobs(model, self.metrics, settings.waiting)
+        self._started = int(time.time())
+        self._page = (resources.files("MNN") / "assets" / "chat.html").read_text(encoding="utf-8")
+
+    def application(self) -> Starlette:
+        """The ASGI application."""
+        post = {
+            "/v1/chat/completions": self.chat,
+            "/v1/completions": self.completions,
+            "/v1/embeddings": self.embeddings,
+        }
+        get = {
+            "/": self.page,
+            "/health": self.health,
+            "/metrics": self.shown_metrics,
+            "/v1/models": self.models,
+            "/v1/models/{name:path}": self.model,
+        }
+        routes = [Route(path, self._guarded(handler), methods=["POST"]) for path, handler in post.items()]
+        routes += [Route(path, self._guarded(handler), methods=["GET"]) for path, handler in get.items()]
+        handlers: Any = {HTTPException: _http_error}
+        return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        yield
+        self.jobs.close()
+
+    def _guarded(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        """Keys are looked at, errors told in OpenAI's form, and answers counted."""
+
+        async def guarded(request: Request) -> Response:
+            try:
+                self._check_key(request)
+                response = await handler(request)
+            except ClientDisconnect:
+                response = Response(status_code=499)
+            except RequestError as error:
+                headers = {"Retry-After": "1"} if error.status == 429 else None
+                response = JSONResponse(error.body, error.status, headers)
+            except MNNError as error:
+                response = JSONResponse(RequestError(400, str(error)).body, 400)
+            except Exception as error:  # noqa: BLE001 - the server goes on
+                response = JSONResponse(RequestError(500, f"internal error: {type(error).__name__}").body, 500)
+            path = request.scope["route"].path if "route" in request.scope else request.url.path
+            self.metrics.add("mnn_requests_total", path=path, status=response.status_code)
+            return response
+
+        return guarded
+
+    def _check_key(self, request: Request) -> None:
+        if not self.settings.key or request.url.path in OPEN:
+            return
+        given = request.headers.get("authorization", "")
+        scheme, _, key = given.partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode(), self.settings.key.encode()):
+            raise RequestError(401, "a valid API key is expected: Authorization: Bearer KEY", code="invalid_api_key")
+
+    async def _body(self, request: Request) -> dict[str, Any]:
+        """The JSON of a request, not larger than allowed."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != JSON:
+            raise RequestError(415, f"the content type {JSON} is expected, not {kind[:60] or 'none'}")
+        limit, body = self.settings.body, bytearray()
+        async for piece in request.stream():
+            body += piece
+            if len(body) > limit:
+                raise RequestError(413, f"the request has more than {limit} bytes", code="request_too_large")
+        return fields.parsed(bytes(body))
+
+    def _check_model(self, name: str) -> None:
+        if name != self.settings.name:
+            raise RequestError(
+                404, f"there is no model {name[:100]!r} here, but {self.settings.name!r}", "model", "model_not_found"
+            )
+
+    async def chat(self, request: Request) -> Response:
+        asked = requests.chat(await self._body(request))
+        return await self._answered(request, asked, "chat.completion")
+
+    async def completions(self, request: Request) -> Response:
+        asked = requests.completion(await self._body(request))
+        return await self._answered(request, asked, "text_completion")
+
+    async def _answered(self, request: Request, asked: requests.Chat | requests.Completion, kind: str) -> Response:
+        self._check_model(asked.model)
+        answering = Answering(self.jobs, asked, Envelope(kind, self.settings.name))
+        await answering.prepare()
+        if asked.stream:
+            headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+            return StreamingResponse(answering.events(), media_type="text/event-stream", headers=headers)
+        return JSONResponse(await answering.whole(request.is_disconnected))
+
+    async def embeddings(self, request: Request) -> Response:
+        body = await self._body(request)
+        if not isinstance(body.get("model"), str):
+            raise wrong("model", "the name of a model is expected")
+        self._check_model(body["model"])
+        raise RequestError(400, "this model writes texts; it gives no embeddings", "model", "unsupported_endpoint")
+
+    async def models(self, request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [self._described()]})
+
+    async def model(self, request: Request) -> Response:
+        self._check_model(request.path_params["name"])
+        return JSONResponse(self._described())
+
+    def _described(self) -> dict[str, Any]:
+        found = {"id": self.settings.name, "object": "model", "created": self._started, "owned_by": "local"}
+        return found | {"max_model_len": self.jobs.model.max_length}
+
+    async def health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def shown_metrics(self, request: Request) -> Response:
+        return PlainTextResponse(self.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def page(self, request: Request) -> Response:
+        headers = {"Content-Security-Policy": POLICY}
+        return HTMLResponse(self._page, headers=headers)
+
+
+async def _http_error(request: Request, error: HTTPException) -> Response:
+    """Unknown paths and methods."""
+    told = RequestError(error.status_code, f"{request.method} {request.url.path[:200]}: {error.detail}")
+    return JSONResponse(told.body, error.status_code, error.headers)

@@ -1,0 +1,210 @@
+"""Requests of OpenAI's protocol: what is asked for, verified."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from MNN.llm.server import fields
+from MNN.llm.server.errors import wrong
+
+CHOICES = 16
+STOPS = 16
+TOP = 20
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What both ways to ask share. ``sampling``: arguments of :class:`MNN.llm.SamplingOptions`.
+
+    ``logprobs``: how many of the most probable tokens to tell of each, or None. ``grammar``: what the answer has to be,
+    as ``response_format`` says it. ``usage``: whether a stream ends with the numbers of tokens.
+    """
+
+    model: str
+    stream: bool = False
+    usage: bool = False
+    choices: int = 1
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    sampling: dict[str, Any] = field(default_factory=dict)
+    logprobs: int | None = None
+    grammar: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Chat(Asked):
+    """A conversation to be continued. ``template``: what else the chat template takes."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    template: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Completion(Asked):
+    """Texts, or tokens, to be continued."""
+
+    prompts: list[str | list[int]] = field(default_factory=list)
+    echo: bool = False
+
+
+def chat(body: Mapping[str, Any]) -> Chat:
+    """``POST /v1/chat/completions``. RequestError for what cannot be used."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise wrong("messages", "a list of one message or more is expected")
+    tools = _tools(body)
+    top = fields.whole(body, "top_logprobs", 0, TOP)
+    wanted = fields.flag(body, "logprobs")
+    if top is not None and not wanted:
+        raise wrong("top_logprobs", "logprobs has to be true for these")
+    return Chat(
+        **_shared(body),
+        logprobs=(top or 0) if wanted else None,
+        grammar=_format(body),
+        messages=[_message(message, f"messages[{i}]") for i, message in enumerate(messages)],
+        tools=tools,
+        template=fields.mapping(body, "chat_template_kwargs"),
+    )
+
+
+def completion(body: Mapping[str, Any]) -> Completion:
+    """``POST /v1/completions``. RequestError for what cannot be used."""
+    for name in ("logprobs", "suffix"):
+        if body.get(name) is not None:
+            raise wrong(name, "this is not offered for plain completions")
+    return Completion(
+        **_shared(body), grammar=_format(body), prompts=_prompts(body.get("prompt")), echo=fields.flag(body, "echo")
+    )
+
+
+def _shared(body: Mapping[str, Any]) -> dict[str, Any]:
+    model = body.get("model")
+    if not isinstance(model, str) or not model:
+        raise wrong("model", "the name of a model is expected")
+    sampling: dict[str, Any] = {
+        "temperature": fields.number(body, "temperature", 0, 2),
+        "top_p": fields.number(body, "top_p", 0, 1),
+        "top_k": fields.whole(body, "top_k", 0, 1 << 30),
+        "min_p": fields.number(body, "min_p", 0, 1),
+        "typical": fields.number(body, "typical_p", 0, 1),
+        "presence_penalty": fields.number(body, "presence_penalty", -2, 2),
+        "frequency_penalty": fields.number(body, "frequency_penalty", -2, 2),
+        "repetition_penalty": fields.number(body, "repetition_penalty", 0.01, 100),
+        "seed": fields.whole(body, "seed", -(1 << 63), (1 << 63) - 1),
+        "logit_bias": _bias(body) or None,
+    }
+    if sampling["seed"] is not None:
+        sampling["seed"] = int(sampling["seed"]) & ((1 << 63) - 1)
+    newer = fields.whole(body, "max_completion_tokens", 1, 1 << 30)
+    most = newer if newer is not None else fields.whole(body, "max_tokens", 1, 1 << 30)
+    options = fields.mapping(body, "stream_options")
+    return {
+        "model": model,
+        "stream": fields.flag(body, "stream"),
+        "usage": fields.flag(options, "include_usage"),
+        "choices": fields.whole(body, "n", 1, CHOICES) or 1,
+        "max_tokens": most,
+        "stop": tuple(fields.texts(body, "stop", STOPS)),
+        "sampling": {"temperature": 1.0} | {name: value for name, value in sampling.items() if value is not None},
+    }
+
+
+def _bias(body: Mapping[str, Any]) -> dict[int, float]:
+    found = {}
+    for token, amount in fields.mapping(body, "logit_bias").items():
+        if not token.isdigit() or not isinstance(amount, int | float) or not -100 <= amount <= 100:
+            raise wrong("logit_bias", "tokens with numbers from -100 to 100 are expected")
+        found[int(token)] = float(amount)
+    return found
+
+
+def _format(body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A JSON schema that the answer has to fit, or None."""
+    wanted = fields.mapping(body, "response_format")
+    match wanted.get("type", "text"):
+        case "text":
+            return None
+        case "json_object":
+            return {"type": "object"}
+        case "json_schema":
+            schema = fields.mapping(fields.mapping(wanted, "json_schema"), "schema")
+            return schema or {"type": "object"}
+    raise wrong("response_format", "type has to be text, json_object or json_schema")
+
+
+def _tools(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    tools = body.get("tools") or []
+    if not isinstance(tools, list):
+        raise wrong("tools", "a list is expected")
+    for i, tool in enumerate(tools):
+        function = tool.get("function") if isinstance(tool, dict) else None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise wrong(f"tools[{i}]", "a function with a name is expected")
+    choice = body.get("tool_choice")
+    if choice not in (None, "auto", "none"):
+        raise wrong("tool_choice", "auto and none are offered; the model decides which function it calls")
+    return [] if choice == "none" else tools
+
+
+def _message(message: Any, where: str) -> dict[str, Any]:
+    """A message as chat templates take it: contents as texts, arguments of calls as objects."""
+    if not isinstance(message, dict) or message.get("role") not in ROLES:
+        raise wrong(where, f"an object with a role of {', '.join(ROLES)} is expected")
+    found = {key: value for key, value in message.items() if value is not None}
+    found["role"] = "system" if message["role"] == "developer" else message["role"]
+    calls = message.get("tool_calls")
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(_part(part, f"{where}.content[{i}]") for i, part in enumerate(content))
+    if content is None and not calls:
+        raise wrong(f"{where}.content", "a text is expected")
+    if content is not None and not isinstance(content, str):
+        raise wrong(f"{where}.content", "a text or a list of parts is expected")
+    found["content"] = content or ""
+    if calls is not None:
+        if not isinstance(calls, list):
+            raise wrong(f"{where}.tool_calls", "a list is expected")
+        found["tool_calls"] = [_call(call, f"{where}.tool_calls[{i}]") for i, call in enumerate(calls)]
+    return found
+
+
+def _part(part: Any, where: str) -> str:
+    if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+        kind = part.get("type") if isinstance(part, dict) else None
+        raise wrong(where, f"this model takes texts, not {kind!r}")
+    text: str = part["text"]
+    return text
+
+
+def _call(call: Any, where: str) -> dict[str, Any]:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        raise wrong(where, "a call of a function with a name is expected")
+    arguments = function.get("arguments", {})
+    if isinstance(arguments, str):
+        with contextlib.suppress(ValueError, RecursionError):  # as the model wrote it, which may be no JSON
+            arguments = json.loads(arguments)
+    return {**call, "function": {**function, "arguments": arguments}}
+
+
+def _prompts(value: Any) -> list[str | list[int]]:
+    """A text, several, the tokens of one, or those of several."""
+    given = value if isinstance(value, list) and value and not isinstance(value[0], int) else [value]
+    found: list[str | list[int]] = []
+    for prompt in given:
+        tokens = isinstance(prompt, list) and bool(prompt)
+        if tokens and all(isinstance(t, int) and not isinstance(t, bool) and t >= 0 for t in prompt):
+            found.append(list(prompt))
+        elif isinstance(prompt, str):
+            found.append(prompt)
+        else:
+            raise wrong("prompt", "a text, a list of texts, tokens or lists of tokens are expected")
+    if len(found) > CHOICES:
+        raise wrong("prompt", f"at most {CHOICES} prompts are taken at once")
+    return found
