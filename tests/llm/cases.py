@@ -196,9 +196,21 @@ FAMILIES: dict[str, Callable[[Draw], dict[str, Any]]] = {
 }  # fmt: skip
 
 
+def _encoder(rng: Draw) -> dict[str, Any]:
+    config = _base(rng)
+    for name in ("num_key_value_heads", "rms_norm_eps", "tie_word_embeddings", "bos_token_id", "eos_token_id"):
+        del config[name]
+    more = {"hidden_act": str(rng.choice(["gelu", "gelu_new"])), "layer_norm_eps": 1e-6, "type_vocab_size": 2}
+    return config | more | {"max_position_embeddings": 64, "pad_token_id": int(rng.choice([0, 1]))}
+
+
+ENCODERS = ("bert", "roberta", "xlm-roberta")
+
+
 def config(family: str, seed: int) -> dict[str, Any]:
     """A random configuration."""
-    return FAMILIES[family](np.random.default_rng([zlib.crc32(family.encode()), seed]))
+    draw = _encoder if family in ENCODERS else FAMILIES[family]
+    return draw(np.random.default_rng([zlib.crc32(family.encode()), seed]))
 
 
 def weights(shapes: Mapping[str, Sequence[int]], seed: int) -> dict[str, np.ndarray]:

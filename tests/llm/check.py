@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from MNN.llm.engine.decoder import Decoder
-from MNN.llm.models.families import build
+from MNN.llm.models.families import build, build_encoder
 from MNN.llm.models.rotary import switch
 from MNN.llm.models.weights import Weights
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from MNN.stateful import StatefulModel
-from tests.llm.cases import weights
+from tests.llm.cases import tokens, weights
 
 TOLERANCE = 1e-4
 """Of the largest logit."""
@@ -52,6 +52,34 @@ def decoder_of(config: dict[str, Any], data: Weights, settings: Config, max_leng
     return Decoder(Session(net.graph, settings, None, net.states), net.states, max_length, switch(config))
 
 
+@dataclass
+class Encoded:
+    """``vectors [tokens, width]`` of texts of these ``lengths``, the beginnings of one."""
+
+    config: dict[str, Any]
+    shapes: dict[str, list[int]]
+    seed: int
+    vectors: list[np.ndarray]
+    lengths: tuple[int, ...] = (17, 40, 3)
+
+
+def check_encoder(expected: Encoded) -> float:
+    """The largest error of all vectors. Raises AssertionError where it is too large."""
+    net = build_encoder(expected.config, Arrays(weights(expected.shapes, expected.seed)))
+    session = Session(net.graph, Config(precision="high", cache=False))
+    worst = 0.0
+    for which in ((0, 1, 2), (1,), (2,), (0, 2)):
+        longest = max(expected.lengths[i] for i in which)
+        first = np.array([longest - expected.lengths[i] for i in which])
+        rows = np.array([[0] * n + tokens(expected.seed, longest - n) for n in first])
+        places = np.maximum(np.arange(longest) - first[:, None], 0)
+        found = session.run({"tokens": rows, "positions": places, "first": first})["vectors"]
+        for vectors, i in zip(found, which, strict=True):
+            wanted = expected.vectors[i]
+            worst = max(worst, _error(f"text {i} of {which}", vectors[-len(wanted) :], wanted))
+    return worst
+
+
 def check(expected: Expected) -> float:
     """The largest error of all logits. Raises AssertionError where it is too large or the text is another one."""
     data, config = Arrays(weights(expected.shapes, expected.seed)), expected.config
@@ -85,7 +113,7 @@ def _padded(expected: Expected, data: Arrays) -> float:
     model = StatefulModel(Session(net.graph, Config(precision="high", cache=False), None, net.states), net.states)
     longest = max(expected.lengths)
     first = np.array([longest - n for n in expected.lengths])
-    tokens = np.array([[0] * (longest - n) + expected.prompt[:n] for n in expected.lengths])
+    padded = np.array([[0] * (longest - n) + expected.prompt[:n] for n in expected.lengths])
     positions = np.maximum(np.arange(longest)[None] - first[:, None], 0)
     worst = 0.0
     for cut in (longest, 5):  # at once, then in two pieces
@@ -93,7 +121,7 @@ def _padded(expected: Expected, data: Arrays) -> float:
         for low, high in ((0, cut), (cut, longest)):
             if low == high:
                 continue
-            feeds = {"tokens": tokens[:, low:high], "positions": positions[:, low:high], "first": first}
+            feeds = {"tokens": padded[:, low:high], "positions": positions[:, low:high], "first": first}
             feeds["rows"] = np.arange(high - low)
             if "length" in model.inputs:
                 feeds["length"] = np.array([longest])

@@ -20,7 +20,7 @@ import torch
 import transformers
 
 from tests.llm import cases
-from tests.llm.check import Expected, check
+from tests.llm.check import Encoded, Expected, check, check_encoder
 from tests.llm.twins import TWINS
 
 HERE = Path(__file__).parent
@@ -67,8 +67,32 @@ def reference(family: str, seed: int) -> Expected:
     return Expected(told | {"model_type": family}, shapes, seed, prompt, logits, kept, written[0, 12:].tolist())
 
 
+def encoded(family: str, seed: int) -> Encoded:
+    """A random model that gives vectors: what transformers computes, padded on the right as it is used to."""
+    values = cases.config(family, seed)
+    config = transformers.AutoConfig.for_model(family, **values, attn_implementation="eager")
+    model = transformers.AutoModel.from_config(config, add_pooling_layer=False).eval()
+    shapes = {n: list(t.shape) for n, t in model.state_dict().items() if t.is_floating_point()}
+    weights = cases.weights(shapes, seed)
+    model.load_state_dict({n: torch.from_numpy(a) for n, a in weights.items()}, strict=False)
+    rows, longest = [cases.tokens(seed, n) for n in LENGTHS], max(LENGTHS)
+    pad = values["pad_token_id"]
+    ids = torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+    with torch.no_grad():
+        vectors = model(ids, attention_mask=mask).last_hidden_state.numpy()
+    return Encoded(
+        values | {"model_type": family}, shapes, seed, [v[: len(r)] for v, r in zip(vectors, rows, strict=True)]
+    )
+
+
 def record() -> None:
     notes, arrays = [], {}
+    for family in cases.ENCODERS:
+        for seed in range(RECORDED):
+            one = encoded(family, seed)
+            arrays |= {f"{family}-{seed}.vectors{i}": a for i, a in enumerate(one.vectors)}
+            notes.append({"config": one.config, "shapes": one.shapes, "seed": seed, "encoder": True})
     for family in cases.FAMILIES:
         for seed in range(RECORDED):
             found = reference(family, seed)
@@ -83,7 +107,10 @@ def record() -> None:
 def compare(families: list[str], count: int, first: int) -> int:
     """Tries random configurations; says what differs and gives how many did."""
     bad = 0
-    for family in families:
+    for family in [name for name in families if name in cases.ENCODERS]:
+        worst = max(check_encoder(encoded(family, seed)) for seed in range(first, first + count))
+        print(f"{family}: largest error {worst:.1e}", flush=True)
+    for family in [name for name in families if name not in cases.ENCODERS]:
         worst = 0.0
         for seed in range(first, first + count):
             try:
@@ -108,5 +135,12 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     transformers.logging.set_verbosity_error()
     if asked.compare:
-        sys.exit(min(compare([asked.family] if asked.family else list(cases.FAMILIES), asked.compare, asked.seed), 1))
+        sys.exit(
+            min(
+                compare(
+                    [asked.family] if asked.family else [*cases.ENCODERS, *cases.FAMILIES], asked.compare, asked.seed
+                ),
+                1,
+            )
+        )
     record()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.models.families import build, families
 from MNN.runtime.config import Config
 from tests.llm import cases
-from tests.llm.check import Arrays, Expected, check, decoder_of
+from tests.llm.check import Arrays, Encoded, Expected, check, check_encoder, decoder_of
 
 HERE = Path(__file__).parent
-RECORDED = json.loads((HERE / "recorded.json").read_text(encoding="utf-8"))
+ALL = json.loads((HERE / "recorded.json").read_text(encoding="utf-8"))
+RECORDED = [notes for notes in ALL if not notes.get("encoder")]
 
 
 def expected(notes: dict[str, object]) -> Expected:
@@ -28,6 +30,16 @@ def expected(notes: dict[str, object]) -> Expected:
 @pytest.mark.parametrize("notes", RECORDED, ids=lambda n: f"{n['config']['model_type']}-{n['seed']}")
 def test_like_transformers(notes: dict[str, object]) -> None:
     check(expected(notes))
+
+
+@pytest.mark.parametrize(
+    "notes", [n for n in ALL if n.get("encoder")], ids=lambda n: f"{n['config']['model_type']}-{n['seed']}"
+)
+def test_vectors_like_transformers(notes: dict[str, Any]) -> None:
+    name = f"{notes['config']['model_type']}-{notes['seed']}"
+    with np.load(HERE / "recorded.npz") as file:
+        vectors = [file[f"{name}.vectors{i}"] for i in range(3)]
+    check_encoder(Encoded(notes["config"], notes["shapes"], notes["seed"], vectors))
 
 
 def test_every_family_is_recorded() -> None:
@@ -65,7 +77,7 @@ def test_texts_go_back_and_on() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "gpt9"}, "'gpt9' are not known; known are .*llama"),
+        ({"model_type": "gpt9"}, "models that write text of the kind 'gpt9' are not known; known are .*llama"),
         ({"num_hidden_layers": 0}, "num_hidden_layers = 0"),
         ({"num_attention_heads": "four"}, "num_attention_heads = 'four'"),
         ({"num_key_value_heads": 3}, "cannot share 3"),

@@ -10,12 +10,13 @@ PyMNN's names are here too: ``create``, ``Llm``, ``Context``, ``LlmStatus``.
 from __future__ import annotations
 
 from MNN.llm.answer import Answer, Cost
+from MNN.llm.embedder import Embedder, load_embedder
 from MNN.llm.language_model import LanguageModel, load
 from MNN.llm.perplexity import Perplexity, perplexity
 from MNN.llm.pymnn import Context, Llm, LlmStatus, create
 from MNN.llm.sampling import SamplingOptions
 
 __all__ = [
-    "Answer", "Context", "Cost", "LanguageModel", "Llm", "LlmStatus", "Perplexity", "SamplingOptions", "create", "load",
-    "perplexity",
+    "Answer", "Context", "Cost", "Embedder", "LanguageModel", "Llm", "LlmStatus", "Perplexity", "SamplingOptions",
+    "create", "load", "load_embedder", "perplexity",
 ]  # fmt: skip

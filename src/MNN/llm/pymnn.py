@@ -17,6 +17,7 @@ from MNN.errors import MNNError, UnsupportedError
 from MNN.expr.build import leaf
 from MNN.expr.var import Var
 from MNN.llm.answer import Answer
+from MNN.llm.embedder import Embedder, load_embedder
 from MNN.llm.language_model import LanguageModel, load, processors
 
 MOST = 512
@@ -84,8 +85,9 @@ class Context:
 class Llm:
     """A language model as PyMNN has it. Made by :func:`create`; :meth:`load` reads the files."""
 
-    def __init__(self, path: str) -> None:
-        self._path, self._settings = path, dict[str, Any]()
+    def __init__(self, path: str, embeds: bool = False) -> None:
+        self._path, self._embeds, self._settings = path, embeds, dict[str, Any]()
+        self._embedder: Embedder | None = None
         self._model: LanguageModel | None = None
         self._context = Context()
         self._stream = sys.stdout
@@ -103,7 +105,11 @@ class Llm:
         levels = {"low": "low", "high": "high", "normal": "normal"}
         precision = levels.get(str(self._settings.get("precision", "normal")), "normal")
         most = self._settings.get("max_all_tokens")
-        self._model = load(self._path, processors() if threads is None else int(threads), precision, most)
+        count = processors() if threads is None else int(threads)
+        if self._embeds:
+            self._embedder = load_embedder(self._path, count, precision)
+        else:
+            self._model = load(self._path, count, precision, most)
         self._context.load_us = _microseconds(time.perf_counter() - begin)
         self._context.status = LlmStatus.RUNNING
 
@@ -191,8 +197,11 @@ class Llm:
         return ""
 
     def txt_embedding(self, prompt: str) -> Var:
-        """Not of models that write text."""
-        raise UnsupportedError("embeddings are not given by this model")
+        """The vector of a text, ``[1, width]``, by a model that was made with ``embedding_model``."""
+        if self._embedder is None:
+            what = "call load() first" if self._embeds else "make it with create(path, embedding_model=True)"
+            raise MNNError(f"this model gives no embeddings; {what}")
+        return leaf(np.ascontiguousarray(self._embedder.embed([prompt])))
 
     def apply_lora(self, lora_path: str) -> int:
         """Adapters are not there yet."""
@@ -208,7 +217,9 @@ class Llm:
 
     def _loaded(self) -> LanguageModel:
         if self._model is None:
-            raise MNNError("the model is not loaded yet; call load() first")
+            raise MNNError(
+                "this model writes no text" if self._embeds else "the model is not loaded yet; call load() first"
+            )
         return self._model
 
     def _answer(self, tokens: list[int], most: int) -> Answer:
@@ -237,10 +248,9 @@ class Llm:
 
 
 def create(config_path: str | os.PathLike[str], embedding_model: bool = False) -> Llm:
-    """A model that :meth:`Llm.load` opens: a Hugging Face folder, its ``config.json``, or a .gguf file."""
-    if embedding_model:
-        raise UnsupportedError("models that give embeddings of texts are not supported yet")
-    return Llm(os.fspath(config_path))
+    """A model that :meth:`Llm.load` opens: a Hugging Face folder, its ``config.json``, or a .gguf file;
+    ``embedding_model``: one that embeds texts."""
+    return Llm(os.fspath(config_path), embedding_model)
 
 
 def _microseconds(seconds: float) -> int:

@@ -14,7 +14,7 @@ from MNN.llm.engine.decoder import Decoder
 from MNN.llm.engine.loaded import LoadedWeights, check_bits
 from MNN.llm.files import open_weights, read_config
 from MNN.llm.files.places import find
-from MNN.llm.models.families import build, usual
+from MNN.llm.models.families import build, build_encoder, usual
 from MNN.llm.models.rotary import switch
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
@@ -30,12 +30,19 @@ class Opened:
     config: Mapping[str, object]
     file: Path
 
-    def graph(self, bits: int | None) -> Graph:
-        """The graph, with weights read and, where told, quantised."""
+    def graph(self, bits: int | None, encoder: bool = False) -> Graph:
+        """The graph of a decoder, or of an ``encoder``, with weights read and, where told, quantised."""
         files = [self.file, self.file.parent / "config.json"]
         files += [f for f in self.file.parent.iterdir() if f.suffix == self.file.suffix or ".safetensors" in f.name]
         seen({os.path.abspath(file): identity(file.stat()) for file in files if file.is_file()})
-        return build(self.config, LoadedWeights(open_weights(self.path), bits)).graph
+        weights = LoadedWeights(open_weights(self.path), bits)
+        return (build_encoder(self.config, weights) if encoder else build(self.config, weights)).graph
+
+    def encoder(self, config: Config, bits: int | None = None) -> Session:
+        """A model that gives every token a vector, ready to run."""
+        check_bits(bits)
+        stored = StoredPrograms.of(self.file, config, ("encoder", f"{bits} bits"))
+        return Session(lambda: self.graph(bits, True), config, stored)
 
     def decoder(self, config: Config, max_length: int | None = None, bits: int | None = None) -> Decoder:
         """One ready to run; ``max_length`` tokens at most, by default what the model was made for."""

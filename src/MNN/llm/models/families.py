@@ -17,6 +17,7 @@ from MNN.llm.models.weights import Weights, required
 Translate = Callable[[Mapping[str, object]], Mapping[str, object]]
 Build = Callable[["Config", Layers], Graph]
 _FAMILIES: dict[str, Build] = {}
+_ENCODERS: dict[str, Build] = {}
 _TRANSLATIONS: dict[str, Translate] = {}
 
 
@@ -165,6 +166,16 @@ def family(*names: str) -> Callable[[Build], Build]:
     return add
 
 
+def encoder(*names: str) -> Callable[[Build], Build]:
+    """Enters what builds models that give every token a vector."""
+
+    def add(build: Build) -> Build:
+        _ENCODERS.update(dict.fromkeys(names, build))
+        return build
+
+    return add
+
+
 def translates(name: str) -> Callable[[Translate], Translate]:
     """Enters what gives configurations of a family the names that most have."""
 
@@ -188,11 +199,26 @@ def build(config: Mapping[str, object], weights: Weights, padded: bool = False) 
     Raises :class:`UnsupportedError` for families that are not known and :class:`FormatError` for configurations and
     weights that do not fit.
     """
+    return _built(config, weights, padded, families(), "that write text")
+
+
+def build_encoder(config: Mapping[str, object], weights: Weights) -> Layers:
+    """The graph of a model that gives every token a vector, in batches that are padded on the left.
+
+    Errors are those of :func:`build`.
+    """
+    families()
+    return _built(config, weights, True, _ENCODERS, "that embed texts")
+
+
+def _built(
+    config: Mapping[str, object], weights: Weights, padded: bool, known: Mapping[str, Build], what: str
+) -> Layers:
     kind = config.get("model_type")
-    if not isinstance(kind, str) or kind not in families():
-        raise UnsupportedError(f"models of the kind {kind!r} are not known; known are {', '.join(families())}")
+    if not isinstance(kind, str) or kind not in known:
+        raise UnsupportedError(f"models {what} of the kind {kind!r} are not known; known are {', '.join(known)}")
     net = Layers(weights, kind, padded)
-    families()[kind](usual(config), net)
+    known[kind](usual(config), net)
     return net
 
 
@@ -203,4 +229,7 @@ def usual(config: Mapping[str, object]) -> Config:
     return Config(config if translate is None else translate(config))
 
 
-__all__ = ["Build", "Config", "apart", "attend", "build", "families", "family", "head", "translates", "usual"]
+__all__ = [
+    "Build", "Config", "apart", "attend", "build", "build_encoder", "encoder", "families", "family", "head",
+    "translates", "usual",
+]  # fmt: skip

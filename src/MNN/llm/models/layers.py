@@ -62,7 +62,6 @@ class Layers(GraphBuilder):
         batch = "batch" if padded else 1
         self.tokens = self._input("tokens", DType.I64, (batch, "sequence"))
         self.positions = self._input("positions", DType.I64, (batch, "sequence"))
-        self.rows = self._input("rows", DType.I64, ("count",))
         self.first = self._input("first", DType.I64, (batch,)) if padded else None
         self._batch: int | str = batch
         self.length: Value | None = None
@@ -271,17 +270,22 @@ class Layers(GraphBuilder):
             self.graph.outputs.append(after)
         return self.reshape(self.permute(out, 0, 2, 1, 3), 0, 0, heads.count * sizes[1])
 
-    def _not_padding(self, past: Value) -> Value | None:
+    def attention_both_ways(self, q: Value, k: Value, v: Value, heads: Heads) -> Value:
+        """Attention of all to all, without a cache; shapes as in :meth:`attention`."""
+        q, k, v = (self.permute(t, 0, 2, 1, 3) for t in (q, k, v))
+        out, *_ = self.emit("OnnxAttention", [q, k, v, self._not_padding(None)], 3, scale=heads.scale)
+        return self.reshape(self.permute(out, 0, 2, 1, 3), 0, 0, heads.count * heads.size)
+
+    def _not_padding(self, past: Value | None) -> Value | None:
         """Which keys of each row are no padding, ``[batch, 1, 1, total]``; None where none is."""
         if self.first is None:
             return None
         if self._seen is None:
-            lengths = [
-                self.gather(self.op("Shape", value), self.const(np.array(axis, np.int64)))
-                for value, axis in ((past, 2), (self.tokens, 1))
-            ]
+            parts = [(self.tokens, 1)] if past is None else [(past, 2), (self.tokens, 1)]
+            lengths = [self.gather(self.op("Shape", value), self.const(np.array(axis))) for value, axis in parts]
             scalars = [self.const(np.array(n, np.int64)) for n in (0, 1)]
-            total = self.op("Cast", self.add(*lengths), dstT="DT_INT64")
+            length = lengths[0] if past is None else self.add(*lengths)
+            total = self.op("Cast", length, dstT="DT_INT64")
             places = self.op("Range", scalars[0], total, scalars[1], Tidx="DT_INT64")
             starts = self.op("Unsqueeze", self.first, squeezeDims=[1, 2, 3])
             self._seen = self.op("BinaryOp", places, starts, opType="GREATER_EQUAL")
@@ -291,10 +295,10 @@ class Layers(GraphBuilder):
 
     def picked(self, x: Value) -> Value:
         """The rows of ``x [batch, sequence, width]`` of which logits are wanted."""
-        return self.gather(x, self.rows, axis=1)
+        return self.gather(x, self._input("rows", DType.I64, ("count",)), axis=1)
 
     def finish(self, logits: Value, name: str = "logits") -> Graph:
-        """The graph that gives these."""
+        """The graph that gives these, or what else it is called."""
         logits.name = name
         self.graph.outputs.insert(0, logits)
         return self.graph

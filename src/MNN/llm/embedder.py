@@ -1,0 +1,118 @@
+"""Texts as vectors: what is alike lies close together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import MNNError
+from MNN.llm.engine.opening import Opened, open_model
+from MNN.llm.files.mapped import read_json
+from MNN.llm.language_model import processors
+from MNN.llm.text import Tokenizer, load_tokenizer
+from MNN.runtime.config import Config
+from MNN.runtime.session import Session
+
+BATCH = 32
+"""Texts that are computed at once."""
+_MODES = {"pooling_mode_cls_token": "first", "pooling_mode_lasttoken": "last", "pooling_mode_mean_tokens": "mean"}
+"""What a folder of sentence-transformers says, and ours."""
+
+
+class Embedder:
+    """A model that makes one vector of a text. ``pooling``: the ``mean`` of its tokens' vectors, the ``first`` or the
+    ``last`` of them; ``normal``: vectors have the length 1."""
+
+    def __init__(
+        self, session: Session, tokenizer: Tokenizer, longest: int, pooling: str = "mean", normal: bool = True
+    ) -> None:
+        self.session, self.tokenizer, self.longest = session, tokenizer, longest
+        self.pooling, self.normal = pooling, normal
+
+    def embed(self, texts: Sequence[str] | str) -> np.ndarray:
+        """The vectors f32 ``[texts, width]``; of a text alone ``[width]``. What is beyond the longest text is cut off.
+
+        >>> vectors = embedder.embed(["a cat", "a kitten"])  # doctest: +SKIP
+        """
+        if isinstance(texts, str):
+            found: np.ndarray = self.embed([texts])[0]
+            return found
+        tokens = [self._cut(ids) for ids in self.tokenizer.encode_batch(list(texts))]
+        order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))  # little padding
+        vectors: list[np.ndarray] = [_NOTHING] * len(tokens)
+        for begin in range(0, len(order), BATCH):
+            part = order[begin : begin + BATCH]
+            for i, vector in zip(part, self._pooled([tokens[i] for i in part]), strict=True):
+                vectors[i] = vector
+        return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
+
+    def _cut(self, ids: list[int]) -> list[int]:
+        if not ids:
+            raise MNNError("a text without tokens has no vector")
+        return ids if len(ids) <= self.longest else [*ids[: self.longest - 1], ids[-1]]
+
+    def _pooled(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
+        vectors = self.vectors(rows)
+        found = np.stack([_pool(self.pooling, vectors[i, -len(row) :]) for i, row in enumerate(rows)])
+        if self.normal:
+            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+        return found
+
+    def vectors(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
+        """The vectors of all tokens of texts, f32 ``[texts, longest, width]``: those of a text are the last ones of its
+        row."""
+        longest = max(map(len, rows))
+        first = np.array([longest - len(row) for row in rows], np.int64)
+        tokens = np.array([[0] * (longest - len(row)) + list(row) for row in rows], np.int64)
+        positions = np.maximum(np.arange(longest) - first[:, None], 0)
+        found: np.ndarray = self.session.run({"tokens": tokens, "positions": positions, "first": first})["vectors"]
+        return found
+
+
+def load_embedder(
+    path: str | os.PathLike[str],
+    threads: int | None = None,
+    precision: str = "normal",
+    bits: int | None = None,
+    cache: bool = True,
+) -> Embedder:
+    """Opens a model that embeds texts: a .gguf file, or a folder as sentence-transformers or Hugging Face write it.
+
+    Arguments are those of :func:`MNN.llm.load`. Raises :class:`MNNError` where there is no such model.
+    """
+    opened = open_model(path)
+    config = Config(threads=processors() if threads is None else threads, precision=precision, cache=cache)
+    pooling, normal = _pooling(opened)
+    return Embedder(opened.encoder(config, bits), load_tokenizer(opened.path), _longest(opened.config), pooling, normal)
+
+
+def _longest(config: Mapping[str, Any]) -> int:
+    places = int(config.get("max_position_embeddings", 512))
+    return places if config.get("model_type") == "bert" else places - int(config.get("pad_token_id") or 1) - 1
+
+
+def _pooling(opened: Opened) -> tuple[str, bool]:
+    """What a folder says of pooling, and whether vectors are normalised."""
+    folder = opened.path if opened.path.is_dir() else opened.path.parent
+    told = _optional(folder / "1_Pooling" / "config.json")
+    chosen = next((mode for name, mode in _MODES.items() if told.get(name)), "mean")
+    normal = not (folder / "modules.json").is_file() or (folder / "2_Normalize").is_dir()
+    return chosen, normal
+
+
+def _optional(file: Path) -> Mapping[str, Any]:
+    return read_json(file) if file.is_file() else {}
+
+
+def _pool(mode: str, vectors: np.ndarray) -> np.ndarray:
+    found: np.ndarray = vectors.mean(0) if mode == "mean" else vectors[0 if mode == "first" else -1]
+    return found
+
+
+_NOTHING = np.zeros(0, np.float32)
+
+__all__ = ["Embedder", "load_embedder"]
