@@ -26,17 +26,20 @@ _FROM = {
     "Tensor": "MNN.tensor",
     **{f"Halide_Type_{kind}": "MNN.tensor" for kind in ("Double", "Float", "Int", "Int64", "String", "Uint8")},
     **{f"Tensor_DimensionType_{kind}": "MNN.tensor" for kind in ("Caffe", "Caffe_C4", "Tensorflow")},
+    "CVMatrix": "MNN.cv.preprocess.matrix",
+    "CVImageProcess": "MNN.cv.preprocess.process",
+    **{f"CV_Filter_{kind}": "MNN.cv.preprocess.process" for kind in ("BICUBIC", "BILINEAL", "NEAREST")},
+    **{f"CV_Wrap_{kind}": "MNN.cv.preprocess.process" for kind in ("CLAMP_TO_EDGE", "REPEAT", "ZERO")},
+    **{
+        f"CV_ImageFormat_{kind}": "MNN.cv.preprocess.formats"
+        for kind in ("BGR", "BGRA", "GRAY", "RGB", "RGBA", "YUV_I420", "YUV_NV12", "YUV_NV21")
+    },
     "MNNError": "MNN.errors",
     "Model": "MNN.model",
     "get_model_uuid": "MNN.model",
     "load": "MNN.model",
 }
-_LATER = {
-    "CVImageProcess", "CVMatrix", "audio", "data", "optim", "tools",
-    *(f"CV_Filter_{kind}" for kind in ("BICUBIC", "BILINEAL", "NEAREST")),
-    *(f"CV_ImageFormat_{kind}" for kind in ("BGR", "BGRA", "GRAY", "RGB", "RGBA", "YUV_NV21")),
-    *(f"CV_Wrap_{kind}" for kind in ("CLAMP_TO_EDGE", "REPEAT", "ZERO")),
-}  # fmt: skip
+_LATER = {"audio", "data", "optim", "tools"}
 
 if TYPE_CHECKING:
     from MNN import cv as cv
@@ -44,6 +47,22 @@ if TYPE_CHECKING:
     from MNN import llm as llm
     from MNN import nn as nn
     from MNN import numpy as numpy
+    from MNN.cv.preprocess.formats import CV_ImageFormat_BGR as CV_ImageFormat_BGR
+    from MNN.cv.preprocess.formats import CV_ImageFormat_BGRA as CV_ImageFormat_BGRA
+    from MNN.cv.preprocess.formats import CV_ImageFormat_GRAY as CV_ImageFormat_GRAY
+    from MNN.cv.preprocess.formats import CV_ImageFormat_RGB as CV_ImageFormat_RGB
+    from MNN.cv.preprocess.formats import CV_ImageFormat_RGBA as CV_ImageFormat_RGBA
+    from MNN.cv.preprocess.formats import CV_ImageFormat_YUV_I420 as CV_ImageFormat_YUV_I420
+    from MNN.cv.preprocess.formats import CV_ImageFormat_YUV_NV12 as CV_ImageFormat_YUV_NV12
+    from MNN.cv.preprocess.formats import CV_ImageFormat_YUV_NV21 as CV_ImageFormat_YUV_NV21
+    from MNN.cv.preprocess.matrix import CVMatrix as CVMatrix
+    from MNN.cv.preprocess.process import CV_Filter_BICUBIC as CV_Filter_BICUBIC
+    from MNN.cv.preprocess.process import CV_Filter_BILINEAL as CV_Filter_BILINEAL
+    from MNN.cv.preprocess.process import CV_Filter_NEAREST as CV_Filter_NEAREST
+    from MNN.cv.preprocess.process import CV_Wrap_CLAMP_TO_EDGE as CV_Wrap_CLAMP_TO_EDGE
+    from MNN.cv.preprocess.process import CV_Wrap_REPEAT as CV_Wrap_REPEAT
+    from MNN.cv.preprocess.process import CV_Wrap_ZERO as CV_Wrap_ZERO
+    from MNN.cv.preprocess.process import CVImageProcess as CVImageProcess
     from MNN.errors import MNNError as MNNError
     from MNN.interpreter import Interpreter as Interpreter
     from MNN.interpreter import OpInfo as OpInfo

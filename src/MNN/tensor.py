@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from MNN.errors import MNNError, ShapeError
+from MNN.expr import memory
 from MNN.expr.types import channels_first, channels_last, data_format
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
@@ -54,7 +56,8 @@ class Tensor:
     - ``Tensor(var)``: the numbers of a Var.
     - ``Tensor(tensor_or_var, dimension_type)``: room for the same numbers in another order.
     - ``Tensor(shape, type, dimension_type)``: zeros.
-    - ``Tensor(shape, type, data, dimension_type)``: numbers in row-major order (array, sequence or bytes).
+    - ``Tensor(shape, type, data, dimension_type)``: numbers in row-major order (array, sequence, bytes, an
+      address as a plain ``int`` or a capsule, whose memory is copied).
     """
 
     @overload
@@ -182,6 +185,8 @@ def _dimension_type(value: object) -> int:
 def _numbers(data: object, kind: DType, shape: tuple[int, ...]) -> np.ndarray:
     if isinstance(data, (bytes, bytearray, memoryview)):
         array = np.frombuffer(data, kind.numpy)
+    elif kind is not DType.STR and (type(data) is int or memory.is_capsule(data)):
+        array = memory.read(memory.address_of(data, "Tensor"), math.prod(shape), np.dtype(kind.numpy), "Tensor")
     else:
         array = np.asarray(data)
     if kind is not DType.STR and array.dtype.kind not in "biuf":

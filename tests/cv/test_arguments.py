@@ -96,7 +96,6 @@ def test_every_result_goes_through_the_wrapper(wrapped: type) -> None:
     results = [
         image, cv.resize(image, (4, 4), code=cv.COLOR_BGR2RGB), cv.cvtColor(image, cv.COLOR_BGR2GRAY),
         cv.blur(image, (3, 3)), cv.flip(image, 1), *cv.split(image), cv.mean(image),
-        cv.getRotationMatrix2D((1, 1), 2, 3),
         cv.warpAffine(image, cv.getRotationMatrix2D((1, 1), 2, 3), (5, 5)), cv.threshold(image, 3, 4, 0),
         cv.cvtColorTwoPlane(np.zeros((4, 4)), np.zeros(8), cv.COLOR_YUV2BGR_NV12),
     ]  # fmt: skip

@@ -126,9 +126,8 @@ def taps(source: int, wanted: int, factor: float, interpolation: int, shrinks: b
     raise MNNError(f"the interpolation {interpolation} is unknown; use INTER_NEAREST, _LINEAR, _CUBIC, _AREA, ...")
 
 
-def cubic(fraction: Array) -> Array:
-    """Weights of the 4 neighbours: Keys' cubic convolution (1981) with a = -0.75."""
-    a = -0.75
+def cubic(fraction: Array, a: float = -0.75) -> Array:
+    """Weights of the 4 neighbours: Keys' cubic convolution (1981), with OpenCV's ``a``."""
     distance = np.abs(fraction[..., None] - np.arange(-1, 3))
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a

@@ -20,39 +20,40 @@ from MNN.cv._constants import (
     WARP_INVERSE_MAP,
 )
 from MNN.cv._resample import cubic, finish
+from MNN.cv.preprocess.matrix import CVMatrix
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
 
-def getRotationMatrix2D(center: Sequence[float], angle: float, scale: float) -> Var:  # noqa: N802
+def getRotationMatrix2D(center: Sequence[float], angle: float, scale: float) -> CVMatrix:  # noqa: N802
     """The 2 x 3 matrix (float64) that turns about ``center`` by ``angle`` degrees (anticlockwise) and scales."""
     x, y = pair(center, "center")
     a, b = scale * math.cos(math.radians(angle)), scale * math.sin(math.radians(angle))
-    return _wrap(np.array([[a, b, (1 - a) * x - b * y], [-b, a, b * x + (1 - a) * y]]))
+    return CVMatrix.of(np.array([[a, b, (1 - a) * x - b * y], [-b, a, b * x + (1 - a) * y]]))
 
 
-def getAffineTransform(src: ArrayLike, dst: ArrayLike) -> Var:  # noqa: N802
+def getAffineTransform(src: ArrayLike, dst: ArrayLike) -> CVMatrix:  # noqa: N802
     """The 2 x 3 matrix (float64) that takes three points to three others; points as 6 numbers or (3, 2)."""
     a, b = _points(src, 3, "src"), _points(dst, 3, "dst")
-    return _wrap(_solve(np.hstack([a, np.ones((3, 1))]), b, "src").T)
+    return CVMatrix.of(_solve(np.hstack([a, np.ones((3, 1))]), b, "src").T)
 
 
-def getPerspectiveTransform(src: ArrayLike, dst: ArrayLike) -> Var:  # noqa: N802
+def getPerspectiveTransform(src: ArrayLike, dst: ArrayLike) -> CVMatrix:  # noqa: N802
     """The 3 x 3 matrix (float64, last element 1) that takes four points to four others; as 8 numbers or (4, 2)."""
     a, b = _points(src, 4, "src"), _points(dst, 4, "dst")
     rows, values = [], []
     for (x, y), (u, v) in zip(a, b, strict=True):
         rows += [[x, y, 1, 0, 0, 0, -x * u, -y * u], [0, 0, 0, x, y, 1, -x * v, -y * v]]
         values += [u, v]
-    return _wrap(np.append(_solve(np.array(rows), np.array(values), "src"), 1.0).reshape(3, 3))
+    return CVMatrix.of(np.append(_solve(np.array(rows), np.array(values), "src"), 1.0).reshape(3, 3))
 
 
-def invertAffineTransform(m: ArrayLike) -> Var:  # noqa: N802
+def invertAffineTransform(m: ArrayLike) -> CVMatrix:  # noqa: N802
     """The inverse of a 2 x 3 matrix; all zeros if there is none."""
     matrix = _matrix(m, "m")
     if np.linalg.det(matrix[:2, :2]) == 0:
-        return _wrap(np.zeros((2, 3)))
-    return _wrap(np.linalg.inv(matrix)[:2])
+        return CVMatrix.of(np.zeros((2, 3)))
+    return CVMatrix.of(np.linalg.inv(matrix)[:2])
 
 
 def warpAffine(  # noqa: N802
