@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 PYMNN = "3.6.1"
 """The release of PyMNN whose API this package offers."""
 
-_PARTS = ("cv", "expr", "llm", "nn", "numpy")
+_PARTS = ("audio", "cv", "expr", "llm", "nn", "numpy")
 _FROM = {
     "Interpreter": "MNN.interpreter",
     "OpInfo": "MNN.interpreter",
@@ -39,9 +39,10 @@ _FROM = {
     "get_model_uuid": "MNN.model",
     "load": "MNN.model",
 }
-_LATER = {"audio", "data", "optim", "tools"}
+_LATER = {"data", "optim", "tools"}
 
 if TYPE_CHECKING:
+    from MNN import audio as audio
     from MNN import cv as cv
     from MNN import expr as expr
     from MNN import llm as llm

@@ -42,6 +42,7 @@ from MNN.expr.math import *  # noqa: F403
 from MNN.expr.math import __all__ as _math
 from MNN.expr.models import get_inputs_and_outputs, load_as_dict, load_as_list, save
 from MNN.expr.names import *  # noqa: F403
+from MNN.expr.numeric import dequant, detection_post_process, histogram, jsonop, quant, svd
 from MNN.expr.reducing import (
     argmax,
     argmin,
@@ -59,6 +60,16 @@ from MNN.expr.reducing import (
     reduce_sum,
     softmax,
     sort,
+)
+from MNN.expr.regions import (
+    batch_to_space_nd,
+    crop,
+    crop_and_resize,
+    normalize,
+    raster,
+    roi_align,
+    roi_pooling,
+    space_to_batch_nd,
 )
 from MNN.expr.shaping import (
     broadcast_to,
@@ -112,6 +123,20 @@ _operators.install()
 _names = [name for name, value in vars(_bare).items() if not name.startswith("_") and not isinstance(value, type)]
 
 __all__ = [
+    "batch_to_space_nd",
+    "crop",
+    "crop_and_resize",
+    "dequant",
+    "detection_post_process",
+    "histogram",
+    "jsonop",
+    "normalize",
+    "quant",
+    "raster",
+    "roi_align",
+    "roi_pooling",
+    "space_to_batch_nd",
+    "svd",
     "Backend",
     "Interp_Method",
     "MemoryMode",
@@ -209,12 +234,7 @@ __all__ = [
     *_names,
 ]
 
-_LATER = {
-    "batch_to_space_nd", "crop", "crop_and_resize", "dequant", "detection_post_process", "histogram", "jsonop",
-    "normalize", "quant", "raster", "roi_align", "roi_pooling", "space_to_batch_nd", "svd",
-}  # fmt: skip
-
 if not TYPE_CHECKING:  # names that are not here are errors for type checkers
 
     def __getattr__(name: str) -> object:
-        raise _absent("MNN.expr", name, _LATER)
+        raise _absent("MNN.expr", name, ())

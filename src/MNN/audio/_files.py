@@ -1,0 +1,116 @@
+"""WAV files: whole numbers of 8 to 32 bits and floats; read, resampled, written."""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from MNN.audio._spectrum import Array, var
+from MNN.errors import FormatError, MNNError
+from MNN.expr.build import to_var
+from MNN.expr.var import Var
+
+_PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
+
+
+def load(filename: str | os.PathLike[str], sr: int = 0, frame_offset: int = 0, num_frames: int = -1) -> tuple[Var, int]:
+    """The samples of a WAV file, from ``frame_offset`` on and at most ``num_frames`` (all if negative), and their rate.
+
+    float32 from -1 to 1, several channels as their mean. ``sr`` above 0 resamples to that rate first (a windowed sinc).
+    Raises :class:`FormatError` for files that are no WAV files or end early."""
+    data = Path(filename).read_bytes()
+    kind, channels, rate, bits, body = _parts(data, str(filename))
+    samples = _samples(body, kind, bits, str(filename))
+    wave = samples[: len(samples) // channels * channels].reshape(-1, channels).mean(1)
+    if sr < 0 or frame_offset < 0:
+        raise MNNError(f"load(): sr {sr} and frame_offset {frame_offset} must not be negative")
+    if sr and sr != rate:
+        wave, rate = resample(wave, rate, sr), sr
+    end = None if num_frames < 0 else frame_offset + num_frames
+    return var(wave[frame_offset:end]), rate
+
+
+def _parts(data: bytes, name: str) -> tuple[int, int, int, int, bytes]:
+    """Encoding, channels, rate, bits and samples of a RIFF file."""
+    if len(data) < 12 or data[:4] != b"RIFF" or data[8:12] != b"WAVE":
+        raise FormatError(f"{name} is no WAV file; convert it (ffmpeg -i {name} out.wav)")
+    place, form = 12, None
+    while place + 8 <= len(data):
+        tag, size = data[place : place + 4], struct.unpack_from("<I", data, place + 4)[0]
+        body = data[place + 8 : place + 8 + size]
+        if tag == b"fmt ":
+            if len(body) < 16:
+                raise FormatError(f"{name}: its format has {len(body)} bytes, at least 16 are needed")
+            kind, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", body)
+            kind = struct.unpack_from("<H", body, 24)[0] if kind == _EXTENSIBLE and len(body) >= 26 else kind
+            form = kind, channels, rate, bits
+        elif tag == b"data":
+            if form is None or not form[1] or not form[2]:
+                raise FormatError(f"{name}: samples without a format, or of no channel or rate")
+            return (*form, body)
+        place += 8 + size + (size & 1)
+    raise FormatError(f"{name} ends before its samples")
+
+
+def _samples(body: bytes, kind: int, bits: int, name: str) -> Array:
+    if kind == _FLOAT and bits in (32, 64):
+        width = bits // 8
+        return np.frombuffer(body[: len(body) // width * width], f"<f{width}").astype(np.float64)
+    if kind != _PCM or bits not in (8, 16, 24, 32):
+        raise FormatError(f"{name}: encoding {kind} of {bits} bits is not read; convert it to 16 bits")
+    if bits == 8:
+        return (np.frombuffer(body, np.uint8).astype(np.float64) - 128) / 128
+    width = bits // 8
+    raw = np.frombuffer(body[: len(body) // width * width], np.uint8).reshape(-1, width)
+    wide = np.zeros((len(raw), 4), np.uint8)
+    wide[:, 4 - width :] = raw
+    return wide.view("<i4")[:, 0].astype(np.float64) / 2.0**31
+
+
+def resample(wave: Array, rate: int, wanted: int) -> Array:
+    """Another sample rate by a sinc under a Kaiser window (beta 12) of 32 zero crossings."""
+    common = math.gcd(rate, wanted)
+    up, down = wanted // common, rate // common
+    cutoff = min(1.0, up / down)
+    reach = math.ceil(32 / cutoff)
+    count = -(-len(wave) * up // down)
+    padded = np.pad(wave, reach + 1)
+    steps = np.arange(-reach, reach + 1)
+    result = np.empty(count)
+    for phase in range(min(up, count)):  # outputs whose places lie alike between two samples
+        first, rest = divmod(phase * down, up)
+        apart = rest / up - steps
+        weights = cutoff * np.sinc(cutoff * apart) * np.i0(12 * np.sqrt(np.maximum(1 - (apart / (reach + 1)) ** 2, 0)))
+        weights /= np.i0(12)
+        places = first + down * np.arange(len(range(phase, count, up)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1)[places + 1]
+        result[phase::up] = windows @ weights
+    return result
+
+
+def save(filename: str | os.PathLike[str], audio: ArrayLike, sample_rate: int) -> bool:
+    """Writes samples from -1 to 1, (count,) or (count, channels), as a WAV file of 16 bits; whole or not at all."""
+    array = np.asarray(to_var(audio)._array(), np.float64)
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2 or not 1 <= array.shape[1] < 65536 or not 0 < sample_rate < 2**32:
+        raise MNNError(f"save(): samples (count,) or (count, channels) and a rate, found {array.shape}, {sample_rate}")
+    body: Any = np.clip(np.rint(array * 32768), -32768, 32767).astype("<i2").tobytes()
+    channels = array.shape[1]
+    head = struct.pack(
+        "<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(body), b"WAVE", b"fmt ", 16, _PCM, channels, sample_rate,
+        sample_rate * channels * 2, channels * 2, 16, b"data", len(body),
+    )  # fmt: skip
+    target = Path(filename)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(head + body)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
