@@ -71,6 +71,11 @@ class Group:
     def root(self) -> Prim:
         return self.prims[-1]
 
+    @property
+    def is_several(self) -> bool:
+        """Whether it gives several results, which only plain maps do."""
+        return len(self.prims[-1].outputs) > 1
+
     def inputs(self) -> list[Tensor]:
         """Tensors used from outside, in order of first use."""
         if self._inputs_of is not self.prims:
@@ -206,7 +211,7 @@ class Fuser:
         number = id(prim)
         if number in self._group_of or not isinstance(prim, (p.Map, p.Reduce)) or number not in self._position:
             return False
-        return not any(id(t) in self._kept for t in prim.outputs)
+        return len(prim.outputs) == 1 and id(prim.outputs[0]) not in self._kept
 
     def _used_within(self, group: Group, prim: Prim) -> bool:
         """Whether the group has all that uses a primitive."""
@@ -228,12 +233,14 @@ class Fuser:
                 return False
             if out == group.shape:
                 return True
-            if group.kind == "map":
+            if group.kind == "map" and not group.is_several:
                 axes = self._row_axes(prim, group)
                 if axes:
                     group.kind, group.axes = "rows", axes
             return group.kind == "rows" and out == reduced(group.shape, group.axes)
         assert isinstance(prim, p.Reduce)
+        if group.is_several:
+            return False
         source = prim.inputs[0]
         inner = is_innermost(source.shape, self._orders[source], prim.axes)
         if group.axes:
@@ -311,7 +318,13 @@ class Fuser:
             return False
         if len(users) > 1 and any(self._group_of.get(id(u)) is not target for u in users):
             return False
-        if target.kind != "map" or target.anchor is not None or target.shape != out.shape or not self._cheap(target):
+        if (
+            target.is_several
+            or target.kind != "map"
+            or target.anchor is not None
+            or target.shape != out.shape
+            or not self._cheap(target)
+        ):
             return False
         if not st.same_order(out.shape, self._orders[out], self._orders[target.root.outputs[0]]):
             return False

@@ -45,11 +45,20 @@ def taken(
     return found
 
 
-def _given(command: Command) -> list[tuple[Buffer, Buffer]]:
-    """Results of a command and operands whose memory they may take, each of which it touches in one place only."""
+def replaced_at_last(commands: Sequence[Command], buffer: Buffer) -> bool:
+    """Whether the last command that touches a buffer writes it over what it reads of it, element by element."""
+    touching = [command for command in commands if buffer in command.buffers()]
+    if not touching or touching[-1].part or touching[-1].host is not None:
+        return False
+    return (buffer, buffer) in _given(touching[-1], 2)
+
+
+def _given(command: Command, times: int = 1) -> list[tuple[Buffer, Buffer]]:
+    """Results of a command and operands whose memory they may take, each of which it touches in one place only
+    (``times``: that is an argument so many times)."""
     pairs = [(new, old) for new, old in _pairs(command) if new.offset == old.offset]
     every = [ref.buffer for ref in command.refs()] if pairs else []
-    return [(n.buffer, o.buffer) for n, o in pairs if every.count(n.buffer) == every.count(o.buffer) == 1]
+    return [(n.buffer, o.buffer) for n, o in pairs if every.count(n.buffer) == every.count(o.buffer) == times]
 
 
 def _pairs(command: Command) -> Iterator[tuple[Ref, Ref]]:

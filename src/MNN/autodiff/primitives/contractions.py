@@ -13,10 +13,24 @@ from MNN.ir.prims import Tensor
 from MNN.ir.quant import QuantizedArray
 from MNN.ops.core.builder import Builder
 
+ROWS = 2048
+"""Rows of a product over rows that are added up at a time."""
+
 
 def transposed(b: Builder, x: Tensor) -> Tensor:
     """The last two axes exchanged."""
     return b.permute(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
+
+
+def row_product(b: Builder, x: Tensor, y: Tensor) -> Tensor:
+    """``x.T @ y`` of matrices with as many rows. Of very many rows, a few thousand at a time: panels of all of them
+    would not stay in cache."""
+    rows = x.shape[0]
+    parts = next((n for n in range(-(-rows // ROWS), 129) if rows % n == 0), 1) if type(rows) is int else 1
+    if parts <= 1:
+        return b.matmul(transposed(b, x), y)
+    split = [b.reshape(t, (parts, rows // parts, t.shape[1])) for t in (x, y)]
+    return b.reduce("sum", b.matmul(transposed(b, split[0]), split[1]), [0], keepdims=False)
 
 
 @rule(p.MatMul)
@@ -29,7 +43,7 @@ def _matmul(b: Builder, prim: p.MatMul, g: Cotangents, wanted: Wanted) -> Sequen
     if wanted[1] and prod(y.shape[:-2]) == 1 and prod(given.shape[:-2]) == prod(x.shape[:-2]):
         # one matrix for the whole batch: its rows are rows of one large product
         rows = b.reshape(x, (-1, x.shape[-1])), b.reshape(given, (-1, given.shape[-1]))
-        right = b.reshape(b.matmul(transposed(b, rows[0]), rows[1]), y.shape)
+        right = b.reshape(row_product(b, *rows), y.shape)
     elif wanted[1]:
         right = sum_to(b, b.matmul(transposed(b, x), given), y.shape)
     return [left, right]
@@ -51,4 +65,4 @@ def _compressed(b: Builder, prim: p.CompressedMatMul, g: Cotangents, wanted: Wan
     return [b.matmul(given, b.const(np.asarray(weight), x.dtype)), *rest]
 
 
-__all__ = ["transposed"]
+__all__ = ["row_product", "transposed"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
-from MNN.autodiff.primitives.contractions import transposed
+from MNN.autodiff.primitives.contractions import row_product
 from MNN.autodiff.rules import Cotangents, Wanted, rule
 from MNN.ir import prims as p
 from MNN.ir.prims import Tensor
@@ -29,7 +29,9 @@ def _conv(b: Builder, prim: p.Conv, g: Cotangents, wanted: Wanted) -> Sequence[T
     return [image, weight]
 
 
-def taps(x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], out: Sequence[int]):  # type: ignore[no-untyped-def]
+def taps(
+    x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], out: Sequence[int]
+) -> Iterator[tuple[list[int], list[int], list[int]]]:
     """Starts, sizes and steps of the slices of ``x`` that each tap of a window sees, in row-major order."""
     for tap in itertools.product(*map(range, kernel)):
         starts = [0, 0, *(t * d for t, d in zip(tap, dilations, strict=True))]
@@ -38,20 +40,29 @@ def taps(x: Tensor, kernel: Sequence[int], strides: Sequence[int], dilations: Se
 
 
 def _weights(b: Builder, prim: p.Conv, x: Tensor, w: Tensor, g: Tensor) -> Tensor:
-    kernel, out, groups = w.shape[2:], g.shape[2:], prim.groups
-    seen = [b.slice(x, *part) for part in taps(x, kernel, prim.strides, prim.dilations, out)]
-    batch, places = x.shape[0], prod(out)
+    """A convolution again: channels are its samples, samples its channels, the gradient its filters, strides and
+    dilations exchanged. With a single tap that is a product."""
+    kernel, out, groups, count = w.shape[2:], g.shape[2:], prim.groups, x.rank - 2
     per_in, per_out = w.shape[1], w.shape[0] // groups
     if per_in == 1 and groups > 1:
-        return _depthwise(b, seen, w, g, groups)
-    # [groups, per_out, batch * places] times [groups, batch * places, taps * per_in]
-    wide = b.permute(b.reshape(g, (batch, groups, per_out, places)), (1, 0, 3, 2))
-    left = transposed(b, b.reshape(wide, (groups, batch * places, per_out)))
-    columns = [b.permute(b.reshape(t, (batch, groups, per_in, places)), (1, 0, 3, 2)) for t in seen]
-    rows = [b.reshape(t, (groups, batch * places, per_in)) for t in columns]
-    product = b.matmul(left, b.concat(rows, 2))
-    split = b.reshape(product, (groups, per_out, len(seen), per_in))
-    return b.reshape(b.permute(split, (0, 1, 3, 2)), w.shape)
+        windows = [b.slice(x, *part) for part in taps(x, kernel, prim.strides, prim.dilations, out)]
+        return _depthwise(b, windows, w, g, groups)
+    batch, places = x.shape[0], prod(out)
+    if prod(kernel) == 1 and groups == 1:
+        starts, sizes, steps = next(taps(x, kernel, prim.strides, prim.dilations, out))
+        rows = b.permute(b.reshape(b.slice(x, starts, sizes, steps), (batch, per_in, places)), (0, 2, 1))
+        wide = b.permute(b.reshape(g, (batch, per_out, places)), (0, 2, 1))
+        return b.reshape(row_product(b, b.reshape(wide, (-1, per_out)), b.reshape(rows, (-1, per_in))), w.shape)
+    # what no window reaches is left out, so that there are as many results as taps
+    reach = [
+        (n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(out, prim.strides, kernel, prim.dilations, strict=True)
+    ]
+    seen = b.slice(x, [0] * x.rank, [*x.shape[:2], *reach])
+    split = b.reshape(seen, (batch, groups, per_in, *reach))
+    image = b.reshape(b.permute(split, (2, 1, 0, *range(3, 3 + count))), (per_in, groups * batch, *reach))
+    filters = b.permute(g, (1, 0, *range(2, 2 + count)))
+    made = b.conv(image, filters, prim.dilations, prim.strides, groups, (0,) * (2 * count))
+    return b.permute(made, (1, 0, *range(2, 2 + count)))
 
 
 def _depthwise(b: Builder, seen: Sequence[Tensor], w: Tensor, g: Tensor, groups: int) -> Tensor:

@@ -116,6 +116,11 @@ def _compile(
             raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error
     if any(c.host is not None and any(b.lent for b in c.buffers()) for c in emitter.commands):
         return _compile(task, narrow, target, dataclasses.replace(options, states=()), pool, apart)  # Python looks on
+    pairs = [(inputs[i], outputs[o]) for i, o in options.states]
+    lost = {inputs.index(t) for t in states.lost(emitter.commands, places, pairs)}
+    if lost:
+        rest = tuple([(i, o) for i, o in options.states if i not in lost])
+        return _compile(task, narrow, target, dataclasses.replace(options, states=rest), pool, apart)
     located_out = [_output(emitter, t, set(inputs), apart, places) for t in outputs]
     fetch_ahead(pool, emitter.commands, options.threads)
     total = arena.plan(emitter.commands, emitter.buffers)

@@ -5,18 +5,23 @@ What a run adds is written in place, and nothing else is moved. Two primitives d
 - a concatenation along one axis, what was there first (caches that grow): where memory is laid out for the room that
   the length may take, appending writes what is new;
 - a scatter into what was there (caches of a fixed size, written at places that are known only when the model runs):
-  rows are written over, which is only right where nobody else reads what they were.
+  rows are written over, which is only right where nobody else reads what they were;
+- an elementwise map of what was there (parameters and an optimiser's moments): each element is written where it was
+read,
+  which is only right where all others have read it before. That depends on commands, and is checked when they are
+  known.
 
-Both may be seen through reshapes and permutations, and rows may be put into what has been appended to.
+The first two may be seen through reshapes and permutations, and rows may be put into what has been appended to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from MNN.backends.base.program import Buffer, Place
+from MNN.backends.base.program import Buffer, Command, Place
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.emit_indexed import scatters
+from MNN.compiler import in_place
 from MNN.compiler import strides as st
 from MNN.compiler.layout import natural, view_strides
 from MNN.ir import prims as p
@@ -43,7 +48,42 @@ def places(
         path = _path(before, after, uses, outputs)
         if path is not None:
             found |= _in_place(e, before, path)
+        elif _mapped(before, after, uses, outputs):
+            found |= _over(e, before, after)
     return found
+
+
+def lost(
+    commands: Sequence[Command], places: Mapping[Tensor, Place], pairs: Sequence[tuple[Tensor, Tensor]]
+) -> list[Tensor]:
+    """Inputs of ``pairs`` that a map writes over before the last command has read them."""
+    mapped = {places[x].buffer: x for x, y in pairs if x in places and isinstance(y.producer, p.Map)}
+    return [tensor for buffer, tensor in mapped.items() if not in_place.replaced_at_last(commands, buffer)]
+
+
+def _mapped(before: Tensor, after: Tensor, uses: Mapping[Tensor, list[Prim]], outputs: Collection[Tensor]) -> bool:
+    """Whether a state's output is an elementwise map of its input, which nothing else but inner results needs."""
+    prim = after.producer
+    alike = (before.shape, before.dtype) == (after.shape, after.dtype)
+    plain = all(isinstance(n, int) and type(n) is int for n in before.shape)
+    return (
+        isinstance(prim, p.Map)
+        and prim.inputs.count(before) == 1
+        and alike
+        and plain
+        and elements(before.shape) > 0
+        and before not in outputs
+        and not uses.get(after)
+    )
+
+
+def _over(e: Emitter, before: Tensor, after: Tensor) -> dict[Tensor, Place]:
+    """One dense place for both."""
+    place = Place(Buffer(elements(before.shape) * before.dtype.size), 0, st.dense(before.shape, natural(before.rank)))
+    place.buffer.pinned = place.buffer.lent = True
+    e.buffers.append(place.buffer)
+    e.assign(after, place)
+    return {before: place, after: place}
 
 
 def _path(
@@ -104,4 +144,4 @@ def _in_place(e: Emitter, before: Tensor, path: Sequence[Prim]) -> dict[Tensor, 
     return {before: first, after: last}
 
 
-__all__ = ["places"]
+__all__ = ["lost", "places"]

@@ -36,49 +36,66 @@ ROW_COST = 24.0
 
 @emits("map", rank=1)
 def emit_map(e: Emitter, group: Group) -> bool:
-    """A group of elementwise maps with one result."""
+    """A group of elementwise maps; the last one may have several results."""
     operands = [t for t in group.inputs() if not is_literal(t)]
-    out = group.root.outputs[0]
-    body = fused_body(group.prims, operands, [out])
+    out, *others = group.root.outputs
+    body = fused_body(group.prims, operands, group.root.outputs)
     places = [e.place(t) for t in operands]
     place = e.output(out)
-    if len(operands) == 1 and operands[0].shape == out.shape and _only_rounds(body):
+    if not others and len(operands) == 1 and operands[0].shape == out.shape and _only_rounds(body):
         split = _split(places[0], place, out.shape)
         if split is not None and split.few:
             _emit_interleave(e, places[0], place, split, operands[0].dtype, out.dtype)
             return True
-    emit_nest(e, body, out.shape, list(zip(operands, places, strict=True)), place, out.dtype)
+    besides = [(e.output(t), t.dtype) for t in others]
+    emit_nest(e, body, out.shape, list(zip(operands, places, strict=True)), place, out.dtype, besides)
     return True
 
 
 def emit_nest(
-    e: Emitter, body: Body, shape: Sequence[int], operands: Sequence[tuple[Tensor, Place]], dst: Place, dtype: DType
+    e: Emitter,
+    body: Body,
+    shape: Sequence[int],
+    operands: Sequence[tuple[Tensor, Place]],
+    dst: Place,
+    dtype: DType,
+    others: Sequence[tuple[Place, DType]] = (),
 ) -> None:
-    """A loop nest over ``shape`` that stores ``body`` of the broadcast operands to ``dst``."""
+    """A loop nest over ``shape`` that stores ``body`` of the broadcast operands to ``dst``, its further results to
+    ``others``."""
     if 0 in shape:
         return
     inputs = [st.broadcast_strides(t.shape, pl.strides, shape) for t, pl in operands]
     refs = [e.ref(pl, t.dtype) for t, pl in operands]
-    strided_nest(e, body, tuple(shape), inputs, refs, dst, dtype)
+    strided_nest(e, body, tuple(shape), inputs, refs, dst, dtype, others)
 
 
 def strided_nest(
-    e: Emitter, body: Body, shape: st.Ints, inputs: Sequence[st.Ints], refs: Sequence[Ref], dst: Place, dtype: DType
+    e: Emitter,
+    body: Body,
+    shape: st.Ints,
+    inputs: Sequence[st.Ints],
+    refs: Sequence[Ref],
+    dst: Place,
+    dtype: DType,
+    others: Sequence[tuple[Place, DType]] = (),
 ) -> None:
     """The same, of operands at ``refs`` with the strides ``inputs`` over the ``shape``."""
-    extents, columns = st.merge_loops(shape, [dst.strides, *inputs], st.order_of(shape, dst.strides))
+    extents, columns = st.merge_loops(
+        shape, [dst.strides, *[o.strides for o, _ in others], *inputs], st.order_of(shape, dst.strides)
+    )
     extents, columns = _best_inner(extents, columns)
     rank, inner = len(extents), extents[-1]
     classes = [_inner_class(c[-1]) for c in columns]
-    if classes[0] == "0":  # a single element
-        classes[0] = "1"
-    spec = MapSpec.of(body, rank, tuple(classes[1:]), (classes[0],))
+    results = 1 + len(others)
+    classes[:results] = ["1" if c == "0" else c for c in classes[:results]]  # a single element
+    spec = MapSpec.of(body, rank, tuple(classes[results:]), tuple(classes[:results]))
     widest = room_of(inner)
     chunk = widest if widest <= 2 * CHUNK else CHUNK
     args: dict[str, int | Ref] = {f"extent{d}": n for d, n in enumerate(extents)}
     args["chunk"] = chunk
-    names = ["out0", *(f"in{i}" for i in range(len(inputs)))]
-    pointers = [e.ref(dst, dtype), *refs]
+    names = [*(f"out{i}" for i in range(results)), *(f"in{i}" for i in range(len(inputs)))]
+    pointers = [e.ref(dst, dtype), *(e.ref(place, kind) for place, kind in others), *refs]
     for name, pointer, column, cls in zip(names, pointers, columns, classes, strict=True):
         args[name] = pointer
         args.update(stride_args(name, column, cls))
