@@ -33,6 +33,7 @@ SECONDS = {
     "processors": 800,
     "random": 600,
     "runtime": 500,
+    "train": 400,
 }
 SLOWEST = 5
 """How many tests of a folder are named."""

@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 PYMNN = "3.6.1"
 """The release of PyMNN whose API this package offers."""
 
-_PARTS = ("audio", "cv", "expr", "llm", "nn", "numpy")
+_PARTS = ("audio", "cv", "data", "expr", "llm", "nn", "numpy", "optim", "train")
 _FROM = {
     "Interpreter": "MNN.interpreter",
     "OpInfo": "MNN.interpreter",
@@ -39,15 +39,18 @@ _FROM = {
     "get_model_uuid": "MNN.model",
     "load": "MNN.model",
 }
-_LATER = {"data", "optim", "tools"}
+_LATER = {"tools"}
 
 if TYPE_CHECKING:
     from MNN import audio as audio
     from MNN import cv as cv
+    from MNN import data as data
     from MNN import expr as expr
     from MNN import llm as llm
     from MNN import nn as nn
     from MNN import numpy as numpy
+    from MNN import optim as optim
+    from MNN import train as train
     from MNN.cv.preprocess.formats import CV_ImageFormat_BGR as CV_ImageFormat_BGR
     from MNN.cv.preprocess.formats import CV_ImageFormat_BGRA as CV_ImageFormat_BGRA
     from MNN.cv.preprocess.formats import CV_ImageFormat_GRAY as CV_ImageFormat_GRAY

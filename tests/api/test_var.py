@@ -288,7 +288,7 @@ def test_numbers_have_an_address() -> None:
 
 def test_what_is_missing_says_so() -> None:
     with pytest.raises(AttributeError, match="not of this version yet"):
-        _ = MNN.optim
+        _ = MNN.nn.compress
     with pytest.raises(AttributeError, match="numpy has it"):
         _ = mp.isin
     with pytest.raises(AttributeError):

@@ -74,6 +74,16 @@ def test_ocr(written: Path) -> None:
     assert "segmentation" in run("ocr.py", *models, zoo.path("picture_page"))
 
 
+def test_train_digits(tmp_path: Path) -> None:
+    text = run("train_digits.py", zoo.path("digits"), "--out", tmp_path / "digits.mnn")
+    found = re.search(r"held out: ([\d.]+) % right, after ([\d.]+) s", text)
+    assert found is not None
+    assert float(found[1]) >= 98.5
+    read, are = (line.split()[1:] for line in text.splitlines()[-2:])
+    assert len(read) == 10
+    assert sum(a == b for a, b in zip(read, are, strict=True)) >= 9
+
+
 def test_vad() -> None:
     text = run("vad.py", zoo.path("silero_vad"), zoo.path("speech_two_cities"))
     spans = [tuple(map(float, found)) for found in re.findall(r"([\d.]+) s to +([\d.]+) s", text)]

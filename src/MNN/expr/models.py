@@ -114,9 +114,10 @@ def graph_of(wanted: Sequence[Var]) -> Graph:
         elif not expr.is_leaf:
             inputs = [None if r is None else values[id(r[0]), r[1]] for r in expr.inputs]
             graph.nodes.append(Node(expr.op, made[0].name, list(inputs), made, dict(expr.attrs)))
+    numbers_alone = all(expr.op in ("Const", "Trainable") for expr in exprs)
     for var in wanted:
         value = values[id(var._expr), var._index]
-        if value.is_const or value in graph.inputs or value in graph.outputs:
+        if (value.is_const and not numbers_alone) or value in graph.inputs or value in graph.outputs:
             copy = Value(_unique(taken, value.name, "output"), value.dtype, value.shape)
             graph.nodes.append(Node("Identity", copy.name, [value], [copy]))
             value = copy

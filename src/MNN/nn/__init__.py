@@ -5,13 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from MNN.absent import absent
+from MNN.nn import loss
+from MNN.nn.extracted import load_module
+from MNN.nn.initial import seed
+from MNN.nn.layers import batch_norm, conv, dropout, embedding, layer_norm, linear
 from MNN.nn.loaded import load_module_from_file
-from MNN.nn.module import Module
+from MNN.nn.module import EmptyModule, Module, load, save
 from MNN.nn.runtime_config import RuntimeManager, create_runtime_manager
 
-__all__ = ["Module", "RuntimeManager", "create_runtime_manager", "load_module_from_file"]
+dummy = EmptyModule()
 
-_LATER = {"EmptyModule", "batch_norm", "compress", "conv", "dropout", "dummy", "linear", "load_module", "loss"}
+__all__ = [
+    "EmptyModule", "Module", "RuntimeManager", "batch_norm", "conv", "create_runtime_manager", "dropout",
+    "dummy", "embedding", "layer_norm", "linear", "load", "load_module", "load_module_from_file", "loss",
+    "save", "seed",
+]  # fmt: skip
+
+_LATER = {"compress"}
 
 if not TYPE_CHECKING:  # names that are not here are errors for type checkers
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from MNN.errors import MNNError, ShapeError
+from MNN.expr import build
 from MNN.expr.var import Var
+from MNN.nn.files import read_arrays, write_arrays
 
 
 class Module:
@@ -16,17 +23,21 @@ class Module:
     def __init__(self) -> None:
         self._children: dict[str, Module] = {}
         self._vars: dict[str, Var] = {}
+        self._statistics: dict[str, Var] = {}
         self._name = ""
         self._training = True
+        self._frozen = False
 
     def __setattr__(self, key: str, value: Any) -> None:
-        if "_vars" in self.__dict__ and key not in ("_children", "_vars"):
+        if "_vars" in self.__dict__ and not key.startswith("_"):
             if isinstance(value, Module):
                 value.set_name(key)
                 self._children[key] = value
             else:
                 self._children.pop(key, None)
-            if isinstance(value, Var):
+            if isinstance(value, Var) and any(value is v for v in self._statistics.values()):
+                self._rename_statistic(key, value)
+            elif isinstance(value, Var):
                 if value.op_type != "Trainable":
                     value.fix_as_trainable()
                 value.name = key
@@ -65,10 +76,45 @@ class Module:
         for child in self._children.values():
             child.train(flag)
 
+    def register_statistic(self, value: np.ndarray | Var) -> Var:
+        """A Var that training keeps and no gradient moves, such as a running mean. It is one of :attr:`parameters`."""
+        var = value if isinstance(value, Var) else build.leaf(value, op="Trainable")
+        self._statistics[f"statistic{len(self._statistics)}"] = var
+        return var
+
+    def _rename_statistic(self, key: str, value: Var) -> None:
+        self._statistics = {n: v for n, v in self._statistics.items() if v is not value}
+        self._statistics[key] = value
+        value.name = key
+
+    def named_parameters(self, prefix: str = "") -> dict[str, Var]:
+        """All parameters and statistics by their path (``fc.weight``). What two modules share is listed once."""
+        found = {f"{prefix}{name}": v for name, v in (*self._vars.items(), *self._statistics.items())}
+        for name, child in self._children.items():
+            found |= child.named_parameters(f"{prefix}{name}.")
+        seen: set[int] = set()
+        return {n: v for n, v in found.items() if id(v._expr) not in seen and not seen.add(id(v._expr))}  # type: ignore[func-returns-value]
+
     @property
     def parameters(self) -> list[Var]:
-        inside = [p for child in self._children.values() for p in child.parameters]
-        return [*self._vars.values(), *inside]
+        return list(self.named_parameters().values())
+
+    @property
+    def statistics(self) -> list[Var]:
+        """Those of the parameters that no gradient moves."""
+        inside = [v for child in self._children.values() for v in child.statistics]
+        return [*self._statistics.values(), *inside]
+
+    def freeze(self, flag: bool = True) -> None:
+        """Leaves the parameters of this module and those inside as they are when an optimizer makes steps; or not."""
+        self._frozen = bool(flag)
+        for child in self._children.values():
+            child.freeze(flag)
+
+    def frozen_parameters(self) -> list[Var]:
+        """The parameters of what is frozen."""
+        own = list(self._vars.values()) if self._frozen else []
+        return [*own, *[v for child in self._children.values() for v in child.frozen_parameters()]]
 
     def load_parameters(self, parameters: list[Var]) -> bool:
         """Takes the numbers of as many Vars, in the order of ``parameters``; False when they do not fit."""
@@ -83,3 +129,39 @@ class Module:
         """Frees what the module keeps between calls."""
         for child in self._children.values():
             child.clear_cache()
+
+
+def trainable(module: Module) -> list[Var]:
+    """The parameters that an optimizer moves: floats that are not frozen, no constants and no statistics."""
+    kept = {id(v._expr) for v in (*module.statistics, *module.frozen_parameters())}
+    return [v for v in module.parameters if id(v._expr) not in kept and v.op_type == "Trainable" and v._kind.is_float]
+
+
+def save(module: Module, path: str | os.PathLike[str]) -> None:
+    """Writes all parameters by name (numpy's .npz), whole or not at all; :func:`load` reads them."""
+    write_arrays(path, {name: v.read() for name, v in module.named_parameters().items()})
+
+
+def load(module: Module, path: str | os.PathLike[str]) -> None:
+    """Reads what :func:`save` wrote into a module of the same form. Raises :class:`MNNError` for another one's."""
+    set_parameters(module, read_arrays(path), os.fspath(path))
+
+
+def set_parameters(module: Module, arrays: Mapping[str, np.ndarray], where: str) -> None:
+    """Gives parameters their numbers by name, all or none."""
+    named = module.named_parameters()
+    if missing := sorted(set(named) ^ set(arrays)):
+        raise MNNError(f"{where} is of another module: '{missing[0]}' is only in one of them")
+    for name, var in named.items():
+        if tuple(var.shape) != arrays[name].shape:
+            raise ShapeError(f"{where}: '{name}' has the shape {list(arrays[name].shape)}, the module's is {var.shape}")
+    for name, var in named.items():
+        var.write(arrays[name])
+
+
+class EmptyModule(Module):
+    """A module that computes nothing."""
+
+    def forward(self, x: Any = None) -> Any:
+        """None."""
+        return None

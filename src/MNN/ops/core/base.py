@@ -60,6 +60,8 @@ class Operator:
     """Whether its attributes hold graphs that it runs."""
     draws: ClassVar[bool] = False
     """Whether it draws random numbers, so that every run gives others."""
+    updates: ClassVar[dict[int, int]] = {}
+    """Operands that are kept from step to step of training, by number, with the results that they become."""
     differentiates: ClassVar[bool] = False
     """Whether it looks at how its operands were computed, which has to be of one program with it."""
     repeats: ClassVar[bool] = False

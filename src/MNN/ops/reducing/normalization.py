@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from MNN.errors import ShapeError
 from MNN.ir.dtype import DType
@@ -71,6 +72,7 @@ class BatchNormTraining(Operator):
     running mean and variance ``running * momentum + batch * (1 - momentum)``."""
 
     in_mnn = False
+    updates: ClassVar[dict[int, int]] = {3: 1, 4: 2}
     attributes = {"epsilon": 1e-5, "momentum": 0.9}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:

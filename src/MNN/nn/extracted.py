@@ -1,0 +1,109 @@
+"""Modules from expressions: a network that was loaded as Vars, to be trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from MNN.errors import MNNError
+from MNN.expr import build
+from MNN.expr.node import Expr
+from MNN.expr.types import NCHW
+from MNN.expr.var import Var
+from MNN.nn.module import Module
+from MNN.ops.core.base import operators
+
+TRAINED = {"BatchNorm": "BatchNormTraining"}
+"""Operators that compute otherwise while they are trained, with those that do."""
+
+
+class Extracted(Module):
+    """What computes ``outputs`` from ``inputs``. Constants of floats that are no single numbers are its parameters."""
+
+    def __init__(self, inputs: Sequence[Var], outputs: Sequence[Var], trained: bool) -> None:
+        super().__init__()
+        self._inputs, self._outputs = list(inputs), list(outputs)
+        self._order = _between(self._inputs, self._outputs)
+        self._leaves: dict[int, Var] = {}
+        for expr in self._order:
+            kept = operators()[TRAINED[expr.op]].updates if expr.op in TRAINED else {}
+            for number, ref in enumerate(expr.inputs):
+                if ref is None or id(ref[0]) in self._leaves or not ref[0].is_leaf or ref[0].op == "Input":
+                    continue
+                kind, shape = ref[0].leaf_type
+                if not kind.is_float or not shape:
+                    continue
+                own = build.leaf(ref[0].results()[0].copy(), op="Trainable")
+                own.name = ref[0].name or f"parameter{len(self._leaves)}"
+                self._leaves[id(ref[0])] = own
+                if number in kept:
+                    self.register_statistic(own)
+                else:
+                    self._vars[own.name if own.name not in self._vars else f"{own.name}_{len(self._vars)}"] = own
+        if not trained:
+            self.freeze()
+            self.train(False)
+        self._trained = bool(trained)
+
+    def train(self, flag: bool = True) -> None:
+        """Switches training on or off; one that was loaded not to be trained stays as it is."""
+        super().train(bool(flag) and getattr(self, "_trained", True))
+
+    def forward(self, x: Any) -> Any:
+        """One Var (or a sequence of as many as there are inputs) to one Var (or a list)."""
+        given = list(x) if isinstance(x, (list, tuple)) else [x]
+        if len(given) != len(self._inputs):
+            raise MNNError(f"the module takes {len(self._inputs)} inputs, found {len(given)}")
+        made: dict[tuple[int, int], Var] = {}
+        for own, value in zip(self._inputs, given, strict=True):
+            made[id(own._expr), own._index] = build.to_var(value)
+        for expr in self._order:
+            operands = [None if r is None else self._operand(made, r[0], r[1]) for r in expr.inputs]
+            op, count = expr.op, expr.outputs
+            attrs: dict[str, Any] = dict(expr.attrs)
+            if self.is_training and op in TRAINED:
+                op, count = TRAINED[op], 3
+                attrs = {"epsilon": attrs.get("epsilon", 1e-5), "momentum": 0.99}
+            for i, var in enumerate(build.apply_all(op, operands, count, **attrs)):
+                made[id(expr), i] = var
+        found = [made[id(v._expr), v._index] for v in self._outputs]
+        for var, own in zip(found, self._outputs, strict=True):
+            var.set_order(own.data_format)
+        return found if isinstance(x, (list, tuple)) else found[0]
+
+    def _operand(self, made: dict[tuple[int, int], Var], expr: Expr, index: int) -> Var:
+        if id(expr) in self._leaves:
+            return self._leaves[id(expr)]
+        return made.setdefault((id(expr), index), Var(expr, index, NCHW))
+
+
+def load_module(inputs: Sequence[Var], outputs: Sequence[Var], for_training: bool) -> Module:
+    """The network that computes ``outputs`` from the placeholders ``inputs`` (as ``MNN.expr.load_as_dict`` gives them),
+    as a module with parameters of its own; those of one that is not ``for_training`` stay as they are."""
+    taken, given = ([v] if isinstance(v, Var) else list(v) for v in (inputs, outputs))
+    if not taken or not given or not all(isinstance(v, Var) for v in (*taken, *given)):
+        raise MNNError("load_module() takes lists of Vars: inputs, and outputs that are computed from them")
+    return Extracted(taken, given, bool(for_training))
+
+
+def _between(inputs: Sequence[Var], outputs: Sequence[Var]) -> list[Expr]:
+    """The operators that compute outputs from inputs, in order."""
+    ends = {id(v._expr) for v in inputs}
+    order: list[Expr] = []
+    seen: set[int] = set(ends)
+    stack = [(v._expr, False) for v in reversed(outputs)]
+    while stack:
+        expr, ready = stack.pop()
+        if ready:
+            order.append(expr)
+        elif id(expr) not in seen and not expr.is_leaf:
+            seen.add(id(expr))
+            stack.append((expr, True))
+            stack += [(r[0], False) for r in reversed(expr.inputs) if r is not None]
+    found = {id(r[0]) for e in order for r in e.inputs if r is not None}
+    if not ends & (found | {id(v._expr) for v in outputs}):
+        raise MNNError("the outputs are not computed from these inputs")
+    return order
+
+
+__all__ = ["Extracted", "load_module"]

@@ -1,0 +1,148 @@
+"""Optimisers: gradient descent, Adam and AdamW, RMSprop, Lion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+from MNN.nn.module import Module
+from MNN.optim.optimizer import Optimizer
+from MNN.optim.regularization import Regularization_Method
+from MNN.optim.step_graph import Method
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+L2 = Regularization_Method.L2
+
+
+class Options(TypedDict, total=False):
+    """Keywords that all optimisers take, see :class:`~MNN.optim.optimizer.Optimizer`."""
+
+    accumulate: int
+    clip_norm: float
+    clip_value: float
+    precision: str
+    threads: int | None
+    debug: bool
+
+
+class SGD(Optimizer):
+    """Gradient descent with momentum: ``h = momentum * h + rate * g; x -= h``, as MNN has it."""
+
+    def __init__(
+        self,
+        module: Module,
+        learning_rate: float = 1e-3,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        regularization_method: Regularization_Method | str = L2,
+        nesterov: bool = False,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(module, learning_rate, weight_decay, regularization_method, **options)
+        self.momentum, self.nesterov = float(momentum), bool(nesterov)
+
+    def method(self) -> Method:
+        pull = (("weightDecay", self.weight_decay), ("regularization", self.regularization_method.name))
+        return Method("SgdStep", (("momentum", self.momentum), ("nesterov", self.nesterov), *pull), ("momentum",))
+
+
+class ADAM(Optimizer):
+    """Adam (Kingma and Ba, 2014), with ``eps`` beside the root that is not corrected yet, as MNN has it."""
+
+    decoupled = False
+    corrected = False
+
+    def __init__(
+        self,
+        module: Module,
+        learning_rate: float = 1e-3,
+        momentum: float = 0.9,
+        momentum2: float = 0.999,
+        weight_decay: float = 0.0,
+        eps: float = 1e-8,
+        regularization_method: Regularization_Method | str = L2,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(module, learning_rate, weight_decay, regularization_method, **options)
+        self.momentum, self.momentum2, self.eps = float(momentum), float(momentum2), float(eps)
+
+    def method(self) -> Method:
+        attributes = (
+            ("momentum", self.momentum),
+            ("momentum2", self.momentum2),
+            ("epsilon", self.eps),
+            ("correctEpsilon", self.corrected),
+            ("weightDecay", self.weight_decay),
+            ("regularization", "decoupled" if self.decoupled else self.regularization_method.name),
+        )
+        return Method("AdamStep", attributes, ("momentum", "momentum2"))
+
+
+class AdamW(ADAM):
+    """Adam whose weight decay is not part of the gradient (Loshchilov and Hutter, 2019), ``eps`` as torch has it."""
+
+    decoupled = True
+    corrected = True
+
+    def __init__(
+        self,
+        module: Module,
+        learning_rate: float = 1e-3,
+        momentum: float = 0.9,
+        momentum2: float = 0.999,
+        weight_decay: float = 1e-2,
+        eps: float = 1e-8,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(module, learning_rate, momentum, momentum2, weight_decay, eps, **options)
+
+
+class RMSprop(Optimizer):
+    """RMSprop (Tieleman and Hinton, 2012), as torch has it."""
+
+    def __init__(
+        self,
+        module: Module,
+        learning_rate: float = 1e-2,
+        decay: float = 0.99,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        eps: float = 1e-8,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(module, learning_rate, weight_decay, **options)
+        self.decay, self.momentum, self.eps = float(decay), float(momentum), float(eps)
+
+    def method(self) -> Method:
+        pull = (("weightDecay", self.weight_decay), ("regularization", self.regularization_method.name))
+        attributes = (("decay", self.decay), ("momentum", self.momentum), ("epsilon", self.eps), *pull)
+        return Method("RmspropStep", attributes, ("squares", "momentum"))
+
+
+class Lion(Optimizer):
+    """Lion (Chen et al., 2023), with decoupled weight decay."""
+
+    def __init__(
+        self,
+        module: Module,
+        learning_rate: float = 1e-4,
+        momentum: float = 0.9,
+        momentum2: float = 0.99,
+        weight_decay: float = 0.0,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(module, learning_rate, weight_decay, **options)
+        self.momentum, self.momentum2 = float(momentum), float(momentum2)
+
+    def method(self) -> Method:
+        pull = (("weightDecay", self.weight_decay), ("regularization", "decoupled"))
+        return Method("LionStep", (("momentum", self.momentum), ("momentum2", self.momentum2), *pull), ("momentum",))
+
+
+def Grad() -> Optimizer:  # noqa: N802 - PyMNN's name
+    """An optimizer without a module, for :meth:`~MNN.optim.optimizer.Optimizer.grad` alone."""
+    return Optimizer(None, 0.0)
+
+
+__all__ = ["ADAM", "SGD", "AdamW", "Grad", "Lion", "RMSprop"]

@@ -1,0 +1,279 @@
+"""The base of optimisers: a loss in, one native call, better parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import MNNError, RunError, ShapeError
+from MNN.expr import build, compute
+from MNN.expr.node import Expr
+from MNN.expr.steps import STEP
+from MNN.expr.var import Var
+from MNN.ir.graph import Graph, Node, Value
+from MNN.nn.module import Module, trainable
+from MNN.optim.capture import Captured, capture
+from MNN.optim.program import StepProgram
+from MNN.optim.regularization import Regularization_Method
+from MNN.optim.step_graph import APPLY, RATE, TIME, Method, nodes_before, step_graph
+from MNN.runtime.config import Config
+from MNN.runtime.executor import Executor
+from MNN.runtime.state_memory import Kept, StateMemory
+
+
+class Optimizer:
+    """Trains the parameters of a module. Settings can be changed between steps; the learning rate at no cost.
+
+    ``accumulate``: losses whose gradients are averaged before a step is made. ``clip_norm`` limits the norm of all
+    gradients together, ``clip_value`` each number of them. ``precision`` and ``threads`` as in
+    :class:`MNN.runtime.config.Config`; threads are those of ``MNN.expr.set_thread_number`` where not given. ``debug``:
+    the operator that first gave an infinite number or NaN is searched for and named.
+    """
+
+    def __init__(
+        self,
+        module: Module | None,
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        regularization_method: Regularization_Method | str = Regularization_Method.L2,
+        *,
+        accumulate: int = 1,
+        clip_norm: float = 0.0,
+        clip_value: float = 0.0,
+        precision: str = "high",
+        threads: int | None = None,
+        debug: bool = False,
+    ) -> None:
+        if module is not None and not isinstance(module, Module):
+            raise MNNError(f"an optimizer trains a Module, found {type(module).__name__}")
+        if accumulate < 1 or clip_norm < 0 or clip_value < 0:
+            raise MNNError(
+                f"accumulate must be at least 1 and limits not negative, found {accumulate}, {clip_norm}, {clip_value}"
+            )
+        self.module = module
+        self.learning_rate = float(learning_rate)
+        self.weight_decay = float(weight_decay)
+        self.regularization_method = Regularization_Method.of(regularization_method)
+        self.accumulate, self.clip_norm, self.clip_value = int(accumulate), float(clip_norm), float(clip_value)
+        self.precision, self.threads, self.debug = precision, threads, debug
+        self.steps = 0
+        """Steps that were made."""
+        self.losses = 0
+        """Losses that were taken, of which ``accumulate`` make a step."""
+        self._memory = StateMemory()
+        self._programs: dict[tuple[object, ...], StepProgram] = {}
+        self._views: dict[str, np.ndarray] = {}
+
+    def method(self) -> Method:
+        """The operator of the step."""
+        raise NotImplementedError(f"{type(self).__name__} has no step; it only takes gradients")
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def step(self, loss: Var, also: Sequence[Var] = ()) -> bool:
+        """One step: parameters move against the gradient of ``loss``, a Var of one number computed from them. The loss,
+        and the Vars of ``also``, are numbers from then on, as they were before the step.
+
+        Raises :class:`MNNError` when the loss is more than a number, depends on no parameter, or is infinite or NaN:
+        parameters are then as they were."""
+        self._check_loss(loss)
+        captured = capture([loss, *also])
+        found = self.step_on(captured, {id(leaf): leaf.results()[0] for leaf in captured.leaves if leaf is not STEP})
+        for var, array in zip((loss, *also), found, strict=True):
+            if var._index == 0 and var._expr.outputs == 1:
+                var._expr.become("Const", array)
+        return True
+
+    def step_on(self, captured: Captured, arrays: Mapping[int, np.ndarray]) -> list[np.ndarray]:
+        """A step of an expression that is captured, on numbers for its leaves (by identity), parameters aside: the loss
+        and what else it gives."""
+        named = self._named(captured)
+        program = self._program(captured, named)
+        for name, leaf in named.items():
+            if self._views.get(name) is not leaf.array:  # somebody has written to it
+                self._memory.kept[name] = Kept(np.array(leaf.results()[0]))
+                self._memory.layout = None
+        applies = (self.losses + 1) % self.accumulate == 0
+        feeds: dict[str, np.ndarray] = {
+            RATE: np.asarray(self.learning_rate, np.float32),
+            TIME: np.asarray(self.steps + 1, np.int64),
+            APPLY: np.asarray(applies),
+        }
+        states = {id(leaf) for leaf in named.values()}
+        for number, leaf in enumerate(captured.leaves):
+            if id(leaf) not in states and leaf is not STEP:
+                feeds[f"leaf{number}"] = arrays[id(leaf)]
+        found = program.run(feeds, self._memory)
+        for name, leaf in named.items():
+            view = self._memory.kept[name].array
+            self._views[name] = leaf.array = view
+            leaf.version[1] += 1
+        results = list(found.values())
+        numbers = results[: len(captured.outputs)]
+        self.norm = float(results[len(captured.outputs)]) if self.clip_norm or self.clip_value else None
+        self.losses += 1
+        if not np.isfinite(numbers[0]).all():
+            raise RunError(self._blame(captured, feeds, named, float(numbers[0].reshape(-1)[0])))
+        self.steps += applies
+        STEP.set_array(np.asarray(self.steps, np.int64))
+        return numbers
+
+    def _check_loss(self, loss: Var) -> None:
+        if not isinstance(loss, Var):
+            raise MNNError(f"step() takes the loss as a Var, found {type(loss).__name__}")
+        if loss.size != 1:
+            raise ShapeError(f"the loss must be one number, its shape is {loss.shape}; reduce it with a mean or a sum")
+        if not loss._kind.is_float:
+            raise ShapeError(f"the loss must be a float to have a gradient, it is {loss._kind.value}")
+
+    def _named(self, captured: Captured) -> dict[str, Expr]:
+        """Leaves of the expression that are states, by name: parameters of the module, and statistics."""
+        if self.module is None:
+            raise MNNError("this optimizer has no module to train; give it one when it is made")
+        parameters = trainable(self.module)
+        known = {id(v._expr): f"parameter{i}" for i, v in enumerate(parameters)}
+        known |= {id(v._expr): f"statistic{i}" for i, v in enumerate(self.module.statistics)}
+        found = {known[id(leaf)]: leaf for leaf in captured.leaves if id(leaf) in known}
+        if not any(name.startswith("parameter") for name in found):
+            raise MNNError(
+                "the loss depends on no parameter of the module that is trained: is it computed from the module's "
+                "output, are all of its parameters frozen, or was the step of this loss made already?"
+            )
+        return found
+
+    def _program(self, captured: Captured, named: Mapping[str, Expr]) -> StepProgram:
+        method, threads = self.method(), self.threads or compute.SETTINGS.threads
+        numbers = {id(leaf): i for i, leaf in enumerate(captured.leaves)}
+        places = tuple((name, numbers[id(leaf)]) for name, leaf in named.items())
+        time = next((i for i, leaf in enumerate(captured.leaves) if leaf is STEP), None)
+        key = (
+            captured.key,
+            places,
+            time,
+            method,
+            self.accumulate,
+            self.clip_norm,
+            self.clip_value,
+            threads,
+            self.precision,
+        )
+        if key not in self._programs:
+            graph, values = captured.graph()
+            for name, leaf in named.items():
+                values[id(leaf)].name = name
+            parameters = {n: values[id(leaf)] for n, leaf in named.items() if n.startswith("parameter")}
+            counter = None if time is None else values[id(STEP)]
+            made = step_graph(graph, parameters, method, self.accumulate, self.clip_norm, self.clip_value, counter)
+            fixed = {v.name for v, _ in made.states}
+            if any(name not in fixed for name in named):  # statistics that are only read
+                made.states += [(values[id(leaf)], values[id(leaf)]) for n, leaf in named.items() if n not in fixed]
+                graph.outputs += [values[id(leaf)] for n, leaf in named.items() if n not in fixed]
+            for name, shape in made.shapes.items():
+                owner = named[name.partition(".")[0]]
+                if name not in self._memory.kept:
+                    self._memory.kept[name] = Kept(np.zeros(shape, owner.leaf_type[0].numpy))
+            arrays = {v.name: self._example(v, named) for v in graph.inputs}
+            self._programs[key] = StepProgram(
+                graph, made.states, Config(threads=threads, precision=self.precision), arrays
+            )
+        return self._programs[key]
+
+    def _example(self, value: Value, named: Mapping[str, Expr]) -> np.ndarray:
+        if value.name in self._memory.kept:
+            return self._memory.kept[value.name].array
+        if value.name in named:
+            return named[value.name].results()[0]
+        assert value.dtype is not None
+        shape = tuple(n for n in value.shape or () if isinstance(n, int))
+        return np.zeros(shape, value.dtype.numpy)
+
+    def _blame(
+        self, captured: Captured, feeds: Mapping[str, np.ndarray], named: Mapping[str, Expr], loss: float
+    ) -> str:
+        text = f"step {self.steps + 1}: the loss is {loss}; the parameters are left as they were"
+        if not self.debug:
+            return f"{text}. An optimizer with debug=True names the operator where it began"
+        graph, values = captured.graph()
+        given = {v: feeds[v.name] for v in graph.inputs if v.name in feeds}
+        given |= {values[id(leaf)]: leaf.results()[0] for leaf in named.values()}
+        if id(STEP) in values:
+            given[values[id(STEP)]] = feeds[TIME]
+        executor = Executor(graph, Config(reference=True))
+        outputs = [v for node in graph.nodes for v in node.outputs]
+        bad = [(v.name, a) for v, a in given.items() if a.dtype.kind == "f" and not np.isfinite(a).all()]
+        if bad:
+            return f"{text}. It began with the input '{bad[0][0]}', which holds infinite numbers or NaN"
+        results = dict(zip(outputs, executor.run(given, outputs), strict=True))
+        for node in graph.nodes:
+            for v in node.outputs:
+                array = np.asarray(results[v])
+                if array.dtype.kind == "f" and not np.isfinite(array).all():
+                    return f"{text}. It began with {node.op} '{node.name}'"
+        return f"{text}. Computed in numpy it is finite: it began with rounding"
+
+    # -- gradients alone --------------------------------------------------------------------------------------------
+
+    def grad(
+        self, outputs: Sequence[Var], output_diffs: Sequence[Var], parameters: Sequence[Var]
+    ) -> tuple[list[Var], list[Var]]:
+        """The gradients of ``outputs``, weighted with ``output_diffs`` of their shapes, with regard to ``parameters``:
+        these, and their gradients as numbers."""
+        return gradients(outputs, output_diffs, parameters)
+
+    # -- going on another time --------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Copies of all moments by name, and the numbers of steps and losses: with the parameters, all that a step
+        depends on."""
+        kept = {n: np.array(k.array) for n, k in self._memory.kept.items() if "." in n}
+        return {**kept, "steps": np.asarray(self.steps), "losses": np.asarray(self.losses)}
+
+    def load_state(self, state: Mapping[str, np.ndarray]) -> None:
+        """Goes on from what :meth:`state` gave. Raises :class:`MNNError` for the state of another optimizer."""
+        kinds = {*self.method().states, "sum"}
+        for name, array in state.items():
+            owner, dot, kind = name.partition(".")
+            if dot:
+                number = int(owner.removeprefix("parameter")) if owner.removeprefix("parameter").isdigit() else -1
+                parameters = trainable(self.module) if self.module is not None else []
+                if (
+                    kind not in kinds
+                    or not 0 <= number < len(parameters)
+                    or tuple(parameters[number].shape) != array.shape
+                ):
+                    raise MNNError(f"the state '{name}' {list(array.shape)} is of another optimizer or module")
+        self._memory = StateMemory()
+        self._views.clear()
+        self._memory.kept.update({n: Kept(np.array(a)) for n, a in state.items() if "." in n})
+        self._programs.clear()
+        self.steps, self.losses = int(state["steps"]), int(state["losses"])
+        STEP.set_array(np.asarray(self.steps, np.int64))
+
+
+def gradients(outputs: Sequence[Var], diffs: Sequence[Var], parameters: Sequence[Var]) -> tuple[list[Var], list[Var]]:
+    """See :meth:`Optimizer.grad`."""
+    if len(outputs) != len(diffs) or not outputs or not parameters:
+        raise MNNError(f"{len(outputs)} outputs with {len(diffs)} differences, of {len(parameters)} parameters")
+    total: Any = None
+    for y, d in zip(outputs, diffs, strict=True):
+        if list(y.shape) != list(d.shape):
+            raise ShapeError(f"an output of shape {y.shape} with a difference of shape {d.shape}")
+        part = build.apply("Reduction", build.binary("MUL", y, d), build.ints(range(y.ndim)), operation="SUM")
+        total = part if total is None else build.binary("ADD", total, part)
+    captured = capture([total])
+    graph, values = captured.graph()
+    missing = [v.name for v in parameters if id(v._expr) not in values]
+    if missing:
+        raise MNNError(f"the outputs do not depend on the parameter '{missing[0]}', or it is a constant")
+    slopes = [Value(f"gradient{i}") for i in range(len(parameters))]
+    kept = nodes_before(graph, graph.outputs)
+    node = Node("Gradient", "gradient", [graph.outputs[0], *[values[id(v._expr)] for v in parameters]], slopes)
+    whole = Graph("gradients", graph.inputs, slopes, [*kept, node])
+    feeds = {values[id(leaf)]: leaf.results()[0] for leaf in captured.leaves}
+    found = Executor(whole, compute.SETTINGS.config()).run(feeds, slopes)
+    return list(parameters), [build.leaf(np.asarray(g), v.data_format) for g, v in zip(found, parameters, strict=True)]
+
+
+__all__ = ["Optimizer", "gradients"]

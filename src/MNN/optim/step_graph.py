@@ -1,0 +1,127 @@
+"""From the graph of a loss to that of a training step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Node, Value
+from MNN.ops.core.base import traits
+
+
+@dataclass(frozen=True)
+class Method:
+    """An optimiser's operator with its attributes, and names for the states that a parameter has."""
+
+    operator: str
+    attributes: tuple[tuple[str, object], ...]
+    states: tuple[str, ...]
+
+
+@dataclass
+class StepGraph:
+    """The graph of a step. Its inputs are those of the loss, ``rate``, ``time``, ``apply`` and the states."""
+
+    graph: Graph
+    states: list[tuple[Value, Value]] = field(default_factory=list)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of states that begin as zeros, by name."""
+
+
+RATE, TIME, APPLY = "rate", "time", "apply"
+
+
+def step_graph(
+    graph: Graph,
+    parameters: Mapping[str, Value],
+    method: Method,
+    every: int = 1,
+    max_norm: float = 0.0,
+    max_value: float = 0.0,
+    time: Value | None = None,
+) -> StepGraph:
+    """``graph`` gives the loss first, and what else is asked for. ``parameters`` are inputs by the names that they and
+    their states have; ``every``: steps of which the gradients are averaged; ``time``: the input that is the number of
+    the step, where the loss depends on it."""
+    loss = graph.outputs[0]
+    values = list(parameters.values())
+    rate, apply = Value(RATE, DType.F32, ()), Value(APPLY, DType.BOOL, ())
+    number = time or Value(TIME, DType.I64, ())
+    number.name = TIME
+    found = StepGraph(graph)
+    graph.inputs += [rate, apply] + ([] if time is not None else [number])
+    nodes = graph.nodes
+    for node in list(nodes):
+        _add_updates(found, node)
+    slopes = [Value(f"{name}.gradient", v.dtype, v.shape) for name, v in parameters.items()]
+    nodes.append(Node("Gradient", "gradient", [loss, *values], slopes))
+    checked: list[Value] = [loss]
+    finite = Value("finite", DType.BOOL, ())
+    if every > 1:
+        nodes.append(Node("AllFinite", "finite", [loss], [finite]))
+        sums = [_state(found, f"{name}.sum", v) for name, v in parameters.items()]
+        totals = [Value(f"{name}.total", v.dtype, v.shape) for name, v in parameters.items()]
+        rest = [Value(f"{name}.sum.next", v.dtype, v.shape) for name, v in parameters.items()]
+        nodes.append(
+            Node("AccumulateGradients", "sums", [apply, finite, *slopes, *sums], [*totals, *rest], {"every": every})
+        )
+        found.states += zip(sums, rest, strict=True)
+        slopes, checked = totals, []
+    if max_norm or max_value:
+        clipped = [Value(f"{name}.clipped", v.dtype, v.shape) for name, v in parameters.items()]
+        norm = Value("norm", DType.F32, ())
+        nodes.append(
+            Node(
+                "ClipGradients",
+                "clipping",
+                list(slopes),
+                [*clipped, norm],
+                {"maxNorm": max_norm, "maxValue": max_value},
+            )
+        )
+        slopes = clipped
+        graph.outputs.append(norm)
+        checked.append(norm)
+    good = Value("good", DType.BOOL, ())
+    nodes.append(Node("AllFinite", "good", [*checked, apply], [good]))
+    kinds = [[_state(found, f"{name}.{kind}", v) for name, v in parameters.items()] for kind in method.states]
+    new = [[Value(f"{v.name}.next", v.dtype, v.shape) for v in line] for line in (values, *kinds)]
+    operands: list[Value | None] = [rate, number, good, *values, *slopes, *[v for line in kinds for v in line]]
+    nodes.append(Node(method.operator, "step", operands, [v for line in new for v in line], dict(method.attributes)))
+    for line, after in zip((values, *kinds), new, strict=True):
+        found.states += zip(line, after, strict=True)
+    graph.outputs += [after for _, after in found.states]
+    return found
+
+
+def _state(found: StepGraph, name: str, like: Value) -> Value:
+    """An input for a state that begins as zeros."""
+    assert like.shape is not None
+    value = Value(name, like.dtype, like.shape)
+    found.graph.inputs.append(value)
+    found.shapes[name] = tuple(n for n in like.shape if isinstance(n, int))
+    return value
+
+
+def _add_updates(found: StepGraph, node: Node) -> None:
+    """Statistics that an operator keeps: its results are the next operands."""
+    for operand, result in traits(node).updates.items():
+        value = node.inputs[operand]
+        if value in found.graph.inputs and result < len(node.outputs):
+            found.states = [(v, w) for v, w in found.states if v is not value]
+            found.states.append((value, node.outputs[result]))
+
+
+def nodes_before(graph: Graph, values: Sequence[Value]) -> list[Node]:
+    """The nodes that compute some values, in order."""
+    wanted = set(values)
+    kept = []
+    for node in reversed(graph.nodes):
+        if any(v in wanted for v in node.outputs):
+            kept.append(node)
+            wanted.update(v for v in node.inputs if v is not None)
+    return kept[::-1]
+
+
+__all__ = ["APPLY", "RATE", "TIME", "Method", "StepGraph", "nodes_before", "step_graph"]

@@ -1,0 +1,48 @@
+"""A trained model as a file for inference."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from MNN.errors import MNNError
+from MNN.expr.create import placeholder
+from MNN.expr.models import graph_of
+from MNN.expr.types import NCHW
+from MNN.expr.var import Var
+from MNN.frontends.mnn.write import write_mnn
+from MNN.nn.module import Module
+from MNN.passes.manager import optimize
+
+
+def export(model: Module, path: str | os.PathLike[str], *shapes: Sequence[int], names: Sequence[str] = ()) -> None:
+    """Writes a model as a .mnn file for inputs of these shapes: in inference mode, batch normalisations folded into the
+    convolutions and products before them, activations too. ``names``: of the inputs, then of the outputs; by default
+    ``input`` and ``output``, with a number where there are several."""
+    if not shapes:
+        raise MNNError("export() takes a shape for every input of the model, such as [1, 3, 224, 224]")
+    taken = [placeholder(list(s), NCHW) for s in shapes]
+    before = model.is_training
+    model.train(False)
+    try:
+        found = model.forward(taken[0] if len(taken) == 1 else taken)
+    finally:
+        model.train(before)
+    given = list(found) if isinstance(found, (list, tuple)) else [found]
+    if not all(isinstance(v, Var) for v in given):
+        raise MNNError("the model's forward() gives no Vars")
+    graph = graph_of(given)
+    wanted = list(names) or [*_numbered("input", len(taken)), *_numbered("output", len(given))]
+    if len(wanted) != len(taken) + len(given):
+        raise MNNError(f"{len(wanted)} names for {len(taken)} inputs and {len(given)} outputs")
+    optimize(graph)
+    for value, name in zip([*graph.inputs, *graph.outputs], wanted, strict=True):
+        value.name = name
+    write_mnn(graph, path)
+
+
+def _numbered(stem: str, count: int) -> list[str]:
+    return [stem] if count == 1 else [f"{stem}{i}" for i in range(count)]
+
+
+__all__ = ["export"]

@@ -1,0 +1,174 @@
+"""Trains a model on data, epoch by epoch."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from MNN.data.dataset import ArrayDataset, Dataset
+from MNN.data.loader import DataLoader
+from MNN.errors import MNNError
+from MNN.expr.var import Var
+from MNN.nn.module import Module
+from MNN.optim.methods import ADAM
+from MNN.optim.optimizer import Optimizer
+from MNN.optim.schedules import Schedule
+from MNN.train import checkpoint as checkpoints
+from MNN.train.history import Begun, Epoch, History
+from MNN.train.interruption import Interruption
+from MNN.train.metrics import Metric, metrics_of
+from MNN.train.step import Steps
+from MNN.train.telling import Telling
+
+Loss = Callable[[Var, Var], Var]
+
+
+def fit(
+    model: Module,
+    data: Any,
+    epochs: int = 1,
+    *,
+    loss: Loss | None = None,
+    optimizer: Optimizer | None = None,
+    batch_size: int = 32,
+    validation: Any = None,
+    metrics: Sequence[str] | Mapping[str, Metric] | None = None,
+    schedule: Schedule | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    patience: int = 0,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: bool = True,
+) -> History:
+    """Trains ``model`` in place and says what happened.
+
+    ``data``: a :class:`~MNN.data.DataLoader`, a :class:`~MNN.data.Dataset`, or arrays ``(inputs, targets)``; so is
+    ``validation``, of which loss and metrics are told after every epoch. ``loss`` takes what the model gives and the
+    targets; by default cross entropy of logits for whole numbers and the squared error for floats. ``optimizer``: by
+    default ADAM. ``schedule``: from the number of a step to the learning rate. ``checkpoint``: a file that is written
+    after every epoch, and that training goes on from exactly where there is one; what was there stays until the new one
+    is whole. ``patience``: ends when the validation's loss (without one: the loss) has not improved for so many epochs.
+    Ctrl-C ends it after the step that is under way, writes the checkpoint, and is raised again.
+
+    Raises :class:`MNNError` for data that do not fit, a loss that is no number, or one that is infinite or NaN.
+    """
+    loader = _loader(data, batch_size, True, seed)
+    own = optimizer or ADAM(model, 1e-3, threads=threads)
+    if own.module is not model:
+        raise MNNError("the optimizer trains another module than the one that is given")
+    if epochs < 0 or patience < 0:
+        raise MNNError(f"epochs and patience are not negative, found {epochs} and {patience}")
+    found = History()
+    if checkpoint is not None and Path(checkpoint).exists():
+        found, loader.seed = checkpoints.read(checkpoint, model, own)
+    loader.epoch = len(found.epochs) - 1
+    check = None if validation is None else _loader(validation, batch_size, False, seed)
+    steps = Steps(model, own, loss)
+    telling = Telling(progress)
+    stopped = _stale(found, patience)
+    with Interruption() as interruption:
+        while len(found.epochs) < epochs and not stopped:
+            number, clock = len(found.epochs) + 1, time.perf_counter()
+            wanted = None if metrics is None else metrics_of(metrics)
+            begun, found.begun = found.begun or Begun(), None
+            model.train(True)
+            for inputs, targets in loader.rest(begun.batches):
+                if schedule is not None:
+                    own.learning_rate = float(schedule(own.steps))
+                value, predicted = steps.step(inputs, targets)
+                target = targets[0].read()
+                if wanted is None:
+                    wanted = metrics_of(["accuracy"] if target.dtype.kind in "iu" and loss is None else [])
+                _add(begun, len(predicted), value, {n: metric(predicted, target) for n, metric in wanted.items()})
+                telling.batch(number, epochs, begun.batches, len(loader), begun.loss / begun.samples)
+                if interruption.came and begun.batches < len(loader):
+                    _save(checkpoint, model, own, replace(found, begun=begun), loader)
+                    raise KeyboardInterrupt
+            means = {name: total / begun.samples for name, total in begun.metrics.items()}
+            checked = {} if check is None else evaluate(model, check, loss=loss, metrics=wanted or {})
+            seconds = time.perf_counter() - clock
+            found.losses += begun.losses
+            epoch = Epoch(number, begun.loss / begun.samples, means, checked, seconds, own.learning_rate)
+            found.epochs.append(epoch)
+            telling.epoch(str(epoch))
+            _save(checkpoint, model, own, found, loader)
+            if interruption.came:
+                raise KeyboardInterrupt
+            stopped = _stale(found, patience)
+    found.stopped = stopped
+    return found
+
+
+def evaluate(
+    model: Module,
+    data: Any,
+    *,
+    loss: Loss | None = None,
+    metrics: Sequence[str] | Mapping[str, Metric] = ("accuracy",),
+    batch_size: int = 32,
+) -> dict[str, float]:
+    """The means over data of the loss and the metrics, in inference mode."""
+    loader = _loader(data, batch_size, False, 0)
+    wanted = metrics_of(metrics)
+    before = model.is_training
+    model.train(False)
+    sums: dict[str, float] = {}
+    seen = 0
+    steps = Steps(model, None, loss)
+    try:
+        for inputs, targets in loader:
+            value, predicted = steps.look(inputs, targets)
+            count, target = int(inputs[0].shape[0]), targets[0].read()
+            seen += count
+            sums["loss"] = sums.get("loss", 0.0) + count * value
+            for name, metric in wanted.items():
+                sums[name] = sums.get(name, 0.0) + count * metric(predicted, target)
+    finally:
+        model.train(before)
+    return {name: s / seen for name, s in sums.items()}
+
+
+def _add(begun: Begun, count: int, loss: float, metrics: Mapping[str, float]) -> None:
+    """Another batch."""
+    begun.batches += 1
+    begun.samples += count
+    begun.loss += count * loss
+    begun.losses.append(loss)
+    for name, value in metrics.items():
+        begun.metrics[name] = begun.metrics.get(name, 0.0) + count * value
+
+
+def _save(
+    path: str | os.PathLike[str] | None, model: Module, optimizer: Optimizer, found: History, loader: DataLoader
+) -> None:
+    if path is not None:
+        checkpoints.write(path, model, optimizer, found, loader.seed)
+
+
+def _stale(found: History, patience: int) -> str:
+    """Why to stop, if to."""
+    if not patience:
+        return ""
+    values = [e.validation.get("loss", e.loss) for e in found.epochs]
+    best = int(np.argmin(values)) if values else 0
+    waited = len(values) - 1 - best
+    return f"the loss has not improved for {waited} epochs" if values and waited >= patience else ""
+
+
+def _loader(data: Any, batch_size: int, shuffle: bool, seed: int) -> DataLoader:
+    if isinstance(data, DataLoader):
+        return data
+    if isinstance(data, Dataset):
+        return DataLoader(data, batch_size, shuffle, seed=seed)
+    if isinstance(data, tuple) and len(data) == 2:
+        return DataLoader(ArrayDataset(*data), batch_size, shuffle, seed=seed)
+    raise MNNError(f"data are a DataLoader, a Dataset or arrays (inputs, targets), found {type(data).__name__}")
+
+
+__all__ = ["evaluate", "fit"]

@@ -1,0 +1,39 @@
+"""Numbers that are told besides the loss: functions of predictions and targets, as arrays, to the sum over samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from MNN.errors import MNNError
+
+Metric = Callable[[np.ndarray, np.ndarray], float]
+"""Predictions and targets of a batch to a mean over its samples."""
+
+
+def accuracy(predictions: np.ndarray, targets: np.ndarray) -> float:
+    """The share of samples whose largest prediction is the target (a class, or one-hot)."""
+    found = predictions.argmax(-1)
+    wanted = targets.argmax(-1) if targets.shape == predictions.shape and targets.ndim > found.ndim else targets
+    return float((found == wanted.reshape(found.shape)).mean())
+
+
+def mae(predictions: np.ndarray, targets: np.ndarray) -> float:
+    """The mean absolute difference."""
+    return float(np.abs(predictions - targets).mean())
+
+
+_KNOWN: dict[str, Metric] = {"accuracy": accuracy, "mae": mae}
+
+
+def metrics_of(given: Sequence[str] | Mapping[str, Metric]) -> dict[str, Metric]:
+    """Metrics by name. Raises :class:`MNNError` for names that are not known."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    if unknown := [n for n in given if n not in _KNOWN]:
+        raise MNNError(f"the metric '{unknown[0]}' is not known; it is one of {', '.join(_KNOWN)}, or a function")
+    return {n: _KNOWN[n] for n in given}
+
+
+__all__ = ["Metric", "accuracy", "mae", "metrics_of"]

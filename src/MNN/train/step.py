@@ -1,0 +1,92 @@
+"""Steps of a model on batches: its expression is made once for every shape of a batch, then numbers are fed to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from MNN.errors import MNNError
+from MNN.expr import build, compute
+from MNN.expr.node import Expr
+from MNN.expr.steps import STEP
+from MNN.expr.var import Var
+from MNN.ir.graph import Value
+from MNN.nn import loss as losses
+from MNN.nn.module import Module
+from MNN.optim.capture import Captured, capture
+from MNN.optim.optimizer import Optimizer
+from MNN.runtime.executor import Executor
+
+Kind = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class Steps:
+    """What ``fit`` and ``evaluate`` do with a batch. Without a loss: cross entropy or the squared error."""
+
+    def __init__(self, model: Module, optimizer: Optimizer | None, loss: Callable[[Var, Var], Var] | None) -> None:
+        self._model, self._optimizer, self._loss = model, optimizer, loss or default_loss
+        self._known: dict[Kind, tuple[Captured, list[Expr]]] = {}
+        self._looks: dict[Kind, tuple[Executor, list[Value], list[Value]]] = {}
+
+    def step(self, inputs: Sequence[Var], targets: Sequence[Var]) -> tuple[float, np.ndarray]:
+        """The loss before the step, and what the model gave."""
+        assert self._optimizer is not None
+        captured, arrays = self._captured(inputs, targets)
+        found = self._optimizer.step_on(captured, arrays)
+        return float(found[0].reshape(-1)[0]), found[1]
+
+    def look(self, inputs: Sequence[Var], targets: Sequence[Var]) -> tuple[float, np.ndarray]:
+        """The loss, and what the model gives; nothing changes."""
+        captured, arrays = self._captured(inputs, targets)
+        kind = _kind((*inputs, *targets))
+        if kind not in self._looks:
+            graph, values = captured.graph()
+            ordered = [values[id(leaf)] for leaf in captured.leaves]
+            self._looks[kind] = Executor(graph, compute.SETTINGS.config()), ordered, graph.outputs
+        executor, ordered, outputs = self._looks[kind]
+        feeds = {v: arrays.get(id(leaf), leaf.array) for v, leaf in zip(ordered, captured.leaves, strict=True)}
+        loss, predicted = executor.run(feeds, outputs)
+        return float(np.asarray(loss).reshape(-1)[0]), np.asarray(predicted)
+
+    def _captured(self, inputs: Sequence[Var], targets: Sequence[Var]) -> tuple[Captured, dict[int, np.ndarray]]:
+        batch = (*inputs, *targets)
+        kind = _kind(batch)
+        if kind not in self._known:
+            leaves = [Expr.leaf("Input", v._kind, tuple(v.shape), v._array()) for v in batch]
+            given = [Var(e, 0, v.data_format) for e, v in zip(leaves, batch, strict=True)]
+            taken, wanted = given[: len(inputs)], given[len(inputs) :]
+            predicted = self._model.forward(taken[0] if len(taken) == 1 else taken)
+            if not isinstance(predicted, Var):
+                raise MNNError(
+                    "a model that is trained gives one Var; write the loop with an optimizer's step() otherwise"
+                )
+            if len(wanted) != 1:
+                raise MNNError(f"a loss takes one target, the data have {len(wanted)}")
+            loss = self._loss(predicted, wanted[0])
+            if not isinstance(loss, Var) or loss.size != 1:
+                found = loss.shape if isinstance(loss, Var) else type(loss).__name__
+                raise MNNError(f"the loss must be one number, found {found}; reduce it with a mean or a sum")
+            self._known[kind] = capture([loss, predicted]), leaves
+        captured, leaves = self._known[kind]
+        arrays = {id(e): v._array() for e, v in zip(leaves, batch, strict=True)}
+        for leaf in captured.leaves:
+            if id(leaf) not in arrays and leaf is not STEP and leaf.array is not None:
+                arrays.setdefault(id(leaf), leaf.array)
+        return captured, arrays
+
+
+def default_loss(predicted: Var, target: Var) -> Var:
+    """Cross entropy of logits for whole numbers, the squared error for floats."""
+    if not target._kind.is_float:
+        return losses.softmax_cross_entropy(predicted, target)
+    difference = build.binary("SUB", predicted, target)
+    square = build.binary("MUL", difference, difference)
+    return build.apply("Reduction", square, build.ints(range(square.ndim)), operation="MEAN")
+
+
+def _kind(batch: Sequence[Var]) -> Kind:
+    return tuple((v._kind.value, tuple(v.shape)) for v in batch)
+
+
+__all__ = ["Steps", "default_loss"]

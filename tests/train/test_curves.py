@@ -1,0 +1,97 @@
+"""Losses of 200 steps against torch's, from the same weights on the same data: within one percent of each other."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import MNN
+from MNN.nn.module import trainable
+from tests import zoo
+from tests.export_env import python
+from tests.train.networks import Language, Small
+
+STEPS, BATCH, LENGTH, COUNT = 200, 16, 24, 30
+DRIVER = Path(__file__).parent / "torch_curves.py"
+
+
+def _images():
+    rows = np.loadtxt(zoo.path("digits"), delimiter=",")
+    order = np.random.default_rng(3).integers(0, len(rows), (STEPS, BATCH))
+    return (rows[order, :64].reshape(STEPS, BATCH, 1, 8, 8) / 16).astype(np.float32), rows[order, 64].astype(np.int64)
+
+
+def _texts():
+    """Texts in which every letter is one or two behind the last."""
+    rng = np.random.default_rng(4)
+    text = np.empty((STEPS, BATCH, LENGTH + 1), np.int32)
+    text[..., 0] = rng.integers(0, COUNT, (STEPS, BATCH))
+    for i in range(1, LENGTH + 1):
+        text[..., i] = (text[..., i - 1] + 1 + rng.integers(0, 2, (STEPS, BATCH))) % COUNT
+    return text
+
+
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("curves")
+    MNN.nn.seed(1)
+    models = {"cnn": Small(), "language": Language(COUNT, LENGTH, 32)}
+    (x, y), text = _images(), _texts()
+    given = {"cnn/x": x, "cnn/y": y, "language/x": text}
+    for name, model in models.items():
+        model.train(True)
+        found = ordered(model)
+        given |= {f"{name}/w{i}": v.read() for i, v in enumerate(found)}
+    np.savez(folder / "given.npz", **given)
+    command = [str(python(zoo.cache_folder())), str(DRIVER), str(folder / "given.npz"), str(folder / "torch.npz")]
+    subprocess.run(command, check=True)
+    with np.load(folder / "torch.npz") as file:
+        wanted = {name: file[name] for name in models}
+    own = {}
+    optimizers = {
+        "cnn": MNN.optim.SGD(models["cnn"], 0.05, 0.9, 1e-4),
+        "language": MNN.optim.AdamW(models["language"], 3e-3, weight_decay=0.01),
+    }
+    for name, model in models.items():
+        losses = []
+        for k in range(STEPS):
+            taken, target = (x[k], y[k]) if name == "cnn" else (text[k, :, :-1], text[k, :, 1:])
+            loss = MNN.nn.loss.softmax_cross_entropy(
+                model(MNN.expr.const(taken, list(taken.shape), dtype=kind(taken))), target
+            )
+            optimizers[name].step(loss)
+            losses.append(float(loss.read()))
+        own[name] = np.array(losses)
+    return own, wanted
+
+
+def kind(array):
+    return MNN.expr.float if array.dtype == np.float32 else MNN.expr.int
+
+
+def ordered(model):
+    """Parameters in the order that the driver has them in."""
+    named = model.named_parameters()
+    if isinstance(model, Language):
+        own = [model.tokens.weight, model.places]
+        for b in (model.one, model.two):
+            own += [b.before.gamma, b.before.beta, b.q.weight, b.k.weight, b.v.weight, b.out.weight]
+            own += [b.between.gamma, b.between.beta, b.up.weight, b.up.bias, b.down.weight, b.down.bias]
+        own += [model.after.gamma, model.after.beta, model.head.weight]
+    else:
+        own = [model.first.weight, model.first.bias, model.norm.scale, model.norm.bias]
+        own += [model.second.weight, model.second.bias, model.last.weight, model.last.bias]
+    assert {id(v._expr) for v in own} == {id(v._expr) for v in trainable(model)}
+    assert len(named) >= len(own)
+    return own
+
+
+@pytest.mark.parametrize("name", ["cnn", "language"])
+def test_losses_follow_torch(curves, name):
+    own, wanted = curves[0][name], curves[1][name]
+    assert wanted[-20:].mean() < 0.7 * wanted[0]
+    error = np.abs(own - wanted) / np.maximum(wanted, 0.01 * wanted[0])
+    assert error.max() < 0.01, (error.max(), int(error.argmax()))

@@ -1,0 +1,70 @@
+"""Runs where torch is: ``torch_curves.py GIVEN.npz RESULTS.npz``.
+
+Trains the networks of ``test_curves`` from weights that are given, and writes the loss of every step."""
+
+import sys
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+torch.set_num_threads(1)
+
+
+def parameters(given, prefix):
+    names = sorted((n for n in given.files if n.startswith(prefix + "/w")), key=lambda n: int(n.split("/w")[1]))
+    return [torch.nn.Parameter(torch.from_numpy(given[n].copy())) for n in names]
+
+
+def cnn(given):
+    p = parameters(given, "cnn")
+    mean, variance = torch.zeros(8), torch.ones(8)
+    optimizer = torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=1e-4)
+    x, y = torch.from_numpy(given["cnn/x"]), torch.from_numpy(given["cnn/y"])
+    for k in range(len(x)):
+        h = functional.conv2d(x[k], p[0], p[1], padding=1)
+        h = functional.relu(functional.batch_norm(h, mean, variance, p[2], p[3], True, 0.01, 1e-5))
+        h = functional.max_pool2d(functional.relu(functional.conv2d(h, p[4], p[5], stride=1, padding=1)), 2)
+        loss = functional.cross_entropy(functional.linear(h.flatten(1), p[6], p[7]), y[k])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+
+def block(h, p):
+    def heads(t):
+        return t.reshape(*t.shape[:2], 2, -1).transpose(1, 2)
+
+    n = functional.layer_norm(h, h.shape[-1:], p[0], p[1], 1e-5)
+    q, k, v = (heads(functional.linear(n, w)) for w in p[2:5])
+    score = q @ k.transpose(2, 3) / q.shape[-1] ** 0.5
+    mask = torch.full(score.shape[2:], -1e9).triu(1)
+    mixed = (torch.softmax(score + mask, -1) @ v).transpose(1, 2).reshape(h.shape)
+    h = h + functional.linear(mixed, p[5])
+    n = functional.layer_norm(h, h.shape[-1:], p[6], p[7], 1e-5)
+    return h + functional.linear(functional.gelu(functional.linear(n, p[8], p[9])), p[10], p[11])
+
+
+def language(given):
+    p = parameters(given, "language")
+    optimizer = torch.optim.AdamW(p, 3e-3, weight_decay=0.01)
+    x = torch.from_numpy(given["language/x"]).long()
+    for k in range(len(x)):
+        h = p[0][x[k, :, :-1]] + p[1]
+        h = block(block(h, p[2:14]), p[14:26])
+        logits = functional.linear(functional.layer_norm(h, h.shape[-1:], p[26], p[27], 1e-5), p[28])
+        loss = functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), x[k, :, 1:].reshape(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+
+def main(source, target):
+    with np.load(source) as given:
+        np.savez(target, cnn=np.array(list(cnn(given))), language=np.array(list(language(given))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
