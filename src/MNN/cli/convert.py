@@ -28,7 +28,7 @@ SHORT = "Convert a model to .mnn."
 
 
 def command(
-    source: Annotated[Path, typer.Argument(help="The model to convert (.onnx, .tflite, .mnn, .json, or TensorFlow's).")],
+    source: Annotated[Path, typer.Argument(help="The model to convert (.onnx, .tflite, .mnn, .json, TensorFlow's).")],
     target: Annotated[Path, typer.Argument(help="The .mnn (or .onnx) file to write.")],
     fp16: Annotated[bool, typer.Option("--fp16/--no-fp16", help="Store weights in half precision.")] = False,
     external: Annotated[

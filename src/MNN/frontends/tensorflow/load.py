@@ -21,7 +21,7 @@ from MNN.frontends.tensorflow.walk import BodyScope, call
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.schema.files import open_regular
 
-NODES = 100_000
+NODES = 20_000
 """Nodes that may be converted beyond ten times those of the file."""
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 _NO_RESULTS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.frontends.common.expressions import binary, insert_axis, unary
+from MNN.frontends.common.nhwc import channels_first, channels_last
 from MNN.frontends.tensorflow.context import Context
 from MNN.frontends.tensorflow.lists import one
 from MNN.frontends.tensorflow.node import TfNode
@@ -28,7 +29,10 @@ def total(ctx: Context, kind: str, x: Value, axes: Value, keep: bool) -> Value:
     known = ctx.constant_ints(axes) if axes.is_const or axes.shape != (0,) else []
     if axes.is_const and not known:
         return ctx.op("Identity", x)
-    if known:
+    if ctx.rank(x) == 4 and sorted(a % 4 for a in known or ()) == [1, 2]:  # of images: as convolutions give them
+        out = ctx.op("Reduction", channels_first(ctx, x), operation=kind, dim=[2, 3], keepDims=keep)
+        out = channels_last(ctx, out) if keep else out
+    elif known:
         out = ctx.op("Reduction", x, operation=kind, dim=known, keepDims=keep)
     else:
         out = ctx.op("ReductionOrNone", x, axes, operation=kind, keepDims=keep)
