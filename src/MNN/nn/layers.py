@@ -12,11 +12,11 @@ from MNN.expr import build
 from MNN.expr.layers import conv2d
 from MNN.expr.reducing import matmul
 from MNN.expr.shaping import convert, gather
-from MNN.expr.steps import step_number
 from MNN.expr.types import NC4HW4, NCHW, Ints, Padding_Mode
 from MNN.expr.var import Var
 from MNN.nn import initial
 from MNN.nn.module import Module
+from MNN.nn.steps import step_number
 
 
 def _parameter(array: np.ndarray) -> Var:

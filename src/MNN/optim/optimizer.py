@@ -10,10 +10,10 @@ import numpy as np
 from MNN.errors import MNNError, RunError, ShapeError
 from MNN.expr import build, compute
 from MNN.expr.node import Expr
-from MNN.expr.steps import STEP
 from MNN.expr.var import Var
 from MNN.ir.graph import Graph, Node, Value
 from MNN.nn.module import Module, trainable
+from MNN.nn.steps import STEP
 from MNN.optim.capture import Captured, capture
 from MNN.optim.program import StepProgram
 from MNN.optim.regularization import Regularization_Method

@@ -9,11 +9,11 @@ import numpy as np
 from MNN.errors import MNNError
 from MNN.expr import build, compute
 from MNN.expr.node import Expr
-from MNN.expr.steps import STEP
 from MNN.expr.var import Var
 from MNN.ir.graph import Value
 from MNN.nn import loss as losses
 from MNN.nn.module import Module
+from MNN.nn.steps import STEP
 from MNN.optim.capture import Captured, capture
 from MNN.optim.optimizer import Optimizer
 from MNN.runtime.executor import Executor
