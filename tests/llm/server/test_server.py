@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import numpy as np
 import openai
 import pytest
 
+import MNN
 from MNN.llm.server.app import Server
 from MNN.llm.text import Tokenizer, load_tokenizer
 from tests import zoo
@@ -201,6 +203,8 @@ WRONG: list[tuple[str, dict[str, Any], int, str | None]] = [
     ("completions", {"prompt": {"a": 1}}, 400, "prompt"),
     ("completions", {"prompt": "a", "logprobs": 3}, 400, "logprobs"),
     ("embeddings", {"input": "a"}, 400, "model"),
+    ("embeddings", {"input": []}, 400, "input"),
+    ("embeddings", {"input": [1, 2]}, 400, "input"),
     ("nothing", {}, 404, None),
 ]
 
@@ -249,6 +253,27 @@ def test_keys() -> None:
             pytest.raises(openai.AuthenticationError),
         ):
             client.models.list()
+
+
+def test_embeddings() -> None:
+    """Vectors by the openai client, which asks for bytes, and as numbers; cut at the model's longest text."""
+    folder = zoo.path("minilm_weights").parent
+    assert {zoo.path(key).parent for key in ("minilm_tokenizer", "minilm_config")} == {folder}
+    embedder = MNN.llm.load_embedder(folder)
+    texts = ["A cat sits on the mat.", "A kitten lies on a rug.", "word " * 2000]
+    expected = embedder.embed(texts)
+    with served(embedder) as (url, server), openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
+        answer = client.embeddings.create(model=NAME, input=texts)
+        np.testing.assert_allclose([one.embedding for one in answer.data], expected, atol=1e-5)
+        assert answer.usage.prompt_tokens == 9 + 9 + embedder.longest
+        plain = client.embeddings.create(model=NAME, input=texts[0], encoding_format="float")
+        np.testing.assert_allclose(plain.data[0].embedding, expected[0], atol=1e-4)
+        with pytest.raises(openai.BadRequestError, match="it writes none"):
+            client.chat.completions.create(model=NAME, messages=ASK)
+        for wrong in ({"encoding_format": "hex"}, {"dimensions": 3}):
+            response = httpx.post(f"{url}/v1/embeddings", json={"model": NAME, "input": "a", **wrong})
+            assert (response.status_code, response.json()["error"]["param"]) == (400, next(iter(wrong)))
+        assert server.metrics.value("mnn_prompt_tokens_total") > 500
 
 
 def test_a_model_that_breaks() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -32,16 +32,22 @@ def command(
     bits: Bits = None,
     no_cache: NoCache = False,
 ) -> None:
-    """Serve a language model by OpenAI's protocol: chat/completions, completions, models, /health, /metrics, and a page
-    to chat in. Ctrl-C ends it."""
-    from MNN.llm.server import serve  # other commands start without it
+    """Serve a language model by OpenAI's protocol: chat/completions, completions, embeddings, models, /health,
+    /metrics, and a page to chat in. Ctrl-C ends it."""
+    from MNN.llm.embedder import load_embedder  # other commands start without these
+    from MNN.llm.files import read_config
+    from MNN.llm.models.families import embeds
+    from MNN.llm.server import serve
 
     if not api_key and not _local(host):
         raise MNNError(f"{host} can be reached from other machines: give an --api-key (or set {KEY})")
-    llm = opened(model, threads, precision, max_length, bits, no_cache)
+    if embeds(read_config(model)):
+        serving: Any = load_embedder(model, threads, precision, bits, not no_cache)
+    else:
+        serving = opened(model, threads, precision, max_length, bits, no_cache)
     known = name or os.path.basename(os.path.abspath(model)).removesuffix(".gguf")
     console().print(f"{escape(known)}: http://{host}:{port}/ (page), http://{host}:{port}/v1 (OpenAI's protocol)")
-    serve(llm, known, host, port, api_key, waiting)
+    serve(serving, known, host, port, api_key, waiting)
 
 
 def _local(host: str) -> bool:

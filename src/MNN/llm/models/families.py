@@ -193,6 +193,12 @@ def families() -> Mapping[str, Build]:
     return dict(sorted(_FAMILIES.items()))
 
 
+def embeds(config: Mapping[str, object]) -> bool:
+    """Whether a configuration is that of a model that embeds texts, and writes none."""
+    kind = config.get("model_type")
+    return kind not in families() and kind in _ENCODERS
+
+
 def build(config: Mapping[str, object], weights: Weights, padded: bool = False) -> Layers:
     """The graph of a model, with the names of its states.
 
@@ -230,6 +236,6 @@ def usual(config: Mapping[str, object]) -> Config:
 
 
 __all__ = [
-    "Build", "Config", "apart", "attend", "build", "build_encoder", "encoder", "families", "family", "head",
+    "Build", "Config", "apart", "attend", "build", "build_encoder", "embeds", "encoder", "families", "family", "head",
     "translates", "usual",
 ]  # fmt: skip

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 from MNN.errors import MNNError
 
 if TYPE_CHECKING:
+    from MNN.llm.server.embedding import Embeds
     from MNN.llm.server.jobs import Model
 
 
-def create_app(model: Model, name: str, key: str = "", waiting: int = 64) -> Any:
+def create_app(model: Model | Embeds, name: str, key: str = "", waiting: int = 64) -> Any:
     """The server as an ASGI application, for any server of such.
 
-    ``model``: a :class:`MNN.llm.LanguageModel`. ``name``: what clients call it. ``key``: what they have to send, if
-    anything. ``waiting``: answers that may wait for their turn. MNNError where the extra is not installed.
+    ``model``: a :class:`MNN.llm.LanguageModel`, or a :class:`MNN.llm.Embedder`. ``name``: what clients call it.
+    ``key``: what they have to send, if anything. ``waiting``: answers that may wait for their turn. MNNError where the
+    extra is not installed.
     """
     try:
         from MNN.llm.server.app import Server, Settings
@@ -23,7 +25,7 @@ def create_app(model: Model, name: str, key: str = "", waiting: int = 64) -> Any
     return Server(model, Settings(name, key, waiting)).application()
 
 
-def serve(model: Model, name: str, host: str, port: int, key: str = "", waiting: int = 64) -> None:
+def serve(model: Model | Embeds, name: str, host: str, port: int, key: str = "", waiting: int = 64) -> None:
     """Serves until it is told to end (Ctrl-C); arguments are those of :func:`create_app`."""
     try:
         import uvicorn

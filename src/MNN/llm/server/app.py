@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
@@ -19,7 +20,8 @@ from starlette.routing import Route
 from MNN.errors import MNNError
 from MNN.llm.server import fields, requests
 from MNN.llm.server.answering import Answering
-from MNN.llm.server.errors import RequestError, wrong
+from MNN.llm.server.embedding import Embeddings, Embeds
+from MNN.llm.server.errors import RequestError
 from MNN.llm.server.jobs import Jobs, Model
 from MNN.llm.server.metrics import Metrics
 from MNN.llm.server.responses import Envelope
@@ -50,9 +52,16 @@ class Settings:
 class Server:
     """The handlers of one model's server."""
 
-    def __init__(self, model: Model, settings: Settings) -> None:
+    def __init__(self, model: Model | Embeds, settings: Settings) -> None:
         self.settings, self.metrics = settings, Metrics()
-        self.jobs = Jobs(model, self.metrics, settings.waiting)
+        self._jobs: Jobs | None = None
+        self._embeddings: Embeddings | None = None
+        if isinstance(model, Embeds):
+            self._embeddings = Embeddings(model, self.metrics)
+            self._room = model.longest
+        else:
+            self._jobs = Jobs(model, self.metrics, settings.waiting)
+            self._room = model.max_length
         self._started = int(time.time())
         self._page = (resources.files("MNN") / "assets" / "chat.html").read_text(encoding="utf-8")
 
@@ -78,7 +87,8 @@ class Server:
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         yield
-        self.jobs.close()
+        if self._jobs is not None:
+            self._jobs.close()
 
     def _guarded(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         """Keys are looked at, errors told in OpenAI's form, and answers counted."""
@@ -138,7 +148,9 @@ class Server:
 
     async def _answered(self, request: Request, asked: requests.Chat | requests.Completion, kind: str) -> Response:
         self._check_model(asked.model)
-        answering = Answering(self.jobs, asked, Envelope(kind, self.settings.name))
+        if self._jobs is None:
+            raise RequestError(400, "this model embeds texts; it writes none", "model", "unsupported_endpoint")
+        answering = Answering(self._jobs, asked, Envelope(kind, self.settings.name))
         await answering.prepare()
         if asked.stream:
             headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -146,11 +158,11 @@ class Server:
         return JSONResponse(await answering.whole(request.is_disconnected))
 
     async def embeddings(self, request: Request) -> Response:
-        body = await self._body(request)
-        if not isinstance(body.get("model"), str):
-            raise wrong("model", "the name of a model is expected")
-        self._check_model(body["model"])
-        raise RequestError(400, "this model writes texts; it gives no embeddings", "model", "unsupported_endpoint")
+        asked = requests.embedding(await self._body(request))
+        self._check_model(asked.model)
+        if self._embeddings is None:
+            raise RequestError(400, "this model writes texts; it gives no embeddings", "model", "unsupported_endpoint")
+        return JSONResponse(await run_in_threadpool(self._embeddings.answer, asked))
 
     async def models(self, request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [self._described()]})
@@ -161,7 +173,7 @@ class Server:
 
     def _described(self) -> dict[str, Any]:
         found = {"id": self.settings.name, "object": "model", "created": self._started, "owned_by": "local"}
-        return found | {"max_model_len": self.jobs.model.max_length}
+        return found | {"max_model_len": self._room}
 
     async def health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok"})

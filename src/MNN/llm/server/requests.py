@@ -14,6 +14,7 @@ from MNN.llm.server.errors import wrong
 CHOICES = 16
 STOPS = 16
 TOP = 20
+TEXTS = 2048
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
@@ -51,6 +52,31 @@ class Completion(Asked):
 
     prompts: list[str | list[int]] = field(default_factory=list)
     echo: bool = False
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Texts whose vectors are wanted. ``base64``: as the bytes of little-endian floats, not as numbers."""
+
+    model: str
+    texts: list[str]
+    base64: bool = False
+
+
+def embedding(body: Mapping[str, Any]) -> Embedding:
+    """``POST /v1/embeddings``. RequestError for what cannot be used."""
+    model = body.get("model")
+    if not isinstance(model, str) or not model:
+        raise wrong("model", "the name of a model is expected")
+    found = fields.texts(body, "input", TEXTS)
+    if not found:
+        raise wrong("input", f"a text or a list of at most {TEXTS} texts is expected")
+    form = body.get("encoding_format") or "float"
+    if form not in ("float", "base64"):
+        raise wrong("encoding_format", "float or base64 is expected")
+    if body.get("dimensions") is not None:
+        raise wrong("dimensions", "vectors have the length that the model gives them")
+    return Embedding(model, found, form == "base64")
 
 
 def chat(body: Mapping[str, Any]) -> Chat:
