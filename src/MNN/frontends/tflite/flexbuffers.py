@@ -50,7 +50,7 @@ class _Reader:
 
     def back(self, at: int, width: int) -> int:
         target = at - self.number(at, width)
-        if not 0 <= target < at:
+        if not 0 <= target <= at:  # what is empty may lie where its offset does
             raise ValueError(f"the offset at {at} leads to {target}")
         return target
 

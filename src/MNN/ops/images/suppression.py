@@ -77,7 +77,7 @@ def _ratio(a: np.ndarray, b: np.ndarray) -> float:
 @register("DetectionPostProcess")
 class DetectionPostProcess(EagerOperator):
     """Boxes and class scores of an SSD network to its detections: boxes ``[1, n, 4]`` (y1, x1, y2, x2), classes
-    ``[1, n]``, scores ``[1, n]``, and their number ``[1]``; all floats, zeros where there is nothing.
+    ``[1, n]``, scores ``[1, n]``, and the number of boxes ``[1]``; all floats, zeros where there is nothing.
 
     Inputs: encodings ``[1, count, 4]`` (y, x, h, w, ``scales`` times finer), scores ``[1, count, classes (+ 1)]`` (a
     class in front is the background), anchors ``[count, 4]`` (centre y, x, height, width). ``regular`` suppresses every
@@ -102,12 +102,14 @@ class DetectionPostProcess(EagerOperator):
             )
         boxes = _decoded(encoded[0, :, :4], anchors, np.asarray(self.attr(node, "scales"), np.float32))
         own = scores[0, :, scores.shape[2] - classes :]
-        found = self._regular(node, boxes, own) if self.bool_attr(node, "regular") else self._fast(node, boxes, own)
-        slots = most if self.bool_attr(node, "regular") else most * self.int_attr(node, "perDetection")
+        regular = self.bool_attr(node, "regular")
+        per = 1 if regular else self.int_attr(node, "perDetection")
+        found = self._regular(node, boxes, own) if regular else self._fast(node, boxes, own)
+        slots, each = most * per, min(per, own.shape[1])
         made = [np.zeros((1, slots, 4), np.float32), np.zeros((1, slots), np.float32), np.zeros((1, slots), np.float32)]
         for i, (box, kind, score) in enumerate(found[:slots]):
             made[0][0, i], made[1][0, i], made[2][0, i] = boxes[box], kind, score
-        return [*made, np.asarray([min(len(found), slots)], np.float32)]
+        return [*made, np.asarray([min(len(found), slots) // each], np.float32)]
 
     def _limits(self, node: Node) -> tuple[float, float]:
         return self.float_attr(node, "overlapLimit"), self.float_attr(node, "scoreLimit")
