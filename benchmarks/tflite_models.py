@@ -2,8 +2,8 @@
 
     python -m benchmarks.tflite_models [--runs 30] [--only NAME]
 
-LiteRT runs in the environment of the tests (``MNN_LITERT_PYTHON``). What is compared is the minimum CPU time of all runs
-of a process; each engine has one, and they take turns. Errors are the largest difference over the largest output.
+LiteRT runs in the environment of the tests (``MNN_LITERT_PYTHON``). What is compared is the minimum CPU time of all
+runs of a process; each engine has one, and they take turns. Errors are the largest difference over the largest output.
 """
 
 from __future__ import annotations
