@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from MNN import numpy as numpy
     from MNN import optim as optim
     from MNN import train as train
-    from MNN import train as train
     from MNN.cv.preprocess.formats import CV_ImageFormat_BGR as CV_ImageFormat_BGR
     from MNN.cv.preprocess.formats import CV_ImageFormat_BGRA as CV_ImageFormat_BGRA
     from MNN.cv.preprocess.formats import CV_ImageFormat_GRAY as CV_ImageFormat_GRAY
