@@ -1,4 +1,4 @@
-"""Buffers that a program writes: tensors that its next run finds as this one left them."""
+"""What a program writes and its next run reads: buffers, attributes of modules."""
 
 from __future__ import annotations
 
@@ -12,34 +12,44 @@ KEY = "states"
 """Where a graph's notes have the names of outputs by those of the inputs that they become."""
 
 
-def keep(ctx: TorchBuilder, name: str, before: Value, after: Value, start: np.ndarray) -> None:
-    """Makes a buffer a state. ``before`` is the constant that the graph reads it as so far, ``start`` what it holds
-    before the first run. States begin as zeros, so one that does not has a mark beside it, which says that it
-    was written."""
-    graph = ctx.graph
-    state = Value(ctx.unique(f"state.{name}"), DType.of(start), tuple(start.shape))
-    graph.inputs.append(state)
-    pairs = graph.meta.setdefault(KEY, {})
-    assert isinstance(pairs, dict)
-    read = state
-    if start.any():
+class States:
+    """The states of a graph. Each is read as an input, from the first node on: nothing may take it for a constant."""
+
+    def __init__(self, ctx: TorchBuilder) -> None:
+        self._ctx = ctx
+        self._inputs: dict[str, Value] = {}
+
+    def begin(self, name: str, start: np.ndarray) -> Value:
+        """A state's value before a run; ``start`` is that before the first one.
+
+        States begin as zeros, so one that does not has a mark beside it, which says that it was written.
+        """
+        ctx = self._ctx
+        state = Value(ctx.unique(f"state.{name}"), DType.of(start), tuple(start.shape))
+        ctx.graph.inputs.append(state)
+        self._inputs[name] = state
+        if not start.any():
+            return state
         mark = Value(ctx.unique(f"state.{name}.written"), DType.BOOL, ())
-        graph.inputs.append(mark)
-        begin = Value(ctx.unique(f"{name}.start"), DType.of(start), tuple(start.shape), start)
-        made = len(graph.nodes)
-        read = ctx.op("Select", mark, state, begin)
-        marked = ctx.op("BinaryOp", mark, ctx.const(np.asarray(True)), opType="LOGICALOR")
-        marked.name = ctx.unique(f"state.{name}.written.next")
-        graph.nodes[0:0] = graph.nodes[made:]
-        del graph.nodes[-2:]
-        graph.outputs.append(marked)
-        pairs[mark.name] = marked.name
-    graph.replace(before, read)
-    last = ctx.op("Identity", after)
-    last.name = ctx.unique(f"state.{name}.next")
-    last.dtype, last.shape = state.dtype, state.shape
-    graph.outputs.append(last)
-    pairs[state.name] = last.name
+        ctx.graph.inputs.append(mark)
+        written = ctx.op("BinaryOp", mark, ctx.const(np.asarray(True)), opType="LOGICALOR")
+        self._output(mark, written)
+        found = ctx.op("Select", mark, state, ctx.const(np.ascontiguousarray(start)))
+        found.dtype, found.shape = state.dtype, state.shape
+        return found
 
+    def end(self, name: str, after: Value) -> None:
+        """What a state is after a run. Raises :class:`UnsupportedError` where it has become another kind of tensor."""
+        state = self._inputs[name]
+        if after.shape is not None and after.shape != state.shape and all(isinstance(n, int) for n in after.shape):
+            raise self._ctx.unsupported(f"'{name}', which is {state} before a run and {after} after it,")
+        self._output(state, after)
 
-__all__ = ["KEY", "keep"]
+    def _output(self, before: Value, after: Value) -> None:
+        made = self._ctx.op("Identity", self._ctx.cast(after, before.dtype or DType.F32))
+        made.name = self._ctx.unique(f"{before.name}.next")
+        made.dtype, made.shape = before.dtype, before.shape
+        self._ctx.graph.outputs.append(made)
+        pairs = self._ctx.graph.meta.setdefault(KEY, {})
+        assert isinstance(pairs, dict)
+        pairs[before.name] = made.name

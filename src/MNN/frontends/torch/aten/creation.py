@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from MNN.frontends.torch.aten.casting import item
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Ints, Number, Scalar
 from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.scalars import known_number
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ops.core.datatypes import data_type
@@ -126,9 +128,9 @@ def new_full(
 
 
 @aten("arange", "range")
-def arange(ctx: TorchBuilder, *args: Scalar, dtype: DType | int | None = None) -> Value:
+def arange(ctx: TorchBuilder, *args: Scalar | Value, dtype: DType | int | None = None) -> Value:
     """``arange(end)``, ``(start, end)`` or ``(start, end, step)``; ``range`` includes the end."""
-    numbers = list(args[:3])
+    numbers = [known_number(ctx, item(ctx, a)) if isinstance(a, Value) else a for a in args[:3]]
     start, end, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3]
     floats = any(isinstance(n, float) or (isinstance(n, Number) and n.dtype is DType.F64) for n in (start, end, step))
     kind = ctx.element_type(dtype, DType.F32 if floats else DType.I64)

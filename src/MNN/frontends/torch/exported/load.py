@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.frontends.common.graph_builder import ModelState
 from MNN.frontends.torch.aliases import Variable
@@ -20,7 +18,7 @@ from MNN.frontends.torch.exported.output_names import paths
 from MNN.frontends.torch.exported.sizes import dim_of
 from MNN.frontends.torch.exported.tensors import Tensors
 from MNN.frontends.torch.numbers import Number
-from MNN.frontends.torch.states import keep
+from MNN.frontends.torch.states import States
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 
@@ -51,7 +49,10 @@ def load(source: str | os.PathLike[str] | bytes, names: Mapping[str, str] | None
         )
     program = parse(archive.read(part), f"{archive.name}, '{part}'")
     _check_version(program)
-    return _Program(archive, program, dict(names or {})).graph()
+    first = _Program(archive, program, dict(names or {}), frozenset())
+    graph = first.graph()
+    written = first.written()
+    return graph if not written else _Program(archive, program, dict(names or {}), written).graph()
 
 
 def _check_version(program: Record) -> None:
@@ -64,14 +65,22 @@ def _check_version(program: Record) -> None:
 
 
 class _Program:
-    def __init__(self, archive: Archive, program: Record, names: dict[str, str]) -> None:
+    """``states``: buffers that are known to be written, which are inputs then."""
+
+    def __init__(self, archive: Archive, program: Record, names: dict[str, str], states: frozenset[str]) -> None:
         self._program = program
         self._module = program.record("graph_module")
         self._tensors = Tensors(archive)
         self._axes = names
         self._graph = Graph(name="main")
         self._ctx = TorchBuilder(ModelState(), self._graph)
-        self._buffers: dict[str, tuple[Value, Variable, np.ndarray]] = {}
+        self._buffers: dict[str, tuple[Value, Variable]] = {}
+        self._states = States(self._ctx)
+        self._known = states
+
+    def written(self) -> frozenset[str]:
+        """The buffers that the program, converted, turned out to write."""
+        return frozenset(n for n, (before, held) in self._buffers.items() if held.read(self._ctx) is not before)
 
     def graph(self) -> Graph:
         body, signature = self._module.record("graph"), self._module.record("signature")
@@ -112,11 +121,14 @@ class _Program:
             self._ctx.model.report.form(full, "parameter", error)
             converter.missing(name, "a parameter of an unsupported type")
             return
-        value = Value(self._ctx.unique(full), DType.of(array), tuple(array.shape), array)
+        if full in self._known:
+            value = self._states.begin(full, array)
+        else:
+            value = Value(self._ctx.unique(full), DType.of(array), tuple(array.shape), array)
         variable = Variable(value)
         converter.define(name, variable)
         if buffer:
-            self._buffers[full] = (value, variable, array)
+            self._buffers[full] = (value, variable)
 
     def _user_input(self, converter: Converter, argument: Record, meta: dict[str, Record]) -> None:
         kind, held = argument.union()
@@ -168,10 +180,8 @@ class _Program:
         except MNNError:
             self._ctx.model.report.raise_if_any()  # says more than what follows from it
             raise
-        for full, (before, variable, array) in self._buffers.items():
-            value = variable.read(self._ctx)
-            if value is not before:
-                keep(self._ctx, full, before, value, array)
+        for full in sorted(self._known):
+            self._states.end(full, self._buffers[full][1].read(self._ctx))
 
     def _user_outputs(self, converter: Converter, arguments: list[Record]) -> None:
         flat: list[tuple[str, Any]] = []
@@ -190,8 +200,7 @@ class _Program:
 
     def _named(self, value: Value, name: str) -> Value:
         """An output of its own, under its name."""
-        made_here = any(value in node.outputs for node in self._graph.nodes[-1:])
-        if value.is_const or value in self._graph.inputs or value in self._graph.outputs or not made_here:
+        if value.is_const or value in self._graph.inputs or value in self._graph.outputs:
             value = self._ctx.op("Identity", value)
         if value.name != name:
             self._ctx.model.taken.discard(value.name)

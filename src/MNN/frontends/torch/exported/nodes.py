@@ -79,6 +79,7 @@ class Converter:
     def nodes(self, graph: Record) -> None:
         """Converts all nodes of a graph; what cannot be done is gathered in the report."""
         meta = graph.entries("tensor_values")
+        self.ctx.model.taken.update(meta)
         for at, node in enumerate(graph.records("nodes")):
             try:
                 self._node(node, meta)

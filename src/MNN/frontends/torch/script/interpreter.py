@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from MNN.errors import FormatError, UnsupportedError
@@ -58,6 +58,8 @@ class Interpreter:
         self._calls = 0
         self._paths: dict[int, str] = {}
         self._path = ""
+        self.attributes: Callable[[ScriptObject, str, str], None] = lambda owner, name, key: None
+        """Told of attributes before they are read."""
 
     # -- functions --------------------------------------------------------------------------------------------------
 
@@ -282,10 +284,16 @@ class Interpreter:
             and name in kind.constants
         ):
             return self.evaluate(kind.constants[name], {})
+        self.attributes(owner, name, self.path_of(owner, name))
         found = self.objects.attribute(owner, name, path)
         if isinstance(found, ScriptObject):
             self._paths.setdefault(id(found), f"{path}.{name}" if path else name)
         return found
+
+    def path_of(self, owner: ScriptObject, name: str) -> str:
+        """The name of an attribute within the module."""
+        path = self._paths.get(id(owner), "")
+        return f"{path}.{name}" if path else name
 
     def _global(self, name: str) -> Any:
         found = self._code.find(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,13 @@ from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.archive import Archive
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number
+from MNN.frontends.torch.script.branches import Journal
 from MNN.frontends.torch.script.builtins import RaisedError
 from MNN.frontends.torch.script.code import Code
 from MNN.frontends.torch.script.interpreter import Interpreter, Method
 from MNN.frontends.torch.script.objects import Objects
 from MNN.frontends.torch.script.quantized import QuantizedTensor
-from MNN.frontends.torch.states import keep
+from MNN.frontends.torch.states import States
 from MNN.frontends.torch.unpickle import ScriptObject, StoredTensor
 from MNN.frontends.torch.unpickle import load as unpickle
 from MNN.ir.dtype import DType
@@ -52,14 +53,29 @@ def load(source: str | os.PathLike[str] | bytes, inputs: Inputs | None = None, m
     """
     archive = Archive(source)
     archive.check_byte_order()
-    root = unpickle(archive, "data.pkl", "data")
-    constants = unpickle(archive, "constants.pkl", "constants") if archive.has("constants.pkl") else ()
-    if not isinstance(root, ScriptObject) or not isinstance(constants, (list, tuple)):
-        raise FormatError(f"{archive.name} holds no TorchScript module")
-    graph = Graph(name="main")
-    ctx = TorchBuilder(ModelState(), graph)
-    program = _Program(ctx, Interpreter(ctx, Code(archive), Objects(ctx), constants), root)
     known = {**_traced(archive, method), **dict(_by_place(inputs))}
+    left: dict[str, Any] = {}
+    for _ in range(MAX_PASSES):  # what is written is known after the first; it is read as a state in the next
+        program = _Program(archive, left)
+        _run(archive, program, method, known)
+        new = {k: v for k, v in program.left().items() if k not in left}
+        if not new:
+            break
+        left |= new
+    else:
+        raise UnsupportedError(f"{archive.name}: the tensors that the program keeps change from run to run")
+    graph = program.graph
+    for node in graph.nodes:
+        node.name = node.name or next(v.name for v in node.outputs)
+    graph.meta |= {"source": "TORCH", "producer": "TorchScript"}
+    return graph
+
+
+MAX_PASSES = 4
+
+
+def _run(archive: Archive, program: _Program, method: str, known: Mapping[str | int, Any]) -> None:
+    ctx = program.ctx
     try:
         program.run(method, known)
     except RaisedError as error:
@@ -74,10 +90,6 @@ def load(source: str | os.PathLike[str] | bytes, inputs: Inputs | None = None, m
             f"{archive.name}: its code makes no sense at {ctx.where or 'its begin'} ({type(error).__name__}: {error}); "
             "is the file damaged?"
         ) from error
-    for node in graph.nodes:
-        node.name = node.name or next(v.name for v in node.outputs)
-    graph.meta |= {"source": "TORCH", "producer": "TorchScript"}
-    return graph
 
 
 def _by_place(inputs: Inputs | None) -> list[tuple[str | int, Any]]:
@@ -108,23 +120,82 @@ def _given(one: Any) -> Any:
 
 
 class _Program:
-    def __init__(self, ctx: TorchBuilder, interpreter: Interpreter, root: ScriptObject) -> None:
-        self._ctx = ctx
-        self._interpreter = interpreter
+    """One conversion. ``left``: what earlier ones left in attributes and buffers, by their names in the module: a
+    description of a tensor, which is a state then, or plain data."""
+
+    def __init__(self, archive: Archive, left: Mapping[str, Any]) -> None:
+        root = unpickle(archive, "data.pkl", "data")
+        constants = unpickle(archive, "constants.pkl", "constants") if archive.has("constants.pkl") else ()
+        if not isinstance(root, ScriptObject) or not isinstance(constants, (list, tuple)):
+            raise FormatError(f"{archive.name} holds no TorchScript module")
+        self.graph = Graph(name="main")
+        self.ctx = TorchBuilder(ModelState(), self.graph)
         self._root = root
+        self._states = States(self.ctx)
+        self._left = left
+        self._kept: dict[str, Callable[[], Any]] = {}
+        self._objects = Objects(self.ctx, self._begin)
+        self._interpreter = Interpreter(self.ctx, Code(archive), self._objects, constants)
+        self._interpreter.attributes = self._attribute
+
+    def _begin(self, name: str, array: np.ndarray) -> Value | None:
+        """The value of a stored tensor that is a state."""
+        if name not in self._left or name in self._kept:
+            return None
+        value = self._states.begin(name, array)
+        self._kept[name] = lambda: None
+        return value
+
+    def _attribute(self, owner: ScriptObject, name: str, key: str) -> None:
+        """Before an attribute is read for the first time: what an earlier run left in it."""
+        if key not in self._left or key in self._kept or not isinstance(owner.state, dict):
+            return
+        found, stored = self._left[key], owner.state.get(name)
+        if not isinstance(found, Given):
+            owner.state[name] = found
+            self._kept[key] = lambda: None
+            return
+        start = np.zeros([n for n in found.shape or () if isinstance(n, int)], found.dtype.numpy)
+        if isinstance(stored, StoredTensor) and stored.sizes == start.shape:
+            start = stored.array()
+        owner.state[name] = Variable(self._states.begin(key, start))
+        self._kept[key] = lambda: owner.state[name]
 
     def run(self, name: str, known: Mapping[str | int, Any]) -> None:
         """Converts a method; its arguments become inputs, its result outputs."""
+        self.ctx.journal = Journal()
         method = self._interpreter.method(self._root, name)
-        args = self._arguments(method, known)
-        result = self._interpreter.call(method, args, {})
+        result = self._interpreter.call(method, self._arguments(method, known), {})
         self._outputs(result, "output")
-        if not self._ctx.graph.outputs:
+        if not self.graph.outputs:
             raise UnsupportedError("the program gives no tensor")
-        for variable, (path, start) in self._interpreter.objects.buffers.items():
-            value = variable.read(self._ctx)
-            if value is not start:
-                keep(self._ctx, path, start, value, np.asarray(start.data))
+        for variable, (path, _) in self._objects.buffers.items():
+            if path in self._kept:
+                self._states.end(path, variable.read(self.ctx))
+        for path, after in self._kept.items():
+            value = after()
+            if isinstance(value, Variable):
+                self._states.end(path, value.read(self.ctx))
+
+    def left(self) -> dict[str, Any]:
+        """What the program left otherwise than it was before."""
+        found: dict[str, Any] = {}
+        for variable, (path, start) in self._objects.buffers.items():
+            if variable.read(self.ctx) is not start:
+                found[path] = Given(start.shape, start.dtype or DType.F32)
+        journal = self.ctx.journal
+        assert isinstance(journal, Journal)
+        for (_, name), (owner, _) in journal.attributes.items():
+            value = owner.state.get(name)
+            key = self._interpreter.path_of(owner, name)
+            if isinstance(value, Variable):
+                after = value.read(self.ctx)
+                if after.shape is None or not all(isinstance(n, int) for n in after.shape):
+                    raise UnsupportedError(f"'{key}', a tensor of open sizes that the program keeps, is not supported")
+                found[key] = Given(after.shape, after.dtype or DType.F32)
+            elif value is None or isinstance(value, (bool, int, float, str)):
+                found[key] = value
+        return found
 
     # -- inputs -----------------------------------------------------------------------------------------------------
 
@@ -157,8 +228,8 @@ class _Program:
         raise UnsupportedError(f"the input '{name}' of the type {kind} is not supported without an example of it")
 
     def _input(self, name: str, dtype: DType, shape: tuple[Dim, ...] | None) -> Value:
-        value = Value(self._ctx.unique(name), dtype, shape)
-        self._ctx.graph.inputs.append(value)
+        value = Value(self.ctx.unique(name), dtype, shape)
+        self.ctx.graph.inputs.append(value)
         return value
 
     # -- outputs ----------------------------------------------------------------------------------------------------
@@ -176,12 +247,12 @@ class _Program:
                 self._outputs(item, f"{name}.{key}", depth + 1)
         elif isinstance(result, (Variable, Number, QuantizedTensor)):
             if isinstance(result, Variable):
-                value = result.read(self._ctx)
+                value = result.read(self.ctx)
             else:
-                value = result.value if isinstance(result, Number) else result.real(self._ctx)
-            made = self._ctx.op("Identity", value)
-            made.name = self._ctx.unique(name)
-            self._ctx.graph.outputs.append(made)
+                value = result.value if isinstance(result, Number) else result.real(self.ctx)
+            made = self.ctx.op("Identity", value)
+            made.name = self.ctx.unique(name)
+            self.ctx.graph.outputs.append(made)
 
 
 __all__ = ["Given", "Inputs", "load"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ MAX_NESTING = 64
 class Objects:
     """Turns what the archive stores into what the interpreter works with; each stored thing becomes one object."""
 
-    def __init__(self, ctx: TorchBuilder) -> None:
+    def __init__(self, ctx: TorchBuilder, state: Callable[[str, np.ndarray], Value | None]) -> None:
+        """``state`` gives the value of a stored tensor that is a state, by its name."""
         self._ctx = ctx
+        self._state = state
         self._made: dict[int, tuple[Any, Any]] = {}
         self.buffers: dict[Variable, tuple[str, Value]] = {}
         """Variables of stored tensors: the name and the constant that each began as."""
@@ -67,7 +70,9 @@ class Objects:
 
     def _tensor(self, stored: StoredTensor, path: str) -> Any:
         array = stored.array()
-        value = Value(self._ctx.unique(path or "tensor"), DType.of(array), tuple(array.shape), array)
+        value = self._state(path, array) if stored.scale is None else None
+        if value is None:
+            value = Value(self._ctx.unique(path or "tensor"), DType.of(array), tuple(array.shape), array)
         if stored.scale is None:
             variable = Variable(value)
             self.buffers[variable] = (path, value)

@@ -42,10 +42,9 @@ def operate(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any
         raise UnsupportedError(f"{short}: no such operator here; {_ADVICE}")
     before = ctx.where
     ctx.where = short
-    try:
-        return _numbers(ctx, call(ctx, short, args, kwargs))
-    finally:
-        ctx.where = before
+    found = _numbers(ctx, call(ctx, short, args, kwargs))
+    ctx.where = before  # what fails stays named
+    return found
 
 
 def _short(name: str) -> str:
