@@ -36,6 +36,7 @@ _FROM = {
     },
     "MNNError": "MNN.errors",
     "Model": "MNN.model",
+    "from_torch": "MNN.torch_modules",
     "get_model_uuid": "MNN.model",
     "load": "MNN.model",
 }
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from MNN.tensor import Tensor_DimensionType_Caffe as Tensor_DimensionType_Caffe
     from MNN.tensor import Tensor_DimensionType_Caffe_C4 as Tensor_DimensionType_Caffe_C4
     from MNN.tensor import Tensor_DimensionType_Tensorflow as Tensor_DimensionType_Tensorflow
+    from MNN.torch_modules import from_torch as from_torch
 
 
 def _check_alone() -> None:

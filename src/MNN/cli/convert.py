@@ -28,7 +28,7 @@ SHORT = "Convert a model to .mnn."
 
 
 def command(
-    source: Annotated[Path, typer.Argument(help="The model to convert (.onnx, .tflite, .mnn, .json, TensorFlow's).")],
+    source: Annotated[Path, typer.Argument(help="The model to convert: .onnx, .tflite, .pt2, .mnn, TensorFlow's ...")],
     target: Annotated[Path, typer.Argument(help="The .mnn (or .onnx) file to write.")],
     fp16: Annotated[bool, typer.Option("--fp16/--no-fp16", help="Store weights in half precision.")] = False,
     external: Annotated[
@@ -63,6 +63,14 @@ def command(
         typer.Option("--input", "-i", metavar="NAME=FILE", help="For --check; others get seeded noise."),
     ] = None,
     shapes: Shapes = None,
+    input_shapes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input-shape",
+            metavar="NAME=1x3x224x224",
+            help="What a TorchScript file does not tell of an input: a shape, i64:1x7 for another type, a value.",
+        ),
+    ] = None,
     report: Annotated[Path | None, typer.Option("--report", help="What was done, as .html or .json.")] = None,
     drawing: Annotated[
         Path | None, typer.Option("--optimize-report", help="The graph before and after, as .html or .svg.")
@@ -76,7 +84,16 @@ def command(
         if path is not None and not path.parent.is_dir():
             raise MNNError(f"cannot write {path}: there is no folder {path.parent}; make it first")
     check_target(source, target, ".onnx")
-    options = Options(level, parse_names(disabled or []), fp16, external, batch, biz_code, keep_format)
+    options = Options(
+        level,
+        parse_names(disabled or []),
+        fp16,
+        external,
+        batch,
+        biz_code,
+        keep_format,
+        inputs=_described(input_shapes or []),
+    )
     check = None
     if tolerance is not None or report is not None:
         if tolerance is not None and existing(source).suffix.lower() == ".json":
@@ -92,6 +109,14 @@ def command(
         print(f"report: {report}")
     if drawing is not None:
         _write_drawings(drawing, done)
+
+
+def _described(texts: list[str]) -> tuple[tuple[str, str], ...]:
+    """``NAME=SHAPE`` as pairs."""
+    for text in texts:
+        if not text.partition("=")[2]:
+            raise MNNError(f"--input-shape takes NAME=1x3x224x224, not '{text}'")
+    return tuple((t.partition("=")[0], t.partition("=")[2]) for t in texts)
 
 
 def check_target(source: Path, target: Path, *others: str) -> None:

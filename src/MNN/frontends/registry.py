@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,8 @@ class Kind:
     load: Callable[[Source], Graph]
     in_folder: str = ""
     """The file that stands for a folder of this kind."""
+    load_with: Callable[[Source, Mapping[str, str]], Graph] | None = None
+    """Like ``load``, of kinds whose files do not tell the shapes of inputs: with what they are, by name."""
 
 
 _KINDS: dict[str, Kind] = {}
@@ -50,8 +52,9 @@ def kinds() -> list[str]:
     return list(_KINDS)
 
 
-def load_graph(source: Source, kind: str | None = None) -> Graph:
-    """The graph of a model file given as a path or as the file's bytes; ``kind`` skips the guess.
+def load_graph(source: Source, kind: str | None = None, inputs: Mapping[str, str] | None = None) -> Graph:
+    """The graph of a model file given as a path or as the file's bytes; ``kind`` skips the guess; ``inputs``
+    describes inputs of files that do not tell their shapes (``1x3x224x224``).
 
     Raises :class:`~MNN.errors.FormatError` when the file is of no known kind or malformed,
     :class:`~MNN.errors.UnsupportedError` naming what the engine lacks, and MNNError when it cannot be opened.
@@ -61,8 +64,15 @@ def load_graph(source: Source, kind: str | None = None) -> Graph:
         found = _KINDS.get(kind)
         if found is None:
             raise MNNError(f"'{kind}' is no kind of model file; known: {', '.join(_KINDS)}")
+    else:
+        found = _recognised(source)
+    if not inputs:
         return found.load(source)
-    return _recognised(source).load(source)
+    if found.load_with is None:
+        raise MNNError(
+            f"--input-shape is for TorchScript files; {found.name} files tell the shapes of inputs themselves"
+        )
+    return found.load_with(source, inputs)
 
 
 def file_of(source: Source) -> Source:
@@ -209,6 +219,12 @@ def _load_torch(source: Source) -> Graph:
     return load(source)
 
 
+def _load_torch_with(source: Source, inputs: Mapping[str, str]) -> Graph:
+    from MNN.frontends.torch import load
+
+    return load(source, inputs)
+
+
 register_kind(Kind("tflite", (".tflite", ".lite"), _looks_like_tflite, _load_tflite))
 register_kind(Kind("mnn", (".mnn",), _looks_like_mnn, _load_mnn))
 register_kind(Kind("onnx", (".onnx", ".pb"), _looks_like_onnx, _load_onnx))
@@ -216,4 +232,5 @@ register_kind(
     Kind("tensorflow", (".pb", ".meta", ".graphdef"), looks_like_tensorflow, _load_tensorflow, "saved_model.pb")
 )
 register_kind(Kind("json", (".json",), _looks_like_json, _load_json))
-register_kind(Kind("torch", (".pt2", ".pt", ".pth", ".jit", ".ptl", ".ckpt", ".bin"), _looks_like_torch, _load_torch))
+_TORCH = (".pt2", ".pt", ".pth", ".jit", ".ptl", ".ckpt", ".bin")
+register_kind(Kind("torch", _TORCH, _looks_like_torch, _load_torch, load_with=_load_torch_with))

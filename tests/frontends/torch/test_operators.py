@@ -60,3 +60,9 @@ def test_arguments_that_do_not_fit_are_named(name: str) -> None:
     ctx.where = f"{name} 'here'"
     with pytest.raises(UnsupportedError, match=r"here.*this form"):
         apply(ctx, name, [], {"surely_unknown": 1})
+
+
+def test_the_coverage_page_is_up_to_date() -> None:
+    from tests.frontends.torch.coverage import PAGE, text
+
+    assert PAGE.read_text(encoding="utf-8") == text(), "python -m tests.frontends.torch.coverage writes it"

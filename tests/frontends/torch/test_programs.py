@@ -138,6 +138,35 @@ def test_converted_programs_keep_their_states(tmp_path: Path) -> None:
         assert not compare(next(iter(model.run({"x": inputs[0]}).values())), wanted[0])
 
 
+def test_inputs_of_scripts_are_described_to_from_torch_and_to_convert(tmp_path: Path) -> None:
+    from MNN.converter import Options, convert
+
+    (inputs, wanted), *_ = runs("scripted")
+    path = f"{file('scripted')}.pt"
+    for given in ({"x": (3, 4)}, [inputs[0]], {"x": ("batch", 4)}):
+        model = MNN.from_torch(path, given, save=tmp_path / "saved.mnn")
+        found = list(model.run({"x": inputs[0]}).values())
+        assert all(not compare(a, b) for a, b in zip(found, wanted, strict=True))
+    convert(path, tmp_path / "a.mnn", Options(inputs=(("x", "3x4"),)))
+    for name in ("a", "saved"):
+        found = list(MNN.load(tmp_path / f"{name}.mnn").run({"x": inputs[0]}).values())
+        assert all(not compare(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+def test_what_torch_makes_of_a_value_is_fixed() -> None:
+    (inputs, _), *_ = runs("scripted")
+    model = MNN.from_torch(f"{file('scripted')}.pt", {"x": (3, 4), "factor": 2.0})
+    first = next(iter(model.run({"x": inputs[0]}).values()))
+    plain = MNN.from_torch(f"{file('scripted')}.pt", {"x": (3, 4)})
+    other = next(iter(plain.run({"x": inputs[0]}).values()))
+    assert np.allclose(first, 4 * other)
+
+
+def test_from_torch_says_what_it_takes() -> None:
+    with pytest.raises(MNNError, match="a module of torch"):
+        MNN.from_torch(3)
+
+
 def test_weights_without_a_graph_are_told() -> None:
     with pytest.raises(FormatError, match=r"weights without a graph.*torch\.export"):
         load_graph(f"{file('weights')}.pt")

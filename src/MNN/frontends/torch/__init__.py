@@ -7,6 +7,7 @@ are the readers.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from MNN.errors import FormatError
 from MNN.frontends.torch.archive import Archive
@@ -38,18 +39,20 @@ def looks_like(head: bytes, size: int) -> bool:
     return inner.startswith(PARTS)
 
 
-def load(source: str | os.PathLike[str] | bytes) -> Graph:
-    """The graph of a ``.pt2`` or TorchScript file, given as a path or as the file's bytes.
+def load(source: str | os.PathLike[str] | bytes, inputs: Mapping[str, str] | None = None) -> Graph:
+    """The graph of a ``.pt2`` or TorchScript file, given as a path or as the file's bytes. ``inputs``:
+    shapes and values of a TorchScript program's inputs, as texts (:func:`~MNN.frontends.torch.given.from_texts`).
 
     Raises :class:`~MNN.errors.FormatError` for malformed files and for files of weights without a graph.
     """
     from MNN.frontends.torch import exported, script
+    from MNN.frontends.torch.given import from_texts
 
     archive = Archive(source)
     if any(n.startswith(("models/", "serialized_exported_program")) for n in archive.names):
         return exported.load(source)
     if any(n.startswith("code/") for n in archive.names):
-        return script.load(source)
+        return script.load(source, from_texts(inputs or {}))
     raise FormatError(
         f"{archive.name} holds weights without a graph (torch.save): load them into the network in PyTorch, and export "
         "that: torch.export.save(torch.export.export(model, inputs), 'model.pt2')"

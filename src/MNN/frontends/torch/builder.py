@@ -17,7 +17,9 @@ from MNN.ops.core.datatypes import data_type
 
 Operand = Value | bool | int | float | Number
 """A tensor or a number."""
-SHAPES = "give the shapes of the inputs: --input-shape NAME=1x3x224x224 (mnn convert), or input_shapes={...} (MNN.load)"
+SHAPES = (
+    "give the shapes of the inputs: --input-shape NAME=1x3x224x224, or MNN.from_torch(path, {NAME: (1, 3, 224, 224)})"
+)
 
 
 class Written(Protocol):

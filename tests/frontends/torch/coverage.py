@@ -1,0 +1,52 @@
+"""Writes docs/torch-coverage.md: ``python -m tests.frontends.torch.coverage``."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections import defaultdict
+from pathlib import Path
+
+from MNN.frontends.torch.registry import ATEN
+from MNN.frontends.torch.script.builtins import _ANY, _CONTAINERS
+from MNN.frontends.torch.script.quantized_operators import _OPERATORS
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "torch-coverage.md"
+LEFT_OUT = {
+    "operators of training (`*_backward`)": "gradients are not part of inference",
+    "`_fft_c2r`, `_fft_r2c` and all of complex numbers": "there are no complex tensors",
+    "`randperm`, `bernoulli`, `multinomial`, `randint`, `normal`": "draw them outside, and make them an input",
+    "`unique*`, `nonzero_static`, `segment_reduce`": "their results are as long as the data says",
+    "`linalg_*` beyond products, norms, `det` and `cross`": "decompositions of matrices have no kernel",
+}
+
+
+def text() -> str:
+    """The page."""
+    families: dict[str, list[str]] = defaultdict(list)
+    for name in ATEN.known():
+        handler = ATEN.find(name)
+        assert handler is not None
+        families[inspect.getmodule(handler).__name__].append(name)  # type: ignore[union-attr]
+    lines = [
+        "# PyTorch operators",
+        "",
+        f"{len(ATEN.known())} operators of PyTorch have a meaning here: ATen's by name, others with their library",
+        "in front. One table serves those of `torch.export` and TorchScript; a trailing `_` (in place) and overloads",
+        "are understood for all. The page is written by `python -m tests.frontends.torch.coverage`.",
+        "",
+    ]
+    for module in sorted(families):
+        said = (importlib.import_module(module).__doc__ or "").strip().splitlines()[0].rstrip(".")
+        listed = ", ".join(f"`{n}`" for n in sorted(families[module]))
+        lines += [f"## {said}", "", listed, ""]
+    quantised, plain = (", ".join(f"`{n}`" for n in sorted(names)) for names in (_OPERATORS, {*_ANY, *_CONTAINERS}))
+    lines += ["## TorchScript alone", "", f"Quantised (eager mode): {quantised}.", ""]
+    lines += [f"Lists, texts, numbers: {plain}.", ""]
+    lines += ["## Not supported", "", "| what | why |", "| --- | --- |"]
+    lines += [f"| {what} | {why} |" for what, why in LEFT_OUT.items()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8")
