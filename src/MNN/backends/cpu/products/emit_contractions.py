@@ -10,6 +10,7 @@ from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.algorithms import Contraction, candidates
 from MNN.backends.cpu.products.emit_epilogue import epilogue_of
 from MNN.backends.cpu.products.geometry import Window
+from MNN.backends.cpu.products.merged_groups import merged
 from MNN.backends.cpu.products.operand_access import OperandAccess, channel_result, store_back
 from MNN.backends.cpu.products.operand_types import MULTIPLIED, multiplied
 from MNN.backends.cpu.products.product import Product
@@ -31,9 +32,10 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     if not _possible(prim):
         return False
     out = fused.root.outputs[0]
-    shape, groups = out.shape, prim.groups
-    per_in, per_out, kernel = w.shape[1], w.shape[0] // groups, w.shape[2:]
+    shape = out.shape
     x, w, group = multiplied(e, x, w, w.const is not None, elements(shape) // shape[1])
+    w, groups = merged(e, x, w, prim.groups)
+    per_in, per_out, kernel = w.shape[1], w.shape[0] // groups, w.shape[2:]
     last = channels_last(x.rank)
     source = e.in_order(x, last, lambda pl: pl.strides[1] == 1 or x.shape[1] == 1)
     result = channel_result(e, out)
