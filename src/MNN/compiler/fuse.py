@@ -287,7 +287,7 @@ class Fuser:
             if any(t is not current and t.const is None for t in user.inputs):
                 return None
             home = self._group_of[id(user)]
-            if (target is not None and home is not target) or user is home.root or home.kind not in ("map", "rows"):
+            if (target is not None and home is not target) or user is home.root or home.kind == "single":
                 return None
             target, current = home, user.outputs[0]
             chain.append(user)

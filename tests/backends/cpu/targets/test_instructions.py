@@ -60,6 +60,8 @@ OPERANDS: dict[can.Capability, Callable[[int], Arrays]] = {
     can.TO_BF16: lambda n: (special(n // 4),),
     can.TWO_TO_BF16: lambda n: (special(n // 4), normal(n // 4)),
     can.PACK_I32: lambda n: (integers(np.int32, n // 4), integers(np.int32, n // 4) >> 12),
+    can.PACK_I16_UNSIGNED: lambda n: (integers(np.int16, n // 2), integers(np.int16, n // 2) >> 7),
+    can.PACK_I16_SIGNED: lambda n: (integers(np.int16, n // 2), integers(np.int16, n // 2) >> 7),
     can.PICK_F32: lambda n: (normal(n // 4), integers(np.int32, n // 4)),
     can.PICK_BYTES: lambda n: tuple(integers(np.int8, n) for _ in "abc"),
     can.SCALE_F32: lambda n: (normal(n // 4), np.linspace(-145, 126, n // 4, dtype=np.float32)),

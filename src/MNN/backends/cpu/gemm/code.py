@@ -63,7 +63,8 @@ class Contract(TileStore):
 
     def __init__(self, spec: ContractSpec, target: Target) -> None:
         # What is added to sums costs nothing where they begin with it; in long sums of f32 it would cost accuracy.
-        begins = self.begins and spec.acc is DType.F32 and (spec.many_rows or spec.a is not DType.F32)
+        floats = spec.acc is DType.F32 and (spec.many_rows or spec.a is not DType.F32)
+        begins = self.begins and (floats or spec.acc is DType.I32)
         super().__init__(spec, target, begins)
         self.spec = spec
         self.a_type, self.b_type = storage_type(spec.a), storage_type(spec.b)
@@ -244,7 +245,10 @@ class Contract(TileStore):
         rows = self._row_starts(row)
         sums = self.begun(spec.nv) * spec.mr
         if self.group == DOT4:
-            sums = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(spec.nv)] * spec.mr
+            starts = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(spec.nv)]
+            if self.added is not None:
+                starts = [b.add(x, y) for x, y in zip(starts, self.begun(spec.nv), strict=True)]
+            sums = starts * spec.mr
             panel = b.gep(panel, self.acc, spec.nv)
         if spec.w24:
             self.scales = [b.load(self.acc, b.gep(panel, self.acc, j)) for j in range(spec.nv)]

@@ -9,7 +9,7 @@ import numpy as np
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import Tail
 from MNN.backends.cpu.lang.module import Builder, Value
-from MNN.backends.cpu.math.scalar_code import apply, body_cost, cast, emit_body
+from MNN.backends.cpu.math.scalar_code import BodyCode, apply, body_cost, cast, emit_body
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
@@ -74,22 +74,22 @@ def operand_bytes(
     return {f"op{i}": starts[i].size * sizes[kind] * dtypes[i].size for i, kind in enumerate(kinds)}
 
 
-def added_first(body: Body | None, kinds: Sequence[str]) -> int | None:
-    """The number of the operand that the body adds to the sum before anything else, one number per column in f32, and
-    uses nowhere else; None when there is none. Sums may begin with it instead of zero."""
+def added_first(body: Body | None, kinds: Sequence[str], sums: DType = DType.F32) -> int | None:
+    """The number of the operand that the body adds to the sum before anything else, one number per column in the type
+    of ``sums``, and uses nowhere else; None when there is none. Sums may begin with it instead of zero."""
     if body is None:
         return None
-    sums = [i for i, instr in enumerate(body.code) if instr.op == "arg" and instr.value == 0]
-    users = [instr for instr in body.code if set(sums) & set(instr.args)]
-    if len(sums) != 1 or len(users) != 1 or sums[0] in body.outputs or users[0].op != "add":
+    first = [i for i, instr in enumerate(body.code) if instr.op == "arg" and instr.value == 0]
+    users = [instr for instr in body.code if set(first) & set(instr.args)]
+    if len(first) != 1 or len(users) != 1 or first[0] in body.outputs or users[0].op != "add":
         return None
-    other = next((i for i in users[0].args if i != sums[0]), None)
-    if other is None or users[0].dtype is not DType.F32:
+    other = next((i for i in users[0].args if i != first[0]), None)
+    if other is None or users[0].dtype is not sums:
         return None
     number, once = body.code[other].value, sum(instr.args.count(other) for instr in body.code) == 1
     if body.code[other].op != "arg" or not isinstance(number, int) or not once or other in body.outputs:
         return None
-    return number - 1 if kinds[number - 1] == "n" and body.args[number] is DType.F32 else None
+    return number - 1 if kinds[number - 1] == "n" and body.args[number] is sums else None
 
 
 class Epilogue:
@@ -113,6 +113,13 @@ class Epilogue:
                 return value  # the store rounds
             return cast(self._b, value, self._acc, self._out)
         return emit_body(self._b, self._body, [value, *operands], lanes)[0]
+
+    def before(self, number: int, value: Value, operands: Sequence[Value], lanes: int) -> Value:
+        """What instruction ``number`` of the body gives for one vector."""
+        assert self._body is not None
+        code = BodyCode(self._body, ())
+        code.row(self._b, {})
+        return code.elements(self._b, dict(enumerate([value, *operands])), lanes, [number])[0]
 
     def store(self, value: Value, pointer: Value, tail: Tail | None) -> None:
         element.store(self._b, self._out, value, pointer, None, tail)

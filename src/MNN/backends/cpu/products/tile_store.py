@@ -7,8 +7,9 @@ from typing import ClassVar, Protocol
 
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import Tail, make_tail, storage_type
-from MNN.backends.cpu.lang.module import F32, I32, I64, Kernel, Type, Value
+from MNN.backends.cpu.lang.module import I32, I64, Kernel, Type, Value
 from MNN.backends.cpu.products.epilogue import Epilogue, added_first, masks_work
+from MNN.backends.cpu.products.packed_bytes import pack_bytes, packs_bytes, saturated_end
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
@@ -60,7 +61,9 @@ class TileStore:
         self.sums_in = DType.F32 if spec.acc is DType.F16 else spec.acc
         self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
         self.tile = self.k.scratch
-        self.added = added_first(spec.epilogue, spec.operands) if begins and masks_work(target, (DType.F32,)) else None
+        masks = begins and masks_work(target, (DType.F32,))
+        self.added = added_first(spec.epilogue, spec.operands, spec.acc) if masks else None
+        self.end = saturated_end(spec.epilogue) if self.sums_in is DType.I32 and packs_bytes(target) else None
         if self.added is not None:
             self.beginnings = self.b.alloca(self.acc, self.nr // self.lanes)
 
@@ -69,13 +72,12 @@ class TileStore:
         b = self.b
         if self.added is None:
             return
-        source = b.gep(self.ops[self.added], F32, self.column)
+        kind, type_ = self.op_dtypes[self.added], self.acc.element
+        source = b.gep(self.ops[self.added], type_, self.column)
         for j in range(vectors):
             left = b.intrinsic("smax", self.columns - j * self.lanes, b.const(I64, 0))
             at = b.intrinsic("smin", b.const(I64, j * self.lanes), self.columns - 1)
-            found = element.load(
-                b, DType.F32, b.gep(source, F32, at), self.lanes, None, self.cut_tail(left, self.lanes)
-            )
+            found = element.load(b, kind, b.gep(source, type_, at), self.lanes, None, self.cut_tail(left, self.lanes))
             b.store(found, b.gep(self.beginnings, self.acc, j), check=False)
 
     def begun(self, vectors: int) -> list[Value]:
@@ -111,14 +113,38 @@ class TileStore:
         self, epilogue: Epilogue, value: Value, column: Value, lanes: int, tail: Tail | None = None
     ) -> None:
         """Epilogue and store of ``lanes`` columns from ``column`` of the panel on, in the row of ``row_tables``."""
+        args = self._operands(epilogue, column, lanes, tail)
+        epilogue.store(epilogue.apply(value, args, lanes), self.b.gep(self.c_row, self.out_type, column), tail)
+
+    def store_vectors(self, epilogue: Epilogue, values: Sequence[Value], column: Value) -> None:
+        """The same for neighbouring vectors."""
+        b, lanes, done = self.b, self.lanes, 0
+        while done < len(values):
+            count = 1
+            if self.end is not None and len(values) - done > 1:
+                count = 4 if len(values) - done > 3 else 2
+            places = [column + (done + i) * lanes for i in range(count)]
+            some = values[done : done + count]
+            done += count
+            if count == 1 or self.end is None:
+                self.store_vector(epilogue, some[0], places[0], lanes)
+                continue
+            before = [
+                epilogue.before(self.end.value, value, self._operands(epilogue, at, lanes, None), lanes)
+                for value, at in zip(some, places, strict=True)
+            ]
+            b.store(pack_bytes(b, before, self.end), b.gep(self.c_row, self.out_type, places[0]), align=1)
+
+    def _operands(self, epilogue: Epilogue, column: Value, lanes: int, tail: Tail | None) -> list[Value]:
+        """What the epilogue reads for ``lanes`` columns."""
         args = []
         for i, (kind, dtype, pointer) in enumerate(zip(self.kinds, self.op_dtypes, self.op_rows, strict=True)):
             if i == self.added:  # there already; nothing changes when -0 is added
-                args.append(self.b.splat(self.b.const(F32, -0.0), lanes))
+                args.append(self.b.splat(self.b.const(self.acc.element, -0.0 if dtype.is_float else 0), lanes))
                 continue
             moves = kind in ("n", "mn")
             args.append(epilogue.load(pointer, dtype, column if moves else None, lanes, tail))
-        epilogue.store(epilogue.apply(value, args, lanes), self.b.gep(self.c_row, self.out_type, column), tail)
+        return args
 
     def finish(self, row: Value, sums: Sequence[Value], height: int) -> None:
         """Applies the epilogue and stores a tile of ``height`` rows: at once when it is whole, else row by row through
@@ -136,15 +162,15 @@ class TileStore:
                 spill()
                 with b.loop(0, height) as line:
                     self.row_tables(row + line.index)
-                    with b.loop(0, self.nr, self.lanes) as c:
-                        value = self.tile_load(line.index, c.index, self.lanes)
-                        self.store_vector(epilogue, value, c.index, self.lanes)
+                    some = 1 if self.end is None else next(n for n in (4, 2, 1) if vectors % n == 0)
+                    with b.loop(0, self.nr, some * self.lanes) as c:
+                        places = [c.index + j * self.lanes for j in range(some)]
+                        values = [self.tile_load(line.index, at, self.lanes) for at in places]
+                        self.store_vectors(epilogue, values, c.index)
                 return ()
             for r in range(height):
                 self.row_tables(row + r)
-                for j in range(vectors):
-                    column = b.const(I64, j * self.lanes)
-                    self.store_vector(epilogue, sums[r * vectors + j], column, self.lanes)
+                self.store_vectors(epilogue, sums[r * vectors : (r + 1) * vectors], b.const(I64, 0))
             return ()
 
         def in_parts() -> tuple[()]:

@@ -70,18 +70,32 @@ def pairs(name: str, bits: int) -> str:
 
 def packed_int16(name: str, bits: int) -> str:
     """i32 to i16, saturated, of both operands in turns of 128 bits."""
-    lanes = bits // 32
-    one, both, out = f"<{lanes} x i32>", f"<{2 * lanes} x i32>", f"<{2 * lanes} x i16>"
-    order = [operand * lanes + quarter * 4 + i for quarter in range(lanes // 4) for operand in (0, 1) for i in range(4)]
+    return _packed(name, bits, 32, -32768, 32767)
+
+
+def packed_unsigned(name: str, bits: int) -> str:
+    """i16 to u8, saturated, of both operands in turns of 128 bits."""
+    return _packed(name, bits, 16, 0, 255)
+
+
+def packed_signed(name: str, bits: int) -> str:
+    """i16 to i8, saturated, of both operands in turns of 128 bits."""
+    return _packed(name, bits, 16, -128, 127)
+
+
+def _packed(name: str, bits: int, source: int, least: int, most: int) -> str:
+    lanes, run = bits // source, 128 // source
+    one, both, out = f"<{lanes} x i{source}>", f"<{2 * lanes} x i{source}>", f"<{2 * lanes} x i{source // 2}>"
+    order = [k * lanes + part * run + i for part in range(lanes // run) for k in (0, 1) for i in range(run)]
     mask = f"<{2 * lanes} x i32> <{', '.join(f'i32 {i}' for i in order)}>"
     return "\n".join(
         [
             f"define internal {out} @{name}({one} %a, {one} %b) {{",
             f"%all = shufflevector {one} %a, {one} %b, {mask}",
-            f"%low = icmp slt {both} %all, splat (i32 32767)",
-            f"%top = select <{2 * lanes} x i1> %low, {both} %all, {both} splat (i32 32767)",
-            f"%high = icmp sgt {both} %top, splat (i32 -32768)",
-            f"%fit = select <{2 * lanes} x i1> %high, {both} %top, {both} splat (i32 -32768)",
+            f"%low = icmp slt {both} %all, splat (i{source} {most})",
+            f"%top = select <{2 * lanes} x i1> %low, {both} %all, {both} splat (i{source} {most})",
+            f"%high = icmp sgt {both} %top, splat (i{source} {least})",
+            f"%fit = select <{2 * lanes} x i1> %high, {both} %top, {both} splat (i{source} {least})",
             f"%out = trunc {both} %fit to {out}",
             f"ret {out} %out",
             "}",

@@ -29,8 +29,23 @@ def pairs(a: Array, b: Array) -> Array:
 
 def packed(a: Array, b: Array) -> Array:
     """i32 to i16, saturated: groups of four of ``a`` and of ``b`` in turns."""
-    both = np.stack([a.reshape(-1, 4), b.reshape(-1, 4)], 1).reshape(-1)
-    return np.asarray(np.clip(both, -32768, 32767).astype(np.int16))
+    return _narrowed(a, b, np.int16)
+
+
+def packed_unsigned(a: Array, b: Array) -> Array:
+    """i16 to u8, saturated: groups of eight of ``a`` and of ``b`` in turns, given as bytes."""
+    return _narrowed(a, b, np.uint8).view(np.int8)
+
+
+def packed_signed(a: Array, b: Array) -> Array:
+    """i16 to i8, saturated: groups of eight of ``a`` and of ``b`` in turns."""
+    return _narrowed(a, b, np.int8)
+
+
+def _narrowed(a: Array, b: Array, to: type[np.integer[Any]]) -> Array:
+    count, info = 16 // a.itemsize, np.iinfo(to)
+    both = np.stack([a.reshape(-1, count), b.reshape(-1, count)], 1).reshape(-1)
+    return np.asarray(np.clip(both, info.min, info.max).astype(to))
 
 
 def picked(table: Array, index: Array) -> Array:

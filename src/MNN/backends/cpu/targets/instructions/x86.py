@@ -50,6 +50,10 @@ INSTRUCTIONS = (
     instruction(can.PAIRS_I16, 256, "llvm.x86.avx2.pmadd.wd", "avx2"),
     instruction(can.PAIRS_I16, 512, "llvm.x86.avx512.pmaddw.d.512", "avx512bw", plain=emulation.pairs),
     instruction(can.PACK_I32, 512, "llvm.x86.avx512.packssdw.512", "avx512bw", plain=emulation.packed_int16),
+    instruction(
+        can.PACK_I16_UNSIGNED, 512, "llvm.x86.avx512.packuswb.512", "avx512bw", plain=emulation.packed_unsigned
+    ),
+    instruction(can.PACK_I16_SIGNED, 512, "llvm.x86.avx512.packsswb.512", "avx512bw", plain=emulation.packed_signed),
     instruction(can.PICK_F32, 256, "llvm.x86.avx2.permps", "avx2"),
     instruction(can.PICK_F32, 512, "llvm.x86.avx512.permvar.sf.512", "avx512f", plain=emulation.table),
     instruction(can.PICK_BYTES, 512, "llvm.x86.avx512.vpermi2var.qi.512", "avx512vbmi"),
