@@ -227,3 +227,19 @@ def test_what_lies_in_memory_behind_a_product_is_bytes(activations: QuantType, t
     assert len(results) == 4
     assert all(out in (DType.U8, DType.I8) for out in results)
     _agree(path, feeds, 0.02)
+
+
+@pytest.mark.parametrize("channels", [3, 20])
+def test_images_that_are_quantised_and_put_in_another_order(channels: int, tmp_path: pathlib.Path) -> None:
+    """Planes of f32 become pixels of bytes."""
+    plain, path = tmp_path / "plain.onnx", tmp_path / "quantised.onnx"
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"])], "image",
+        [info("x", TensorProto.FLOAT, ["n", channels, 81, 79])], [info("y", TensorProto.FLOAT, ["n", 7, 81, 79])],
+        [_weights("w", 7, channels, 1, 1)],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), plain)
+    feeds = [{"x": RNG.standard_normal((2, channels, 81, 79)).astype(np.float32)} for _ in range(2)]
+    quantize_static(plain, path, _Data(feeds), per_channel=True)
+    _agree(path, feeds, 0.01)

@@ -29,6 +29,8 @@ GRAIN = 16384
 """Elements a worker takes at a time; less is not worth waking one."""
 BAND_WORK = 32768
 """Elements of a matrix that one block of a transposition moves."""
+_LONG = 8
+"""Elements of a run from which on transpositions in registers are worth it."""
 STRIDED_COST = 10.0
 """Cost of a strided access relative to one in a contiguous run, and of starting a row, in elements."""
 ROW_COST = 24.0
@@ -47,9 +49,21 @@ def emit_map(e: Emitter, group: Group) -> bool:
         if split is not None and split.few:
             _emit_interleave(e, places[0], place, split, operands[0].dtype, out.dtype)
             return True
+    if not others and len(operands) == 1 and operands[0].shape == out.shape and _narrows(operands[0], out):
+        split = _split(places[0], place, out.shape)
+        if split is not None and (split.few or min(room_of(split.extents[a]) for a in (split.j, -1)) >= _LONG):
+            between = e.allocate(out.dtype, out.shape, st.order_of(out.shape, places[0].strides), roomy=True)
+            emit_nest(e, body, out.shape, [(operands[0], places[0])], between, out.dtype)
+            emit_copy(e, between, place, out.shape, out.dtype)
+            return True
     besides = [(e.output(t), t.dtype) for t in others]
     emit_nest(e, body, out.shape, list(zip(operands, places, strict=True)), place, out.dtype, besides)
     return True
+
+
+def _narrows(x: Tensor, out: Tensor) -> bool:
+    """Whether bytes are made of something wider: these are put in another order faster than they are made in it."""
+    return out.dtype.size == 1 < x.dtype.size and room_of(elements(out.shape)) >= GRAIN
 
 
 def emit_nest(
@@ -139,7 +153,7 @@ def emit_copy(e: Emitter, src: Place, dst: Place, shape: st.Ints, dtype: DType) 
         if split.few:
             _emit_interleave(e, src, dst, split, dtype, dtype)
             return
-        if room_of(split.extents[split.j]) >= 8 and room_of(split.extents[-1]) >= 8:
+        if room_of(split.extents[split.j]) >= _LONG and room_of(split.extents[-1]) >= _LONG:
             _emit_transpose(e, src, dst, split, dtype)
             return
     raw = DType.U16 if dtype.is_float and dtype.size == 2 else dtype  # moved, not converted

@@ -1,0 +1,79 @@
+"""Results of 8 bits packed several vectors at a time: which ends of bodies are such, and products with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.products.dot8 import moved, pack_dot4
+from MNN.backends.cpu.products.packed_bytes import saturated_end
+from MNN.backends.cpu.targets import Target
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body, body_of
+from MNN.ops.quantized.quantization import saturated
+from tests.backends.cpu import util
+from tests.backends.cpu.gemm.test_int8 import TARGETS
+
+I32, F32, U8, I8 = DType.I32, DType.F32, DType.U8, DType.I8
+
+
+def requantised(zero: int, dtype: DType, factor: float, least: float | None = None) -> Body:
+    """``saturate(round((sum + n) * factor) + zero)``, with another bound from below."""
+
+    def build(s, total: int, bias: int) -> int:  # type: ignore[no-untyped-def]
+        q = s("mul", s.cast(s("add", total, bias), F32), s.const(factor, F32))
+        if least is not None:
+            q = s("max", q, s.const(least, F32))
+        return saturated(s, q, zero, dtype)
+
+    return body_of([I32, I32], build)
+
+
+def test_ends_that_packing_bounds() -> None:
+    for dtype, zero in ((U8, 0), (U8, 255), (U8, 7), (I8, 0), (I8, -128), (I8, 127)):
+        end = saturated_end(requantised(zero, dtype, 0.01))
+        assert end is not None
+        assert (end.zero, end.dtype) == (zero, dtype)
+        assert end.most == np.iinfo(dtype.numpy).max - zero
+    assert saturated_end(None) is None
+    assert saturated_end(body_of([I32], lambda s, x: s.cast(x, U8))) is None  # wraps
+    assert saturated_end(body_of([I32], lambda s, x: s.cast(s.cast(x, F32), U8))) is None  # truncates
+
+
+def multiply(spec: ContractSpec, target: Target, a: np.ndarray, w: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    (m, k), n, nr = a.shape, w.shape[1], spec.nr(target)
+    c = np.full((m, n + 5), 7, spec.out.numpy)
+    arrays = {
+        "a": a, "b": pack_dot4(w, nr, k, moved(target, U8)), "c": c, "rows_a": (np.arange(m) * k).astype(np.int32),
+        "rows_c": (np.arange(m) * (n + 5)).astype(np.int32), "taps": np.zeros(1, np.int32),
+        "batch": np.zeros((1, 4), np.int64), "op0": bias,
+    }  # fmt: skip
+    numbers = {
+        "n_taps": 1, "k": k, "ldb": 4 * nr, "panel": arrays["b"].shape[-1], "m": m, "n": n, "n_batch": 1,
+        "mb": m, "nb": nr, "ub": m,
+    }  # fmt: skip
+    slots = numbers | {name: array.ctypes.data for name, array in arrays.items()}
+    util.call(spec, target, slots, spec.blocks(m, n, 1, m, nr), list(arrays.values()), True)
+    assert (c[:, n:] == 7).all(), "wrote past the columns"
+    return c[:, :n]
+
+
+@TARGETS
+@pytest.mark.parametrize(("dtype", "zero"), [(U8, 0), (U8, 131), (I8, -128), (I8, 5)], ids=str)
+@pytest.mark.parametrize("tile", [(3, 1), (2, 2), (2, 3), (2, 4)], ids=str)
+def test_products(target: Target, tile: tuple[int, int], dtype: DType, zero: int) -> None:
+    """Sums far beyond what 8 bits, 16 bits and i32 hold on the way."""
+    rng = np.random.default_rng(tile[1])
+    a = rng.integers(0, 256, (7, 20)).astype(np.uint8)
+    w = rng.integers(-128, 128, (20, 75)).astype(np.int8)
+    bias = rng.integers(-(1 << 14), 1 << 14, 75).astype(np.int32)
+    a[0], w[:, 3] = 255, 127
+    for factor in (0.003, 7.0, 3e7, -3e7):
+        for least in (None, 1.0):
+            spec = ContractSpec(U8, I8, I32, dtype, *tile, True, requantised(zero, dtype, factor, least), ("n",), 4)
+            total = (a.astype(np.int64) @ w.astype(np.int64) + bias).astype(np.float32) * np.float32(factor)
+            total = total if least is None else np.maximum(total, np.float32(least))
+            info = np.iinfo(dtype.numpy)
+            expected = np.clip(np.rint(total.astype(np.float64)) + zero, info.min, info.max)
+            assert (multiply(spec, target, a, w, bias) == expected).all()
