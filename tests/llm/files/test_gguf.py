@@ -133,6 +133,16 @@ def test_experts_are_taken_apart(tmp_path: Path) -> None:
     assert (config["num_experts"], config["num_experts_per_tok"], config["moe_intermediate_size"]) == (3, 2, 48)
 
 
+def test_parameters_that_are_no_modules(tmp_path: Path) -> None:
+    """The correction of DeepSeek's scores of experts."""
+    tensors = {
+        "blk.0.exp_probs_b.bias": np.arange(4, dtype=np.float32),
+        "blk.0.attn_kv_b.weight": np.zeros((4, 4), "f4"),
+    }
+    weights = open_weights(written(tmp_path, metadata("deepseek2"), tensors))
+    np.testing.assert_array_equal(weights["model.layers.0.mlp.gate.e_score_correction_bias"].numpy(), np.arange(4))
+
+
 def test_fused_weights_and_norms(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     fused = rng.standard_normal(((HEADS + 2 * GROUPS) * SIZE, HEADS * SIZE)).astype(np.float32)

@@ -17,6 +17,9 @@ _NAME = re.compile(r"(?:blk\.(?P<block>\d{1,6})\.)?(?P<module>[a-z0-9_]+)\.(?P<k
 _NOT_WEIGHTS = {"rope_freqs", "rope_factors_long", "rope_factors_short", "attn_rot_embd"}
 """Tensors that the config has taken up."""
 
+_PARAMETERS = ("e_score_correction",)
+"""What is no module in Hugging Face's checkpoints, but a parameter whose name ends in ``_bias``."""
+
 
 def renamed(file: GGUF) -> dict[str, WeightTensor]:
     """All weights of a model. FormatError for names that its architecture does not have."""
@@ -34,7 +37,8 @@ def renamed(file: GGUF) -> dict[str, WeightTensor]:
         parts = _parts(tensor, modules, config, f"{file.path}, tensor {name!r}")
         for module, part in parts:
             done = _as_trained(part, match["module"], architecture, config, f"{file.path}, tensor {name!r}")
-            tensors[f"{prefix}{module}.{match['kind']}"] = done
+            joint = "_" if module.endswith(_PARAMETERS) else "."
+            tensors[f"{prefix}{module}{joint}{match['kind']}"] = done
     return tensors
 
 
