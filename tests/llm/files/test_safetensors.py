@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,18 @@ def test_other_bad_files(tmp_path: Path) -> None:
         file.write_bytes(data)
         with pytest.raises(FormatError, match=message):
             read_safetensors(file)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such files there")
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(MNNError, match="no regular file"):
+        read_config(tmp_path)
+    sharded(tmp_path)
+    (tmp_path / "two.safetensors").unlink()
+    os.mkfifo(tmp_path / "two.safetensors")
+    with pytest.raises(MNNError, match="no regular file"):
+        open_weights(tmp_path / "model.safetensors.index.json")
 
 
 def test_pickles_are_not_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +21,30 @@ def map_file(path: Path) -> Array:
 
     MNNError where there is no such file, FormatError where it is empty.
     """
+    if _size(path) == 0:
+        raise FormatError(f"{path} is empty; download or write it again")
     try:
-        size = path.stat().st_size
-        if size == 0:
-            raise FormatError(f"{path} is empty; download or write it again")
         return np.memmap(path, np.uint8, "r")
     except OSError as error:
         raise MNNError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
+def _size(path: Path) -> int:
+    """The bytes of a regular file; others, which may block or act, are not opened."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise MNNError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise MNNError(f"{path} is no regular file")
+    return found.st_size
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file. FormatError for what is none, MNNError where there is no such file."""
+    if _size(path) > JSON_LIMIT:
+        raise FormatError(f"{path} has more than {JSON_LIMIT >> 20} MiB; a JSON file of a model has less")
     try:
-        if path.stat().st_size > JSON_LIMIT:
-            raise FormatError(f"{path} has more than {JSON_LIMIT >> 20} MiB; a JSON file of a model has less")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise MNNError(f"{path} cannot be read: {error.strerror or error}") from error
