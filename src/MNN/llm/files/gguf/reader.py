@@ -210,8 +210,24 @@ class _Cursor:
         if kind == BOOL:
             return [self._flag(flag, name) for flag in self.take(self.count(f"the length of {name}", 1), name).tolist()]
         if kind == STRING:
-            return [self.text(name) for _ in range(self.count(f"the length of {name}", 8))]
+            return self._texts(self.count(f"the length of {name}", 8), name)
         raise FormatError(f"{self.path}: the metadata {name!r} is an array of kind {kind}; none such is known")
+
+    def _texts(self, size: int, name: str) -> list[str]:
+        """Texts one after another; vocabularies have hundreds of thousands, so this is a tight loop."""
+        view, place, end = self.data.data, self.place, self.data.size
+        found = []
+        try:
+            for _ in range(size):
+                begin = place + 8
+                place = begin + int.from_bytes(view[place:begin], "little")
+                if place > end or begin > end:
+                    raise FormatError(f"{self.path} ends within {name}, at byte {end}; download it again")
+                found.append(str(view[begin:place], "utf-8"))
+        except UnicodeDecodeError as error:
+            raise FormatError(f"{self.path}: {name} is not text in UTF-8, before byte {place}") from error
+        self.place = place
+        return found
 
     def _flag(self, value: int, name: str) -> bool:
         if value > 1:
