@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 LEAVES = ("Const", "Input", "Trainable")
 _COMPILE_AFTER = 2e8
 """Multiplications after which an expression that is evaluated again and again is compiled."""
+_ELEMENT = 20.0
+"""How many multiplications of a matrix product last as long as an element that numpy reads and writes."""
 
 Type = tuple[DType, tuple[int, ...]]
 
@@ -169,8 +172,11 @@ class Expr:
             assert self._results is not None
             return self._results
         todo = _pending(self, lambda e: e._evaluated())
-        self._spent += sum(e._work() for e in todo if not e._values_matter)
-        if self._spent > _COMPILE_AFTER and len(todo) > 1:
+        known = [e for e in todo if not e._values_matter]
+        work = sum(e._work() for e in known)
+        compiles = self._spent + work > _COMPILE_AFTER and len(todo) > 1
+        self._spent += work + _ELEMENT * sum(e._elements() for e in known)  # which a chain, compiled, touches once
+        if compiles:
             self._run_compiled(todo)
         else:
             for expr in todo:
@@ -195,6 +201,9 @@ class Expr:
     def _work(self) -> float:
         shapes = [None if r is None else r[0].types()[r[1]][1] for r in self.inputs]
         return compute.work(self.op, shapes)
+
+    def _elements(self) -> int:
+        return sum(math.prod(shape) for _, shape in self.types())
 
     def _run(self) -> None:
         arrays = [None if r is None else r[0].results()[r[1]] for r in self.inputs]
