@@ -33,7 +33,7 @@ def pad(image: Array, top: int, bottom: int, left: int, right: int, border: int,
     height, width = image.shape[:2]
     rows = inside(np.arange(-top, height + bottom), height, border)
     columns = inside(np.arange(-left, width + right), width, border)
-    result = image[rows[:, None], columns]
+    result = image.take(np.maximum(rows, 0), 0).take(np.maximum(columns, 0), 1)
     if border == BORDER_CONSTANT:
         result[(rows[:, None] < 0) | (columns < 0)] = fill(value, image)
     return result

@@ -15,6 +15,8 @@ from MNN.cv._constants import BORDER_DEFAULT
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
+_STRIP = 1 << 15
+"""About how many numbers of a picture are filtered at a time."""
 _DEPTHS = {0: np.uint8, 1: np.int8, 2: np.uint16, 3: np.int16, 4: np.int32, 5: np.float32, 6: np.float64}
 
 
@@ -129,13 +131,27 @@ def separable(image: Array, x: Array, y: Array, kind: np.dtype[Any], delta: floa
     if not len(x) or not len(y):
         raise ShapeError("a filter kernel must not be empty")
     wide = _padded(image, len(x), len(y), border)
-    return to_dtype(weighted(wide, x, y, image.shape) + delta, kind)
+    total = weighted(wide, x, y, image.shape)
+    return to_dtype(total + wide.dtype.type(delta) if delta else total, kind)
 
 
 def weighted(wide: Array, x: Array, y: Array, shape: tuple[int, ...]) -> Array:
     """Sums of ``len(x)`` neighbours along rows, then of ``len(y)`` along columns, of a padded picture."""
-    rows = sum(weight * wide[:, j : j + shape[1]] for j, weight in enumerate(x.tolist()))
-    return np.asarray(sum(weight * np.asarray(rows)[i : i + shape[0]] for i, weight in enumerate(y.tolist())))
+    result = np.empty(shape, wide.dtype)
+    step = max(_STRIP // max(math.prod(shape[1:]), 1), 1)
+    for top in range(0, shape[0], step):  # strips stay in the cache
+        height = min(step, shape[0] - top)
+        part = wide[top : top + height + len(y) - 1]
+        rows = np.multiply(part[:, : shape[1]], wide.dtype.type(x[0]))
+        scratch = np.empty_like(rows)
+        for j, weight in enumerate(x.tolist()[1:], 1):
+            if weight:
+                rows += np.multiply(part[:, j : j + shape[1]], wide.dtype.type(weight), out=scratch)
+        total = np.multiply(rows[:height], wide.dtype.type(y[0]), out=result[top : top + height])
+        for i, weight in enumerate(y.tolist()[1:], 1):
+            if weight:
+                total += np.multiply(rows[i : i + height], wide.dtype.type(weight), out=scratch[:height])
+    return result
 
 
 def depth(ddepth: int, image: Array) -> np.dtype[Any]:

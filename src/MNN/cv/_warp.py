@@ -24,6 +24,9 @@ from MNN.cv.preprocess.matrix import CVMatrix
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
+_STRIP = 1 << 14
+"""About how many places are sampled at a time."""
+
 
 def getRotationMatrix2D(center: Sequence[float], angle: float, scale: float) -> CVMatrix:  # noqa: N802
     """The 2 x 3 matrix (float64) that turns about ``center`` by ``angle`` degrees (anticlockwise) and scales."""
@@ -167,6 +170,15 @@ def sample(image: Array, x: Array, y: Array, interpolation: int, border: int, va
     if not np.isfinite(x).all() or not np.isfinite(y).all():
         raise MNNError("a map sends pixels to infinity or to no number")
     x, y = np.clip(x, -1e9, 1e9), np.clip(y, -1e9, 1e9)
+    step = max(_STRIP // max(x[0].size, 1), 1) if len(x) else 1
+    strips = [
+        _sampled(image, x[top : top + step], y[top : top + step], interpolation, border, value)
+        for top in range(0, max(len(x), 1), step)
+    ]  # they stay in the cache
+    return strips[0] if len(strips) == 1 else np.concatenate(strips)
+
+
+def _sampled(image: Array, x: Array, y: Array, interpolation: int, border: int, value: object) -> Array:
     if interpolation == INTER_NEAREST:
         return _pick(image, np.rint(y).astype(np.int64), np.rint(x).astype(np.int64), border, value)
     left, top = np.floor(x), np.floor(y)
@@ -190,9 +202,12 @@ def sample(image: Array, x: Array, y: Array, interpolation: int, border: int, va
 
 def _pick(image: Array, rows: Array, columns: Array, border: int, value: object) -> Array:
     r, c = inside(rows, image.shape[0], border), inside(columns, image.shape[1], border)
-    result = image[r, c]
+    pixels = image.reshape(-1, *image.shape[2:])
+    result: Array = pixels.take(np.maximum(r, 0) * image.shape[1] + np.maximum(c, 0), 0)
     if border == BORDER_CONSTANT:
-        result[(r < 0) | (c < 0)] = fill(value, image)
+        outside = (r < 0) | (c < 0)
+        if outside.any():
+            result[outside] = fill(value, image)
     return result
 
 
