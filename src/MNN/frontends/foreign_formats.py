@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _TORCH = "save its network with torch.export.save(torch.export.export(model, inputs), 'model.pt2'), and convert that"
-_KERAS = "export it with tf2onnx (python -m tf2onnx.convert --keras MODEL --output model.onnx), and convert that"
+_KERAS = "export it in Keras (keras.models.load_model(FILE).export('folder')), and convert that folder"
 _WEIGHTS = "it holds weights without a graph: load them into the network in its framework, and export that to ONNX"
 _AGAIN = "download the model itself"
 _PICTURE = "a model file is expected here; pictures are given with --input NAME=FILE, or as arrays"
