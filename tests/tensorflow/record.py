@@ -22,6 +22,7 @@ import tensorflow as tf
 
 import tests.tensorflow.image_families  # noqa: F401 - enters its families
 from tests.tensorflow.families import FAMILIES, Case
+from tests.tensorflow.patterns import PATTERNS
 
 
 def main() -> None:
@@ -30,9 +31,18 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*")
+    parser.add_argument("--patterns", action="store_true", help="the programs of patterns.py instead")
     chosen = parser.parse_args()
     with zipfile.ZipFile(chosen.out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for op in sorted(chosen.only or FAMILIES):
+        for name, case in PATTERNS.items() if chosen.patterns else ():
+            for open_sizes in (False, True):
+                try:
+                    graph, given, wanted = answer(case, open_sizes)
+                except (ValueError, tf.errors.InvalidArgumentError):
+                    continue
+                _write(archive, f"{name}/{int(open_sizes)}.pb", graph)
+                _write(archive, f"{name}/{int(open_sizes)}.npz", _packed({**given, **wanted}))
+        for op in () if chosen.patterns else sorted(chosen.only or FAMILIES):
             for k in range(chosen.cases):
                 rng = np.random.default_rng([chosen.seed, k, *op.encode()])
                 case = FAMILIES[op](rng)

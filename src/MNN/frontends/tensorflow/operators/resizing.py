@@ -109,6 +109,8 @@ def batch_blocks(ctx: Context, node: TfNode) -> Value:
     """Blocks over one or two axes behind the samples."""
     x, rank = node.input(0), ctx.rank(node.input(0))
     block, borders = ctx.constant_ints(node.input(1)), ctx.constant_ints(node.input(2))
+    if block is not None and borders is None and len(block) == 2 and rank == 4:
+        return _batch_blocks(ctx, node, x, block, ctx.op("Reshape", node.input(2), ctx.const([-1])))
     if rank is None or block is None or borders is None or len(block) > 2 or rank <= len(block) or rank > 4:
         raise node.unsupported("blocks over more than two axes, or of unknown size,", "use one or two axes")
     one = len(block) == 1
@@ -132,9 +134,10 @@ def batch_blocks_of_old(ctx: Context, node: TfNode) -> Value:
     return _batch_blocks(ctx, node, node.input(0), [size, size], borders)
 
 
-def _batch_blocks(ctx: Context, node: TfNode, x: Value, block: list[int], borders: list[int]) -> Value:
+def _batch_blocks(ctx: Context, node: TfNode, x: Value, block: list[int], borders: list[int] | Value) -> Value:
     op = "SpaceToBatchND" if node.op.startswith("Space") else "BatchToSpaceND"
-    y = ctx.op(op, channels_first(ctx, x), ctx.const(block, DType.I32), ctx.const(borders, DType.I32))
+    given = borders if isinstance(borders, Value) else ctx.const(borders, DType.I32)
+    y = ctx.op(op, channels_first(ctx, x), ctx.const(block, DType.I32), given)
     return channels_last(ctx, y)
 
 
