@@ -147,7 +147,7 @@ def test_pymnn(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_chat(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    once = run_command("chat", path, "--prompt", CAPITAL, "--threads", 2)
+    once = run_command("chat", path, "--prompt", CAPITAL, "--threads", 2, "--temperature", 0)
     assert (once.code, once.out) == (0, PARIS + "\n")
     assert re.search(r"37 tokens read at \d+/s, 7 written at [\d.]+/s", once.err)
     saved = tmp_path / "talk.json"
@@ -156,7 +156,7 @@ def test_chat(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         "/set max_tokens 2", "/set", CAPITAL, "/help", "/exit", "never asked",
     ]  # fmt: skip
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
-    talk = run_command("chat", path, "--quiet", "--threads", 2)
+    talk = run_command("chat", path, "--quiet", "--threads", 2, "--temperature", 0)
     rome = "The capital of Italy is Rome."
     wanted = [PARIS, rome, rome, "72 of 8192", f"written to {saved}", "forgotten", "0 of 8192", "5 messages"]
     assert talk.out.splitlines()[:7] == wanted[:7]

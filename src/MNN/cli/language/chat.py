@@ -31,11 +31,11 @@ def command(
     file: Annotated[
         list[Path] | None, typer.Option("--file", help="A text file to talk about; may be repeated.")
     ] = None,
-    temperature: Annotated[float, typer.Option(help="0 takes the most probable token.")] = 0.0,
+    temperature: Annotated[float, typer.Option(help="0 takes the most probable token.")] = 0.7,
     top_k: Annotated[int, typer.Option(help="Only the k most probable tokens; 0: all.")] = 0,
-    top_p: Annotated[float, typer.Option(help="Only the most probable tokens up to this probability.")] = 1.0,
+    top_p: Annotated[float, typer.Option(help="Only the most probable tokens up to this probability.")] = 0.95,
     min_p: Annotated[float, typer.Option(help="Only tokens with this share of the best one's probability.")] = 0.0,
-    repetition_penalty: Annotated[float, typer.Option(help="Above 1 against repetitions.")] = 1.0,
+    repetition_penalty: Annotated[float, typer.Option(help="Above 1 against repetitions.")] = 1.1,
     seed: Annotated[int | None, typer.Option(help="The same random choices every time.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens of an answer.")] = None,
     threads: Threads = None,
