@@ -70,8 +70,8 @@ other rows; that of EfficientNetV2-S is of elapsed time.
 | regnet_y_800mf | 3.94 | 5.80 | 8.85 | 1.47 |
 | efficientnet_v2_s | 16.61 | 33.02 | 22.20 | 1.99 |
 
-Products with 4-bit weights and `accuracy_level` 4 (MatMulNBits, the same machine, one thread, ONNX Runtime 1.32.0): rows
-rounded to 8 bits, beside f32 rows and ONNX Runtime at the same level. Numbers agree with ONNX Runtime's to 1e-6.
+Products with 4-bit weights and `accuracy_level` 4 (MatMulNBits, the same machine, one thread, ONNX Runtime 1.32.0):
+rows rounded to 8 bits, beside f32 rows and ONNX Runtime at the same level. Numbers agree with ONNX Runtime's to 1e-6.
 Reading memory gave 15.7 GB/s in the same run.
 
 | K x N, rows | block | this | f32 rows | ONNX Runtime |
