@@ -133,7 +133,7 @@ def load(
 
     ``threads``: by default one for every processor that the program may use. ``max_length``: how many tokens a
     conversation may have, by default what the model was made for. ``bits``: weights that the file has as floats are
-    quantised to so many (2, 4 or 8; blocks of 32). ``cache`` keeps programs and packed weights on disk, so that the
+    quantised to so many (4 or 8; blocks of 32). ``cache`` keeps programs and packed weights on disk, so that the
     next start reads no weights. Raises :class:`MNNError` where there is no model, or one that is not known or damaged.
 
     >>> llm = MNN.llm.load("SmolLM2-135M-Instruct.Q4_1.gguf")  # doctest: +SKIP

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Source = Annotated[Path, typer.Argument(help="A .gguf file, or a Hugging Face folder.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads to use; all processors by default.")]
 MaxLength = Annotated[int | None, typer.Option(min=1, help="Tokens that a text may have, answers included.")]
-Bits = Annotated[int | None, typer.Option(help="Quantise weights that the file has as floats: 2, 4 or 8 bits.")]
+Bits = Annotated[int | None, typer.Option(help="Quantise weights that the file has as floats: 4 or 8 bits.")]
 Precision = Annotated[str, typer.Option(help="high, normal or low.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not keep anything on disk.")]
 

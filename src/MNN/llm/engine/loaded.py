@@ -11,8 +11,8 @@ from MNN.errors import MNNError
 from MNN.ir.quant import QuantizedArray
 from MNN.llm.models.weights import Array
 
-BITS = (2, 4, 8)
-"""What weights may be quantised to."""
+BITS = (4, 8)
+"""What weights may be quantised to: with fewer bits, rounding alone leaves nothing of a model."""
 BLOCK = 32
 """Neighbouring weights of a row that share a scale."""
 TABLES = ("embed", "output", "lm_head")
