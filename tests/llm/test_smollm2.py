@@ -201,4 +201,6 @@ def test_llm_commands(path: Path, tmp_path: Path) -> None:
     out = tmp_path / "speed.json"
     speed = run_command("llm", "bench", path, "--prompt", 40, "--generate", 4, "--runs", 1, "--json", out)
     assert speed.code == 0, speed
-    assert json.loads(out.read_text(encoding="utf-8"))[0]["writing"] > 0
+    row = json.loads(out.read_text(encoding="utf-8"))[0]
+    assert row["writing"] > 0
+    assert row["weights"] == path.stat().st_size  # its table of embeddings is its last layer

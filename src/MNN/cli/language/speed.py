@@ -11,10 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from MNN.llm.engine.decoder import Decoder
-from MNN.llm.engine.opening import open_model
+from MNN.llm.engine.opening import Opened, open_model
+from MNN.llm.files import open_weights
 from MNN.runtime.config import Config
 
 SHORT_PROMPT = 32
+FLOATS = ("F32", "F16", "BF16")
+SCALES = 0.25
+"""Bytes of scales and offsets for each weight in blocks of 32."""
 _BLOCK = 256 << 20
 """Bytes that are read to see what memory gives: more than caches hold."""
 
@@ -57,11 +61,25 @@ def measure(
         if run:
             times.append(found)
     first, reading, writing = (min(column) for column in zip(*times, strict=True))
-    weights = opened.file.stat().st_size
+    weights = weights_read(opened, bits)
     return Speed(
         threads, prompt, generate, opening, first, prompt / reading, (generate - 1) / writing, weights,
         _memory(), held(),
     )  # fmt: skip
+
+
+def weights_read(opened: Opened, bits: int | None) -> int:
+    """Bytes of weights that a token needs: all, but for a table of embeddings that is not the last layer too."""
+    tensors = open_weights(opened.path)
+    sizes = {name: tensor.size for name, tensor in tensors.items()}
+    apart = any(name in sizes for name in ("lm_head.weight", "output.weight", "transformer.output_layer.weight"))
+    table = sum(size for name, size in sizes.items() if "embed" in name) if apart else 0
+    needed = sum(sizes.values()) - table
+    if bits is not None and all(tensor.format in FLOATS for tensor in tensors.values()):
+        return round(needed * (bits / 8 + SCALES))
+    suffix = opened.file.suffix if opened.file.suffix != ".json" else ".safetensors"
+    files = [opened.file] if opened.path.is_file() else opened.file.parent.glob(f"*{suffix}")
+    return round(sum(file.stat().st_size for file in files) * needed / max(sum(sizes.values()), 1))
 
 
 def _once(decoder: Decoder, tokens: list[int], short: list[int], generate: int) -> tuple[float, float, float]:
