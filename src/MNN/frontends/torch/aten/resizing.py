@@ -60,6 +60,13 @@ def antialiased(
     ctx: TorchBuilder, x: Value, output_size: Sizes, align_corners: bool, *scales: object, scale_factors: object = None
 ) -> Value:
     factors = _given(scales, scale_factors, ctx.rank_of(x) - 2)
+    known = ctx.static_shape(x)
+    if align_corners:
+        raise ctx.unsupported("antialias with align_corners", "use align_corners=False")
+    if factors is not None and output_size is not None:
+        pairs = zip((known or (0, 0, 0, 0))[2:], output_size, factors, strict=True)
+        if any(isinstance(m, Number) or not n or abs(m / n - f) > 1e-6 for n, m, f in pairs):
+            raise ctx.unsupported("antialias by factors that are at odds with the sizes", "give the sizes alone")
     cubic_kind = "bicubic" in ctx.name
     roi, sizes = None, _target(ctx, x, output_size, factors)
     return ctx.op(
