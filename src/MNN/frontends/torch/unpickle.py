@@ -16,6 +16,7 @@ import numpy as np
 from MNN.errors import FormatError
 from MNN.frontends.torch.archive import Archive
 from MNN.frontends.torch.element_types import NAMES, STORAGES
+from MNN.frontends.torch.parsing import unwarned
 from MNN.ir.dtype import DType
 
 MAX_STEPS = 1 << 23
@@ -80,7 +81,8 @@ def load(archive: Archive, name: str, folder: str) -> Any:
     data = archive.read(name)
     machine = _Machine(archive, name, folder)
     try:
-        return machine.run(data)
+        with unwarned():
+            return machine.run(data)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise FormatError(
             f"{archive.name}: its part '{name}' is damaged ({type(error).__name__}: {error}); "

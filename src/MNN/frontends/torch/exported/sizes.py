@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 
 from MNN.frontends.torch.exported.json_access import Record
+from MNN.frontends.torch.parsing import parse_expression
 from MNN.ir import symbolic
 from MNN.ir.shape import Dim
 from MNN.ir.symbolic import Size
@@ -34,7 +35,7 @@ def expression(text: str) -> Size:
     if len(text) > MAX_TEXT:
         return None
     try:
-        return _size(ast.parse(text, mode="eval").body)
+        return _size(parse_expression(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

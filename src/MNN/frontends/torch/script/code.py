@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from MNN.errors import FormatError
 from MNN.frontends.torch.archive import Archive
+from MNN.frontends.torch.parsing import parse_module
 
 MAX_DEPTH = 200
 """How deeply expressions and blocks may be nested."""
@@ -51,7 +52,7 @@ class Code:
         where = f"{self._archive.name}, '{part}'"
         data = self._archive.read(part, 32 << 20)
         try:
-            tree = ast.parse(data.decode("utf-8"))
+            tree = parse_module(data.decode("utf-8"))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise FormatError(
                 f"{where} is damaged ({type(error).__name__}: {error}); export the model again"
