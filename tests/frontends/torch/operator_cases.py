@@ -140,7 +140,8 @@ def views(d: Draw) -> Any:
     x = d.tensor([2, 3, 4], d.one(*FLOATS, *INTS))
     a, b = d.dim(x), d.dim(x)
     return [
-        x.view(6, 4), x.reshape(-1, 2), x.permute(2, 0, 1), x.transpose(a, b), x.unsqueeze(a), x[:, :1].squeeze(1),
+        x.contiguous().view(6, 4), x.reshape(-1, 2), x.permute(2, 0, 1), x.transpose(a, b), x.unsqueeze(a),
+        x[:, :1].squeeze(1),
         x.flatten(1),
         x[:1].expand(5, 3, 4), x.repeat(2, 1, 3), x.select(a, -1), x.narrow(1, 1, 2), x[:, 1:, ::2], x.flip(a),
         x.roll(2, 1),

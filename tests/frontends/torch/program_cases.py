@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.ao import quantization
 from torch.export import Dim
 
 
@@ -202,6 +203,28 @@ class Shared(nn.Module):
         return self.block(self.block(x)) + self.offset + torch.einsum("bi,ji->bj", x, self.table).sum(1, keepdim=True)
 
 
+class Quantizable(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.leave = quantization.QuantStub(), quantization.DeQuantStub()
+        self.conv, self.relu, self.last = nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.relu(self.conv(self.enter(x))).mean((2, 3))
+        return self.leave(self.last(y))
+
+
+def quantized() -> nn.Module:
+    """Calibrated on noise of its own; eager mode."""
+    engine = next(e for e in ("fbgemm", "qnnpack", "onednn") if e in torch.backends.quantized.supported_engines)
+    torch.backends.quantized.engine = engine
+    module: nn.Module = Quantizable().eval()
+    module.qconfig = quantization.get_default_qconfig(engine)
+    module = quantization.prepare(quantization.fuse_modules(module, [["conv", "relu"]]))
+    module(torch.randn(8, 3, 10, 10))
+    return quantization.convert(module)
+
+
 Case = tuple[Callable[[], nn.Module], list[tuple[Tensor, ...]], Any, str]
 BATCH = Dim("batch")
 
@@ -232,6 +255,7 @@ def cases() -> dict[str, Case]:
         "scripted": (Scripted, [(noise(3, 4),)], None, "est"),
         "branching": (Branching, [(noise(3, 4) + 1,), (noise(3, 4) - 1,), (noise(3, 4) * 9,)], None, "s"),
         "conditional": (Conditional, [(noise(3, 4) + 1,), (noise(3, 4) - 1,)], None, "e"),
+        "quantized": (quantized, [(noise(2, 3, 10, 10),)], None, "st"),
         "shared": (Shared, [(noise(2, 6),), (noise(4, 6),)], dynamic, "est"),
     }  # fmt: skip
 

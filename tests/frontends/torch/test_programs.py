@@ -97,6 +97,15 @@ def test_traced(name: str) -> None:
     check(load_graph(f"{file(name)}-traced.pt"), name, 1)
 
 
+@pytest.mark.parametrize("form", ["", "-traced"])
+def test_quantized_programs_are_a_step_off_at_most(form: str) -> None:
+    (inputs, wanted), *_ = runs("quantized")
+    graph = script.load(f"{file('quantized')}{form}.pt", {"0": Given((2, 3, 10, 10))})
+    found = Runner(graph)(inputs)
+    step = np.abs(wanted[0][wanted[0] != 0]).min()  # answers are multiples of the last scale
+    assert np.abs(found[0] - wanted[0]).max() <= step * 1.01
+
+
 def test_scripted_convolutions_need_no_shapes() -> None:
     """The rank of the input follows from the weights."""
     check(load_graph(f"{file('convolutions')}.pt"), "convolutions")

@@ -277,6 +277,8 @@ class Interpreter:
         """An attribute of an object, constants of its class too."""
         path = self._paths.get(id(owner), "")
         kind = self._code.find(owner.kind)
+        if isinstance(kind, ScriptClass) and isinstance(owner.state, tuple) and "__setstate__" in kind.methods:
+            self._restore(owner, kind.methods["__setstate__"], path)
         if (
             isinstance(owner.state, dict)
             and name not in owner.state
@@ -289,6 +291,13 @@ class Interpreter:
         if isinstance(found, ScriptObject):
             self._paths.setdefault(id(found), f"{path}.{name}" if path else name)
         return found
+
+    def _restore(self, owner: ScriptObject, tree: ast.FunctionDef, path: str) -> None:
+        """An object that was stored in a form of its own: what its class makes of that is no change."""
+        stored, owner.state = self.objects.of(owner.state, path), {}
+        journal, self.ctx.journal = self.ctx.journal, None
+        self.call(Method(tree, owner, path), [stored], {})
+        self.ctx.journal = journal
 
     def path_of(self, owner: ScriptObject, name: str) -> str:
         """The name of an attribute within the module."""

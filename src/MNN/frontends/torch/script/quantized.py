@@ -22,6 +22,15 @@ class QuantizedTensor:
         return ctx.op("DequantizeLinear", self.value, self.scale, self.zero, axis=0 if self.axis is None else self.axis)
 
 
+@dataclass(eq=False)
+class PackedWeights:
+    """What ``conv2d_prepack`` and ``linear_prepack`` make: weights, biases, and strides, pads and so on by name."""
+
+    weight: QuantizedTensor
+    bias: Value | None
+    geometry: dict[str, list[int]]
+
+
 def quantize(ctx: TorchBuilder, x: Value, scale: Value, zero: Value, axis: int | None = None) -> QuantizedTensor:
     """``zero`` has the type of the result."""
     value = ctx.op("QuantizeLinear", x, scale, zero, axis=0 if axis is None else axis)

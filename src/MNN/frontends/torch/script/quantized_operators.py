@@ -13,7 +13,7 @@ from MNN.frontends.torch.aten.convolution import conv
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import call, values
 from MNN.frontends.torch.numbers import Number
-from MNN.frontends.torch.script.quantized import QuantizedTensor, quantize
+from MNN.frontends.torch.script.quantized import PackedWeights, QuantizedTensor, quantize
 from MNN.frontends.torch.unpickle import ScriptObject, StoredTensor
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -85,6 +85,10 @@ def _result(ctx: TorchBuilder, x: Value, scale: Any, zero: Any) -> QuantizedTens
 
 def _packed(ctx: TorchBuilder, packed: Any) -> tuple[Value, Value | None, dict[str, list[int]]]:
     """The weights (as the floats that they stand for), biases and sizes of a packed parameter."""
+    if isinstance(packed, PackedWeights):
+        whole = packed.weight.real(ctx)
+        whole.shape = packed.weight.value.shape
+        return whole, packed.bias, packed.geometry
     if not isinstance(packed, ScriptObject):
         raise UnsupportedError("packed weights of an unknown form are not supported")
     held = packed.state[0] if isinstance(packed.state, tuple) and len(packed.state) == 1 else packed.state
@@ -108,6 +112,17 @@ def _packed(ctx: TorchBuilder, packed: Any) -> tuple[Value, Value | None, dict[s
     )
     whole.shape = value.shape
     return whole, (ctx.const(bias.array()) if isinstance(bias, StoredTensor) else None), sizes
+
+
+def _prepacked(
+    ctx: TorchBuilder, weight: QuantizedTensor, bias: Any, stride: Any = (), padding: Any = (), dilation: Any = (),
+    groups: int = 1,
+) -> PackedWeights:  # fmt: skip
+    """Zero points of weights are stored as i64."""
+    zero = ctx.cast_known(weight.zero, ctx.type_of(weight.value))
+    held = QuantizedTensor(weight.value, ctx.cast_known(weight.scale, DType.F32), zero, weight.axis)
+    sizes = {"stride": list(stride), "padding": list(padding), "dilation": list(dilation), "groups": [groups]}
+    return PackedWeights(held, None if bias is None else values(ctx, bias), sizes)
 
 
 def _convolution(relu: bool) -> Callable[..., Any]:
@@ -198,6 +213,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "int_repr": lambda ctx, x: Variable(x.value),
     "q_scale": lambda ctx, x: Number(ctx.cast_known(x.scale, DType.F64)),
     "q_zero_point": lambda ctx, x: Number(ctx.cast_known(x.zero, DType.I64)),
+    **dict.fromkeys(("conv1d_prepack", "conv2d_prepack", "conv3d_prepack", "linear_prepack"), _prepacked),
     "conv1d": _convolution(False), "conv2d": _convolution(False), "conv3d": _convolution(False),
     "conv1d_relu": _convolution(True), "conv2d_relu": _convolution(True), "conv3d_relu": _convolution(True),
     "linear": _linear(False), "linear_relu": _linear(True), "linear_dynamic": _linear_dynamic(False),
