@@ -96,9 +96,11 @@ class Opened:
     def __init__(self, source: Source, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> None:
         if not isinstance(source, (str, os.PathLike, bytes)):
             raise MNNError(f"a model is a path or the bytes of a file, not {type(source).__name__} ({source!r:.40})")
-        from MNN.frontends import file_of
+        if not isinstance(source, bytes) and os.path.isdir(source):
+            from MNN.frontends import file_of  # what is stored is run without any front end
 
-        self.source, self.inputs, self.outputs = file_of(source), tuple(inputs), tuple(outputs)
+            source = file_of(source)
+        self.source, self.inputs, self.outputs = source, tuple(inputs), tuple(outputs)
         self._graph: Graph | None = None
         self._files: dict[str, str] = {}
         self._reading = threading.Lock()

@@ -125,6 +125,14 @@ def test_an_average_is_one_kernel_for_all_sizes() -> None:
     assert len(kernels) == 1
 
 
+@pytest.fixture
+def planned_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every size has a plan of its own, as where there is none for a range."""
+    for name in ("range_for", "range_of_units"):
+        monkeypatch.setattr(f"MNN.runtime.open_plans.{name}", lambda *size, narrow=False: None)
+
+
+@pytest.mark.usefixtures("planned_alone")
 def test_sizes_work_in_the_same_memory() -> None:
     session, apart = Session(network()), {size: Session(network()) for size in SIZES}
     expected = {size: apart[size].run(picture(size))["y"] for size in SIZES}
@@ -140,6 +148,7 @@ def test_sizes_work_in_the_same_memory() -> None:
     assert session._executor._plans.nbytes() == sum(blocks.values())
 
 
+@pytest.mark.usefixtures("planned_alone")
 def test_a_program_of_the_same_memory_may_run_within_another() -> None:
     """As an operator does whose function runs the model again, at another size."""
     session = Session(network())
@@ -164,6 +173,7 @@ def test_a_program_of_the_same_memory_may_run_within_another() -> None:
     np.testing.assert_array_equal(found[0], expected[8])
 
 
+@pytest.mark.usefixtures("planned_alone")
 def test_profiles_find_usual_numbers_whatever_ran_before() -> None:
     session = Session(network())
     large = {"x": picture(40)["x"].repeat(2, axis=1)[:, :8]}

@@ -11,7 +11,6 @@ from MNN.expr.node import Expr
 from MNN.expr.types import NCHW
 from MNN.expr.var import Var
 from MNN.nn.module import Module
-from MNN.ops.core.base import operators
 
 TRAINED = {"BatchNorm": "BatchNormTraining"}
 """Operators that compute otherwise while they are trained, with those that do."""
@@ -21,6 +20,8 @@ class Extracted(Module):
     """What computes ``outputs`` from ``inputs``. Constants of floats that are no single numbers are its parameters."""
 
     def __init__(self, inputs: Sequence[Var], outputs: Sequence[Var], trained: bool) -> None:
+        from MNN.ops.core.base import operators  # running what is stored needs none
+
         super().__init__()
         self._inputs, self._outputs = list(inputs), list(outputs)
         self._order = _between(self._inputs, self._outputs)
