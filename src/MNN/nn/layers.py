@@ -150,7 +150,12 @@ class Embedding(Module):
         return gather(self.weight, x)
 
 
-conv, linear, batch_norm, dropout, layer_norm, embedding = Conv, Linear, BatchNorm, Dropout, LayerNorm, Embedding
+conv = Conv
+linear = Linear
+batch_norm = BatchNorm
+dropout = Dropout
+layer_norm = LayerNorm
+embedding = Embedding
 
 __all__ = [
     "BatchNorm", "Conv", "Dropout", "Embedding", "LayerNorm", "Linear", "batch_norm", "conv", "dropout", "embedding",
