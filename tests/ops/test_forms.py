@@ -150,6 +150,10 @@ def test_the_inverse_error_function(run):
     x = np.linspace(-0.99, 0.99, 41).astype(np.float32)
     (y,) = apply(run, "UnaryOp", [x], opType="ERFINV")
     np.testing.assert_allclose(_erf(y.astype(np.float64)), x, atol=1e-6)
+    ends = np.array([-1, 1, 0, -2, 2, np.nan], np.float32)
+    np.testing.assert_array_equal(
+        apply(run, "UnaryOp", [ends], opType="ERFINV")[0], [-np.inf, np.inf, 0, np.nan, np.nan, np.nan]
+    )
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ def _erfinv(b: BodyBuilder, x: int) -> int:
 
     centre = polynomial(b("sub", w, _number(b, 2.5, x)), _ERFINV_CENTRE)
     tail = polynomial(b("sub", b("sqrt", w), _number(b, 3.0, x)), _ERFINV_TAIL)
+    tail = b("select", b("lt", w, _number(b, 1e4, x)), tail, w)  # infinite at the ends, NaN beyond
     return b("mul", x, b("select", b("lt", w, _number(b, 5.0, x)), centre, tail))
 
 
