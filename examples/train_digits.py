@@ -36,7 +36,8 @@ class Net(nn.Module):
         x = F.relu(self.norm(self.first(x)))
         x = F.max_pool(F.relu(self.second(x)), [2, 2], [2, 2])
         x = F.reshape(F.convert(x, F.NCHW), [0, -1])
-        return self.last(self.drop(x))
+        logits: MNN.expr.Var = self.last(self.drop(x))
+        return logits
 
 
 def main() -> None:
