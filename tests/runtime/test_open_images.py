@@ -6,6 +6,7 @@ Answers are compared with ONNX Runtime's, at sizes of all kinds, in memory that 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import MNN
 from MNN.backends.base.candidates import restricted
+from MNN.runtime.open_plans import OFTEN
 from MNN.runtime.range_planner import RangePlanner
 
 TOLERANCE = {"high": 1e-4, "normal": 1e-3, "low": 0.15}
@@ -112,3 +114,54 @@ def _check(
         assert found.shape == wanted.shape, (height, width)
         assert np.abs(found - wanted).max() <= TOLERANCE[precision] * np.abs(wanted).max(), (height, width)
     assert len(planned) == 1
+
+
+def inverted_residual(rng: np.random.Generator) -> bytes:
+    """A depthwise convolution between 1x1 ones, as mobile networks have them."""
+    shapes = [(96, 16, 1, 1), (96, 1, 3, 3), (24, 96, 1, 1)]
+    scales = [np.float32(1 / np.sqrt(np.prod(s[1:]))) for s in shapes]
+    weights = [
+        numpy_helper.from_array(rng.standard_normal(s).astype(np.float32) * scale, f"w{i}")
+        for i, (s, scale) in enumerate(zip(shapes, scales, strict=True))
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w1"], ["c"], group=96, pads=[1] * 4),
+        helper.make_node("Relu", ["c"], ["d"]),
+        helper.make_node("Conv", ["d", "w2"], ["y"]),
+    ]
+    info = helper.make_tensor_value_info
+    given = info("x", TensorProto.FLOAT, [1, 16, "height", "width"])
+    graph = helper.make_graph(nodes, "mobile", [given], [info("y", TensorProto.FLOAT, None)], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    text: bytes = model.SerializeToString()
+    return text
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_sizes_that_come_often_have_the_faster_plan_of_their_own(threads: int, tmp_path: Path) -> None:
+    """Chains know their lines: a plan for a range goes without, until a size comes again and again."""
+    ort = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(5)
+    source = inverted_residual(rng)
+    (tmp_path / "m.onnx").write_bytes(source)
+    reference, model = ort.InferenceSession(source), MNN.load(tmp_path / "m.onnx", threads=threads)
+
+    def ranged(height: int, width: int) -> bool:
+        x = rng.standard_normal((1, 16, height, width)).astype(np.float32)
+        (wanted,) = reference.run(None, {"x": x})
+        np.testing.assert_allclose(model.run({"x": x})["y"], wanted, atol=1e-3)
+        (plan,) = model.plans_used()
+        return plan.bound.program.open_sizes is not None
+
+    assert not ranged(160, 200)
+    assert ranged(192, 250)
+    (plan,) = model.plans_used()
+    assert plan.bound.program.alone_is_faster
+    assert all(ranged(*size) for size in rng.integers(128, 280, (6, 2)).tolist())
+    again = [ranged(222, 233) for _ in range(OFTEN + 2)]
+    assert again[:3] == [True] * 3
+    assert again[-2:] == [False] * 2
+    assert ranged(211, 199)
+    assert not ranged(222, 233)

@@ -81,12 +81,11 @@ class Plan:
         return all(g.holds(numbers) for g in self.guards)
 
     def simple_program(self, fetch: Sequence[Value]) -> Program | None:
-        """The program when it gives exactly what is fetched, and for all numbers that inputs of these sizes hold."""
-        given = [self.stage.env.get(v) for v in fetch]
-        plain = all(self.stage.env[v] is t for v, t in zip(self.inputs, self.input_tensors, strict=False))
-        plain = plain and len(self.inputs) == len(self.input_tensors)
-        simple = plain and self.stage.blocked is None and not self.guards and given == self.results
-        return self.bound.program if simple and self.bound.parts() == [self.bound] else None
+        """The program when it gives exactly what is fetched, for all numbers of such sizes, and is not a makeshift."""
+        program, env = self.bound.program, self.stage.env
+        plain = [env[v] for v in self.inputs] == self.input_tensors and [env.get(v) for v in fetch] == self.results
+        simple = plain and self.stage.blocked is None and not self.guards and not program.alone_is_faster
+        return program if simple and self.bound.parts() == [self.bound] else None
 
 
 class PlanCache:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
@@ -19,6 +20,10 @@ from MNN.ir.traced import TracedSize, size_of
 
 KEPT = 6
 """Plans for ranges that a graph keeps."""
+OFTEN = 16
+"""Runs at the same size after which a plan for it alone pays, where that is faster: planning takes some 30 ms, and such
+runs take a tenth to a fifth longer, of 5 ms and more."""
+_COUNTED = 1000
 _TRIES = 8
 """Ranges that were tried in vain, after which every size of the graph is planned alone."""
 
@@ -54,6 +59,8 @@ class OpenPlans:
         self._plans: dict[Given, list[Resizable]] = {}
         self._seen: dict[Given, list[tuple[int, ...]]] = {}
         """Sizes that were planned alone, of each the last ones."""
+        self._asked: Counter[tuple[Given, tuple[tuple[int, ...], ...]]] = Counter()
+        """How often sizes came that a plan for a range serves less well than one of their own would."""
         self._vain: set[tuple[object, ...]] = set()
         """What was tried in vain: is not again."""
 
@@ -67,11 +74,20 @@ class OpenPlans:
         for at, plan in enumerate(plans):
             sizes = plan.open_sizes.match(shapes)
             if sizes is not None:
+                if plan.open_sizes.alone_is_faster and self._often(given, shapes):
+                    return None
                 plan.resize(sizes)
                 if at:
                     plans.insert(0, plans.pop(at))
                 return plan
         return None
+
+    def _often(self, given: Given, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Whether these sizes have come so often that a plan of their own pays."""
+        if len(self._asked) > _COUNTED:
+            self._asked.clear()
+        self._asked[given, tuple(shapes)] += 1
+        return self._asked[given, tuple(shapes)] >= OFTEN
 
     def make(self, given: Given, arrays: Sequence[np.ndarray], make: Make[P]) -> P | None:
         """A new plan for a range, where these inputs are the second ones and differ from the first in sizes that the
@@ -79,7 +95,8 @@ class OpenPlans:
         shapes = [a.shape for a in arrays]
         before = self._seen.get(given)
         self._seen[given] = shapes
-        if before is None or len(self._vain) >= _TRIES:
+        often = self._asked[given, tuple(shapes)] >= OFTEN
+        if before is None or often or len(self._vain) >= _TRIES:
             return None
         plan: P | None = None
         for sizes_of, ranges in _opened(given.inputs, before, shapes):

@@ -40,6 +40,8 @@ class OpenSizes:
     """Of the caller's inputs; the others, behind these, have the ``numbers``."""
     outputs: tuple[Shape, ...]
     numbers: tuple[Shape, ...] = ()
+    alone_is_faster: bool = False
+    """See ``Program``."""
 
     @functools.cached_property
     def _alike(self) -> tuple[tuple[Shape, tuple[int, ...]], ...]:

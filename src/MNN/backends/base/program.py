@@ -260,6 +260,8 @@ class Program:
     the run has written behind it."""
     open_sizes: OpenSizes | None = None
     """What of it depends on sizes of the inputs that may change from run to run, where some may."""
+    alone_is_faster: bool = False
+    """Of one with open sizes: that one for a single size would be clearly faster."""
 
     @property
     def times(self) -> int:

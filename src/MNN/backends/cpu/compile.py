@@ -133,6 +133,7 @@ def _compile(
         emitter.error_word,
         tuple(emitter.companions),
         states=kept_states,
+        alone_is_faster=chains.left_out,
     )
     if wanted():
         verify_program(program)

@@ -38,7 +38,7 @@ def unite(
     names = tuple(traces[0].numbers)
     own = tuple([tuple([_formula(n) for n in each]) for each in numbers])
     given = inputs[: len(inputs) - len(own)]
-    sizes = OpenSizes(names, tuple(least), tuple(most), tuple(found.words), given, outputs, own)
+    sizes = OpenSizes(names, tuple(least), tuple(most), tuple(found.words), given, outputs, own, last.alone_is_faster)
     for buffer, table in found.tables.items():
         buffer.table = table
     return _plain(dataclasses.replace(last, open_sizes=sizes))

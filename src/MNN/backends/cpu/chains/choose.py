@@ -12,7 +12,6 @@ from MNN.backends.cpu.emission.emission_cache import EmissionCache
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.fuse import Group
-from MNN.compiler.open.errors import NotOpenError
 from MNN.ir.prims import Prim, Tensor
 
 EmitGroup = Callable[[Group], None]
@@ -30,14 +29,13 @@ class Chains:
         threads: int,
         open_sizes: bool = False,
     ) -> None:
-        """With ``open_sizes`` there are none, and :class:`NotOpenError` is raised where that would cost much."""
+        """With ``open_sizes`` there are none, as they know their lines; ``left_out`` says whether that costs much."""
         self._ends: dict[int, tuple[Sequence[Group], Callable[..., None]]] = {}
         self._covered: set[int] = set()
         self.groups: list[Group] = []
         """All that are part of one."""
+        self.left_out = open_sizes and bool(find_separable(groups, uses, outputs, target, threads))
         if open_sizes:
-            if find_separable(groups, uses, outputs, target, threads):
-                raise NotOpenError("faster in chains, which know their lines")
             return
         for attention in find_attention(groups, uses, outputs):
             parts = (attention.scoring, attention.rows, attention.mixing)
