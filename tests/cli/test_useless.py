@@ -19,7 +19,7 @@ def fixed(path):
     return models.save(path, [helper.make_node("Relu", ["x"], ["y"])], {"x": value}, {"y": value})
 
 
-@pytest.mark.parametrize("name", ["a.onnx", "a.json", "a.tflite", "a.ONNX", "a.mnn.weight"])
+@pytest.mark.parametrize("name", ["a.json", "a.tflite", "a.TFLITE", "a.mnn.weight"])
 def test_a_mnn_file_is_not_written_under_another_kind_of_name(refused, digits, name):
     message = refused("convert", digits, name)
     assert f"{name}: what is written is a .mnn model" in message

@@ -28,7 +28,7 @@ SHORT = "Convert a model to .mnn."
 
 
 def command(
-    source: Annotated[Path, typer.Argument(help="The model to convert: .onnx, .tflite, .pt2, .mnn, TensorFlow's ...")],
+    source: Annotated[Path, typer.Argument(help="A model of ONNX, PyTorch, TensorFlow, TFLite or .mnn.")],
     target: Annotated[Path, typer.Argument(help="The .mnn (or .onnx) file to write.")],
     fp16: Annotated[bool, typer.Option("--fp16/--no-fp16", help="Store weights in half precision.")] = False,
     external: Annotated[
