@@ -60,7 +60,7 @@ def _small() -> tuple[dict[str, object], Arrays]:
 
 def test_texts_go_back_and_on() -> None:
     config, weights = _small()
-    decoder = decoder_of(config, weights, Config(cache=False), max_length=40)
+    decoder = decoder_of(config, weights, Config(cache=False, precision="high"), max_length=40)
     prompt = cases.tokens(5, 30)
     whole, text = decoder.feed(decoder.text(), prompt, every=True), decoder.text()
     decoder.feed(text, prompt[:20])

@@ -120,20 +120,19 @@ class Right:
     def _source(self, e: Emitter) -> tuple[Place, np.ndarray, int, int]:
         """Where B lies unpacked: each of its rows (taps, then channels) from there on, from column to column, and from
         matrix to matrix, in elements."""
-        tensor = self.tensor
+        tensor, order = self.tensor, natural(self.tensor.rank)
+        k, n = tensor.shape[-2:]
+        if tensor.const is None:
+            place = e.in_order(tensor, order, lambda p: st.is_dense(tensor.shape, p.strides, order))
+        elif self.conv is None and is_transposed(tensor.const):
+            return as_it_lies(e, tensor), np.arange(k), k, k * n
+        else:
+            place = e.place(tensor)
         if self.conv is not None:
             kernel, per_in, per_out, _ = self.conv
             taps = elements(kernel)
             j = np.arange(taps * per_in)
-            return e.place(tensor), j % per_in * taps + j // per_in, taps * per_in, per_out * taps * per_in
-        k, n = tensor.shape[-2:]
-        if tensor.const is None:
-            order = natural(tensor.rank)
-            place = e.in_order(tensor, order, lambda p: st.is_dense(tensor.shape, p.strides, order))
-        elif is_transposed(tensor.const):
-            return as_it_lies(e, tensor), np.arange(k), k, k * n
-        else:
-            place = e.place(tensor)
+            return place, j % per_in * taps + j // per_in, taps * per_in, per_out * taps * per_in
         return place, np.arange(k) * n, 1, k * n
 
     def _matrices(self) -> int:
