@@ -242,6 +242,7 @@ def test_equal_numbers_of_which_one_follows_from_the_size_stay_apart() -> None:
     assert [k.operands for k in windows] == [()]
 
 
+@pytest.mark.usefixtures("planned_alone")
 def test_attention_over_more_keys_compiles_nothing() -> None:
     session, library = Session(attention(), Config(cache=False)), shared_library(False)
     rows = np.random.default_rng(2).standard_normal((1, 400, 32)).astype(np.float32)
