@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto
 
-from MNN.errors import FormatError, UnsupportedError
+from MNN.errors import FormatError
+from MNN.frontends.common.format_node import FormatNode
 from MNN.frontends.onnx.tensors import array_of
 from MNN.ir.graph import Value
 from MNN.schema.external import ExternalSource
@@ -26,7 +27,7 @@ _KINDS: dict[int, str] = {
 _REQUIRED: Any = object()
 
 
-class OnnxNode:
+class OnnxNode(FormatNode):
     """``op``, ``domain``, ``opset`` (of the node's domain), ``name``, ``inputs`` (None where left out) and the names of
     its ``outputs`` (empty where left out).
 
@@ -46,10 +47,6 @@ class OnnxNode:
         self._external = external
         self._attributes: dict[str, AttributeProto] = {a.name: a for a in proto.attribute}
         self._read: set[str] = set()
-
-    @property
-    def where(self) -> str:
-        return f"{self.op} '{self.name}'"
 
     # -- operands ---------------------------------------------------------------------------------------------------
 
@@ -154,12 +151,6 @@ class OnnxNode:
         if value not in allowed:
             raise self.unsupported(f"attribute {key}='{value}'", f"use one of {', '.join(allowed)}")
         return value
-
-    # -- errors -----------------------------------------------------------------------------------------------------
-
-    def unsupported(self, what: str, advice: str = "") -> UnsupportedError:
-        """The error for a form of this operator that cannot be honoured; raise it."""
-        return UnsupportedError(f"{self.where}: {what} is not supported" + (f"; {advice}" if advice else ""))
 
 
 def _text(value: bytes | str) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from MNN.errors import FormatError, UnsupportedError
+from MNN.errors import FormatError
+from MNN.frontends.common.format_node import FormatNode
 from MNN.frontends.tensorflow.handles import Handle, ListHandle
 from MNN.frontends.tensorflow.messages import Proto
 from MNN.frontends.tensorflow.types import array_of, dtype_of, known_dtype, shape_of, text_of
@@ -20,7 +21,7 @@ _HARMLESS = {"use_cudnn_on_gpu", "use_locking", "validate_shape", "container", "
 """Attributes that mean nothing to results here, of any operator."""
 
 
-class TfNode:
+class TfNode(FormatNode):
     """``op``, ``name`` and ``inputs``.
 
     Attributes that a handler does not read are reported as unsupported, so that no meaning is lost silently. Element
@@ -33,10 +34,6 @@ class TfNode:
         self.name = name
         self.inputs = list(inputs)
         self._read: set[str] = set()
-
-    @property
-    def where(self) -> str:
-        return f"{self.op} '{self.name}'"
 
     # -- operands ---------------------------------------------------------------------------------------------------
 
@@ -148,7 +145,3 @@ class TfNode:
         return value
 
     # -- errors -----------------------------------------------------------------------------------------------------
-
-    def unsupported(self, what: str, advice: str = "") -> UnsupportedError:
-        """The error for a form of this operator that cannot be honoured; raise it."""
-        return UnsupportedError(f"{self.where}: {what} is not supported" + (f"; {advice}" if advice else ""))

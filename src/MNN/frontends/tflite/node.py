@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from MNN.errors import FormatError, UnsupportedError
+from MNN.errors import FormatError
+from MNN.frontends.common.format_node import FormatNode
 from MNN.frontends.tflite import flexbuffers
 from MNN.frontends.tflite.file import Operation, Quantization, Tensor
 from MNN.ir.graph import Value
 
 
-class TfliteNode:
+class TfliteNode(FormatNode):
     """``op``, ``name`` (of its first result), ``inputs`` (None where left out; numbers as they are stored) and the
     names of its ``outputs``. ``tensors_in`` and ``tensors_out`` are what the file says of them,
     ``variables`` the names of operands that keep their numbers from run to run."""
@@ -36,10 +37,6 @@ class TfliteNode:
         self.tensors_in = list(tensors_in)
         self.tensors_out = list(tensors_out)
         self.variables = list(variables)
-
-    @property
-    def where(self) -> str:
-        return f"{self.op} '{self.name}'"
 
     # -- operands ---------------------------------------------------------------------------------------------------
 
@@ -98,10 +95,6 @@ class TfliteNode:
         return found
 
     # -- errors -----------------------------------------------------------------------------------------------------
-
-    def unsupported(self, what: str, advice: str = "") -> UnsupportedError:
-        """The error for a form of this operator that cannot be honoured; raise it."""
-        return UnsupportedError(f"{self.where}: {what} is not supported" + (f"; {advice}" if advice else ""))
 
     def malformed(self, problem: str) -> FormatError:
         """The error for what makes no sense; raise it."""
