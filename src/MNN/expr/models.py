@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from MNN.errors import MNNError, UnsupportedError
-from MNN.expr.node import Expr, Ref
+from MNN.expr.node import Expr, in_order
 from MNN.expr.types import NCHW, data_format, storable
 from MNN.expr.var import Var
 from MNN.frontends import kind_of, load_graph
@@ -98,7 +98,7 @@ def save(variables: Sequence[Var] | Var, file_name: str | os.PathLike[str]) -> N
 
 def graph_of(wanted: Sequence[Var]) -> Graph:
     """The graph of operators that computes Vars."""
-    exprs = _in_order(v._expr for v in wanted)
+    exprs = in_order(v._expr for v in wanted)
     taken: set[str] = set()
     values: dict[tuple[int, int], Value] = {}
     graph = Graph("expression", meta={"source": "MNN"})
@@ -123,23 +123,6 @@ def graph_of(wanted: Sequence[Var]) -> Graph:
             value = copy
         graph.outputs.append(value)
     return graph
-
-
-def _in_order(roots: Iterable[Expr]) -> list[Expr]:
-    """All expressions that the roots depend on, each after its operands."""
-    order: list[Expr] = []
-    seen: set[int] = set()
-    stack = [(root, False) for root in reversed(list(roots))]
-    while stack:
-        expr, ready = stack.pop()
-        if ready:
-            order.append(expr)
-        elif id(expr) not in seen:
-            seen.add(id(expr))
-            stack.append((expr, True))
-            refs: list[Ref] = [r for r in expr.inputs if r is not None]
-            stack += [(r[0], False) for r in reversed(refs)]
-    return order
 
 
 def _unique(taken: set[str], name: str, stem: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -223,6 +223,23 @@ class Expr:
 
 
 Ref = tuple[Expr, int]
+
+
+def in_order(roots: Iterable[Expr], ends: Callable[[Expr], bool] = lambda expr: False) -> list[Expr]:
+    """Everything that the roots depend on, each behind its operands; what ``ends`` is not looked into."""
+    order: list[Expr] = []
+    seen: set[int] = set()
+    stack = [(expr, False) for expr in reversed(list(roots))]
+    while stack:
+        expr, ready = stack.pop()
+        if ready:
+            order.append(expr)
+        elif id(expr) not in seen:
+            seen.add(id(expr))
+            stack.append((expr, True))
+            if not ends(expr):
+                stack += [(r[0], False) for r in reversed(expr.inputs) if r is not None]
+    return order
 
 
 def _pending(root: Expr, done: Callable[[Expr], bool]) -> list[Expr]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from MNN.errors import MNNError
 from MNN.expr import build
-from MNN.expr.node import Expr
+from MNN.expr.node import Expr, in_order
 from MNN.expr.types import NCHW
 from MNN.expr.var import Var
 from MNN.nn.module import Module
@@ -90,17 +90,8 @@ def load_module(inputs: Sequence[Var], outputs: Sequence[Var], for_training: boo
 def _between(inputs: Sequence[Var], outputs: Sequence[Var]) -> list[Expr]:
     """The operators that compute outputs from inputs, in order."""
     ends = {id(v._expr) for v in inputs}
-    order: list[Expr] = []
-    seen: set[int] = set(ends)
-    stack = [(v._expr, False) for v in reversed(outputs)]
-    while stack:
-        expr, ready = stack.pop()
-        if ready:
-            order.append(expr)
-        elif id(expr) not in seen and not expr.is_leaf:
-            seen.add(id(expr))
-            stack.append((expr, True))
-            stack += [(r[0], False) for r in reversed(expr.inputs) if r is not None]
+    walked = in_order((v._expr for v in outputs), lambda expr: id(expr) in ends or expr.is_leaf)
+    order = [expr for expr in walked if id(expr) not in ends and not expr.is_leaf]
     found = {id(r[0]) for e in order for r in e.inputs if r is not None}
     if not ends & (found | {id(v._expr) for v in outputs}):
         raise MNNError("the outputs are not computed from these inputs")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from MNN.expr import compute
-from MNN.expr.node import Expr
+from MNN.expr.node import Expr, in_order
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
@@ -50,14 +50,14 @@ class Captured:
 
 def capture(outputs: Sequence[Var]) -> Captured:
     """What computes Vars. Raises :class:`MNN.errors.MNNError` where operands do not fit."""
-    order = _in_order(v._expr for v in outputs)
+    order = in_order(v._expr for v in outputs)
     embedded: dict[int, np.ndarray] = {}
     for expr in order:
         if not expr.is_leaf:
             for ref, wanted in zip(expr.inputs, _deciding(expr), strict=True):
                 if wanted and ref is not None:
                     embedded[id(ref[0])] = ref[0].results()[ref[1]]
-    order = _in_order((v._expr for v in outputs), embedded)
+    order = in_order((v._expr for v in outputs), lambda expr: id(expr) in embedded)
     place = {id(e): i for i, e in enumerate(order)}
     key: list[object] = []
     leaves, nodes = [], []
@@ -78,24 +78,6 @@ def capture(outputs: Sequence[Var]) -> Captured:
 
 def _text(attrs: dict[str, object]) -> str:
     return repr(sorted(attrs.items(), key=lambda item: item[0]))
-
-
-def _in_order(roots: Iterable[Expr], ends: dict[int, np.ndarray] | None = None) -> list[Expr]:
-    """Everything under ``roots``, each behind what it uses; ``ends`` are not looked into."""
-    ends = ends or {}
-    order: list[Expr] = []
-    seen: set[int] = set()
-    stack = [(expr, False) for expr in reversed(list(roots))]
-    while stack:
-        expr, ready = stack.pop()
-        if ready:
-            order.append(expr)
-        elif id(expr) not in seen:
-            seen.add(id(expr))
-            stack.append((expr, True))
-            if id(expr) not in ends:
-                stack += [(r[0], False) for r in reversed(expr.inputs) if r is not None]
-    return order
 
 
 def _deciding(expr: Expr) -> tuple[bool, ...]:
