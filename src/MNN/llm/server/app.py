@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ POLICY = (
     "form-action 'none'; frame-ancestors 'none'"
 )
 """What the page may do: talk with this server, and nothing else."""
+
+
+_LOG = logging.getLogger(__name__)  # those who run the server see what its users are not told
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,7 @@ class Server:
             except MNNError as error:
                 response = JSONResponse(RequestError(400, str(error)).body, 400)
             except Exception as error:  # noqa: BLE001 - the server goes on
+                _LOG.exception("a request could not be answered")
                 response = JSONResponse(RequestError(500, f"internal error: {type(error).__name__}").body, 500)
             path = request.scope["route"].path if "route" in request.scope else request.url.path
             self.metrics.add("mnn_requests_total", path=path, status=response.status_code)

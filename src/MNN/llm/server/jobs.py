@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import threading
 import time
@@ -15,6 +16,8 @@ from MNN.llm.sampling import LogProbability
 from MNN.llm.server.errors import RequestError
 from MNN.llm.server.metrics import Metrics
 from MNN.llm.text import Tokenizer
+
+_LOG = logging.getLogger(__name__)  # those who run the server see what its users are not told
 
 
 class Writing(Protocol):
@@ -141,6 +144,8 @@ class Jobs:
             try:
                 self._write(job)
             except Exception as error:  # noqa: BLE001 - the next answer must be written whatever happened to this one
+                if not isinstance(error, MNNError):
+                    _LOG.exception("an answer could not be written")
                 job.tell(error if isinstance(error, MNNError) else _internal(error))
             finally:
                 self.metrics.add("mnn_running", -1)
