@@ -52,6 +52,7 @@ from MNN.cv._warp import (
     warpAffine,
     warpPerspective,
 )
+from MNN.cv.kernels.run import getNumThreads, setNumThreads
 
 __all__ = [
     "Laplacian",
@@ -76,6 +77,7 @@ __all__ = [
     "fillPoly",
     "findContours",
     "getDerivKernels",
+    "getNumThreads",
     "getGaborKernel",
     "getRectSubPix",
     "getStructuringElement",
@@ -118,6 +120,7 @@ __all__ = [
     "normalize",
     "remap",
     "resize",
+    "setNumThreads",
     "rotate",
     "sepFilter2D",
     "split",

@@ -80,7 +80,7 @@ def Laplacian(  # noqa: N802
     else:
         second, smooth = derivative_kernel(2, ksize), derivative_kernel(0, ksize)
         kernel = np.outer(smooth, second) + np.outer(second, smooth)
-    return _wrap(to_dtype(correlate(image, kernel * scale, delta, borderType), depth(ddepth, image)))
+    return _wrap(correlate(image, kernel * scale, depth(ddepth, image), delta, borderType))
 
 
 def spatialGradient(src: ArrayLike, ksize: int = 3, borderType: int = BORDER_DEFAULT) -> tuple[Var, Var]:  # noqa: N802

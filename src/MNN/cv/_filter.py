@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from MNN.cv._array import Array, _wrap, as_array, as_image, size, to_dtype
 from MNN.cv._border import pad
 from MNN.cv._constants import BORDER_DEFAULT
+from MNN.cv.kernels import filters as kernels
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
@@ -59,7 +60,7 @@ def GaussianBlur(  # noqa: N802
     x, y = gaussian(width, sigmaX), gaussian(height, sigma_y)
     if image.dtype == np.uint8:
         x, y = _in_256ths(x), _in_256ths(y)
-    return _wrap(separable(image, x, y, image.dtype, 0, borderType))
+    return _wrap(separable(image, x, y, image.dtype, 0, borderType, up=image.dtype == np.uint8))
 
 
 def _in_256ths(weights: Array) -> Array:
@@ -86,10 +87,8 @@ def boxFilter(  # noqa: N802
     """The sum over windows of (width, height) ``ksize``, or the mean. ``ddepth``: see :func:`filter2D`."""
     image = as_image(src)
     width, height = size(ksize, "ksize")
-    x, y = np.ones(width), np.ones(height)
-    if normalize:
-        x, y = x / width, y / height
-    return _wrap(separable(image, x, y, depth(ddepth, image), 0, borderType))
+    scale = 1 / (width * height) if normalize else 1.0
+    return _wrap(separable(image, np.ones(width), np.ones(height), depth(ddepth, image), 0, borderType, scale))
 
 
 def sepFilter2D(  # noqa: N802
@@ -112,11 +111,14 @@ def filter2D(  # noqa: N802
     weights = as_array(kernel, "kernel").astype(np.float64)
     if weights.ndim != 2 or 0 in weights.shape:
         raise ShapeError(f"kernel must have the shape (height, width); it has {weights.shape}")
-    return _wrap(to_dtype(correlate(image, weights, delta, borderType), depth(ddepth, image)))
+    return _wrap(correlate(image, weights, depth(ddepth, image), delta, borderType))
 
 
-def correlate(image: Array, weights: Array, delta: float, border: int) -> Array:
-    """Sums of pixels times a kernel (height, width) that is anchored at its middle, plus ``delta``, as floats."""
+def correlate(image: Array, weights: Array, kind: np.dtype[Any], delta: float, border: int) -> Array:
+    """Sums of pixels times a kernel (height, width) that is anchored at its middle, plus ``delta``."""
+    found = kernels.dense(image, weights, kind, delta, border)
+    if found is not None:
+        return found
     height, width = weights.shape
     wide = _padded(image, width, height, border)
     total = np.full(image.shape, delta, wide.dtype)
@@ -124,15 +126,23 @@ def correlate(image: Array, weights: Array, delta: float, border: int) -> Array:
         for j in range(width):
             if weights[i, j]:
                 total += weights[i, j] * wide[i : i + image.shape[0], j : j + image.shape[1]]
-    return total
+    return to_dtype(total, kind)
 
 
-def separable(image: Array, x: Array, y: Array, kind: np.dtype[Any], delta: float, border: int) -> Array:
+def separable(
+    image: Array, x: Array, y: Array, kind: np.dtype[Any], delta: float, border: int, scale: float = 1.0,
+    up: bool = False,
+) -> Array:  # fmt: skip
+    """Rows filtered by ``x``, then columns by ``y``, times ``scale`` plus ``delta``; ``up``: halves are rounded up."""
     if not len(x) or not len(y):
         raise ShapeError("a filter kernel must not be empty")
+    found = kernels.separable(image, x, y, kind, delta, border, scale, up)
+    if found is not None:
+        return found
     wide = _padded(image, len(x), len(y), border)
-    total = weighted(wide, x, y, image.shape)
-    return to_dtype(total + wide.dtype.type(delta) if delta else total, kind)
+    total = weighted(wide, x, y * scale, image.shape)
+    total = total + wide.dtype.type(delta) if delta else total
+    return to_dtype(np.floor(total + 0.5) if up and kind.kind in "iu" else total, kind)
 
 
 def weighted(wide: Array, x: Array, y: Array, shape: tuple[int, ...]) -> Array:

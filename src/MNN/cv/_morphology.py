@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from MNN.cv._array import Array, _wrap, as_array, as_image, size
 from MNN.cv._border import pad
 from MNN.cv._constants import BORDER_CONSTANT
+from MNN.cv.kernels import filters as kernels
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
 
@@ -61,6 +62,10 @@ def _extreme(image: Array, kernel: object, times: int, border: int, better: Call
         element = np.ones([1 + times * (n - 1) for n in element.shape], np.bool_)
         times = 1
     for _ in range(times):
+        found = kernels.extreme(image, element, (top, left), border, float(outside), least)
+        if found is not None:
+            image = found
+            continue
         wide = pad(image, top, element.shape[0] - 1 - top, left, element.shape[1] - 1 - left, border, outside)
         if element.all():
             image = _running(_running(wide, element.shape[0], 0, better), element.shape[1], 1, better)

@@ -1,0 +1,185 @@
+"""Linear filters, box sums and morphology by :class:`MNN.backends.cpu.image.filter.FilterSpec`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from MNN.backends.cpu.image.filter import FilterSpec, Reduction
+from MNN.backends.cpu.image.numbers import RANGES
+from MNN.cv._border import inside
+from MNN.cv.kernels.run import Array, Call, address, bands, bits, getNumThreads, target, worthwhile
+from MNN.ir.dtype import DType
+
+_TYPES = (DType.U8, DType.U16, DType.I16, DType.F32)
+_OF = {t.numpy: t for t in _TYPES}
+_KEPT = 64
+"""Calls of each kind that are kept, for pictures of the same size."""
+_EXACT = 1 << 24
+"""Whole numbers up to this one are f32."""
+_FRACTION = 8
+"""Bits behind the point of weights that are computed with in whole numbers."""
+
+
+def separable(
+    image: Array, x: Array, y: Array, kind: np.dtype[Any], delta: float, border: int, scale: float = 1.0,
+    up: bool = False,
+) -> Array | None:  # fmt: skip
+    """Rows filtered by ``x``, columns by ``y``, times ``scale`` plus ``delta``, with ``up`` halves rounded up; None
+    where numpy is to do it."""
+    if image.dtype not in _OF or kind not in _OF or not worthwhile(image):
+        return None
+    weights = tuple(x.tolist()), tuple(y.tolist())
+    return _run(
+        image, kind, _separable(image.shape, image.dtype, *weights, kind, delta, border, scale, up, getNumThreads())
+    )
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _separable(
+    shape: tuple[int, ...], dtype: np.dtype[Any], x: tuple[float, ...], y: tuple[float, ...], kind: np.dtype[Any],
+    delta: float, border: int, scale: float, up: bool, _threads: int,
+) -> Call:  # fmt: skip
+    source, result = _OF[dtype], _OF[kind]
+    middle = total = DType.F32
+    shift = 0
+    whole = _whole(source, x, y)
+    if whole is not None:
+        x, y, shift, middle, total = whole
+    shifted = whole is not None and scale == 1.0 and result is not DType.F32 and delta == 0 and (up or not shift)
+    reduction = Reduction.SUM if set(x) == set(y) == {1.0} else Reduction.WEIGHTED
+    spec = FilterSpec.of(source, middle, total, result, x != (1.0,), reduction, shifted)
+    taps = [(i, 0, weight) for i, weight in enumerate(y) if weight]
+    finish = {"half": (1 << shift) >> 1, "shift": shift, "scale": bits(scale / (1 << shift)), "delta": bits(delta)}
+    size = len(y), len(x)
+    return _call(spec, shape, size, _middle(size), taps, x, border, 0.0, finish)
+
+
+def dense(image: Array, weights: Array, kind: np.dtype[Any], delta: float, border: int) -> Array | None:
+    """Pixels correlated with a kernel (height, width), plus ``delta``; None where numpy is to do it."""
+    if image.dtype not in _OF or kind not in _OF or not worthwhile(image):
+        return None
+    numbers = tuple(weights.ravel().tolist())
+    call = _dense(image.shape, image.dtype, weights.shape, numbers, kind, delta, border, getNumThreads())
+    return _run(image, kind, call)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _dense(
+    shape: tuple[int, ...], dtype: np.dtype[Any], size: tuple[int, int], weights: tuple[float, ...],
+    kind: np.dtype[Any], delta: float, border: int, _threads: int,
+) -> Call:  # fmt: skip
+    spec = FilterSpec.of(_OF[dtype], DType.F32, DType.F32, _OF[kind], False, Reduction.WEIGHTED, False)
+    taps = [(*divmod(i, size[1]), weight) for i, weight in enumerate(weights) if weight]
+    finish = {"half": 0, "shift": 0, "scale": bits(1.0), "delta": bits(delta)}
+    return _call(spec, shape, size, _middle(size), taps, (1.0,), border, 0.0, finish)
+
+
+def extreme(
+    image: Array, element: Array, anchor: tuple[int, int], border: int, outside: float, least: bool
+) -> Array | None:
+    """The smallest (or largest) value under the true places of ``element``, whose place ``anchor`` (row, column) is on
+    the pixel; None where numpy is to do it."""
+    if image.dtype not in _OF or not worthwhile(image):
+        return None
+    places = tuple(element.ravel().tolist())
+    call = _extreme(image.shape, image.dtype, element.shape, places, anchor, border, outside, least, getNumThreads())
+    return _run(image, image.dtype, call)
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _extreme(
+    shape: tuple[int, ...], dtype: np.dtype[Any], size: tuple[int, int], places: tuple[bool, ...],
+    anchor: tuple[int, int], border: int, outside: float, least: bool, _threads: int,
+) -> Call:  # fmt: skip
+    kind, (height, width) = _OF[dtype], size
+    across = all(places) and width > 1
+    spec = FilterSpec.of(kind, kind, kind, kind, across, Reduction.MIN if least else Reduction.MAX, False)
+    taps = [(*divmod(i, width), 1.0) for i, taken in enumerate(places) if taken]
+    if across:
+        taps = [(i, 0, 1.0) for i in range(height)]
+    finish = {"half": 0, "shift": 0, "scale": 0, "delta": 0}
+    return _call(spec, shape, size, anchor, taps, (1.0,) * width, border, outside, finish)
+
+
+def _whole(
+    source: DType, x: tuple[float, ...], y: tuple[float, ...]
+) -> tuple[tuple[float, ...], tuple[float, ...], int, DType, DType] | None:
+    """Both kernels as whole numbers, how many bits are behind the point in a sum, and the types that hold sums along
+    rows and all sums; None where weights are no such fractions or sums are too large."""
+    if source is not DType.U8:
+        return None
+    scaled, behind = [], 0
+    for weights in (x, y):
+        fraction = next((n for n in range(_FRACTION + 1) if all((w * (1 << n)).is_integer() for w in weights)), None)
+        if fraction is None:
+            return None
+        scaled.append(tuple(w * (1 << fraction) for w in weights))
+        behind += fraction
+    (low_x, high_x), (low_y, high_y) = (
+        (sum(w for w in weights if w < 0), sum(w for w in weights if w > 0)) for weights in scaled
+    )
+    low, high = 255 * low_x, 255 * high_x
+    middle = _holding(low, high)
+    low, high = low * high_y + high * low_y, high * high_y + low * low_y
+    if middle is None or max(-low, high) > _EXACT:
+        return None
+    fits = _holding(low, high + ((1 << behind) >> 1)) is middle and max(map(abs, scaled[1])) < 32768
+    return scaled[0], scaled[1], behind, middle, middle if fits else DType.F32
+
+
+def _middle(size: tuple[int, int]) -> tuple[int, int]:
+    return size[0] // 2, size[1] // 2
+
+
+def _holding(low: float, high: float) -> DType | None:
+    return next((t for t in (DType.U16, DType.I16) if low >= RANGES[t][0] and high <= RANGES[t][1]), None)
+
+
+def _call(
+    spec: FilterSpec, shape: tuple[int, ...], size: tuple[int, int], anchor: tuple[int, int],
+    taps: Sequence[tuple[int, int, float]], x: Sequence[float], border: int, outside: float, finish: Mapping[str, int],
+) -> Call:  # fmt: skip
+    """``size`` is that of the filter, ``anchor`` its place on the pixel; ``taps`` hold row, column and weight, ``x``
+    the weights along rows."""
+    height, width = shape[:2]
+    channels = shape[2] if len(shape) == 3 else 1
+    elements = width * channels
+    (top, left), (below, right) = anchor, (n - 1 - at for n, at in zip(size, anchor, strict=True))
+    rows = inside(np.arange(-top, height + below), height, border).astype(np.int32)
+    places = np.concatenate([np.arange(-left, 0), np.arange(width, width + right)])
+    columns = inside(places, width, border)[:, None]
+    each = np.arange(channels)
+    edges = np.where(columns < 0, -1 - each, columns * channels + each).astype(np.int32)
+    blank = np.full(elements if rows.min() < 0 else channels, outside, spec.source.numpy)
+    x_taps = [(j, weight) for j, weight in enumerate(x) if weight] or [(0, 0.0)]
+    taps = taps or [(0, 0, 0.0)]
+    tables = {
+        "rows": rows,
+        "edges": edges,
+        "blank": blank,
+        "first": np.arange(height, dtype=np.int32),
+        "x_offsets": np.array([j * channels for j, _ in x_taps], np.int64),
+        "x_weights": np.array([w for _, w in x_taps]).astype(spec.middle.numpy),
+        "tap_rows": np.array([row for row, _, _ in taps], np.int64),
+        "offsets": np.array([column * channels for _, column, _ in taps], np.int64),
+        "weights": np.array([w for _, _, w in taps]).astype(spec.total.numpy),
+    }
+    band = bands(height, height * elements)
+    args = {
+        "src_row": elements, "before": left * channels, "behind": right * channels, "elements": elements,
+        "out_row": elements, "height": height, "band": band, "x_taps": len(x_taps), "taps": len(taps),
+        **{name: address(table) for name, table in tables.items()},
+        **spec.places(target(), elements, (left + right) * channels, len(taps), size[0]), **finish,
+    }  # fmt: skip
+    return Call(spec, args, ("src", "out"), -(-height // band), tables)
+
+
+def _run(image: Array, kind: np.dtype[Any], call: Call) -> Array:
+    image = np.ascontiguousarray(image)
+    out = np.empty(image.shape, kind)
+    call(address(image), address(out))
+    return out

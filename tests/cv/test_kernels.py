@@ -1,0 +1,98 @@
+"""Compiled kernels of MNN.cv beside the numpy code they stand for: random sizes, types, filters, borders; threads."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import MNN.cv as mcv
+from MNN import MNNError
+from MNN.cv.kernels import run
+
+BORDERS = (mcv.BORDER_CONSTANT, mcv.BORDER_REFLECT, mcv.BORDER_REFLECT_101)
+
+
+def _picture(random: np.random.Generator) -> Any:
+    height, width = (int(n) for n in random.integers(1, 90, 2))
+    shape = (height, width, int(random.integers(1, 6)))[: int(random.integers(2, 4))]
+    return (random.random(shape) * 256).astype(random.choice(["u1", "f4", "u2", "i2"]))
+
+
+def _calls(random: np.random.Generator, im: Any) -> dict[str, Any]:
+    b = int(random.choice(BORDERS))
+    size = tuple(int(n) for n in random.integers(1, 12, 2))
+    x, y, kernel = random.normal(size=size[0]), random.normal(size=size[1]), random.normal(size=size)
+    element = (random.random(size) < 0.6).astype(np.uint8)
+    element[0, 0] = 1
+    depth, delta = int(random.choice([-1, 5])), float(random.choice([0, 3, 0.5]))
+    return {
+        "GaussianBlur": lambda: mcv.GaussianBlur(im, (size[0] | 1, size[1] | 1), 1.3, 0, b),
+        "GaussianBlur chosen": lambda: mcv.GaussianBlur(im, (5, 3), 0, 0, b),
+        "boxFilter": lambda: mcv.boxFilter(im, depth, size, bool(delta), b),
+        "Sobel": lambda: mcv.Sobel(im, depth, 1, 1, 5, 0.5, delta, b),
+        "sepFilter2D": lambda: mcv.sepFilter2D(im, depth, x, y, delta, b),
+        "filter2D": lambda: mcv.filter2D(im, depth, kernel, delta, b),
+        "filter2D of zeros": lambda: mcv.filter2D(im, depth, np.zeros((2, 3)), delta, b),
+        "erode": lambda: mcv.erode(im, element, 2, b),
+        "dilate": lambda: mcv.dilate(im, np.ones(size), 2, b),
+    }
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_same_as_numpy(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(seed)
+    im = _picture(random)
+    for name, function in _calls(random, im).items():
+        monkeypatch.setattr(run.Settings, "least", 1 << 62)
+        want = np.asarray(function())
+        monkeypatch.setattr(run.Settings, "least", 0)
+        found = np.asarray(function())
+        assert (found.dtype, found.shape) == (want.dtype, want.shape), name
+        apart = np.abs(found.astype(np.float64) - want)
+        if found.dtype.kind == "f":
+            assert apart.max() <= 2e-5 * max(np.abs(want).max(), 256), name
+        else:  # sums in another order differ in their last bit, which decides ties
+            assert apart.max() <= 1, name
+            assert (apart > 0).mean() <= 0.02, name
+
+
+def test_threads_share_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    im = np.random.default_rng(0).integers(0, 256, (517, 300, 3)).astype(np.uint8)
+    monkeypatch.setattr(run.Settings, "threads", 1)
+    want = mcv.GaussianBlur(im, (7, 9), 2)
+    assert run.bands(517, im.size) == 517
+    monkeypatch.setattr(run.Settings, "threads", 2)
+    assert run.bands(517, im.size) < 517
+    np.testing.assert_array_equal(mcv.GaussianBlur(im, (7, 9), 2), want)
+
+
+def test_python_threads_do_not_mix() -> None:
+    ims = [np.random.default_rng(i).integers(0, 256, (90 + i, 200, 3)).astype(np.uint8) for i in range(4)]
+    want = [mcv.blur(im, (5, 5)) for im in ims]
+    wrong = []
+
+    def work(number: int) -> None:
+        for _ in range(50):
+            if not np.array_equal(mcv.blur(ims[number], (5, 5)), want[number]):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_numbers_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run.Settings, "threads", 0)
+    mcv.setNumThreads(3)
+    assert mcv.getNumThreads() == 3
+    mcv.setNumThreads(0)
+    assert mcv.getNumThreads() >= 1
+    for count in (-1, 257):
+        with pytest.raises(MNNError, match="nthreads"):
+            mcv.setNumThreads(count)
