@@ -90,10 +90,10 @@ def _choose(
     wish = _wish(out, uses, LOOK_AHEAD, wishes)
     if kind is p.Map:
         return _like_operands(prim, out, strides_of) if wish is None else wish
-    if isinstance(prim, (p.MatMul, p.CompressedMatMul)):
+    if isinstance(prim, (p.MatMul, p.CompressedMatMul, p.RoutedMatMul)):
         ends_right = wish is not None and st.order_of(out.shape, st.dense(out.shape, wish))[-1] == out.rank - 1
         return wish if wish is not None and ends_right else natural(out.rank)
-    if isinstance(prim, (p.Host, p.Scatter)):
+    if isinstance(prim, (p.Host, p.Scatter, p.TopK)):
         return natural(out.rank)
     if isinstance(prim, p.Recurrence):  # units are innermost
         return wish if wish is not None and wish[-1] == out.rank - 1 else natural(out.rank)

@@ -26,7 +26,7 @@ def products(prim: Prim) -> int:
     """Multiply-adds of a product, 0 of other primitives."""
     if isinstance(prim, p.Conv):
         return elements(prim.outputs[0].shape) * elements(prim.inputs[1].shape[1:])
-    if isinstance(prim, (p.MatMul, p.CompressedMatMul)):
+    if isinstance(prim, (p.MatMul, p.CompressedMatMul, p.RoutedMatMul)):
         return elements(prim.outputs[0].shape) * prim.inputs[0].shape[-1]
     if isinstance(prim, p.Recurrence):
         steps, batch = prim.inputs[0].shape[:2]

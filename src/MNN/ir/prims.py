@@ -162,6 +162,22 @@ class CompressedMatMul(Prim):
 
 
 @dataclass(eq=False)
+class RoutedMatMul(Prim):
+    """``out[r] = W[index[r]] @ x[r]``: a product with one of ``count`` constant matrices ``[N, K]``, chosen for every
+    row (mixtures of experts, Shazeer et al. 2017, arXiv:1701.06538).
+
+    Inputs: rows ``x[..., K]`` (a float type, the result's), ``index[...]`` (i32 or i64; its sizes and those of the rows
+    broadcast), and the matrices one above the other: floats ``[count * N, K]`` where ``width`` is 0, else codes, scales
+    and offsets as in :class:`CompressedMatMul`. An index that is not within 0..count-1 is a
+    :class:`~MNN.errors.RunError`.
+    """
+
+    count: int = 1
+    width: int = 0
+    rounds_rows: bool = False
+
+
+@dataclass(eq=False)
 class Conv(Prim):
     """Correlation of ``[N, C, spatial...]``, already padded, with ``[O, C/groups, kernel...]``; no bias."""
 
@@ -201,6 +217,15 @@ class Scatter(Prim):
     op: str = "set"
     indexed: tuple[int, ...] = ()
     walk: tuple[int, ...] = ()
+
+
+@dataclass(eq=False)
+class TopK(Prim):
+    """The largest elements along ``axis`` (else the smallest), in order and as many as the results hold, and their
+    positions (an integer type). Equals keep their order, NaN counts as the largest."""
+
+    axis: int = 0
+    largest: bool = True
 
 
 @dataclass(eq=False)

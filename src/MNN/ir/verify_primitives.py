@@ -127,6 +127,24 @@ def _compressed(prim: p.CompressedMatMul) -> str:
     return _unlike(prim, (*x[:-1], codes[0]))
 
 
+def _routed(prim: p.RoutedMatMul) -> str:
+    x, index, matrices = (t.shape for t in prim.inputs[:3])
+    if prim.inputs[1].dtype not in _INDICES:
+        return f"an index is {prim.inputs[1].dtype.value}"
+    wide = -(-x[-1] * prim.width // 8) if prim.width else x[-1]
+    if len(index) != len(x) - 1 or matrices[0] % prim.count or matrices[1] != wide:
+        return f"{prim.count} matrices, one above the other, are not of the shape {list(matrices)}"
+    return _unlike(prim, (*np.broadcast_shapes(x[:-1], index), matrices[0] // prim.count))
+
+
+def _topk(prim: p.TopK) -> str:
+    x, found = prim.inputs[0].shape, prim.outputs[0].shape
+    fits = found[prim.axis] <= x[prim.axis]
+    if not fits or any(a != b for i, (a, b) in enumerate(zip(x, found, strict=True)) if i != prim.axis):
+        return "it gives other elements than those along its axis"
+    return _unlike(prim, found, found)
+
+
 def _sliding(prim: Prim, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> str:
     x, out = prim.inputs[0].shape, prim.outputs[0].shape
     for size, count, taps, stride, dilation in zip(x[2:], out[2:], kernel, strides, dilations, strict=True):
@@ -208,6 +226,10 @@ def _types(prim: Prim) -> str:
         return "the parts are of different types"
     elif isinstance(prim, p.Recurrence):
         want = [prim.inputs[0].dtype] * len(prim.outputs)
+    elif isinstance(prim, p.TopK):
+        if not prim.outputs[1].dtype.is_int:
+            return "the positions should be integers"
+        want = [prim.inputs[0].dtype, prim.outputs[1].dtype]
     elif isinstance(prim, p.Host):
         return ""
     found = [t.dtype for t in prim.outputs]
@@ -226,10 +248,12 @@ _RULES: dict[type[Prim], Callable[..., str]] = {
     p.ArgReduce: lambda prim: _reduced(prim, (prim.axis,)),
     p.MatMul: _matmul,
     p.CompressedMatMul: _compressed,
+    p.RoutedMatMul: _routed,
     p.Conv: _conv,
     p.Window: _window,
     p.Gather: _gather,
     p.Scatter: _scatter,
+    p.TopK: _topk,
     p.Scan: _scan,
     p.Recurrence: _recurrence,
     p.Host: lambda prim: "",

@@ -114,6 +114,25 @@ def _compressed(prim: p.CompressedMatMul, x: Arrays, types: Types) -> Arrays:
     return [np.matmul(_wide(x[0]), weight.dequantize().T)]
 
 
+def _routed(prim: p.RoutedMatMul, x: Arrays, types: Types) -> Arrays:
+    shape = types[0][1]
+    rows = np.broadcast_to(_wide(x[0]), (*shape[:-1], x[0].shape[-1])).reshape(-1, x[0].shape[-1])
+    index = np.broadcast_to(x[1], shape[:-1]).reshape(-1)
+    if index.size and not 0 <= int(index.min()) <= int(index.max()) < prim.count:
+        raise RunError(f"an index is outside 0..{prim.count - 1}")
+    matrices = _wide(x[2])
+    if prim.width:
+        size = (x[2].shape[0], x[0].shape[-1])
+        held = QuantizedArray(x[2], x[3], x[4] if len(x) > 4 else None, prim.width, size, prim.width)
+        matrices = held.dequantize()
+    each = matrices.reshape(prim.count, shape[-1], -1)
+    out = np.zeros((len(rows), shape[-1]), rows.dtype)
+    for chosen in np.unique(index):
+        here = index == chosen
+        out[here] = np.matmul(rows[here], each[chosen].T)
+    return [out.reshape(shape)]
+
+
 def _windows(
     x: np.ndarray, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], out: Sequence[int]
 ) -> np.ndarray:
@@ -224,6 +243,21 @@ def _scan(prim: p.Scan, x: Arrays, types: Types) -> Arrays:
     return [np.flip(out, prim.axis) if prim.reverse else out]
 
 
+def _topk(prim: p.TopK, x: Arrays, types: Types) -> Arrays:
+    order = order_of(x[0], prim.axis, prim.largest)
+    first = np.take(order, np.arange(types[0][1][prim.axis]), axis=prim.axis)
+    return [np.take_along_axis(x[0], first, prim.axis), first]
+
+
+def order_of(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+    """Positions that sort ``x`` along an axis; equals keep their order, NaN counts as the largest."""
+    x = _wide(x)
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    flipped = np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
+    return np.asarray(x.shape[axis] - 1 - flipped)
+
+
 def _host(prim: p.Host, x: Arrays, types: Types) -> Arrays:
     return list(prim.fn(x))
 
@@ -240,10 +274,12 @@ _MEANING: dict[type[p.Prim], Callable[..., Arrays]] = {
     p.ArgReduce: _argreduce,
     p.MatMul: _matmul,
     p.CompressedMatMul: _compressed,
+    p.RoutedMatMul: _routed,
     p.Conv: _conv,
     p.Window: _window,
     p.Gather: _gather,
     p.Scatter: _scatter,
+    p.TopK: _topk,
     p.Scan: _scan,
     p.Recurrence: recurrence,
     p.Host: _host,

@@ -65,4 +65,23 @@ def _compressed(b: Builder, prim: p.CompressedMatMul, g: Cotangents, wanted: Wan
     return [b.matmul(given, b.const(np.asarray(weight), x.dtype)), *rest]
 
 
+@rule(p.RoutedMatMul)
+def _routed(b: Builder, prim: p.RoutedMatMul, g: Cotangents, wanted: Wanted) -> Sequence[Tensor | None]:
+    """The matrices are constants: only the rows have a gradient, by the transposed matrices."""
+    x, given = prim.inputs[0], g[0]
+    assert given is not None
+    rest: list[Tensor | None] = [None] * (len(prim.inputs) - 1)
+    if not wanted[0]:
+        return [None, *rest]
+    matrices, *scales = (np.asarray(t.const) for t in prim.inputs[2:])
+    if prim.width:
+        offset = scales[1] if len(scales) > 1 else None
+        held = QuantizedArray(matrices, scales[0], offset, prim.width, (len(matrices), x.shape[-1]), prim.width)
+        matrices = held.dequantize()
+    turned = matrices.reshape(prim.count, -1, x.shape[-1]).swapaxes(1, 2).reshape(-1, given.shape[-1])
+    back = p.RoutedMatMul([given, prim.inputs[1], b.const(turned, x.dtype)], count=prim.count)
+    shape = (*given.shape[:-1], x.shape[-1])
+    return [sum_to(b, b.emit(back, (x.dtype, shape))[0], x.shape), *rest]
+
+
 __all__ = ["row_product", "transposed"]

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from MNN.autodiff.primitives.contractions import transposed
-from MNN.autodiff.rules import Cotangents, Wanted, rule, zeros
+from MNN.autodiff.rules import Cotangents, Wanted, rule
 from MNN.errors import UnsupportedError
 from MNN.ir import prims as p
-from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
 
@@ -24,17 +23,6 @@ def _host(b: Builder, prim: p.Host, g: Cotangents, wanted: Wanted) -> Sequence[T
             "trained off this path"
         )
     return found(b, prim, g)
-
-
-def _topk(b: Builder, prim: p.Host, g: Cotangents) -> Sequence[Tensor | None]:
-    """The largest elements go back to where they were."""
-    x, given, places = prim.inputs[0], g[0], prim.outputs[1]
-    if given is None:
-        return [None]
-    axis = int(prim.label.split()[3])
-    walk = [-1 if i == axis else i for i in range(x.rank)]
-    index = places if places.dtype in (DType.I32, DType.I64) else b.cast(places, DType.I64)
-    return [b.scatter("add", zeros(b, x), given, [index], [axis], walk)]
 
 
 def _det(b: Builder, prim: p.Host, g: Cotangents) -> Sequence[Tensor | None]:
@@ -63,7 +51,6 @@ def _of_inverse(b: Builder, prim: p.Host, g: Cotangents) -> Sequence[Tensor | No
 
 
 _RULES: dict[str, Callable[[Builder, p.Host, Cotangents], Sequence[Tensor | None]]] = {
-    "topk ": _topk,
     "det": _det,
     "inverse": _of_inverse,
 }

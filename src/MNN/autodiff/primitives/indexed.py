@@ -31,6 +31,17 @@ def _scatter(b: Builder, prim: p.Scatter, g: Cotangents, wanted: Wanted) -> Sequ
     return [data, updates, *rest]
 
 
+@rule(p.TopK)
+def _topk(b: Builder, prim: p.TopK, g: Cotangents, wanted: Wanted) -> Sequence[Tensor | None]:
+    """The elements go back to where they were."""
+    x, given, places = prim.inputs[0], g[0], prim.outputs[1]
+    if given is None:
+        return [None]
+    walk = [-1 if i == prim.axis else i for i in range(x.rank)]
+    index = places if places.dtype in (DType.I32, DType.I64) else b.cast(places, DType.I64)
+    return [b.scatter("add", zeros(b, x), given, [index], [prim.axis], walk)]
+
+
 Both = tuple["Tensor | None", "Tensor | None"]
 
 

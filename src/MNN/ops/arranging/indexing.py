@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from MNN.errors import ShapeError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
-from MNN.ir.prims import Tensor
+from MNN.ir.prims import Tensor, TopK
 from MNN.ir.shape import elements, normalize_axis
 from MNN.ops.arranging.creating import checked_shape, iota
 from MNN.ops.core.base import Operator, register
@@ -202,25 +200,7 @@ class TopKV2(Operator):
         k, largest = ks[0], self.bool_attr(node, "largest")
         dtype = from_data_type(self.str_attr(node, "outputDataType"), b.where)
         shape = tuple(k if i == axis else d for i, d in enumerate(x.shape))
-
-        def fn(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-            order = order_of(arrays[0], axis, largest)
-            first = np.take(order, np.arange(k), axis=axis)
-            return [np.take_along_axis(arrays[0], first, axis), first.astype(dtype.numpy)]
-
-        return b.host(
-            f"topk {k} axis {axis} {'largest' if largest else 'smallest'}", fn, [x], (x.dtype, shape), (dtype, shape)
-        )
-
-
-def order_of(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
-    """Positions that sort ``x`` along an axis; equals keep their order, NaN counts as the largest."""
-    if DType.of(x) is DType.BF16:
-        x = x.astype(np.float32)
-    if not descending:
-        return np.argsort(x, axis=axis, kind="stable")
-    flipped = np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
-    return np.asarray(x.shape[axis] - 1 - flipped)
+        return b.emit(TopK([x], axis=axis, largest=largest), (x.dtype, shape), (dtype, shape))
 
 
 @register("ReverseSequence")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.gemm.routed_rows import rows_of_unit
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import storage_type
 from MNN.backends.cpu.lang.module import I8, I32, I64, Loop, Value
@@ -81,6 +82,26 @@ class Contract(TileStore):
             self.prefetches = False  # every sum takes a register more on the way: measured, half the speed
 
     def emit(self) -> str:
+        if self.spec.routed:
+            self._units()
+        else:
+            self._runs()
+        return self.k.finish()
+
+    def _units(self) -> None:
+        """Blocks of routed rows."""
+        k, b = self.k, self.b
+        self.a, self.c, self.ops = k.pointer("a"), k.pointer("c"), []
+        n, nb = k.slot("n"), k.slot("nb")
+        across = b.udiv(n + nb - 1, nb)
+        with b.loop(k.begin, k.end) as block:
+            unit = b.udiv(block.index, across)
+            m0, self.m1, matrix = rows_of_unit(k, unit)
+            n0 = (block.index - unit * across) * nb
+            n1 = b.select(b.icmp("slt", m0, self.m1), b.intrinsic("smin", n0 + nb, n), n0)
+            self._columns(n0, n1, matrix, m0)
+
+    def _runs(self) -> None:
         k, b, spec = self.k, self.b, self.spec
         runs = Runs(k)
         with b.loop(runs.first, runs.past) as block:
@@ -96,16 +117,20 @@ class Contract(TileStore):
             ]
             self.a, b_base, self.c = bases[:3]
             self.ops = bases[3:]
-            with b.loop(n0, n1, self.nr) as column:
-                self.column, self.columns = column.index, n1 - column.index
-                self.begin_panel(spec.nv)
-                panel, step = self._panel(b_base, m0)
-                ahead, share = self._next_panel(panel, m0)
-                with b.loop(m0, self.m1, spec.mr, carry=ahead) as row:
-                    sums = self._sums(row.index, [*self._ask_at_once(row.carried), panel], step)
-                    self.finish(row.index, sums, spec.mr)
-                    row.next(*(b.gep(far, I8, share) for far in row.carried))
-        return k.finish()
+            self._columns(n0, n1, b_base, m0)
+
+    def _columns(self, n0: Value, n1: Value, right: Value, m0: Value) -> None:
+        """Columns ``n0`` to ``n1`` of the rows from ``m0`` on, panel by panel of B at ``right``."""
+        b, spec = self.b, self.spec
+        with b.loop(n0, n1, self.nr) as column:
+            self.column, self.columns = column.index, n1 - column.index
+            self.begin_panel(spec.nv)
+            panel, step = self._panel(right, m0)
+            ahead, share = self._next_panel(panel, m0)
+            with b.loop(m0, self.m1, spec.mr, carry=ahead) as row:
+                sums = self._sums(row.index, [*self._ask_at_once(row.carried), panel], step)
+                self.finish(row.index, sums, spec.mr)
+                row.next(*(b.gep(far, I8, share) for far in row.carried))
 
     def _next_panel(self, panel: Value, m0: Value) -> tuple[list[Value], Value | int]:
         """Where to ask for the next panel of B from on while this one is used, if that is done, and how many bytes in

@@ -25,7 +25,7 @@ from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.codegen.traffic import number, table, union
-from MNN.backends.cpu.gemm.records import CONTRACTION
+from MNN.backends.cpu.gemm.records import CONTRACTION, ROUTED_ROWS
 from MNN.backends.cpu.packing import weights24
 from MNN.backends.cpu.products.dot import DOT2
 from MNN.backends.cpu.products.dot8 import DOT4
@@ -92,6 +92,10 @@ class ContractSpec(GeneratedSpec):
     """Whether B is of 24 bits, packed by :func:`MNN.backends.cpu.packing.weights24.pack_weights24` (b i8, in bytes;
     ldb is not looked at)."""
 
+    routed: bool = field(default=False, kw_only=True)
+    """Whether each row takes one of several matrices B, see :mod:`MNN.backends.cpu.gemm.routed_rows`: blocks are those
+    of its units, ``b`` is packed and has one batch, and there are no operands."""
+
     def __post_init__(self) -> None:
         floats = {DType.F32: (DType.F32, DType.F16, DType.BF16), DType.F64: (DType.F64,), DType.F16: (DType.F16,)}
         int16 = (DType.I16,) if self.group == DOT2 and self.b_packed else ()
@@ -111,6 +115,8 @@ class ContractSpec(GeneratedSpec):
             raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")
         if self.narrow and self.acc is not DType.F32:
             raise ValueError(f"no sums of {self.acc.value} in vectors of half the width")
+        if self.routed and (not self.b_packed or self.operands):
+            raise ValueError("rows that choose a matrix take packed ones, and no operands behind the sums")
         check_epilogue(self.epilogue, self.operands, self.sums, self.out)
 
     @property
@@ -123,7 +129,7 @@ class ContractSpec(GeneratedSpec):
         return self.nv * target.lanes(self.acc) // (2 if self.narrow else 1)
 
     def slots(self) -> tuple[str, ...]:
-        return (*self.arguments, *operand_slots(self.operands))
+        return (*self.arguments, *(ROUTED_ROWS if self.routed else ()), *operand_slots(self.operands))
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """A tile of sums; for plain B also one packed panel."""
@@ -143,6 +149,8 @@ class ContractSpec(GeneratedSpec):
         return grouped or ("f16" if self.acc is DType.F16 else "f32")
 
     def traffic(self, args: Arguments) -> dict[str, int]:
+        if self.routed:
+            return routed_traffic(self, args)
         n_taps, k, m, n, n_batch = (number(args, slot) for slot in ("n_taps", "k", "m", "n", "n_batch"))
         words = batch_record(len(self.operands)).count
         batch = table(args, "batch", n_batch * words, np.int64).reshape(n_batch, words)
@@ -156,5 +164,14 @@ class ContractSpec(GeneratedSpec):
         return found | operand_bytes(self.operands, self.epilogue, different[3:], m, n)
 
     def in_place(self, args: Arguments) -> overlay.Pairs:
+        if self.routed:
+            return ()
         m, n_batch = number(args, "m"), number(args, "n_batch")
         return overlay.of_product(self.operands, self.epilogue, self.out, args, m, n_batch)
+
+
+def routed_traffic(spec: ContractSpec, args: Arguments) -> dict[str, int]:
+    """What is known of routed rows before they are: the rows, and one matrix for each, or all of them."""
+    k, m, n = (number(args, slot) for slot in ("k", "m", "n"))
+    matrices = min(m, number(args, "matrices"))
+    return {"a": m * k * spec.a.size, "b": matrices * number(args, "matrix"), "c": m * n * spec.out.size}

@@ -25,4 +25,12 @@ CONTRACTION = Record(
     word("ub", "rows of a unit, which are what is dealt out"),
 )
 
-__all__ = ["CONTRACTION"]
+ROUTED_ROWS = Record(
+    "routed rows",
+    word("units", "i32[units, 3]: first row, past the last one, and which matrix B they take", pointer=True),
+    word("matrix", "bytes from one matrix to the next"),
+    word("matrices", "how many there are"),
+)
+"""What comes behind where rows choose a matrix. ``rows_a``, ``rows_c`` and ``units`` are then written at run time."""
+
+__all__ = ["CONTRACTION", "ROUTED_ROWS"]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.gemm.code import Contract
+from MNN.backends.cpu.gemm.routed_rows import rows_of_block
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Value
 from MNN.backends.cpu.lowbit.layout import SHIFT, VECTORS, WORD, BlockCode, block_record, look_up
@@ -115,20 +116,21 @@ class FewRows(_Compressed):
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.weights
-        m, n, mb, nb = (k.slot(s) for s in ("m", "n", "mb", "nb"))
+        n, nb = k.slot("n"), k.slot("nb")
         n_blocks = b.udiv(n + nb - 1, nb)
         self.a, self.c = k.pointer("a"), k.pointer("c")
         self.ops = [k.pointer(f"op{i}") for i in range(len(spec.operands))]
         with b.loop(k.begin, k.end) as block:
             part = b.udiv(block.index, n_blocks)
-            m0, n0 = part * mb, (block.index - part * n_blocks) * nb
-            n1, self.m1 = b.intrinsic("smin", n0 + nb, n), b.intrinsic("smin", m0 + mb, m)
+            m0, self.m1, right = rows_of_block(k, spec.routed, part)
+            n0 = (block.index - part * n_blocks) * nb
+            n1 = b.intrinsic("smin", n0 + nb, n)
             self._prepare(m0)
             with b.loop(n0, n1, self.nr) as column:
                 self.column, self.columns = column.index, n1 - column.index
                 self.first = b.urem(self.column, self.columns_of_panel)
                 number = b.udiv(self.column, self.columns_of_panel)
-                panel = b.gep(k.pointer("b"), I8, number * k.slot("blocks") * self.record_bytes())
+                panel = b.gep(right, I8, number * k.slot("blocks") * self.record_bytes())
                 with b.loop(m0, self.m1, spec.mr) as row:
                     self.finish(row.index, self._tiles(row.index, panel), spec.mr)
         return k.finish()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from MNN.backends.cpu.codegen.generators import generates
+from MNN.backends.cpu.gemm.routed_rows import rows_of_block
 from MNN.backends.cpu.lang.module import F32, I8, I32, Value
 from MNN.backends.cpu.lowbit.code import asks_ahead
 from MNN.backends.cpu.lowbit.int8 import Int8Spec, flipped, half_of
@@ -35,7 +36,7 @@ class Int8Rows(TileStore):
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
-        m, n, mb, nb = (k.slot(s) for s in ("m", "n", "mb", "nb"))
+        n, nb = k.slot("n"), k.slot("nb")
         self.wide = VECTORS * self.lanes
         self.run = k.slot("groups") * self.steps
         self.record_bytes = k.slot("groups") * (4 * self.wide) + block_record(spec.zeros, self.wide).size
@@ -44,12 +45,15 @@ class Int8Rows(TileStore):
         self.panel_of_bytes = b.gep(k.scratch, F32, spec.mr * self.nr)
         with b.loop(k.begin, k.end) as block:
             part = b.udiv(block.index, n_blocks)
-            m0, n0 = part * mb, (block.index - part * n_blocks) * nb
-            n1, self.m1 = b.intrinsic("smin", n0 + nb, n), b.intrinsic("smin", m0 + mb, m)
+            m0, self.m1, right = rows_of_block(k, spec.routed, part)
+            n0 = (block.index - part * n_blocks) * nb
+            n1 = b.intrinsic("smin", n0 + nb, n)
+            if spec.routed:  # a unit without rows
+                n1 = b.select(b.icmp("slt", m0, self.m1), n1, n0)
             with b.loop(n0, n1, self.nr) as column:
                 self.column, self.columns = column.index, n1 - column.index
                 self.first, number = b.urem(self.column, self.wide), b.udiv(self.column, self.wide)
-                panel = b.gep(k.pointer("b"), I8, number * k.slot("blocks") * self.record_bytes)
+                panel = b.gep(right, I8, number * k.slot("blocks") * self.record_bytes)
                 if not spec.few:
                     self._expand(panel)
                 with b.loop(m0, self.m1, spec.mr) as row:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from MNN.backends.base.candidates import Candidate
-from MNN.backends.base.program import Ref
+from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.lowbit.int8 import Int8Spec, half_of, sums_bytes
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout
 from MNN.backends.cpu.lowbit.rounded_rows import RoundedRowsSpec, bytes_of_codes, bytes_of_row, chunk
 from MNN.backends.cpu.products.blocks import choose_grain
 from MNN.backends.cpu.products.load_balance import split_evenly
+from MNN.backends.cpu.products.operand_access import OperandAccess
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from MNN.ir.traced import room_of
 
-_FEW = 8
+FEW = 8
 """Rows up to which taking words apart for every tile costs less than writing panels of bytes."""
 _PARTS = 4
 """Blocks for each of several threads."""
@@ -49,10 +52,17 @@ def tile_of(target: Target, m: int, few: bool) -> tuple[int, int]:
     return min(m, 6 if many else 2), VECTORS
 
 
-def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref) -> None:
-    a, c, epilogue = product.a, product.c, product.epilogue
-    m, n, k = product.m, product.n, product.k
-    rows, run = room_of(m), layout.groups * layout.steps
+class Rounded(NamedTuple):
+    """Rows of bytes: where they lie, bytes from row to row, and where the numbers of a row's blocks begin in it."""
+
+    place: Place
+    row: int
+    meta: int
+
+
+def round_rows(e: Emitter, a: OperandAccess, m: int, k: int, layout: Layout) -> Rounded:
+    """Rounds ``m`` rows of ``k`` numbers, for products with weights in such a layout."""
+    run = layout.groups * layout.steps
     depth = layout.blocks * run
     meta, row = bytes_of_codes(depth), bytes_of_row(depth, layout.blocks)
     rounded = e.allocate(DType.U8, (m, row), (0, 1), roomy=True)
@@ -62,7 +72,15 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref) -> None:
         "m": m, "k": k, "blocks": layout.blocks, "run": run, "meta": meta,
     }  # fmt: skip
     e.command(spec, args, m, max(1, 4096 // max(depth, 1)))
-    few = rows <= _FEW
+    return Rounded(rounded, row, meta)
+
+
+def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref) -> None:
+    c, epilogue = product.c, product.epilogue
+    m, n, k = product.m, product.n, product.k
+    rows = room_of(m)
+    rounded, row, meta = round_rows(e, product.a, m, k, layout)
+    few = rows <= FEW
     mr, nv = tile_of(e.target, rows, few)
     kinds = DType.I8, DType.I8, DType.I32, c.dtype
     product_spec = Int8Spec.of(
@@ -71,7 +89,7 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref) -> None:
     mb = max(min(rows, e.target.l2_bytes // 2 // row), 1)
     mb = split_evenly(rows, -(-rows // mb), mr)
     nb = split_evenly(n, 1 if e.threads == 1 else e.threads * _PARTS, layout.columns)
-    args = {
+    args: dict[str, int | Ref] = {
         "a": e.ref(rounded, DType.I8), "b": weights, "c": e.ref(c.place, c.dtype),
         "rows_a": e.offsets(e.grid((m,), (row,))), "rows_c": e.offsets(c.table), "taps": e.offsets(product.taps),
         "n_taps": 1, "k": k, "ldb": 0, "panel": layout.panel, "m": m, "n": n,
@@ -84,4 +102,4 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref) -> None:
     e.command(product_spec, args, blocks, grain, 2 * m * n * k)
 
 
-__all__ = ["candidate", "possible", "tile_of"]
+__all__ = ["FEW", "Rounded", "candidate", "possible", "round_rows", "tile_of"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from MNN.backends.base.candidates import Candidate
@@ -27,6 +29,7 @@ from MNN.compiler.fuse import Group
 from MNN.compiler.layout import natural
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
+from MNN.ir.prims import Tensor
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
@@ -68,14 +71,14 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     into = OperandAccess(result, out.dtype, row_table(result.strides), here)
     product = Product(left, into, epilogue, e.grid((), ()), k, n, elements(out.shape[:-1]), 1)
     m, group = room_of(product.m), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
-    few = m <= (FEW_ROWS if group > 1 else _FEW_OF_AVX512 if e.target.broadcast_operand else _FEW)
+    few = m <= (FEW_ROWS if group > 1 else most_few(e.target))
     cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
     name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
     ways = [Candidate(name, cycles, lambda: _emit(e, prim, product, few, 1 if few else group))]
     if not few and amx.available(e.target):
         ways += _on_tiles(e, prim, product)
     if prim.rounds_rows or e.precision == "low":
-        layout, weights = _packed(e, prim, k)
+        layout, weights = packed(e, prim.inputs[1:], prim.width, k)
         if emit_int8.possible(e.target, layout):
             ways.append(emit_int8.candidate(e, product, layout, weights))
     e.choose(f"compressed {x.dtype.value} {prim.width} {m} x {n} x {k} {e.options.precision}", ways)
@@ -94,8 +97,8 @@ def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, gro
     a, c, epilogue = product.a, product.c, product.epilogue
     m, n, k = product.m, product.n, product.k
     rows = room_of(m)
-    layout, weights = _packed(e, prim, k)
-    mr, nv = _few_tile(e.target, rows) if few else _tile(e, rows, n, -(-k // group))
+    layout, weights = packed(e, prim.inputs[1:], prim.width, k)
+    mr, nv = few_tile(e.target, rows) if few else _tile(e, rows, n, -(-k // group))
     sides = (a.dtype, DType.BF16 if group > 1 else DType.F32, DType.F32, c.dtype)
     more = group, layout.width, layout.zeros, few
     spec = CompressedSpec(*sides, mr, nv, True, epilogue.body, epilogue.kinds, *more)
@@ -116,9 +119,10 @@ def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, gro
     e.command(spec, args, blocks, grain, 2 * m * n * k)
 
 
-def _packed(e: Emitter, prim: p.CompressedMatMul, k: int) -> tuple[Layout, Ref]:
-    """The weights as kernels take them, packed once."""
-    codes, scale, *rest = (t.const for t in prim.inputs[1:])
+def packed(e: Emitter, constants: Sequence[Tensor], width: int, k: int, count: int = 1) -> tuple[Layout, Ref]:
+    """Codes, scales and, where there are any, offsets as kernels take them, packed once: ``count`` matrices that lie
+    one above the other, each in panels of its own."""
+    codes, scale, *rest = (t.const for t in constants)
     assert codes is not None
     assert scale is not None
     offset = rest[0] if rest else None
@@ -127,13 +131,18 @@ def _packed(e: Emitter, prim: p.CompressedMatMul, k: int) -> tuple[Layout, Ref]:
     known = ("zero points", *ids)
     zeros = e.pool.kept_choices.get(known)
     if zeros is None:
-        zeros = e.pool.kept_choices[known] = zero_points(scale, offset, prim.width)[0]
-    layout = layout_of(e.target, k, prim.width, scale.shape[1], str(zeros))
-    key, source = ("compressed", *ids, prim.width), (*arrays, prim.inputs[1].keep)
-    buffer, fresh = e.pool.reserve(key, layout.nbytes(codes.shape[0]), DType.U8, source)
+        zeros = e.pool.kept_choices[known] = zero_points(scale, offset, width)[0]
+    layout = layout_of(e.target, k, width, scale.shape[1], str(zeros))
+    n = codes.shape[0] // count
+    each = layout.nbytes(n)
+    key, source = ("compressed", *ids, width, count), (*arrays, constants[0].keep)
+    buffer, fresh = e.pool.reserve(key, each * count, DType.U8, source)
     if fresh:
         assert buffer.const is not None
-        pack(layout, e.target, codes, scale, zero_points(scale, offset, prim.width)[1], buffer.const)
+        points = zero_points(scale, offset, width)[1]
+        for i in range(count):
+            rows, out = slice(i * n, (i + 1) * n), buffer.const[i * each : (i + 1) * each]
+            pack(layout, e.target, codes[rows], scale[rows], None if points is None else points[rows], out)
         e.pool.filled(buffer)
     return layout, Ref(buffer, 0)
 
@@ -149,8 +158,16 @@ def _tile(e: Emitter, m: int, n: int, steps: int) -> tuple[int, int]:
     return tile
 
 
-def _few_tile(target: Target, m: int) -> tuple[int, int]:
+def most_few(target: Target) -> int:
+    """Rows up to which weights are taken apart for every tile of them."""
+    return _FEW_OF_AVX512 if target.broadcast_operand else _FEW
+
+
+def few_tile(target: Target, m: int) -> tuple[int, int]:
     """Rows and vectors: whole panels, since reading every other part of one would be slow."""
     costs = _TILE_COSTS if target.vector_registers >= 32 else _TILE_COSTS_OF_16
     rows = range(1, min(m, len(costs)) + 1)
     return min(rows, key=lambda r: (-(-m // r) * costs[r - 1], -r)), VECTORS
+
+
+__all__ = ["few_tile", "most_few", "packed"]

@@ -79,6 +79,8 @@ class Int8Spec(ContractSpec):
         return self.mr * self.nr(target) * 4 + depth * self.nr(target)
 
     def traffic(self, args: Arguments) -> dict[str, int]:
+        if self.routed:
+            return super().traffic(args)
         m, k, blocks, groups = (number(args, slot) for slot in ("m", "k", "blocks", "groups"))
         found = super().traffic({**args, "k": k})
         return found | {"a": m * k, "b": number(args, "n") * blocks * (column_bytes(self.zeros) + 4 * groups)}

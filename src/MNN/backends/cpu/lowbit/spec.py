@@ -59,6 +59,8 @@ class CompressedSpec(ContractSpec):
     def traffic(self, args: Arguments) -> dict[str, int]:
         """The weights' own bytes."""
         found = super().traffic(args)
+        if self.routed:
+            return found
         blocks, groups = number(args, "blocks"), number(args, "groups")
         found["b"] = number(args, "n") * blocks * (column_bytes(self.zeros) + 4 * groups)
         return found

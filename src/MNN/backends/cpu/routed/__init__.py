@@ -1,0 +1,1 @@
+"""Products of rows that choose one of several matrices: mixtures of experts."""
