@@ -28,7 +28,12 @@ def _calls(random: np.random.Generator, im: Any) -> dict[str, Any]:
     element = (random.random(size) < 0.6).astype(np.uint8)
     element[0, 0] = 1
     depth, delta = int(random.choice([-1, 5])), float(random.choice([0, 3, 0.5]))
-    return {
+    wanted = tuple(int(n) for n in random.integers(1, 120, 2))
+    resized = {
+        f"resize {how}": lambda how=how: mcv.resize(im, wanted, interpolation=how)
+        for how in range(7)  # INTER_*
+    }
+    return resized | {
         "GaussianBlur": lambda: mcv.GaussianBlur(im, (size[0] | 1, size[1] | 1), 1.3, 0, b),
         "GaussianBlur chosen": lambda: mcv.GaussianBlur(im, (5, 3), 0, 0, b),
         "boxFilter": lambda: mcv.boxFilter(im, depth, size, bool(delta), b),

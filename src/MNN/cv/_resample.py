@@ -10,20 +10,11 @@ from numpy.typing import ArrayLike
 
 from MNN.cv._array import Array, _wrap, as_array, as_planes, size, to_dtype
 from MNN.cv._color import convert_color
-from MNN.cv._constants import (
-    INTER_AREA,
-    INTER_CUBIC,
-    INTER_LANCZOS4,
-    INTER_LINEAR,
-    INTER_LINEAR_EXACT,
-    INTER_NEAREST,
-    INTER_NEAREST_EXACT,
-)
+from MNN.cv._constants import INTER_LINEAR
+from MNN.cv.kernels import resampling as kernels
+from MNN.cv.kernels.taps import Taps, taps
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var
-
-Taps = tuple[Array, Array]
-"""Source positions and weights, int and float32 of shape (outputs, taps)."""
 
 
 def resize(
@@ -51,9 +42,11 @@ def resize(
             raise MNNError(f"resize needs dsize, or fx and fy above 0; they are {dsize}, {fx}, {fy}")
         new_width, new_height = max(round(width * fx), 1), max(round(height * fy), 1)
     shrinks = fx <= 1 and fy <= 1
-    rows = taps(height, new_height, fy, interpolation, shrinks)
-    columns = taps(width, new_width, fx, interpolation, shrinks)
-    result = apply(image, rows, columns)
+    result = kernels.resized(image, (new_width, new_height), (fx, fy), interpolation)
+    if result is None:
+        rows = taps(height, new_height, fy, interpolation, shrinks)
+        columns = taps(width, new_width, fx, interpolation, shrinks)
+        result = _apply(image, rows, columns)
     return _wrap(finish(result, code, mean, norm))
 
 
@@ -74,7 +67,7 @@ def finish(image: Array, code: int | None, mean: Sequence[float], norm: Sequence
     return image
 
 
-def apply(image: Array, rows: Taps, columns: Taps) -> Array:
+def _apply(image: Array, rows: Taps, columns: Taps) -> Array:
     """Weighted sums of rows, then of columns; rounded to the picture's type at the end."""
     kind = image.dtype
     wide = np.dtype(np.float64) if kind.itemsize > 2 and kind != np.float32 else np.dtype(np.float32)
@@ -85,7 +78,7 @@ def apply(image: Array, rows: Taps, columns: Taps) -> Array:
 
 
 def _weigh(image: Array, way: Taps, axis: int, wide: np.dtype[Any]) -> Array:
-    positions, weights = way
+    positions, weights = way.places(image.shape[axis]), way.weights
     if positions.shape[1] == 1 and (weights == 1).all():
         return image.take(positions[:, 0], axis)  # type stays: nothing to round
     shape = [1] * image.ndim
@@ -97,62 +90,3 @@ def _weigh(image: Array, way: Taps, axis: int, wide: np.dtype[Any]) -> Array:
         total = part if total is None else np.add(total, part, out=total)
     assert total is not None
     return total
-
-
-def taps(source: int, wanted: int, factor: float, interpolation: int, shrinks: bool) -> Taps:
-    """Which source positions make each output, and with what weights; ``factor`` is output over source size."""
-    places = np.arange(wanted)
-    scale = 1 / factor  # not source / wanted: the last bit decides ties, and OpenCV has this one
-    if interpolation == INTER_NEAREST:
-        return _clamped(np.floor(places * scale).astype(np.int64)[:, None], np.ones((wanted, 1)), source)
-    if interpolation == INTER_NEAREST_EXACT:
-        return _clamped((2 * places[:, None] + 1) * source // (2 * wanted), np.ones((wanted, 1)), source)
-    centers = (places + 0.5) * scale - 0.5
-    if interpolation == INTER_AREA and shrinks:
-        return _area(source, wanted, scale)
-    base = np.floor(centers).astype(np.int64)
-    fraction = centers - base
-    if interpolation == INTER_AREA:  # enlarging: pixels stay flat, only their borders are blended
-        base = np.floor(places * scale).astype(np.int64)
-        fraction = ((places + 1) - (base + 1) * factor).astype(np.float32)  # where 0.99999999 is 1, as in OpenCV
-        fraction = np.where(fraction <= 0, 0.0, fraction - np.floor(fraction))
-        interpolation = INTER_LINEAR
-    if interpolation in (INTER_LINEAR, INTER_LINEAR_EXACT):
-        return _clamped(base[:, None] + np.arange(2), np.stack([1 - fraction, fraction], 1), source)
-    if interpolation == INTER_CUBIC:
-        return _clamped(base[:, None] + np.arange(-1, 3), cubic(fraction), source)
-    if interpolation == INTER_LANCZOS4:
-        return _clamped(base[:, None] + np.arange(-3, 5), lanczos4(fraction), source)
-    raise MNNError(f"the interpolation {interpolation} is unknown; use INTER_NEAREST, _LINEAR, _CUBIC, _AREA, ...")
-
-
-def cubic(fraction: Array, a: float = -0.75) -> Array:
-    """Weights of the 4 neighbours: Keys' cubic convolution (1981), with OpenCV's ``a``."""
-    distance = np.abs(fraction[..., None] - np.arange(-1, 3))
-    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
-    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
-
-
-def lanczos4(fraction: Array) -> Array:
-    """Weights of the 8 neighbours: sinc windowed by a sinc of four times the width, made to sum to 1."""
-    distance = fraction[..., None] - np.arange(-3, 5)
-    weights = np.where(np.abs(distance) < 4, np.sinc(distance) * np.sinc(distance / 4), 0.0)
-    result: Array = weights / weights.sum(-1, keepdims=True)
-    return result
-
-
-def _area(source: int, wanted: int, scale: float) -> Taps:
-    """Every output is the mean of the source interval that it covers."""
-    start = np.arange(wanted) * scale
-    end = np.minimum(start + scale, source)
-    first = np.floor(start + 1e-9).astype(np.int64)
-    count = int(np.max(np.ceil(end - 1e-9).astype(np.int64) - first))
-    positions = first[:, None] + np.arange(max(count, 1))
-    covered = np.minimum(positions + 1, end[:, None]) - np.maximum(positions, start[:, None])
-    weights = np.where(covered > 1e-9, covered, 0.0)
-    return _clamped(positions, weights / weights.sum(1, keepdims=True), source)
-
-
-def _clamped(positions: Array, weights: Array, source: int) -> Taps:
-    return np.clip(positions, 0, source - 1), weights.astype(np.float32)

@@ -19,7 +19,8 @@ from MNN.cv._constants import (
     WARP_FILL_OUTLIERS,
     WARP_INVERSE_MAP,
 )
-from MNN.cv._resample import cubic, finish
+from MNN.cv._resample import finish
+from MNN.cv.kernels.taps import cubic
 from MNN.cv.preprocess.matrix import CVMatrix
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.var import Var

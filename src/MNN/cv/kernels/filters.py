@@ -30,7 +30,7 @@ def separable(
 ) -> Array | None:  # fmt: skip
     """Rows filtered by ``x``, columns by ``y``, times ``scale`` plus ``delta``, with ``up`` halves rounded up; None
     where numpy is to do it."""
-    if image.dtype not in _OF or kind not in _OF or not worthwhile(image):
+    if image.dtype not in _OF or kind not in _OF or not worthwhile(image.size):
         return None
     weights = tuple(x.tolist()), tuple(y.tolist())
     return _run(
@@ -60,7 +60,7 @@ def _separable(
 
 def dense(image: Array, weights: Array, kind: np.dtype[Any], delta: float, border: int) -> Array | None:
     """Pixels correlated with a kernel (height, width), plus ``delta``; None where numpy is to do it."""
-    if image.dtype not in _OF or kind not in _OF or not worthwhile(image):
+    if image.dtype not in _OF or kind not in _OF or not worthwhile(image.size):
         return None
     numbers = tuple(weights.ravel().tolist())
     call = _dense(image.shape, image.dtype, weights.shape, numbers, kind, delta, border, getNumThreads())
@@ -83,7 +83,7 @@ def extreme(
 ) -> Array | None:
     """The smallest (or largest) value under the true places of ``element``, whose place ``anchor`` (row, column) is on
     the pixel; None where numpy is to do it."""
-    if image.dtype not in _OF or not worthwhile(image):
+    if image.dtype not in _OF or not worthwhile(image.size):
         return None
     places = tuple(element.ravel().tolist())
     call = _extreme(image.shape, image.dtype, element.shape, places, anchor, border, outside, least, getNumThreads())

@@ -116,6 +116,6 @@ def bits(number: float) -> int:
     return int(np.float32(number).view(np.int32))
 
 
-def worthwhile(array: Array) -> bool:
-    """Whether a picture is large enough for kernels."""
-    return array.size >= Settings.least
+def worthwhile(numbers: int) -> bool:
+    """Whether a picture of so many numbers is large enough for kernels."""
+    return numbers >= Settings.least

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from MNN.cv._resample import cubic
 from MNN.cv._warp import _matrix
+from MNN.cv.kernels.taps import cubic
 from MNN.cv.preprocess import formats
 from MNN.cv.preprocess.matrix import Array, CVMatrix
 from MNN.errors import MNNError, ShapeError

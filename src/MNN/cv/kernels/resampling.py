@@ -1,0 +1,80 @@
+"""Resizing by :mod:`MNN.backends.cpu.image.resize`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from MNN.backends.base.kernel import KernelSpec
+from MNN.backends.cpu.image.resize import PickSpec, ResizeSpec
+from MNN.cv._constants import INTER_NEAREST, INTER_NEAREST_EXACT
+from MNN.cv.kernels.run import Array, Call, address, bands, getNumThreads, target, worthwhile
+from MNN.cv.kernels.taps import taps
+from MNN.ir.dtype import DType
+
+_OF = {t.numpy: t for t in (DType.U8, DType.U16, DType.I16, DType.F32)}
+_UNROLLED = (2, 4)
+"""Numbers of taps that kernels are made for."""
+_CHANNELS = 4
+_KEPT = 64
+_NEAR = 3
+"""Vectors beyond which loads one by one are as fast."""
+
+
+def resized(image: Array, size: tuple[int, int], factors: tuple[float, float], interpolation: int) -> Array | None:
+    """A picture (h, w, channels) at the size (width, height); None where numpy is to do it."""
+    if image.dtype not in _OF or image.shape[2] > _CHANNELS or not worthwhile(max(image.size, size[0] * size[1])):
+        return None
+    call = _resize(image.shape, image.dtype, size, factors, interpolation, getNumThreads())
+    image = np.ascontiguousarray(image)
+    out = np.empty((size[1], size[0], image.shape[2]), image.dtype)
+    call(address(image), address(out))
+    return out
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _resize(
+    shape: tuple[int, int, int], dtype: np.dtype[Any], size: tuple[int, int], factors: tuple[float, float],
+    interpolation: int, _threads: int,
+) -> Call:  # fmt: skip
+    source_height, source_width, channels = shape
+    width, height = size
+    shrinks = factors[0] <= 1 and factors[1] <= 1
+    rows = taps(source_height, height, factors[1], interpolation, shrinks)
+    columns = taps(source_width, width, factors[0], interpolation, shrinks)
+    band = bands(height, height * width * channels)
+    args = {"width": width, "height": height, "band": band}
+    tables: dict[str, Array]
+    spec: KernelSpec
+    if interpolation in (INTER_NEAREST, INTER_NEAREST_EXACT):
+        pixel = channels * dtype.itemsize
+        spec = PickSpec.of(pixel)
+        tables = {"y_places": rows.first.astype(np.int32), "x_places": (columns.first * pixel).astype(np.int32)}
+        args |= {"src_row": source_width * pixel, "out_row": width * pixel}
+    else:
+        count = columns.weights.shape[1]
+        vectors = _vectors(columns.first, target().lanes(DType.F32)) if channels == 1 else 0
+        spec = ResizeSpec.of(_OF[dtype], _OF[dtype], channels, count if count in _UNROLLED else 0, vectors)
+        before = max(-int(columns.first.min()), 0)
+        behind = max(int(columns.first.max()) + count - source_width, 0)
+        tables = {
+            "y_places": rows.places(source_height).astype(np.int32),
+            "y_weights": np.ascontiguousarray(rows.weights),
+            "x_places": ((columns.first + before) * channels).astype(np.int32),
+            "x_weights": np.ascontiguousarray(columns.weights.T),
+        }
+        args |= {
+            "src_row": source_width * channels, "src_width": source_width, "out_row": width * channels,
+            "y_taps": rows.weights.shape[1], "x_taps": count, "before": before, "behind": behind,
+            **spec.places(target(), source_width, width, before + behind),
+        }  # fmt: skip
+    args |= {name: address(table) for name, table in tables.items()}
+    return Call(spec, args, ("src", "out"), -(-height // band), tables)
+
+
+def _vectors(first: Array, lanes: int) -> int:
+    """In how many vectors the places of each vector of outputs lie; 0 for more than a few."""
+    apart = max((int(np.ptp(first[i : i + lanes])) for i in range(0, len(first), lanes)), default=0)
+    return apart // lanes + 1 if apart < _NEAR * lanes else 0
