@@ -14,7 +14,7 @@ import numpy as np
 from MNN.backends.base.candidates import Choice
 from MNN.backends.base.kernel import Argument, KernelSpec, Kind
 from MNN.backends.base.offset_table import OffsetTable
-from MNN.backends.base.open_words import OpenSizes
+from MNN.backends.base.open_words import OpenSizes, Shape
 from MNN.backends.base.space import HOST, MemorySpace
 from MNN.cache.packed import Draft
 from MNN.ir.dtype import DType
@@ -262,6 +262,15 @@ class Program:
     """What of it depends on sizes of the inputs that may change from run to run, where some may."""
     alone_is_faster: bool = False
     """Of one with open sizes: that one for a single size would be clearly faster."""
+
+    def io_shapes(self) -> tuple[list[Shape], list[Shape]]:
+        """The sizes of inputs and outputs, in terms of open ones where there are some."""
+        taken: list[Shape] = [t.shape for t in self.inputs]
+        given: list[Shape] = [t.shape for t in self.outputs]
+        if self.open_sizes is not None:
+            taken[: len(self.open_sizes.inputs)] = self.open_sizes.inputs
+            given = list(self.open_sizes.outputs)
+        return taken, given
 
     @property
     def times(self) -> int:

@@ -268,6 +268,25 @@ def test_what_is_carried_is_so_once(nbytes: int) -> None:
     assert not behind.any()
 
 
+@pytest.mark.parametrize(
+    ("planes", "rows", "nbytes"), [(1, 3, 5), (3, 1, 64), (2, 3, 70), (0, 2, 8), (2, 0, 8), (3, 2, 0)]
+)
+def test_rows_lie_apart_in_the_arena_and_side_by_side_at_the_callers(planes: int, rows: int, nbytes: int) -> None:
+    inside, before = np.zeros((4, 4, 100), np.uint8), np.arange(1, 1 + planes * rows * nbytes).astype(np.uint8)
+    behind = np.zeros_like(before)
+    cells = np.array([0, 0, before.ctypes.data, behind.ctypes.data])
+    slots = cells.ctypes.data, cells.ctypes.data + 8
+    program = NativeProgram([Command(lambda args, b, e: None, [], 1, 1)])
+    strides = inside.strides[1], inside.strides[0]
+    taken, given = (CopiedBuffer(inside.ctypes.data, slot, nbytes, rows, planes, *strides) for slot in slots)
+    program.bind_io([], [taken], [given])
+    cells[:2] = slots[0] + 16, slots[0] + 24
+    program.run()
+    np.testing.assert_array_equal(inside[:planes, :rows, :nbytes].reshape(-1), before)
+    assert inside.any(-1).sum() == planes * rows * (nbytes > 0)
+    np.testing.assert_array_equal(behind, before)
+
+
 def test_an_empty_program_runs() -> None:
     NativeProgram([]).run(2)
     assert NativeProgram([]).profile().shape == (0,)

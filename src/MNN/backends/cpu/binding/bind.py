@@ -18,7 +18,7 @@ from MNN.backends.base.poison import fill, wanted
 from MNN.backends.base.program import Buffer, HostCall, Located, Program, Ref, Slices
 from MNN.backends.base.program import Command as Step
 from MNN.backends.cpu.binding import poison
-from MNN.backends.cpu.binding.direct import Copied, Direct, Place, Tensors, direct_tensors, plain_places
+from MNN.backends.cpu.binding.direct import Copied, Direct, Place, direct_tensors, plain_places
 from MNN.backends.cpu.binding.io_views import IoViews
 from MNN.backends.cpu.binding.lent import LentMemory
 from MNN.backends.cpu.binding.open_words import OpenProgramSizes
@@ -69,16 +69,18 @@ class BoundProgram(TimedBound):
         native = self.native = self._native(steps) if slices is None else self._sliced(steps, slices)
         inputs, outputs = direct_tensors(program, self._places(), self._base)
         self._direct_inputs, self._direct_outputs = inputs, outputs
-        self._io = _views(program, inputs, outputs)
         self._direct = [d for d in (*inputs, *outputs) if d is not None]
         native.bind_io(
             [lent for d in self._direct if isinstance(d, Direct) for lent in d.lent()],
             [d.carried() for d in inputs if isinstance(d, Copied)],
             [d.carried() for d in outputs if isinstance(d, Copied)],
         )
-        for name, directs in (("taken", inputs), ("given", outputs)):
-            for row, one in zip(native.io[name], [d for d in directs if isinstance(d, Copied)], strict=True):
-                one.row = row
+        names = () if program.open_sizes is None else program.open_sizes.names
+        taken, given = program.io_shapes()
+        self._io = (
+            IoViews(program.inputs, inputs, taken, names, native.io["taken"]),
+            IoViews(program.outputs, outputs, given, names, native.io["given"]),
+        )
         self._open: OpenProgramSizes | None = None
         if program.open_sizes is not None:
             assert isinstance(native, NativeProgram)
@@ -340,19 +342,6 @@ class BoundProgram(TimedBound):
     def read(self) -> list[np.ndarray]:
         """Copies of the outputs."""
         return [o.copy() for o in self._outputs]
-
-
-def _views(program: Program, inputs: Tensors, outputs: Tensors) -> tuple[IoViews, IoViews]:
-    """Those of inputs and of outputs."""
-    sizes = program.open_sizes
-    own = [[t.shape for t in part] for part in (program.inputs, program.outputs)]
-    if sizes is None:
-        return IoViews(program.inputs, inputs, own[0], ()), IoViews(program.outputs, outputs, own[1], ())
-    taken = [*sizes.inputs, *own[0][len(sizes.inputs) :]]
-    return (
-        IoViews(program.inputs, inputs, taken, sizes.names),
-        IoViews(program.outputs, outputs, sizes.outputs, sizes.names),
-    )
 
 
 def load_kernels(program: Program, library: Library, constants: Sequence[Buffer] | None = None) -> None:

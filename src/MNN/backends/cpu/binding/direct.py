@@ -5,8 +5,9 @@ A run returns when all is computed, so that whatever the caller does to the arra
 What is read or written in place: floating point numbers (indices are checked before they are used, which must not
 change in between), in one block and aligned as numpy aligns them, that kernels take as a plain argument. Other inputs
 and outputs in one block are copied when the native run begins and ends: small inputs for the most, and outputs that a
-chain (outside of slices) or a step in Python gives, or that many commands use. In cold caches numpy takes 8 us to copy
-the smallest input, and 20 us for an output. What is left to it are inputs with other strides or byte order.
+chain (outside of slices) or a step in Python gives, or that many commands use; and those with gaps between their rows,
+as larger sizes of a range need them. In cold caches numpy takes 8 us to copy the smallest input, and 20 us for an
+output. What is left to it are inputs with other strides or byte order.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from MNN.backends.base import poison
+from MNN.backends.base.open_words import Shape
 from MNN.backends.base.program import Buffer, Located, Program, Ref
+from MNN.backends.cpu.binding.rows import Rows, rows_of
 from MNN.backends.cpu.native_loop.address import address_of, pointer_to
-from MNN.backends.cpu.native_loop.layout import CARRIED
 from MNN.backends.cpu.native_loop.native import BoundBuffer, CopiedBuffer
 from MNN.compiler import strides as st
 from MNN.ir.dtype import DType
@@ -37,13 +39,22 @@ Place = tuple[NDArray[np.int64], int, int]
 """The arguments of a command, which of them is an address in the input, and how many bytes from its start."""
 
 
+class Sizes:
+    """The sizes of arrays in the next run, which some have in common: a decoder has dozens of caches."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+
 class _Slot:
     """An array of the caller's that native code finds behind a word, for one run."""
 
-    __slots__ = ("_cell", "_kind", "_poisoned", "_shape", "_slot", "_word")
+    __slots__ = ("_cell", "_kind", "_poisoned", "_slot", "_word", "sizes")
 
     def __init__(self, tensor: Located) -> None:
-        self._kind, self._shape = tensor.dtype.numpy, tensor.shape
+        self._kind, self.sizes = tensor.dtype.numpy, Sizes(tensor.shape)
         self._word, self._cell = np.zeros(1, np.int64), np.zeros(1, np.int64)
         self._slot = self._word.data  # a view that is written to sooner
         self._poisoned = poison.wanted()
@@ -51,7 +62,7 @@ class _Slot:
     def bind_io(self, array: np.ndarray) -> bool:
         """Has native code use ``array``, which the caller keeps, in the next run; False when it must be copied."""
         kind, flags = array.dtype, array.flags
-        same = (kind is self._kind or kind == self._kind) and array.shape == self._shape
+        same = (kind is self._kind or kind == self._kind) and array.shape == self.sizes.shape
         if same and flags.c_contiguous and flags.aligned and type(array) is np.ndarray:  # no number alone
             self._slot[0] = pointer_to(array, self._cell)
             return True
@@ -60,15 +71,11 @@ class _Slot:
 
     def fresh(self) -> np.ndarray:
         """An array of its own for an output, which the caller keeps, and native code writes to in the next run."""
-        array = np.empty(self._shape, self._kind)
+        array = np.empty(self.sizes.shape, self._kind)
         if self._poisoned:
             poison.fill(array.reshape(-1).view(np.uint8))
         self._slot[0] = pointer_to(array, self._cell)
         return array
-
-    def resize(self, shape: tuple[int, ...]) -> None:
-        """From the next run on, arrays have this shape."""
-        self._shape = shape
 
     def give_back(self) -> None:
         """Has native code use the arena in the next run, as it is."""
@@ -94,23 +101,18 @@ class Direct(_Slot):
 class Copied(_Slot):
     """An input or output that is copied into or out of the arena within the native run."""
 
-    __slots__ = ("_home", "_nbytes", "row")
+    __slots__ = ("_home", "rows")
 
-    def __init__(self, tensor: Located, home: int) -> None:
+    def __init__(self, tensor: Located, home: int, rows: Rows) -> None:
+        """``rows``: how it lies in the arena, at all sizes."""
         super().__init__(tensor)
-        self._home = home + tensor.place.offset * tensor.dtype.size
-        self._nbytes = math.prod(tensor.shape) * tensor.dtype.size
-        self.row: NDArray[np.int64] | None = None
-        """The record CARRIED of it, which sizes may change."""
-
-    def resize(self, shape: tuple[int, ...]) -> None:
-        super().resize(shape)
-        if self.row is not None:
-            self.row[CARRIED.index("nbytes")] = math.prod(shape) * self._kind.itemsize
+        self._home, self.rows = home + tensor.place.offset * tensor.dtype.size, rows
 
     def carried(self) -> CopiedBuffer:
-        """What to copy, for the native program."""
-        return CopiedBuffer(self._home, address_of(self._word), self._nbytes)
+        """What to copy, for the native program, but for extents that follow from open sizes."""
+        planes, rows, nbytes = (n if isinstance(n, int) else 0 for n in self.rows.extents)
+        strides = self.rows.row_stride, self.rows.plane_stride
+        return CopiedBuffer(self._home, address_of(self._word), nbytes, rows, planes, *strides)
 
 
 Tensors = list[Direct | Copied | None]
@@ -125,17 +127,22 @@ def direct_tensors(
     both = (program.inputs, program.outputs)
     uses = Counter(t.place.buffer for part in both for t in part)
 
-    def direct(tensor: Located, least: int) -> Direct | Copied | None:
+    def direct(tensor: Located, shape: Shape, least: int) -> Direct | Copied | None:
         buffer = tensor.place.buffer
         if buffer.lent:
             return None
         found = places.get(buffer, ())
         if uses[buffer] == 1 and 0 < len(found) <= _MOST_PLACES and _fits(tensor, least, program):
             return Direct(tensor, base(buffer), found)
-        plain = buffer.const is None and 0 not in tensor.shape and _dense(tensor)
-        return Copied(tensor, base(buffer)) if plain else None
+        plain = buffer.const is None and 0 not in tensor.shape
+        rows = rows_of(shape, tensor.place.strides, tensor.dtype.size) if plain else None
+        return None if rows is None else Copied(tensor, base(buffer), rows)
 
-    return [direct(t, LEAST) for t in program.inputs], [direct(t, 1) for t in program.outputs]
+    taken, given = program.io_shapes()
+    return (
+        [direct(t, s, LEAST) for t, s in zip(program.inputs, taken, strict=True)],
+        [direct(t, s, 1) for t, s in zip(program.outputs, given, strict=True)],
+    )
 
 
 def _fits(tensor: Located, least: int, program: Program) -> bool:
@@ -182,4 +189,4 @@ def _addressed_openly(program: Program) -> set[Buffer]:
     return {value.buffer for value in words if isinstance(value, Ref)}
 
 
-__all__ = ["LEAST", "Copied", "Direct", "Place", "direct_tensors", "plain_places"]
+__all__ = ["LEAST", "Copied", "Direct", "Place", "Sizes", "direct_tensors", "plain_places"]

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from MNN.backends.base.open_words import Shape, shapes_at
 from MNN.backends.base.program import Located
-from MNN.backends.cpu.binding.direct import Tensors
+from MNN.backends.cpu.binding.direct import Copied, Sizes, Tensors
+from MNN.backends.cpu.native_loop.layout import CARRIED
 
 View = Callable[[Located], np.ndarray]
+_EXTENTS = slice(CARRIED.index("planes"), CARRIED.index("nbytes") + 1)
+"""The words planes, rows and nbytes of a record."""
 Cuts = dict[tuple[tuple[int, ...], ...], tuple[slice, ...]]
 
 
@@ -18,14 +22,29 @@ class IoViews:
     """Views of tensors; those at other sizes are cut from the ones at the program's own, which are its largest."""
 
     def __init__(
-        self, tensors: Sequence[Located], directs: Tensors, shapes: Sequence[Shape], names: Sequence[str]
+        self,
+        tensors: Sequence[Located],
+        directs: Tensors,
+        shapes: Sequence[Shape],
+        names: Sequence[str],
+        copied: NDArray[np.int64],
     ) -> None:
-        """``shapes``: of the tensors, in terms of open sizes of these ``names``."""
+        """``shapes``: of the tensors, in terms of open sizes of these ``names``. ``copied``: records CARRIED of those
+        that native code copies, in their order."""
         self._tensors = tensors
-        changing = [any(isinstance(n, str) for n in shape) for shape in shapes]
-        found = [(d, s) for d, s, c in zip(directs, shapes, changing, strict=True) if d is not None and c]
-        self._directs = [direct for direct, _ in found]
-        self._direct_shapes = shapes_at([shape for _, shape in found], names)
+        self._open: dict[Shape, Sizes] = {}
+        """What arrays have that native code reads and writes, by sizes that follow from open ones."""
+        for direct, tensor, shape in zip(directs, tensors, shapes, strict=True):
+            if direct is not None and any(isinstance(n, str) for n in shape):
+                direct.sizes = self._open.setdefault(shape, Sizes(tensor.shape))
+        self._open_shapes = shapes_at(list(self._open), names)
+        extents = [d.rows.extents for d in directs if isinstance(d, Copied)]
+        different = list(dict.fromkeys([e for e in extents if any(isinstance(n, str) for n in e)]))
+        self._extents_at = shapes_at(different, names)
+        self._copied = copied
+        self._rows, self._which = np.array(
+            [(row, different.index(e)) for row, e in enumerate(extents) if e in different], np.intp
+        ).reshape(-1, 2).T  # fmt: skip
         self._all_shapes = shapes_at(shapes, names)
         self._shapes: list[tuple[int, ...]] | None = [t.shape for t in tensors]
         self._sizes: tuple[int, ...] = ()
@@ -35,9 +54,10 @@ class IoViews:
     def resize(self, sizes: tuple[int, ...]) -> None:
         """From the next run on, open sizes are these."""
         self._sizes, self._shapes, self._views = sizes, None, None
-        if self._directs:
-            for direct, shape in zip(self._directs, self._direct_shapes(*sizes), strict=True):
-                direct.resize(shape)
+        for common, shape in zip(self._open.values(), self._open_shapes(*sizes), strict=True):
+            common.shape = shape
+        if self._rows.size:
+            self._copied[self._rows, _EXTENTS] = np.array(self._extents_at(*sizes))[self._which]
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:

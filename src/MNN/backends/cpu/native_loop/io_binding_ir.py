@@ -66,13 +66,33 @@ row:
 copy:
   %p_bytes = getelementptr i8, ptr %p_home, i64 $carried_nbytes
   %bytes = load i64, ptr %p_bytes, align 8
+  %p_n_planes = getelementptr i8, ptr %p_home, i64 $carried_planes
+  %n_planes = load i64, ptr %p_n_planes, align 8
+  %p_n_rows = getelementptr i8, ptr %p_home, i64 $carried_rows
+  %n_rows = load i64, ptr %p_n_rows, align 8
+  %p_plane_stride = getelementptr i8, ptr %p_home, i64 $carried_plane_stride
+  %plane_stride = load i64, ptr %p_plane_stride, align 8
+  %p_row_stride = getelementptr i8, ptr %p_home, i64 $carried_row_stride
+  %row_stride = load i64, ptr %p_row_stride, align 8
   %other = load ptr, ptr %where, align 8
-  %from = select i1 %back, ptr %home, ptr %other
-  %to = select i1 %back, ptr %other, ptr %home
   %whole = and i64 %bytes, -64
-  br label %lines
+  br label %planes
+planes:
+  %plane = phi i64 [ 0, %copy ], [ %plane1, %ended ]
+  %here = phi ptr [ %home, %copy ], [ %here1, %ended ]
+  %there = phi ptr [ %other, %copy ], [ %far, %ended ]
+  %more = icmp slt i64 %plane, %n_planes
+  br i1 %more, label %strips, label %done
+strips:
+  %strip = phi i64 [ 0, %planes ], [ %strip1, %moved ]
+  %near = phi ptr [ %here, %planes ], [ %near1, %moved ]
+  %far = phi ptr [ %there, %planes ], [ %far1, %moved ]
+  %from = select i1 %back, ptr %near, ptr %far
+  %to = select i1 %back, ptr %far, ptr %near
+  %another = icmp slt i64 %strip, %n_rows
+  br i1 %another, label %lines, label %ended
 lines: ; volatile, or it became a call of memcpy, which only a linker could find
-  %at = phi i64 [ 0, %copy ], [ %at1, %line ]
+  %at = phi i64 [ 0, %strips ], [ %at1, %line ]
   %full = icmp slt i64 %at, %whole
   br i1 %full, label %line, label %rest
 line:
@@ -85,7 +105,7 @@ line:
 rest:
   %end = phi i64 [ %whole, %lines ], [ %end1, %byte ]
   %over = icmp slt i64 %end, %bytes
-  br i1 %over, label %byte, label %done
+  br i1 %over, label %byte, label %moved
 byte:
   %p_last = getelementptr i8, ptr %from, i64 %end
   %p_next = getelementptr i8, ptr %to, i64 %end
@@ -93,6 +113,15 @@ byte:
   store volatile i8 %one, ptr %p_next, align 1
   %end1 = add i64 %end, 1
   br label %rest
+moved:
+  %strip1 = add i64 %strip, 1
+  %near1 = getelementptr i8, ptr %near, i64 %row_stride
+  %far1 = getelementptr i8, ptr %far, i64 %bytes
+  br label %strips
+ended:
+  %plane1 = add i64 %plane, 1
+  %here1 = getelementptr i8, ptr %here, i64 %plane_stride
+  br label %planes
 done:
   store i64 0, ptr %slot, align 8
   br label %after

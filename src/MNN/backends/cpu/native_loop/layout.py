@@ -87,7 +87,11 @@ CARRIED = Record(
     "carried",
     word("home", "memory in the arena", pointer=True),
     word("slot", "0, or the address of a word that says where to copy from, or to, in one run", pointer=True),
-    word("nbytes", "how many"),
+    word("planes", "how many, each of rows"),
+    word("rows", "how many, each of bytes that lie side by side"),
+    word("nbytes", "of a row; the caller's rows follow each other"),
+    word("plane_stride", "bytes from plane to plane in the arena"),
+    word("row_stride", "bytes from row to row there"),
 )
 CALLBACK = Record(
     "callback",  # arguments of what calls something with another mode of floating point

@@ -55,12 +55,17 @@ class BoundBuffer(NamedTuple):
 
 
 class CopiedBuffer(NamedTuple):
-    """``nbytes`` of memory, by address, that are copied in one run, in which ``slot``, another address, holds that of a
-    word that says from where, or to where. The slot is 0 afterwards."""
+    """Memory, by address, that is copied in one run, in which ``slot``, another address, holds that of a word that says
+    from where, or to where. The slot is 0 afterwards. There are ``planes`` of ``rows`` of ``nbytes``, which lie strides
+    of bytes apart here and side by side there."""
 
     home: int
     slot: int
     nbytes: int
+    rows: int = 1
+    planes: int = 1
+    row_stride: int = 0
+    plane_stride: int = 0
 
 
 class RunContext:
