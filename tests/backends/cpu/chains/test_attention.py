@@ -128,6 +128,24 @@ def test_weights_that_are_their_own_values_stay_whole() -> None:
     assert chains(check(build, normal(2, 19, 8))) == 0
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("tokens", [60, 400])
+@pytest.mark.parametrize("ends", ["none", "queries", "values", "all"])
+def test_one_tensor_is_queries_keys_and_values(ends: str, tokens: int, threads: int) -> None:
+    """As in non-local blocks: each is a view of it, or of a copy in another order."""
+
+    def build(b: Builder, x: Tensor) -> list[Tensor]:
+        q, k, v = b.permute(x, (0, 2, 1)), x, b.permute(x, (0, 2, 1))
+        if ends in ("queries", "all"):
+            q = b.slice(q, (0, 0, 0), (2, tokens, 4))
+            k = b.slice(k, (0, 1, 0), (2, 4, tokens))
+        if ends in ("values", "all"):
+            v = b.slice(v, (0, 0, 2), (2, tokens, 5))
+        return [b.matmul(softmax(b, b.matmul(q, k), 2), v)]
+
+    assert chains(check(build, normal(2, 8, tokens), threads=threads)) <= 1
+
+
 def test_two_in_a_row() -> None:
     def build(b: Builder, q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
         first = b.matmul(softmax(b, b.matmul(q, k), 2), v)
