@@ -114,6 +114,37 @@ def doubled_back(rng: Rng) -> Made:
     return nodes, {}
 
 
+TRANSFORMS = ["half_pixel", "asymmetric", "pytorch_half_pixel", "align_corners"]
+"""Of the last one and scales that make no whole sizes, ONNX's own reference and ONNX Runtime are of two opinions."""
+
+
+def scaled(rng: Rng) -> Made:
+    """Resized by scales whose results are formulas, and by one whose is not."""
+    mode = str(rng.choice(["linear", "cubic"]))
+    scales = np.array([1, 1, *rng.choice([0.5, 0.75, 1.5, 2, 3, 1.3], 2)], np.float32)
+    how = {"mode": mode, "coordinate_transformation_mode": str(rng.choice(TRANSFORMS[:3]))}
+    return [helper.make_node("Resize", ["x", "", "scales"], ["y"], **how)], {"scales": scales}
+
+
+def nearest(rng: Rng) -> Made:
+    scales = np.array([1, 1, *rng.choice([0.25, 0.5, 2, 4], 2)], np.float32)
+    rounding = str(rng.choice(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]))
+    how = {"nearest_mode": rounding, "coordinate_transformation_mode": str(rng.choice(TRANSFORMS[:2]))}
+    return [helper.make_node("Resize", ["x", "", "scales"], ["y"], **how)], {"scales": scales}
+
+
+def back_to_size(rng: Rng) -> Made:
+    """Pooled, and interpolated to the size before, as pyramids do."""
+    padding, stride = int(rng.integers(0, 2)), int(rng.integers(2, 5))
+    pooling = {"kernel_shape": [3, 3], "strides": [stride] * 2, "pads": [padding] * 4, "ceil_mode": flag(rng)}
+    how = {"mode": str(rng.choice(["linear", "cubic"])), "coordinate_transformation_mode": str(rng.choice(TRANSFORMS))}
+    nodes = [
+        node(str(rng.choice(["AveragePool", "MaxPool"])), "x", "small", **pooling), node("Shape", "x", "shape"),
+        helper.make_node("Resize", ["small", "", "", "shape"], ["large"], **how), node("Add", "large x"),
+    ]  # fmt: skip
+    return nodes, {}
+
+
 def windows(rng: Rng) -> Made:
     """Strided windows in a chain, each with a border of its own."""
     nodes, weights, last = [], {}, "x"
@@ -136,7 +167,7 @@ def same_windows(rng: Rng) -> Made:
 CASES: dict[str, Callable[[Rng], Made]] = {
     "padded": padded, "sliced": sliced, "backwards": backwards, "thirds": thirds, "first_half": first_half,
     "whole_blocks": whole_blocks, "centre": centre, "rolled": rolled, "doubled_back": doubled_back, "windows": windows,
-    "same_windows": same_windows,
+    "same_windows": same_windows, "scaled": scaled, "nearest": nearest, "back_to_size": back_to_size,
     "upper": alone("Trilu", upper=flag), "flat": alone("Flatten", axis=later_axis),
     "softmax": alone("Softmax", axis=later_axis), "mean": alone("ReduceMean", keepdims=flag),
     "norms": alone("LpPool", kernel_shape=lambda _: [3, 3], strides=lambda rng: [int(rng.integers(1, 4))] * 2),
@@ -147,22 +178,26 @@ CASES: dict[str, Callable[[Rng], Made]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("seed", range(2))
-def test_answers_at_many_sizes(name: str, seed: int) -> None:
-    ort = pytest.importorskip("onnxruntime")
-    rng = np.random.default_rng([seed, list(CASES).index(name)])
-    nodes, constants = CASES[name](rng)
+def model(name: str, made: Made) -> bytes:
+    """A file with these nodes, for images of any size."""
+    nodes, constants = made
     info = helper.make_tensor_value_info
     graph = helper.make_graph(
         [*nodes, node("Relu", "y", "z")], name,
         [info("x", TensorProto.FLOAT, [1, CHANNELS, "height", "width"])], [info("z", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(array, given) for given, array in constants.items()],
     )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("seed", range(2))
+def test_answers_at_many_sizes(name: str, seed: int) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng([seed, list(CASES).index(name)])
+    source = model(name, CASES[name](rng))
     options = ort.SessionOptions()
     options.log_severity_level = 4
-    source = model.SerializeToString()
     reference, ours = ort.InferenceSession(source, options), MNN.load(source)
     both = bool(rng.integers(0, 2))
     for height, width in [(40, 40), (42, 43), *rng.integers(33, 100, (8, 2)).tolist()]:
@@ -173,3 +208,26 @@ def test_answers_at_many_sizes(name: str, seed: int) -> None:
         np.testing.assert_allclose(
             found, wanted, atol=1e-4 * max(1.0, float(np.abs(wanted).max(initial=0))), err_msg=str(x.shape)
         )
+
+
+@pytest.mark.parametrize("like", [False, True])
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resizing_is_in_ranges(mode: str, transform: str, like: bool) -> None:
+    """And gives what a plan for the size alone gives, but for the order in which axes are resized."""
+    how = {"mode": mode, "coordinate_transformation_mode": transform}
+    made: Made
+    if like:
+        nodes = [node("MaxPool", "x", "small", kernel_shape=[3, 3], strides=[2, 2]), node("Shape", "x", "shape")]
+        made = [*nodes, helper.make_node("Resize", ["small", "", "", "shape"], ["y"], **how)], {}
+    else:
+        scales = np.array([1, 1, 2, 0.5], np.float32)
+        made = [helper.make_node("Resize", ["x", "", "scales"], ["y"], **how)], {"scales": scales}
+    source = model("resized", made)
+    ours, rng = MNN.load(source), np.random.default_rng(3)
+    for number, (height, width) in enumerate([(40, 41), (50, 43), (77, 64), (101, 38)]):
+        x = rng.standard_normal((1, CHANNELS, height, width)).astype(np.float32)
+        found = ours.run({"x": x})["z"]
+        assert (ours.plans_used()[0].bound.program.open_sizes is not None) == (number > 0)
+        alone = MNN.load(source).run({"x": x})["z"]
+        np.testing.assert_allclose(found, alone, rtol=0, atol=0 if mode == "nearest" else 4e-6)

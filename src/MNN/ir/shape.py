@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from MNN.errors import ShapeError
+from MNN.ir.traced import TracedSize
 
 Dim = int | str
 """A size, or the name of a size that is known only when inputs are (``"batch"``, ``"seq"``)."""
@@ -39,7 +40,7 @@ def broadcast(*shapes: Sequence[int], where: str = "") -> tuple[int, ...]:
             if d != 1 and out[i] not in (1, d):
                 listed = " and ".join(str(tuple(s)) for s in shapes)
                 raise ShapeError(f"{where or 'operands'}: shapes {listed} do not broadcast together")
-            if d != 1:
+            if d != 1 and not isinstance(out[i], TracedSize):
                 out[i] = d
     return tuple(out)
 

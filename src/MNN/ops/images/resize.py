@@ -1,4 +1,4 @@
-"""Resizing: every axis by gathers and weighted sums with constant tables, or by plain views where that is enough."""
+"""Resizing: every axis by gathers and weighted sums with tables, or by plain views where that is enough."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import BodyBuilder
-from MNN.ir.shape import normalize_axis
+from MNN.ir.shape import elements, normalize_axis
+from MNN.ir.traced import room_of
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, optional, wide
+from MNN.ops.images.resize_open import OpenTaps, has_formula, repeats, strides
 from MNN.ops.images.resize_tables import Axis, Method, Taps, aspect_sizes, scaled, taps
 from MNN.ops.inference import infer
 
@@ -35,10 +37,15 @@ def pick(b: Builder, x: Tensor, index: np.ndarray, axis: int) -> Tensor:
         starts[axis], counts[axis], steps[axis] = int(index[0]), count, step
         return b.slice(x, starts, counts, steps)
     if size and count % size == 0 and np.array_equal(index, np.arange(count) // (count // size)):
-        shape = (*x.shape[: axis + 1], count // size, *x.shape[axis + 1 :])
-        wider = b.expand(b.unsqueeze(x, [axis + 1]), shape)
-        return b.reshape(wider, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+        return _repeat(b, x, axis, count // size, count)
     return b.take(x, b.const(index.astype(np.int32)), axis)
+
+
+def _repeat(b: Builder, x: Tensor, axis: int, times: int, count: int) -> Tensor:
+    """Every element ``times`` times, ``count`` in all."""
+    shape = (*x.shape[: axis + 1], times, *x.shape[axis + 1 :])
+    wider = b.expand(b.unsqueeze(x, [axis + 1]), shape)
+    return b.reshape(wider, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
 def _apply(b: Builder, x: Tensor, axis: int, table: Taps) -> Tensor:
@@ -57,14 +64,42 @@ def _apply(b: Builder, x: Tensor, axis: int, table: Taps) -> Tensor:
         return b.permute(product, [order.index(i) for i in range(x.rank)])
     parts = [pick(b, x, table.index[:, k], axis) for k in kept]
     if len(kept) == 2 and np.allclose(table.weight[:, kept].sum(1), 1, rtol=0, atol=1e-12):
-        share = b.const(table.weight[:, kept[1]].reshape(line), x.dtype)
-        return b.map(lambda s, p, q, t: s("add", p, s("mul", s("sub", q, p), t)), *parts, share)
-    weights = [b.const(table.weight[:, k].reshape(line), x.dtype) for k in kept]
+        return _between(b, parts[0], parts[1], b.const(table.weight[:, kept[1]].reshape(line), x.dtype))
+    return _blended(b, parts, [b.const(table.weight[:, k].reshape(line), x.dtype) for k in kept])
+
+
+def _apply_open(b: Builder, x: Tensor, i: int, axis: Axis, method: Method) -> Tensor:
+    """One axis resized whose size is open."""
+    times, taken = repeats(axis, method), strides(axis, method)
+    if times is not None:
+        return _repeat(b, x, i, times, axis.out)
+    if taken is not None:
+        starts, counts, steps = [0] * x.rank, list(x.shape), [1] * x.rank
+        (starts[i], steps[i]), counts[i] = taken, axis.out
+        return b.slice(x, starts, counts, steps)
+    table = OpenTaps(b, axis, method)
+    parts = [b.take(x, table.index(k), i) for k in range(table.count)]
+    line = [1] * x.rank
+    line[i] = axis.out
+    if method.mode == "nearest":
+        return parts[0]
+    if method.mode == "linear":
+        return _between(b, parts[0], parts[1], b.reshape(table.weight(1, x.dtype), line))
+    return _blended(b, parts, [b.reshape(table.weight(k, x.dtype), line) for k in range(table.count)])
+
+
+def _between(b: Builder, first: Tensor, second: Tensor, share: Tensor) -> Tensor:
+    """What lies between two, ``share`` of the way to the second."""
+    return b.map(lambda s, p, q, t: s("add", p, s("mul", s("sub", q, p), t)), first, second, share)
+
+
+def _blended(b: Builder, parts: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
+    """The weighted sum."""
 
     def blend(s: BodyBuilder, *v: int) -> int:
-        total = s("mul", v[0], v[len(kept)])
-        for k in range(1, len(kept)):
-            total = s("add", total, s("mul", v[k], v[len(kept) + k]))
+        total = s("mul", v[0], v[len(parts)])
+        for k in range(1, len(parts)):
+            total = s("add", total, s("mul", v[k], v[len(parts) + k]))
         return total
 
     return b.map(blend, *parts, *weights)
@@ -81,10 +116,10 @@ def resize(b: Builder, x: Tensor, axes: dict[int, Axis], method: Method) -> Tens
     dtype = x.dtype
     if method.mode != "nearest":
         x = wide(b, x) if dtype.is_float else b.cast(x, DType.F32)
-    tables = {i: taps(axis, method) for i, axis in axes.items()}
+    tables = {i: taps(axis, method) for i, axis in axes.items() if not has_formula(axis, method)}
     # axes that shrink the most come first, so that the others have less to do
-    for i in sorted(tables, key=lambda i: axes[i].out / max(axes[i].size, 1)):
-        x = _apply(b, x, i, tables[i])
+    for i in sorted(axes, key=lambda i: room_of(axes[i].out) / max(room_of(axes[i].size), 1)):
+        x = _apply(b, x, i, tables[i]) if i in tables else _apply_open(b, x, i, axes[i], method)
     for i, table in tables.items():
         if table.outside.any():
             line = [1] * x.rank
@@ -141,16 +176,17 @@ class Interp(Operator):
             outs = [self.int_attr(node, f"output{n.capitalize()}") for n in names]
             scales = [self.float_attr(node, f"{n}Scale") for n in names]
             if all(outs):
-                return fixed + [Axis(d, n, n / d if d else 1.0) for d, n in zip(spatial, outs, strict=True)]
+                return fixed + [Axis(d, n) for d, n in zip(spatial, outs, strict=True)]
             return fixed + [Axis(d, scaled(d, s), s) for d, s in zip(spatial, scales, strict=True)]
-        numbers = b.value(given, "the output size").reshape(-1)
-        if len(numbers) == x.rank and given.dtype.is_float:
-            return [Axis(d, scaled(d, float(s)), float(s)) for d, s in zip(x.shape, numbers, strict=True)]
-        if len(numbers) == x.rank:
-            return [Axis(d, int(n), int(n) / d if d else 1.0) for d, n in zip(x.shape, numbers, strict=True)]
-        if len(numbers) != len(spatial):
-            raise ShapeError(f"{b.where}: {len(numbers)} output sizes for an input of shape {list(x.shape)}")
-        return fixed + [Axis(d, int(n), int(n) / d if d else 1.0) for d, n in zip(spatial, numbers, strict=True)]
+        if given.dtype.is_float and elements(given.shape) == x.rank:
+            numbers = [float(s) for s in b.value(given, "the output size").reshape(-1)]
+            return [Axis(d, scaled(d, s), s) for d, s in zip(x.shape, numbers, strict=True)]
+        sizes = b.ints(given, "the output size")
+        if len(sizes) == x.rank:
+            return [Axis(d, n) for d, n in zip(x.shape, sizes, strict=True)]
+        if len(sizes) != len(spatial):
+            raise ShapeError(f"{b.where}: {len(sizes)} output sizes for an input of shape {list(x.shape)}")
+        return fixed + [Axis(d, n) for d, n in zip(spatial, sizes, strict=True)]
 
 
 @register("OnnxResize")
@@ -181,9 +217,9 @@ class OnnxResize(Operator):
             self._check(b, wanted, which)
             outs, factors = aspect_sizes(wanted, shape, self.str_attr(node, "keep_aspect_ratio_policy"))
         else:
-            factors = [float(v) for v in b.value(scales, "scales").reshape(-1)]
-            self._check(b, factors, which)
-            outs = [scaled(d, f) for d, f in zip(shape, factors, strict=True)]
+            given = [float(v) for v in b.value(scales, "scales").reshape(-1)]
+            self._check(b, given, which)
+            outs, factors = [scaled(d, f) for d, f in zip(shape, given, strict=True)], given
         regions = [(0.0, 1.0)] * len(which)
         if method.transform == "tf_crop_and_resize":
             numbers = [float(v) for v in b.value(roi, "roi").reshape(-1)]
@@ -192,7 +228,7 @@ class OnnxResize(Operator):
         axes = {
             a: Axis(d, n, f, r)
             for a, d, n, f, r in zip(which, shape, outs, factors, regions, strict=True)
-            if not (n == d and f == 1 and r == (0.0, 1.0))
+            if not (n == d and f in (None, 1) and r == (0.0, 1.0))
         }
         return [resize(b, x, axes, method)]
 

@@ -11,11 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from MNN.ir.traced import TracedSize
+
 TRANSFORMS = (
     "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
     "tf_crop_and_resize",
 )  # fmt: skip
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_EXACT, _LARGE = 64, 16
+"""Open sizes, of at most 14 bits, times scales up to the latter that are multiples of 1 by the former are exact in
+fp32, and so are formulas."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +38,19 @@ class Method:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis to resize: ``scale`` as the model gives it (or out / in), ``roi`` in normalised coordinates."""
+    """One axis to resize: the scale that the model has ``given`` (None: out / in), ``roi`` in normalised ones."""
 
     size: int
     out: int
-    scale: float
+    given: float | None = None
     roi: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def scale(self) -> float:
+        """How much larger it becomes."""
+        if self.given is not None:
+            return self.given
+        return self.out / self.size if self.size else 1.0
 
 
 @dataclass(frozen=True)
@@ -121,11 +133,14 @@ def _weights(ratio: np.ndarray, scale: float, method: Method) -> tuple[np.ndarra
     return offsets, weight
 
 
-def aspect_sizes(sizes: Sequence[int], shape: Sequence[int], policy: str) -> tuple[list[int], list[float]]:
-    """Output sizes and scales for wanted ``sizes`` under ONNX's keep_aspect_ratio_policy."""
+def aspect_sizes(
+    sizes: Sequence[int], shape: Sequence[int], policy: str
+) -> tuple[Sequence[int], Sequence[float | None]]:
+    """Output sizes and scales for wanted ``sizes`` under ONNX's keep_aspect_ratio_policy; no scales where they are what
+    the sizes make them."""
+    if policy == "stretch" or not sizes:
+        return sizes, [None] * len(sizes)
     scales = [n / d if d else 1.0 for n, d in zip(sizes, shape, strict=True)]
-    if policy == "stretch" or not scales:
-        return list(sizes), scales
     scale = min(scales) if policy == "not_larger" else max(scales)
     return [int(np.floor(scale * d + 0.5)) for d in shape], [scale] * len(scales)
 
@@ -134,4 +149,9 @@ def scaled(size: int, scale: float) -> int:
     """The size that a scale makes of ``size``: the product is rounded to fp32 before it is cut, as ONNX's own shape
     inference does, so that 7/3 of 3 in fp32, which is a little less, makes 7. Raises nothing: what is no size is 0."""
     product = float(np.float32(size) * np.float32(scale))
-    return int(np.floor(product)) if np.isfinite(product) else 0
+    if not np.isfinite(product):
+        return 0
+    found = int(np.floor(product))
+    if isinstance(size, TracedSize) and _EXACT * scale == int(_EXACT * scale) and 0 < scale <= _LARGE:
+        return size * int(_EXACT * scale) // _EXACT  # no product is rounded
+    return found

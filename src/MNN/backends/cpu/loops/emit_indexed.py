@@ -18,6 +18,7 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 
 INDEX_TYPES = (DType.I32, DType.I64)
 
@@ -51,7 +52,8 @@ def _gather(
         near=_span(data.shape, source.strides) + _span(extents, columns[1]) < 1 << 31,
     )
     inner = extents[-1]
-    chunk = inner if inner <= 2 * CHUNK else CHUNK
+    widest = room_of(inner)
+    chunk = widest if widest <= 2 * CHUNK else CHUNK
     args: dict[str, int | Ref] = {"chunk": chunk, "error": e.error_ref()}
     args |= _arguments(
         e, extents, columns, classes, ["out", "data"], [(data.dtype, dst), (data.dtype, source)], indices
@@ -110,8 +112,8 @@ def emit_scatter(e: Emitter, group: Group) -> bool:
 
 
 def _span(shape: Sequence[int], strides: st.Ints) -> int:
-    """The largest offset between two elements, either way."""
-    return sum((n - 1) * abs(s) for n, s in zip(shape, strides, strict=True))
+    """The largest offset between two elements, either way, at all sizes."""
+    return sum((room_of(n) - 1) * abs(room_of(s)) for n, s in zip(shape, strides, strict=True))
 
 
 def _affine(walk: Sequence[int], strides: st.Ints, rank: int) -> st.Ints:

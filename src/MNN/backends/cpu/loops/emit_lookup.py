@@ -13,6 +13,7 @@ from MNN.compiler.bodies import fused_body
 from MNN.compiler.fuse import Group, looked_up
 from MNN.ir.dtype import DType
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 from MNN.reference.scalar import evaluate
 
 _CHUNK = 16384
@@ -33,7 +34,8 @@ def emit_lookup(e: Emitter, group: Group) -> bool:
     with np.errstate(all="ignore"):
         results = evaluate(body, [np.arange(ENTRIES, dtype=np.uint8).view(source.dtype.numpy)])[0]
     inner, outer = extents[-1], elements(extents[:-1])
-    chunk = inner if inner <= 2 * _CHUNK else _CHUNK
+    widest = room_of(inner)
+    chunk = widest if widest <= 2 * _CHUNK else _CHUNK
     args: dict[str, int | Ref] = {f"extent{d}": n for d, n in enumerate(extents)}
     args |= {"chunk": chunk, "table": e.table(np.ascontiguousarray(results).view(np.uint8))}
     args |= {"in0": e.ref(src, DType.U8), "out0": e.ref(dst, DType.U8)}
