@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy as np
 from MNN.errors import FormatError
 from MNN.frontends.common.format_node import FormatNode
 from MNN.frontends.tensorflow.handles import Handle, ListHandle
-from MNN.frontends.tensorflow.messages import Proto
-from MNN.frontends.tensorflow.types import array_of, dtype_of, known_dtype, shape_of, text_of
+from MNN.frontends.tensorflow.messages import Proto, new
+from MNN.frontends.tensorflow.types import CODES, array_of, dtype_of, known_dtype, shape_of, text_of
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ir.shape import Shape
@@ -144,4 +144,23 @@ class TfNode(FormatNode):
             raise self.unsupported(f"attribute {key}='{value}'", f"use one of {', '.join(allowed)}")
         return value
 
-    # -- errors -----------------------------------------------------------------------------------------------------
+
+def made_node(op: str, name: str, inputs: Sequence[Value], attrs: Mapping[str, Any]) -> TfNode:
+    """A node that no file has; attributes are bools, ints, floats, texts, element types and lists of ints."""
+    proto = new("NodeDef")
+    proto.op, proto.name = op, name
+    for key, value in attrs.items():
+        made = proto.attr[key]
+        if isinstance(value, DType):
+            made.type = CODES[value]
+        elif isinstance(value, bool):
+            made.b = value
+        elif isinstance(value, int):
+            made.i = value
+        elif isinstance(value, float):
+            made.f = value
+        elif isinstance(value, str):
+            made.s = value.encode()
+        else:
+            made.list.i.extend(value)
+    return TfNode(proto, name, inputs)

@@ -18,6 +18,7 @@ DTYPES = {
     29: DType.I4, 30: DType.U4,
 }  # fmt: skip
 """TensorFlow's DataType; the quantised ones are the integers that hold them."""
+CODES = {dtype: code for code, dtype in reversed(DTYPES.items())}
 RESOURCE, VARIANT = 20, 21
 _NAMES = {8: "complex64", 18: "complex128", RESOURCE: "resource", VARIANT: "variant"}
 _REF = 100
