@@ -11,8 +11,6 @@ from MNN.frontends import load_graph
 
 FILES = {
     "a.pth": (b"\x80\x02}q" + bytes(100), "a PyTorch file", "torch.export.save"),
-    "a.h5": (b"\x89HDF\r\n\x1a\n" + bytes(100), "Keras", "export('folder')"),
-    "a.keras": (b"PK\x03\x04" + bytes(100), "Keras", "export('folder')"),
     "a.onnx": (b"<!DOCTYPE html><html>", "a web page", "download"),
     "b.onnx": (b"version https://git-lfs.github.com/spec/v1\noid", "Git LFS", "git lfs pull"),
     "a.safetensors": (b"\x40\0\0\0\0\0\0\0{}" + bytes(100), "safetensors", "without a graph"),

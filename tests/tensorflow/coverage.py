@@ -41,7 +41,7 @@ def page() -> str:
         "  names of its signature, `serving_default` if there is one; variables are mapped from the checkpoint;",
         "- a checkpoint with its graph (`model.ckpt.meta`, the other files beside it).",
         "",
-        "Files of Keras (`.keras`, `.h5`) are not read: `model.export('folder')` writes a SavedModel. Images keep",
+        "Files of Keras (`.keras`, `.h5`) are read [as well](keras-coverage.md). Images keep",
         "their channels last for users; inside, transpositions cancel. Loops and branches of both generations stay.",
         "A model that changes its variables while it runs is refused: give it the state as an input and an output.",
         "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _TORCH = "save its network with torch.export.save(torch.export.export(model, inputs), 'model.pt2'), and convert that"
-_KERAS = "export it in Keras (keras.models.load_model(FILE).export('folder')), and convert that folder"
+_KERAS = "save the whole model in Keras: model.save('model.keras')"
 _WEIGHTS = "it holds weights without a graph: load them into the network in its framework, and export that to ONNX"
 _AGAIN = "download the model itself"
 _PICTURE = "a model file is expected here; pictures are given with --input NAME=FILE, or as arrays"
@@ -39,8 +39,7 @@ _FILES = (
     Elsewhere("a PDF document", _AGAIN, b"%PDF-"),
     Elsewhere("a web page", _AGAIN, b"<!doctype html"),
     Elsewhere("a web page", _AGAIN, b"<html"),
-    Elsewhere("a Keras model", _KERAS, b"\x89HDF"),
-    Elsewhere("a Keras model", _KERAS, b"PK\x03\x04", 0, (".keras",)),
+    Elsewhere("a zip archive that is no Keras model", _KERAS, b"PK\x03\x04", 0, (".keras",)),
     Elsewhere("a PyTorch file", _TORCH, b"\x80", 0, (".pt", ".pth", ".bin", ".ckpt")),
     Elsewhere("a zip archive", "unpack it, and convert the model inside", b"PK\x03\x04"),
     Elsewhere("a compressed file", "unpack it, and convert the model inside", b"\x1f\x8b"),

@@ -187,6 +187,18 @@ def _load_tflite(source: Source) -> Graph:
     return load(source)
 
 
+def _looks_like_keras(head: bytes, size: int) -> bool:
+    """A zip archive that begins with a part of Keras's, or an HDF5 file."""
+    parts = (b"metadata.json", b"config.json", b"model.weights.h5")
+    return head[:8] == b"\x89HDF\r\n\x1a\n" or (head[:4] == b"PK\3\4" and head[30:].startswith(parts))
+
+
+def _load_keras(source: Source) -> Graph:
+    from MNN.frontends.keras import load
+
+    return load(source)
+
+
 def _load_json(source: Source) -> Graph:
     from MNN.frontends.mnn import graph_of
     from MNN.schema import from_json
@@ -231,6 +243,7 @@ register_kind(Kind("onnx", (".onnx", ".pb"), _looks_like_onnx, _load_onnx))
 register_kind(
     Kind("tensorflow", (".pb", ".meta", ".graphdef"), looks_like_tensorflow, _load_tensorflow, "saved_model.pb")
 )
+register_kind(Kind("keras", (".keras", ".h5", ".hdf5"), _looks_like_keras, _load_keras))
 register_kind(Kind("json", (".json",), _looks_like_json, _load_json))
 _TORCH = (".pt2", ".pt", ".pth", ".jit", ".ptl", ".ckpt", ".bin")
 register_kind(Kind("torch", _TORCH, _looks_like_torch, _load_torch, load_with=_load_torch_with))

@@ -1,0 +1,103 @@
+"""Dense layers, embeddings, masking, and layers that do nothing when a model is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from MNN.frontends.common.expressions import binary
+from MNN.frontends.keras.context import KerasContext
+from MNN.frontends.keras.layers.activations import activated
+from MNN.frontends.keras.node import KerasNode
+from MNN.frontends.keras.registry import Config, keras_layer
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+
+
+def kernel_and_bias(config: Config) -> Sequence[str]:
+    return ["kernel", "bias"] if config.get("use_bias", True) else ["kernel"]
+
+
+def biased(ctx: KerasContext, node: KerasNode, x: Value, name: str = "bias") -> Value:
+    """``x`` plus a variable along its last axis, where the layer has it."""
+    bias = ctx.weight(node, name)
+    return x if bias is None else binary(ctx, "ADD", x, bias)
+
+
+def plain_precision(node: KerasNode, config: Config) -> None:
+    """Refuses layers whose variables are kept in another form than numbers."""
+    if config.get("quantization_config") or config.get("quantization_mode") or config.get("lora_rank"):
+        raise node.unsupported(
+            "a quantised layer or one with LoRA", "save the model before it is quantised, or merge LoRA"
+        )
+
+
+@keras_layer("Dense", variables=kernel_and_bias, masks=True)
+def dense(ctx: KerasContext, node: KerasNode) -> Value:
+    plain_precision(node, node.config)
+    y = ctx.op("MatMul", node.input(0), ctx.needed(node, "kernel"))
+    y.dtype = node.input(0).dtype
+    return activated(ctx, node, biased(ctx, node, y))
+
+
+def _einsum_names(config: Config) -> Sequence[str]:
+    return ["kernel", "bias"] if config.get("bias_axes") is not None else ["kernel"]
+
+
+@keras_layer("EinsumDense", variables=_einsum_names)
+def einsum_dense(ctx: KerasContext, node: KerasNode) -> Value:
+    plain_precision(node, node.config)
+    x = node.input(0)
+    y = ctx.op("Einsum", x, ctx.needed(node, "kernel"), equation=str(node.get("equation")))
+    y.dtype = x.dtype
+    return activated(ctx, node, biased(ctx, node, y))
+
+
+def _embeddings(config: Config) -> Sequence[str]:
+    return ["embeddings"]
+
+
+@keras_layer("Embedding", variables=_embeddings)
+def embedding(ctx: KerasContext, node: KerasNode) -> Value:
+    plain_precision(node, node.config)
+    x, table = node.input(0), ctx.needed(node, "embeddings")
+    numbers = x if x.dtype in (DType.I32, DType.I64) else ctx.cast(x, DType.I32)
+    y = ctx.op("GatherV2", table, numbers, ctx.const(0, DType.I32))
+    if node.bool_attr("mask_zero"):
+        ctx.masks[y] = ctx.op("BinaryOp", numbers, ctx.const_like(0, numbers), opType="NOTEQUAL")
+    return y
+
+
+@keras_layer("Masking")
+def masking(ctx: KerasContext, node: KerasNode) -> Value:
+    """Steps all of whose numbers are ``mask_value`` do not count, and become zeros."""
+    x = node.input(0)
+    differs = ctx.op("BinaryOp", x, ctx.const_like(node.float_attr("mask_value", 0.0), x), opType="NOTEQUAL")
+    some = ctx.op("Reduction", differs, operation="ANY", dim=[-1], keepDims=True)
+    some.dtype = DType.BOOL
+    y = ctx.op("Select", some, x, ctx.const_like(0, x))
+    y.dtype, y.shape = x.dtype, x.shape
+    ctx.masks[y] = ctx.op("Squeeze", some, squeezeDims=[-1])
+    return y
+
+
+@keras_layer(
+    "Identity", "Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "GaussianDropout",
+    "GaussianNoise", "AlphaDropout", "ActivityRegularization", masks=True,
+)  # fmt: skip
+def nothing(ctx: KerasContext, node: KerasNode) -> Value:
+    """What these do, they do in training."""
+    return node.input(0)
+
+
+@keras_layer(
+    "RandomFlip", "RandomRotation", "RandomZoom", "RandomTranslation", "RandomBrightness", "RandomContrast",
+    "RandomCrop", "RandomHeight", "RandomWidth", "RandomShear", "RandomHue", "RandomSaturation", "RandomColorJitter",
+    "RandomGrayscale", "RandomInvert", "RandomPosterization", "RandomSharpness", "RandomErasing",
+    "RandomColorDegeneration", "RandomGaussianBlur", "RandomPerspective", "RandomElasticTransform", "AugMix", "MixUp",
+    "CutMix", "RandAugment",
+)  # fmt: skip
+def augmentation(ctx: KerasContext, node: KerasNode) -> Value:
+    """Pictures are changed at random in training alone; a crop is in the middle else."""
+    if node.op == "RandomCrop":
+        raise node.unsupported("a crop", "use CenterCrop")
+    return node.input(0)

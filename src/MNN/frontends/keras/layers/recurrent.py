@@ -1,0 +1,280 @@
+"""Recurrent layers as LSTM, GRU and RNN operators, with masks that may be anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import FormatError
+from MNN.frontends.common.expressions import binary
+from MNN.frontends.keras.context import KerasContext
+from MNN.frontends.keras.layers.activations import named
+from MNN.frontends.keras.node import KerasNode, tensors
+from MNN.frontends.keras.part import Part, numbered
+from MNN.frontends.keras.registry import Config, keras_layer
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+
+_ACTIVATIONS = {
+    "sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu", "linear": "Affine", "softsign": "Softsign",
+    "softplus": "Softplus", "elu": "Elu", "hard_sigmoid": "HardSigmoid",
+}  # fmt: skip
+_CELLS = ("LSTM", "GRU", "SimpleRNN")
+
+
+def _cell_names(config: Config) -> Sequence[str]:
+    return ["kernel", "recurrent_kernel", *(["bias"] if config.get("use_bias", True) else [])]
+
+
+def _own_cell(kind: str) -> Callable[[Config], Sequence[tuple[str, Config]]]:
+    return lambda config: [("cell", {"class_name": f"{kind}Cell", "config": config})]
+
+
+@dataclass
+class _Gates:
+    """A cell's variables in ONNX's order of gates, and what the operator has to be told. ``w[1, G*H, I]``,
+    ``r[1, G*H, H]``, ``b[1, 2*G*H]``."""
+
+    op: str
+    w: np.ndarray
+    r: np.ndarray
+    b: np.ndarray
+    attrs: dict[str, Any]
+    states: int
+
+
+def _gates(ctx: KerasContext, node: KerasNode, cell: Part) -> _Gates:
+    """Keras has the input, forget, cell and output gates of an LSTM in this order; ONNX i, o, f, c. Of a GRU both have
+    z, r, h; ``reset_after`` is ONNX's ``linear_before_reset``."""
+    kind = cell.kind.removesuffix("Cell").removeprefix("CuDNN")
+    inner = KerasNode(cell, [], {})
+    kernel, recurrent, bias = (inner.array(name) for name in ("kernel", "recurrent_kernel", "bias"))
+    if kernel is None or recurrent is None or kernel.ndim != 2 or recurrent.ndim != 2:
+        raise FormatError(f"{node.where}: its cell has no kernels")
+    hidden = recurrent.shape[0]
+    count = {"LSTM": 4, "GRU": 3, "SimpleRNN": 1}[kind]
+    if kernel.shape[1] != count * hidden or recurrent.shape[1] != count * hidden:
+        raise FormatError(f"{node.where}: kernels of {list(kernel.shape)} and {list(recurrent.shape)}")
+    order = [0, 3, 1, 2] if kind == "LSTM" else list(range(count))
+
+    def arranged(array: np.ndarray) -> np.ndarray:
+        parts = array.reshape(-1, count, hidden)[:, order]
+        return np.ascontiguousarray(parts.reshape(-1, count * hidden).T)[None].astype(np.float32)
+
+    both = np.zeros((2, count * hidden), np.float32)
+    if bias is not None:
+        given = bias.reshape(-1, count * hidden)
+        both[: len(given)] = given
+    reset_after = kind == "GRU" and bool(cell.config.get("reset_after", False))
+    names = {
+        "LSTM": ("recurrent_activation", "activation", "activation"),
+        "GRU": ("recurrent_activation", "activation"),
+    }
+    keys = names.get(kind, ("activation",))
+    attrs: dict[str, Any] = {"hidden_size": hidden}
+    if kind == "GRU":
+        attrs["linear_before_reset"] = int(reset_after)
+    attrs |= _activations(ctx, node, [_named(ctx, node, cell, key) for key in keys])
+    op = {"LSTM": "OnnxLSTM", "GRU": "OnnxGRU", "SimpleRNN": "OnnxRNN"}[kind]
+    return _Gates(
+        op,
+        arranged(kernel),
+        arranged(recurrent),
+        arranged(both).transpose(0, 2, 1).reshape(1, -1),
+        attrs,
+        1 + (kind == "LSTM"),
+    )
+
+
+def _named(ctx: KerasContext, node: KerasNode, cell: Part, key: str) -> str:
+    if key not in cell.config:
+        return "sigmoid" if key.startswith("recurrent") else "tanh"
+    found = named(ctx, node, cell.config[key])
+    name = found if isinstance(found, str) else found.kind
+    if name not in _ACTIVATIONS:
+        raise node.unsupported(f"the activation '{name}' in a cell", f"use one of {', '.join(_ACTIVATIONS)}")
+    return name
+
+
+def _activations(ctx: KerasContext, node: KerasNode, names: Sequence[str]) -> dict[str, Any]:
+    """Attributes as ONNX has them: alphas and betas for those that take them, in order."""
+    alphas: list[float] = []
+    betas: list[float] = []
+    for name in names:
+        if name == "linear":
+            alphas.append(1.0)
+            betas.append(0.0)
+        elif name == "hard_sigmoid":
+            alphas.append(0.2 if ctx.of_old else 1 / 6)
+            betas.append(0.5)
+        elif name == "elu":
+            alphas.append(1.0)
+    found: dict[str, Any] = {"activations": [_ACTIVATIONS[name] for name in names]}
+    return found | ({"activation_alpha": alphas, "activation_beta": betas} if alphas else {})
+
+
+@dataclass
+class Run:
+    """What a recurrent layer is given: ``x[batch, steps, width]``, a mask ``[batch, steps]`` or None, first states
+    ``[batch, hidden]``."""
+
+    x: Value
+    mask: Value | None
+    states: list[Value | None]
+
+
+def run_cell(ctx: KerasContext, node: KerasNode, cell: Part, given: Run, backwards: bool) -> tuple[Value, list[Value]]:
+    """The outputs of all steps ``[batch, steps, hidden]`` in the order in which they are made, and the last states.
+
+    Steps that a mask leaves out change nothing, and give what the step before gave (zeros, if there is none): those
+    that count are put first, as many of them as there are in each row are run, and each step takes its result.
+    """
+    gates = _gates(ctx, node, cell)
+    x, mask = given.x, given.mask
+    if backwards:
+        x, mask = _reversed(ctx, x), None if mask is None else _reversed(ctx, mask)
+    lengths: Value | None = None
+    done: Value | None = None
+    if mask is not None:
+        counted = ctx.cast(mask, DType.I32)
+        done = ctx.op("CumSum", counted, ctx.const(1, DType.I32), exclusive=False, reverse=False)
+        done.dtype = DType.I32
+        lengths = ctx.op("Reduction", counted, operation="SUM", dim=[1], keepDims=False)
+        lengths.dtype = DType.I32
+        x = _compacted(ctx, x, counted, done, lengths)
+    first = [None if s is None else ctx.op("Unsqueeze", s, squeezeDims=[0]) for s in given.states]
+    steps_first = ctx.op("Permute", x, dims=[1, 0, 2])
+    steps_first.dtype = x.dtype
+    operands = [steps_first, *(ctx.const(a.astype(np.float32)) for a in (gates.w, gates.r, gates.b)), lengths, *first]
+    y, *last = ctx.emit(gates.op, operands, 1 + gates.states, **gates.attrs)
+    y.dtype = x.dtype
+    out = ctx.op("Permute", ctx.op("Squeeze", y, squeezeDims=[1]), dims=[1, 0, 2])
+    out.dtype = x.dtype
+    if done is not None:
+        out = _spread(ctx, out, done)
+    states = [ctx.op("Squeeze", s, squeezeDims=[0]) for s in last]
+    for s in states:
+        s.dtype = x.dtype
+    return out, states
+
+
+def _reversed(ctx: KerasContext, x: Value) -> Value:
+    y = ctx.op("Reverse", x, ctx.const([1], DType.I32))
+    y.dtype, y.shape = x.dtype, x.shape
+    return y
+
+
+def _compacted(ctx: KerasContext, x: Value, counted: Value, done: Value, lengths: Value) -> Value:
+    """The steps that count first, in order, then the others."""
+    steps = ctx.op("Shape", counted, hasStart=True, start=1, hasEnd=True, end=2)
+    line = ctx.op("Range", ctx.const(0, DType.I32), ctx.op("Squeeze", steps, squeezeDims=[0]), ctx.const(1, DType.I32))
+    line.dtype = DType.I32
+    behind = binary(ctx, "ADD", ctx.op("Unsqueeze", lengths, squeezeDims=[1]), binary(ctx, "SUB", line, done))
+    place = ctx.op("Select", ctx.cast(counted, DType.BOOL), binary(ctx, "SUB", done, 1), behind)
+    place.dtype = DType.I32
+    # where each step goes is a permutation; sorting the places gives which step comes to each
+    which = ctx.emit("TopKV2", [place, ctx.op("Squeeze", steps, squeezeDims=[0])], 2, largest=False, sorted=True)[1]
+    which.dtype = DType.I32
+    return _taken(ctx, x, which)
+
+
+def _taken(ctx: KerasContext, x: Value, steps: Value) -> Value:
+    y = ctx.tf("GatherV2", x, steps, ctx.const(1, DType.I32), batch_dims=1)
+    y.dtype = x.dtype
+    return y
+
+
+def _spread(ctx: KerasContext, out: Value, done: Value) -> Value:
+    """The results of compacted steps where the steps were."""
+    at = binary(ctx, "MAXIMUM", binary(ctx, "SUB", done, 1), 0)
+    some = ctx.op("BinaryOp", done, ctx.const_like(0, done), opType="GREATER")
+    taken = _taken(ctx, out, at)
+    y = ctx.op("Select", ctx.op("Unsqueeze", some, squeezeDims=[2]), taken, ctx.const_like(0, out))
+    y.dtype = out.dtype
+    return y
+
+
+# -- layers ------------------------------------------------------------------------------------------------------------
+
+
+def given_to(ctx: KerasContext, node: KerasNode, states: int) -> Run:
+    """What a call gives: states may follow the sequence in a list, or come by name."""
+    inputs = node.inputs
+    first = tensors(node.kwargs.get("initial_state"))
+    x, extra = inputs[0], inputs[1:]
+    mask = node.tensor_kwarg("mask") or (node.masks[0] if node.masks else None)
+    listed: list[Value | None] = [*(first or extra)]
+    if listed and len(listed) != states:
+        raise FormatError(f"{node.where}: {len(listed)} first states, expected {states}")
+    return Run(x, mask, listed or [None] * states)
+
+
+def state_count(cell: Part) -> int:
+    if cell.kind == "StackedRNNCells":
+        return sum(state_count(c) for c in cell.inside)
+    return 2 if "LSTM" in cell.kind else 1
+
+
+def run_layer(ctx: KerasContext, node: KerasNode, given: Run, backwards: bool) -> tuple[Value, list[Value]]:
+    """All outputs and the last states of a layer, whose cell may be several one above the other."""
+    if node.bool_attr("stateful"):
+        raise node.unsupported("a stateful layer", "give the model its states as inputs and outputs (initial_state)")
+    if node.bool_attr("time_major"):
+        raise node.unsupported("steps before samples", "save the model with time_major=False")
+    cell = node.part.child("cell")
+    cells = cell.inside if cell.kind == "StackedRNNCells" else [cell]
+    states, x, last = list(given.states), given.x, []
+    for i, one in enumerate(cells):
+        if one.kind.removesuffix("Cell") not in _CELLS:
+            raise node.unsupported(f"the cell {one.kind}", "use LSTM, GRU or SimpleRNN cells")
+        count = state_count(one)
+        own, states = states[:count], states[count:]
+        x, after = run_cell(ctx, node, one, Run(x, given.mask, own), backwards and i == 0)
+        if backwards and i == 0 and given.mask is not None:
+            given = Run(given.x, _reversed(ctx, given.mask), given.states)
+        last += after
+    if given.mask is not None and node.bool_attr("zero_output_for_mask"):
+        x = ctx.op("Select", ctx.op("Unsqueeze", given.mask, squeezeDims=[2]), x, ctx.const_like(0, x))
+    return x, last
+
+
+def last_step(ctx: KerasContext, x: Value) -> Value:
+    bounds = (ctx.const(np.asarray(v, np.int64)) for v in ([-1], [np.iinfo(np.int32).max], [1], [1]))
+    y = ctx.op("Squeeze", ctx.op("StridedSlice", x, *bounds, fromType=1), squeezeDims=[1])
+    y.dtype = x.dtype
+    return y
+
+
+def _layer(ctx: KerasContext, node: KerasNode) -> list[Value]:
+    """LSTM, GRU, SimpleRNN, and RNN with cells of these kinds."""
+    given = given_to(ctx, node, state_count(node.part.child("cell")))
+    out, states = run_layer(ctx, node, given, node.bool_attr("go_backwards"))
+    found = out if node.bool_attr("return_sequences") else _last_output(ctx, node, given, out, states)
+    if given.mask is not None and node.bool_attr("return_sequences"):
+        ctx.masks[found] = given.mask
+    return [found, *states] if node.bool_attr("return_state") else [found]
+
+
+def _last_output(ctx: KerasContext, node: KerasNode, given: Run, out: Value, states: list[Value]) -> Value:
+    """The hidden state of the last cell; with a mask the last output, which is zeros where nothing counts."""
+    if given.mask is not None:
+        return last_step(ctx, out)
+    return states[-state_count((node.part.child("cell").inside or [node.part.child("cell")])[-1])]
+
+
+@keras_layer("LSTMCell", "GRUCell", "SimpleRNNCell", variables=_cell_names)
+def lone_cell(ctx: KerasContext, node: KerasNode) -> Value:
+    raise node.unsupported("a cell by itself", "put it into an RNN layer")
+
+
+@keras_layer("StackedRNNCells", parts=lambda config: numbered(config["cells"], "cells"))
+def stacked(ctx: KerasContext, node: KerasNode) -> Value:
+    raise node.unsupported("cells by themselves", "put them into an RNN layer")
+
+
+for _kind in _CELLS:
+    keras_layer(_kind, parts=_own_cell(_kind))(_layer)
+keras_layer("RNN", parts=lambda config: [("cell", config["cell"])])(_layer)
