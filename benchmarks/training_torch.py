@@ -1,11 +1,16 @@
-"""The side of torch: reads names of networks from standard input, a line each, and answers with the least CPU seconds
-of some steps. The networks are those of :mod:`benchmarks.training`."""
+"""The side of torch of :mod:`benchmarks.training`, with the networks of :mod:`benchmarks.training_networks`.
+
+python -m benchmarks.training_torch eager|compiled NETWORK THREADS
+"""
 
 import sys
-import time
 
 import torch
 from torch import nn
+
+from benchmarks.training_turns import Memory, serve
+
+INVERTED = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
 
 class Residual(nn.Module):
@@ -20,6 +25,21 @@ class Residual(nn.Module):
 
     def forward(self, x):
         return torch.relu(self.body(x) + (x if self.plain else self.side(x)))
+
+
+class Inverted(nn.Module):
+    def __init__(self, given, made, stride, factor):
+        super().__init__()
+        wide = given * factor
+        layers = [nn.Conv2d(given, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.ReLU6()] if factor > 1 else []
+        self.body = nn.Sequential(
+            *layers, nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False), nn.BatchNorm2d(wide), nn.ReLU6(),
+            nn.Conv2d(wide, made, 1, bias=False), nn.BatchNorm2d(made),
+        )  # fmt: skip
+        self.plain = stride == 1 and given == made
+
+    def forward(self, x):
+        return self.body(x) + x if self.plain else self.body(x)
 
 
 class Attention(nn.Module):
@@ -56,29 +76,35 @@ def network(name):
             given = made
         net = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
         return net, torch.randn(32, 3, 96, 96)
+    if name == "mobilenetv2":
+        layers, given = [nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU6()], 32
+        for factor, made, times, stride in INVERTED:
+            for i in range(times):
+                layers.append(Inverted(given, made, stride if i == 0 else 1, factor))
+                given = made
+        layers += [nn.Conv2d(320, 1280, 1, bias=False), nn.BatchNorm2d(1280), nn.ReLU6()]
+        net = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 10))
+        return net, torch.randn(32, 3, 96, 96)
     net = nn.Sequential(nn.Embedding(1000, 256), *[Attention(256, 4) for _ in range(6)], nn.Linear(256, 10))
     return net, torch.randint(0, 1000, (32, 64))
 
 
 def main():
-    torch.set_num_threads(int(sys.argv[1]))
-    known = {}
-    for line in sys.stdin:
-        name, count = line.split()
-        if name not in known:
-            net, x = network(name)
-            known[name] = net, x, torch.optim.SGD(net.parameters(), 0.01, momentum=0.9)
-        net, x, optimizer = known[name]
-        times = []
-        for _ in range(int(count)):
-            begun = time.process_time()
-            y = net(x)
-            loss = nn.functional.cross_entropy(y.reshape(-1, 10), torch.ones(y.numel() // 10, dtype=torch.long))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            times.append(time.process_time() - begun)
-        print(min(times), flush=True)
+    mode, name, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    torch.set_num_threads(threads)
+    memory = Memory()
+    net, x = network(name)
+    optimizer = torch.optim.SGD(net.parameters(), 0.01, momentum=0.9)
+    run = torch.compile(net) if mode == "compiled" else net
+
+    def step():
+        y = run(x)
+        loss = nn.functional.cross_entropy(y.reshape(-1, 10), torch.ones(y.numel() // 10, dtype=torch.long))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    serve(step, memory)
 
 
 if __name__ == "__main__":
