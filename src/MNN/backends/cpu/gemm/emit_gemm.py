@@ -3,6 +3,8 @@ of them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from MNN.backends.base.candidates import Candidate
@@ -10,6 +12,8 @@ from MNN.backends.base.program import Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.code import many_rows
 from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.gemm.deep_sums import parts, whole
+from MNN.backends.cpu.gemm.emit_packing import pack_each_run
 from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.packing.weights24 import weights24_tile
 from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
@@ -24,7 +28,7 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.compiler.bodies import WIDE
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import body_of
-from MNN.ir.traced import room_of
+from MNN.ir.traced import OpenSize, room_of
 
 
 @contraction_algorithm("", rank=0)
@@ -74,72 +78,97 @@ def _cycles(target: Target, m: int, n: int, steps: int, group: int, acc: DType) 
 
 
 def _emit(e: Emitter, product: Product, weights: Weights, tile: Tile | None) -> None:
-    a, c, epilogue, taps = product.a, product.c, product.epilogue, product.taps
+    a, epilogue, taps = product.a, product.epilogue, product.taps
     m, n, k, n_batch = product.m, product.n, product.k, product.batches
     if m == 0 or n == 0 or n_batch == 0:
         return
     acc = _sums(a.dtype)
-    flops = 2 * m * n * taps.size * k * n_batch
     if weights.parts > 1:
         taps = np.tile(taps, weights.parts)
+        product = replace(product, taps=taps)
     steps = taps.size * -(-room_of(k) // weights.group)
     constant = weights.tensor.const is not None
     w24 = m == n_batch == taps.size == 1 and a.dtype is DType.F32 and weights.w24(e)
     target = e.target if w24 else _target(e, product, weights, steps, acc)
     narrow = target.vector_bytes < e.target.vector_bytes
+    packed = constant or _packs_each_run(e, product, weights, target, steps, acc)
     family = None
     if w24:
         tile = weights24_tile(n, e.target.lanes(DType.F32))
     elif tile is None:
-        family, tile = _kept_choice(e, product, weights, target, steps)
+        family, tile = _kept_choice(e, product, weights, target, steps, packed)
     mr, nv = tile
-    many = constant and a.dtype is DType.F32 and many_rows(target, tile, room_of(m), steps)
+    many = packed and a.dtype is DType.F32 and many_rows(target, tile, room_of(m), steps)
     if family is not None:
         variants = e.pool.kept_choices.made((family, tile))
         many = many and (not variants or True in variants)  # other sizes compile no kernel for it
         e.pool.kept_choices.make((family, tile), many)
-    body, finished = epilogue.body, WIDE.get(acc, acc)
-    if body is None and finished is not c.dtype:
-        body = body_of([finished], lambda b, v: b.cast(v, c.dtype))
-    kept = a.dtype, DType.I8 if w24 else weights.dtype, acc, c.dtype
-    spec = ContractSpec.of(
-        *kept, mr, nv, constant, body, epilogue.kinds, weights.group, many_rows=many, narrow=narrow, w24=w24
-    )
-    nr = spec.nr(e.target)
+    kept = a.dtype, DType.I8 if w24 else weights.dtype, acc
+    nr = nv * target.lanes(acc)
     if w24:
         (b_ref, panel), ldb, b_batch = weights.packed_weights24(e, nr), 0, np.zeros(1, np.int64)
+    elif packed and not constant:
+        b_ref, ldb, panel, b_batch = pack_each_run(e, weights, nr, n_batch)
     else:
         b_ref, ldb, panel, b_batch = (weights.packed if constant else weights.plain)(e, nr, n_batch, a.dtype)
-    mb, nb, ub = choose_blocks(target, room_of(m), room_of(n), steps, e.threads, (mr, nv), acc, constant)
-    args: dict[str, int | Ref] = {
-        "a": e.ref(a.place, a.dtype),
-        "b": b_ref,
-        "c": e.ref(c.place, c.dtype),
-        "rows_a": e.offsets(a.table),
-        "rows_c": e.offsets(c.table),
-        "taps": e.offsets(taps),
-        "n_taps": taps.size,
-        "k": k,
-        "ldb": ldb,
-        "panel": panel,
-        "m": m,
-        "n": n,
-        "batch": batch_starts(e, [a.batch, b_batch, c.batch, *[s.batch for s in epilogue.sides]], n_batch),
-        "n_batch": n_batch,
-        "mb": mb,
-        "nb": nb,
-        "ub": ub,
-    }
-    args |= epilogue.args(e)
-    blocks = spec.blocks(m, n, n_batch, ub, nb)
-    grain = choose_grain(
-        target, room_of(m), room_of(n), steps, (mr, nv), room_of(n_batch), room_of(blocks), acc, e.threads
-    )
-    e.command(spec, args, blocks, grain, flops)
+    cut = packed and not constant and acc is DType.F32
+    for part in parts(e, product, nr) if cut else [whole(product)]:
+        c, epilogue, steps = part.c, part.epilogue, part.taps.size * -(-room_of(part.k) // weights.group)
+        body, finished = epilogue.body, WIDE.get(acc, acc)
+        if body is None and finished is not c.dtype:
+            body = body_of([finished], lambda b, v: b.cast(v, c.dtype))  # noqa: B023 - called at once
+        spec = ContractSpec.of(
+            *kept, c.dtype, mr, nv, packed, body, epilogue.kinds, weights.group, many_rows=many, narrow=narrow, w24=w24
+        )
+        mb, nb, ub = choose_blocks(target, room_of(m), room_of(n), steps, e.threads, (mr, nv), acc, packed)
+        args: dict[str, int | Ref] = {
+            "a": e.ref(a.place, a.dtype),
+            "b": Ref(b_ref.buffer, b_ref.offset + part.lines * ldb * weights.dtype.size),
+            "c": e.ref(c.place, c.dtype),
+            "rows_a": e.offsets(a.table),
+            "rows_c": e.offsets(c.table),
+            "taps": e.offsets(part.taps),
+            "n_taps": part.taps.size,
+            "k": part.k,
+            "ldb": ldb,
+            "panel": panel,
+            "m": m,
+            "n": n,
+            "batch": batch_starts(e, [a.batch, b_batch, c.batch, *[s.batch for s in epilogue.sides]], n_batch),
+            "n_batch": n_batch,
+            "mb": mb,
+            "nb": nb,
+            "ub": ub,
+        }
+        args |= epilogue.args(e)
+        blocks = spec.blocks(m, n, n_batch, ub, nb)
+        grain = choose_grain(
+            target, room_of(m), room_of(n), steps, (mr, nv), room_of(n_batch), room_of(blocks), acc, e.threads
+        )
+        e.command(spec, args, blocks, grain, 2 * m * n * part.taps.size * part.k * n_batch // weights.parts)
+
+
+def _packs_each_run(e: Emitter, product: Product, weights: Weights, target: Target, steps: int, acc: DType) -> bool:
+    """Whether a right side that is computed at run time is copied into panels by commands of their own.
+
+    Where it lies in another order, it has to be moved anyway; where several blocks of rows use a panel, each would pack
+    it for itself. With open sizes it is not: one kernel is for all of them.
+    """
+    sizes = product.m, product.n, product.k, product.batches
+    if e.collecting or e.options.open_sizes or weights.group != 1 or any(isinstance(s, OpenSize) for s in sizes):
+        return False
+    place = e.place(weights.tensor)
+    if place.buffer.nbytes == 0:  # a stand-in, see emit.packing
+        return False
+    if weights.conv is not None or (place.strides[-1] != 1 and product.n > 1):
+        return True
+    mr, nv = choose_tile(target, product.m, product.n, steps, acc, e.threads)
+    mb, _, _ = choose_blocks(target, product.m, product.n, steps, e.threads, (mr, nv), acc, True)
+    return mb < product.m
 
 
 def _kept_choice(
-    e: Emitter, product: Product, weights: Weights, target: Target, steps: int
+    e: Emitter, product: Product, weights: Weights, target: Target, steps: int, run_packed: bool
 ) -> tuple[tuple[object, ...], Tile]:
     """The tile to take, one that this node or others like it had at another size where that costs little; and what
     kernels have in common that differ in their tiles."""
@@ -150,7 +179,7 @@ def _kept_choice(
     def family(packed: bool) -> tuple[object, ...]:
         return product.epilogue.kinds, *types, weights.group, packed, product.epilogue.body, narrow
 
-    packed = constant or e.place(weights.tensor).buffer.nbytes == 0  # the latter: see emit.packing
+    packed = constant or run_packed or e.place(weights.tensor).buffer.nbytes == 0  # the latter: see emit.packing
     choice_key, own = (e.origin, room_of(product.n), steps, acc), family(packed)
     had, made, spare = kept_choices.get(choice_key), kept_choices.made(own), e.spare / room_of(product.batches)
     extents = room_of(product.m), room_of(product.n), steps, acc

@@ -11,6 +11,7 @@ from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.loops.emit_elementwise import emit_fill
+from MNN.backends.cpu.packing.weights import Weights, matrix_starts
 from MNN.compiler import strides as st
 from MNN.compiler.layout import natural
 from MNN.ir.prims import Tensor
@@ -51,6 +52,40 @@ def _copy_panels(e: Emitter, tensor: Tensor, n: int, place: Place, packed: Buffe
     if whole < panels:
         rest = Place(packed, whole * k * nr + n - whole * nr, (*lead, nr, 1))
         emit_fill(e, 0, rest, (*outer, k, panels * nr - n), tensor.dtype)
+
+
+def pack_each_run(e: Emitter, weights: Weights, nr: int, n_batch: int) -> tuple[Ref, int, int, np.ndarray]:
+    """Address, ldb, panel and batch offsets of a right side that is computed at run time, copied into panels of ``nr``
+    columns (:func:`MNN.backends.cpu.products.register_tiles.pack_b`) by commands in front of the product."""
+    tensor, place = weights.tensor, e.place(weights.tensor)
+    rows: tuple[int, ...]
+    row_steps: tuple[int, ...]
+    to_rows: tuple[int, ...]
+    if weights.conv is None:
+        *outer, k, n = tensor.shape
+        *lead, row, column = place.strides
+        rows, row_steps, to_rows = (k,), (row,), (nr,)
+    else:
+        kernel, per_in, n, groups = weights.conv
+        column, channel, *taps = place.strides
+        outer, lead, k = [groups], [n * column], per_in * elements(kernel)
+        rows, row_steps = (*kernel, per_in), (*taps, channel)
+        to_rows = tuple(nr * s for s in st.dense(rows, natural(len(rows))))
+    panels, whole = -(-n // nr), n // nr
+    size = panels * k * nr
+    packed = e.allocate(tensor.dtype, (elements(outer), size), (0, 1)).buffer
+    ahead = tuple(size * s for s in st.dense(outer, natural(len(outer))))
+    for first, count, width in ((0, whole, nr), (whole, panels - whole, n - whole * nr)):
+        if count:
+            begin = place.offset + first * nr * column
+            source = Place(place.buffer, begin, (*lead, nr * column, *row_steps, column))
+            to = Place(packed, first * k * nr, (*ahead, k * nr, *to_rows, 1))
+            e.copy(source, to, (*outer, count, *rows, width), tensor.dtype)
+    if whole < panels:
+        rest = Place(packed, whole * k * nr + n - whole * nr, (*ahead, nr, 1))
+        emit_fill(e, 0, rest, (*outer, k, panels * nr - n), tensor.dtype)
+    groups_of = 0 if weights.conv is None else weights.conv[3]
+    return Ref(packed, 0), nr, k * nr, matrix_starts(e, tensor, groups_of, weights.outer, size, n_batch)
 
 
 def with_packed(e: Emitter, command: Command, tensor: Tensor, imagined: Place, place: Place) -> Command | None:
