@@ -69,6 +69,8 @@ _INNER_TILE, _INNER_SUM, _INNER_VECTOR = 60.0, 20.0, 2.0
 """Cycles of a register tile's start and end; of a further partial sum's, and of each of its vectors."""
 _INNER_ROW, _INNER_VECTORS = 25.0, 5.0
 """Cycles to bring a row to size that is taken by inner products, and for each of its vectors."""
+_FILTER = 0.8
+"""Cycles for every number of transformed filters, where they are transformed in each run."""
 _MOST_GROUPS = 12
 _MOST_ROWS = 256
 """Rows of products of a block with a third axis."""
@@ -147,6 +149,13 @@ def _sizes(rh: int, rw: int, fixed: bool, taps: int, only: str) -> tuple[tuple[i
         if supported(mh, rh) and supported(mw, rw) and only in ("", name_of(work, mh, mw)):
             found.append((positions, mh, mw))
     return tuple(found)
+
+
+def filter_cycles(work: Work, plan: Plan) -> float:
+    """What the transformation of filters takes in a run in which they may be others."""
+    sides = filtering(plan.mh, work.rh, work.stride), filtering(plan.mw, work.rw, work.stride)
+    places = math.prod(side.factors for side in sides)
+    return _FILTER * places * work.taps * work.c * work.n
 
 
 def _strided_plans(

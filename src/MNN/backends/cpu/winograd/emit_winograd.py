@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.offset_table import Column, OffsetTable
-from MNN.backends.base.program import Ref
+from MNN.backends.base.program import Buffer, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.inner_product.iteration import HEAD
 from MNN.backends.cpu.inner_product.pack import InnerProductPackSpec
@@ -17,7 +17,7 @@ from MNN.backends.cpu.products.algorithms import Contraction, contraction_algori
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.winograd.axes import Axes, choose_axes
-from MNN.backends.cpu.winograd.cost import Plan, inner_product_applies, int16_plans, plans
+from MNN.backends.cpu.winograd.cost import Plan, filter_cycles, inner_product_applies, int16_plans, plans
 from MNN.backends.cpu.winograd.depth import depth_tile
 from MNN.backends.cpu.winograd.fixed import FixedLayout, applies, largest_weights, pack_fixed
 from MNN.backends.cpu.winograd.int16 import fits, pack_transformed
@@ -30,7 +30,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
-from MNN.ir.traced import room_of
+from MNN.ir.traced import OpenSize, room_of
 
 LINE = 64
 SMALL = 400_000
@@ -47,20 +47,21 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
         return []
     kind, shape = product.a.dtype, prim.outputs[0].shape
     int16 = kind is DType.I16 and w.dtype.is_int  # bytes in 16 bits
+    constant = w.const is not None
     if (
-        w.const is None
+        not (constant or _at_run_time(e, prim))
         or not (int16 or (kind in (DType.F32, DType.BF16) and w.dtype is DType.F32))
         or prim.groups != 1
         or (axes := choose_axes(w.shape[2:])) is None
         or any(prim.dilations[a] != 1 for a in range(len(shape) - 2) if a != axes.depth)
         or not (strides := _strides(prim, axes)) <= ({1} if int16 else {1, 2})
         or len(strides) > 1
-        or not (_whole(e, w, w.const, axes) if int16 else e.pool.even((e.origin, "even", id(w.const)), w.const))
+        or (w.const is not None and not _suits(e, w, w.const, axes, int16))
     ):
         return []
     (oh, ow), (rh, rw) = axes.plane(shape[2:], 1), axes.plane(w.shape[2:], 1)
     stride = min(strides, default=1)
-    fixed = kind is DType.BF16 and e.precision == "low" and applies(e.target, w.shape[1])
+    fixed = constant and kind is DType.BF16 and e.precision == "low" and applies(e.target, w.shape[1])
     images = shape[0] * elements([shape[2 + a] for a in axes.others])
     third = [axes.along_depth(numbers, 1) for numbers in (shape[2:], w.shape[2:], prim.strides, prim.dilations)]
     conv_work = Work(images, oh, ow, w.shape[1], w.shape[0], rh, rw, fixed, stride, *third)
@@ -73,11 +74,12 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
     room = replace(conv_work, images=room_of(images), oh=room_of(oh), ow=room_of(ow), depths=room_of(third[0]))
     ways = int16_plans(e.target, room, e.threads, earlier) if int16 else None
     if ways is None:
-        sizable = not fixed and kind is DType.F32 and _sizable(e, w.const)
+        sizable = w.const is not None and not fixed and kind is DType.F32 and _sizable(e, w.const)
         ways = plans(e.target, room, e.threads, e.options.precision, earlier, settled, sizable)
     for plan in ways:
         tiles.setdefault((plan.mh, plan.mw), (plan.mr, plan.nv))
-        found.append(Candidate(plan.name(conv_work), plan.cycles, lambda plan=plan: conv.emit(plan)))  # type: ignore[misc]
+        cycles = plan.cycles + (0.0 if constant else filter_cycles(conv_work, plan))
+        found.append(Candidate(plan.name(conv_work), cycles, lambda plan=plan: conv.emit(plan)))  # type: ignore[misc]
     if len(tiles) > len(earlier):
         e.pool.kept_choices.note(choice_key, tiles)
     return found
@@ -88,6 +90,18 @@ def _strides(prim: p.Conv, axes: Axes) -> set[int]:
     dimensions = list(zip(prim.strides, prim.inputs[1].shape[2:], prim.outputs[0].shape[2:], strict=True))
     sides = [dimensions[a] for a in (axes.row, axes.column) if a is not None]
     return {stride for stride, taps, size in sides if taps > 1 or size > 1}
+
+
+def _at_run_time(e: Emitter, prim: p.Conv) -> bool:
+    """Whether filters that are computed at run time may be transformed in each run: they are taken to be even, as those
+    of a network that is trained are. They are floats, and of a size that is known."""
+    x, w = prim.inputs
+    return x.dtype is w.dtype is DType.F32 and not e.collecting and not any(isinstance(n, OpenSize) for n in w.shape)
+
+
+def _suits(e: Emitter, w: Tensor, data: np.ndarray, axes: Axes, int16: bool) -> bool:
+    """Whether the numbers of constant filters can be transformed."""
+    return _whole(e, w, data, axes) if int16 else e.pool.even((e.origin, "even", id(data)), data)
 
 
 def _whole(e: Emitter, w: Tensor, data: np.ndarray, axes: Axes) -> bool:
@@ -280,25 +294,20 @@ class _Conv:
             return _packed_fixed(e, w, self.axes, spec)
         form = spec.mh, spec.mw, spec.rh, spec.rw, spec.nr(e.target), spec.stride
         head = HEAD if spec.inner_product else 0
-        key = ("winograd", id(w.const), *form, head)
         made = WinogradWeightsSpec(*form)
         size = made.size(work.c, work.n, head)
+        if w.const is None:
+            buffer = e.allocate(DType.F32, (work.taps, size), (0, 1)).buffer
+            self._transform(made, buffer, head)
+            return {"u": Ref(buffer, 0)}, size
+        key = ("winograd", id(w.const), *form, head)
         known = e.pool.known(key)
         if known is not None:
             return {"u": Ref(known, 0)}, size
         buffer, fresh = e.pool.reserve(key, size * work.taps, DType.F32, (w.const, w.keep))
         if fresh:
-            place = e.place(w)
-            w_n, w_c, *rest = place.strides
-            w_h, w_w = self.axes.plane(rest, 0)
-            step, third = min(_STEP, work.c), self.axes.along_depth(rest, 0)
             with e.collect() as commands:
-                for tap in range(work.taps):
-                    at = place._replace(offset=place.offset + tap * third)
-                    args: dict[str, int | Ref] = {"w": e.ref(at, DType.F32), "u": Ref(buffer, 4 * tap * size)}
-                    args |= {"c": work.c, "n": work.n, "head": head, "step": step}
-                    args |= {"w_n": w_n, "w_c": w_c, "w_h": w_h, "w_w": w_w}
-                    e.command(made, args, made.blocks(work.c, work.n, step), 1)
+                self._transform(made, buffer, head)
                 if head:
                     vectors = spec.nv * made.panels(work.n) * work.taps
                     e.command(
@@ -306,3 +315,17 @@ class _Conv:
                     )
             buffer.setup += commands
         return {"u": Ref(buffer, 0)}, size
+
+    def _transform(self, made: WinogradWeightsSpec, buffer: Buffer, head: int) -> None:
+        """Emits the transformation of the filters, tap by tap along a third axis."""
+        e, work = self.e, self.work
+        place, size = e.place(self.w), made.size(work.c, work.n, head)
+        w_n, w_c, *rest = place.strides
+        w_h, w_w = self.axes.plane(rest, 0)
+        step, third = min(_STEP, work.c), self.axes.along_depth(rest, 0)
+        for tap in range(work.taps):
+            at = place._replace(offset=place.offset + tap * third)
+            args: dict[str, int | Ref] = {"w": e.ref(at, DType.F32), "u": Ref(buffer, 4 * tap * size)}
+            args |= {"c": work.c, "n": work.n, "head": head, "step": step}
+            args |= {"w_n": w_n, "w_c": w_c, "w_h": w_h, "w_w": w_w}
+            e.command(made, args, made.blocks(work.c, work.n, step), 1)
