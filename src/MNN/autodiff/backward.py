@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from MNN.autodiff.rules import rule_of, zeros
+from MNN.autodiff.rules import Asked, rule_of, zeros
 from MNN.errors import ShapeError, UnsupportedError
 from MNN.ir import prims as p
 from MNN.ir.prims import Prim, Tensor
@@ -50,7 +50,7 @@ def gradients(
         if all(g is None for g in given):
             continue
         b.where = f"{prim.origin}, gradient" if prim.origin and not prim.origin.endswith("gradient") else outer
-        wanted = [t in depends and t.dtype.is_float for t in prim.inputs]
+        wanted = [_asked(t, targets, depends) for t in prim.inputs]
         if not any(wanted):
             continue
         made = rule_of(type(prim))(b, prim, given, wanted)
@@ -61,6 +61,12 @@ def gradients(
     b.where = outer
     results = [_total(b, found, t) for t in wrt]
     return [zeros(b, t) if g is None else g for t, g in zip(wrt, results, strict=True)]
+
+
+def _asked(t: Tensor, targets: Collection[Tensor], depends: Collection[Tensor]) -> Asked:
+    if t not in depends or not t.dtype.is_float:
+        return Asked.NOT
+    return Asked.ITSELF if t in targets else Asked.ON_THE_WAY
 
 
 def _total(b: Builder, found: dict[Tensor, list[Tensor]], tensor: Tensor) -> Tensor | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from typing import Any, TypeVar
 
 from MNN.discovery import import_modules
@@ -11,7 +12,18 @@ from MNN.ops.core.builder import Builder
 
 Cotangents = Sequence[Tensor | None]
 """For each output, the gradient of what is differentiated with regard to it; None where that is zero."""
-Wanted = Sequence[bool]
+
+
+class Asked(IntEnum):
+    """Whether the gradient of a tensor is asked for."""
+
+    NOT = 0
+    ON_THE_WAY = 1
+    """For the sake of what the tensor is computed from alone."""
+    ITSELF = 2
+
+
+Wanted = Sequence[Asked]
 """For each input, whether its gradient is asked for."""
 Rule = Callable[[Builder, Any, Cotangents, Wanted], Sequence["Tensor | None"]]
 """Gives for each input its gradient, in its shape and element type; None where that is zero or not wanted."""
@@ -51,4 +63,4 @@ def zeros(b: Builder, like: Tensor) -> Tensor:
     return b.expand(b.like(0, like), like.shape)
 
 
-__all__ = ["Cotangents", "Rule", "Wanted", "rule", "rule_of", "sum_to", "zeros"]
+__all__ = ["Asked", "Cotangents", "Rule", "Wanted", "rule", "rule_of", "sum_to", "zeros"]

@@ -33,6 +33,12 @@ def row_product(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     return b.reduce("sum", b.matmul(transposed(b, split[0]), split[1]), [0], keepdims=False)
 
 
+def _is_turned(y: Tensor) -> bool:
+    """Whether a matrix is another one with its axes exchanged."""
+    view = y.producer
+    return isinstance(view, p.Permute) and list(view.perm) == [*range(y.rank - 2), y.rank - 1, y.rank - 2]
+
+
 @rule(p.MatMul)
 def _matmul(b: Builder, prim: p.MatMul, g: Cotangents, wanted: Wanted) -> Sequence[Tensor | None]:
     (x, y), given = prim.inputs, g[0]
@@ -42,8 +48,11 @@ def _matmul(b: Builder, prim: p.MatMul, g: Cotangents, wanted: Wanted) -> Sequen
         left = sum_to(b, b.matmul(given, transposed(b, y)), x.shape)
     if wanted[1] and prod(y.shape[:-2]) == 1 and prod(given.shape[:-2]) == prod(x.shape[:-2]):
         # one matrix for the whole batch: its rows are rows of one large product
-        rows = b.reshape(x, (-1, x.shape[-1])), b.reshape(given, (-1, given.shape[-1]))
-        right = b.reshape(row_product(b, *rows), y.shape)
+        rows, wide = b.reshape(x, (-1, x.shape[-1])), b.reshape(given, (-1, given.shape[-1]))
+        if _is_turned(y):  # as rows of what it is a view of, which its gradient is added to
+            right = b.reshape(transposed(b, row_product(b, wide, rows)), y.shape)
+        else:
+            right = b.reshape(row_product(b, rows, wide), y.shape)
     elif wanted[1]:
         right = sum_to(b, b.matmul(transposed(b, x), given), y.shape)
     return [left, right]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from MNN.autodiff.primitives.contractions import row_product
-from MNN.autodiff.rules import Cotangents, Wanted, rule
+from MNN.autodiff.rules import Asked, Cotangents, Wanted, rule
 from MNN.ir import prims as p
 from MNN.ir.prims import Tensor
 from MNN.ops.core.builder import Builder
@@ -18,15 +18,23 @@ from MNN.ops.linear.transposed import transposed_convolution
 def _conv(b: Builder, prim: p.Conv, g: Cotangents, wanted: Wanted) -> Sequence[Tensor | None]:
     (x, w), given = prim.inputs, g[0]
     assert given is not None
-    count = x.rank - 2
     image = weight = None
     if wanted[0]:
-        image = transposed_convolution(
-            b, given, w, None, prim.strides, prim.dilations, prim.groups, (0,) * count, x.shape[2:]
-        )
+        image = _image(b, prim, x, w, given, wanted[0])
     if wanted[1]:
         weight = _weights(b, prim, x, w, given)
     return [image, weight]
+
+
+def _image(b: Builder, prim: p.Conv, x: Tensor, w: Tensor, g: Tensor, asked: Asked) -> Tensor:
+    """A transposed convolution; nothing of a border that was put around the image, where nobody asks for that."""
+    border = x.producer
+    if not isinstance(border, p.Pad) or any((*border.low[:2], *border.high[:2])) or asked is Asked.ITSELF:
+        none = (0,) * (x.rank - 2)
+        return transposed_convolution(b, g, w, None, prim.strides, prim.dilations, prim.groups, none, x.shape[2:])
+    begins, sizes = tuple(border.low[2:]), border.inputs[0].shape[2:]
+    inner = transposed_convolution(b, g, w, None, prim.strides, prim.dilations, prim.groups, begins, sizes)
+    return b.pad(inner, border.low, border.high)
 
 
 def taps(
