@@ -44,6 +44,8 @@ def emit_map(e: Emitter, group: Group) -> bool:
     body = fused_body(group.prims, operands, group.root.outputs)
     places = [e.place(t) for t in operands]
     place = e.output(out)
+    if len(operands) > 1:
+        places = [_turned(e, t, pl, place, out) for t, pl in zip(operands, places, strict=True)]
     if not others and len(operands) == 1 and operands[0].shape == out.shape and _only_rounds(body):
         split = _split(places[0], place, out.shape)
         if split is not None and split.few:
@@ -59,6 +61,18 @@ def emit_map(e: Emitter, group: Group) -> bool:
     besides = [(e.output(t), t.dtype) for t in others]
     emit_nest(e, body, out.shape, list(zip(operands, places, strict=True)), place, out.dtype, besides)
     return True
+
+
+def _turned(e: Emitter, tensor: Tensor, place: Place, result: Place, out: Tensor) -> Place:
+    """Where to read an operand: of one that runs another way through memory than the result, a copy in its order, for
+    that is made by whole lines."""
+    if tensor.shape != out.shape or room_of(elements(out.shape)) < GRAIN:
+        return place
+    split = _split(place, result, out.shape)
+    if split is None or split.few or min(room_of(split.extents[a]) for a in (split.j, -1)) < _LONG:
+        return place
+    order = st.order_of(out.shape, result.strides)
+    return e.in_order(tensor, order, lambda pl: False)
 
 
 def _narrows(x: Tensor, out: Tensor) -> bool:
