@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from MNN.errors import FormatError
-from MNN.frontends.common.expressions import drop_axis, insert_axis
+from MNN.frontends.common.convolutions import convolution, transposed_convolution
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
@@ -65,16 +65,7 @@ def conv(ctx: Context, node: OnnxNode) -> Value:
     strides, dilations = ints(node, "strides", count, 1), ints(node, "dilations", count, 1)
     group = node.int_attr("group", 1)
     mode, pads = pad_mode(ctx, node, x, kernel, strides, dilations)
-    shape = ctx.static_shape(w)
-    channels = {"outputCount": shape[0], "inputCount": shape[1] * group} if shape else {}
-    if count == 3:
-        return ctx.op(
-            "Convolution3D", x, w, bias, kernels=kernel, strides=strides, dilates=dilations, pads=pads, padMode=mode,
-            group=group, **channels,
-        )  # fmt: skip
-    depthwise = shape is not None and group > 1 and shape[0] == group and shape[1] == 1
-    op = "ConvolutionDepthwise" if depthwise else "Convolution"
-    return _planar(ctx, op, [x, w, bias], count, kernel, strides, dilations, mode, pads, group=group, **channels)
+    return convolution(ctx, x, w, bias, kernel, strides, dilations, pads, mode, group)
 
 
 @onnx_op("ConvTranspose")
@@ -86,7 +77,6 @@ def conv_transpose(ctx: Context, node: OnnxNode) -> Value:
     extra, group = ints(node, "output_padding", count, 0), node.int_attr("group", 1)
     mode = node.choice_attr("auto_pad", "NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
     pads: list[int] | None = None
-    operands: list[Value | None] = [x, w, bias]
     sizes = node.ints_attr("output_shape", None)
     if sizes:
         node.ignore("pads")
@@ -100,24 +90,7 @@ def conv_transpose(ctx: Context, node: OnnxNode) -> Value:
         mode = {"VALID": "VALID", "SAME_UPPER": "SAME", "SAME_LOWER": "SAME_LOWER"}[mode]
         if mode == "VALID" and count == 3:  # as of convolutions
             mode, pads = "CAFFE", [0] * 2 * count
-    shape = ctx.static_shape(w)
-    more: dict[str, object] = {"group": group}
-    if shape:
-        more |= {"outputCount": shape[1] * group, "inputCount": shape[0]}
-    if sizes:
-        more["hasOutputShape"] = True
-        planar = [1, *([1] * (2 - count)), *sizes, 1]
-        operands.append(ctx.const(sizes if count == 3 else planar))
-    if count == 3:
-        return ctx.op(
-            "ConvTranspose3D", *operands, kernels=kernel, strides=strides, dilates=dilations, pads=pads, padMode=mode,
-            outPads=extra if any(extra) else None, **more,
-        )  # fmt: skip
-    if any(extra):
-        more["outPads"] = [0] * (2 - count) + extra
-    depthwise = shape is not None and group > 1 and shape[0] == group and shape[1] == 1
-    op = "DeconvolutionDepthwise" if depthwise else "Deconvolution"
-    return _planar(ctx, op, operands, count, kernel, strides, dilations, mode, pads, **more)
+    return transposed_convolution(ctx, x, w, bias, kernel, strides, dilations, pads, mode, group, extra, sizes)
 
 
 def _kernel(ctx: Context, node: OnnxNode, w: Value, count: int) -> list[int]:
@@ -130,31 +103,3 @@ def _kernel(ctx: Context, node: OnnxNode, w: Value, count: int) -> list[int]:
     if not kernel:
         raise node.unsupported("weights of unknown shape without kernel_shape", "export the model with shapes")
     return kernel
-
-
-def _planar(
-    ctx: Context,
-    op: str,
-    operands: Sequence[Value | None],
-    count: int,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    mode: str,
-    pads: Sequence[int] | None,
-    **more: object,
-) -> Value:
-    """A 2-D operator; for one spatial axis a height of 1 is put in and taken out again."""
-    x, w, *rest = operands
-    assert x is not None
-    assert w is not None
-    if count == 1:
-        x, w = insert_axis(ctx, x, 2), insert_axis(ctx, w, 2)
-        kernel, strides, dilations = [1, *kernel], [1, *strides], [1, *dilations]
-        pads = None if pads is None else [0, pads[0], 0, pads[1]]
-    out = ctx.op(
-        op, x, w, *rest, kernelY=kernel[0], kernelX=kernel[1], strideY=strides[0], strideX=strides[1],
-        dilateY=dilations[0], dilateX=dilations[1], padMode=mode, pads=None if pads is None else list(pads),
-        **more,
-    )  # fmt: skip
-    return drop_axis(ctx, out, 2) if count == 1 else out

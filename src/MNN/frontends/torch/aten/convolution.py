@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-import numpy as np
-
+from MNN.frontends.common import convolutions
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Ints
 from MNN.frontends.torch.registry import aten
@@ -61,11 +59,14 @@ def convolution(
     strides = ctx.known_ints(stride, count, "a stride")
     dilations = ctx.known_ints(dilation, count, "a dilation")
     begins, ends = _pads(ctx, padding, kernel, strides, dilations)
+    pads = [*begins, *ends]
     if transposed:
         extra = ctx.known_ints(output_padding, count, "an output padding")
-        out = _transposed(ctx, x, weight, bias, shape, strides, dilations, begins, extra, groups)
+        out = convolutions.transposed_convolution(
+            ctx, x, weight, bias, kernel, strides, dilations, pads, group=groups, extra=extra
+        )
     else:
-        out = _plain(ctx, x, weight, bias, shape, strides, dilations, begins, ends, groups)
+        out = convolutions.convolution(ctx, x, weight, bias, kernel, strides, dilations, pads, group=groups)
     return ctx.squeeze(out, 0) if alone else out
 
 
@@ -80,59 +81,6 @@ def _pads(
         return [s // 2 for s in spans], [s - s // 2 for s in spans]
     pads = ctx.known_ints(padding, len(kernel), "a padding")
     return pads, pads
-
-
-def _plain(
-    ctx: TorchBuilder, x: Value, weight: Value, bias: Value | None, shape: tuple[int, ...], strides: list[int],
-    dilations: list[int], begins: list[int], ends: list[int], groups: int,
-) -> Value:  # fmt: skip
-    channels: dict[str, object] = {"outputCount": shape[0], "inputCount": shape[1] * groups}
-    if len(strides) == 3:
-        return ctx.op(
-            "Convolution3D", x, weight, bias, kernels=list(shape[2:]), strides=strides, dilates=dilations,
-            pads=[*begins, *ends], padMode="CAFFE", group=groups, **channels,
-        )  # fmt: skip
-    depthwise = groups > 1 and shape[0] == groups and shape[1] == 1
-    op = "ConvolutionDepthwise" if depthwise else "Convolution"
-    return _planar(
-        ctx, op, [x, weight, bias], list(shape[2:]), strides, dilations, begins, ends, group=groups, **channels
-    )
-
-
-def _transposed(
-    ctx: TorchBuilder, x: Value, weight: Value, bias: Value | None, shape: tuple[int, ...], strides: list[int],
-    dilations: list[int], pads: list[int], extra: list[int], groups: int,
-) -> Value:  # fmt: skip
-    more: dict[str, object] = {"group": groups, "outputCount": shape[1] * groups, "inputCount": shape[0]}
-    if len(strides) == 3:
-        return ctx.op(
-            "ConvTranspose3D", x, weight, bias, kernels=list(shape[2:]), strides=strides, dilates=dilations,
-            pads=[*pads, *pads], padMode="CAFFE", outPads=extra if any(extra) else None, **more,
-        )  # fmt: skip
-    if any(extra):
-        more["outPads"] = [0] * (2 - len(extra)) + extra
-    depthwise = groups > 1 and shape[0] == groups and shape[1] == 1
-    op = "DeconvolutionDepthwise" if depthwise else "Deconvolution"
-    return _planar(ctx, op, [x, weight, bias], list(shape[2:]), strides, dilations, pads, pads, **more)
-
-
-def _planar(
-    ctx: TorchBuilder, op: str, operands: Sequence[Value | None], kernel: list[int], strides: list[int],
-    dilations: list[int], begins: list[int], ends: list[int], **more: object,
-) -> Value:  # fmt: skip
-    x, weight, bias = operands
-    assert x is not None
-    assert weight is not None
-    one = len(kernel) == 1
-    if one:
-        x, weight = ctx.unsqueeze(x, 2), ctx.unsqueeze(weight, 2)
-        kernel, strides, dilations = [1, *kernel], [1, *strides], [1, *dilations]
-        begins, ends = [0, *begins], [0, *ends]
-    out = ctx.op(
-        op, x, weight, bias, kernelY=kernel[0], kernelX=kernel[1], strideY=strides[0], strideX=strides[1],
-        dilateY=dilations[0], dilateX=dilations[1], padMode="CAFFE", pads=[*begins, *ends], **more,
-    )  # fmt: skip
-    return ctx.squeeze(out, 2) if one else out
 
 
 @aten("torchvision.deform_conv2d")
@@ -152,7 +100,7 @@ def deform_conv2d(
 def im2col(
     ctx: TorchBuilder, x: Value, kernel_size: Spatial, dilation: Spatial, padding: Spatial, stride: Spatial
 ) -> Value:
-    """Windows as columns, by a convolution whose weights pick one element each."""
+    """Windows as columns."""
     alone = ctx.rank_of(x) == 3
     if alone:
         x = ctx.unsqueeze(x, 0)
@@ -160,12 +108,8 @@ def im2col(
         ctx.known_ints(v, 2, "a size") for v in (kernel_size, dilation, padding, stride)
     )
     channels = ctx.known(ctx.size(x, 1), "a number of channels")
-    count = math.prod(kernel)
-    picks = np.tile(np.eye(count, dtype=np.float32).reshape(count, 1, *kernel), (channels, 1, 1, 1))
-    weight = ctx.cast(ctx.const(picks), ctx.type_of(x))
-    shape = (count * channels, 1, *kernel)
-    out = _plain(ctx, x, weight, None, shape, strides, dilations, pads, pads, channels)
-    columns = ctx.op("Reshape", out, ctx.const([0, count * channels, -1]))
+    out = convolutions.patches(ctx, x, channels, kernel, strides, dilations, [*pads, *pads])
+    columns = ctx.op("Reshape", out, ctx.const([0, math.prod(kernel) * channels, -1]))
     return ctx.squeeze(columns, 0) if alone else columns
 
 
