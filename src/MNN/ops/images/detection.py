@@ -13,6 +13,7 @@ from MNN.ir.prims import Tensor
 from MNN.ops.core.base import EagerOperator, Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, require_rank
+from MNN.ops.images.boxes import best_first, decode_centres, suppress
 
 _MAX_BOXES = 1 << 24
 
@@ -86,7 +87,8 @@ class PriorBox(Operator):
 class DetectionOutput(EagerOperator):
     """Boxes found: inputs ``location[1, boxes * 4, ...]``, ``confidence[1, boxes * classes, ...]``, priors
     ``[1, 2, boxes * 4, 1]``, and for a second stage the first stage's confidence and location. Output
-    ``[1, 1, found, 6]``: class, score, x0, y0, x1, y1, best first."""
+    ``[1, 1, found, 6]``: class, score, x0, y0, x1, y1, best first. The ``nmsTopK`` best of a class are looked at (all
+    of them when it is 0), ``keepTopK`` of all classes are given."""
 
     attributes = {
         "classCount": 0, "nmsThresholdold": 0.0, "nmsTopK": 0, "keepTopK": 0, "confidenceThreshold": 0.0,
@@ -107,39 +109,15 @@ class DetectionOutput(EagerOperator):
             raise RunError(f"{where}: {location.size} locations and {confidence.size} confidences for {count} priors")
         scores = confidence.reshape(count, classes).copy()
         if len(given) >= 5:
-            boxes = _decode(boxes, variances, given[4].astype(np.float32).reshape(count, 4))
+            boxes = decode_centres(boxes, variances, given[4].astype(np.float32).reshape(count, 4))
             object_scores = given[3].reshape(count, 2)[:, 1]
             scores[object_scores < self.float_attr(node, "objectnessScore")] = 0
-        boxes = _decode(boxes, variances, location.reshape(count, 4))
+        boxes = decode_centres(boxes, variances, location.reshape(count, 4))
         limit, overlap = self.float_attr(node, "confidenceThreshold"), self.float_attr(node, "nmsThresholdold")
-        rows = []
+        rows, most = [], self.int_attr(node, "nmsTopK")
         for label in range(1, classes):
-            candidates = np.flatnonzero(scores[:, label] > limit)
-            candidates = candidates[np.argsort(-scores[candidates, label], kind="stable")]
-            for i in _suppress(boxes, candidates, overlap, keep):
+            for i in suppress(boxes, best_first(scores[:, label], limit, most), overlap, keep):
                 rows.append((label, scores[i, label], *boxes[i]))
         found = np.asarray(rows, np.float32).reshape(-1, 6)
         found = found[np.argsort(-found[:, 1], kind="stable")][:keep]
         return [found.reshape(1, 1, -1, 6)]
-
-
-def _decode(priors: np.ndarray, variances: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Corner boxes from centre-size offsets to corner priors."""
-    size = priors[:, 2:] - priors[:, :2]
-    centre = (priors[:, :2] + priors[:, 2:]) / 2 + variances[:, :2] * offsets[:, :2] * size
-    half = np.exp(variances[:, 2:] * offsets[:, 2:]) * size / 2
-    return np.concatenate([centre - half, centre + half], 1)
-
-
-def _suppress(boxes: np.ndarray, order: np.ndarray, overlap: float, most: int) -> list[int]:
-    """Greedy non-maximum suppression: indices kept, in order."""
-    kept: list[int] = []
-    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    while order.size and len(kept) < most:
-        best, order = int(order[0]), order[1:]
-        kept.append(best)
-        low, high = np.maximum(boxes[best, :2], boxes[order, :2]), np.minimum(boxes[best, 2:], boxes[order, 2:])
-        shared = np.prod(np.maximum(high - low, 0), axis=1)
-        with np.errstate(all="ignore"):
-            order = order[~(shared / (area[best] + area[order] - shared) > overlap)]
-    return kept

@@ -13,6 +13,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import BodyBuilder
+from MNN.ir.symbolic import Size
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.common import numbers
@@ -351,9 +352,20 @@ def _infer_pooling(h: infer.ShapeInference, node: Node) -> list[infer.InferredSh
         kernel, strides, ceil = infer.ints(node, "kernels"), infer.ints(node, "strides") or [1] * 3, False
         pads = infer.ints(node, "pads") or [0] * 3
     mode = str(node.attrs.get("padType", "CAFFE"))
-    if ceil:  # windows that begin in the padding are left out, which depends on more than this
+    if ceil and (mode != "CAFFE" or len(known) != 4):
         return [(x.dtype, (*known[:2], *(None,) * (len(known) - 2)))]
+    if ceil:
+        both = list(pads) * 2 if len(pads) == 2 else list(pads)
+        sides = zip(known[2:], both[:2], both[2:], kernel, strides, strict=False)
+        return [(x.dtype, (*known[:2], *(_ceiled(*side) for side in sides)))]
     return [(x.dtype, (*known[:2], *window_counts(known[2:], kernel, strides, [1] * len(kernel), pads, mode)))]
+
+
+def _ceiled(size: Size, begin: int, end: int, kernel: int, stride: int) -> int | None:
+    """How many windows there are where they may hang over the end, but begin in it; a rule for numbers alone."""
+    if not isinstance(size, int) or stride < 1:
+        return None
+    return max((size + begin + min(end - kernel + stride - 1, -1)) // stride + 1, 0)
 
 
 @infer.rule(MaxPool, AveragePool, LpPool, GlobalLpPool)

@@ -39,4 +39,7 @@ OPERATORS: dict[str, Official] = {
         advice="use the average over the points, not their maximum",
     ),
     "ROIPooling": Official(table="RoiParameters", layout=Layout.PACKED_FIRST),
+    "SsdDetectionOutput": Official(
+        advice="use one sample, shared locations of the type CENTER_SIZE and the background as class 0"
+    ),
 }
