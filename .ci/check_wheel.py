@@ -10,6 +10,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 DATA = {
     "MNN/py.typed",
     "MNN/schema/tables.json",
+    "MNN/frontends/caffe/schema.json",
     "MNN/frontends/tflite/tables.json",
     "MNN/assets/digits.onnx",
     "MNN/assets/digits_samples.npz",

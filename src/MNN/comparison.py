@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import MNNError
-from MNN.frontends import load_graph
+from MNN.frontends import NOTHING, Hints, load_graph
 from MNN.ir.graph import Graph
 from MNN.progress import ReportProgress, silent
 from MNN.runtime.config import Config
@@ -54,16 +54,17 @@ def compare(
     use_onnxruntime: bool = True,
     config: Config = EXACT,
     report_progress: ReportProgress = silent,
+    hints: Hints = NOTHING,
 ) -> Comparison:
     """Runs ``model`` with kernels and ``reference`` by onnxruntime (ONNX files, where installed) or by the
     reference implementation.
 
-    Both get ``feeds``; ``config`` is for the kernels. Every tensor that exists on both sides under the same name is
-    compared. Raises :class:`MNNError` when they share none.
+    Both get ``feeds``; ``config`` is for the kernels, ``hints`` for reading ``reference``. Every tensor that exists on
+    both sides under the same name is compared. Raises :class:`MNNError` when they share none.
     """
     report_progress("reading")
     graph = load_graph(model)
-    other = load_graph(reference) if model != reference else graph
+    other = load_graph(reference, hints=hints) if model != reference else graph
     known = {v.name for n in other.nodes for v in n.outputs} | {v.name for v in other.outputs}
     shared = [n for n in dict.fromkeys(v.name for n in graph.nodes for v in n.outputs) if n in known]
     if not shared:

@@ -14,7 +14,7 @@ from MNN.comparison import Comparison
 from MNN.conversion_report import Outline, Report, Step, outline
 from MNN.errors import FormatError, MNNError
 from MNN.formatting import dims
-from MNN.frontends import file_of, load_graph
+from MNN.frontends import NOTHING, Hints, file_of, load_graph
 from MNN.frontends.mnn.support import Support, support
 from MNN.frontends.mnn.write import net_of
 from MNN.ir.graph import Graph
@@ -35,8 +35,8 @@ class Options:
     out, by name. ``fp16``: store weights in half precision. ``external``: keep weights in ``<output>.weight`` (done
     anyway when one file cannot hold them). ``batch``: fixes an open first size of the inputs. ``keep_input_format``:
     inputs of pictures stay NCHW for the official engine; else NC4HW4 where that saves it a conversion. ``kind``: what
-    the source is (one of :func:`MNN.frontends.kinds`); by default its content says. ``inputs``: shapes of inputs
-    that the file does not tell (TorchScript), by name.
+    the source is (one of :func:`MNN.frontends.kinds`); by default its content says. ``hints``: what the file does not
+    tell: shapes of inputs (TorchScript, Caffe), where the description of weights lies (Caffe).
     """
 
     level: int = 1
@@ -47,7 +47,7 @@ class Options:
     biz_code: str = ""
     keep_input_format: bool = True
     kind: str | None = None
-    inputs: tuple[tuple[str, str], ...] = ()
+    hints: Hints = NOTHING
 
 
 Check = Callable[[Path], Comparison]
@@ -73,7 +73,7 @@ def convert(
         _check_plain(chosen)
         return _from_json(Path(str(source)), Path(target))
     source = source if isinstance(source, bytes) else Path(os.fsdecode(file_of(source)))
-    graph = load_graph(source, chosen.kind, dict(chosen.inputs))
+    graph = load_graph(source, chosen.kind, chosen.hints)
     if chosen.batch is not None:
         _fix_batch(graph, chosen.batch)
     if graph.meta.get("source") in ("ONNX", "TensorFlow"):

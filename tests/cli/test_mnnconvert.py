@@ -49,7 +49,7 @@ def test_the_named_kind_is_what_is_read(converted):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["-f", "CAFFE", "--modelFile", "a", "--MNNModel", "b"], "known are ONNX, TF"),
+        (["-f", "MXNET", "--modelFile", "a", "--MNNModel", "b"], "known are ONNX, TF"),
         (["-f", "ONNX", "--modelFile", "a", "--MNNModel", "b"], "no such file: a"),
         (["-f", "ONNX", "--modelFile", "a"], "--MNNModel"),
         (["-f", "ONNX", "--modelFile", "a", "--JsonFile", "b"], "-f MNN"),

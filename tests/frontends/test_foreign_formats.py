@@ -14,7 +14,6 @@ FILES = {
     "a.onnx": (b"<!DOCTYPE html><html>", "a web page", "download"),
     "b.onnx": (b"version https://git-lfs.github.com/spec/v1\noid", "Git LFS", "git lfs pull"),
     "a.safetensors": (b"\x40\0\0\0\0\0\0\0{}" + bytes(100), "safetensors", "without a graph"),
-    "a.prototxt": (b'name: "net"', "Caffe", "ONNX"),
 }
 
 

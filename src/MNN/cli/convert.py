@@ -12,7 +12,7 @@ from MNN.cli.convert_check import Checker
 from MNN.cli.display.output import write_text
 from MNN.cli.display.progress import progress
 from MNN.cli.models import existing
-from MNN.cli.options import Disabled, Shapes
+from MNN.cli.options import Disabled, Prototxt, Shapes
 from MNN.cli.report.conversion import page
 from MNN.cli.report.drawing import draw
 from MNN.cli.shapes import parse_shapes
@@ -20,6 +20,7 @@ from MNN.conversion_report import Report
 from MNN.converter import Options, convert, parse_names
 from MNN.errors import MNNError
 from MNN.formatting import nbytes, plural
+from MNN.frontends import Hints
 from MNN.frontends.mnn.support import needs_this_engine
 
 NAME = "convert"
@@ -28,7 +29,7 @@ SHORT = "Convert a model to .mnn."
 
 
 def command(
-    source: Annotated[Path, typer.Argument(help="A model of ONNX, PyTorch, TensorFlow, TFLite or .mnn.")],
+    source: Annotated[Path, typer.Argument(help="A model of ONNX, PyTorch, TensorFlow, TFLite, Caffe or .mnn.")],
     target: Annotated[Path, typer.Argument(help="The .mnn (or .onnx) file to write.")],
     fp16: Annotated[bool, typer.Option("--fp16/--no-fp16", help="Store weights in half precision.")] = False,
     external: Annotated[
@@ -68,9 +69,10 @@ def command(
         typer.Option(
             "--input-shape",
             metavar="NAME=1x3x224x224",
-            help="What a TorchScript file does not tell of an input: a shape, i64:1x7 for another type, a value.",
+            help="What TorchScript or Caffe files do not tell of an input: a shape, i64:1x7 for another type, a value.",
         ),
     ] = None,
+    prototxt: Prototxt = None,
     report: Annotated[Path | None, typer.Option("--report", help="What was done, as .html or .json.")] = None,
     drawing: Annotated[
         Path | None, typer.Option("--optimize-report", help="The graph before and after, as .html or .svg.")
@@ -92,7 +94,7 @@ def command(
         batch,
         biz_code,
         keep_format,
-        inputs=_described(input_shapes or []),
+        hints=Hints(_described(input_shapes or []), prototxt),
     )
     check = None
     if tolerance is not None or report is not None:
@@ -111,12 +113,12 @@ def command(
         _write_drawings(drawing, done)
 
 
-def _described(texts: list[str]) -> tuple[tuple[str, str], ...]:
-    """``NAME=SHAPE`` as pairs."""
+def _described(texts: list[str]) -> dict[str, str]:
+    """Shapes by name, of texts ``NAME=SHAPE``."""
     for text in texts:
         if not text.partition("=")[2]:
             raise MNNError(f"--input-shape takes NAME=1x3x224x224, not '{text}'")
-    return tuple((t.partition("=")[0], t.partition("=")[2]) for t in texts)
+    return {t.partition("=")[0]: t.partition("=")[2] for t in texts}
 
 
 def check_target(source: Path, target: Path, *others: str) -> None:

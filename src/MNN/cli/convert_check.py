@@ -50,7 +50,7 @@ class Checker:
             report_progress(f"checking: {text}", done, total)
 
         found = with_small_integers(
-            feeds, loaded, lambda: compare(self.source, written, feeds, limit, True, EXACT, said)
+            feeds, loaded, lambda: compare(self.source, written, feeds, limit, True, EXACT, said, self.options.hints)
         )
         outputs = {d.tensor: d.error for d in found.differences if d.tensor in session.outputs}
         wrong = {name: error for name, error in outputs.items() if not error <= limit}

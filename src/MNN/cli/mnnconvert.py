@@ -11,11 +11,15 @@ import typer
 from MNN.cli.convert import check_target, show
 from MNN.cli.dump import write_json
 from MNN.cli.main import OFFICIAL, ended, guarded, version_shown
+from MNN.cli.options import Prototxt
 from MNN.converter import Options
 from MNN.errors import MNNError
+from MNN.frontends import Hints
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-FRAMEWORKS = {"ONNX": "onnx", "TF": "tensorflow", "TFLITE": "tflite", "MNN": "mnn", "JSON": "json"}
+FRAMEWORKS = {
+    "ONNX": "onnx", "TF": "tensorflow", "TFLITE": "tflite", "CAFFE": "caffe", "MNN": "mnn", "JSON": "json",
+}  # fmt: skip
 """What the official tool calls kinds of files, and what they are called here."""
 
 
@@ -23,7 +27,7 @@ FRAMEWORKS = {"ONNX": "onnx", "TF": "tensorflow", "TFLITE": "tflite", "MNN": "mn
 def command(
     model: Annotated[Path, typer.Option("--modelFile", help="The model to convert.")],
     target: Annotated[Path | None, typer.Option("--MNNModel", help="The file to write.")] = None,
-    framework: Annotated[str, typer.Option("-f", "--framework", help="ONNX, TF, TFLITE, MNN or JSON.")] = "ONNX",
+    framework: Annotated[str, typer.Option("-f", "--framework", help="ONNX, TF, TFLITE, CAFFE, MNN, JSON.")] = "ONNX",
     biz_code: Annotated[str, typer.Option("--bizCode", help="A label stored in the file.")] = "",
     fp16: Annotated[bool, typer.Option("--fp16/--no-fp16", help="Store weights in half precision.")] = False,
     external: Annotated[
@@ -34,6 +38,7 @@ def command(
     keep_format: Annotated[
         bool, typer.Option("--keepInputFormat/--no-keepInputFormat", help="Inputs keep their layout.")
     ] = True,
+    prototxt: Prototxt = None,
     json_file: Annotated[Path | None, typer.Option("--JsonFile", help="With -f MNN: write the file as JSON.")] = None,
     version: Annotated[
         bool, typer.Option("-v", "--version", callback=version_shown, is_eager=True, help="Show the version.")
@@ -51,7 +56,10 @@ def command(
         print(f"{model} -> {json_file}")
     if target is not None:
         check_target(model, target)
-        show(model, target, Options(level, (), fp16, external, batch, biz_code, keep_format, FRAMEWORKS[kind]))
+        kept = Options(
+            level, (), fp16, external, batch, biz_code, keep_format, FRAMEWORKS[kind], Hints(prototxt=prototxt)
+        )
+        show(model, target, kept)
     elif json_file is None:
         raise MNNError("nothing to write: give --MNNModel FILE")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,4 +19,8 @@ Shapes = Annotated[list[str] | None, typer.Option("--shape", metavar="NAME=1x3x2
 Mean = Annotated[str | None, typer.Option(help="Subtracted from pictures, per channel; 0 by default.")]
 Norm = Annotated[str | None, typer.Option(help="Then multiplied with, per channel; 1/255 by default.")]
 Disabled = Annotated[list[str] | None, typer.Option("--disable-pass", metavar="NAME", help="Leave out a pass.")]
+Prototxt = Annotated[
+    Path | None,
+    typer.Option("--prototxt", help="The description of a caffemodel; by default the one beside it, or inside."),
+]
 Threads = Annotated[int, typer.Option(help="Threads to use.")]

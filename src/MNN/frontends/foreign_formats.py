@@ -49,7 +49,6 @@ _FILES = (
     Elsewhere("an ncnn model", "convert the model that it was made from", b"7767517"),
     Elsewhere("an OpenVINO model", "convert the model that it was made from", b"<?xml"),
     Elsewhere("a Core ML model", "convert the model that it was made from", b"", 0, (".mlmodel", ".mlpackage")),
-    Elsewhere("a Caffe model", "convert it to ONNX first", b"", 0, (".prototxt", ".caffemodel")),
     Elsewhere("a Paddle model", "export it with paddle2onnx, and convert that", b"", 0, (".pdmodel", ".pdiparams")),
 )  # fmt: skip
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from MNN.errors import FormatError, MNNError
+from MNN.frontends.caffe_files import looks_like_caffe
 from MNN.frontends.foreign_formats import elsewhere
 from MNN.frontends.tensorflow_files import looks_like_tensorflow, saved_model
 from MNN.ir.graph import Graph
@@ -16,6 +17,23 @@ from MNN.schema.files import open_regular
 HEAD = 64 * 1024
 """Bytes from the start of a file that recognisers see."""
 Source = str | os.PathLike[str] | bytes
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What a user says of a file beside where it is. ``inputs`` describes inputs of files that do not tell their shapes
+    (``1x3x224x224``), by name; ``prototxt`` is the description of a Caffe network, where it does not lie beside the
+    weights."""
+
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    prototxt: str | os.PathLike[str] | None = None
+
+    def options(self) -> dict[str, bool]:
+        """The options of commands that say these, and whether they are given."""
+        return {"--input-shape": bool(self.inputs), "--prototxt": self.prototxt is not None}
+
+
+NOTHING = Hints()
 
 
 @dataclass(frozen=True)
@@ -33,8 +51,10 @@ class Kind:
     load: Callable[[Source], Graph]
     in_folder: str = ""
     """The file that stands for a folder of this kind."""
-    load_with: Callable[[Source, Mapping[str, str]], Graph] | None = None
-    """Like ``load``, of kinds whose files do not tell the shapes of inputs: with what they are, by name."""
+    load_with: Callable[[Source, Hints], Graph] | None = None
+    """Like ``load``, of kinds that take hints."""
+    hints: tuple[str, ...] = ()
+    """Options of commands that give the hints that it takes."""
 
 
 _KINDS: dict[str, Kind] = {}
@@ -52,12 +72,12 @@ def kinds() -> list[str]:
     return list(_KINDS)
 
 
-def load_graph(source: Source, kind: str | None = None, inputs: Mapping[str, str] | None = None) -> Graph:
-    """The graph of a model file given as a path or as the file's bytes; ``kind`` skips the guess; ``inputs``
-    describes inputs of files that do not tell their shapes (``1x3x224x224``).
+def load_graph(source: Source, kind: str | None = None, hints: Hints = NOTHING) -> Graph:
+    """The graph of a model file given as a path or as the file's bytes; ``kind`` skips the guess.
 
     Raises :class:`~MNN.errors.FormatError` when the file is of no known kind or malformed,
-    :class:`~MNN.errors.UnsupportedError` naming what the engine lacks, and MNNError when it cannot be opened.
+    :class:`~MNN.errors.UnsupportedError` naming what the engine lacks, and MNNError when it cannot be opened, or for
+    hints that its kind does not take.
     """
     source = file_of(source)
     if kind is not None:
@@ -66,13 +86,14 @@ def load_graph(source: Source, kind: str | None = None, inputs: Mapping[str, str
             raise MNNError(f"'{kind}' is no kind of model file; known: {', '.join(_KINDS)}")
     else:
         found = _recognised(source)
-    if not inputs:
+    given = [option for option, on in hints.options().items() if on]
+    for option in given:
+        if option not in found.hints:
+            takers = ", ".join(k.name for k in _KINDS.values() if option in k.hints)
+            raise MNNError(f"{option} is for files of {takers}; {found.name} files tell themselves what it would say")
+    if not given or found.load_with is None:
         return found.load(source)
-    if found.load_with is None:
-        raise MNNError(
-            f"--input-shape is for TorchScript files; {found.name} files tell the shapes of inputs themselves"
-        )
-    return found.load_with(source, inputs)
+    return found.load_with(source, hints)
 
 
 def file_of(source: Source) -> Source:
@@ -231,14 +252,36 @@ def _load_torch(source: Source) -> Graph:
     return load(source)
 
 
-def _load_torch_with(source: Source, inputs: Mapping[str, str]) -> Graph:
+def _load_torch_with(source: Source, hints: Hints) -> Graph:
     from MNN.frontends.torch import load
 
-    return load(source, inputs)
+    return load(source, hints.inputs)
+
+
+def _load_caffe(source: Source) -> Graph:
+    from MNN.frontends.caffe import load
+
+    return load(source)
+
+
+def _load_caffe_with(source: Source, hints: Hints) -> Graph:
+    from MNN.frontends.caffe import load
+
+    return load(source, hints.inputs, hints.prototxt)
 
 
 register_kind(Kind("tflite", (".tflite", ".lite"), _looks_like_tflite, _load_tflite))
 register_kind(Kind("mnn", (".mnn",), _looks_like_mnn, _load_mnn))
+register_kind(
+    Kind(
+        "caffe",
+        (".caffemodel", ".prototxt"),
+        looks_like_caffe,
+        _load_caffe,
+        load_with=_load_caffe_with,
+        hints=("--input-shape", "--prototxt"),
+    )
+)  # before ONNX, whose looser rule fits some of its files too
 register_kind(Kind("onnx", (".onnx", ".pb"), _looks_like_onnx, _load_onnx))
 register_kind(
     Kind("tensorflow", (".pb", ".meta", ".graphdef"), looks_like_tensorflow, _load_tensorflow, "saved_model.pb")
@@ -246,4 +289,6 @@ register_kind(
 register_kind(Kind("keras", (".keras", ".h5", ".hdf5"), _looks_like_keras, _load_keras))
 register_kind(Kind("json", (".json",), _looks_like_json, _load_json))
 _TORCH = (".pt2", ".pt", ".pth", ".jit", ".ptl", ".ckpt", ".bin")
-register_kind(Kind("torch", _TORCH, _looks_like_torch, _load_torch, load_with=_load_torch_with))
+register_kind(
+    Kind("torch", _TORCH, _looks_like_torch, _load_torch, load_with=_load_torch_with, hints=("--input-shape",))
+)

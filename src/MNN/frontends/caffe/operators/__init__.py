@@ -1,0 +1,1 @@
+"""Handlers of Caffe's layers, one file per family."""
