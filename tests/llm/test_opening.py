@@ -81,6 +81,23 @@ def test_bits_are_kept_where_they_matter(folder: Path) -> None:
     assert 0 < np.abs(plain - eight).max() < 0.05 * np.abs(plain).max()
 
 
+def test_activations_are_rounded_below_high(folder: Path) -> None:
+    """Each row of each block to a 255th of its largest number; and not at all where that is asked for."""
+
+    def logits(precision: str, **options: int | None) -> np.ndarray:
+        decoder = open_model(folder).decoder(Config(precision=precision, cache=False), bits=8, **options)
+        return decoder.feed(decoder.text(), cases.tokens(3, 20), every=True)
+
+    exact = logits("high")
+    largest = np.abs(exact).max()
+    assert np.abs(logits("normal", activation_bits=32) - exact).max() <= 1e-4 * largest
+    rounded = logits("high", activation_bits=8)
+    assert 0 < np.abs(rounded - exact).max() <= 0.05 * largest
+    np.testing.assert_array_equal(logits("normal"), rounded)
+    with pytest.raises(MNNError, match="8 or 32 bits, not 4"):
+        open_model(folder).decoder(Config(cache=False), activation_bits=4)
+
+
 def test_compressed_weights_compute_like_floats() -> None:
     """Stacked, split and gathered: what families do with weights, with weights that stay compressed."""
 

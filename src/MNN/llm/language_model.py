@@ -128,19 +128,23 @@ def load(
     max_length: int | None = None,
     bits: int | None = None,
     cache: bool = True,
+    activation_bits: int | None = None,
 ) -> LanguageModel:
     """Opens a language model: a .gguf file, or a Hugging Face folder (config.json, safetensors, tokenizer.json).
 
     ``threads``: by default one for every processor that the program may use. ``max_length``: how many tokens a
     conversation may have, by default what the model was made for. ``bits``: weights that the file has as floats are
     quantised to so many (4 or 8; blocks of 32). ``cache`` keeps programs and packed weights on disk, so that the
-    next start reads no weights. Raises :class:`MNNError` where there is no model, or one that is not known or damaged.
+    next start reads no weights. ``activation_bits``: with 8, what low-bit weights are multiplied by is rounded to 8
+    bits block by block, but for queries, keys and values; with 32 it is not. The default is 8, and 32 at the precision
+    ``high``. Raises :class:`MNNError` where there is no model, or one that is not known or damaged.
 
     >>> llm = MNN.llm.load("SmolLM2-135M-Instruct.Q4_1.gguf")  # doctest: +SKIP
     """
     opened = open_model(path)
     config = Config(threads=processors() if threads is None else threads, precision=precision, cache=cache)
-    return LanguageModel(opened.decoder(config, max_length, bits), load_tokenizer(opened.path), opened.config)
+    decoder = opened.decoder(config, max_length, bits, activation_bits)
+    return LanguageModel(decoder, load_tokenizer(opened.path), opened.config)
 
 
 def processors() -> int:

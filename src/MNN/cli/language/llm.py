@@ -12,7 +12,7 @@ from rich.markup import escape
 from MNN.cli.display.output import console, write_json
 from MNN.cli.display.progress import progress
 from MNN.cli.display.tables import add_row, number, show, words
-from MNN.cli.language.options import Bits, NoCache, Precision, Source, Threads, opened
+from MNN.cli.language.options import ActivationBits, Bits, NoCache, Precision, Source, Threads, opened
 from MNN.cli.models import parse_numbers
 from MNN.errors import MNNError
 from MNN.formatting import nbytes
@@ -38,6 +38,7 @@ def bench(
     runs: Annotated[int, typer.Option(min=1, help="How often; the fastest run counts.")] = 3,
     precision: Precision = "normal",
     bits: Bits = None,
+    activation_bits: ActivationBits = None,
     out: Annotated[Path | None, typer.Option("--json", help="Also write the results as JSON.")] = None,
     no_cache: NoCache = False,
 ) -> None:
@@ -48,7 +49,9 @@ def bench(
     rows: list[Speed] = []
     with progress() as told:
         for count in parse_numbers("--threads", threads):
-            rows.append(measure(model, count, prompt, generate, runs, precision, bits, not no_cache, told))
+            rows.append(
+                measure(model, count, prompt, generate, runs, precision, bits, not no_cache, told, activation_bits)
+            )
     columns = [
         number("threads"), number("opening\ns"), number("first token of\n32 tokens, ms"),
         number(f"reading {prompt}\ntokens/s"),
@@ -74,6 +77,7 @@ def perplexity_of(
     threads: Threads = None,
     precision: Precision = "normal",
     bits: Bits = None,
+    activation_bits: ActivationBits = None,
     no_cache: NoCache = False,
 ) -> None:
     """Show the perplexity of a text: e to the mean of -log p of its tokens."""
@@ -83,7 +87,7 @@ def perplexity_of(
         content = text.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise MNNError(f"{text} is no text in UTF-8") from None
-    llm = opened(model, threads, precision, None, bits, no_cache)
+    llm = opened(model, threads, precision, None, bits, no_cache, activation_bits)
     with progress() as told:
         found = perplexity(
             llm.decoder, llm.tokenizer.encode(content), context, lambda done, total: told("tokens", done, total)

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from MNN.cli.display.output import console
-from MNN.cli.language.options import Bits, MaxLength, NoCache, Precision, Source, Threads, opened
+from MNN.cli.language.options import ActivationBits, Bits, MaxLength, NoCache, Precision, Source, Threads, opened
 from MNN.errors import MNNError
 
 NAME = "serve"
@@ -30,6 +30,7 @@ def command(
     precision: Precision = "normal",
     max_length: MaxLength = None,
     bits: Bits = None,
+    activation_bits: ActivationBits = None,
     no_cache: NoCache = False,
 ) -> None:
     """Serve a language model by OpenAI's protocol: chat/completions, completions, embeddings, models, /health,
@@ -44,7 +45,7 @@ def command(
     if embeds(read_config(model)):
         serving: Any = load_embedder(model, threads, precision, bits, not no_cache)
     else:
-        serving = opened(model, threads, precision, max_length, bits, no_cache)
+        serving = opened(model, threads, precision, max_length, bits, no_cache, activation_bits)
     known = name or os.path.basename(os.path.abspath(model)).removesuffix(".gguf")
     console().print(f"{escape(known)}: http://{host}:{port}/ (page), http://{host}:{port}/v1 (OpenAI's protocol)")
     serve(serving, known, host, port, api_key, waiting)

@@ -43,12 +43,14 @@ class Speed:
 
 def measure(
     model: Path, threads: int, prompt: int, generate: int, runs: int, precision: str, bits: int | None, cache: bool,
-    told: Callable[..., None],
+    told: Callable[..., None], activation_bits: int | None = None,
 ) -> Speed:  # fmt: skip
     """Times a model in this process. The fastest of ``runs`` counts."""
     begin = time.perf_counter()
     opened = open_model(model)
-    decoder = opened.decoder(Config(threads=threads, precision=precision, cache=cache), prompt + generate + 1, bits)
+    decoder = opened.decoder(
+        Config(threads=threads, precision=precision, cache=cache), prompt + generate + 1, bits, activation_bits
+    )
     opening = time.perf_counter() - begin
     rng = np.random.default_rng(0)
     size = int(opened.config["vocab_size"])  # type: ignore[call-overload]

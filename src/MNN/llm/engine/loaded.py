@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +19,10 @@ BLOCK = 32
 TABLES = ("embed", "output", "lm_head")
 """Parts of names: what lies at the ends of a network keeps eight bits at least."""
 
+EXACT = ("q_proj", "k_proj", "v_proj", "qkv", "query_key_value", "W_pack")
+"""Parts of names: layers that queries, keys and values come from, whose rows are never rounded. They are a sixth of the
+work and cause half of the error (of logits of SmolLM2-135M, .028 of the largest with them, .020 without)."""
+
 
 class Tensor(Protocol):
     """A tensor of a file, of which nothing is read before it is asked for."""
@@ -31,11 +36,12 @@ class Tensor(Protocol):
 
 
 class LoadedWeights:
-    """The tensors of a file by Hugging Face's names; matrices of floats get ``bits``, where told."""
+    """The tensors of a file by Hugging Face's names; matrices of floats get ``bits``, where told. ``rounds_rows``: what
+    low-bit weights are multiplied by may be rounded to 8 bits (:class:`~MNN.ir.quant.QuantizedArray`)."""
 
-    def __init__(self, tensors: Mapping[str, Tensor], bits: int | None = None) -> None:
+    def __init__(self, tensors: Mapping[str, Tensor], bits: int | None = None, rounds_rows: bool = False) -> None:
         check_bits(bits)
-        self._tensors, self._bits = tensors, bits
+        self._tensors, self._bits, self._rounds_rows = tensors, bits, rounds_rows
 
     def __contains__(self, name: object) -> bool:
         return name in self._tensors
@@ -44,6 +50,12 @@ class LoadedWeights:
         return self._tensors[name].shape
 
     def __getitem__(self, name: str) -> Array:
+        found = self._read(name)
+        if not isinstance(found, QuantizedArray):
+            return found
+        return replace(found, rounds_rows=self._rounds_rows and not any(part in name for part in EXACT))
+
+    def _read(self, name: str) -> Array:
         tensor = self._tensors[name]
         held = tensor.quantized()
         if held is not None:
@@ -60,6 +72,13 @@ def check_bits(bits: int | None) -> None:
         raise MNNError(f"weights can be quantised to {', '.join(map(str, BITS))} bits, not to {bits!r}")
 
 
+def rounds_rows(precision: str, activation_bits: int | None) -> bool:
+    """Whether what low-bit weights are multiplied by is rounded to 8 bits; by default below the precision ``high``."""
+    if activation_bits not in (None, 8, 32):
+        raise MNNError(f"activations can have 8 or 32 bits, not {activation_bits!r}")
+    return precision != "high" if activation_bits is None else activation_bits == 8
+
+
 def quantize(weight: np.ndarray, bits: int, block: int = BLOCK) -> QuantizedArray:
     """A matrix f32 ``[rows, cols]`` with one scale and offset for each block of a row, from its smallest number to its
     largest."""
@@ -74,4 +93,4 @@ def quantize(weight: np.ndarray, bits: int, block: int = BLOCK) -> QuantizedArra
     return QuantizedArray.of(values, scale.astype(np.float32), offset, bits, (rows, cols))
 
 
-__all__ = ["BITS", "BLOCK", "LoadedWeights", "Tensor", "check_bits", "quantize"]
+__all__ = ["BITS", "BLOCK", "LoadedWeights", "Tensor", "check_bits", "quantize", "rounds_rows"]

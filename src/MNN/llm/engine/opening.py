@@ -11,7 +11,7 @@ from pathlib import Path
 from MNN.errors import MNNError, UnsupportedError
 from MNN.ir.graph import Graph
 from MNN.llm.engine.decoder import Decoder
-from MNN.llm.engine.loaded import LoadedWeights, check_bits
+from MNN.llm.engine.loaded import LoadedWeights, check_bits, rounds_rows
 from MNN.llm.files import open_weights, read_config
 from MNN.llm.files.places import find
 from MNN.llm.models.families import build, build_encoder, usual
@@ -30,30 +30,42 @@ class Opened:
     config: Mapping[str, object]
     file: Path
 
-    def graph(self, bits: int | None, encoder: bool = False) -> Graph:
-        """The graph of a decoder, or of an ``encoder``, with weights read and, where told, quantised."""
+    def graph(self, bits: int | None, rounds: bool, encoder: bool = False) -> Graph:
+        """The graph of a decoder, or of an ``encoder``, with weights read and, where told, quantised; ``rounds``: what
+        low-bit weights are multiplied by may be rounded to 8 bits."""
         files = [self.file, self.file.parent / "config.json"]
         files += [f for f in self.file.parent.iterdir() if f.suffix == self.file.suffix or ".safetensors" in f.name]
         seen({os.path.abspath(file): identity(file.stat()) for file in files if file.is_file()})
-        weights = LoadedWeights(open_weights(self.path), bits)
+        weights = LoadedWeights(open_weights(self.path), bits, rounds)
         return (build_encoder(self.config, weights) if encoder else build(self.config, weights)).graph
 
     def encoder(self, config: Config, bits: int | None = None) -> Session:
         """A model that gives every token a vector, ready to run."""
         check_bits(bits)
+        rounds = rounds_rows(config.precision, None)
         stored = StoredPrograms.of(self.file, config, ("encoder", f"{bits} bits"))
-        return Session(lambda: self.graph(bits, True), config, stored)
+        return Session(lambda: self.graph(bits, rounds, True), config, stored)
 
-    def decoder(self, config: Config, max_length: int | None = None, bits: int | None = None) -> Decoder:
-        """One ready to run; ``max_length`` tokens at most, by default what the model was made for."""
+    def decoder(
+        self,
+        config: Config,
+        max_length: int | None = None,
+        bits: int | None = None,
+        activation_bits: int | None = None,
+    ) -> Decoder:
+        """One ready to run; ``max_length`` tokens at most, by default what the model was made for. ``bits``,
+        ``activation_bits``: as :func:`MNN.llm.load` has them."""
         check_bits(bits)
+        rounds = rounds_rows(config.precision, activation_bits)
         told = usual(self.config)
         longest = told.longest if max_length is None else max_length
         if longest < 1:
             raise MNNError(f"max_length is the number of tokens of a text, not {max_length}")
         states = {f"past_{kind}{i}": f"present_{kind}{i}" for i in range(told.layers) for kind in "kv"}
-        stored = StoredPrograms.of(self.file, config, ("language model", f"{bits} bits"), (), states)
-        session = Session(lambda: self.graph(bits), config, stored, states)
+        stored = StoredPrograms.of(
+            self.file, config, ("language model", f"{bits} bits", f"rounded {rounds}"), (), states
+        )
+        session = Session(lambda: self.graph(bits, rounds), config, stored, states)
         return Decoder(session, states, longest, switch(told.values))
 
 
