@@ -14,6 +14,13 @@ FILES = {
     "a.onnx": (b"<!DOCTYPE html><html>", "a web page", "download"),
     "b.onnx": (b"version https://git-lfs.github.com/spec/v1\noid", "Git LFS", "git lfs pull"),
     "a.safetensors": (b"\x40\0\0\0\0\0\0\0{}" + bytes(100), "safetensors", "without a graph"),
+    "a.pdmodel": (b"\x0a\x05block", "PaddlePaddle", "paddle2onnx"),
+    "inference.json": (b'{"base_code":{"magic":"pir"},"program":{}}', "PaddlePaddle", "paddle2onnx"),
+    "net-symbol.json": (b'{\n  "nodes": [\n    {\n      "op": "null", \n "name": "data"', "MXNet", "mxnet.onnx"),
+    "net-0000.params": (b"\x12\x01" + bytes(40), "MXNet", "mxnet.onnx"),
+    "yolo.cfg": (b"[net]\nbatch=1\n[convolutional]", "Darknet", "ncnn"),
+    "yolo.weights": (bytes(20), "Darknet", "ONNX"),
+    "model.json": (b'{"format": "graph-model", "weightsManifest": []}', "TensorFlow.js", "saved_model"),
 }
 
 

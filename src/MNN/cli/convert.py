@@ -69,7 +69,7 @@ def command(
         typer.Option(
             "--input-shape",
             metavar="NAME=1x3x224x224",
-            help="What TorchScript or Caffe files do not tell of an input: a shape, i64:1x7 for another type, a value.",
+            help="What TorchScript, Caffe and ncnn files do not tell of an input: a shape, i64:1x7 for another type.",
         ),
     ] = None,
     prototxt: Prototxt = None,

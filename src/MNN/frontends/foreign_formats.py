@@ -8,6 +8,12 @@ _TORCH = "save its network with torch.export.save(torch.export.export(model, inp
 _KERAS = "save the whole model in Keras: model.save('model.keras')"
 _WEIGHTS = "it holds weights without a graph: load them into the network in its framework, and export that to ONNX"
 _AGAIN = "download the model itself"
+_MXNET = "export it with mxnet.onnx.export_model, in an environment with MXNet 1.9, and convert the ONNX file"
+_PADDLE = "export it with paddle2onnx (--model_dir, --model_filename, --params_filename), and convert the ONNX file"
+_DARKNET = (
+    "export it to ONNX with its own code in PyTorch (YOLO networks have such), or to ncnn with ncnn's darknet2ncnn"
+)
+_TFJS = "export the network that it was made from, with tf.saved_model.save or model.export('folder'), and convert that"
 _PICTURE = "a model file is expected here; pictures are given with --input NAME=FILE, or as arrays"
 
 
@@ -20,11 +26,13 @@ class Elsewhere:
     start: bytes = b""
     at: int = 0
     suffixes: tuple[str, ...] = ()
+    holds: bytes = b""
+    """What lies somewhere in its first bytes."""
 
     def fits(self, head: bytes, suffix: str) -> bool:
         """Whether a file with these first bytes and this suffix is one."""
         begins = head[self.at : self.at + len(self.start)].lower() == self.start.lower()
-        return begins and (not self.suffixes or suffix in self.suffixes)
+        return begins and self.holds in head and (not self.suffixes or suffix in self.suffixes)
 
 
 _FILES = (
@@ -46,10 +54,15 @@ _FILES = (
     Elsewhere("a pickled Python object", "export what is in it to ONNX", b"\x80", 0, (".pkl", ".joblib")),
     Elsewhere("a GGUF file", _WEIGHTS, b"GGUF"),
     Elsewhere("a safetensors file", _WEIGHTS, b"{", 8, (".safetensors",)),
-    Elsewhere("an ncnn model", "convert the model that it was made from", b"7767517"),
     Elsewhere("an OpenVINO model", "convert the model that it was made from", b"<?xml"),
     Elsewhere("a Core ML model", "convert the model that it was made from", b"", 0, (".mlmodel", ".mlpackage")),
-    Elsewhere("a Paddle model", "export it with paddle2onnx, and convert that", b"", 0, (".pdmodel", ".pdiparams")),
+    Elsewhere("a PaddlePaddle model", _PADDLE, b"", 0, (".pdmodel", ".pdiparams")),
+    Elsewhere("a PaddlePaddle model", _PADDLE, b"{", 0, (".json",), b'"base_code"'),
+    Elsewhere("an MXNet model", _MXNET, b"{", 0, (".json",), b'"op": "null"'),
+    Elsewhere("the weights of an MXNet model", _MXNET, b"\x12\x01\0\0\0\0\0\0"),
+    Elsewhere("a Darknet model", _DARKNET, b"[net]"),
+    Elsewhere("a Darknet model", _DARKNET, b"", 0, (".cfg", ".weights")),
+    Elsewhere("a TensorFlow.js model", _TFJS, b"{", 0, (".json",), b'"weightsManifest"'),
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from MNN.errors import FormatError, MNNError
 from MNN.frontends.caffe_files import looks_like_caffe
 from MNN.frontends.foreign_formats import elsewhere
+from MNN.frontends.ncnn_files import looks_like_ncnn
 from MNN.frontends.tensorflow_files import looks_like_tensorflow, saved_model
 from MNN.ir.graph import Graph
 from MNN.schema.files import open_regular
@@ -127,7 +128,7 @@ def _recognised(source: Source) -> Kind:
     fitting = [k for k in _KINDS.values() if k.looks_like(head, size)]
     if len(fitting) > 1:
         fitting = [k for k in fitting if suffix in k.suffixes] or fitting
-    known = "" if fitting else elsewhere(head, suffix)
+    known = elsewhere(head, suffix) if not fitting or fitting == [_KINDS["json"]] else ""
     if known:
         raise FormatError(f"{name} is {known}")
     if not fitting:  # damaged at the start: the front end for its name can say best what is wrong
@@ -146,7 +147,7 @@ def _looks_like_onnx(head: bytes, size: int) -> bool:
     if not head:
         return False
     number, wire = head[0] >> 3, head[0] & 7
-    if saved_model(head, size):
+    if saved_model(head, size) or head[:8] == b"\x12\x01" + bytes(6):  # weights of MXNet
         return False
     kinds_of_fields = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2}
     if kinds_of_fields.get(number) != wire or head[0] & 0x80:
@@ -270,6 +271,18 @@ def _load_caffe_with(source: Source, hints: Hints) -> Graph:
     return load(source, hints.inputs, hints.prototxt)
 
 
+def _load_ncnn(source: Source) -> Graph:
+    from MNN.frontends.ncnn import load
+
+    return load(source)
+
+
+def _load_ncnn_with(source: Source, hints: Hints) -> Graph:
+    from MNN.frontends.ncnn import load
+
+    return load(source, hints.inputs)
+
+
 register_kind(Kind("tflite", (".tflite", ".lite"), _looks_like_tflite, _load_tflite))
 register_kind(Kind("mnn", (".mnn",), _looks_like_mnn, _load_mnn))
 register_kind(
@@ -291,4 +304,7 @@ register_kind(Kind("json", (".json",), _looks_like_json, _load_json))
 _TORCH = (".pt2", ".pt", ".pth", ".jit", ".ptl", ".ckpt", ".bin")
 register_kind(
     Kind("torch", _TORCH, _looks_like_torch, _load_torch, load_with=_load_torch_with, hints=("--input-shape",))
+)
+register_kind(
+    Kind("ncnn", (".param",), looks_like_ncnn, _load_ncnn, load_with=_load_ncnn_with, hints=("--input-shape",))
 )

@@ -1,0 +1,1 @@
+"""The ncnn front end against ncnn itself."""
