@@ -140,7 +140,7 @@ def separable(
     if found is not None:
         return found
     wide = _padded(image, len(x), len(y), border)
-    total = weighted(wide, x, y * scale, image.shape)
+    total = weighted(wide, x, y, image.shape) * wide.dtype.type(scale)
     total = total + wide.dtype.type(delta) if delta else total
     return to_dtype(np.floor(total + 0.5) if up and kind.kind in "iu" else total, kind)
 

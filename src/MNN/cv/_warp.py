@@ -20,6 +20,7 @@ from MNN.cv._constants import (
     WARP_INVERSE_MAP,
 )
 from MNN.cv._resample import finish
+from MNN.cv.kernels import warping as kernels
 from MNN.cv.kernels.taps import cubic
 from MNN.cv.preprocess.matrix import CVMatrix
 from MNN.errors import MNNError, ShapeError
@@ -105,7 +106,12 @@ def remap(
     """``result[i, j] = src[map2[i, j], map1[i, j]]``; the maps are float of the result's (height, width), or as
     :func:`convertMaps` gives them."""
     x, y = _floating(map1, map2)
-    return _wrap(sample(as_planes(src), x, y, interpolation, borderMode, borderValue))
+    image = as_planes(src)
+    if x.dtype == np.float32 and np.isfinite(x.sum()) and np.isfinite(y.sum()):
+        found = kernels.remapped(image, x, y, interpolation, borderMode, fill(borderValue, image))
+        if found is not None:
+            return _wrap(found)
+    return _wrap(sample(image, x.astype(np.float64), y.astype(np.float64), interpolation, borderMode, borderValue))
 
 
 def getRectSubPix(image: ArrayLike, patchSize: Sequence[int], center: Sequence[float]) -> Var:  # noqa: N802
@@ -140,15 +146,17 @@ def convertMaps(  # noqa: N802
 
 
 def _floating(map1: object, map2: object) -> tuple[Array, Array]:
-    """Both maps as float64, from any of their forms."""
+    """Both maps, from any of their forms: float32 that is given as such, else float64."""
     first = as_array(map1, "map1")
     if first.ndim == 3 and first.shape[2] == 2:
-        x, y = (first[:, :, i].astype(np.float64) for i in range(2))
+        x, y = (first[:, :, i].astype(np.float64, copy=False) for i in range(2))
         if map2 is not None and first.dtype.kind in "iu":
             rest = as_array(map2, "map2").astype(np.int64).reshape(x.shape)
             x, y = x + (rest & 31) / 32, y + (rest >> 5) / 32
         return x, y
-    x, y = first.astype(np.float64), as_array(map2, "map2").astype(np.float64)
+    x, y = first, as_array(map2, "map2")
+    if x.dtype != np.float32 or y.dtype != np.float32:
+        x, y = x.astype(np.float64), y.astype(np.float64)
     if x.ndim != 2 or x.shape != y.shape:
         raise ShapeError(f"map1 and map2 must have the result's height and width; they are {x.shape} and {y.shape}")
     return x, y
@@ -160,10 +168,14 @@ def _warp(image: Array, matrix: Array, dsize: object, flag: int, border: int, va
         if np.linalg.det(matrix) == 0:
             raise MNNError(f"M has no inverse, so that the picture would vanish: {matrix.tolist()}")
         matrix = np.linalg.inv(matrix)
+    how = flag & ~(WARP_INVERSE_MAP | WARP_FILL_OUTLIERS)
+    found = kernels.warped(image, matrix, (width, height), how, border, fill(value, image))
+    if found is not None:
+        return found
     x, y = np.meshgrid(np.arange(width, dtype=np.float64), np.arange(height, dtype=np.float64))
     u, v, w = (row[0] * x + row[1] * y + row[2] for row in matrix)
     scale = np.where(w == 0, 0.0, 1 / np.where(w == 0, 1, w))
-    return sample(image, u * scale, v * scale, flag & ~(WARP_INVERSE_MAP | WARP_FILL_OUTLIERS), border, value)
+    return sample(image, u * scale, v * scale, how, border, value)
 
 
 def sample(image: Array, x: Array, y: Array, interpolation: int, border: int, value: object) -> Array:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.image.numbers import rounded, widened
-from MNN.backends.cpu.lang.element import Tail, load, make_tail, storage_type, store
+from MNN.backends.cpu.image.lines import move, put_line
+from MNN.backends.cpu.image.numbers import widened
+from MNN.backends.cpu.lang.element import Tail, load, make_tail, storage_type
 from MNN.backends.cpu.lang.module import F32, I8, I64, PTR, Kernel, Value, int_type
 from MNN.backends.cpu.lang.nest import minimum
 from MNN.backends.cpu.targets.base import Target
@@ -205,21 +206,10 @@ class _Code:
 
     def _finish(self, y: Value) -> None:
         """The line, rounded, as a row of the result."""
-        b, slot, spec, lanes = self.b, self.k.slot, self.spec, self.lanes
-        element = storage_type(spec.result)
+        b, slot, spec = self.b, self.k.slot, self.spec
         line = b.gep(self.k.scratch, I8, slot("line"))
-        out = b.gep(self.k.pointer("out"), element, y * slot("out_row"))
-        count = slot("width") * spec.channels
-        whole = b.and_(count, -lanes)
-
-        def put(at: Value, tail: Tail | None = None) -> None:
-            x = rounded(b, b.load(F32.vec(lanes), b.gep(line, F32, at)), spec.result)
-            store(b, spec.result, x, b.gep(out, element, at), None, tail)
-
-        with b.loop(0, whole, lanes) as each:
-            put(each.index)
-        rest = count - whole
-        b.if_(b.icmp("sgt", rest, 0), lambda: put(whole, make_tail(b, rest, lanes)))
+        out = b.gep(self.k.pointer("out"), storage_type(spec.result), y * slot("out_row"))
+        put_line(b, self.target, line, out, slot("width") * spec.channels, spec.result)
 
 
 @dataclass(frozen=True)
@@ -240,30 +230,22 @@ class PickSpec(KernelSpec):
     def emit(self, target: Target) -> str:
         k = Kernel.of(self.slots(), target)
         b, slot = k.b, k.slot
-        parts = []
-        at = 0
-        while at < self.size:  # in the largest pieces that a register holds
-            piece = next(n for n in (16, 8, 4, 2, 1) if at + n <= self.size)
-            parts.append((at, I64.vec(2) if piece == 16 else int_type(8 * piece)))
-            at += piece
         with b.loop(k.begin, k.end) as block:
             start = block.index * slot("band")
             with b.loop(start, minimum(k, slot("height"), start + slot("band"))) as row:
                 source = b.gep(k.pointer("src"), I8, b.entry(k.pointer("y_places"), row.index) * slot("src_row"))
                 out = b.gep(k.pointer("out"), I8, row.index * slot("out_row"))
 
-                def move(x: Value, source: Value = source, out: Value = out) -> None:
+                def pick(x: Value, source: Value = source, out: Value = out) -> None:
                     place = b.gep(source, I8, b.entry(k.pointer("x_places"), x))
-                    to = b.gep(out, I8, x * self.size)
-                    for at, t in parts:
-                        b.store(b.load(t, b.gep(place, I8, at), 1), b.gep(to, I8, at), 1)
+                    move(b, self.size, place, b.gep(out, I8, x * self.size))
 
                 whole = b.and_(slot("width"), -_UNROLL)
                 with b.loop(0, whole, _UNROLL) as each:
                     for i in range(_UNROLL):
-                        move(each.index + i)
+                        pick(each.index + i)
                 with b.loop(whole, slot("width")) as each:
-                    move(each.index)
+                    pick(each.index)
         return k.finish()
 
 

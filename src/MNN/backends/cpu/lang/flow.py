@@ -143,9 +143,22 @@ class FlowMixin(MemoryMixin):
 
     def if_(self, condition: Value, then: Callable[[], object]) -> None:
         """Runs an emitter's code only when the condition holds."""
+        self.choose(condition, then, tuple)
 
-        def run() -> tuple[Value, ...]:
-            then()
-            return ()
+    def choose(
+        self,
+        condition: Value,
+        then: Callable[[], object],
+        otherwise: Callable[[], object],
+        likely: bool = False,
+    ) -> None:
+        """Runs the code of one of two emitters. ``likely``: of the first."""
 
-        self.if_else(condition, run)
+        def run(emit: Callable[[], object]) -> Callable[[], Sequence[Value]]:
+            def emitted() -> Sequence[Value]:
+                emit()
+                return ()
+
+            return emitted
+
+        self.if_else(condition, run(then), run(otherwise), likely)

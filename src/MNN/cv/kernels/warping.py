@@ -1,0 +1,90 @@
+"""Warping and remapping by :class:`MNN.backends.cpu.image.sample.SampleSpec`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from MNN.backends.cpu.image.places import Places
+from MNN.backends.cpu.image.sample import Border, Interpolation, SampleSpec
+from MNN.cv._constants import (
+    BORDER_CONSTANT,
+    BORDER_REFLECT,
+    BORDER_REFLECT_101,
+    INTER_CUBIC,
+    INTER_LINEAR,
+    INTER_NEAREST,
+)
+from MNN.cv.kernels.run import Array, Call, address, bands, getNumThreads, target, worthwhile
+from MNN.ir.dtype import DType
+
+_OF = {t.numpy: t for t in (DType.U8, DType.U16, DType.I16, DType.F32)}
+_BORDERS = {
+    BORDER_CONSTANT: Border.CONSTANT,
+    BORDER_REFLECT: Border.REFLECT,
+    BORDER_REFLECT_101: Border.REFLECT_101,
+}
+_HOW = {
+    INTER_NEAREST: Interpolation.NEAREST,
+    INTER_LINEAR: Interpolation.LINEAR,
+    INTER_CUBIC: Interpolation.CUBIC,
+}
+_CHANNELS = 4
+_MOST = 1 << 31
+"""Numbers of a picture beyond which offsets are not of 32 bits."""
+_KEPT = 64
+
+
+def warped(
+    image: Array, matrix: Array, size: tuple[int, int], interpolation: int, border: int, fill: Array
+) -> Array | None:
+    """A picture (h, w, channels) where the 3 x 3 ``matrix`` takes the pixels of the result, whose ``size`` is (width,
+    height). ``fill`` is the pixel of a constant border, or one number for all of its channels. None where numpy is to
+    do it."""
+    where = Places.AFFINE if matrix[2].tolist() == [0, 0, 1] else Places.PERSPECTIVE
+    if not _possible(image, size, interpolation, border):
+        return None
+    numbers = matrix.ravel()[: 6 if where is Places.AFFINE else 9].astype(np.float64).view(np.int64).tolist()
+    return _run(image, size, (where, interpolation, border), fill, numbers)
+
+
+def remapped(image: Array, x: Array, y: Array, interpolation: int, border: int, fill: Array) -> Array | None:
+    """The pixels of a picture at (x, y), both float32 of one size; else as :func:`warped`."""
+    size = x.shape[1], x.shape[0]
+    if not _possible(image, size, interpolation, border):
+        return None
+    maps = [np.ascontiguousarray(m) for m in (x, y)]
+    return _run(image, size, (Places.MAPS, interpolation, border), fill, [address(m) for m in maps])
+
+
+def _possible(image: Array, size: tuple[int, int], interpolation: int, border: int) -> bool:
+    known = image.dtype in _OF and image.shape[2] <= _CHANNELS and interpolation in _HOW and border in _BORDERS
+    return known and image.size < _MOST and min(size) > 0 and worthwhile(max(image.size, size[0] * size[1]))
+
+
+def _run(image: Array, size: tuple[int, int], way: tuple[Places, int, int], fill: Array, places: list[int]) -> Array:
+    call = _sample(image.shape, image.dtype, size, way, getNumThreads())
+    image, fill = np.ascontiguousarray(image), np.ascontiguousarray(np.broadcast_to(fill, image.shape[2]))
+    out = np.empty((size[1], size[0], image.shape[2]), image.dtype)
+    call(address(image), address(fill), address(out), *places)
+    return out
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _sample(
+    shape: tuple[int, int, int], dtype: np.dtype[Any], size: tuple[int, int], way: tuple[Places, int, int],
+    _threads: int,
+) -> Call:  # fmt: skip
+    source_height, source_width, channels = shape
+    width, height = size
+    where, interpolation, border = way
+    spec = SampleSpec.of(_OF[dtype], channels, where, _HOW[interpolation], _BORDERS[border])
+    band = bands(height, height * width * channels * 4)
+    args = {
+        "src_row": source_width * channels, "src_width": source_width, "src_height": source_height,
+        "out_row": width * channels, "width": width, "height": height, "band": band, **spec.places(target(), width),
+    }  # fmt: skip
+    moving = ("src", "fill", "out", *(name for name in spec.slots() if name[0] == "m"))
+    return Call(spec, args, moving, -(-height // band), None)
