@@ -12,7 +12,7 @@ from MNN.frontends.caffe.message import Field, Message
 from MNN.frontends.caffe.net import Layer, layers_of, state_of
 from MNN.frontends.caffe.node import CaffeNode, MissingWeightsError
 from MNN.frontends.caffe.operators.losses import READ_NOTHING
-from MNN.frontends.caffe.registry import Handler, table
+from MNN.frontends.caffe.registry import WEIGHTED, Handler, table
 from MNN.frontends.caffe.sources import Files, open_files
 from MNN.frontends.caffe.unsupported import DOMAIN, advice
 from MNN.frontends.common.graph_builder import ModelState
@@ -61,6 +61,8 @@ class _Loader:
         graph = self.ctx.graph
         last = {top: number for number, layer in enumerate(self.layers) for top in layer.tops}
         self.info.taken.update(last)
+        self.lacking = [f"{n.type} '{n.name}'" for n in self.layers if _needs(n) and not self.weights.get(n.name)]
+        self._check_weights()  # at once, as the shapes of what follows are not known without them
         for number, layer in enumerate(self.layers):
             if is_source(layer):
                 self._source(layer)
@@ -137,12 +139,24 @@ class _Loader:
         if self.files.weights is None:
             looked = f"; looked for {self.files.beside}" if self.files.beside else ""
             raise FormatError(
-                f"{self.files.net.where} describes a network without its weights, which {some} need{looked}. Put the "
-                "caffemodel beside it, or convert that with --prototxt"
+                f"{self.files.net.where} describes a network without its weights: there are none for {some}{looked}. Put "
+                "the caffemodel beside it, or convert that with --prototxt"
             )
         raise FormatError(
             f"{self.files.weights.where} has no weights for {some}: do it and {self.files.net.where} belong together?"
         )
+
+
+def _needs(layer: Layer) -> bool:
+    """Whether a layer cannot be without weights."""
+    param = layer.message.message
+    if layer.type in ("Scale", "Bias"):
+        return len(layer.bottoms) == 1
+    if layer.type == "Deconvolution":
+        return param("convolution_param").message("weight_filler").text("type") != "bilinear"
+    if layer.type == "BatchNorm":
+        return param("batch_norm_param").flag("use_global_stats", True)
+    return layer.type in WEIGHTED
 
 
 def _registration(node: CaffeNode) -> Registration | None:

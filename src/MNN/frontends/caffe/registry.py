@@ -21,3 +21,8 @@ if TYPE_CHECKING:
 Handler = Callable[["Context", "CaffeNode"], "Value | Sequence[Value]"]
 table: Handlers[Handler] = Handlers("MNN.frontends.caffe.operators", "Caffe")
 caffe_layer = table.handles
+WEIGHTED = frozenset({
+    "BN", "Convolution", "ConvolutionDepthwise", "DeconvolutionDepthwise", "DepthwiseConv", "DepthwiseConvolution",
+    "Embed", "InnerProduct", "LSTM", "Normalize", "NormalizeBBox", "PReLU", "Parameter", "RNN",
+})  # fmt: skip
+"""Layers that are nothing without weights."""
