@@ -139,8 +139,8 @@ class _Loader:
         if self.files.weights is None:
             looked = f"; looked for {self.files.beside}" if self.files.beside else ""
             raise FormatError(
-                f"{self.files.net.where} describes a network without its weights: there are none for {some}{looked}. Put "
-                "the caffemodel beside it, or convert that with --prototxt"
+                f"{self.files.net.where} describes a network without its weights: there are none for {some}{looked}. "
+                "Put the caffemodel beside it, or convert that with --prototxt"
             )
         raise FormatError(
             f"{self.files.weights.where} has no weights for {some}: do it and {self.files.net.where} belong together?"

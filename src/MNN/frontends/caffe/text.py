@@ -14,18 +14,18 @@ from MNN.frontends.caffe.message import Field, Message
 
 MAX_BYTES = 16 << 20
 MAX_DEPTH = 32
-MAX_TOKENS = 1 << 21
+MAX_TOKENS = 1 << 19
 """Far above the largest networks (ResNet-152 has 10,000 lines), low enough to end in seconds."""
 
 _TOKEN = re.compile(
-    r"""(?:[\s]|\#[^\n]*)*
-    (?: (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+    r"""(?: (?P<string>"[^"\\\n]*(?:\\.[^"\\\n]*)*"|'[^'\\\n]*(?:\\.[^'\\\n]*)*')
       | (?P<number>-?\s*(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[fF]?)(?![\w.]))
       | (?P<word>-?[A-Za-z_]\w*)
       | (?P<sign>[][{}<>:;,])
       | (?P<end>\Z))""",
     re.VERBOSE,
 )
+_BLANK = re.compile(r"\s+|#[^\n]*")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _CLOSING = {"{": "}", "<": ">"}
@@ -52,10 +52,12 @@ class _Parser:
     def _tokens(self) -> Iterator[tuple[str, str]]:
         at = 0
         for _ in range(MAX_TOKENS):
+            while (blank := _BLANK.match(self.text, at)) is not None:
+                at = blank.end()
             found = _TOKEN.match(self.text, at)
             if found is None or found.lastgroup is None:
                 self.place = at
-                raise self.wrong(f"{self.text[at : at + 30].split()[:1] or ['the end']!r:.40} is no part of the format")
+                raise self.wrong(f"{self.text[at : at + 20]!r} is no part of the format; is the file cut off?")
             self.place, at = found.start(found.lastgroup), found.end()
             yield found.lastgroup, found[found.lastgroup]
             if found.lastgroup == "end":

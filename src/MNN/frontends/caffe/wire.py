@@ -17,7 +17,7 @@ import numpy as np
 from MNN.errors import FormatError
 from MNN.frontends.caffe.message import Field, Message
 
-MAX_FIELDS = 1 << 20
+MAX_FIELDS = 1 << 18
 """Fields of a file, weights counting as one: far above those of the largest networks."""
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _FIXED = {"float": (_FOUR, "<f4"), "double": (_EIGHT, "<f8")}
