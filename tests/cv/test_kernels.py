@@ -10,6 +10,7 @@ import pytest
 
 import MNN.cv as mcv
 from MNN import MNNError
+from MNN.cv import _color
 from MNN.cv.kernels import run
 
 BORDERS = (mcv.BORDER_CONSTANT, mcv.BORDER_REFLECT, mcv.BORDER_REFLECT_101)
@@ -57,11 +58,24 @@ def _calls(random: np.random.Generator, im: Any) -> dict[str, Any]:
     }
 
 
+def _colors(random: np.random.Generator, im: Any) -> dict[str, Any]:
+    names = [n for n in dir(mcv) if n.startswith("COLOR_")]
+    channels = im.shape[2] if im.ndim == 3 else 1
+    found = {}
+    for name in names:
+        code = getattr(mcv, name)
+        entry = _color._TABLE.get(code)
+        if entry is not None and entry[2] and channels in entry[0]:
+            scaled = im if im.dtype == np.uint8 else (im / 65536).astype(np.float32)
+            found[name] = lambda code=code, scaled=scaled: mcv.cvtColor(scaled, code)
+    return found
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_same_as_numpy(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(seed)
     im = _picture(random)
-    for name, function in _calls(random, im).items():
+    for name, function in (_calls(random, im) | _colors(random, im)).items():
         monkeypatch.setattr(run.Settings, "least", 1 << 62)
         want = np.asarray(function())
         monkeypatch.setattr(run.Settings, "least", 0)

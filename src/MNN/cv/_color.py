@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from MNN.cv import _color_codes as codes
 from MNN.cv._array import Array, _wrap, as_array, as_planes, to_dtype
+from MNN.cv.kernels import colors as kernels
 from MNN.errors import ShapeError, UnsupportedError
 from MNN.expr.var import Var
 
@@ -35,12 +36,13 @@ def convert_color(image: Array, code: int) -> Array:
         names = [name for name, value in vars(codes).items() if "COLOR_" in name and value == code]
         what = " or ".join(names) or f"the code {code}"
         raise UnsupportedError(f"cvtColor cannot do {what} yet; convert the picture before, or to RGB or GRAY")
-    channels, convert = entry
+    channels, convert, plans = entry
     if image.dtype not in (np.uint8, np.float32):
         image = to_dtype(image, np.dtype(np.uint8)) if image.dtype.kind in "iub" else image.astype(np.float32)
     if image.shape[2] not in channels:
         raise ShapeError(f"src has {image.shape[2]} channels; this conversion needs {' or '.join(map(str, channels))}")
-    return np.ascontiguousarray(convert(image))
+    found = kernels.converted(image, plans)
+    return np.ascontiguousarray(convert(image)) if found is None else found
 
 
 def cvtColorTwoPlane(src1: ArrayLike, src2: ArrayLike, code: int) -> Var:  # noqa: N802
@@ -187,40 +189,48 @@ def _from_420(layout: str, order: tuple[int, ...]) -> _Convert:
     return convert
 
 
-def _table() -> dict[int, tuple[tuple[int, ...], _Convert]]:
-    table: dict[int, tuple[tuple[int, ...], _Convert]] = {}
+_Entry = tuple[tuple[int, ...], _Convert, kernels.Plans]
+"""Numbers of channels that a conversion takes, the conversion in numpy, and as kernels have it."""
 
-    def add(name: str, channels: tuple[int, ...], convert: _Convert) -> None:
-        table[getattr(codes, f"COLOR_{name}")] = channels, convert
 
+def _table() -> dict[int, _Entry]:
+    table: dict[int, _Entry] = {}
+
+    def add(name: str, channels: tuple[int, ...], convert: _Convert, plans: kernels.Plans) -> None:
+        table[getattr(codes, f"COLOR_{name}")] = channels, convert, plans
+
+    straight, back = (0, 1, 2), (2, 1, 0)
     orders = {"BGR": "bgr", "RGB": "rgb", "BGRA": "bgra", "RGBA": "rgba"}
     for source, letters in orders.items():
         for to, wanted in orders.items():
             if hasattr(codes, f"COLOR_{source}2{to}"):
                 take = tuple(letters.find(letter) for letter in wanted)
-                add(f"{source}2{to}", (len(letters),), _take(take))
-        gray = to_gray if source.startswith("BGR") else _reversed(to_gray)
-        add(f"{source}2GRAY", (len(letters),), gray)
-        add(f"GRAY2{source}", (1,), _take((0, 0, 0, -1)[: len(letters)]))
-    spaces: dict[str, tuple[_Convert, _Convert]] = {
-        "YCrCb": (_linear(_YCRCB, 0, (0, 0.5, 0.5)), _linear(_FROM_YCRCB, 0.5, (0, 0, 0))),
-        "YUV": (_linear(_YUV, 0, (0, 0.5, 0.5)), _linear(_FROM_YUV, 0.5, (0, 0, 0))),
-        "XYZ": (_linear(_XYZ, 0, (0, 0, 0)), _linear(np.linalg.inv(_XYZ), 0, (0, 0, 0))),
-        "HSV": (_to_hsv(180), _from_hsv(180)),
-    }
-    for name, (to_space, from_space) in spaces.items():
-        add(f"RGB2{name}", (3,), to_space)
-        add(f"BGR2{name}", (3,), _reversed(to_space))
-        add(f"{name}2RGB", (3,), from_space)
-        add(f"{name}2BGR", (3,), _then_reversed(from_space))
-    add("RGB2HSV_FULL", (3,), _to_hsv(256))
-    add("BGR2HSV_FULL", (3,), _reversed(_to_hsv(256)))
-    add("HSV2RGB_FULL", (3,), _from_hsv(255))
-    add("HSV2BGR_FULL", (3,), _then_reversed(_from_hsv(255)))
+                add(f"{source}2{to}", (len(letters),), _take(take), kernels.taken(take))
+        blue_first = source.startswith("BGR")
+        gray = to_gray if blue_first else _reversed(to_gray)
+        add(f"{source}2GRAY", (len(letters),), gray, kernels.gray(straight if blue_first else back))
+        take = (0, 0, 0, -1)[: len(letters)]
+        add(f"GRAY2{source}", (1,), _take(take), kernels.taken(take))
+    linear = {"YCrCb": (_YCRCB, _FROM_YCRCB), "YUV": (_YUV, _FROM_YUV), "XYZ": (_XYZ, np.linalg.inv(_XYZ))}
+    for name, (matrix, inverse) in linear.items():
+        half = 0.0 if name == "XYZ" else 0.5
+        to_space, from_space = (matrix, 0.0, (0.0, half, half)), (inverse, half, (0.0, 0.0, 0.0))
+        backwards = (inverse[::-1], *from_space[1:])
+        add(f"RGB2{name}", (3,), _linear(*to_space), kernels.weighted(straight, *to_space))
+        add(f"BGR2{name}", (3,), _reversed(_linear(*to_space)), kernels.weighted(back, *to_space))
+        add(f"{name}2RGB", (3,), _linear(*from_space), kernels.weighted(straight, *from_space))
+        add(f"{name}2BGR", (3,), _linear(*backwards), kernels.weighted(straight, *backwards))
+    for name, hues, hues_back in (("HSV", 180, 180), ("HSV_FULL", 256, 255)):
+        space, _, full = name.partition("_")
+        ending = f"_{full}" if full else ""
+        add(f"RGB2{name}", (3,), _to_hsv(hues), kernels.hsv(straight, hues))
+        add(f"BGR2{name}", (3,), _reversed(_to_hsv(hues)), kernels.hsv(back, hues))
+        add(f"{space}2RGB{ending}", (3,), _from_hsv(hues_back), {})
+        add(f"{space}2BGR{ending}", (3,), _then_reversed(_from_hsv(hues_back)), {})
     for layout in ("nv12", "nv21", "i420", "yv12"):
         for to, take in {"RGB": (0, 1, 2), "BGR": (2, 1, 0), "RGBA": (0, 1, 2, -1), "BGRA": (2, 1, 0, -1)}.items():
-            add(f"YUV2{to}_{layout.upper()}", (1,), _from_420(layout, take))
-    add("YUV2GRAY_420", (1,), lambda image: image[: image.shape[0] // 3 * 2])
+            add(f"YUV2{to}_{layout.upper()}", (1,), _from_420(layout, take), {})
+    add("YUV2GRAY_420", (1,), lambda image: image[: image.shape[0] // 3 * 2], {})
     return table
 
 

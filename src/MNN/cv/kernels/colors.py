@@ -1,0 +1,86 @@
+"""Conversions of colours by :class:`MNN.backends.cpu.image.color.ColorSpec`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from MNN.backends.cpu.image.color import NEW, ColorSpec, Conversion
+from MNN.cv.kernels.run import Array, Call, address, bands, getNumThreads, worthwhile
+from MNN.ir.dtype import DType
+
+_OF = {t.numpy: t for t in (DType.U8, DType.F32)}
+_KEPT = 64
+
+
+class Plan(NamedTuple):
+    """A conversion as the kernel has it. ``weights``: rows of the weights of channels and an offset."""
+
+    order: tuple[int, ...]
+    how: Conversion
+    weights: tuple[tuple[float, ...], ...] = ()
+    hues: int = 0
+
+
+Plans = dict[np.dtype[Any], Plan]
+"""By the type of the picture."""
+_U8, _F32 = np.dtype(np.uint8), np.dtype(np.float32)
+
+
+def taken(order: tuple[int, ...]) -> Plans:
+    """Channels in a new order; ``NEW`` is an opaque alpha."""
+    return dict.fromkeys((_U8, _F32), Plan(order, Conversion.TAKEN))
+
+
+def gray(order: tuple[int, ...]) -> Plans:
+    """Luminance of what ``order`` calls blue, green and red: in fixed point of 15 bits, halves up, or in f32."""
+    fixed = tuple(n / (1 << 15) for n in (3735, 19235, 9798))
+    return {
+        _U8: Plan(order, Conversion.FLOORED, ((*fixed, 0.5),)),
+        _F32: Plan(order, Conversion.WEIGHTED, ((0.114, 0.587, 0.299, 0.0),)),
+    }
+
+
+def weighted(order: tuple[int, ...], matrix: Array, before: float, after: tuple[float, float, float]) -> Plans:
+    """``matrix @ (pixel - offset) + offset``: ``before`` is taken off channels 1 and 2, ``after`` added (of 1.0)."""
+    found = {}
+    for kind, top in ((_U8, 255.0), (_F32, 1.0)):
+        middle = {0.5: 128.0} if kind == _U8 else {}
+        taken_off = matrix[:, 1:].sum(1) * middle.get(before, before * top)
+        offsets = np.array([middle.get(a, a * top) for a in after]) - taken_off
+        rows = tuple((*row, offset) for row, offset in zip(matrix.tolist(), offsets.tolist(), strict=True))
+        found[kind] = Plan(order, Conversion.WEIGHTED, rows)
+    return found
+
+
+def hsv(order: tuple[int, ...], hues: int) -> Plans:
+    """Hue (``hues`` in a circle, or degrees), saturation and value of what ``order`` calls red, green and blue."""
+    return {_U8: Plan(order, Conversion.HSV, (), hues), _F32: Plan(order, Conversion.HSV)}
+
+
+def converted(image: Array, plans: Plans) -> Array | None:
+    """A picture (h, w, channels) in other colours; None where numpy is to do it."""
+    plan = plans.get(image.dtype)
+    if plan is None or not worthwhile(image.size):
+        return None
+    image = np.ascontiguousarray(image)
+    outputs = {Conversion.TAKEN: len(plan.order), Conversion.HSV: 3}.get(plan.how, len(plan.weights))
+    out = np.empty((*image.shape[:2], outputs), image.dtype)
+    _convert(image.shape, image.dtype, plan, outputs, getNumThreads())(address(image), address(out))
+    return out
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _convert(shape: tuple[int, int, int], dtype: np.dtype[Any], plan: Plan, outputs: int, _threads: int) -> Call:
+    hues = plan.hues if plan.how is Conversion.HSV else 0
+    spec = ColorSpec.of(_OF[dtype], shape[2], outputs, plan.order, plan.how, hues)
+    pixels = shape[0] * shape[1]
+    band = bands(pixels, pixels * max(shape[2], outputs))
+    weights = np.array(plan.weights, np.float32)
+    args = {"pixels": pixels, "band": band, "weights": address(weights)}
+    return Call(spec, args, ("src", "out"), -(-pixels // band), weights)
+
+
+__all__ = ["NEW", "Plan", "Plans", "converted", "gray", "hsv", "taken", "weighted"]
