@@ -43,7 +43,13 @@ def _calls(random: np.random.Generator, im: Any) -> dict[str, Any]:
         sampled[f"warpPerspective {how}"] = lambda how=how: mcv.warpPerspective(im, tilt, wanted, how, b, 7)
         sampled[f"remap {how}"] = lambda how=how: mcv.remap(im, map_x, map_y, how, b, (7, 8))
     x, y = random.normal(size=size[0]), random.normal(size=size[1])
+    kind = int(random.integers(5))  # THRESH_*
+    other = im[::-1].copy()
     return {
+        "threshold": lambda: mcv.threshold(im, 77.5, 200, kind),
+        "threshold beyond": lambda: mcv.threshold(im, 1e6 * (-1) ** kind, 200, kind),
+        "addWeighted": lambda: mcv.addWeighted(im, 0.3, other, -0.9, delta),
+        **{f"normalize {n}": lambda n=n: mcv.normalize(im, None, 3, 211, n) for n in (1, 2, 4, 32)},  # NORM_*
         **resized,
         **sampled,
         "GaussianBlur": lambda: mcv.GaussianBlur(im, (size[0] | 1, size[1] | 1), 1.3, 0, b),
@@ -86,7 +92,7 @@ def test_same_as_numpy(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
             assert apart.max() <= 2e-4 * max(np.abs(want).max(), 256), name
         else:  # sums in another order differ in their last bit, which decides ties
             assert apart.max() <= 1, name
-            assert (apart > 0).mean() <= 0.02, name
+            assert (apart > 0).mean() <= (0.15 if name == "addWeighted" else 0.02), name
 
 
 def test_threads_share_the_work(monkeypatch: pytest.MonkeyPatch) -> None:

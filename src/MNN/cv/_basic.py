@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +27,7 @@ from MNN.cv._constants import (
     THRESH_TRIANGLE,
     THRESH_TRUNC,
 )
+from MNN.cv.kernels import arithmetic as kernels
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.types import ElementType, dtype_of
 from MNN.expr.var import Var
@@ -98,6 +100,9 @@ def addWeighted(src1: ArrayLike, alpha: float, src2: ArrayLike, beta: float, gam
     """``src1 * alpha + src2 * beta + gamma``, rounded and clamped to src1's type."""
     a, b = as_pictures(src1, "src1"), as_pictures(src2, "src2")
     _same(a, b)
+    found = kernels.weighted(a, alpha, b, beta, gamma)
+    if found is not None:
+        return _wrap(found)
     total = a.astype(np.float64) * alpha + b.astype(np.float64) * beta + gamma
     return _wrap(to_dtype(total, a.dtype))
 
@@ -128,12 +133,9 @@ def normalize(
     dst, or src. The result has the type ``dtype`` (default src's)."""
     image = as_array(src)
     kind = image.dtype if dtype is None else np.dtype(dtype_of(dtype).numpy)
-    where = np.ones(image.shape, np.bool_) if mask is None else _spread(_mask(mask, image), image)
-    values = image.astype(np.float64)
-    chosen = values[where]
-    low, scale = 0.0, 0.0
-    one = 1.0 if alpha is None else float(alpha)
-    shift = 0.0
+    where = None if mask is None else _spread(_mask(mask, image), image)
+    chosen = image if where is None else image[where]
+    one, low, scale, shift = 1.0 if alpha is None else float(alpha), 0.0, 0.0, 0.0
     if norm_type == NORM_MINMAX:
         ends = sorted((one, 0.0 if beta is None else float(beta)))
         shift = ends[0]
@@ -141,19 +143,26 @@ def normalize(
             low, high = float(chosen.min()), float(chosen.max())
             scale = (ends[1] - ends[0]) / (high - low) if high > low else 0.0
     else:
-        norms: dict[int, Callable[[Array], Any]] = {
-            NORM_INF: lambda v: np.abs(v).max(initial=0),
-            NORM_L1: lambda v: np.abs(v).sum(),
-            NORM_L2: lambda v: np.sqrt((v * v).sum()),
-        }
-        kind_of_norm = NORM_L2 if norm_type is None else norm_type
-        if kind_of_norm not in norms:
-            raise MNNError(f"norm_type is {norm_type}; it must be NORM_INF, NORM_L1, NORM_L2 or NORM_MINMAX")
-        norm = float(norms[kind_of_norm](chosen))
+        norm = _norm(chosen, NORM_L2 if norm_type is None else norm_type)
         scale = one / norm if norm else 0.0
-    scaled = (values - low) * scale + shift
-    other = values if dst is None or mask is None else as_array(dst, "dst").astype(np.float64)
-    return _wrap(to_dtype(np.where(where, scaled, other), kind))
+
+    def scaled(values: Array) -> Array:
+        return to_dtype((values.astype(np.float64) - low) * scale + shift, kind)
+
+    if where is None:
+        found = kernels.by_table(image, scaled)
+        found = kernels.scaled(image, low, scale, shift, kind) if found is None else found
+        return _wrap(scaled(image) if found is None else found)
+    return _wrap(np.where(where, scaled(image), to_dtype(image if dst is None else as_array(dst, "dst"), kind)))
+
+
+def _norm(values: Array, kind: int) -> float:
+    if kind == NORM_INF:
+        return max(float(values.max()), -float(values.min())) if values.size else 0.0
+    if kind not in (NORM_L1, NORM_L2):
+        raise MNNError(f"norm_type is {kind}; it must be NORM_INF, NORM_L1, NORM_L2 or NORM_MINMAX")
+    wide = values.astype(np.float64).ravel()
+    return float(np.abs(wide).sum() if kind == NORM_L1 else math.sqrt(wide @ wide))
 
 
 def threshold(src: ArrayLike, thresh: float, maxval: float, type: int) -> Var:
@@ -170,21 +179,29 @@ def threshold(src: ArrayLike, thresh: float, maxval: float, type: int) -> Var:
         thresh = _otsu(histogram) if type & THRESH_OTSU else _triangle(histogram)
     if image.dtype.kind in "iu":
         thresh = float(np.floor(thresh))
-    above = image > thresh
-    top = to_dtype(np.asarray(float(maxval)), image.dtype)
-    level = to_dtype(np.asarray(float(thresh)), image.dtype)
-    zero = np.zeros((), image.dtype)
-    choices: dict[int, tuple[Array, Array]] = {
-        THRESH_BINARY: (top, zero),
-        THRESH_BINARY_INV: (zero, top),
-        THRESH_TRUNC: (level, image),
-        THRESH_TOZERO: (image, zero),
-        THRESH_TOZERO_INV: (zero, image),
-    }
-    if type & THRESH_MASK not in choices:
+    if type & THRESH_MASK not in _CHOICES:
         raise MNNError(f"type is {type}; it must be one of THRESH_*")
-    high, low = choices[type & THRESH_MASK]
-    return _wrap(np.where(above, high, low))
+    compare = functools.partial(_compared, thresh=thresh, maxval=maxval, kind=type & THRESH_MASK)
+    found = kernels.by_table(image, compare)
+    return _wrap(compare(image) if found is None else found)
+
+
+_CHOICES = {
+    THRESH_BINARY: ("top", "zero"),
+    THRESH_BINARY_INV: ("zero", "top"),
+    THRESH_TRUNC: ("level", "image"),
+    THRESH_TOZERO: ("image", "zero"),
+    THRESH_TOZERO_INV: ("zero", "image"),
+}
+"""What a threshold makes of numbers above it, and of others."""
+
+
+def _compared(image: Array, thresh: float, maxval: float, kind: int) -> Array:
+    top, level = (to_dtype(np.asarray(float(n)), image.dtype) for n in (maxval, thresh))
+    values = {"image": image, "top": top, "level": level, "zero": np.zeros((), image.dtype)}
+    high, low = (values[name] for name in _CHOICES[kind])
+    found = kernels.selected(image, thresh, high, low)
+    return np.where(image > thresh, high, low) if found is None else found
 
 
 def _otsu(histogram: Array) -> float:

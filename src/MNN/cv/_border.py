@@ -31,11 +31,16 @@ def inside(places: Array, length: int, border: int) -> Array:
 def pad(image: Array, top: int, bottom: int, left: int, right: int, border: int, value: object = 0) -> Array:
     """The picture with a border around it; ``value`` (one number or one per channel) for ``BORDER_CONSTANT``."""
     height, width = image.shape[:2]
-    rows = inside(np.arange(-top, height + bottom), height, border)
-    columns = inside(np.arange(-left, width + right), width, border)
-    result = image.take(np.maximum(rows, 0), 0).take(np.maximum(columns, 0), 1)
-    if border == BORDER_CONSTANT:
-        result[(rows[:, None] < 0) | (columns < 0)] = fill(value, image)
+    result = np.empty((top + height + bottom, left + width + right, *image.shape[2:]), image.dtype)
+    middle = result[top : top + height]
+    middle[:, left : left + width] = image
+    outside = fill(value, image) if border == BORDER_CONSTANT else None
+    for axis, length, before, behind, part in ((1, width, left, right, middle), (0, height, top, bottom, result)):
+        target = np.swapaxes(part, 0, axis)
+        source = target[before : before + length]
+        for start, count in ((-before, before), (length, behind)):
+            places = inside(np.arange(start, start + count), length, border)
+            target[before + start : before + start + count] = source[places] if outside is None else outside
     return result
 
 

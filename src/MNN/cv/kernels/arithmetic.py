@@ -1,0 +1,102 @@
+"""Arithmetic on every number of a picture, by the engine's loops over scalar programs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from MNN.backends.cpu.loops.lookup import ENTRIES, LookupSpec
+from MNN.backends.cpu.loops.map_nest import MapSpec
+from MNN.cv.kernels.run import Array, Call, address, bands, getNumThreads, worthwhile
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body, BodyBuilder
+
+_OF = {t.numpy: t for t in (DType.U8, DType.U16, DType.I16, DType.F32)}
+_KEPT = 64
+
+
+def by_table(image: Array, function: Callable[[Array], Array]) -> Array | None:
+    """``function`` of every byte of a picture, where its results are bytes; None where numpy is to do it."""
+    if image.dtype != np.uint8 or not worthwhile(image.size):
+        return None
+    table = function(np.arange(ENTRIES, dtype=np.uint8))
+    if table.dtype != np.uint8:
+        return None
+    image, out = np.ascontiguousarray(image), np.empty(image.shape, np.uint8)
+    _look_up(image.size, getNumThreads())(address(table), address(image), address(out))
+    return out
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _look_up(size: int, _threads: int) -> Call:
+    chunk = bands(size, size)
+    return Call(LookupSpec.of(1), {"extent0": size, "chunk": chunk}, ("table", "in0", "out0"), -(-size // chunk), None)
+
+
+def selected(image: Array, level: float, above: Array, other: Array) -> Array | None:
+    """``above`` where an f32 picture is above ``level``, else ``other``: each a number, or the picture itself. None
+    where numpy is to do it."""
+    if image.dtype != np.float32 or not worthwhile(image.size):
+        return None
+    picks = (above is image, other is image)
+    numbers = np.array([level, 0 if picks[0] else above, 0 if picks[1] else other], np.float32)
+    return _mapped(_selected(*picks), [image], numbers, image.dtype)
+
+
+def weighted(a: Array, alpha: float, b: Array, beta: float, gamma: float) -> Array | None:
+    """``a * alpha + b * beta + gamma`` in a's type; None where numpy is to do it."""
+    if a.dtype not in _OF or b.dtype not in _OF or not worthwhile(a.size):
+        return None
+    return _mapped(_weighted(a.dtype, b.dtype), [a, b], np.array([alpha, beta, gamma], np.float32), a.dtype)
+
+
+def scaled(image: Array, low: float, scale: float, shift: float, kind: np.dtype[Any]) -> Array | None:
+    """``(image - low) * scale + shift`` in the type ``kind``; None where numpy is to do it."""
+    if image.dtype not in _OF or kind not in _OF or not worthwhile(image.size):
+        return None
+    return _mapped(_scaled(image.dtype, kind), [image], np.array([low, scale, shift], np.float32), kind)
+
+
+@functools.cache
+def _selected(above: bool, other: bool) -> Body:
+    """``above`` and ``other``: whether these are the picture."""
+    b = BodyBuilder()
+    x, level, high, low = (b.arg(DType.F32) for _ in range(4))
+    return b.build(b("select", b("gt", x, level), x if above else high, x if other else low))
+
+
+@functools.cache
+def _weighted(a: np.dtype[Any], b: np.dtype[Any]) -> Body:
+    return _in_f32((a, b), a, lambda code, x, y, alpha, beta, gamma: code("fma", x, alpha, code("fma", y, beta, gamma)))
+
+
+@functools.cache
+def _scaled(dtype: np.dtype[Any], kind: np.dtype[Any]) -> Body:
+    return _in_f32((dtype,), kind, lambda code, x, low, scale, shift: code("fma", code("sub", x, low), scale, shift))
+
+
+def _in_f32(pictures: Sequence[np.dtype[Any]], kind: np.dtype[Any], compute: Callable[..., int]) -> Body:
+    """Pictures and three numbers of f32, computed with in f32 and rounded to ``kind``."""
+    b = BodyBuilder()
+    xs = [b.cast(b.arg(_OF[dtype]), DType.F32) for dtype in pictures]
+    found = compute(b, *xs, *(b.arg(DType.F32) for _ in range(3)))
+    return b.build(found if kind == np.float32 else b.cast(b("round", found), _OF[kind]))
+
+
+def _mapped(body: Body, pictures: Sequence[Array], numbers: Array, kind: np.dtype[Any]) -> Array:
+    pictures = [np.ascontiguousarray(picture) for picture in pictures]
+    out = np.empty(pictures[0].shape, kind)
+    places = [address(numbers) + i * numbers.itemsize for i in range(len(numbers))]
+    _call(body, len(pictures), len(numbers), out.size, getNumThreads())(*map(address, pictures), *places, address(out))
+    return out
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _call(body: Body, pictures: int, numbers: int, size: int, _threads: int) -> Call:
+    spec = MapSpec.of(body, 1, ("1",) * pictures + ("0",) * numbers, ("1",))
+    chunk = bands(size, size)
+    moving = (*(f"in{i}" for i in range(pictures + numbers)), "out0")
+    return Call(spec, {"extent0": size, "chunk": chunk}, moving, -(-size // chunk), None)
