@@ -188,11 +188,73 @@ def _chatglm(rng: Draw) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _experts(rng: Draw, count: str = "num_experts") -> dict[str, Any]:
+    experts = int(rng.choice([4, 6, 9]))
+    return {count: experts, "num_experts_per_tok": int(rng.integers(1, 4))}
+
+
+def _qwen2_moe(rng: Draw) -> dict[str, Any]:
+    config = _qwen2(rng) | _experts(rng) | {"norm_topk_prob": bool(rng.random() < 0.5)}
+    config |= {"moe_intermediate_size": int(rng.choice([16, 23])), "shared_expert_intermediate_size": 24}
+    if config.get("use_sliding_window"):
+        config["max_window_layers"] = 2
+    return config | {"num_hidden_layers": 3, "decoder_sparse_step": int(rng.choice([1, 2])), "mlp_only_layers": [2]}
+
+
+def _qwen3_moe(rng: Draw) -> dict[str, Any]:
+    config = _qwen(rng) | _experts(rng) | {"norm_topk_prob": bool(rng.random() < 0.5)}
+    config.pop("max_window_layers", None)
+    return config | {"moe_intermediate_size": int(rng.choice([16, 23])), "mlp_only_layers": []}
+
+
+def _mixtral(rng: Draw) -> dict[str, Any]:
+    return _windowed(rng) | _experts(rng, "num_local_experts")
+
+
+def _olmoe(rng: Draw) -> dict[str, Any]:
+    config = _llama(rng, ("default", "linear")) | _experts(rng)
+    config.pop("head_dim", None)
+    clip = {"clip_qkv": 0.8} if rng.random() < 0.5 else {}
+    return config | clip | {"norm_topk_prob": bool(rng.random() < 0.5)}
+
+
+def _granitemoe(rng: Draw) -> dict[str, Any]:
+    return _granite(rng) | _experts(rng, "num_local_experts")
+
+
+def _latent(rng: Draw, kinds: Sequence[str] = ("default", "yarn")) -> dict[str, Any]:
+    config = _base(rng)
+    config["num_key_value_heads"] = config["num_attention_heads"]
+    turned, groups = int(rng.choice([4, 8])), int(rng.choice([2, 3]))
+    rope = _rope(rng, config, turned, kinds)
+    if rope["rope_type"] == "yarn" and rng.random() < 0.7:
+        rope |= {"mscale": 0.707, "mscale_all_dim": float(rng.choice([0.707, 1.0]))}
+    return config | {
+        "q_lora_rank": None if rng.random() < 0.5 else 20, "kv_lora_rank": int(rng.choice([12, 16])),
+        "qk_nope_head_dim": int(rng.choice([8, 12])), "qk_rope_head_dim": turned,
+        "v_head_dim": int(rng.choice([8, 10])),
+        "n_routed_experts": 4 * groups, "n_shared_experts": int(rng.integers(1, 3)), "moe_intermediate_size": 16,
+        "num_experts_per_tok": int(rng.integers(1, 4)), "first_k_dense_replace": int(rng.integers(0, 2)),
+        "n_group": groups, "topk_group": int(rng.integers(1, groups + 1)), "rope_parameters": rope,
+        "routed_scaling_factor": float(rng.choice([1.0, 2.5])), "num_hidden_layers": 2,
+    }  # fmt: skip
+
+
+def _deepseek_v2(rng: Draw) -> dict[str, Any]:
+    return _latent(rng) | {"topk_method": str(rng.choice(["greedy", "group_limited_greedy"]))}
+
+
+def _deepseek_v3(rng: Draw) -> dict[str, Any]:
+    return _latent(rng) | {"norm_topk_prob": bool(rng.random() < 0.7), "rope_interleave": bool(rng.random() < 0.7)}
+
+
 FAMILIES: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "llama": _biased, "mistral": _windowed, "internlm3": _internlm3, "qwen2": _qwen2, "qwen3": _qwen, "gemma": _gemma,
     "gemma2": _gemma2, "gemma3_text": _gemma3, "phi3": _phi3, "smollm3": _smollm3, "olmo2": _olmo2,
     "starcoder2": _starcoder2, "glm": _glm, "glm4": _glm, "granite": _granite, "internlm2": _internlm2,
-    "minicpm": _minicpm, "baichuan": _baichuan, "chatglm": _chatglm,
+    "minicpm": _minicpm, "baichuan": _baichuan, "chatglm": _chatglm, "qwen2_moe": _qwen2_moe, "qwen3_moe": _qwen3_moe,
+    "mixtral": _mixtral, "olmoe": _olmoe, "granitemoe": _granitemoe, "deepseek_v2": _deepseek_v2,
+    "deepseek_v3": _deepseek_v3,
 }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """What transformers computes for small random models: recorded for the tests, or compared at once.
 
     python -m tests.llm.record                       # writes tests/llm/recorded.json and recorded.npz anew
+    python -m tests.llm.record --family qwen3        # the same for one family alone
     python -m tests.llm.record --compare 20          # 20 random configurations of every family, against this engine
     python -m tests.llm.record --compare 20 --family qwen3 --seed 100
 
@@ -21,6 +22,7 @@ import transformers
 
 from tests.llm import cases
 from tests.llm.check import Encoded, Expected, check, check_encoder
+from tests.llm.stored import in_memory, stored_shapes
 from tests.llm.twins import TWINS
 
 HERE = Path(__file__).parent
@@ -36,16 +38,17 @@ def reference(family: str, seed: int) -> Expected:
     values = cases.config(family, seed)
     twin = TWINS.get(family)
     kind, given = (family, values) if twin is None else twin.config(values)
-    config = transformers.AutoConfig.for_model(kind, **given, attn_implementation="eager")
+    eager = {"attn_implementation": "eager", "experts_implementation": "eager"}
+    config = transformers.AutoConfig.for_model(kind, **given, **eager)
     torch.manual_seed(0)
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     state = model.state_dict()
     tied = given.get("tie_word_embeddings", config.tie_word_embeddings)
     shapes = {n: list(t.shape) for n, t in state.items() if not (tied and n == "lm_head.weight")}
-    if twin is not None:
-        shapes = twin.shapes(values, shapes)
+    held = list(shapes)
+    shapes = stored_shapes(family, shapes) if twin is None else twin.shapes(values, shapes)
     weights = cases.weights(shapes, seed)
-    theirs = weights if twin is None else twin.weights(values, weights)
+    theirs = in_memory(family, held, weights) if twin is None else twin.weights(values, weights)
     if tied:
         theirs = theirs | {"lm_head.weight": theirs["model.embed_tokens.weight"]}
     model.load_state_dict({n: torch.from_numpy(np.ascontiguousarray(a)) for n, a in theirs.items()})
@@ -86,17 +89,21 @@ def encoded(family: str, seed: int) -> Encoded:
     )
 
 
-def record() -> None:
-    notes, arrays = [], {}
-    for family in cases.ENCODERS:
+def record(families: list[str]) -> None:
+    """Writes these families' cases anew; those of others stay."""
+    kept = json.loads((HERE / "recorded.json").read_text(encoding="utf-8"))
+    notes = [n for n in kept if n["config"]["model_type"] not in families]
+    with np.load(HERE / "recorded.npz") as file:
+        arrays = {name: file[name] for name in file.files if name.rpartition("-")[0] not in families}
+    for family in families:
         for seed in range(RECORDED):
-            one = encoded(family, seed)
-            arrays |= {f"{family}-{seed}.vectors{i}": a for i, a in enumerate(one.vectors)}
-            notes.append({"config": one.config, "shapes": one.shapes, "seed": seed, "encoder": True})
-    for family in cases.FAMILIES:
-        for seed in range(RECORDED):
-            found = reference(family, seed)
             name = f"{family}-{seed}"
+            if family in cases.ENCODERS:
+                one = encoded(family, seed)
+                arrays |= {f"{name}.vectors{i}": a for i, a in enumerate(one.vectors)}
+                notes.append({"config": one.config, "shapes": one.shapes, "seed": seed, "encoder": True})
+                continue
+            found = reference(family, seed)
             arrays[f"{name}.logits"] = found.logits
             arrays |= {f"{name}.padded{i}": a[-1:] for i, a in enumerate(found.padded)}
             notes.append(found.notes())
@@ -134,13 +141,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     transformers.logging.set_verbosity_error()
+    chosen = [asked.family] if asked.family else [*cases.ENCODERS, *cases.FAMILIES]
     if asked.compare:
-        sys.exit(
-            min(
-                compare(
-                    [asked.family] if asked.family else [*cases.ENCODERS, *cases.FAMILIES], asked.compare, asked.seed
-                ),
-                1,
-            )
-        )
-    record()
+        sys.exit(min(compare(chosen, asked.compare, asked.seed), 1))
+    record(chosen)

@@ -126,6 +126,10 @@ class Layers(GraphBuilder):
     def concat(self, parts: Sequence[Value], axis: int = -1) -> Value:
         return self.op("Concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
 
+    def repeat(self, x: Value, count: int, axis: int = 2) -> Value:
+        """One slice ``count`` times along an axis of the four of ``x``."""
+        return self.op("BroadcastTo", x, self.const([count if i == axis else 1 for i in range(4)], DType.I32))
+
     def gather(self, data: Value, indices: Value, axis: int = 0) -> Value:
         return self.op("Gather", data, indices, axis=axis)
 
@@ -149,6 +153,13 @@ class Layers(GraphBuilder):
     def matrix(self, *names: str) -> Array:
         """Weights ``[out, in]``, several of them one above the other."""
         return stacked([self.weights[name] for name in names])
+
+    def stack(self, parts: Sequence[Array]) -> Array:
+        """Matrices ``[out, in]``, or stacks of such, one above the other: ``[rows, in]``."""
+        whole = stacked(parts)
+        if isinstance(whole, QuantizedArray):
+            return whole
+        return np.ascontiguousarray(whole, np.float32).reshape(-1, whole.shape[-1])
 
     def linear(self, x: Value, *names: str, bias: bool | None = None) -> Value:
         """``x W^T + b``: ``name.weight``, and ``name.bias`` where there is one (unless ``bias`` is False). The

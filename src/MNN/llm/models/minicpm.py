@@ -1,5 +1,5 @@
-"""MiniCPM (arXiv:2404.06395) and Granite (arXiv:2405.04324): Llama with numbers that scale embeddings, what layers add,
-and logits."""
+"""MiniCPM (arXiv:2404.06395) and Granite (arXiv:2405.04324), mixtures of experts too: Llama with numbers that scale
+embeddings, what layers add, and logits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from MNN.ir.graph import Graph
+from MNN.llm.models.experts import Experts, Routing, mixture
 from MNN.llm.models.families import Config, attend, family, head
 from MNN.llm.models.layers import Layers
 
@@ -26,7 +27,7 @@ def minicpm(config: Config, net: Layers) -> Graph:
     return _scaled(config, net, _Scales(config.number("scale_emb", 1.0), depth, base / config.width, 0.0))
 
 
-@family("granite")
+@family("granite", "granitemoe")
 def granite(config: Config, net: Layers) -> Graph:
     names = "embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier"
     embedding, residual, logits, scores = (config.number(name, 1.0) for name in names)
@@ -42,7 +43,13 @@ def _scaled(config: Config, net: Layers, scales: _Scales) -> Graph:
         y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
         x = net.add(x, net.multiply(attend(net, y, f"{at}.self_attn", heads, i, angles), scales.residual))
         y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
-        mlp = f"{at}.mlp"
-        y = net.gated(y, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation)
+        if config.family == "granitemoe":
+            moe = f"{at}.block_sparse_moe"
+            names = Experts(f"{moe}.output_linear.weight", both=f"{moe}.input_linear.weight")
+            routing = Routing.of(config, normal=True)
+            y = mixture(net, y, f"{moe}.router.layer", routing, names, config.activation)
+        else:
+            mlp = f"{at}.mlp"
+            y = net.gated(y, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation)
         x = net.add(x, net.multiply(y, scales.residual))
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon), scale=scales.logits)

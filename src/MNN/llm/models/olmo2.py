@@ -1,28 +1,50 @@
-"""OLMo 2 (arXiv:2501.00656): norms behind the layers, and over all heads of queries and of keys."""
+"""OLMo 2 (arXiv:2501.00656): norms behind the layers, and over all heads of queries and of keys. OLMoE
+(arXiv:2409.02060): experts, and norms in front of the layers."""
 
 from __future__ import annotations
 
-from MNN.ir.graph import Graph
+from MNN.ir.graph import Graph, Value
+from MNN.llm.models.experts import Routing, mixture, usual
 from MNN.llm.models.families import Config, family, head
-from MNN.llm.models.layers import Layers
+from MNN.llm.models.layers import Angles, Heads, Layers
 
 
 @family("olmo2")
 def olmo2(config: Config, net: Layers) -> Graph:
     heads = config.heads()
     angles = net.angles(config.rotary(heads.size))
-    wide, narrow = heads.count * heads.size, heads.groups * heads.size
     x = net.embed("model.embed_tokens.weight")
     for i in range(config.layers):
-        at, mlp = f"model.layers.{i}.self_attn", f"model.layers.{i}.mlp"
-        q, k, v = net.split(net.linear(x, f"{at}.q_proj", f"{at}.k_proj", f"{at}.v_proj"), [wide, narrow, narrow])
-        q, k = net.rms_norm(q, f"{at}.q_norm", config.epsilon), net.rms_norm(k, f"{at}.k_norm", config.epsilon)
-        q, k, v = (
-            net.reshape(t, 0, 0, n, heads.size) for t, n in ((q, heads.count), (k, heads.groups), (v, heads.groups))
-        )
-        q, k = (net.rotate(t, angles, heads.size) for t in (q, k))
-        y = net.linear(net.attention(q, k, v, heads, i), f"{at}.o_proj")
-        x = net.add(x, net.rms_norm(y, f"model.layers.{i}.post_attention_layernorm", config.epsilon))
+        at, mlp = f"model.layers.{i}", f"model.layers.{i}.mlp"
+        y = _attend(config, net, x, f"{at}.self_attn", heads, i, angles)
+        x = net.add(x, net.rms_norm(y, f"{at}.post_attention_layernorm", config.epsilon))
         y = net.gated(x, f"{mlp}.gate_proj", f"{mlp}.up_proj", f"{mlp}.down_proj", config.activation)
-        x = net.add(x, net.rms_norm(y, f"model.layers.{i}.post_feedforward_layernorm", config.epsilon))
+        x = net.add(x, net.rms_norm(y, f"{at}.post_feedforward_layernorm", config.epsilon))
     return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
+
+
+@family("olmoe")
+def olmoe(config: Config, net: Layers) -> Graph:
+    heads = config.heads()
+    routing = Routing.of(config, config.flag("norm_topk_prob"))
+    angles = net.angles(config.rotary(heads.size))
+    x = net.embed("model.embed_tokens.weight")
+    for i in range(config.layers):
+        at = f"model.layers.{i}"
+        y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
+        x = net.add(x, _attend(config, net, y, f"{at}.self_attn", heads, i, angles))
+        y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
+        names = usual(f"{at}.mlp.experts")
+        x = net.add(x, mixture(net, y, f"{at}.mlp.gate", routing, names, config.activation))
+    return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
+
+
+def _attend(config: Config, net: Layers, x: Value, at: str, heads: Heads, layer: int, angles: Angles) -> Value:
+    wide, narrow = heads.count * heads.size, heads.groups * heads.size
+    q, k, v = net.split(net.linear(x, f"{at}.q_proj", f"{at}.k_proj", f"{at}.v_proj"), [wide, narrow, narrow])
+    q, k = net.rms_norm(q, f"{at}.q_norm", config.epsilon), net.rms_norm(k, f"{at}.k_norm", config.epsilon)
+    if limit := config.number("clip_qkv", 0.0):
+        q, k, v = (net.op("ReLU6", t, minValue=-limit, maxValue=limit) for t in (q, k, v))
+    q, k, v = (net.reshape(t, 0, 0, n, heads.size) for t, n in ((q, heads.count), (k, heads.groups), (v, heads.groups)))
+    q, k = (net.rotate(t, angles, heads.size) for t in (q, k))
+    return net.linear(net.attention(q, k, v, heads, layer), f"{at}.o_proj")

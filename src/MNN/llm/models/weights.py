@@ -32,8 +32,7 @@ def stacked(parts: Sequence[Array]) -> Array:
     if len(parts) == 1:
         return parts[0]
     quantized = [part for part in parts if isinstance(part, QuantizedArray)]
-    kinds = {(p.width, p.scale.shape[1], p.shape[1:], p.offset is None) for p in quantized}
-    if len(quantized) < len(parts) or len(kinds) > 1:
+    if len(quantized) < len(parts) or not alike(quantized):
         return np.concatenate([p.dequantize() if isinstance(p, QuantizedArray) else p for p in parts])
     one = quantized[0]
     codes, scale = (np.concatenate([getattr(p, kind) for p in quantized]) for kind in ("codes", "scale"))
@@ -42,6 +41,15 @@ def stacked(parts: Sequence[Array]) -> Array:
     offset = np.concatenate(offsets) if offsets else None
     rounds = all(p.rounds_rows for p in quantized)
     return QuantizedArray(codes, scale, offset, one.bits, (rows, *one.shape[1:]), one.width, rounds)
+
+
+def alike(parts: Sequence[Array]) -> bool:
+    """Whether matrices are all of floats, or all compressed in the same way."""
+    kinds = {
+        (p.width, p.scale.shape[1], p.shape[1:], p.offset is None) if isinstance(p, QuantizedArray) else None
+        for p in parts
+    }
+    return len(kinds) == 1
 
 
 def ordered(weight: Array, order: np.ndarray) -> Array:
@@ -63,4 +71,4 @@ def required(config: Mapping[str, object], key: str) -> int:
     return found
 
 
-__all__ = ["Array", "Weights", "ordered", "required", "stacked"]
+__all__ = ["Array", "Weights", "alike", "ordered", "required", "stacked"]

@@ -1,0 +1,90 @@
+"""DeepSeek-V2 (arXiv:2405.04434), V2-Lite, and V3 and R1 (arXiv:2412.19437): keys and values of all heads are made from
+few numbers (multi-head latent attention), part of each head is turned, and experts are chosen from groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from MNN.errors import FormatError, UnsupportedError
+from MNN.ir.graph import Graph, Value
+from MNN.llm.models.experts import Routing, mixture, number_of, usual
+from MNN.llm.models.families import Config, family, head
+from MNN.llm.models.layers import Angles, Heads, Layers
+from MNN.llm.models.rotary import yarn_mscale
+
+
+@family("deepseek_v2", "deepseek_v3")
+def deepseek(config: Config, net: Layers) -> Graph:
+    still, turned = config.count("qk_nope_head_dim"), config.count("qk_rope_head_dim")
+    count = config.count("num_attention_heads")
+    heads = Heads(count, count, still + turned, _scale(config, still + turned))
+    angles = net.angles(config.rotary(turned))
+    first = int(config.number("first_k_dense_replace", 0))
+    x = net.embed("model.embed_tokens.weight")
+    for i in range(config.layers):
+        at, mlp = f"model.layers.{i}", f"model.layers.{i}.mlp"
+        y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
+        x = net.add(x, _attend(config, net, y, f"{at}.self_attn", heads, i, angles))
+        y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
+        if i < first or i % max(int(config.number("moe_layer_freq", 1)), 1):
+            x = net.add(x, _gated(config, net, y, mlp))
+            continue
+        routed = mixture(net, y, f"{mlp}.gate", _routing(config, mlp), usual(f"{mlp}.experts"), config.activation)
+        if int(config.number("n_shared_experts", 0)):
+            routed = net.add(routed, _gated(config, net, y, f"{mlp}.shared_experts"))
+        x = net.add(x, routed)
+    return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
+
+
+def _gated(config: Config, net: Layers, y: Value, at: str) -> Value:
+    return net.gated(y, f"{at}.gate_proj", f"{at}.up_proj", f"{at}.down_proj", config.activation)
+
+
+def _scale(config: Config, size: int) -> float:
+    """Of the scores: they grow with the factor of lengths."""
+    found = size**-0.5
+    for key in ("rope_parameters", "rope_scaling"):
+        given = config.get(key)
+        if isinstance(given, Mapping) and given.get("rope_type", given.get("type", "default")) != "default":
+            every, factor = given.get("mscale_all_dim"), given.get("factor")
+            if every and isinstance(every, (int, float)):
+                if not isinstance(factor, (int, float)):
+                    raise FormatError(f"{key} of the model's configuration lacks a number 'factor'")
+                found *= yarn_mscale(factor, every) ** 2
+            break
+    return found
+
+
+def _routing(config: Config, at: str) -> Routing:
+    count, most = number_of(config), config.count("num_experts_per_tok")
+    groups, kept = (max(int(config.number(key, 1)), 1) for key in ("n_group", "topk_group"))
+    scale, method = config.number("routed_scaling_factor", 1.0), config.get("topk_method")
+    if config.family == "deepseek_v3" or config.get("scoring_func") == "sigmoid":
+        normal, correction = config.flag("norm_topk_prob", True), f"{at}.gate.e_score_correction_bias"
+        return Routing(count, most, normal, scale, True, groups, kept, 2, True, correction).checked()
+    if method not in (None, "greedy", "group_limited_greedy"):
+        raise UnsupportedError(f"experts chosen by the method {method!r} are not known")
+    if method != "group_limited_greedy":
+        groups = kept = 1
+    return Routing(count, most, False, scale, groups=groups, kept=kept).checked()
+
+
+def _attend(config: Config, net: Layers, y: Value, at: str, heads: Heads, layer: int, angles: Angles) -> Value:
+    rank, value = config.count("kv_lora_rank"), config.count("v_head_dim")
+    turned = angles[2]
+    still = heads.size - turned
+    interleaved = config.flag("rope_interleave", True)
+    if config.get("q_lora_rank") is None:
+        q = net.linear(y, f"{at}.q_proj")
+    else:
+        q = net.rms_norm(net.linear(y, f"{at}.q_a_proj"), f"{at}.q_a_layernorm", 1e-6)
+        q = net.linear(q, f"{at}.q_b_proj")
+    q_still, q_turned = net.split(net.reshape(q, 0, 0, heads.count, heads.size), [still, turned])
+    few, k_turned = net.split(net.linear(y, f"{at}.kv_a_proj_with_mqa"), [rank, turned])
+    both = net.linear(net.rms_norm(few, f"{at}.kv_a_layernorm", 1e-6), f"{at}.kv_b_proj")
+    k_still, v = net.split(net.reshape(both, 0, 0, heads.count, still + value), [still, value])
+    q_turned = net.rotate(q_turned, angles, turned, interleaved)
+    k_turned = net.rotate(net.reshape(k_turned, 0, 0, 1, turned), angles, turned, interleaved)
+    k_turned = net.repeat(k_turned, heads.count)
+    q, k = net.concat([q_still, q_turned]), net.concat([k_still, k_turned])
+    return net.linear(net.attention(q, k, v, heads, layer, value), f"{at}.o_proj")

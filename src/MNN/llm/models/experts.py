@@ -1,0 +1,147 @@
+"""Mixtures of experts (Shazeer et al. 2017, arXiv:1701.06538): which of them a token takes, and what these make of it.
+Experts that a token does not take are not computed, and their weights are not read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from MNN.errors import FormatError
+from MNN.ir.graph import Value
+from MNN.llm.models.families import Config
+from MNN.llm.models.layers import Layers
+from MNN.llm.models.weights import Array, alike
+
+_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
+"""What configurations call the number of experts, older and newer ones of a family differently."""
+
+
+@dataclass(frozen=True)
+class Routing:
+    """How ``most`` of ``count`` experts are chosen: those with the largest scores, which are also their weights.
+
+    ``normal``: the weights of those chosen add up to 1; ``scale``: what they are multiplied by. ``sigmoid``: every
+    score is by itself, otherwise they share 1. ``groups`` of neighbours compete first: the ``kept`` best ones by the
+    sum of their ``best`` largest scores (DeepSeek-V2, arXiv:2405.04434); those of others are chosen last, or never
+    where ``strict``. ``correction``: the name of what is added to scores before the choice, but not to weights
+    (arXiv:2408.15664).
+    """
+
+    count: int
+    most: int
+    normal: bool = False
+    scale: float = 1.0
+    sigmoid: bool = False
+    groups: int = 1
+    kept: int = 1
+    best: int = 1
+    strict: bool = False
+    correction: str = ""
+
+    @classmethod
+    def of(cls, config: Config, normal: bool) -> Routing:
+        """As most configurations say it. Raises :class:`FormatError` where numbers are missing or do not fit."""
+        return cls(number_of(config), config.count("num_experts_per_tok"), normal).checked()
+
+    def checked(self) -> Routing:
+        """Itself. Raises :class:`FormatError` where its numbers do not fit."""
+        size = self.count // self.groups if 0 < self.groups <= self.count and self.count % self.groups == 0 else 0
+        if not 0 < self.kept <= self.groups or not 0 < self.best <= size or not 0 < self.most <= self.kept * size:
+            raise FormatError(
+                f"{self.most} of {self.count} experts cannot be chosen from {self.kept} of {self.groups} groups by "
+                f"{self.best} scores of each"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Weights of gated layers, by name: ``{}`` stands for an expert's number. Where there is ``both``, gates and what they
+    let through lie one above the other, and all experts in one tensor."""
+
+    down: str
+    gate: str = ""
+    up: str = ""
+    both: str = ""
+
+
+def number_of(config: Config) -> int:
+    """How many experts there are to choose from. Raises :class:`FormatError` where that is not told."""
+    return config.count(next((name for name in _COUNTS if config.get(name) is not None), _COUNTS[0]))
+
+
+def usual(at: str) -> Experts:
+    """The names that most checkpoints have."""
+    names = (f"{at}.{{}}.{part}_proj.weight" for part in ("down", "gate", "up"))
+    return Experts(*names)
+
+
+def mixture(net: Layers, x: Value, router: str, routing: Routing, experts: Experts, activation: str) -> Value:
+    """What the experts that ``router.weight`` chooses make of ``x [batch, sequence, width]``, by their weights."""
+    weights, index = choose(net, x, router, routing)
+    rows = net.op("Unsqueeze", x, squeezeDims=[2])  # the same row for every expert
+    count, number = routing.count, range(routing.count)
+    if experts.both:
+        joint, down = [net.weights[experts.both]], [net.weights[experts.down]]
+    else:
+        joint = [net.weights[name.format(i)] for i in number for name in (experts.gate, experts.up)]
+        down = [net.weights[experts.down.format(i)] for i in number]
+    if alike(joint):
+        both = _product(net, rows, index, joint, count)
+        inner = _height(joint) // count // 2
+        hidden = net.gate(both, inner, activation)
+    else:  # gates are stored in another way than what they let through
+        left, right = (_product(net, rows, index, joint[i::2], count) for i in range(2))
+        hidden = net.multiply(net.activation(activation, left), right)
+    each = _product(net, hidden, index, down, count)
+    weighted = net.multiply(each, net.op("Unsqueeze", weights, squeezeDims=[3]))
+    return net.op("Reduction", weighted, operation="SUM", dim=[2], keepDims=False)
+
+
+def choose(net: Layers, x: Value, router: str, routing: Routing) -> tuple[Value, Value]:
+    """The weights of the chosen experts, and which these are: ``[batch, sequence, most]``."""
+    logits = net.product(x, net.weight(f"{router}.weight"))
+    if net.height(f"{router}.weight") != routing.count:
+        raise FormatError(f"'{router}.weight' does not score {routing.count} experts")
+    scores = net.op("Sigmoid", logits) if routing.sigmoid else net.op("Softmax", logits, axis=-1)
+    ranked = net.add(scores, net.vector(routing.correction)) if routing.correction else scores
+    if routing.groups > 1:
+        ranked = _of_groups(net, ranked, routing)
+    weights, index = _largest(net, ranked, routing.most)
+    if ranked is not scores and (routing.correction or routing.strict):
+        weights = net.op("GatherElements", scores, index, net.const(np.array(2, np.int32)))
+    if routing.normal:
+        total = net.op("Reduction", weights, operation="SUM", dim=[2], keepDims=True)
+        weights = net.op("BinaryOp", weights, net.add(total, net.const(1e-20)), opType="REALDIV")
+    return net.multiply(weights, routing.scale), index
+
+
+def _of_groups(net: Layers, scores: Value, routing: Routing) -> Value:
+    """The scores of experts of the best groups; others are 0, or never chosen."""
+    apart = net.reshape(scores, 0, 0, routing.groups, -1)
+    of_group = net.op("Reduction", _largest(net, apart, routing.best)[0], operation="SUM", dim=[3], keepDims=False)
+    kept, _ = _largest(net, of_group, routing.kept)
+    least = net.split(kept, [routing.kept - 1, 1])[1] if routing.kept > 1 else kept
+    stays = net.op("Unsqueeze", net.op("BinaryOp", of_group, least, opType="GREATER_EQUAL"), squeezeDims=[3])
+    other = net.const(-inf if routing.strict else 0.0)
+    return net.reshape(net.op("Select", stays, apart, other), 0, 0, routing.count)
+
+
+def _largest(net: Layers, x: Value, count: int) -> tuple[Value, Value]:
+    many = net.const(np.array([count], np.int32))
+    values, index = net.emit("TopKV2", [x, many], 2, sorted=True, largest=True, outputDataType="DT_INT32")
+    return values, index
+
+
+def _product(net: Layers, rows: Value, index: Value, matrices: list[Array], count: int) -> Value:
+    stacked = net.stack(matrices)
+    return net.op("RoutedMatMul", rows, net.hold(stacked), index, count=count)
+
+
+def _height(matrices: list[Array]) -> int:
+    return sum(int(np.prod(m.shape[:-1])) for m in matrices)
+
+
+__all__ = ["Experts", "Routing", "choose", "mixture", "number_of", "usual"]

@@ -1,0 +1,45 @@
+"""Mixtures of Qwen: Qwen1.5-MoE and Qwen2-57B-A14B (``qwen2_moe``, with an expert that all tokens share), Qwen3-30B-A3B
+and its like (``qwen3_moe``, arXiv:2505.09388)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from MNN.ir.graph import Graph, Value
+from MNN.llm.models.experts import Routing, mixture, usual
+from MNN.llm.models.families import Config, attend, family, head
+from MNN.llm.models.layers import Layers
+
+
+@family("qwen2_moe", "qwen3_moe")
+def qwen_moe(config: Config, net: Layers) -> Graph:
+    heads, third = config.heads(), config.family == "qwen3_moe"
+    first = int(config.number("max_window_layers", 28))
+    windows = config.windows(lambda i: config.flag("use_sliding_window") and (third or (i % 2 == 0 and i < first)))
+    routing = Routing.of(config, config.flag("norm_topk_prob"))
+    angles = net.angles(config.rotary(heads.size))
+    norms = (config.epsilon, 0.0) if third else None
+    x = net.embed("model.embed_tokens.weight")
+    for i in range(config.layers):
+        at = f"model.layers.{i}"
+        y = net.rms_norm(x, f"{at}.input_layernorm", config.epsilon)
+        own = replace(heads, window=windows[i])
+        x = net.add(x, attend(net, y, f"{at}.self_attn", own, i, angles, norms=norms))
+        y = net.rms_norm(x, f"{at}.post_attention_layernorm", config.epsilon)
+        x = net.add(x, _feed_forward(config, net, y, f"{at}.mlp", i, routing))
+    return head(config, net, net.rms_norm(net.picked(x), "model.norm", config.epsilon))
+
+
+def _feed_forward(config: Config, net: Layers, y: Value, at: str, layer: int, routing: Routing) -> Value:
+    dense = config.get("mlp_only_layers")
+    step = max(int(config.number("decoder_sparse_step", 1)), 1)
+    if (layer + 1) % step or (isinstance(dense, Sequence) and layer in dense):
+        return net.gated(y, f"{at}.gate_proj", f"{at}.up_proj", f"{at}.down_proj", config.activation)
+    routed = mixture(net, y, f"{at}.gate", routing, usual(f"{at}.experts"), config.activation)
+    if config.family == "qwen3_moe":
+        return routed
+    shared = f"{at}.shared_expert"
+    everyone = net.gated(y, f"{shared}.gate_proj", f"{shared}.up_proj", f"{shared}.down_proj", config.activation)
+    share = net.op("Sigmoid", net.product(y, net.weight(f"{at}.shared_expert_gate.weight")))
+    return net.add(routed, net.multiply(everyone, share))
