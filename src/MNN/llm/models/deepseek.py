@@ -42,7 +42,7 @@ def _gated(config: Config, net: Layers, y: Value, at: str) -> Value:
 
 def _scale(config: Config, size: int) -> float:
     """Of the scores: they grow with the factor of lengths."""
-    found = size**-0.5
+    found: float = size**-0.5
     for key in ("rope_parameters", "rope_scaling"):
         given = config.get(key)
         if isinstance(given, Mapping) and given.get("rope_type", given.get("type", "default")) != "default":
@@ -50,7 +50,7 @@ def _scale(config: Config, size: int) -> float:
             if every and isinstance(every, (int, float)):
                 if not isinstance(factor, (int, float)):
                     raise FormatError(f"{key} of the model's configuration lacks a number 'factor'")
-                found *= yarn_mscale(factor, every) ** 2
+                found *= yarn_mscale(float(factor), float(every)) ** 2
             break
     return found
 

@@ -58,8 +58,8 @@ class Routing:
 
 @dataclass(frozen=True)
 class Experts:
-    """Weights of gated layers, by name: ``{}`` stands for an expert's number. Where there is ``both``, gates and what they
-    let through lie one above the other, and all experts in one tensor."""
+    """Weights of gated layers, by name: ``{}`` stands for an expert's number. Where there is ``both``, gates and what
+    they let through lie one above the other, and all experts in one tensor."""
 
     down: str
     gate: str = ""
