@@ -12,7 +12,6 @@ _OWN = f"{REGISTER} (domain '{DOMAIN}')"
 
 ADVICE: Mapping[str, str] = {
     "Python": f"the layer is a program that the file only names: {REGISTER} (domain '{DOMAIN}', named after its class)",
-    "HDF5Output": "remove the layer: the blobs that it writes are outputs of the network",
 }
 
 

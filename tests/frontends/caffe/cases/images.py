@@ -224,19 +224,3 @@ def lrn(d: Draw) -> Case:
         tuple(range(4, 4 + len(axes)))
     )
     return d.case(wanted=[x * ((1.0 if within else k or 1.0) + (alpha or 1.0) * mean) ** -(beta or 0.75)])
-
-
-@family("ROIPooling")
-def roi_pooling(d: Draw) -> Case:
-    n, c, h, w = d.int(1, 2), d.int(1, 4), d.int(6, 12), d.int(6, 12)
-    d.input(n, c, h, w)
-    scale = d.one([1.0, 0.5])
-    rows = []
-    for _ in range(d.int(1, 5)):
-        x0, y0 = d.int(0, int(w / scale) - 2), d.int(0, int(h / scale) - 2)
-        rows.append([0, x0, y0, d.int(x0, int(w / scale) - 1), d.int(y0, int(h / scale) - 1)])
-    d.fed(np.asarray(rows, np.float32), "rois")
-    d.add("ROIPooling", ["data", "rois"], roi_pooling_param={
-        "pooled_h": d.int(1, 4), "pooled_w": d.int(1, 4), "spatial_scale": scale,
-    })  # fmt: skip
-    return d.case()

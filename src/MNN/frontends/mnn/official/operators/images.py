@@ -31,6 +31,7 @@ OPERATORS: dict[str, Official] = {
         advice="choose pads so that no window begins behind the input's end",
     ),
     "Pooling3D": Official(table="Pool3D", layout=Layout.PACKED_FIRST),
+    "PositionSensitivePooling": Official(advice="run the network up to its regions there, and pool outside of it"),
     "PriorBox": Official(table="PriorBox", layout=Layout.PACKED),
     "ROIAlign": Official(
         table="RoiParameters",
@@ -39,6 +40,7 @@ OPERATORS: dict[str, Official] = {
         advice="use the average over the points, not their maximum",
     ),
     "ROIPooling": Official(table="RoiParameters", layout=Layout.PACKED_FIRST),
+    "RegionProposal": Official(advice="run the network up to its scores there, and choose regions outside of it"),
     "SsdDetectionOutput": Official(
         advice="use one sample, shared locations of the type CENTER_SIZE and the background as class 0"
     ),
