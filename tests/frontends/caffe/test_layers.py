@@ -9,6 +9,7 @@ import pytest
 
 from MNN.frontends.caffe.registry import table
 from tests.frontends.caffe.cases import FAMILIES
+from tests.frontends.caffe.coverage import PAGE, page
 from tests.frontends.caffe.trial import trial
 
 CASES = int(os.environ.get("MNN_CAFFE_CASES", "4"))
@@ -30,3 +31,7 @@ def test_every_layer_is_tried() -> None:
     assert not untried - {"InfogainLoss", "Silence", "DepthwiseConv", "DeconvolutionDepthwise", "NormalizeBBox"}, (
         untried
     )
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m tests.frontends.caffe.coverage"

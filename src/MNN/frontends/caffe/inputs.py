@@ -20,14 +20,16 @@ _DATA = {
     "MemoryData": "memory_data_param", "DummyData": "dummy_data_param", "DetectionData": "", "DenseImageData": "",
 }  # fmt: skip
 """Layers that read data, with the message of their parameters. What they read is given by the user."""
+SOURCES = frozenset(["Input", *_DATA])
+"""Layers that make blobs of nothing. A Python layer without bottoms is one too."""
 MAX_ELEMENTS = 1 << 31
 MAX_RANK = 32
 LARGEST_CONSTANT = 1 << 24
 
 
 def is_source(layer: Layer) -> bool:
-    """Whether a layer makes blobs of nothing: an input or a reader of data. A Python layer without bottoms is one."""
-    return layer.type in ("Input", *_DATA) or (layer.type == "Python" and not layer.bottoms)
+    """Whether a layer makes blobs of nothing: an input or a reader of data."""
+    return layer.type in SOURCES or (layer.type == "Python" and not layer.bottoms)
 
 
 class Inputs:
