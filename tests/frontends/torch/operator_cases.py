@@ -184,6 +184,7 @@ def images(d: Draw) -> Any:
     t = d.tensor([4, 8 // groups, 3, 3], torch.float32)
     pool = {"kernel_size": 3, "stride": d.one(1, 2, 3), "padding": d.one(0, 1), "ceil_mode": d.one(True, False)}
     line, volume = x[:, :, 0], d.tensor([1, 2, 5, 6, 5], torch.float32)
+    places = d.tensor([2, 5, 6, 2], torch.float32) * 0.7
     return [
         F.conv2d(x, w, b, stride, pad, dilation, groups), F.conv2d(x[0], w, None, 1, "same", 1, groups),
         F.conv_transpose2d(x, t, b, d.one(1, 2), d.one(0, 1), 0, groups), F.conv1d(line, w[:, :, 0], b, 1, 1, 1,
@@ -196,7 +197,10 @@ def images(d: Draw) -> Any:
         F.interpolate(x, scale_factor=1.7, mode="bicubic"), F.interpolate(x, size=(9, 4), mode="bilinear",
         align_corners=True),
         F.interpolate(line, size=13, mode="linear"), F.pixel_shuffle(x, 2), F.unfold(x, 3, padding=1, stride=2),
-        F.grid_sample(x, d.tensor([2, 5, 6, 2], torch.float32) / 2, align_corners=d.one(True, False)),
+        *[F.grid_sample(x, places, d.one("bilinear", "nearest", "bicubic"), padding, d.one(True, False))
+          for padding in ("zeros", "border", "reflection")],
+        *[F.grid_sample(volume, d.tensor([1, 3, 4, 2, 3], torch.float32), "bilinear", padding, d.one(True, False))
+          for padding in ("zeros", "border", "reflection")],
         F.fold(F.unfold(x, 2), x.shape[2:], 2),
     ]  # fmt: skip
 

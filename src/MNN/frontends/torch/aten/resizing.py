@@ -143,7 +143,7 @@ def grid_sampler(
     ctx: TorchBuilder, x: Value, grid: Value, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Value:
     mode = ("BILINEAR", "NEAREST", "CUBIC")[interpolation_mode]
-    padding = ("ZEROS", "BORDER", "REFLECTION")[padding_mode]
+    padding = ("ZEROS", "CLAMP", "REFLECTION")[padding_mode]
     op = "OnnxGridSample" if mode == "CUBIC" else "GridSample"
     return ctx.op(op, x, grid, mode=mode, paddingMode=padding, alignCorners=align_corners)
 
