@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from MNN.backends.cpu.amx.split import ARITHMETIC
+from MNN.backends.cpu.amx.split import ARITHMETIC, OF_BYTES
 from MNN.backends.cpu.codegen.library import Library
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.measuring import machine
@@ -86,16 +86,16 @@ def test_products_of_every_target_become_code(name):
 
 def test_products_of_tiles_become_code():
     target = named_target("avx512")
-    tiled = dataclasses.replace(target, features=(*target.features, "amx-tile", "amx-bf16", "amx-fp16"))
+    tiled = dataclasses.replace(target, features=(*target.features, "amx-tile", "amx-bf16", "amx-fp16", "amx-int8"))
     kinds = [kind for kind in products(tiled) if kind not in products(target)]
-    assert kinds == list(ARITHMETIC.values())
+    assert kinds == [*ARITHMETIC.values(), OF_BYTES]
     for kind in kinds:
         symbol, data = Library(tiled).object(ProductSpec(kind))
         assert symbol
         assert data
-    one, two, three, halves = (products(tiled)[kind].operations for kind in kinds)
+    one, two, three, halves, of_bytes = (products(tiled)[kind].operations for kind in kinds)
     assert one == 2 * 16 * 16 * 32
-    assert one > two == halves > three
+    assert of_bytes > one > two == halves > three
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,8 @@ PLAIN = {can.GATHER, can.MASKED_BYTES, can.MASKED_WORDS, can.MOVE_BYTES, can.GRE
          can.ARITHMETIC_F16, can.ASSEMBLY_F32}  # fmt: skip
 """What kernels write as plain LLVM IR or as assembly, and test themselves."""
 TILES = {can.TILE_CONFIGURE, can.TILE_RELEASE, can.TILE_ZERO, can.TILE_LOAD, can.TILE_LOAD_PASSING, can.TILE_STORE,
-         can.TILE_DOT_BF16, can.TILE_DOT_F16}  # fmt: skip
+         can.TILE_DOT_BF16, can.TILE_DOT_F16, can.TILE_DOT_U8_I8, can.TILE_DOT_I8_I8, can.TILE_DOT_U8_U8,
+         can.TILE_DOT_I8_U8}  # fmt: skip
 """Instructions of a state; see ``tests/backends/cpu/amx/test_tiles.py``."""
 NAMED = {i.does.name: i.does for i in INSTRUCTIONS}
 TESTED = [i for i in INSTRUCTIONS if i.does in OPERANDS]

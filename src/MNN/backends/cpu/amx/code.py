@@ -42,8 +42,8 @@ class Amx:
         self.rows = b.gep(self.k.scratch, I8, self.k.slot("held"))
         self.plane, self.pitch = self.k.slot("plane"), self.k.slot("pitch")
         state = b.gep(self.rows, I8, self.plane * spec.parts)
-        self.tiles = Tiles(self.k, target, state, spec.half)
-        behind = b.gep(state, I8, state_bytes(target, spec.half))
+        self.tiles = Tiles(self.k, target, state, spec.product)
+        behind = b.gep(state, I8, state_bytes(target, spec.product))
         self.second = scale = behind  # no kernel has both
         self.step_bytes = STEP_BYTES if spec.w24 else spec.parts * TILE_BYTES
         self.filling = Filling(self.k, spec, self.rows, scale)
@@ -84,7 +84,7 @@ class Amx:
         record = batch_record(len(spec.operands))
         batch = entry(b, record, k.pointer("batch"), z)
         finishing = self.finishing
-        types = [storage_type(spec.a), I8, finishing.out_type, *map(storage_type, finishing.op_dtypes)]
+        types = [storage_type(spec.element), I8, finishing.out_type, *map(storage_type, finishing.op_dtypes)]
         bases = [
             b.gep(k.pointer(name), type_, load_word(b, record, batch, name))
             for name, type_ in zip(record, types, strict=True)
@@ -179,7 +179,7 @@ class Amx:
         if not self.spec.direct:
             self.next_rows = self.pitch * ROWS
             return b.gep(self.rows, I8, tile * self.next_rows)
-        begin = b.gep(self.a, storage_type(self.spec.a), self.region["first_move"])
+        begin = b.gep(self.a, storage_type(self.spec.element), self.region["first_move"])
         row, after = (b.intrinsic("smin", (tile + i) * ROWS, self.region["past_move"]) for i in range(2))
         self.next_rows = (after - row) * self.pitch
         return b.gep(begin, I8, row * self.pitch)

@@ -31,7 +31,7 @@ class Filling:
     def __init__(self, k: Kernel, spec: AmxSpec, rows: Value, scale: Value) -> None:
         self._k, self._b, self._spec, self._rows, self._scale = k, k.b, spec, rows, scale
         self._plane, self._pitch = k.slot("plane"), k.slot("pitch")
-        self._type = storage_type(spec.a)
+        self._type = storage_type(spec.element)
 
     def measure(self, a: Value, first: Value) -> None:
         """Finds the scale of a block of ``a``, from the numbers in its regions, the ``first`` and those behind it."""
@@ -157,7 +157,7 @@ class Filling:
             else:
                 half = b.load_masked(self._type.vec(_LANES), b.gep(pointer, self._type, upper * i), masks[i])
                 halves.append(half)
-        if spec.a is DType.BF16:
+        if spec.a is DType.BF16 or spec.right is not None:  # as it is
             b.store(b.shuffle(halves[0], halves[1], range(_DEPTH)), to)
             return
         if spec.half:

@@ -50,7 +50,7 @@ class AmxOpenSpec(AmxSpec):
         different = [np.unique(batch[:, i]) for i in range(count)]
         starts = np.unique(table(args, "rows_a", m))
         found = {
-            "a": union((starts[:, None] + different[0]).reshape(-1), k) * self.a.size,
+            "a": union((starts[:, None] + different[0]).reshape(-1), k) * self.element.size,
             "b": different[1].size * -(-n // PANEL) * number(args, "panel"),
             "c": n_batch * m * n * self.out.size,
         }

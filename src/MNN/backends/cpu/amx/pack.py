@@ -35,7 +35,7 @@ class AmxPackSpec(KernelSpec):
     """Block ``z * ceil(n / 32) + p``: panel ``p`` of matrix ``z`` from ``src`` to byte ``p * panel`` of ``dst``.
 
     Its arguments are the record :data:`~.records.PACK`. Element ``(j, n)`` of a matrix lies at ``rows[j] + n * column``
-    of src. ``b``: f32 or bf16.
+    of src. ``b``: f32, bf16, or i16, which is taken as it is: pairs of bytes.
     """
 
     shaped: ClassVar[bool] = True
@@ -47,10 +47,12 @@ class AmxPackSpec(KernelSpec):
     half: bool = False
 
     def __post_init__(self) -> None:
-        if self.parts not in PRODUCTS or self.b not in (DType.F32, DType.BF16):
+        if self.parts not in PRODUCTS or self.b not in (DType.F32, DType.BF16, DType.I16):
             raise ValueError(f"no packing of {self.b.value} in {self.parts} parts")
         if (self.w24 or self.half) and self.parts != 2:
             raise ValueError("second parts are bytes, or parts are fp16, only where there are two")
+        if self.b is DType.I16 and self.parts != 1:
+            raise ValueError("pairs of bytes have no parts")
 
     def slots(self) -> tuple[str, ...]:
         return tuple(self.arguments)
@@ -90,7 +92,7 @@ class AmxPackSpec(KernelSpec):
                     self._store_weights24(k, begin, width, tile.index, inner, even, odd)
                 for part in range(0 if self.w24 else self.parts):
                     at = ((step * self.parts + part) * width + tile.index) * TILE_BYTES + inner * ROW_BYTES
-                    joined = (pair_of_halves if self.half else pair)(b, even[part], odd[part])
+                    joined = (pair_of_halves if self._as_it_is else pair)(b, even[part], odd[part])
                     b.store(joined, b.gep(to, I8, at))
         return k.finish()
 
@@ -108,7 +110,14 @@ class AmxPackSpec(KernelSpec):
 
         return amx_scale.store_scale(b, measured, to)
 
+    @property
+    def _as_it_is(self) -> bool:
+        """Whether parts are 16 bits already when they are put together."""
+        return self.half or self.b is DType.I16
+
     def _parts(self, b: Builder, x: Value, scale: Value | None) -> Sequence[Value]:
+        if self.b is DType.I16:
+            return [x]
         return parts_of(b, x, self.parts, True) if scale is None else halves_of(b, b.mul(x, scale))
 
     def _store_weights24(
@@ -141,4 +150,4 @@ class AmxPackSpec(KernelSpec):
             return [b.load_gather(kind.vec(_LANES), pointers, on)]
 
         (values,) = b.if_else(b.icmp("eq", k.slot("column"), 1), row, strided)
-        return widen(b, self.b, values)
+        return values if self.b is DType.I16 else widen(b, self.b, values)

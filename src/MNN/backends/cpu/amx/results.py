@@ -53,7 +53,7 @@ class Finishing:
     def finish(self, results: Results) -> None:
         """Applies the epilogue to all these results, and stores them."""
         b, spec = self._b, self._spec
-        epilogue = Epilogue(b, DType.F32, spec.out, spec.epilogue)
+        epilogue = Epilogue(b, spec.sums, spec.out, spec.epilogue)
         columns, wide = results.columns, epilogue.short or self._parted
         whole = b.and_(columns, -_WIDTH if wide else -_LANES)
         lanes = _LANES if self._masks else 1
@@ -72,7 +72,7 @@ class Finishing:
     def some(self, results: Results, result: Value) -> Value:
         """Finishes the next of these results, of 32 columns, as many as fall to a step; the number of the next."""
         k, b, spec = self._k, self._b, self._spec
-        epilogue = Epilogue(b, DType.F32, spec.out, spec.epilogue)
+        epilogue = Epilogue(b, spec.sums, spec.out, spec.epilogue)
         pace = k.slot("pace") if self.pace is None else self.pace
         past = b.intrinsic("smin", result + pace, results.end)
         with b.loop(result, past) as some:
@@ -119,7 +119,7 @@ class Finishing:
 
     def _result(self, epilogue: Epilogue, sums: Value, column: Value, lanes: int, tail: Tail | None) -> Value:
         b = self._b
-        value = b.load(F32.vec(lanes), b.gep(sums, F32, column))
+        value = b.load(storage_type(self._spec.sums).vec(lanes), b.gep(sums, F32, column))
         if self._spec.half:
             for inverse in self._inverses(column, lanes):
                 value = b.mul(value, inverse)

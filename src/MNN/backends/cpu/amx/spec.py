@@ -23,7 +23,7 @@ from MNN.backends.base.kernel import Arguments
 from MNN.backends.base.record import Record
 from MNN.backends.cpu.amx.records import AMX, JOINED, LENGTH, PACE, PAST, REGION, RUNS
 from MNN.backends.cpu.amx.scale import SCALE_BYTES
-from MNN.backends.cpu.amx.split import ARITHMETIC, PRODUCTS
+from MNN.backends.cpu.amx.split import ARITHMETIC, OF_BYTES, PRODUCTS
 from MNN.backends.cpu.amx.tiles import TILE_BYTES, state_bytes
 from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.generators import GeneratedSpec
@@ -31,13 +31,22 @@ from MNN.backends.cpu.codegen.tables import batch_record
 from MNN.backends.cpu.codegen.traffic import number, table, union
 from MNN.backends.cpu.products.epilogue import OPERAND_KINDS, check_epilogue, operand_bytes, operand_slots
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
+from MNN.backends.cpu.targets.instructions.capability import Capability
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
 
 PANEL = 32
 """Columns of a panel and rows of a pair of tiles."""
-_HELD = {DType.F32: tuple(PRODUCTS), DType.BF16: (1,), DType.BF16X2: (2,)}
+_HELD = {DType.F32: tuple(PRODUCTS), DType.BF16: (1,), DType.BF16X2: (2,), DType.U8: (1,), DType.I8: (1,)}
 """In how many parts A may be multiplied, by its type."""
+PRODUCTS_OF_BYTES = {
+    (DType.U8, DType.I8): can.TILE_DOT_U8_I8,
+    (DType.I8, DType.I8): can.TILE_DOT_I8_I8,
+    (DType.U8, DType.U8): can.TILE_DOT_U8_U8,
+    (DType.I8, DType.U8): can.TILE_DOT_I8_U8,
+}
+"""What multiplies tiles of bytes, by the types of A and B."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,9 @@ class AmxSpec(GeneratedSpec):
     Rows of a block are counted from 0; result ``i`` is row ``place[i]`` of block ``im``. The epilogue and its operands
     are as in :class:`MNN.backends.cpu.gemm.contraction.ContractSpec`. B's panels are those of
     :mod:`MNN.backends.cpu.amx.pack`. ``a`` is f32, bf16 with one part, or ``BF16X2`` with two.
+
+    Where ``right`` is the type of B's bytes, ``a`` is one of bytes too, sums are i32, and what is called an element
+    here, and a product of a step, is a pair of neighbouring bytes: all else is as of bf16, which takes as much memory.
     """
 
     shaped: ClassVar[bool] = True
@@ -98,8 +110,11 @@ class AmxSpec(GeneratedSpec):
     tall: bool = False
     w24: bool = False
     half: bool = False
+    right: DType | None = None
 
     def __post_init__(self) -> None:
+        if (self.a in (DType.U8, DType.I8)) != (self.right in (DType.U8, DType.I8)):
+            raise ValueError("bytes are multiplied by bytes")
         if self.parts not in PRODUCTS or self.parts not in _HELD.get(self.a, ()):
             raise ValueError(f"no contraction of {self.a.value} in {self.parts} parts")
         if self.direct and (self.a is DType.F32 or self.joined or self.lines):
@@ -112,7 +127,24 @@ class AmxSpec(GeneratedSpec):
             raise ValueError("fp16 parts are two, of f32, and whole")
         if not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad operand kinds {self.operands}")
-        check_epilogue(self.epilogue, self.operands, DType.F32, self.out)
+        check_epilogue(self.epilogue, self.operands, self.sums, self.out)
+
+    @property
+    def product(self) -> Capability:
+        """What multiplies two tiles."""
+        if self.right is not None:
+            return PRODUCTS_OF_BYTES[self.a, self.right]
+        return can.TILE_DOT_F16 if self.half else can.TILE_DOT_BF16
+
+    @property
+    def sums(self) -> DType:
+        """What products are summed in."""
+        return DType.F32 if self.right is None else DType.I32
+
+    @property
+    def element(self) -> DType:
+        """What A's tables count: its elements, or pairs of its bytes."""
+        return self.a if self.right is None else DType.I16
 
     def slots(self) -> tuple[str, ...]:
         more = [*(PACE if self.overlap else ()), *(JOINED if self.joined else ())]
@@ -122,10 +154,10 @@ class AmxSpec(GeneratedSpec):
         """The sums, A's parts and their scale, B's second parts of two steps (and the tile registers where the
         processor has none)."""
         behind = 4 * TILE_BYTES if self.w24 else SCALE_BYTES if self.half else 0
-        return args["held"] + self.parts * args["plane"] + state_bytes(target, self.half) + behind
+        return args["held"] + self.parts * args["plane"] + state_bytes(target, self.product) + behind
 
     def arithmetic(self, target: Target) -> str:
-        return ARITHMETIC[self.parts, self.half]
+        return ARITHMETIC[self.parts, self.half] if self.right is None else OF_BYTES
 
     def traffic(self, args: Arguments) -> dict[str, int]:
         n, n_batch, chunks = (number(args, slot) for slot in ("n", "n_batch", "chunks"))
@@ -149,7 +181,7 @@ class AmxSpec(GeneratedSpec):
             starts = np.unique(np.repeat(part[:, 0], runs) + nth * step)
             brought += union((starts[:, None] + different[0]).reshape(-1), int(regions[0, chunk, LENGTH]))
         found = {
-            "a": brought * self.a.size,
+            "a": brought * self.element.size,
             "b": different[1].size * -(-n // PANEL) * number(args, "panel"),
             "c": n_batch * m * n * self.out.size,
         }

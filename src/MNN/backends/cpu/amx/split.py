@@ -28,6 +28,8 @@ ARITHMETIC = {
 }
 """What profiles call the products of so many parts (of fp16?), of which each takes as many products of tiles as
 :data:`PRODUCTS` has."""
+OF_BYTES = "tiles int8"
+"""The same of integers of 8 bits."""
 _LARGEST_HALF = 65504.0
 
 

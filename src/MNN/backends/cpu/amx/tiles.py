@@ -26,39 +26,43 @@ _CONFIG = bytes([1, *[0] * 15, *[ROW_BYTES, 0] * REGISTERS, *[0] * 16, *[ROWS] *
 """Palette 1: every register whole."""
 
 
-def _product(half: bool) -> Capability:
-    return can.TILE_DOT_F16 if half else can.TILE_DOT_BF16
+BYTES = {
+    can.TILE_DOT_U8_I8: (False, True),
+    can.TILE_DOT_I8_I8: (True, True),
+    can.TILE_DOT_U8_U8: (False, False),
+    can.TILE_DOT_I8_U8: (True, False),
+}
+"""Products of bytes, and whether those of A and of B are signed."""
 
 
-def has_tiles(target: Target, half: bool = False) -> bool:
-    """Whether the processor has bf16 tiles, or fp16 ones (or is to seem so)."""
-    return target.can(_product(half))
+def has_tiles(target: Target, product: Capability = can.TILE_DOT_BF16) -> bool:
+    """Whether the processor has tiles with such a product (or is to seem so)."""
+    return target.can(product)
 
 
-def _in_registers(target: Target, half: bool) -> bool:
-    return target.has_instruction(_product(half))
-
-
-def state_bytes(target: Target, half: bool = False) -> int:
+def state_bytes(target: Target, product: Capability) -> int:
     """Memory that the registers take, where they are memory."""
-    return 0 if _in_registers(target, half) else REGISTERS * TILE_BYTES
+    return 0 if target.has_instruction(product) else REGISTERS * TILE_BYTES
 
 
 class Tiles:
-    """Emits tile instructions, for products of bf16 or of fp16 (``half``). ``state`` is memory of
-    :func:`state_bytes`, 64-byte aligned."""
+    """Emits tile instructions, with one kind of ``product``. ``state`` is memory of :func:`state_bytes`, 64-byte
+    aligned."""
 
-    def __init__(self, k: Kernel, target: Target, state: Value, half: bool = False) -> None:
+    def __init__(self, k: Kernel, target: Target, state: Value, product: Capability = can.TILE_DOT_BF16) -> None:
         self._b, self._state = k.b, state
-        self._hard = _in_registers(target, half)
-        self._dot = _product(half)
+        self._hard = target.has_instruction(product)
+        self._dot = product
         if self._hard:
             text = "".join(f"\\{byte:02X}" for byte in _CONFIG)
             k.module.add(f'@tiles = private unnamed_addr constant [64 x i8] c"{text}", align 64')
         else:
             _soft_move(k, "tile_load", True)
             _soft_move(k, "tile_store", False)
-            _soft_dot(k, half)
+            if product in BYTES:
+                _soft_dot_of_bytes(k, *BYTES[product])
+            else:
+                _soft_dot(k, product is can.TILE_DOT_F16)
 
     @contextlib.contextmanager
     def configured(self) -> Iterator[None]:
@@ -85,7 +89,8 @@ class Tiles:
         self._move("store", register, pointer, stride)
 
     def dot(self, c: int, a: int, b: int) -> None:
-        """``c[m, n] += a[m, 2k] * b[k, 2n] + a[m, 2k + 1] * b[k, 2n + 1]``: f32 sums of products."""
+        """``c[m, n] += a[m, 2k] * b[k, 2n] + a[m, 2k + 1] * b[k, 2n + 1]``: f32 sums of products; of bytes, i32 sums of
+        four."""
         numbers = [self._number(r) for r in (c, a, b)]
         if self._hard:
             self._b.perform(self._dot, VOID, *numbers)
@@ -147,4 +152,27 @@ def _soft_dot(k: Kernel, half: bool) -> None:
         at = b.gep(c, F32, row.index * 16)
         total = b.add(b.load(vector, at, check=False), b.add(*step.results))
         b.store(total, at, check=False)
+    b.ret()
+
+
+def _soft_dot_of_bytes(k: Kernel, left_signed: bool, right_signed: bool) -> None:
+    b = k.module.function("tile_dot", [(PTR, "state"), (I8, "c"), (I8, "a"), (I8, "b")])
+    state = b.params[0]
+    c, left, right = (_register(b, state, number) for number in b.params[1:])
+    vector = I32.vec(16)
+
+    def byte(four: Value, number: int, signed: bool) -> Value:
+        return (b.ashr if signed else b.lshr)(b.shl(four, 24 - 8 * number), 24)
+
+    with b.loop(0, ROWS) as row:
+        at = b.gep(c, I32, row.index * 16)
+        with b.loop(0, 16, carry=[b.load(vector, at, check=False)]) as step:
+            four = b.splat(b.load(I32, b.gep(left, I32, row.index * 16 + step.index), check=False), 16)
+            fours = b.load(vector, b.gep(right, I32, step.index * 16), check=False)
+            total = step.carried[0]
+            for number in range(4):
+                product = b.mul(byte(four, number, left_signed), byte(fours, number, right_signed))
+                total = b.add(total, product)
+            step.next(total)
+        b.store(step.results[0], at, check=False)
     b.ret()

@@ -230,12 +230,13 @@ class Emitter:
             self._keys[id(found)] = key
         return found
 
-    def picked(self, values: np.ndarray, name: Hashable, which: Callable[[], np.ndarray]) -> np.ndarray:
-        """Some of a grid's offsets, ``name`` telling which: one array, only to be read, for the same of equal grids."""
+    def derived(self, values: np.ndarray, name: Hashable, make: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """What is made of a grid's offsets, ``name`` telling what: one array, only to be read, for the same of equal
+        grids."""
         grid = self.grid_key(values)
         found = self._grids.get((grid, name))
         if found is None:
-            found = np.asarray(values[which()])
+            found = np.asarray(make(values))
             found.flags.writeable = False
             if grid is not None:
                 self._grids[grid, name] = found
@@ -249,7 +250,7 @@ class Emitter:
         return cast("_T", self._once[key])
 
     def grid_key(self, values: np.ndarray | None) -> Hashable:
-        """What tells an array that :meth:`grid` or :meth:`picked` gave from others; None for another array."""
+        """What tells an array that :meth:`grid` or :meth:`derived` gave from others; None for another array."""
         return self._keys.get(id(values))
 
     def offsets(self, values: np.ndarray) -> Ref:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from MNN.backends.base.kernel import KernelSpec
-from MNN.backends.cpu.amx.split import ARITHMETIC, PRODUCTS
+from MNN.backends.cpu.amx.split import ARITHMETIC, OF_BYTES, PRODUCTS
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES, Tiles, has_tiles
 from MNN.backends.cpu.lang.module import BF16, F16, F32, I8, I32, I64, VOID, Kernel, Type, Value
 from MNN.backends.cpu.targets.base import Target
@@ -30,14 +30,12 @@ class Product:
     does: Capability | None
     parts: int = 0
     """Of tiles: into how many parts their factors are split (see :mod:`MNN.backends.cpu.amx.split`)."""
-    half: bool = False
-    """Whether the parts are fp16, not bf16."""
 
     @property
     def operations(self) -> int:
         """Multiplications and additions of one instruction; with parts, of those that count."""
         if self.parts:
-            return 2 * ROWS * ROWS * 2 * ROWS // len(PRODUCTS[self.parts])
+            return 2 * ROWS * ROWS * self.factors.lanes // len(PRODUCTS[self.parts])
         return 2 * self.factors.lanes
 
 
@@ -55,8 +53,11 @@ def products(target: Target) -> dict[str, Product]:
         if target.can(does):
             found["int8"] = Product(I32.vec(size // 4), I8.vec(size), does)
     for (parts, fp16), name in ARITHMETIC.items():
-        if has_tiles(target, fp16):
-            found[name] = Product(f32, (F16 if fp16 else BF16).vec(size // 2), None, parts, fp16)
+        dot, kind = (can.TILE_DOT_F16, F16) if fp16 else (can.TILE_DOT_BF16, BF16)
+        if has_tiles(target, dot):
+            found[name] = Product(f32, kind.vec(size // 2), dot, parts)
+    if has_tiles(target, can.TILE_DOT_U8_I8):
+        found[OF_BYTES] = Product(I32.vec(size // 4), I8.vec(size), can.TILE_DOT_U8_I8, 1)
     return found
 
 
@@ -88,7 +89,8 @@ class ProductSpec(KernelSpec):
         kind = products(target)[self.product]
         data = k.pointer("data")
         if kind.parts:
-            self._tiles(k, target, kind.half)
+            assert kind.does is not None
+            self._tiles(k, target, kind.does)
             return k.finish()
         x, y = (b.load(kind.factors, b.gep(data, kind.factors, i)) for i in range(2))
         zero = b.const(kind.sums, 0)
@@ -109,8 +111,8 @@ class ProductSpec(KernelSpec):
             b.store(whole, b.gep(k.scratch, kind.sums, 0))
         return k.finish()
 
-    def _tiles(self, k: Kernel, target: Target, half: bool) -> None:
-        b, tiles = k.b, Tiles(k, target, k.scratch, half)
+    def _tiles(self, k: Kernel, target: Target, product: Capability) -> None:
+        b, tiles = k.b, Tiles(k, target, k.scratch, product)
         with tiles.configured(), b.loop(k.begin, k.end) as block:
             del block
             for register in range(_TILE_SUMS):

@@ -28,6 +28,7 @@ from MNN.backends.cpu.amx.emission.emit_open import OpenRows
 from MNN.backends.cpu.amx.emission.emit_prefetch import turns
 from MNN.backends.cpu.amx.emission.emit_slices import can_sum, emit_sum
 from MNN.backends.cpu.amx.emission.emit_weights import Right
+from MNN.backends.cpu.amx.emission.pairs_of_bytes import BYTES, of_bytes
 from MNN.backends.cpu.amx.layout import (
     Layout,
     direct_layout,
@@ -49,6 +50,7 @@ from MNN.backends.cpu.products.geometry import Window
 from MNN.backends.cpu.products.operand_access import OperandAccess, batch_starts
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.compiler.layout import natural
 from MNN.ir.dtype import DType
 from MNN.ir.shape import elements
@@ -72,7 +74,7 @@ def available(target: Target) -> bool:
 
 def splits_in_fp16(target: Target) -> bool:
     """Whether ``high`` multiplies two fp16 parts, as exact as three bf16 ones, in half as many products."""
-    return has_tiles(target, half=True)
+    return has_tiles(target, can.TILE_DOT_F16)
 
 
 @contraction_algorithm("AMX", rank=2, parts=True)
@@ -93,11 +95,15 @@ def amx_candidates(
     places = [side.place for side in product.sides]
     if tensor.const is None:
         places.append(e.place(tensor))
+    bytes_ = of_bytes(e, product, right, window) if a.dtype in BYTES else None
+    if bytes_ is not None:
+        product, right, window = bytes_
+        tensor, a = right.tensor, product.a
     if (
         not available(e.target)
         or any(p.buffer.nbytes == 0 for p in places)  # memory within a chain, whose stages are vector kernels
-        or a.dtype not in (DType.F32, DType.BF16, DType.BF16X2)
-        or tensor.dtype not in (DType.F32, DType.BF16)
+        or (bytes_ is None and a.dtype not in (DType.F32, DType.BF16, DType.BF16X2))
+        or (bytes_ is None and tensor.dtype not in (DType.F32, DType.BF16))
         or room_of(product.n) < LEAST_COLUMNS
         or product.m == 0
         or product.batches == 0
@@ -105,7 +111,7 @@ def amx_candidates(
         return []
     parted = a.dtype is DType.BF16X2
     half = e.precision == "high" and a.dtype is DType.F32 and splits_in_fp16(e.target)
-    parts = 1 if a.dtype is DType.BF16 else 2 if parted or half else _PARTS[e.precision]
+    parts = 1 if right.bytes or a.dtype is DType.BF16 else 2 if parted or half else _PARTS[e.precision]
     job = _Job(e, product, right, window, parts, half)
     if e.options.open_sizes:
         return [job.open_rows()]
@@ -134,6 +140,8 @@ class _Job:
     half: bool
 
     def name(self, kind: str) -> str:
+        if self.right.bytes is not None:
+            return f"AMX {kind}, bytes"
         return f"AMX {kind}, {self.parts} {'fp16' if self.half else 'bf16'} part{'s' if self.parts > 1 else ''}"
 
     def rows(self) -> Candidate:
@@ -141,11 +149,11 @@ class _Job:
         e, product = self.e, self.product
         a, taps, k, n, batch = product.a, product.taps, product.k, product.n, product.batches
         rows, parted = a.table, a.dtype is DType.BF16X2
-        there = a.dtype is DType.BF16 or (parted and n <= DIRECT_COLUMNS)
+        there = a.dtype is DType.BF16 or self.right.bytes is not None or (parted and n <= DIRECT_COLUMNS)
         at = direct_rows(rows + int(taps[0]), k) if there and taps.size == 1 else None
         m, direct = (rows.size, 0) if at is None else (int(at[-1]) + 1, self.parts)
         plan = plan_rows(e.target, m, n, k, taps.size, self.parts, batch, e.threads, direct > 0, parted, self.half)
-        if batch == taps.size == 1 and e.threads > 1 and not e.collecting:
+        if batch == taps.size == 1 and e.threads > 1 and not e.collecting and self.right.bytes is None:
             plan = self._sliced(plan, m, direct > 0)
         job = self._sharing(plan) if plan.shared else self
         rows = job.product.a.table
@@ -177,7 +185,9 @@ class _Job:
             return np.concatenate([blocks, np.broadcast_to(np.arange(m - shared, m), (len(blocks), shared))], 1).ravel()
 
         def side(s: OperandAccess) -> OperandAccess:
-            return s if s.rows is None else replace(s, rows=self.e.picked(s.rows, ("shared", own, shared), order))
+            if s.rows is None:
+                return s
+            return replace(s, rows=self.e.derived(s.rows, ("shared", own, shared), lambda rows: rows[order()]))
 
         to = side(product.c)
         moved = replace(product, a=side(product.a), c=to, epilogue=product.epilogue.moved(side), m=to.table.size)
@@ -256,10 +266,10 @@ class _Job:
         types = (a.dtype, c.dtype, self.parts, epilogue.body, epilogue.kinds)
         moved = layout.moves is not None
         traits = (overlap, moved, layout.direct, layout.lines, groups.passing, layout.tall, w24, self.half)
-        family = ("AMX", *types, *traits)
+        family = ("AMX", *types, *traits, self.right.bytes)
         ahead = ask_ahead(groups.lines, steps, e.pool.kept_choices.made(family), e.spare * e.threads)
         e.pool.kept_choices.make(family, ahead)
-        spec = AmxSpec(*types, ahead, *traits)
+        spec = AmxSpec(*types, ahead, *traits, right=self.right.bytes)
         packed, b_batch = self.right.packed(e, kind, layout, n, n_batch, self.parts, w24, self.half)
         starts = [a.batch, b_batch, c.batch, *(side.batch for side in epilogue.sides)]
         args = tables | {
@@ -282,7 +292,7 @@ class _Job:
             args["pace"] = layout.pace
         args |= epilogue.args(e)
         results = layout.place.size // plan.slices - plan.shared * (layout.m_blocks - 1)
-        flops = 2 * results * n * layout.taps * layout.run * n_batch
+        flops = 2 * results * n * layout.taps * layout.run * n_batch * (1 if self.right.bytes is None else 2)
         e.command(spec, args, n_batch * layout.m_blocks * -(-n // nb), 1, flops)
 
 

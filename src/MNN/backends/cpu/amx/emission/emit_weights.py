@@ -29,11 +29,13 @@ from MNN.schema.files import release
 @dataclass(frozen=True)
 class Right:
     """Convolution weights ``[O, C, kernel...]`` with ``conv`` (kernel, channels in and out per group, groups), or
-    matrices ``[..., K, N]``, with the batch extents ``outer`` of the result."""
+    matrices ``[..., K, N]``, with the batch extents ``outer`` of the result. ``bytes``: of which type they are, where
+    the tensor holds pairs of these (:mod:`MNN.backends.cpu.amx.emission.pairs_of_bytes`)."""
 
     tensor: Tensor
     conv: tuple[st.Ints, int, int, int] | None
     outer: tuple[int, ...] = ()
+    bytes: DType | None = None
 
     def packed(
         self, e: Emitter, kind: str, layout: Layout, n: int, n_batch: int, parts: int, w24: bool, half: bool

@@ -49,6 +49,10 @@ TILE_LOAD_PASSING = Capability("a tile from rows that need not stay in the first
 TILE_STORE = Capability("a tile to rows in memory", reference.rows)
 TILE_DOT_BF16 = Capability("the product of two tiles of bf16, added to one of f32", reference.tile_product)
 TILE_DOT_F16 = Capability("the product of two tiles of f16, added to one of f32", reference.tile_product)
+TILE_DOT_U8_I8 = Capability("the product of tiles of u8 and of i8, added to one of i32", reference.tile_of_bytes)
+TILE_DOT_I8_I8 = Capability("the product of two tiles of i8, added to one of i32", reference.tile_of_bytes)
+TILE_DOT_U8_U8 = Capability("the product of two tiles of u8, added to one of i32", reference.tile_of_bytes)
+TILE_DOT_I8_U8 = Capability("the product of tiles of i8 and of u8, added to one of i32", reference.tile_of_bytes)
 
 CONVERT_F16 = Capability("f16 to f32 and back", reference.halves)
 ARITHMETIC_F16 = Capability("multiply-adds of f16", reference.multiply_add)

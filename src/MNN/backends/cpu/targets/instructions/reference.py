@@ -93,6 +93,13 @@ def tile_product(c: Array, a: Array, b: Array) -> Array:
     return np.asarray(c + np.einsum("mkp,knp->mn", left, right))
 
 
+def tile_of_bytes(c: Array, a: Array, b: Array) -> Array:
+    """``c[m, n] += sum over p < 4 of a[m, 4k + p] b[k, 4n + p]``: bytes, i32 sums."""
+    left = a.astype(np.int32).reshape(a.shape[0], -1, 4)
+    right = b.astype(np.int32).reshape(left.shape[1], -1, 4)
+    return np.asarray(c + np.einsum("mkp,knp->mn", left, right))
+
+
 def rows(memory: Array, stride: int) -> Array:
     """16 rows of 64 bytes, ``stride`` bytes apart."""
     return np.stack([memory[i * stride : i * stride + 64] for i in range(16)])

@@ -14,4 +14,8 @@ INSTRUCTIONS = (
     instruction(can.TILE_STORE, 0, "llvm.x86.tilestored64", "amx-tile"),
     instruction(can.TILE_DOT_BF16, 0, "llvm.x86.tdpbf16ps", "amx-tile amx-bf16"),
     instruction(can.TILE_DOT_F16, 0, "llvm.x86.tdpfp16ps", "amx-tile amx-fp16"),
+    instruction(can.TILE_DOT_U8_I8, 0, "llvm.x86.tdpbusd", "amx-tile amx-int8"),
+    instruction(can.TILE_DOT_I8_I8, 0, "llvm.x86.tdpbssd", "amx-tile amx-int8"),
+    instruction(can.TILE_DOT_U8_U8, 0, "llvm.x86.tdpbuud", "amx-tile amx-int8"),
+    instruction(can.TILE_DOT_I8_U8, 0, "llvm.x86.tdpbsud", "amx-tile amx-int8"),
 )
