@@ -6,8 +6,8 @@ import itertools
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from MNN.comparison import Comparison
@@ -25,6 +25,7 @@ from MNN.schema import from_json, write_net
 from MNN.schema.files import open_regular
 from MNN.schema.invariants import check_net
 from MNN.schema.offload import write_model
+from MNN.weight_quantization import WeightQuantization, quantize_weights
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ class Options:
     anyway when one file cannot hold them). ``batch``: fixes an open first size of the inputs. ``keep_input_format``:
     inputs of pictures stay NCHW for the official engine; else NC4HW4 where that saves it a conversion. ``kind``: what
     the source is (one of :func:`MNN.frontends.kinds`); by default its content says. ``hints``: what the file does not
-    tell: shapes of inputs (TorchScript, Caffe), where the description of weights lies (Caffe).
+    tell: shapes of inputs (TorchScript, Caffe), where the description of weights lies (Caffe). ``shapes``: what inputs
+    with open sizes are fixed to; ``static``: none may be left. ``weights``: how weights are quantised, None where they
+    are not.
     """
 
     level: int = 1
@@ -48,6 +51,9 @@ class Options:
     keep_input_format: bool = True
     kind: str | None = None
     hints: Hints = NOTHING
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    weights: WeightQuantization | None = None
+    static: bool = False
 
 
 Check = Callable[[Path], Comparison]
@@ -76,6 +82,10 @@ def convert(
     graph = load_graph(source, chosen.kind, chosen.hints)
     if chosen.batch is not None:
         _fix_batch(graph, chosen.batch)
+    if chosen.shapes:
+        _fix_shapes(graph, chosen.shapes)
+    if chosen.static:
+        _check_static(graph)
     if graph.meta.get("source") in ("ONNX", "TensorFlow"):
         tell("looking at shapes")
         check_shapes(graph)
@@ -85,6 +95,9 @@ def convert(
         changes = optimize(graph, chosen.level, chosen.disabled, _by_round(tell, chosen))
     elif chosen.disabled:
         raise MNNError("--optimizeLevel 0 runs no passes, so there is none to disable")
+    if chosen.weights is not None:
+        tell("quantising weights")
+        changes["weight-quantization"] = quantize_weights(graph, chosen.weights)
     tell("writing")
     after = outline(graph)
     runs, write = _as_onnx(graph, chosen) if _named_onnx(target) else _as_mnn(graph, chosen)
@@ -124,7 +137,10 @@ def _as_onnx(graph: Graph, options: Options) -> tuple[list[Support], Write]:
     """The way back: a standard ONNX file."""
     from MNN.frontends.onnx_export import onnx_model, write_model_proto
 
-    asked = {"--fp16": options.fp16, "--saveExternalData": options.external, "--bizCode": bool(options.biz_code)}
+    asked = {
+        "--fp16": options.fp16, "--saveExternalData": options.external, "--bizCode": bool(options.biz_code),
+        "--weightQuantBits": options.weights is not None,
+    }  # fmt: skip
     found = [name for name, on in asked.items() if on]
     if found:
         raise MNNError(f"{', '.join(found)}: these are for .mnn files; what is written here is an ONNX model")
@@ -166,6 +182,8 @@ def _check_plain(options: Options) -> None:
         "--disable-pass": bool(options.disabled),
         "--optimizeLevel": options.level == 2,
         "--keepInputFormat": not options.keep_input_format,
+        "--weightQuantBits": options.weights is not None,
+        "--inputConfigFile": bool(options.shapes),
     }
     found = [name for name, on in asked.items() if on]
     if found:
@@ -206,6 +224,38 @@ def _fix_batch(graph: Graph, batch: int) -> None:
     for value in graph.values():
         if value.shape is not None:
             value.shape = tuple(batch if d in names else d for d in value.shape)
+
+
+def _fix_shapes(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Sets inputs' shapes, and what follows from them."""
+    known = {v.name: v for v in graph.inputs if not v.is_const}
+    sizes: dict[str, int] = {}
+    for name, shape in shapes.items():
+        value = known.get(name)
+        if value is None:
+            raise MNNError(f"the model has no input '{name}'; its inputs are {', '.join(known)}")
+        fits = value.shape is None or (
+            len(value.shape) == len(shape)
+            and all(isinstance(d, str) or d == n for d, n in zip(value.shape, shape, strict=True))
+        )
+        if not fits or min(shape, default=1) < 1:
+            raise MNNError(f"input '{name}' is {dims(value.shape)}, which cannot be fixed to {dims(shape)}")
+        for size, number in zip(value.shape or (), shape, strict=False):
+            if isinstance(size, str) and sizes.setdefault(size, number) != number:
+                raise MNNError(f"size '{size}' would be {sizes[size]} and {number} in one model")
+        value.shape = shape
+    for value in graph.values():
+        if value.shape is not None and value not in graph.inputs:
+            value.shape = tuple(sizes.get(d, d) if isinstance(d, str) else d for d in value.shape)
+
+
+def _check_static(graph: Graph) -> None:
+    found = [
+        v for v in graph.inputs if not v.is_const and (v.shape is None or any(isinstance(d, str) for d in v.shape))
+    ]
+    if found:
+        listed = ", ".join(f"'{v.name}' ({dims(v.shape or ())})" for v in found)
+        raise MNNError(f"--saveStaticModel: sizes are left open: {listed}; --inputConfigFile or --batch fix them")
 
 
 def parse_names(text: str | Iterable[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from MNN.cli.convert_check import Checker
+from MNN.cli.converted_test import FolderTest
 from MNN.cli.display.output import write_text
 from MNN.cli.display.progress import progress
 from MNN.cli.models import existing
@@ -146,7 +147,7 @@ def _write_drawings(path: Path, report: Report) -> None:
         print(f"drawing: {file}")
 
 
-def show(source: Path, target: Path, options: Options, check: Checker | None = None) -> Report:
+def show(source: Path, target: Path, options: Options, check: Checker | FolderTest | None = None) -> Report:
     """Converts with a progress line and prints what was done."""
     existing(source)
     with progress(source.name) as report_progress:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-SWITCHES = ("--fp16", "--saveExternalData", "--keepInputFormat")
+SWITCHES = (
+    "--fp16", "--saveExternalData", "--keepInputFormat", "--weightQuantAsymmetric", "--transformerFuse",
+    "--saveStaticModel", "--info", "--OP", "--dumpPass",
+)  # fmt: skip
 _ON = frozenset({"1", "true", "True", "TRUE"})
 _OFF = frozenset({"0", "false", "False", "FALSE"})
 
