@@ -5,6 +5,8 @@
     python -m tests.llm.record --compare 20          # 20 random configurations of every family, against this engine
     python -m tests.llm.record --compare 20 --family qwen3 --seed 100
 
+    python -m tests.llm.record --pairs               # writes tests/llm/recorded_pairs.json anew
+
 Needs torch and transformers (5.24 recorded what is there now) beside what this package needs.
 """
 
@@ -89,6 +91,32 @@ def encoded(family: str, seed: int) -> Encoded:
     )
 
 
+def compared(family: str, seed: int) -> dict[str, Any]:
+    """A random model that scores pairs of texts, and its scores of pairs that begin like one text; of the second half
+    of each, tokens are of the second text. Padded on the right as transformers is used to."""
+    values = cases.config(family, seed) | {"num_labels": 1}
+    config = transformers.AutoConfig.for_model(family, **values, attn_implementation="eager")
+    model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
+    shapes = {n: list(t.shape) for n, t in model.state_dict().items() if t.is_floating_point()}
+    weights = cases.weights(shapes, seed)
+    model.load_state_dict({n: torch.from_numpy(a) for n, a in weights.items()}, strict=False)
+    rows, longest = [cases.tokens(seed, n) for n in LENGTHS], max(LENGTHS)
+    ids = torch.tensor([row + [values["pad_token_id"]] * (longest - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+    types = torch.tensor([[int(i >= len(row) // 2) for i in range(longest)] for row in rows])
+    with torch.no_grad():
+        logits = model(ids, attention_mask=mask, token_type_ids=types).logits[:, 0].tolist()
+    told = {k: v for k, v in values.items() if k != "num_labels"} | {"model_type": family}
+    return {"config": told, "shapes": shapes, "seed": seed, "logits": logits}
+
+
+def record_pairs() -> None:
+    """Writes what :func:`compared` gives for every encoder."""
+    found = [compared(family, seed) for family in cases.ENCODERS for seed in range(RECORDED)]
+    text = "[\n" + ",\n".join(json.dumps(n) for n in found) + "\n]\n"
+    (HERE / "recorded_pairs.json").write_text(text, encoding="utf-8")
+
+
 def record(families: list[str]) -> None:
     """Writes these families' cases anew; those of others stay."""
     kept = json.loads((HERE / "recorded.json").read_text(encoding="utf-8"))
@@ -138,10 +166,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compare", type=int, default=0)
     parser.add_argument("--family", default="")
+    parser.add_argument("--pairs", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     transformers.logging.set_verbosity_error()
     chosen = [asked.family] if asked.family else [*cases.ENCODERS, *cases.FAMILIES]
     if asked.compare:
         sys.exit(min(compare(chosen, asked.compare, asked.seed), 1))
-    record(chosen)
+    if asked.pairs:
+        record_pairs()
+    else:
+        record(chosen)

@@ -14,9 +14,10 @@ from MNN.llm.embedder import Embedder, load_embedder
 from MNN.llm.language_model import LanguageModel, load
 from MNN.llm.perplexity import Perplexity, perplexity
 from MNN.llm.pymnn import Context, Llm, LlmStatus, create
+from MNN.llm.reranker import Ranked, Reranker, load_reranker
 from MNN.llm.sampling import SamplingOptions
 
 __all__ = [
-    "Answer", "Context", "Cost", "Embedder", "LanguageModel", "Llm", "LlmStatus", "Perplexity", "SamplingOptions",
-    "create", "load", "load_embedder", "perplexity",
+    "Answer", "Context", "Cost", "Embedder", "LanguageModel", "Llm", "LlmStatus", "Perplexity", "Ranked", "Reranker",
+    "SamplingOptions", "create", "load", "load_embedder", "load_reranker", "perplexity",
 ]  # fmt: skip

@@ -13,9 +13,11 @@ from MNN.errors import MNNError
 from MNN.llm.engine.opening import Opened, open_model
 from MNN.llm.files.mapped import read_json
 from MNN.llm.language_model import processors
+from MNN.llm.models.families import embeds, usual
 from MNN.llm.text import Tokenizer, load_tokenizer
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
+from MNN.stateful import StatefulModel
 
 BATCH = 32
 """Texts that are computed at once."""
@@ -28,20 +30,31 @@ class Embedder:
     ``last`` of them; ``normal``: vectors have the length 1."""
 
     def __init__(
-        self, session: Session, tokenizer: Tokenizer, longest: int, pooling: str = "mean", normal: bool = True
+        self,
+        model: Session | StatefulModel,
+        tokenizer: Tokenizer,
+        longest: int,
+        pooling: str = "mean",
+        normal: bool = True,
+        prompts: Mapping[str, str] | None = None,
     ) -> None:
-        self.session, self.tokenizer, self.longest = session, tokenizer, longest
-        self.pooling, self.normal = pooling, normal
+        """``model``: an encoder, or a decoder's vectors. ``prompts``: what texts for a purpose begin with, by name."""
+        self.model, self.tokenizer, self.longest = model, tokenizer, longest
+        self.pooling, self.normal, self.prompts = pooling, normal, dict(prompts or {})
 
-    def embed(self, texts: Sequence[str] | str) -> np.ndarray:
+    def embed(self, texts: Sequence[str] | str, prompt: str = "") -> np.ndarray:
         """The vectors f32 ``[texts, width]``; of a text alone ``[width]``. What is beyond the longest text is cut off.
+
+        ``prompt``: what all texts begin with, or its name among the model's ``prompts``; models that follow
+        instructions want one for questions: ``"Instruct: Find what answers the question\\nQuery: "``.
 
         >>> vectors = embedder.embed(["a cat", "a kitten"])  # doctest: +SKIP
         """
         if isinstance(texts, str):
-            found: np.ndarray = self.embed([texts])[0]
+            found: np.ndarray = self.embed([texts], prompt)[0]
             return found
-        tokens = [self._cut(ids) for ids in self.tokenizer.encode_batch(list(texts))]
+        before = self.prompts.get(prompt, prompt)
+        tokens = [self._cut(ids) for ids in self.tokenizer.encode_batch([before + text for text in texts])]
         order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))  # little padding
         vectors: list[np.ndarray] = [_NOTHING] * len(tokens)
         for begin in range(0, len(order), BATCH):
@@ -69,7 +82,14 @@ class Embedder:
         first = np.array([longest - len(row) for row in rows], np.int64)
         tokens = np.array([[0] * (longest - len(row)) + list(row) for row in rows], np.int64)
         positions = np.maximum(np.arange(longest) - first[:, None], 0)
-        found: np.ndarray = self.session.run({"tokens": tokens, "positions": positions, "first": first})["vectors"]
+        feeds = {"tokens": tokens, "positions": positions, "first": first}
+        if isinstance(self.model, Session):
+            found: np.ndarray = self.model.run(feeds)["vectors"]
+            return found
+        feeds["rows"] = np.arange(longest)
+        if "length" in self.model.inputs:
+            feeds["length"] = np.array([longest])
+        found = self.model.run(feeds, state=self.model.new_state())["vectors"]
         return found
 
 
@@ -80,26 +100,44 @@ def load_embedder(
     bits: int | None = None,
     cache: bool = True,
 ) -> Embedder:
-    """Opens a model that embeds texts: a .gguf file, or a folder as sentence-transformers or Hugging Face write it.
+    """Opens a model that embeds texts: a .gguf file, or a folder as sentence-transformers or Hugging Face write it. A
+    model that writes text gives the vector of a text's last token (Qwen3-Embedding and its like).
 
     Arguments are those of :func:`MNN.llm.load`. Raises :class:`MNNError` where there is no such model.
     """
     opened = open_model(path)
     config = Config(threads=processors() if threads is None else threads, precision=precision, cache=cache)
-    pooling, normal = _pooling(opened)
-    return Embedder(opened.encoder(config, bits), load_tokenizer(opened.path), _longest(opened.config), pooling, normal)
+    encodes = embeds(opened.config)
+    pooling, normal = _pooling(opened, "mean" if encodes else "last")
+    model = opened.encoder(config, bits) if encodes else opened.vectors(config, bits)
+    longest = longest_text(opened.config) if encodes else usual(opened.config).longest
+    return Embedder(model, load_tokenizer(opened.path), longest, pooling, normal, _prompts(opened))
 
 
-def _longest(config: Mapping[str, Any]) -> int:
+def longest_text(config: Mapping[str, Any]) -> int:
+    """How many tokens an encoder takes."""
     places = int(config.get("max_position_embeddings", 512))
     return places if config.get("model_type") == "bert" else places - int(config.get("pad_token_id") or 1) - 1
 
 
-def _pooling(opened: Opened) -> tuple[str, bool]:
+def _prompts(opened: Opened) -> Mapping[str, str]:
+    """What sentence-transformers' folders say that texts begin with; the default one has the name ""."""
+    told = _optional(_folder(opened) / "config_sentence_transformers.json")
+    given = told.get("prompts")
+    found = {k: v for k, v in given.items() if isinstance(v, str)} if isinstance(given, Mapping) else {}
+    name = told.get("default_prompt_name")
+    return found | {"": found[name]} if isinstance(name, str) and name in found else found
+
+
+def _folder(opened: Opened) -> Path:
+    return opened.path if opened.path.is_dir() else opened.path.parent
+
+
+def _pooling(opened: Opened, default: str) -> tuple[str, bool]:
     """What a folder says of pooling, and whether vectors are normalised."""
-    folder = opened.path if opened.path.is_dir() else opened.path.parent
+    folder = _folder(opened)
     told = _optional(folder / "1_Pooling" / "config.json")
-    chosen = next((mode for name, mode in _MODES.items() if told.get(name)), "mean")
+    chosen = next((mode for name, mode in _MODES.items() if told.get(name)), default)
     normal = not (folder / "modules.json").is_file() or (folder / "2_Normalize").is_dir()
     return chosen, normal
 
@@ -115,4 +153,4 @@ def _pool(mode: str, vectors: np.ndarray) -> np.ndarray:
 
 _NOTHING = np.zeros(0, np.float32)
 
-__all__ = ["Embedder", "load_embedder"]
+__all__ = ["Embedder", "load_embedder", "longest_text"]

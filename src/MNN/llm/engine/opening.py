@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from MNN.errors import MNNError, UnsupportedError
-from MNN.ir.graph import Graph
 from MNN.llm.engine.decoder import Decoder
 from MNN.llm.engine.loaded import LoadedWeights, check_bits, rounds_rows
 from MNN.llm.files import open_weights, read_config
 from MNN.llm.files.places import find
-from MNN.llm.models.families import build, build_encoder, usual
+from MNN.llm.models.families import build, build_encoder, build_pairs, build_vectors, usual
 from MNN.llm.models.rotary import switch
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from MNN.runtime.storage.programs import StoredPrograms
 from MNN.schema.files import identity, seen
+from MNN.stateful import StatefulModel
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,32 @@ class Opened:
     config: Mapping[str, object]
     file: Path
 
-    def graph(self, bits: int | None, rounds: bool, encoder: bool = False) -> Graph:
-        """The graph of a decoder, or of an ``encoder``, with weights read and, where told, quantised; ``rounds``: what
-        low-bit weights are multiplied by may be rounded to 8 bits."""
+    def weights(self, bits: int | None = None, rounds: bool = False) -> LoadedWeights:
+        """Weights as they are read and, where told, quantised; ``rounds``: what low-bit weights are multiplied by may
+        be rounded to 8 bits."""
         files = [self.file, self.file.parent / "config.json"]
         files += [f for f in self.file.parent.iterdir() if f.suffix == self.file.suffix or ".safetensors" in f.name]
         seen({os.path.abspath(file): identity(file.stat()) for file in files if file.is_file()})
-        weights = LoadedWeights(open_weights(self.path), bits, rounds)
-        return (build_encoder(self.config, weights) if encoder else build(self.config, weights)).graph
+        return LoadedWeights(open_weights(self.path), bits, rounds)
 
-    def encoder(self, config: Config, bits: int | None = None) -> Session:
-        """A model that gives every token a vector, ready to run."""
+    def encoder(self, config: Config, bits: int | None = None, pairs: bool = False) -> Session:
+        """A model that gives every token a vector, ready to run; ``pairs``: of two texts that are compared."""
         check_bits(bits)
-        rounds = rounds_rows(config.precision, None)
-        stored = StoredPrograms.of(self.file, config, ("encoder", f"{bits} bits"))
-        return Session(lambda: self.graph(bits, rounds, True), config, stored)
+        rounds, build = rounds_rows(config.precision, None), build_pairs if pairs else build_encoder
+        stored = StoredPrograms.of(self.file, config, ("encoder of pairs" if pairs else "encoder", f"{bits} bits"))
+        return Session(lambda: build(self.config, self.weights(bits, rounds)).graph, config, stored)
+
+    def vectors(self, config: Config, bits: int | None = None) -> StatefulModel:
+        """A decoder that gives every token a vector, ready to run."""
+        check_bits(bits)
+        rounds, states = rounds_rows(config.precision, None), self._states()
+        stored = StoredPrograms.of(self.file, config, ("vectors", f"{bits} bits"), (), states)
+        graph = lambda: build_vectors(self.config, self.weights(bits, rounds)).graph  # noqa: E731
+        return StatefulModel(Session(graph, config, stored, states), states)
+
+    def _states(self) -> dict[str, str]:
+        layers = usual(self.config).layers
+        return {f"past_{kind}{i}": f"present_{kind}{i}" for i in range(layers) for kind in "kv"}
 
     def decoder(
         self,
@@ -61,11 +72,11 @@ class Opened:
         longest = told.longest if max_length is None else max_length
         if longest < 1:
             raise MNNError(f"max_length is the number of tokens of a text, not {max_length}")
-        states = {f"past_{kind}{i}": f"present_{kind}{i}" for i in range(told.layers) for kind in "kv"}
+        states = self._states()
         stored = StoredPrograms.of(
             self.file, config, ("language model", f"{bits} bits", f"rounded {rounds}"), (), states
         )
-        session = Session(lambda: self.graph(bits, rounds), config, stored, states)
+        session = Session(lambda: build(self.config, self.weights(bits, rounds)).graph, config, stored, states)
         return Decoder(session, states, longest, switch(told.values))
 
 

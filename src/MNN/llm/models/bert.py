@@ -26,7 +26,8 @@ def bert(config: Config, net: Layers) -> Graph:
         net.embed(f"{at}.word_embeddings.weight"), net.rows_of(net.weights[f"{at}.position_embeddings.weight"], places)
     )
     if f"{at}.token_type_embeddings.weight" in net.weights:
-        x = net.add(x, net.const(net.weight(f"{at}.token_type_embeddings.weight")[0]))
+        kinds = net.weight(f"{at}.token_type_embeddings.weight")
+        x = net.add(x, net.const(kinds[0]) if net.types is None else net.rows_of(kinds, net.types))
     x = net.layer_norm(x, f"{at}.LayerNorm", epsilon)
     for i in range(config.layers):
         x = _layer(config, net, x, f"{prefix}encoder.layer.{i}", heads, epsilon)

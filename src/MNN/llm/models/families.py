@@ -12,7 +12,7 @@ from MNN.errors import FormatError, UnsupportedError
 from MNN.ir.graph import Graph, Value
 from MNN.llm.models.layers import Angles, Heads, Layers
 from MNN.llm.models.rotary import Rotary, rotary
-from MNN.llm.models.weights import Weights, required
+from MNN.llm.models.weights import Unprefixed, Weights, required
 
 Translate = Callable[[Mapping[str, object]], Mapping[str, object]]
 Build = Callable[["Config", Layers], Graph]
@@ -149,7 +149,10 @@ def head(
     config: Config, net: Layers, x: Value, table: str = "model.embed_tokens", own: str = "lm_head", scale: float = 1.0,
     softcap: float = 0.0,
 ) -> Graph:  # fmt: skip
-    """The logits, from weights of their own or those of the table of embeddings."""
+    """The logits, from weights of their own or those of the table of embeddings; or what they are made of, where that
+    is wanted."""
+    if net.vectors:
+        return net.finish(x, "vectors")
     tied = config.flag("tie_word_embeddings") or f"{own}.weight" not in net.weights
     weight = net.matrix(f"{table if tied else own}.weight")
     bias = net.weight(f"{own}.bias") if f"{own}.bias" in net.weights else None
@@ -205,7 +208,7 @@ def build(config: Mapping[str, object], weights: Weights, padded: bool = False) 
     Raises :class:`UnsupportedError` for families that are not known and :class:`FormatError` for configurations and
     weights that do not fit.
     """
-    return _built(config, weights, padded, families(), "that write text")
+    return _built(config, Layers(weights, padded=padded), families(), "that write text")
 
 
 def build_encoder(config: Mapping[str, object], weights: Weights) -> Layers:
@@ -214,16 +217,33 @@ def build_encoder(config: Mapping[str, object], weights: Weights) -> Layers:
     Errors are those of :func:`build`.
     """
     families()
-    return _built(config, weights, True, _ENCODERS, "that embed texts")
+    return _built(config, Layers(weights, padded=True), _ENCODERS, "that embed texts")
 
 
-def _built(
-    config: Mapping[str, object], weights: Weights, padded: bool, known: Mapping[str, Build], what: str
-) -> Layers:
+def build_pairs(config: Mapping[str, object], weights: Weights) -> Layers:
+    """The same of a model that compares two texts, which also takes the ``types`` of tokens."""
+    families()
+    net = Layers(weights, padded=True)
+    net.take_types()
+    return _built(config, net, _ENCODERS, "that compare texts")
+
+
+def build_vectors(config: Mapping[str, object], weights: Weights) -> Layers:
+    """A model that writes text, for what its last layer would make logits of: ``vectors`` of the ``rows`` that are
+    asked for, in batches padded on the left. Errors are those of :func:`build`."""
+    bare = "embed_tokens.weight" in weights and "model.embed_tokens.weight" not in weights
+    net = Layers(Unprefixed(weights) if bare else weights, padded=True, vectors=True)
+    net = _built(config, net, families(), "that write text")
+    if net.graph.outputs[0].name != "vectors":
+        raise UnsupportedError(f"models of the kind {config.get('model_type')!r} give no vectors")
+    return net
+
+
+def _built(config: Mapping[str, object], net: Layers, known: Mapping[str, Build], what: str) -> Layers:
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in known:
         raise UnsupportedError(f"models {what} of the kind {kind!r} are not known; known are {', '.join(known)}")
-    net = Layers(weights, kind, padded)
+    net.graph.name = kind
     known[kind](usual(config), net)
     return net
 
@@ -236,6 +256,6 @@ def usual(config: Mapping[str, object]) -> Config:
 
 
 __all__ = [
-    "Build", "Config", "apart", "attend", "build", "build_encoder", "embeds", "encoder", "families", "family", "head",
-    "translates", "usual",
+    "Build", "Config", "apart", "attend", "build", "build_encoder", "build_pairs", "build_vectors", "embeds", "encoder",
+    "families", "family", "head", "translates", "usual",
 ]  # fmt: skip

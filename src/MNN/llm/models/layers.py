@@ -54,9 +54,12 @@ class Layers(GraphBuilder):
     i64 ``[1]`` of the whole text.
     """
 
-    def __init__(self, weights: Weights, name: str = "", padded: bool = False) -> None:
+    def __init__(self, weights: Weights, name: str = "", padded: bool = False, vectors: bool = False) -> None:
+        """``vectors``: what the last layer would make logits of is wanted, and not these."""
         super().__init__(ModelState(), Graph(name))
-        self.weights = weights
+        self.weights, self.vectors = weights, vectors
+        self.types: Value | None = None
+        """Of encoders of pairs: which of the two texts each token is of, i64 ``[batch, sequence]``."""
         self.states: dict[str, str] = {}
         """Outputs by the names of the inputs that they become."""
         batch = "batch" if padded else 1
@@ -67,6 +70,10 @@ class Layers(GraphBuilder):
         self.length: Value | None = None
         """Of models whose rotary positions depend on it: how long the whole text is."""
         self._seen: Value | None = None
+
+    def take_types(self) -> None:
+        """Makes ``types`` an input."""
+        self.types = self._input("types", DType.I64, (self._batch, "sequence"))
 
     def _input(self, name: str, dtype: DType, shape: tuple[int | str, ...]) -> Value:
         value = Value(name, dtype, shape)

@@ -27,6 +27,22 @@ class Weights(Protocol):
         ...
 
 
+class Unprefixed:
+    """Weights of a decoder that was stored without its last layer: names lack the ``model.`` in front."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.removeprefix("model.") in self._weights
+
+    def __getitem__(self, name: str) -> Array:
+        return self._weights[name.removeprefix("model.")]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._weights.shape(name.removeprefix("model."))
+
+
 def stacked(parts: Sequence[Array]) -> Array:
     """Matrices ``[out, in]`` one above the other; compressed where all are so in the same way."""
     if len(parts) == 1:
@@ -71,4 +87,4 @@ def required(config: Mapping[str, object], key: str) -> int:
     return found
 
 
-__all__ = ["Array", "Weights", "alike", "ordered", "required", "stacked"]
+__all__ = ["Array", "Unprefixed", "Weights", "alike", "ordered", "required", "stacked"]

@@ -77,6 +77,22 @@ class Tokenizer:
         found = self.core.encode_batch([_encodable(text) for text in texts], add_special_tokens=add_special_tokens)
         return [encoding.ids for encoding in found]
 
+    def encode_pair(self, first: str, second: str, longest: int) -> tuple[list[int], list[int]]:
+        """The ids of two texts as one, and of which of them each token is (0 or 1). The longer one is cut at its end
+        until there are no more than ``longest``. MNNError where nothing would be left of a text."""
+        added = self.core.num_special_tokens_to_add(is_pair=True)
+        both = [self.core.encode(_encodable(t), add_special_tokens=False) for t in (first, second)]
+        over = sum(len(e.ids) for e in both) + added - longest
+        while over > 0:
+            longer = max((0, 1), key=lambda i: len(both[i].ids))
+            left = len(both[longer].ids) - max(min(over, len(both[longer].ids) - len(both[1 - longer].ids)), 1)
+            if left < 1:
+                raise MNNError(f"a pair of texts does not fit into {longest} tokens")
+            both[longer].truncate(left)
+            over = sum(len(e.ids) for e in both) + added - longest
+        found = self.core.post_process(*both, add_special_tokens=True)
+        return list(found.ids), list(found.type_ids)
+
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> str:
         """The text of tokens. MNNError for numbers that are no ids."""
         try:
