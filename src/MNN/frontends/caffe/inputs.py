@@ -42,13 +42,31 @@ class Inputs:
         self._layers = layers
         self._weights = weights
         self._given = {name: _parsed(name, text) for name, text in given.items()}
-        made = {top for layer in layers if is_source(layer) for top in layer.tops}
+        made = {top for layer in layers if is_source(layer) for top in layer.tops} | self._undeclared()
         unknown = sorted(self._given.keys() - made)
         if unknown:
             raise MNNError(
                 f"--input-shape {unknown[0]}: the network has the inputs {', '.join(sorted(made)) or 'none'}"
             )
         self._labels = {top for layer in layers if layer.type in _DATA for top in layer.tops[1:]}
+
+    def _undeclared(self) -> set[str]:
+        """Blobs that are read before a layer makes them: networks in old caffemodels do not list their inputs."""
+        found: set[str] = set()
+        made: set[str] = set()
+        for layer in self._layers:
+            found.update(b for b in layer.bottoms if b not in made)
+            made.update(layer.tops)
+        return found
+
+    def undeclared(self, layer: Layer, blob: str) -> Value:
+        """A blob that nothing makes, where its shape is given. Raises :class:`FormatError` where it is not."""
+        if blob not in self._given:
+            raise FormatError(
+                f"{layer.type} '{layer.name}' reads the blob '{blob}', which no layer before it makes. If it is an "
+                f"input of the network, {_say(blob)}"
+            )
+        return Value(blob, DType.F32, self._given[blob])
 
     def is_label(self, blob: str) -> bool:
         """Whether a blob is what training compares answers with, which is not there in use."""

@@ -98,9 +98,9 @@ class _Loader:
             if bottom not in self.blobs:
                 if self.inputs.is_label(bottom):
                     continue
-                raise FormatError(
-                    f"{layer.type} '{layer.name}' reads the blob '{bottom}', which no layer before it makes"
-                )
+                value = self.inputs.undeclared(layer, bottom)
+                self.ctx.graph.inputs.append(value)
+                self.ctx.scope[bottom] = self.blobs[bottom] = value
             read.append(self.blobs[bottom])
             self.ends.pop(bottom, None)
         names = [top if top in final else self.info.unique(f"{top}/{layer.name}") for top in layer.tops]

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.errors import RunError, ShapeError
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
 from MNN.ops.core.base import EagerOperator, Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, require_rank
 from MNN.ops.images.boxes import best_first, decode_centres, suppress
+from MNN.ops.inference import infer
 
 _MAX_BOXES = 1 << 24
 
@@ -121,3 +123,8 @@ class DetectionOutput(EagerOperator):
         found = np.asarray(rows, np.float32).reshape(-1, 6)
         found = found[np.argsort(-found[:, 1], kind="stable")][:keep]
         return [found.reshape(1, 1, -1, 6)]
+
+
+@infer.rule(DetectionOutput)
+def _infer_detections(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
+    return [(DType.F32, (1, 1, None, 6))]

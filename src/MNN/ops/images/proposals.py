@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.errors import RunError, ShapeError
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
 from MNN.ops.core.base import EagerOperator, Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import operand, require_rank
 from MNN.ops.images.boxes import best_first, suppress
+from MNN.ops.inference import infer
 
 _LARGEST = 1 << 30
 
@@ -127,3 +129,15 @@ def _pooled(x: np.ndarray, regions: np.ndarray, outputs: int, bins: int, scale: 
                 if part.size:
                     found[r, :, i, j] = part.mean((1, 2))
     return found
+
+
+@infer.rule(RegionProposal)
+def _infer_proposals(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
+    return [(DType.F32, (None, 5)), (DType.F32, (None, 1))]
+
+
+@infer.rule(PositionSensitivePooling)
+def _infer_pooled(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
+    regions, bins = infer.sizes(infer.operand(node, 1)), infer.number(node, "bins")
+    count = regions[0] if regions else None
+    return [(infer.operand(node, 0).dtype, (count, infer.number(node, "channels"), bins, bins))]

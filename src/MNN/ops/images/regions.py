@@ -208,8 +208,8 @@ def _largest(
     return out
 
 
-@infer.rule(RoiAlign)
-def _infer_roi_align(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
+@infer.rule(RoiAlign, RoiPooling)
+def _infer_regions(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x, regions = infer.operand(node, 0), infer.sizes(infer.operand(node, 1))
     known = infer.sizes(x)
     if known is None or regions is None or not regions:

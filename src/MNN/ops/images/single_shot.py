@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.errors import RunError
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 from MNN.ops.core.base import EagerOperator, register
 from MNN.ops.images.boxes import best_first, decode_centres, decode_corners, suppress
+from MNN.ops.inference import infer
 
-_CORNER, _CENTER_SIZE, _CORNER_SIZE = 1, 2, 3
+_CENTER_SIZE, _CORNER_SIZE = 2, 3
 
 
 @register("SsdDetectionOutput")
@@ -74,3 +76,8 @@ def _decoded(kind: int, priors: np.ndarray, variances: np.ndarray, offsets: np.n
     if kind == _CENTER_SIZE:
         return decode_centres(priors, variances, offsets)
     return decode_corners(priors, variances, offsets, kind == _CORNER_SIZE)
+
+
+@infer.rule(SsdDetectionOutput)
+def _infer_detections(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
+    return [(DType.F32, (1, 1, None, 7))]
