@@ -81,7 +81,7 @@ NBITS: dict[str, Callable[[], Case]] = {
 
 @dataclass(frozen=True)
 class Model:
-    """An ONNX file with inputs of batch 1."""
+    """A file with inputs of batch 1: of ONNX, unless a class of its own says otherwise."""
 
     name: str
     path: Path
@@ -120,7 +120,9 @@ def models(architectures: Path | None = None, trained: Path | None = None) -> li
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(made.model.SerializeToString())
         found.append(Model(f"nbits/{name}", path, lambda x=made.x: {"x": x}))  # type: ignore[misc]
-    return found
+    from tests.interop.caffe_models import caffe_models
+
+    return found + list(caffe_models(zoo.cache_folder() / "caffe"))
 
 
 def _exported(name: str) -> Path:

@@ -153,6 +153,15 @@ def test_shapes_may_be_given(tmp_path: Path) -> None:
         load(path, {"date": "1x3x6x6"})
 
 
+def test_inputs_that_are_not_listed_may_be_given(tmp_path: Path) -> None:
+    """Networks in caffemodels seldom list them."""
+    bare = {**net(), "layer": net()["layer"][1:]}
+    with pytest.raises(FormatError, match=r"reads the blob 'data'.*--input-shape data="):
+        load(caffemodel(bare))
+    found = run(caffemodel(bare), inputs={"data": "1x3x6x6"})["conv"]
+    np.testing.assert_allclose(found, np.maximum(convolved(), 0), atol=1e-5)
+
+
 # -- older forms -------------------------------------------------------------------------------------------------------
 
 
