@@ -173,6 +173,25 @@ def test_outputs_that_lie_within_other_memory(build: Build, monkeypatch: pytest.
     assert len(set(buffers)) == len(buffers)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_outputs_that_are_views(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moved and put together in another way, behind what is computed: a slice of one sample has no step to the next."""
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        rng = np.random.default_rng(seed)
+        y = b.op("exp", x) if seed % 2 else b.matmul(x, weights(b, 12, 12))
+        for _ in range(int(rng.integers(1, 4))):
+            y = b.permute(y, (0, *(1 + rng.permutation(y.rank - 1)).tolist()))
+            inner = [int(n) for n in y.shape[1:]]
+            cut = int(rng.integers(len(inner)))
+            split = [*inner[:cut], 2, inner[cut] // 2, *inner[cut + 1 :]] if inner[cut] % 2 == 0 else inner
+            y = b.reshape(y, (BATCH, *(split if rng.random() < 0.5 else [np.prod(inner[:2]), *inner[2:]])))
+        return y
+
+    monkeypatch.setattr(slices, "best_size", lambda *rest: 1 + seed // 4)
+    check(build, randn(BATCH, 10, 12))
+
+
 def test_inputs_without_the_batch_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "best_size", lambda *rest: 2)
     program = check(lambda b, x, y: b.op("add", x, y), randn(BATCH, 300), randn(300))

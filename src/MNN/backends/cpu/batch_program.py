@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from MNN.backends.base.program import Located, Program, Slices
+from MNN.compiler import strides as st
 from MNN.compiler.arena import ALIGNMENT
+from MNN.compiler.layout import natural
 from MNN.ir.prims import Tensor
 
 
@@ -14,12 +16,15 @@ def repeated(
     program: Program, count: int, hands: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Program | None:
     """``count`` times ``program``, by up to ``hands`` threads, for ``inputs`` and ``outputs`` of so many slices, which
-    lie behind the arenas of all threads. Those of ``program`` fill their memory. None where it calls Python."""
-    if any(c.host is not None for c in program.commands):
+    lie behind the arenas of all threads. Those of ``program`` fill their memory. None where it calls Python, or has an
+    input or output that does not lie in order."""
+    own = (*program.inputs, *program.outputs)
+    in_order = all(st.is_dense(t.shape, t.place.strides, natural(len(t.shape))) for t in own)
+    if not in_order or any(c.host is not None for c in program.commands):
         return None
     slices = Slices(count, min(hands, count), _aligned(program.arena_bytes))
     total = slices.hands * slices.nbytes
-    for located in (*program.inputs, *program.outputs):
+    for located in own:
         buffer = located.place.buffer
         buffer.offset, buffer.nbytes = total, buffer.nbytes * count
         total += _aligned(buffer.nbytes)
@@ -37,5 +42,9 @@ def _aligned(nbytes: int) -> int:
 
 
 def _whole(parts: Sequence[Located], tensors: Sequence[Tensor]) -> list[Located]:
-    """Inputs and outputs are dense, so that more of them along the first dimension changes no strides."""
-    return [Located(part.dtype, t.shape, part.place) for part, t in zip(parts, tensors, strict=True)]
+    """Inputs and outputs are dense, and so is more of them along the first dimension, of which a slice of one sample
+    may have no stride."""
+    return [
+        Located(part.dtype, t.shape, part.place._replace(strides=st.dense(t.shape, natural(t.rank))))
+        for part, t in zip(parts, tensors, strict=True)
+    ]
