@@ -460,3 +460,13 @@ def channels_first(rng: Rng) -> Any:
         layers.BatchNormalization(axis=1),
         layers.UpSampling2D(2, "channels_first"),
     )
+
+
+@family("ApplicationLayers")
+def application_layers(rng: Rng) -> Any:
+    """Layers that the networks in Keras bring along."""
+    from keras.src.applications.convnext import LayerScale, StochasticDepth
+
+    given = image(rng, 2, 4)
+    scaled = StochasticDepth(0.5)(LayerScale(0.5, 4)(given))
+    return chain(given, lambda x: scaled + x, layers.Resizing(9, 5, "bicubic"))

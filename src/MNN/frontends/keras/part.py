@@ -47,6 +47,11 @@ class Part:
         return found
 
     @property
+    def known(self) -> bool:
+        """Whether this layer and all in it can be read."""
+        return table.find(self.kind) is not None and all(part.known for part in self.inside)
+
+    @property
     def trained(self) -> bool:
         return bool(self.config.get("trainable", True))
 

@@ -31,7 +31,7 @@ def _room(inner: Part, file: Hdf5, path: str) -> str:
 def fill_from_lists(model: Part, file: Hdf5) -> None:
     """As an ``.h5`` file has them: for each layer of the model the names of its variables in order."""
     room = _MODEL if file.has(_MODEL) else ""
-    for layer in model.inside:
+    for layer in (part for part in model.inside if part.known):  # of others is told when they are used
         names = file.texts(f"{room}/{layer.name}", "weight_names")
         if names is None and any(True for _ in layer.slots()):
             raise FormatError(f"{layer.where}: the file has no numbers for its variables")

@@ -82,7 +82,7 @@ def masking(ctx: KerasContext, node: KerasNode) -> Value:
 
 @keras_layer(
     "Identity", "Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "GaussianDropout",
-    "GaussianNoise", "AlphaDropout", "ActivityRegularization", masks=True,
+    "GaussianNoise", "AlphaDropout", "ActivityRegularization", "StochasticDepth", masks=True,
 )  # fmt: skip
 def nothing(ctx: KerasContext, node: KerasNode) -> Value:
     """What these do, they do in training."""
@@ -101,3 +101,12 @@ def augmentation(ctx: KerasContext, node: KerasNode) -> Value:
     if node.op == "RandomCrop":
         raise node.unsupported("a crop", "use CenterCrop")
     return node.input(0)
+
+
+@keras_layer("LayerScale", variables=lambda config: ["gamma"])
+def layer_scale(ctx: KerasContext, node: KerasNode) -> Value:
+    """A number for each channel, in the networks that Keras brings along; other classes may be called so."""
+    gamma = ctx.needed(node, "gamma")
+    if not {"init_values", "projection_dim"} <= set(node.config) or gamma.shape != (node.int_attr("projection_dim"),):
+        raise node.unsupported("a layer of this form", "export a SavedModel in Keras (model.export('folder'))")
+    return binary(ctx, "MUL", node.input(0), gamma)

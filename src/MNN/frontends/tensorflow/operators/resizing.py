@@ -55,10 +55,11 @@ def resize_bicubic(ctx: Context, node: TfNode) -> Value:
     x = node.input(0)
     if x.dtype is not None and not x.dtype.is_float:
         x = ctx.op("Cast", x, dstT="DT_FLOAT")
-    sizes, shape = ctx.constant_ints(node.input(1)), ctx.static_shape(x)
-    if sizes is None or len(sizes) != 2 or shape is None or len(shape) != 4 or max(*sizes, *shape[1:3]) > MAX_CUBIC:
+    sizes = ctx.constant_ints(node.input(1))
+    given = [d for d in (x.shape or ())[1:3] if isinstance(d, int)]
+    if sizes is None or len(sizes) != 2 or ctx.rank(x) != 4 or len(given) != 2 or max(*sizes, *given) > MAX_CUBIC:
         raise node.unsupported("an open or very large size", "export the model with shapes")
-    rows, columns = (cubic_weights(shape[1 + i], sizes[i], align, half) for i in (0, 1))
+    rows, columns = (cubic_weights(given[i], sizes[i], align, half) for i in (0, 1))
     y = ctx.op("MatMul", channels_first(ctx, x), ctx.const(np.ascontiguousarray(columns.T)))
     return channels_last(ctx, ctx.op("MatMul", ctx.const(rows), y))
 
