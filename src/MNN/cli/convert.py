@@ -13,7 +13,7 @@ from MNN.cli.converted_test import FolderTest
 from MNN.cli.display.output import write_text
 from MNN.cli.display.progress import progress
 from MNN.cli.models import existing
-from MNN.cli.options import Disabled, Prototxt, Shapes
+from MNN.cli.options import Disabled, InputShapes, Prototxt, Shapes, Signature, hints
 from MNN.cli.report.conversion import page
 from MNN.cli.report.drawing import draw
 from MNN.cli.shapes import parse_shapes
@@ -21,7 +21,6 @@ from MNN.conversion_report import Report
 from MNN.converter import Options, convert, parse_names
 from MNN.errors import MNNError
 from MNN.formatting import nbytes, plural
-from MNN.frontends import Hints
 from MNN.frontends.mnn.support import needs_this_engine
 
 NAME = "convert"
@@ -30,7 +29,7 @@ SHORT = "Convert a model to .mnn."
 
 
 def command(
-    source: Annotated[Path, typer.Argument(help="A model of ONNX, PyTorch, TensorFlow, TFLite, Caffe or .mnn.")],
+    source: Annotated[Path, typer.Argument(help="A model of ONNX, PyTorch, TensorFlow, Keras, Caffe or .mnn.")],
     target: Annotated[Path, typer.Argument(help="The .mnn (or .onnx) file to write.")],
     fp16: Annotated[bool, typer.Option("--fp16/--no-fp16", help="Store weights in half precision.")] = False,
     external: Annotated[
@@ -65,15 +64,9 @@ def command(
         typer.Option("--input", "-i", metavar="NAME=FILE", help="For --check; others get seeded noise."),
     ] = None,
     shapes: Shapes = None,
-    input_shapes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input-shape",
-            metavar="NAME=1x3x224x224",
-            help="What TorchScript, Caffe and ncnn files do not tell of an input: a shape, i64:1x7 for another type.",
-        ),
-    ] = None,
+    input_shapes: InputShapes = None,
     prototxt: Prototxt = None,
+    signature: Signature = None,
     report: Annotated[Path | None, typer.Option("--report", help="What was done, as .html or .json.")] = None,
     drawing: Annotated[
         Path | None, typer.Option("--optimize-report", help="The graph before and after, as .html or .svg.")
@@ -95,7 +88,7 @@ def command(
         batch,
         biz_code,
         keep_format,
-        hints=Hints(_described(input_shapes or []), prototxt),
+        hints=hints(input_shapes, prototxt, signature),
     )
     check = None
     if tolerance is not None or report is not None:
@@ -112,14 +105,6 @@ def command(
         print(f"report: {report}")
     if drawing is not None:
         _write_drawings(drawing, done)
-
-
-def _described(texts: list[str]) -> dict[str, str]:
-    """Shapes by name, of texts ``NAME=SHAPE``."""
-    for text in texts:
-        if not text.partition("=")[2]:
-            raise MNNError(f"--input-shape takes NAME=1x3x224x224, not '{text}'")
-    return {t.partition("=")[0]: t.partition("=")[2] for t in texts}
 
 
 def check_target(source: Path, target: Path, *others: str) -> None:

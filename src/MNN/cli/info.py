@@ -12,6 +12,7 @@ from rich.table import Table
 
 from MNN.cli.display.output import console
 from MNN.cli.models import read
+from MNN.cli.options import InputShapes, Prototxt, Signature, hints
 from MNN.formatting import nbytes, plural
 from MNN.ir.graph import Graph
 from MNN.ir.quant import QuantizedArray
@@ -26,9 +27,12 @@ DEFAULT_DOMAIN = "ai.onnx"
 def command(
     model: Annotated[Path, typer.Argument(help="A .mnn, .onnx or .tflite file.")],
     nodes: Annotated[bool, typer.Option("--nodes", help="List every operator with its inputs and outputs.")] = False,
+    input_shapes: InputShapes = None,
+    prototxt: Prototxt = None,
+    signature: Signature = None,
 ) -> None:
     """Show a model's inputs, outputs, operators and weights."""
-    graph = read(model)
+    graph = read(model, hints(input_shapes, prototxt, signature))
     screen = console()
     screen.print(f"[bold]{escape(str(model))}[/]  {nbytes(model.stat().st_size)}", highlight=False)
     for key in ("source", "producer", "version", "bizCode"):
@@ -37,6 +41,11 @@ def command(
     opsets = graph.meta.get("opsets")
     if isinstance(opsets, dict):
         screen.print(f"opsets: {', '.join(f'{d or DEFAULT_DOMAIN} {v}' for d, v in opsets.items())}", highlight=False)
+    signatures = graph.meta.get("entries", graph.meta.get("signatures"))
+    if isinstance(signatures, list) and signatures:
+        taken = graph.meta.get("signature")
+        named = (f"{name} (this one)" if name == taken and len(signatures) > 1 else name for name in signatures)
+        screen.print(f"signatures: {', '.join(map(str, named))}", highlight=False, markup=False)
     for title, values in (("inputs", graph.inputs), ("outputs", graph.outputs)):
         screen.print(f"[bold]{title}[/]")
         for v in values:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from MNN.cache.entries import Cache
 from MNN.errors import MNNError
-from MNN.frontends import file_of, load_graph
+from MNN.frontends import NOTHING, Hints, file_of, load_graph
 from MNN.ir.graph import Graph
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
@@ -24,22 +24,24 @@ class Opened:
     load_s: float
 
 
-def open_model(path: Path, threads: int = 1, precision: str = "normal", cache: bool = True) -> Opened:
+def open_model(
+    path: Path, threads: int = 1, precision: str = "normal", cache: bool = True, hints: Hints = NOTHING
+) -> Opened:
     """Reads a model file; models that did not go through ``mnn convert`` are optimised on the way."""
     config = Config(threads, precision, cache)
     if not cache:
         Cache.switch_off()
     start = time.perf_counter()
-    graph = read(path)
+    graph = read(path, hints)
     if path.suffix != ".mnn":
         optimize(graph)
     session = Session(graph, config)
     return Opened(session, time.perf_counter() - start)
 
 
-def read(path: Path) -> Graph:
-    """The graph in a file."""
-    return load_graph(existing(path))
+def read(path: Path, hints: Hints = NOTHING) -> Graph:
+    """The graph in a file; ``hints`` is what else the user says of it."""
+    return load_graph(existing(path), hints=hints)
 
 
 def existing(path: Path) -> Path:

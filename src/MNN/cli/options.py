@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from MNN.errors import MNNError
+from MNN.frontends import Hints
+
 INPUT_HELP = "A .npy or .npz file or a picture; a model with one input needs no NAME."
 
 Inputs = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="NAME=FILE", help=INPUT_HELP)]
@@ -23,4 +26,27 @@ Prototxt = Annotated[
     Path | None,
     typer.Option("--prototxt", help="The description of a caffemodel; by default the one beside it, or inside."),
 ]
+InputShapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input-shape",
+        metavar="NAME=1x3x224x224",
+        help="What TorchScript, Caffe and ncnn files do not tell of an input: a shape, i64:1x7 for another type.",
+    ),
+]
+Signature = Annotated[
+    str | None,
+    typer.Option("--signature", metavar="NAME", help="The entry to take of a SavedModel or .tflite with several."),
+]
 Threads = Annotated[int, typer.Option(help="Threads to use.")]
+
+
+def hints(input_shapes: list[str] | None = None, prototxt: Path | None = None, signature: str | None = None) -> Hints:
+    """What these options say of a file. Raises :class:`MNNError` for a shape without a name."""
+    shapes = {}
+    for text in input_shapes or []:
+        name, _, shape = text.partition("=")
+        if not shape:
+            raise MNNError(f"--input-shape takes NAME=1x3x224x224, not '{text}'")
+        shapes[name] = shape
+    return Hints(shapes, prototxt, signature)

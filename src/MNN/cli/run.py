@@ -18,7 +18,7 @@ from MNN.cli.display.output import console, make_folder, progress_console
 from MNN.cli.display.tables import add_row, number, show, words
 from MNN.cli.inputs import Scaling, check_complete, load_inputs, random_feeds
 from MNN.cli.models import open_model
-from MNN.cli.options import Inputs, Mean, Norm, Shapes, Threads
+from MNN.cli.options import Inputs, InputShapes, Mean, Norm, Prototxt, Shapes, Signature, Threads, hints
 from MNN.cli.shapes import parse_shapes
 from MNN.formatting import dims
 from MNN.schema.files import replacing
@@ -43,11 +43,14 @@ def command(
         bool, typer.Option("--softmax", help="Show the best classes with probabilities instead of scores.")
     ] = False,
     random: Annotated[bool, typer.Option("--random", help="Fill missing inputs with seeded noise.")] = False,
+    input_shapes: InputShapes = None,
+    prototxt: Prototxt = None,
+    signature: Signature = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not keep compiled kernels on disk.")] = False,
 ) -> None:
     """Run a model on arrays or pictures and show (or save) its outputs."""
     names = None if labels is None else read_labels(labels)
-    session = open_model(model, threads, precision, not no_cache).session
+    session = open_model(model, threads, precision, not no_cache, hints(input_shapes, prototxt, signature)).session
     given = parse_shapes(shapes or [])
     feeds = load_inputs(session, inputs or [], given, Scaling(mean, norm))
     if random:

@@ -24,14 +24,19 @@ Source = str | os.PathLike[str] | bytes
 class Hints:
     """What a user says of a file beside where it is. ``inputs`` describes inputs of files that do not tell their shapes
     (``1x3x224x224``), by name; ``prototxt`` is the description of a Caffe network, where it does not lie beside the
-    weights."""
+    weights; ``signature`` is the entry to take of a SavedModel or TensorFlow Lite model that has several."""
 
     inputs: Mapping[str, str] = field(default_factory=dict)
     prototxt: str | os.PathLike[str] | None = None
+    signature: str | None = None
 
     def options(self) -> dict[str, bool]:
         """The options of commands that say these, and whether they are given."""
-        return {"--input-shape": bool(self.inputs), "--prototxt": self.prototxt is not None}
+        return {
+            "--input-shape": bool(self.inputs),
+            "--prototxt": self.prototxt is not None,
+            "--signature": self.signature is not None,
+        }
 
 
 NOTHING = Hints()
@@ -199,6 +204,12 @@ def _load_tensorflow(source: Source) -> Graph:
     return load(source)
 
 
+def _load_tensorflow_with(source: Source, hints: Hints) -> Graph:
+    from MNN.frontends.tensorflow import load
+
+    return load(source, hints.signature)
+
+
 def _looks_like_tflite(head: bytes, size: int) -> bool:
     return head[4:8] == b"TFL3"
 
@@ -207,6 +218,12 @@ def _load_tflite(source: Source) -> Graph:
     from MNN.frontends.tflite import load
 
     return load(source)
+
+
+def _load_tflite_with(source: Source, hints: Hints) -> Graph:
+    from MNN.frontends.tflite import load
+
+    return load(source, hints.signature)
 
 
 def _looks_like_keras(head: bytes, size: int) -> bool:
@@ -283,7 +300,16 @@ def _load_ncnn_with(source: Source, hints: Hints) -> Graph:
     return load(source, hints.inputs)
 
 
-register_kind(Kind("tflite", (".tflite", ".lite"), _looks_like_tflite, _load_tflite))
+register_kind(
+    Kind(
+        "tflite",
+        (".tflite", ".lite"),
+        _looks_like_tflite,
+        _load_tflite,
+        load_with=_load_tflite_with,
+        hints=("--signature",),
+    )
+)
 register_kind(Kind("mnn", (".mnn",), _looks_like_mnn, _load_mnn))
 register_kind(
     Kind(
@@ -297,7 +323,15 @@ register_kind(
 )  # before ONNX, whose looser rule fits some of its files too
 register_kind(Kind("onnx", (".onnx", ".pb"), _looks_like_onnx, _load_onnx))
 register_kind(
-    Kind("tensorflow", (".pb", ".meta", ".graphdef"), looks_like_tensorflow, _load_tensorflow, "saved_model.pb")
+    Kind(
+        "tensorflow",
+        (".pb", ".meta", ".graphdef"),
+        looks_like_tensorflow,
+        _load_tensorflow,
+        "saved_model.pb",
+        _load_tensorflow_with,
+        ("--signature",),
+    )
 )
 register_kind(Kind("keras", (".keras", ".h5", ".hdf5"), _looks_like_keras, _load_keras))
 register_kind(Kind("json", (".json",), _looks_like_json, _load_json))

@@ -21,7 +21,7 @@ from tests.frontends.tflite.compare import ours
 from tests.frontends.tflite.litert import Request, answers
 
 
-def _two_entries() -> bytes:
+def two_entries() -> bytes:
     model = Model()
     number, second = model.subgraph("second")
     for graph, op in ((model.graph, "EXP"), (second, "NEG")):
@@ -38,7 +38,7 @@ def _two_entries() -> bytes:
 
 
 def test_signatures_name_entries() -> None:
-    data = _two_entries()
+    data = two_entries()
     first, second = load(data), load(data, signature="decode")
     assert first.meta["signatures"] == {"encode": {"inputs": {"x": "EXP_x"}, "outputs": {"y": "main_1"}}}
     assert [n.attrs.get("opType") for n in (*first.nodes, *second.nodes)] == ["EXP", "NEG"]

@@ -62,6 +62,8 @@ def load(source: str | os.PathLike[str] | bytes, signature: str | None = None) -
         meta = parse("MetaGraphDef", _read(path), f"'{path}'")
         return _meta_graph(meta, Checkpoint.beside(path, path.stem), signature)
     data, name = (source, "the data") if isinstance(source, bytes) else (_read(Path(source)), f"'{source}'")
+    if signature is not None:
+        raise MNNError(f"{name} has no signature '{signature}': it is a frozen graph, which has none at all")
     graph = parse("GraphDef", data, name)
     del data
     body = graph_body(graph)

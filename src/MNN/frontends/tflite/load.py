@@ -29,7 +29,8 @@ def load(source: str | os.PathLike[str] | bytes, signature: str | None = None) -
 
     ``signature``: the key of the entry to take, of a model that has several; by default the first subgraph. Tensors
     keep the names, and inputs and outputs the shapes, that the file has (images are NHWC). ``Graph.meta`` holds
-    ``source``, ``signatures`` (key to the names of inputs and outputs), and, for models that remember, ``states``.
+    ``source``, ``signatures`` (key to the names of inputs and outputs, of this entry), ``entries`` (all keys), and, for
+    models that remember, ``states``.
 
     Raises :class:`~MNN.errors.FormatError` for malformed models, and
     :class:`~MNN.frontends.common.problems.UnsupportedModelError`, which lists everything the engine cannot do.
@@ -67,6 +68,10 @@ class _Loader:
         names = {s.key: self._names(s, graph) for s in self.file.signatures if s.subgraph == number}
         if names:
             graph.meta["signatures"] = names
+            graph.meta |= {
+                "signature": signature or next(iter(names)),
+                "entries": [s.key for s in self.file.signatures],
+            }
         self.info.memory.finish(graph)
         return graph
 
