@@ -23,7 +23,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
-from MNN.ir.traced import room_of
+from MNN.ir.traced import OpenSize, room_of
 
 __all__ = ["emit_depthwise", "emit_pool", "is_depthwise"]
 
@@ -42,10 +42,12 @@ def emit_depthwise(e: Emitter, group: Group) -> bool:
         return False
     x, w = prim.inputs
     narrow = x.dtype in _BYTES and w.dtype in (*_BYTES, DType.I16)
-    if w.const is None or not (narrow or x.dtype in (DType.F32, *WIDE)):
+    data = w.const
+    if data is None and x.dtype is w.dtype is DType.F32 and not any(isinstance(n, OpenSize) for n in w.shape):
+        return _emit(e, group, prim, "dot", w.shape[2:], _taps_first(e, w))
+    if data is None or not (narrow or x.dtype in (DType.F32, *WIDE)):
         return False
     taps = elements(w.shape[2:])
-    data = w.const
     kind = np.int16 if narrow else np.float32
     buffer = e.pool.get(
         ("depthwise", id(data), narrow),
@@ -61,6 +63,15 @@ def emit_depthwise(e: Emitter, group: Group) -> bool:
             (data, w.keep),
         )
     return _emit(e, group, prim, "dot", w.shape[2:], Ref(buffer, 0), pairs)
+
+
+def _taps_first(e: Emitter, w: Tensor) -> Ref:
+    """Filters ``[C, 1, kernel...]`` that are computed at run time, copied to ``[taps, C]`` in each run."""
+    place, kernel, channels = e.place(w), w.shape[2:], w.shape[0]
+    to = e.allocate(DType.F32, (*kernel, channels), (*range(len(kernel)), len(kernel)))
+    *steps, column = to.strides
+    e.copy(place, Place(to.buffer, to.offset, (column, column, *steps)), w.shape, DType.F32)
+    return e.ref(to, DType.F32)
 
 
 def _in_pairs(e: Emitter, prim: p.Conv) -> bool:
