@@ -69,8 +69,9 @@ _INNER_TILE, _INNER_SUM, _INNER_VECTOR = 60.0, 20.0, 2.0
 """Cycles of a register tile's start and end; of a further partial sum's, and of each of its vectors."""
 _INNER_ROW, _INNER_VECTORS = 25.0, 5.0
 """Cycles to bring a row to size that is taken by inner products, and for each of its vectors."""
-_FILTER = 0.8
-"""Cycles for every number of transformed filters, where they are transformed in each run."""
+_FILTER, _FAR_FILTER, _TURNED = 0.8, 2.5, 2.0
+"""Cycles for every number of transformed filters, where they are transformed in each run; where these do not fit the
+second-level cache; and for every number of the filters, which are put in order before."""
 _MOST_GROUPS = 12
 _MOST_ROWS = 256
 """Rows of products of a block with a third axis."""
@@ -151,11 +152,12 @@ def _sizes(rh: int, rw: int, fixed: bool, taps: int, only: str) -> tuple[tuple[i
     return tuple(found)
 
 
-def filter_cycles(work: Work, plan: Plan) -> float:
+def filter_cycles(target: Target, work: Work, plan: Plan) -> float:
     """What the transformation of filters takes in a run in which they may be others."""
     sides = filtering(plan.mh, work.rh, work.stride), filtering(plan.mw, work.rw, work.stride)
-    places = math.prod(side.factors for side in sides)
-    return _FILTER * places * work.taps * work.c * work.n
+    numbers = work.taps * work.c * work.n
+    found = math.prod(side.factors for side in sides) * numbers
+    return found * (_FILTER if 4 * found <= target.l2_bytes else _FAR_FILTER) + _TURNED * numbers
 
 
 def _strided_plans(

@@ -9,7 +9,7 @@ import numpy as np
 
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.offset_table import Column, OffsetTable
-from MNN.backends.base.program import Buffer, Ref
+from MNN.backends.base.program import Buffer, Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.inner_product.iteration import HEAD
 from MNN.backends.cpu.inner_product.pack import InnerProductPackSpec
@@ -78,7 +78,7 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
         ways = plans(e.target, room, e.threads, e.options.precision, earlier, settled, sizable)
     for plan in ways:
         tiles.setdefault((plan.mh, plan.mw), (plan.mr, plan.nv))
-        cycles = plan.cycles + (0.0 if constant else filter_cycles(conv_work, plan))
+        cycles = plan.cycles + (0.0 if constant else filter_cycles(e.target, conv_work, plan))
         found.append(Candidate(plan.name(conv_work), cycles, lambda plan=plan: conv.emit(plan)))  # type: ignore[misc]
     if len(tiles) > len(earlier):
         e.pool.kept_choices.note(choice_key, tiles)
@@ -298,7 +298,7 @@ class _Conv:
         size = made.size(work.c, work.n, head)
         if w.const is None:
             buffer = e.allocate(DType.F32, (work.taps, size), (0, 1)).buffer
-            self._transform(made, buffer, head)
+            self._transform(replace(made, in_rows=True), buffer, head, self._in_rows())
             return {"u": Ref(buffer, 0)}, size
         key = ("winograd", id(w.const), *form, head)
         known = e.pool.known(key)
@@ -307,7 +307,7 @@ class _Conv:
         buffer, fresh = e.pool.reserve(key, size * work.taps, DType.F32, (w.const, w.keep))
         if fresh:
             with e.collect() as commands:
-                self._transform(made, buffer, head)
+                self._transform(made, buffer, head, e.place(w))
                 if head:
                     vectors = spec.nv * made.panels(work.n) * work.taps
                     e.command(
@@ -316,10 +316,28 @@ class _Conv:
             buffer.setup += commands
         return {"u": Ref(buffer, 0)}, size
 
-    def _transform(self, made: WinogradWeightsSpec, buffer: Buffer, head: int) -> None:
-        """Emits the transformation of the filters, tap by tap along a third axis."""
+    def _in_rows(self) -> Place:
+        """Where to read filters whose numbers for one tap and channel lie one behind the other: a copy, as a rule.
+
+        Taps that are walked backwards, as for gradients, are copied forwards: that is done by whole lines."""
+        e, w = self.e, self.w
+        place = e.place(w)
+        if place.strides[0] == 1:
+            return place
+        backwards = [step < 0 for step in place.strides]
+        begin = place.offset + sum(
+            (n - 1) * s for n, s, back in zip(w.shape, place.strides, backwards, strict=True) if back
+        )
+        to = e.allocate(DType.F32, w.shape, (*range(2, w.rank), 1, 0))
+        e.copy(Place(place.buffer, begin, tuple(map(abs, place.strides))), to, w.shape, DType.F32)
+        last = sum((n - 1) * s for n, s, back in zip(w.shape, to.strides, backwards, strict=True) if back)
+        steps = tuple(-s if back else s for s, back in zip(to.strides, backwards, strict=True))
+        return Place(to.buffer, to.offset + last, steps)
+
+    def _transform(self, made: WinogradWeightsSpec, buffer: Buffer, head: int, place: Place) -> None:
+        """Emits the transformation of filters that lie at ``place``, tap by tap along a third axis."""
         e, work = self.e, self.work
-        place, size = e.place(self.w), made.size(work.c, work.n, head)
+        size = made.size(work.c, work.n, head)
         w_n, w_c, *rest = place.strides
         w_h, w_w = self.axes.plane(rest, 0)
         step, third = min(_STEP, work.c), self.axes.along_depth(rest, 0)

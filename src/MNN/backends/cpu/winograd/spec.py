@@ -222,6 +222,8 @@ class WinogradWeightsSpec(GeneratedSpec):
     rw: int
     nr: int
     stride: int = 1
+    in_rows: bool = False
+    """Whether ``w_n`` is 1, so that filters are read a vector at a time."""
 
     @property
     def filterings(self) -> tuple[Filtering, Filtering]:
