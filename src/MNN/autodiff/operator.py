@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from MNN.autodiff.backward import gradients
+from MNN.autodiff.recompute import with_recomputation
 from MNN.errors import ShapeError
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
@@ -21,11 +22,13 @@ class Gradient(Operator):
     each of them, in its shape and element type; zeros where ``y`` does not depend on it.
 
     As it is an operator, its results have gradients too. The tensors are usually inputs of the graph: of one that is
-    another in another shape there is no gradient.
+    another in another shape there is no gradient. ``activationMemory``: bytes that what ``y`` is computed from
+    may take, of which the rest is computed again; 0: everything is kept, -1: all that is not cheaply computed again.
     """
 
     in_mnn = False
     differentiates = True
+    attributes = {"activationMemory": 0}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         y = operand(b, inputs, 0)
@@ -37,7 +40,11 @@ class Gradient(Operator):
             )
         if not y.dtype.is_float:
             raise ShapeError(f"{b.where}: gradients are taken of a float, '{y.name or 'the loss'}' is {y.dtype.value}")
-        return gradients(b, [y], [b.expand(b.like(1.0, y), y.shape)], wrt)
+        budget, start = self.int_attr(node, "activationMemory"), len(b.prims)
+        found = gradients(b, [y], [b.expand(b.like(1.0, y), y.shape)], wrt)
+        if budget:
+            b.prims[:] = with_recomputation(b.prims, start, None if budget < 0 else budget, b.where)
+        return found
 
 
 @infer.rule(Gradient)

@@ -24,6 +24,7 @@ class Options(TypedDict, total=False):
     precision: str
     threads: int | None
     debug: bool
+    activation_memory: int | None
 
 
 class SGD(Optimizer):

@@ -29,7 +29,9 @@ class Optimizer:
     ``accumulate``: losses whose gradients are averaged before a step is made. ``clip_norm`` limits the norm of all
     gradients together, ``clip_value`` each number of them. ``precision`` and ``threads`` as in
     :class:`MNN.runtime.config.Config`; threads are those of ``MNN.expr.set_thread_number`` where not given. ``debug``:
-    the operator that first gave an infinite number or NaN is searched for and named.
+    the operator that first gave an infinite number or NaN is searched for and named. ``activation_memory``: bytes that
+    what the loss is computed from may take; what is not kept for gradients is computed again, what is cheap first.
+    Without it, that is done where it takes next to no time.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Optimizer:
         precision: str = "high",
         threads: int | None = None,
         debug: bool = False,
+        activation_memory: int | None = None,
     ) -> None:
         if module is not None and not isinstance(module, Module):
             raise MNNError(f"an optimizer trains a Module, found {type(module).__name__}")
@@ -52,12 +55,15 @@ class Optimizer:
             raise MNNError(
                 f"accumulate must be at least 1 and limits not negative, found {accumulate}, {clip_norm}, {clip_value}"
             )
+        if activation_memory is not None and activation_memory < 1:
+            raise MNNError(f"activation_memory is a number of bytes, at least 1, found {activation_memory}")
         self.module = module
         self.learning_rate = float(learning_rate)
         self.weight_decay = float(weight_decay)
         self.regularization_method = Regularization_Method.of(regularization_method)
         self.accumulate, self.clip_norm, self.clip_value = int(accumulate), float(clip_norm), float(clip_value)
         self.precision, self.threads, self.debug = precision, threads, debug
+        self.activation_memory = None if activation_memory is None else int(activation_memory)
         self.steps = 0
         """Steps that were made."""
         self.losses = 0
@@ -158,6 +164,7 @@ class Optimizer:
             self.clip_value,
             threads,
             self.precision,
+            self.activation_memory,
         )
         if key not in self._programs:
             graph, values = captured.graph()
@@ -165,7 +172,10 @@ class Optimizer:
                 values[id(leaf)].name = name
             parameters = {n: values[id(leaf)] for n, leaf in named.items() if n.startswith("parameter")}
             counter = None if time is None else values[id(STEP)]
-            made = step_graph(graph, parameters, method, self.accumulate, self.clip_norm, self.clip_value, counter)
+            made = step_graph(
+                graph, parameters, method, self.accumulate, self.clip_norm, self.clip_value, counter,
+                self.activation_memory,
+            )  # fmt: skip
             fixed = {v.name for v, _ in made.states}
             if any(name not in fixed for name in named):  # statistics that are only read
                 made.states += [(values[id(leaf)], values[id(leaf)]) for n, leaf in named.items() if n not in fixed]

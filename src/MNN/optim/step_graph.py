@@ -40,10 +40,12 @@ def step_graph(
     max_norm: float = 0.0,
     max_value: float = 0.0,
     time: Value | None = None,
+    activation_memory: int | None = None,
 ) -> StepGraph:
     """``graph`` gives the loss first, and what else is asked for. ``parameters`` are inputs by the names that they and
     their states have; ``every``: steps of which the gradients are averaged; ``time``: the input that is the number of
-    the step, where the loss depends on it."""
+    the step, where the loss depends on it; ``activation_memory``: bytes of activations that may be kept for gradients,
+    None: those that are not cheaply computed again."""
     loss = graph.outputs[0]
     values = list(parameters.values())
     rate, apply = Value(RATE, DType.F32, ()), Value(APPLY, DType.BOOL, ())
@@ -55,7 +57,8 @@ def step_graph(
     for node in list(nodes):
         _add_updates(found, node)
     slopes = [Value(f"{name}.gradient", v.dtype, v.shape) for name, v in parameters.items()]
-    nodes.append(Node("Gradient", "gradient", [loss, *values], slopes))
+    kept: dict[str, object] = {"activationMemory": -1 if activation_memory is None else activation_memory}
+    nodes.append(Node("Gradient", "gradient", [loss, *values], slopes, kept))
     checked: list[Value] = [loss]
     finite = Value("finite", DType.BOOL, ())
     if every > 1:
