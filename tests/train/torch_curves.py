@@ -1,6 +1,7 @@
 """Runs where torch is: ``torch_curves.py GIVEN.npz RESULTS.npz``.
 
-Trains the networks of ``test_curves`` from weights that are given, and writes the loss of every step."""
+Trains the networks of ``test_curves`` from weights that are given, in fp32 and by autocast to bf16, and writes the
+losses of all steps."""
 
 import sys
 
@@ -16,16 +17,17 @@ def parameters(given, prefix):
     return [torch.nn.Parameter(torch.from_numpy(given[n].copy())) for n in names]
 
 
-def cnn(given):
+def cnn(given, low):
     p = parameters(given, "cnn")
     mean, variance = torch.zeros(8), torch.ones(8)
     optimizer = torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=1e-4)
     x, y = torch.from_numpy(given["cnn/x"]), torch.from_numpy(given["cnn/y"])
     for k in range(len(x)):
-        h = functional.conv2d(x[k], p[0], p[1], padding=1)
-        h = functional.relu(functional.batch_norm(h, mean, variance, p[2], p[3], True, 0.01, 1e-5))
-        h = functional.max_pool2d(functional.relu(functional.conv2d(h, p[4], p[5], stride=1, padding=1)), 2)
-        loss = functional.cross_entropy(functional.linear(h.flatten(1), p[6], p[7]), y[k])
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            h = functional.conv2d(x[k], p[0], p[1], padding=1)
+            h = functional.relu(functional.batch_norm(h, mean, variance, p[2], p[3], True, 0.01, 1e-5))
+            h = functional.max_pool2d(functional.relu(functional.conv2d(h, p[4], p[5], stride=1, padding=1)), 2)
+            loss = functional.cross_entropy(functional.linear(h.flatten(1), p[6], p[7]).float(), y[k])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -46,15 +48,16 @@ def block(h, p):
     return h + functional.linear(functional.gelu(functional.linear(n, p[8], p[9])), p[10], p[11])
 
 
-def language(given):
+def language(given, low):
     p = parameters(given, "language")
     optimizer = torch.optim.AdamW(p, 3e-3, weight_decay=0.01)
     x = torch.from_numpy(given["language/x"]).long()
     for k in range(len(x)):
-        h = p[0][x[k, :, :-1]] + p[1]
-        h = block(block(h, p[2:14]), p[14:26])
-        logits = functional.linear(functional.layer_norm(h, h.shape[-1:], p[26], p[27], 1e-5), p[28])
-        loss = functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), x[k, :, 1:].reshape(-1))
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            h = p[0][x[k, :, :-1]] + p[1]
+            h = block(block(h, p[2:14]), p[14:26])
+            logits = functional.linear(functional.layer_norm(h, h.shape[-1:], p[26], p[27], 1e-5), p[28])
+            loss = functional.cross_entropy(logits.reshape(-1, logits.shape[-1]).float(), x[k, :, 1:].reshape(-1))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -63,7 +66,10 @@ def language(given):
 
 def main(source, target):
     with np.load(source) as given:
-        np.savez(target, cnn=np.array(list(cnn(given))), language=np.array(list(language(given))))
+        kinds = {"cnn": cnn, "language": language}
+        exact = {name: np.array(list(make(given, False))) for name, make in kinds.items()}
+        low = {f"{name}_low": np.array(list(make(given, True))) for name, make in kinds.items()}
+        np.savez(target, **exact, **low)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from MNN.nn.module import Module
 from MNN.optim.methods import ADAM
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.schedules import Schedule
+from MNN.runtime.config import Config
 from MNN.train import checkpoint as checkpoints
 from MNN.train.history import Begun, Epoch, History
 from MNN.train.interruption import Interruption
@@ -44,6 +45,7 @@ def fit(
     patience: int = 0,
     seed: int = 0,
     threads: int | None = None,
+    precision: str | None = None,
     progress: bool = True,
 ) -> History:
     """Trains ``model`` in place and says what happened.
@@ -54,7 +56,9 @@ def fit(
     default ADAM. ``schedule``: from the number of a step to the learning rate. ``checkpoint``: a file that is written
     after every epoch, and that training goes on from exactly where there is one; what was there stays until the new one
     is whole. ``patience``: ends when the validation's loss (without one: the loss) has not improved for so many epochs.
-    Ctrl-C ends it after the step that is under way, writes the checkpoint, and is raised again.
+    ``precision``: that of the optimizer, unless None: ``high``, ``normal``, or ``low`` (activations and gradients in
+    bf16, parameters and sums in fp32). Ctrl-C ends it after the step that is under way, writes the checkpoint, and is
+    raised again.
 
     Raises :class:`MNNError` for data that do not fit, a loss that is no number, or one that is infinite or NaN.
     """
@@ -62,6 +66,8 @@ def fit(
     own = optimizer or ADAM(model, 1e-3, threads=threads)
     if own.module is not model:
         raise MNNError("the optimizer trains another module than the one that is given")
+    if precision is not None:
+        own.precision = Config(precision=precision).precision
     if epochs < 0 or patience < 0:
         raise MNNError(f"epochs and patience are not negative, found {epochs} and {patience}")
     found = History()
