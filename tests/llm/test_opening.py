@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from MNN.errors import MNNError, UnsupportedError
+from MNN.errors import MNNError
 from MNN.llm.engine.loaded import LoadedWeights, quantize
 from MNN.llm.engine.opening import open_model
 from MNN.runtime.config import Config
@@ -160,7 +160,7 @@ def test_what_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(MNNError, match="holds no model"):
         open_model(tmp_path)
     (tmp_path / "config.json").write_text('{"llm_model": "llm.mnn"}')
-    with pytest.raises(UnsupportedError, match="official engine's form"):
+    with pytest.raises(MNNError, match=r"lacks the file llm\.mnn"):
         open_model(tmp_path)
     with pytest.raises(MNNError, match="4, 8 bits, not to 3"):
         LoadedWeights({}, 3)

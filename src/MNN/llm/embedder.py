@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import MNNError
-from MNN.llm.engine.opening import Opened, open_model
+from MNN.llm.engine.opening import Opened, open_tensors
 from MNN.llm.files.mapped import read_json
 from MNN.llm.language_model import processors
 from MNN.llm.models.families import embeds, usual
@@ -105,7 +105,7 @@ def load_embedder(
 
     Arguments are those of :func:`MNN.llm.load`. Raises :class:`MNNError` where there is no such model.
     """
-    opened = open_model(path)
+    opened = open_tensors(path)
     config = Config(threads=processors() if threads is None else threads, precision=precision, cache=cache)
     encodes = embeds(opened.config)
     pooling, normal = _pooling(opened, "mean" if encodes else "last")

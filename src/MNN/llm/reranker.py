@@ -155,7 +155,7 @@ def load_reranker(
     Arguments are those of :func:`MNN.llm.load`. Raises :class:`MNNError` where there is no such model.
     """
     opened = open_model(path)
-    if not embeds(opened.config):
+    if not isinstance(opened, Opened) or not embeds(opened.config):
         return Reranker(Judge(load(path, threads=threads, precision=precision, bits=bits, cache=cache)))
     config = Config(threads=processors() if threads is None else threads, precision=precision, cache=cache)
     return Reranker(_cross_encoder(opened, config, bits))

@@ -95,27 +95,46 @@ def perplexity_of(
     print(f"perplexity {found.value:.4f} +- {found.error:.4f} over {found.tokens} tokens")
 
 
+@app.command("convert", short_help="Write a folder that the official engine runs.")
+def convert_to(
+    model: Source,
+    out: Annotated[Path, typer.Argument(help="The folder to write, which must not be there.")],
+    bits: Annotated[int, typer.Option(help="Bits of a weight: 8, 4, 3 or 2.")] = 4,
+    block: Annotated[int, typer.Option(help="Weights of a row that share a scale; 0: whole rows.")] = 64,
+    symmetric: Annotated[bool, typer.Option("--symmetric", help="No offsets beside the scales.")] = False,
+    head_bits: Annotated[int, typer.Option(help="Bits of a weight of the last layer.")] = 8,
+) -> None:
+    """Write a language model as a folder of the official engine, which runs here too: llm.mnn, its weights, a
+    tokenizer, embeddings, config.json."""
+    from MNN.llm.official.convert import Form, convert  # other commands start without it
+
+    with progress() as told:
+        folder = convert(model, out, Form(bits, block, symmetric, head_bits), told)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    print(f"{folder}: {nbytes(size)}")
+
+
 @app.command("info", short_help="What a model is made of.")
 def info(model: Source) -> None:
     """Show a language model's family, sizes, weights and tokens."""
-    from MNN.llm.engine.opening import open_model
+    from MNN.llm.engine.opening import Opened, open_model
     from MNN.llm.files import open_weights
     from MNN.llm.text import load_tokenizer
 
     found = open_model(model)
-    weights = open_weights(found.path)
     screen = console()
     screen.print(f"[bold]{escape(str(model))}[/]  family {found.config.get('model_type')}", highlight=False)
     for name, value in found.config.items():
         if isinstance(value, (int, float, str)) and name != "model_type":
             screen.print(f"  {name}: {value}", highlight=False, markup=False)
-    kinds: dict[str, list[int]] = {}
-    for tensor in weights.values():
-        kinds.setdefault(tensor.format, []).append(tensor.size)
-    columns = [words("weights"), number("tensors"), number("numbers")]
-    for kind, sizes in sorted(kinds.items(), key=lambda item: -sum(item[1])):
-        add_row(columns, kind, f"{len(sizes):,}", f"{sum(sizes):,}")
-    show(screen, columns)
+    if isinstance(found, Opened):  # the official engine's files hold operators, not tensors
+        kinds: dict[str, list[int]] = {}
+        for tensor in open_weights(found.path).values():
+            kinds.setdefault(tensor.format, []).append(tensor.size)
+        columns = [words("weights"), number("tensors"), number("numbers")]
+        for kind, sizes in sorted(kinds.items(), key=lambda item: -sum(item[1])):
+            add_row(columns, kind, f"{len(sizes):,}", f"{sum(sizes):,}")
+        show(screen, columns)
     tokenizer = load_tokenizer(found.path)
     template = "with" if tokenizer.chat_template else "without"
     print(f"{tokenizer.vocab_size:,} tokens, {template} a chat template; {nbytes(found.file.stat().st_size)}")

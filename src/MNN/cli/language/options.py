@@ -12,7 +12,7 @@ from MNN.cli.display.output import progress_console
 if TYPE_CHECKING:
     from MNN.llm.language_model import LanguageModel
 
-Source = Annotated[Path, typer.Argument(help="A .gguf file, or a Hugging Face folder.")]
+Source = Annotated[Path, typer.Argument(help="A .gguf file, or a folder: Hugging Face's or the official engine's.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads to use; all processors by default.")]
 MaxLength = Annotated[int | None, typer.Option(min=1, help="Tokens that a text may have, answers included.")]
 Bits = Annotated[int | None, typer.Option(help="Quantise weights that the file has as floats: 4 or 8 bits.")]

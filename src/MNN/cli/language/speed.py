@@ -13,6 +13,7 @@ import numpy as np
 from MNN.llm.engine.decoder import Decoder
 from MNN.llm.engine.opening import Opened, open_model
 from MNN.llm.files import open_weights
+from MNN.llm.official.folder import OfficialFolder
 from MNN.runtime.config import Config
 
 SHORT_PROMPT = 32
@@ -70,8 +71,10 @@ def measure(
     )  # fmt: skip
 
 
-def weights_read(opened: Opened, bits: int | None) -> int:
+def weights_read(opened: Opened | OfficialFolder, bits: int | None) -> int:
     """Bytes of weights that a token needs: all, but for a table of embeddings that is not the last layer too."""
+    if isinstance(opened, OfficialFolder):
+        return opened.weights.stat().st_size  # its tables lie elsewhere, or are the last layer
     tensors = open_weights(opened.path)
     sizes = {name: tensor.size for name, tensor in tensors.items()}
     apart = any(name in sizes for name in ("lm_head.weight", "output.weight", "transformer.output_layer.weight"))

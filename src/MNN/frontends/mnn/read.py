@@ -24,7 +24,7 @@ from MNN.frontends.mnn.official.record import Layout
 from MNN.frontends.mnn.official.registry import official
 from MNN.frontends.mnn.official.stored import stored, table_attributes
 from MNN.frontends.mnn.scope import GraphScope
-from MNN.frontends.mnn.sorting import indexes, ordered
+from MNN.frontends.mnn.sorting import indexes, ordered, without_remains
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.shape import Dim
 from MNN.ops.core.base import operators
@@ -104,7 +104,10 @@ class NetReader:
         """The whole model, read."""
         net = self.net
         names = net.tensorName or [f"tensor{i}" for i in range(_tensors(net))]
-        scope = Scope(self, "", names, net.oplists or [])
+        ops = net.oplists or []
+        if self.foreign and net.outputName:
+            ops = without_remains(ops, {i for i, name in enumerate(names) if name in net.outputName})
+        scope = Scope(self, "", names, ops)
         scope.run({})
         wanted = [scope.named(name) for name in net.outputName or []] or scope.unused()
         scope.finish([(names[i], i) for i in wanted])

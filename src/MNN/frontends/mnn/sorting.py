@@ -59,5 +59,30 @@ def ordered(ops: list[Record], names: list[str], where: str) -> list[Record]:
     return result
 
 
+def without_remains(ops: list[Record], wanted: set[int]) -> list[Record]:
+    """``ops`` but those that cannot run, because nothing makes a tensor that they use, and that no ``wanted`` tensor
+    needs: the official converter leaves such behind where it has fused operators."""
+    makers = {tensor: op for op in ops for tensor in indexes(op, "outputIndexes")}
+    users: dict[int, list[Record]] = {}
+    for op in ops:
+        for tensor in indexes(op, "inputIndexes"):
+            users.setdefault(tensor, []).append(op)
+    broken: set[int] = set()
+    found = [op for tensor, ones in users.items() if tensor not in makers and tensor != ABSENT for op in ones]
+    while found:
+        op = found.pop()
+        if id(op) not in broken:
+            broken.add(id(op))
+            found += [user for tensor in indexes(op, "outputIndexes") for user in users.get(tensor, ())]
+    needed: set[int] = set()
+    found = [makers[tensor] for tensor in wanted if tensor in makers]
+    while found:
+        op = found.pop()
+        if id(op) not in needed:
+            needed.add(id(op))
+            found += [makers[tensor] for tensor in indexes(op, "inputIndexes") if tensor in makers]
+    return [op for op in ops if id(op) not in broken or id(op) in needed]
+
+
 def _name(names: list[str], tensor: int) -> str:
     return names[tensor] if tensor < len(names) else str(tensor)

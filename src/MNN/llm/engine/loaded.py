@@ -94,18 +94,26 @@ def rounds_rows(precision: str, activation_bits: int | None) -> bool:
     return precision != "high" if activation_bits is None else activation_bits == 8
 
 
-def quantize(weight: np.ndarray, bits: int, block: int = BLOCK) -> QuantizedArray:
-    """A matrix f32 ``[rows, cols]`` with one scale and offset for each block of a row, from its smallest number to its
-    largest."""
+def quantize(weight: np.ndarray, bits: int, block: int = BLOCK, symmetric: bool = False) -> QuantizedArray:
+    """A matrix f32 ``[rows, cols]`` with one scale for each ``block`` neighbours of a row: from the smallest number of
+    a block to its largest, or, where ``symmetric``, from minus its largest size to that."""
     rows, cols = weight.shape
     blocks, half = weight.reshape(rows, cols // block, block), 1 << (bits - 1)
-    low, high = blocks.min(2), blocks.max(2)
-    scale = (high - low) / np.float32((1 << bits) - 1)
-    step = np.where(scale > 0, scale, np.float32(1))
-    codes = np.rint((blocks - low[:, :, None]) / step[:, :, None]) - np.float32(half)
+    if symmetric:
+        scale = np.abs(blocks).max(2) / np.float32(half - 1)
+        codes = np.rint(blocks / _nonzero(scale)[:, :, None])
+        offset = None
+    else:
+        low = blocks.min(2)
+        scale = (blocks.max(2) - low) / np.float32((1 << bits) - 1)
+        codes = np.rint((blocks - low[:, :, None]) / _nonzero(scale)[:, :, None]) - np.float32(half)
+        offset = (low + np.float32(half) * scale).astype(np.float32)
     values = np.clip(codes, -half, half - 1).astype(np.int8).reshape(rows, cols)
-    offset = (low + np.float32(half) * scale).astype(np.float32)
     return QuantizedArray.of(values, scale.astype(np.float32), offset, bits, (rows, cols))
+
+
+def _nonzero(scale: np.ndarray) -> np.ndarray:
+    return np.where(scale > 0, scale, np.float32(1))
 
 
 __all__ = ["BITS", "BLOCK", "LoadedWeights", "Tensor", "check_bits", "quantize", "rounds_rows"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from MNN.llm.files import open_weights, read_config
 from MNN.llm.files.places import find
 from MNN.llm.models.families import build, build_encoder, build_pairs, build_vectors, usual
 from MNN.llm.models.rotary import switch
+from MNN.llm.official.folder import OfficialFolder, is_official
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from MNN.runtime.storage.programs import StoredPrograms
@@ -80,8 +80,9 @@ class Opened:
         return Decoder(session, states, longest, switch(told.values))
 
 
-def open_model(path: str | os.PathLike[str]) -> Opened:
-    """What lies at a path: a .gguf file, a Hugging Face folder, or the ``config.json`` in one.
+def open_model(path: str | os.PathLike[str]) -> Opened | OfficialFolder:
+    """What lies at a path: a .gguf file, a folder of Hugging Face's or the official engine's, or the
+    ``config.json`` in one.
 
     Raises :class:`MNNError` where there is no model, :class:`UnsupportedError` for one of another kind.
     """
@@ -89,23 +90,21 @@ def open_model(path: str | os.PathLike[str]) -> Opened:
     if given.name == "config.json" and given.is_file():
         given = given.parent
     place = find(given)
-    if (place.folder / "llm_config.json").is_file() or _official(place.folder):
-        raise UnsupportedError(
-            f"{place.folder} is a model in the official engine's form, which is not read yet; give the Hugging Face "
-            "folder or the .gguf file that it was made from"
-        )
+    if place.gguf is None and is_official(place.folder):
+        return OfficialFolder.of(place.folder)
     file = place.gguf or place.index or next(iter(place.safetensors), None)
     if file is None:
         raise MNNError(f"{given} holds no model: expected is a .gguf file, or a folder with model.safetensors")
     return Opened(given, read_config(given), file)
 
 
-def _official(folder: Path) -> bool:
-    config = folder / "config.json"
-    try:
-        return config.is_file() and "llm_model" in json.loads(config.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, TypeError):
-        return False  # who reads it says what is wrong
+def open_tensors(path: str | os.PathLike[str]) -> Opened:
+    """The same of models whose tensors have names. UnsupportedError for folders of the official engine, which hold
+    operators."""
+    found = open_model(path)
+    if not isinstance(found, Opened):
+        raise UnsupportedError(f"{path}: of the official engine's models only those that write text are known")
+    return found
 
 
-__all__ = ["Opened", "open_model"]
+__all__ = ["Opened", "open_model", "open_tensors"]

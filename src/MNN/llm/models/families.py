@@ -239,6 +239,11 @@ def build_vectors(config: Mapping[str, object], weights: Weights) -> Layers:
     return net
 
 
+def build_with(config: Mapping[str, object], net: Layers) -> None:
+    """Builds a model that writes text from ``net``'s layers. Errors are those of :func:`build`."""
+    _built(config, net, families(), "that write text")
+
+
 def _built(config: Mapping[str, object], net: Layers, known: Mapping[str, Build], what: str) -> Layers:
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in known:
@@ -256,6 +261,6 @@ def usual(config: Mapping[str, object]) -> Config:
 
 
 __all__ = [
-    "Build", "Config", "apart", "attend", "build", "build_encoder", "build_pairs", "build_vectors", "embeds", "encoder",
-    "families", "family", "head", "translates", "usual",
+    "Build", "Config", "apart", "attend", "build", "build_encoder", "build_pairs", "build_vectors", "build_with",
+    "embeds", "encoder", "families", "family", "head", "translates", "usual",
 ]  # fmt: skip

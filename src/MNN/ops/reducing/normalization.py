@@ -31,6 +31,13 @@ def standardize(b: Builder, x: Tensor, axes: Sequence[int], epsilon: float) -> t
     return b.op("mul", centred, inv), mean, inv
 
 
+def root_mean_square(b: Builder, x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor]:
+    """``x * inv`` with ``inv = 1 / sqrt(mean(x^2) + epsilon)`` over ``axes`` (Zhang & Sennrich 2019, arXiv:1910.07467);
+    also inv."""
+    inv = _inverse_root(b, b.reduce("mean", b.op("mul", x, x), axes), epsilon)
+    return b.op("mul", x, inv), inv
+
+
 def _inverse_root(b: Builder, x: Tensor, epsilon: float) -> Tensor:
     def body(s: BodyBuilder, a: int) -> int:
         return s("recip", s("sqrt", s("add", a, s.const(epsilon, s.dtype(a)))))
@@ -149,10 +156,11 @@ def _trailing(b: Builder, vector: Tensor | None, sizes: Sequence[int]) -> Tensor
 
 @register("LayerNorm")
 class LayerNorm(Operator):
-    """Normalises over the last ``len(axis)`` axes; inputs ``x, gamma?, beta?``.
+    """Normalises over the last ``len(axis)`` axes; inputs ``x, gamma?, beta?, more?``.
 
     With ``group`` > 1 over each of ``group`` equal parts of what follows the first axis. ``useRMSNorm`` divides by the
-    root mean square and does not subtract the mean (Zhang & Sennrich 2019, arXiv:1910.07467).
+    root mean square and does not subtract the mean. Official files of language models normalise the channels of pixels
+    ``[N, C, 1, 1]``, and ``x + more``, which is then the first result.
     """
 
     keeps_shape = True
@@ -160,9 +168,14 @@ class LayerNorm(Operator):
     attributes = {"axis": None, "epsilon": 0.0, "group": 1, "useRMSNorm": False}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
-        x = operand(b, inputs, 0)
+        x, more = operand(b, inputs, 0), optional(inputs, 3)
+        if more is not None:
+            x = b.op("add", x, more)
         group, count = self.int_attr(node, "group"), max(len(self.ints_attr(node, "axis")), 1)
-        shape = x.shape
+        shape, total = x.shape, [] if more is None else [x]
+        gamma, beta = (optional(inputs, i) for i in (1, 2))
+        if count == 1 and len(shape) == 4 and shape[2:] == (1, 1) and gamma is not None and elements(gamma.shape) > 1:
+            x = b.reshape(x, shape[:2])
         if group > 1:
             per = elements(shape[1:])
             if x.rank < 2 or per % group:
@@ -173,15 +186,14 @@ class LayerNorm(Operator):
         axes = range(x.rank - count, x.rank)
         x32, epsilon = wide(b, x), self.float_attr(node, "epsilon")
         if self.bool_attr(node, "useRMSNorm"):
-            inv = _inverse_root(b, b.reduce("mean", b.op("mul", x32, x32), axes), epsilon)
-            out, stats = b.op("mul", x32, inv), [inv]
+            out, inv = root_mean_square(b, x32, axes, epsilon)
+            stats = [inv]
         else:
             out, mean, inv = standardize(b, x32, axes, epsilon)
             stats = [mean, inv]
         sizes = x.shape[x.rank - count :]
-        gamma, beta = (_trailing(b, optional(inputs, i), sizes) for i in (1, 2))
-        out = b.cast(affine(b, out, gamma, beta), x.dtype)
-        return [b.reshape(out, shape), *self.statistics(stats)]
+        out = b.cast(affine(b, out, _trailing(b, gamma, sizes), _trailing(b, beta, sizes)), x.dtype)
+        return [*total, b.reshape(out, shape), *self.statistics(stats)]
 
     def statistics(self, stats: list[Tensor]) -> list[Tensor]:
         return []

@@ -102,7 +102,8 @@ class Attention(Operator):
     (added, or 0/1 integers), to ``[B, S, H * D]``. ``attnScale`` 0 means ``1 / sqrt(D)``.
 
     With ``kv_cache`` the keys and values of earlier runs come first: operands 4 and 5, results 1 and 2, ``[B, G, T,
-    D]``. A mask that is shorter than all keys is one for the last of them; those before are seen.
+    D]``. A mask that is shorter than all keys is one for the last of them; those before are seen. Values may come as
+    pixels ``[B * T, G * D, 1, 1]``, and with ``output_c4`` the result does.
     """
 
     attributes = {
@@ -124,14 +125,18 @@ class Attention(Operator):
             raise UnsupportedError(
                 f"{b.where}: attention that keeps a cache runs in models that are opened from a file"
             )
-        if self.bool_attr(node, "output_c4") or self.int_attr(node, "kv_shared_layer_index") >= 0:
+        if self.int_attr(node, "kv_shared_layer_index") >= 0:
             raise UnsupportedError(
-                f"{b.where}: attention over another layer's cache, or with packed results, runs only inside the "
-                "official language model runtime; export the model with the cache as inputs and outputs"
+                f"{b.where}: attention over another layer's cache runs only inside the official language model "
+                "runtime; export the model with the cache as inputs and outputs"
             )
-        for i in range(3):
-            require_rank(b, operand(b, inputs, i), 4)
-        q, k, v = (b.permute(operand(b, inputs, i), (0, 2, 1, 3)) for i in range(3))
+        parts = [operand(b, inputs, i) for i in range(3)]
+        for part in parts:
+            require_rank(b, part, 4)
+        keys, values = parts[1:]
+        if values.shape[2:] == (1, 1) and values.shape[1] == keys.shape[2] * keys.shape[3]:
+            parts[2] = b.reshape(values, keys.shape)
+        q, k, v = (b.permute(part, (0, 2, 1, 3)) for part in parts)
         if cached:
             k, v = (
                 b.concat([p, t], 2) if p is not None and 0 not in p.shape else t
@@ -149,7 +154,9 @@ class Attention(Operator):
             scores.allowed.append(b.cast(mask, DType.BOOL))
         scores.check(b)
         out = b.permute(scores.mix(b, scores.weights(b, scores.masked(b, scores.raw(b)))), (0, 2, 1, 3))
-        result = b.reshape(out, (*out.shape[:2], out.shape[2] * out.shape[3]))
+        batch, rows, width = *out.shape[:2], out.shape[2] * out.shape[3]
+        packed = self.bool_attr(node, "output_c4")
+        result = b.reshape(out, (batch * rows, width, 1, 1) if packed else (batch, rows, width))
         return [result, k, v] if cached else [result]
 
 

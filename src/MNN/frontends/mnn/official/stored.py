@@ -181,3 +181,14 @@ def inner_product(op: Record, external: ExternalSource | None) -> list[Data | No
     shape = (inner, main.outputCount) if main.transpose else (main.outputCount, inner)
     bias: Any = main.get("bias")
     return [weight.reshape(shape), bias if bias is not None and bias.size else None]
+
+
+def rotary(op: Record, external: ExternalSource | None) -> list[Data | None]:
+    """The weights of the norms of queries and keys, and the epsilon of both; nothing where there are none."""
+    norms = [op.main.get(name) for name in ("q_norm", "k_norm")]
+    if all(norm is None for norm in norms):
+        return [None] * 3
+    if any(norm is not None and not norm.useRMSNorm for norm in norms):
+        raise UnsupportedError(f"RoPE '{op.name}': a norm of queries or keys that is no RMS norm")
+    epsilons = [0.0 if norm is None else norm.epsilon for norm in norms]
+    return [*(None if norm is None else norm.get("gamma") for norm in norms), np.array(epsilons, np.float32)]

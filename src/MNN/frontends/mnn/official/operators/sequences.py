@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from MNN.frontends.mnn.official import stored
 from MNN.frontends.mnn.official.record import Official
 from MNN.frontends.mnn.official.rules import attention, recurrent
 
@@ -21,4 +22,5 @@ OPERATORS: dict[str, Official] = {
     "OnnxLSTM": Official(rule=recurrent.usual_first, advice="use the activations sigmoid and tanh, without clipping"),
     "OnnxRNN": Official(rule=recurrent.usual_first, advice="use the activation tanh or relu, without clipping"),
     "RNN": Official(table="LSTM"),
+    "RoPE": Official(table="RoPEParam", read=stored.rotary),
 }

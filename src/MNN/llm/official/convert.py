@@ -1,0 +1,176 @@
+"""Language models as folders that the official engine runs, and this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+from MNN.errors import MNNError, UnsupportedError
+from MNN.frontends.mnn.write import write_mnn
+from MNN.ir.quant import QuantizedArray
+from MNN.llm.engine.loaded import TABLES, quantize
+from MNN.llm.files import Weights, open_weights, read_config
+from MNN.llm.models.families import build_with, usual
+from MNN.llm.models.weights import Array
+from MNN.llm.official.layers import OfficialLayers, has_windows
+from MNN.llm.text import Tokenizer, load_tokenizer
+from MNN.llm.text.mtok_writing import mtok
+from MNN.schema.reader import read_net
+
+BITS = (2, 3, 4, 8)
+CHUNK = 4096
+"""Rows of a table that are written at once."""
+_SETTINGS = {
+    "llm_model": "llm.mnn", "llm_weight": "llm.mnn.weight", "backend_type": "cpu", "thread_num": 4, "precision": "low",
+    "memory": "low", "sampler_type": "mixed", "temperature": 0.8, "top_k": 40, "top_p": 0.9, "min_p": 0.05,
+    "tokenizer_file": "tokenizer.mtok",
+}  # fmt: skip
+Told = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How weights are written. ``bits`` of the layers and ``head_bits`` of the last one; ``block`` neighbours of a row
+    share a scale (0: all of them); ``symmetric``: without an offset."""
+
+    bits: int = 4
+    block: int = 64
+    symmetric: bool = False
+    head_bits: int = 8
+
+    def __post_init__(self) -> None:
+        for bits in (self.bits, self.head_bits):
+            if bits not in BITS:
+                raise MNNError(f"weights can be written in {', '.join(map(str, BITS))} bits, not in {bits}")
+        if self.block and (self.block < 16 or self.block & (self.block - 1)):
+            raise MNNError(f"blocks are 0 (whole rows) or a power of two from 16 on, not {self.block}")
+
+    def of(self, cols: int) -> int:
+        """The size of the blocks of rows of ``cols`` numbers: halved until it divides them."""
+        block = self.block or cols
+        while cols % block:
+            block //= 2
+        return block
+
+
+class FormedWeights:
+    """Tensors whose matrices get a form as they are asked for. ``told`` hears of each."""
+
+    def __init__(self, tensors: Weights, form: Form, told: Told) -> None:
+        self._tensors, self._form, self._told = tensors, form, told
+        self._seen: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tensors
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._tensors[name].shape
+
+    def __getitem__(self, name: str) -> Array:
+        self._seen.add(name)
+        self._told("weights", len(self._seen), len(self._tensors))
+        data = np.ascontiguousarray(self._tensors[name].float32())
+        if data.ndim != 2:
+            return data
+        if not np.isfinite(data).all():
+            raise MNNError(f"{self._tensors.source}: the tensor '{name}' holds numbers that are not finite")
+        at_the_end = any(part in name for part in TABLES) and "self_attn" not in name
+        bits = self._form.head_bits if at_the_end else self._form.bits
+        return _in_rows(data, bits, self._form.of(data.shape[1]), self._form.symmetric)
+
+
+def _in_rows(data: np.ndarray, bits: int, block: int, symmetric: bool) -> QuantizedArray:
+    """Quantised some rows at a time, which bounds the memory."""
+    parts = [quantize(data[i : i + CHUNK], bits, block, symmetric) for i in range(0, len(data), CHUNK)]
+    width = max(part.width for part in parts)
+    values = np.concatenate([part.values for part in parts])
+    scale = np.concatenate([part.scale for part in parts])
+    offset = None if symmetric else np.concatenate([part.offset for part in parts if part.offset is not None])
+    found = QuantizedArray.of(values, scale, offset, bits, data.shape)
+    assert found.width == width
+    return found
+
+
+def convert(
+    source: str | os.PathLike[str], target: str | os.PathLike[str], form: Form | None = None, told: Told | None = None
+) -> Path:
+    """Writes a model as a folder of the official engine: graph, weights, tokenizer, and the table of embeddings.
+
+    ``source``: a .gguf file or a Hugging Face folder. ``told`` hears what is done, and how many of how many. The folder
+    is there when all of it is. Raises :class:`MNNError` where there is a file or a folder already, and where the model
+    has parts that the official engine has no form for.
+    """
+    folder, say = Path(target), told or _nothing
+    if folder.exists():
+        raise MNNError(f"{folder} is there already; name a new folder, or remove it first")
+    config, tensors, tokenizer = read_config(source), open_weights(source), load_tokenizer(source)
+    if not folder.parent.is_dir():
+        raise MNNError(f"there is no folder {folder.parent} to write into")
+    made = folder.with_name(f".{folder.name[:200]}.{secrets.token_hex(6)}.tmp")
+    try:
+        made.mkdir()
+        _write(made, config, tensors, tokenizer, form or Form(), say)
+        made.rename(folder)
+    except OSError as error:
+        raise MNNError(f"cannot write {folder}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return folder
+
+
+def _write(
+    folder: Path, config: dict[str, object], tensors: Weights, tokenizer: Tokenizer, form: Form, say: Told
+) -> None:
+    known = usual(config)
+    windows = has_windows(known.values)
+    net = OfficialLayers(FormedWeights(tensors, form, say), known.width, windows, known.family)
+    build_with(config, net)
+    say("llm.mnn", 0, 1)
+    write_mnn(net.graph, folder / "llm.mnn", external=True)
+    foreign = {op.main.type for op in read_net(folder / "llm.mnn").oplists or [] if op.type == "Extra"}
+    if foreign:
+        raise UnsupportedError(
+            f"{tensors.source}: models of the kind '{known.family}' need operators that the official engine lacks: "
+            f"{', '.join(sorted(map(str, foreign)))}"
+        )
+    (folder / "tokenizer.mtok").write_bytes(mtok(tokenizer))
+    _write_table(folder / "embeddings_bf16.bin", tensors, net.table, say)
+    (folder / "config.json").write_text(json.dumps(_SETTINGS, indent=4), encoding="utf-8")
+    told: dict[str, object] = {
+        "model_type": known.family, "hidden_size": known.width, "layer_nums": known.layers, "attention_mask": "float",
+        "attention_type": "mix" if windows else "full", "is_mrope": False, "max_position_embeddings": known.longest,
+    }  # fmt: skip
+    if windows:
+        told["sliding_window"] = net.window or known.longest
+    if tokenizer.chat_template is not None:
+        texts = tokenizer.special.texts
+        named = {name: texts[f"{name}_token"] for name in ("bos", "eos") if f"{name}_token" in texts}
+        told["jinja"] = {"chat_template": tokenizer.chat_template, **named}
+    (folder / "llm_config.json").write_text(json.dumps(told, indent=4, ensure_ascii=False), encoding="utf-8")
+
+
+def _write_table(file: Path, tensors: Weights, name: str, say: Told) -> None:
+    if name not in tensors:
+        raise UnsupportedError(f"{tensors.source} has no table of embeddings '{name}'")
+    table = tensors[name]
+    rows = table.shape[0]
+    with file.open("wb") as out:
+        for first in range(0, rows, CHUNK):
+            some = table.rows(np.arange(first, min(first + CHUNK, rows)))
+            out.write(some.astype(ml_dtypes.bfloat16).tobytes())
+            say("embeddings", min(first + CHUNK, rows), rows)
+
+
+def _nothing(what: str, done: int, total: int) -> None:
+    """Says nothing."""
+
+
+__all__ = ["BITS", "Form", "convert"]
