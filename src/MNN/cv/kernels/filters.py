@@ -51,9 +51,15 @@ def _separable(
         x, y, shift, middle, total = whole
     shifted = whole is not None and scale == 1.0 and result is not DType.F32 and delta == 0 and (up or not shift)
     reduction = Reduction.SUM if set(x) == set(y) == {1.0} else Reduction.WEIGHTED
-    spec = FilterSpec.of(source, middle, total, result, x != (1.0,), reduction, shifted)
-    taps = [(i, 0, weight) for i, weight in enumerate(y) if weight]
     finish = {"half": (1 << shift) >> 1, "shift": shift, "scale": bits(scale / (1 << shift)), "delta": bits(delta)}
+    divided = None
+    if total is DType.U16 and reduction is Reduction.SUM and result is DType.U8 and delta == 0:
+        divided = _division(len(x) * len(y)) if scale * len(x) * len(y) == 1 else None
+    if divided is not None:
+        finish |= divided
+    along = x != (1.0,)
+    spec = FilterSpec.of(source, middle, total, result, along, reduction, shifted or bool(divided), bool(divided))
+    taps = [(i, 0, weight) for i, weight in enumerate(y) if weight]
     size = len(y), len(x)
     return _call(spec, shape, size, _middle(size), taps, x, border, 0.0, finish)
 
@@ -103,6 +109,16 @@ def _extreme(
         taps = [(i, 0, 1.0) for i in range(height)]
     finish = {"half": 0, "shift": 0, "scale": 0, "delta": 0}
     return _call(spec, shape, size, anchor, taps, (1.0,) * width, border, outside, finish)
+
+
+def _division(count: int) -> dict[str, int] | None:
+    """How sums of so many bytes are divided by their number, to the nearest, by a multiplication and a shift (Granlund
+    and Montgomery, 1994); None where there are halves, or where that is not exact."""
+    half, shift = count // 2, count.bit_length() - 1
+    factor = -(-(1 << (16 + shift)) // count)
+    sums = np.arange(255 * count + 1, dtype=np.int64) + half
+    exact = sums[-1] < 1 << 16 and factor < 1 << 16 and bool((sums * factor >> 16 >> shift == sums // count).all())
+    return {"half": half, "shift": shift, "factor": factor} if count % 2 and exact else None
 
 
 def _whole(

@@ -16,6 +16,7 @@ SPECS = [
     FilterSpec(U8, U16, F32, U8, True, Reduction.WEIGHTED, True),
     FilterSpec(U8, I16, I16, I16, True, Reduction.WEIGHTED, True),
     FilterSpec(U8, U16, U16, F32, True, Reduction.SUM, False),
+    FilterSpec(U8, U16, U16, U8, True, Reduction.SUM, True, True),
     FilterSpec(F32, F32, F32, F32, True, Reduction.WEIGHTED, False),
     FilterSpec(I16, F32, F32, U8, False, Reduction.WEIGHTED, False),
     FilterSpec(U16, U16, U16, U16, True, Reduction.MAX, False),
@@ -63,7 +64,7 @@ def test_filter(spec: FilterSpec, target: Target, checked: bool) -> None:
         parts = [middle[i : i + height, j : j + n] for i, j, _ in taps]
         want = _reduced(parts, [t[2] for t in taps], spec.reduction)
         if spec.shifted:
-            want = np.floor((want + 2) / 4)
+            want = np.floor((np.floor((want + 2) * 40000 / 65536) if spec.factored else want + 2) / 4)
         elif spec.reduction in (Reduction.WEIGHTED, Reduction.SUM):
             want = want * 0.5 + 3
         if spec.result is not F32:
@@ -79,8 +80,8 @@ def test_filter(spec: FilterSpec, target: Target, checked: bool) -> None:
         half, three = (int(np.float32(v).view(np.int32)) for v in (0.5, 3))
         slots = {
             "src_row": n, "before": left * channels, "behind": right * channels, "elements": n, "out_row": n + 3,
-            "height": height, "band": 5, "x_taps": kernel[1], "taps": len(taps), "half": 2, "shift": 2, "scale": half,
-            "delta": three, **{name: table.ctypes.data for name, table in tables.items()},
+            "height": height, "band": 5, "x_taps": kernel[1], "taps": len(taps), "half": 2, "shift": 2, "factor": 40000,
+            "scale": half, "delta": three, **{name: table.ctypes.data for name, table in tables.items()},
             **spec.places(target, n, (left + right) * channels, len(taps), kernel[0]),
         }  # fmt: skip
         call(spec, target, slots, -(-height // 5), list(tables.values()), checked)

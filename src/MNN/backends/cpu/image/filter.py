@@ -15,7 +15,7 @@ from typing import ClassVar
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.image.numbers import RANGES, limited, rounded, widened
 from MNN.backends.cpu.lang.element import compute_type, load, make_tail, storage_type
-from MNN.backends.cpu.lang.module import F32, I8, I64, PTR, Builder, Kernel, Value
+from MNN.backends.cpu.lang.module import F32, I8, I32, I64, PTR, Builder, Kernel, Value
 from MNN.backends.cpu.lang.nest import minimum
 from MNN.backends.cpu.math.rounding import to_nearest
 from MNN.backends.cpu.targets.base import Target
@@ -44,7 +44,8 @@ class FilterSpec(KernelSpec):
 
     ``middle`` is the type of the ring, ``total`` the one that taps are summed up in (``middle``, or F32); F32, or whole
     numbers that hold every sum. ``shifted`` finishes a total, which is whole, as ``(total + half) >> shift``; without,
-    it is ``total * scale + delta`` in f32. Both are rounded and limited to ``result``.
+    it is ``total * scale + delta`` in f32. Both are rounded and limited to ``result``. ``factored``, of a total of u16
+    that is ``shifted``: what is shifted is the upper half of ``(total + half) * factor``.
 
     Slots: ``src``, ``src_row`` (elements from one row to the next), ``rows`` (i32: rows of the source, below 0 for the
     row ``blank`` of what lies outside), ``blank``, ``edges`` (i32: elements of a row that stand before, then behind it;
@@ -52,7 +53,7 @@ class FilterSpec(KernelSpec):
     ``out_row``, ``first`` (i32), ``height``, ``band`` (rows of a block), ``x_taps``, ``x_offsets`` (i64), ``x_weights``
     (of type ``middle``), ``taps``, ``tap_rows``, ``offsets`` (i64), ``weights`` (of type ``total``), ``ring_rows``,
     ``ring_step`` (bytes), ``edge_row``, ``ring``, ``line`` (bytes from the begin of scratch: :meth:`places`), ``bytes``
-    (of scratch), ``half``, ``shift``, ``scale`` and ``delta`` (bits of f32).
+    (of scratch), ``half``, ``shift``, ``factor``, ``scale`` and ``delta`` (bits of f32).
     """
 
     shaped: ClassVar[bool] = True
@@ -64,12 +65,14 @@ class FilterSpec(KernelSpec):
     across: bool
     reduction: Reduction
     shifted: bool
+    factored: bool = False
 
     def slots(self) -> tuple[str, ...]:
         return (
             "src", "src_row", "rows", "blank", "edges", "before", "behind", "elements", "out", "out_row", "first",
             "height", "band", "x_taps", "x_offsets", "x_weights", "taps", "tap_rows", "offsets", "weights", "ring_rows",
-            "ring_step", "edge_row", "ring", "line", "bytes", "half", "shift", "scale", "delta",
+            "ring_step", "edge_row", "ring", "line", "bytes", "half", "shift", "factor", "scale",
+            "delta",
         )  # fmt: skip
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
@@ -151,7 +154,7 @@ class _Code:
         lanes = self.target.lanes(self.spec.middle)
         with b.loop(0, slot("elements"), _UNROLL * lanes) as each:
             at = each.index
-            sums = self._over(self.spec.middle, slot("x_taps"), "x_weights", lambda tap: pointer(tap, at))
+            sums = self._over(self.spec.middle, "x_", lambda tap: pointer(tap, at))
             for i, total in enumerate(sums):
                 b.store(total, b.gep(to, middle, at + i * lanes))
 
@@ -206,7 +209,7 @@ class _Code:
             def pointer(tap: Value) -> Value:
                 return b.gep(b.load(PTR, b.gep(self.k.scratch, PTR, tap)), middle, at)
 
-            for i, total in enumerate(self._over(spec.total, slot("taps"), "weights", pointer)):
+            for i, total in enumerate(self._over(spec.total, "", pointer)):
                 self._finish(total, b.gep(to, element, i * lanes))
 
         whole = slot("elements") - b.urem(slot("elements"), b.const(I64, step))
@@ -242,7 +245,13 @@ class _Code:
                 b.splat(b.convert("trunc", self.k.slot(name), total.type.element), total.type.lanes)
                 for name in ("half", "shift")
             )
-            moved = (b.ashr if kind.is_signed else b.lshr)(b.add(total, half), shift)
+            moved = b.add(total, half)
+            if spec.factored:
+                wide = I32.vec(total.type.lanes)
+                factor = b.splat(b.convert("trunc", self.k.slot("factor"), I32), wide.lanes)
+                product = b.mul(b.convert("zext", moved, wide), factor)
+                moved = b.convert("trunc", b.lshr(product, 16), total.type)
+            moved = (b.ashr if kind.is_signed else b.lshr)(moved, shift)
             b.store(limited(b, moved, kind, spec.result), to)
         else:
             lanes = total.type.lanes
@@ -255,15 +264,17 @@ class _Code:
 
     # -- taps ---------------------------------------------------------------------------------------------------------
 
-    def _over(self, kind: DType, count: Value, weights: str, pointer: Callable[[Value], Value]) -> list[Value]:
-        """The pixels under the taps reduced to one each, a few vectors of them, in the type ``kind``."""
+    def _over(self, kind: DType, prefix: str, pointer: Callable[[Value], Value]) -> list[Value]:
+        """The pixels under the taps reduced to one each, a few vectors of them, in the type ``kind``. ``prefix`` is
+        that of the slots about the taps."""
         b, spec, lanes = self.b, self.spec, self.target.lanes(kind)
         t, middle = compute_type(kind, lanes), compute_type(spec.middle)
-        with b.loop(0, count, carry=[self._none(kind)] * _UNROLL, guard=False) as tap:
+        with b.loop(0, self.k.slot(f"{prefix}taps"), carry=[self._none(kind)] * _UNROLL, guard=False) as tap:
             place = pointer(tap.index)
             weight = None
             if spec.reduction is Reduction.WEIGHTED:
-                weight = b.splat(b.load(t.element, b.gep(self.k.pointer(weights), t.element, tap.index)), lanes)
+                weights = self.k.pointer(f"{prefix}weights")
+                weight = b.splat(b.load(t.element, b.gep(weights, t.element, tap.index)), lanes)
             after = []
             for i, total in enumerate(tap.carried):
                 x = widened(b, b.load(middle.vec(lanes), b.gep(place, middle, i * lanes)), spec.middle, kind)
