@@ -73,4 +73,5 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
         "pnnx==20261020",
         "litert-torch==0.10.0",
     ),
+    "pictures": ("numpy>=2", "opencv-python-headless==5.0.0", "MNN==3.6.1"),
 }

@@ -28,7 +28,7 @@ def _wrap(array: Array) -> Var:
 
 def as_array(value: object, what: str = "src") -> Array:
     """A numpy array of anything with ``__array__``, or of a (nested) sequence of numbers."""
-    array = np.asarray(value)
+    array = value._array() if isinstance(value, Var) else np.asarray(value)  # a Var itself would give a copy
     if array.dtype.kind not in "biuf":
         raise MNNError(f"{what} must hold numbers; it is a {type(value).__name__} of dtype {array.dtype}")
     return array
