@@ -57,6 +57,13 @@ class Encoder(nn.Module):
         return self.layer(x)
 
 
+class PooledToSize(nn.Module):
+    """As classifiers of images do that take any size."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return nn.functional.adaptive_avg_pool2d(x, (7, 3)), nn.functional.adaptive_max_pool2d(x, (2, 5))
+
+
 class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -251,6 +258,10 @@ def cases() -> dict[str, Case]:
         "window": (Window, [(noise(1, 2, 3),), (noise(1, 2, 3),)], None, "es"),
         "sizes": (Sizes, [(noise(2, 6, 3),), (noise(3, 8, 3),)], (auto,), "es"),
         "images": (Images, [(noise(3, 4, 6, 8),), (noise(2, 4, 6, 8),)], dynamic, "est"),
+        "pooled_to_size": (
+            PooledToSize, [(noise(2, 3, h, w),) for h, w in ((9, 14), (21, 30), (40, 17))],
+            ({2: Dim("h", min=7, max=300), 3: Dim("w", min=5, max=300)},), "e",
+        ),
         "transposed": (Transposed, [(noise(2, 4, 5, 6),)], None, "est"),
         "scripted": (Scripted, [(noise(3, 4),)], None, "est"),
         "branching": (Branching, [(noise(3, 4) + 1,), (noise(3, 4) - 1,), (noise(3, 4) * 9,)], None, "s"),

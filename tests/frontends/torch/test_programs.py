@@ -22,7 +22,7 @@ from tests.frontends.torch.peer import written
 
 EXPORTED = (
     "convolutions attention encoder recurrent in_place counter window sizes images transposed scripted"
-    " conditional shared"
+    " conditional shared pooled_to_size"
 ).split()
 SCRIPTED = ("convolutions recurrent in_place counter window sizes images transposed scripted branching shared").split()
 TRACED = "convolutions recurrent images transposed scripted shared".split()

@@ -8,10 +8,11 @@ import numpy as np
 
 from MNN.frontends.torch.aten.convolution import Spatial
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.numbers import Number
+from MNN.frontends.torch.numbers import Int, Number
 from MNN.frontends.torch.registry import aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
+from MNN.ops.images.pooling import lowest
 
 _COUNTS = {"1d": 1, "2d": 2, "3d": 3}
 
@@ -144,20 +145,38 @@ def adaptive_max_pool(ctx: TorchBuilder, x: Value, output_size: Spatial) -> list
     batched, alone = _batched(ctx, x, count)
     sizes = ctx.sizes(batched)[2:]
     wanted = _wanted(ctx, output_size, sizes, count)
-    known = [n for n in sizes if isinstance(n, int)]
-    if len(known) < count or any(n % w for n, w in zip(known, wanted, strict=True)):
+    kernel = _even(sizes, wanted)
+    if kernel is None:
         return [_adaptive(ctx, x, output_size, "MAXPOOL")]
-    kernel = [n // w for n, w in zip(known, wanted, strict=True)]
     out, places = _general(ctx, "MaxPool", batched, kernel, kernel, [0] * count, 2)
-    image = ctx.const(np.int64(math.prod(known)))
+    image = ctx.const(np.int64(math.prod([n for n in sizes if isinstance(n, int)])))
     places = ctx.op("BinaryOp", places, image, opType="MOD")
     return [ctx.squeeze(v, 0) for v in (out, places)] if alone else [out, places]
 
 
-def _wanted(ctx: TorchBuilder, output_size: Spatial, sizes: list[int | Number], count: int) -> list[int]:
+def _wanted(ctx: TorchBuilder, output_size: Spatial, sizes: list[Int], count: int) -> list[int | None]:
+    """How many results each axis is to have; None: as many as there are elements."""
     listed = [output_size] * count if isinstance(output_size, (int, Number)) else list(output_size)
     listed = listed * count if len(listed) == 1 else listed
-    return [ctx.known(sizes[i] if n is None else n, "a number of results") for i, n in enumerate(listed)]
+    return [
+        None if n is None or _same(n, size) else ctx.known(n, "a number of results")
+        for n, size in zip(listed, sizes, strict=True)
+    ]
+
+
+def _same(n: Int, size: Int) -> bool:
+    """Whether both are one size of the program."""
+    return isinstance(n, Number) and isinstance(size, Number) and n.size == size.size != ""
+
+
+def _even(sizes: list[Int], wanted: list[int | None]) -> list[int] | None:
+    """The windows, where they are known and all of one size."""
+    found = []
+    for n, w in zip(sizes, wanted, strict=True):
+        if not isinstance(n, int) or (w is not None and n % w):
+            return None
+        found.append(1 if w is None else n // w)
+    return found
 
 
 def _adaptive(ctx: TorchBuilder, x: Value, output_size: Spatial, kind: str) -> Value:
@@ -174,10 +193,8 @@ def _adaptive(ctx: TorchBuilder, x: Value, output_size: Spatial, kind: str) -> V
             out = ctx.op("Pooling" if count == 2 else "Pooling3D", x, type=kind, isGlobal=True)
         return ctx.squeeze(out, 0) if alone else out
     wanted = _wanted(ctx, output_size, sizes, count)
-    out = x
-    fixed = [ctx.known(n, "a size that is pooled to another one") for n in sizes]
-    if all(n % w == 0 for n, w in zip(fixed, wanted, strict=True)):
-        kernel = [n // w for n, w in zip(fixed, wanted, strict=True)]
+    kernel = _even(sizes, wanted)
+    if kernel is not None:
         if kernel != [1] * count:
             if count == 3:
                 out = ctx.op("Pooling3D", x, kernels=kernel, strides=kernel, pads=[0] * 3, type=kind, padType="CAFFE")
@@ -186,8 +203,14 @@ def _adaptive(ctx: TorchBuilder, x: Value, output_size: Spatial, kind: str) -> V
         else:
             out = ctx.op("Identity", x)
         return ctx.squeeze(out, 0) if alone else out
-    for i, (n, w) in enumerate(zip(fixed, wanted, strict=True)):
-        out = _uneven(ctx, out, 2 + i, n, w, kind)
+    out = x
+    for i, (n, w) in enumerate(zip(sizes, wanted, strict=True)):
+        if w is None:
+            continue
+        if isinstance(n, int):
+            out = _uneven(ctx, out, 2 + i, n, w, kind)
+        else:
+            out = _of_open_size(ctx, out, 2 + i, n, w, kind)
     return ctx.squeeze(out, 0) if alone else out
 
 
@@ -208,6 +231,29 @@ def _uneven(ctx: TorchBuilder, x: Value, axis: int, size: int, wanted: int, kind
     places = np.array([[min(a + k, b - 1) for k in range(longest)] for a, b in bounds], np.int64)
     windows = ctx.op("GatherV2", x, ctx.const(places), ctx.const(np.int32(axis)))
     return ctx.op("Reduction", windows, operation="MAXIMUM", dim=[axis + 1])
+
+
+def _of_open_size(ctx: TorchBuilder, x: Value, axis: int, size: Int, wanted: int, kind: str) -> Value:
+    """The same where the windows follow from the size when the model runs: a table says which elements are in which."""
+    count, rank = ctx.scalar(size, DType.I64), ctx.rank_of(x)
+    number = np.arange(wanted, dtype=np.int64)
+    first, last = (ctx.binary("MUL", ctx.const(number + i), count) for i in range(2))
+    begin = ctx.binary("FLOORDIV", first, wanted)
+    past = ctx.binary("FLOORDIV", ctx.binary("ADD", last, wanted - 1), wanted)
+    place = ctx.unsqueeze(ctx.op("Range", ctx.const(np.int64(0)), count, ctx.const(np.int64(1))), 1)
+    after, before = ctx.binary("GREATER_EQUAL", place, begin), ctx.binary("LESS", place, past)
+    dtype = ctx.type_of(x)
+    order = [i for i in range(rank) if i != axis] + [axis]
+    rows = ctx.rows(x, order)
+    if kind == "AVEPOOL":
+        inside = ctx.binary("MUL", ctx.cast(after, dtype), ctx.cast(before, dtype))
+        out = ctx.op("MatMul", rows, ctx.binary("REALDIV", inside, ctx.cast(ctx.binary("SUB", past, begin), dtype)))
+    else:
+        inside = ctx.binary("MUL", ctx.cast(after, DType.I32), ctx.cast(before, DType.I32))
+        nothing = ctx.const(np.asarray(lowest(dtype), dtype.numpy))
+        every = ctx.op("Select", ctx.cast(inside, DType.BOOL), ctx.unsqueeze(rows, rank), nothing)
+        out = ctx.op("Reduction", every, operation="MAXIMUM", dim=[rank - 1])
+    return ctx.rows(out, [order.index(i) for i in range(rank)])
 
 
 @aten("lp_pool1d", "lp_pool2d", "lp_pool3d")
