@@ -4,8 +4,9 @@ from __future__ import annotations
 
 
 def looks_like_tensorflow(head: bytes, size: int) -> bool:
-    """A GraphDef, whose first field is a node, which begins with its name; or a SavedModel."""
-    return _graph(head) or saved_model(head, size)
+    """A GraphDef, whose first field is a node, which begins with its name; a SavedModel; or the graph beside a
+    checkpoint."""
+    return _graph(head) or saved_model(head, size) or _meta_graph(head)
 
 
 def saved_model(head: bytes, size: int) -> bool:
@@ -25,6 +26,17 @@ def _graph(head: bytes) -> bool:
     length, at = _varint(head, at + 1)
     name, then = head[at : at + length], head[at + length : at + length + 1]
     return 0 < length < 4096 and then == b"\x12" and name.isascii() and name.decode("ascii").isprintable()
+
+
+def _meta_graph(head: bytes) -> bool:
+    """What is known about a graph, first of all a list of the operators in it."""
+    if head[:1] != b"\x0a":
+        return False
+    _, at = _varint(head, 1)
+    if head[at : at + 1] != b"\x12":
+        return False
+    _, at = _varint(head, at + 1)
+    return head[at : at + 1] == b"\x0a"
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
