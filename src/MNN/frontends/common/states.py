@@ -1,5 +1,5 @@
-"""What a model keeps from run to run: resource variables and variable tensors as inputs and outputs of the graph, which
-become states (:mod:`MNN.stateful`), and hash tables, which are filled while converting."""
+"""What a model keeps from run to run: variables as inputs and outputs of the graph, which become states
+(:mod:`MNN.stateful`), and hash tables, which are filled while converting."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Memory:
                 continue
             used = _uses(graph, before) or before in graph.outputs
             if variable.initial is not None and variable.initial.any() and used:
-                started = started or Value(STARTED, DType.BOOL, (1,))
+                started = started or Value(STARTED, DType.BOOL, ())
                 _begin_with(graph, variable, before, started)
             kept = Value(f"{variable.name}.next", after.dtype, after.shape)
             graph.nodes.append(Node("Identity", kept.name, [after], [kept]))
@@ -100,8 +100,8 @@ class Memory:
             graph.outputs.append(kept)
             states[before.name] = kept.name
         if started is not None:
-            after = Value(f"{STARTED}.next", DType.BOOL, (1,))
-            truth = Value(f"{STARTED}.true", DType.BOOL, (1,), np.ones(1, np.bool_))
+            after = Value(f"{STARTED}.next", DType.BOOL, ())
+            truth = Value(f"{STARTED}.true", DType.BOOL, (), np.asarray(True))
             graph.nodes.append(Node("Identity", after.name, [truth], [after]))
             graph.inputs.append(started)
             graph.outputs.append(after)

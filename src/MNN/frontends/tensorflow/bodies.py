@@ -42,6 +42,8 @@ class Body:
     """Nodes that a call must run beside those that make its results."""
     outputs_of: Mapping[str, list[str]] = field(default_factory=dict)
     """Names of the outputs of functions that nodes may call by their name."""
+    changes: bool | None = None
+    """Whether it changes variables, once that has been looked for."""
 
     def resolve(self, text: str, user: str) -> Ref | None:
         """What an input refers to; None for a control input. Raises :class:`FormatError` naming the node ``user``."""

@@ -5,12 +5,13 @@ How bodies are walked is said in :mod:`MNN.frontends.tensorflow.walk`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from MNN.frontends.common.graph_builder import GraphBuilder, ModelState
+from MNN.frontends.common.states import Memory
 from MNN.frontends.tensorflow.bodies import Body
 from MNN.frontends.tensorflow.handles import Handle
 from MNN.ir.dtype import DType
@@ -44,6 +45,12 @@ class ModelInfo(ModelState):
     calls: list[str] = field(default_factory=list)
     """Functions being converted, outermost first."""
     failed: set[str] = field(default_factory=set)
+    memory: Memory = field(default_factory=Memory)
+    """Variables that the model changes, which become states."""
+    changing: Collection[str] = ()
+    """Which these are, as far as is known before the model is converted."""
+    changed: set[str] = field(default_factory=set)
+    """Which were found to change."""
 
 
 class Context(GraphBuilder):
@@ -66,6 +73,11 @@ class Context(GraphBuilder):
                 return True
             context = context.parent
         return False
+
+    @property
+    def once(self) -> bool:
+        """Whether what is converted here runs once in each run of the model: not in a branch or a loop."""
+        return self.parent is None
 
     def child(self, graph: Graph | None = None) -> Context:
         """A context of its own names; what it emits goes to ``graph``, or to this one's."""

@@ -20,10 +20,13 @@ class Handle(Value):
 
 @dataclass(eq=False)
 class VariableHandle(Handle):
-    """A variable, whose numbers are constant: ``content`` is None where the file does not tell them."""
+    """A variable, whose numbers are constant: ``content`` is None where the file does not tell them. ``key`` is the
+    same for all handles of one variable; ``changes``: it is a state, whose numbers are in the model's memory."""
 
     what: str = "a variable"
     content: Value | None = None
+    key: str = ""
+    changes: bool = False
 
 
 @dataclass(eq=False)

@@ -134,13 +134,23 @@ def _ends(body: Body) -> _Request:
 
 
 def _convert(proto: Proto, body: Body, request: _Request, restored: Callable[[str, str], np.ndarray | None]) -> Graph:
+    """Which variables change is seen on the way: then the model is converted once more, with these as states."""
+    changing: frozenset[str] = frozenset()
     known = functions(proto)
-    total = len(body.nodes) + sum(len(f.nodes) for f in known.values())
-    info = ModelInfo(functions=known, call=call, restored=restored, budget=NODES + 10 * total)
+    while True:
+        total = len(body.nodes) + sum(len(f.nodes) for f in known.values())
+        info = ModelInfo(functions=known, call=call, restored=restored, budget=NODES + 10 * total, changing=changing)
+        graph = _converted(info, body, request)
+        if info.changed <= changing:
+            return graph
+        changing |= info.changed
+
+
+def _converted(info: ModelInfo, body: Body, request: _Request) -> Graph:
     graph = Graph()
     ctx = Context(info, graph)
     scope = BodyScope(ctx, body)
-    info.taken.update((*request.inputs, *request.outputs))
+    info.taken.update((*request.inputs, *request.outputs, *info.changing))
     made = {name: _input(info, body, name, body.known(text, name)) for name, text in request.inputs.items()}
     refs = [body.known(text, name) for name, text in request.outputs.items()]
     values = scope.values(refs)
@@ -154,6 +164,7 @@ def _convert(proto: Proto, body: Body, request: _Request, restored: Callable[[st
     graph.meta = {"source": "TensorFlow"}
     if request.signature:
         graph.meta |= {"signature": request.signature, "signatures": list(request.signatures)}
+    info.memory.finish(graph)
     return graph
 
 

@@ -3,9 +3,9 @@ never looked at."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from MNN.errors import FormatError, UnsupportedError
+from MNN.errors import FormatError
 from MNN.frontends.tensorflow import control_v1
 from MNN.frontends.tensorflow.bodies import Body, Ref
 from MNN.frontends.tensorflow.context import INSIDE, Context, shown
@@ -38,7 +38,7 @@ def call(ctx: Context, name: str, args: Sequence[Value], where: str) -> list[Val
     for key, value in zip(body.args, args, strict=True):
         scope.put(Ref(key, 0), value)
     results = scope.values([body.known(text, name) for text in body.results])
-    scope.look_for_assignments(body.controlled)
+    scope.run_effects(body.controlled)
     calls.pop()
     return results
 
@@ -103,14 +103,14 @@ class BodyScope:
             stack.pop()
 
     def _needs(self, node: Proto) -> list[Ref]:
-        return control_v1.outside(self.body, node) if node.op in control_v1.JOINS else self.body.refs(node)
+        data = control_v1.outside(self.body, node) if node.op in control_v1.JOINS else self.body.refs(node)
+        return [*data, *(Ref(name, 0) for name in self._effects(self.body.controls(node)))]
 
     def _convert_node(self, proto: Proto) -> None:
         ctx, full = self.ctx, self.prefix + proto.name
         ctx.model.budget -= 1
         if ctx.model.budget < 0:
             raise FormatError(f"'{self.body.name}': its functions grow to more nodes than can be converted")
-        self.look_for_assignments(self.body.controls(proto))
         ctx.made.add(full)
         given = ctx.model.placeholders.get(full)
         if given is not None:
@@ -149,13 +149,38 @@ class BodyScope:
             ctx.model.failed.add(full)
             ctx.model.report.form(name, proto.op, error)
 
-    def look_for_assignments(self, names: Iterable[str]) -> None:
-        """Reports nodes among these that change a variable: every run begins with the variables of the file."""
-        for name in names:
+    def run_effects(self, names: Iterable[str]) -> None:
+        """Converts what must have run, of the nodes ``names``, for what it does to variables."""
+        self._convert(self._effects(names))
+
+    def _effects(self, names: Iterable[str]) -> list[str]:
+        """Among nodes that must run before another, those that read or change variables, where any are changed."""
+        if not changes(self.ctx.model.functions, self.body):
+            return []
+        found, stack, seen = [], list(names), set[str]()
+        while stack:
+            name = stack.pop()
             node = self.body.nodes.get(name)
-            if node is not None and node.op in ASSIGNING and self.prefix + name not in self.ctx.model.failed:
-                self.ctx.model.failed.add(self.prefix + name)
-                where = f"{node.op} '{shown(self.prefix + name)}'"
-                reason = f"{where}: a variable that changes while the model runs is not supported"
-                advice = "give the model the state as an input and an output (MNN.load(..., states=...))"
-                self.ctx.model.report.form(name, node.op, UnsupportedError(f"{reason}; {advice}"))
+            if node is None or name in seen:
+                continue
+            seen.add(name)
+            if node.op == "NoOp":
+                stack += self.body.controls(node)
+            elif node.op in ASSIGNING or node.op == "ReadVariableOp" or _calls_change(self.ctx.model.functions, node):
+                found.append(name)
+        return found
+
+
+def changes(functions: Mapping[str, Body], body: Body, depth: int = 0) -> bool:
+    """Whether a body, or what it calls, changes variables."""
+    if body.changes is None:
+        body.changes = False  # functions that call themselves are refused elsewhere
+        body.changes = any(
+            node.op in ASSIGNING or _calls_change(functions, node, depth) for node in body.nodes.values()
+        )
+    return body.changes
+
+
+def _calls_change(functions: Mapping[str, Body], node: Proto, depth: int = 0) -> bool:
+    names = [node.op, *(a.func.name for a in node.attr.values() if a.WhichOneof("value") == "func")]
+    return depth < MAX_DEPTH and any(changes(functions, functions[n], depth + 1) for n in names if n in functions)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from MNN.frontends.common.graph_builder import GraphBuilder, ModelState
+from MNN.frontends.common.states import Memory
 from MNN.frontends.tflite.file import Quantization, TfliteFile
 from MNN.frontends.tflite.node import TfliteNode
-from MNN.frontends.tflite.states import Memory
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.ir.quant import QuantizedArray

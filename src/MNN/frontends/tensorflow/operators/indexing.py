@@ -30,7 +30,7 @@ def gather(ctx: Context, node: TfNode) -> Value:
 def resource_gather(ctx: Context, node: TfNode) -> Value:
     node.ignore("validate_indices")
     axis = node.int_attr("batch_dims", 0)
-    return _gather(ctx, node, content_of(node), node.input(1), ctx.const(axis, DType.I32), axis)
+    return _gather(ctx, node, content_of(ctx, node), node.input(1), ctx.const(axis, DType.I32), axis)
 
 
 def _gather(ctx: Context, node: TfNode, x: Value, at: Value, axis: Value, batch: int) -> Value:
@@ -56,7 +56,7 @@ def _gather(ctx: Context, node: TfNode, x: Value, at: Value, axis: Value, batch:
 @tf_op("GatherNd", "ResourceGatherNd")
 def gather_nd(ctx: Context, node: TfNode) -> Value:
     node.ignore("bad_indices_policy")
-    x = content_of(node) if node.op == "ResourceGatherNd" else node.input(0)
+    x = content_of(ctx, node) if node.op == "ResourceGatherNd" else node.input(0)
     return ctx.op("GatherND", x, node.input(1))
 
 
