@@ -149,6 +149,7 @@ def test_converted_programs_keep_their_states(tmp_path: Path) -> None:
 
 def test_inputs_of_scripts_are_described_to_from_torch_and_to_convert(tmp_path: Path) -> None:
     from MNN.converter import Options, convert
+    from MNN.frontends import Hints
 
     (inputs, wanted), *_ = runs("scripted")
     path = f"{file('scripted')}.pt"
@@ -156,7 +157,7 @@ def test_inputs_of_scripts_are_described_to_from_torch_and_to_convert(tmp_path: 
         model = MNN.from_torch(path, given, save=tmp_path / "saved.mnn")
         found = list(model.run({"x": inputs[0]}).values())
         assert all(not compare(a, b) for a, b in zip(found, wanted, strict=True))
-    convert(path, tmp_path / "a.mnn", Options(inputs=(("x", "3x4"),)))
+    convert(path, tmp_path / "a.mnn", Options(hints=Hints(inputs={"x": "3x4"})))
     for name in ("a", "saved"):
         found = list(MNN.load(tmp_path / f"{name}.mnn").run({"x": inputs[0]}).values())
         assert all(not compare(a, b) for a, b in zip(found, wanted, strict=True))
