@@ -110,7 +110,7 @@ def test_a_judge_says_yes_or_no() -> None:
         pass
 
     model = Model()
-    model.decoder, model.tokenizer = decoder, Numbers(0)  # type: ignore[attr-defined]
+    model.decoder, model.tokenizer, model.max_length = decoder, Numbers(0), 400  # type: ignore[attr-defined]
     judge = Reranker(Judge(cast("LanguageModel", model)))
     texts = ["one two", "one two three four", "five"]
     found = judge.scores("what?", texts, "Find it")

@@ -47,6 +47,9 @@ class Ranked:
 class Scores(Protocol):
     """Gives texts scores from 0 to 1 for a question."""
 
+    tokenizer: Tokenizer
+    longest: int
+
     def scores(self, query: str, texts: Sequence[str], instruction: str = INSTRUCTION) -> np.ndarray: ...
 
 
@@ -55,6 +58,15 @@ class Reranker:
 
     def __init__(self, model: Scores) -> None:
         self.model = model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.model.tokenizer
+
+    @property
+    def longest(self) -> int:
+        """Tokens that question and text may have together; what is beyond is cut off."""
+        return self.model.longest
 
     def scores(self, query: str, texts: Sequence[str], instruction: str = INSTRUCTION) -> np.ndarray:
         """Scores f32 ``[texts]`` from 0 to 1. ``instruction``: what is looked for, where the model follows such."""
@@ -79,7 +91,7 @@ class CrossEncoder:
     arXiv:1901.04085). Texts that are too long are cut."""
 
     def __init__(self, session: Session, tokenizer: Tokenizer, longest: int, weights: Weights) -> None:
-        self._session, self._tokenizer, self._longest = session, tokenizer, longest
+        self._session, self.tokenizer, self.longest = session, tokenizer, longest
         found = next((names for names in _HEADS if all(f"{n}.weight" in weights for n in names)), None)
         if found is None:
             raise FormatError("the model has no layers that score pairs of texts; is it one that embeds texts?")
@@ -89,7 +101,7 @@ class CrossEncoder:
             raise FormatError(f"the model sorts texts into {outputs} classes; one score, or two, are expected")
 
     def scores(self, query: str, texts: Sequence[str], instruction: str = INSTRUCTION) -> np.ndarray:
-        pairs = [self._tokenizer.encode_pair(query, text, self._longest) for text in texts]
+        pairs = [self.tokenizer.encode_pair(query, text, self.longest) for text in texts]
         order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][0]))  # little padding
         found = np.zeros(len(pairs), np.float32)
         for begin in range(0, len(order), BATCH):
@@ -118,24 +130,24 @@ class Judge:
     """A model that writes whether a text answers: the share of "yes" beside "no" (Qwen3-Reranker, arXiv:2506.05176)."""
 
     def __init__(self, model: LanguageModel) -> None:
-        self._model = model
+        self._decoder, self.tokenizer = model.decoder, model.tokenizer
+        self.longest = model.max_length
         self._answers = [self._token(word) for word in ("no", "yes")]
 
     def _token(self, word: str) -> int:
-        found = self._model.tokenizer.id_of(word)
+        found = self.tokenizer.id_of(word)
         if found is None:
             raise FormatError(f"the model cannot judge: its vocabulary lacks the word '{word}'")
         return found
 
     def scores(self, query: str, texts: Sequence[str], instruction: str = INSTRUCTION) -> np.ndarray:
-        decoder, tokenizer = self._model.decoder, self._model.tokenizer
+        decoder, tokenizer = self._decoder, self.tokenizer
         end, found = tokenizer.encode(_END, add_special_tokens=False), []
         state = decoder.text()
         for text in texts:  # what they begin with alike, the question included, is computed once
             told = f"{_BEGIN}<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {text}"
             tokens = tokenizer.encode(told, add_special_tokens=False)
-            if decoder.max_length is not None:
-                tokens = tokens[: max(decoder.max_length - len(end), 1)]
+            tokens = tokens[: max(self.longest - len(end), 1)]
             logits = decoder.feed(state, decoder.resume(state, [*tokens, *end]))[-1]
             no, yes = (float(logits[i]) for i in self._answers)
             found.append(1 / (1 + exp(min(no - yes, 700.0))))

@@ -26,6 +26,7 @@ def command(
     name: Annotated[str, typer.Option(help="What clients call the model; by default the file's name.")] = "",
     api_key: Annotated[str, typer.Option(envvar=KEY, help="Clients have to send this key.")] = "",
     waiting: Annotated[int, typer.Option(min=1, max=10_000, help="Answers that may wait for their turn.")] = 64,
+    rerank: Annotated[bool, typer.Option(help="Compare texts by a model that writes yes or no.")] = False,
     threads: Threads = None,
     precision: Precision = "normal",
     max_length: MaxLength = None,
@@ -34,16 +35,20 @@ def command(
     no_cache: NoCache = False,
 ) -> None:
     """Serve a language model by OpenAI's protocol: chat/completions, completions, embeddings, models, /health,
-    /metrics, and a page to chat in. Ctrl-C ends it."""
+    /metrics, and a page to chat in; models that compare texts by Jina's, rerank. Ctrl-C ends it."""
     from MNN.llm.embedder import load_embedder  # other commands start without these
     from MNN.llm.files import read_config
-    from MNN.llm.models.families import embeds
+    from MNN.llm.models.families import compares, embeds
+    from MNN.llm.reranker import load_reranker
     from MNN.llm.server import serve
 
     if not api_key and not _local(host):
         raise MNNError(f"{host} can be reached from other machines: give an --api-key (or set {KEY})")
-    if embeds(read_config(model)):
-        serving: Any = load_embedder(model, threads, precision, bits, not no_cache)
+    config = read_config(model)
+    if rerank or compares(config):
+        serving: Any = load_reranker(model, threads, precision, bits, not no_cache)
+    elif embeds(config):
+        serving = load_embedder(model, threads, precision, bits, not no_cache)
     else:
         serving = opened(model, threads, precision, max_length, bits, no_cache, activation_bits)
     known = name or os.path.basename(os.path.abspath(model)).removesuffix(".gguf")

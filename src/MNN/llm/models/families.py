@@ -202,6 +202,13 @@ def embeds(config: Mapping[str, object]) -> bool:
     return kind not in families() and kind in _ENCODERS
 
 
+def compares(config: Mapping[str, object]) -> bool:
+    """Whether a configuration is that of a model that scores pairs of texts."""
+    made = config.get("architectures")
+    names = made if isinstance(made, Sequence) and not isinstance(made, str) else ()
+    return embeds(config) and any(str(name).endswith("ForSequenceClassification") for name in names)
+
+
 def build(config: Mapping[str, object], weights: Weights, padded: bool = False) -> Layers:
     """The graph of a model, with the names of its states.
 
@@ -262,5 +269,5 @@ def usual(config: Mapping[str, object]) -> Config:
 
 __all__ = [
     "Build", "Config", "apart", "attend", "build", "build_encoder", "build_pairs", "build_vectors", "build_with",
-    "embeds", "encoder", "families", "family", "head", "translates", "usual",
+    "compares", "embeds", "encoder", "families", "family", "head", "translates", "usual",
 ]  # fmt: skip

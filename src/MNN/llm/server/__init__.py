@@ -9,12 +9,14 @@ from MNN.errors import MNNError
 if TYPE_CHECKING:
     from MNN.llm.server.embedding import Embeds
     from MNN.llm.server.jobs import Model
+    from MNN.llm.server.ranking import Ranks
 
 
-def create_app(model: Model | Embeds, name: str, key: str = "", waiting: int = 64) -> Any:
+def create_app(model: Model | Embeds | Ranks, name: str, key: str = "", waiting: int = 64) -> Any:
     """The server as an ASGI application, for any server of such.
 
-    ``model``: a :class:`MNN.llm.LanguageModel`, or a :class:`MNN.llm.Embedder`. ``name``: what clients call it.
+    ``model``: a :class:`MNN.llm.LanguageModel`, :class:`MNN.llm.Embedder` or :class:`MNN.llm.Reranker`. ``name``: what
+    clients call it.
     ``key``: what they have to send, if anything. ``waiting``: answers that may wait for their turn. MNNError where the
     extra is not installed.
     """
@@ -25,7 +27,7 @@ def create_app(model: Model | Embeds, name: str, key: str = "", waiting: int = 6
     return Server(model, Settings(name, key, waiting)).application()
 
 
-def serve(model: Model | Embeds, name: str, host: str, port: int, key: str = "", waiting: int = 64) -> None:
+def serve(model: Model | Embeds | Ranks, name: str, host: str, port: int, key: str = "", waiting: int = 64) -> None:
     """Serves until it is told to end (Ctrl-C); arguments are those of :func:`create_app`."""
     try:
         import uvicorn

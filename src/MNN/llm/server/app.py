@@ -25,6 +25,7 @@ from MNN.llm.server.embedding import Embeddings, Embeds
 from MNN.llm.server.errors import RequestError
 from MNN.llm.server.jobs import Jobs, Model
 from MNN.llm.server.metrics import Metrics
+from MNN.llm.server.ranking import Ranking, Ranks
 from MNN.llm.server.responses import Envelope
 
 OPEN = ("/", "/health")
@@ -56,12 +57,16 @@ class Settings:
 class Server:
     """The handlers of one model's server."""
 
-    def __init__(self, model: Model | Embeds, settings: Settings) -> None:
+    def __init__(self, model: Model | Embeds | Ranks, settings: Settings) -> None:
         self.settings, self.metrics = settings, Metrics()
         self._jobs: Jobs | None = None
         self._embeddings: Embeddings | None = None
+        self._ranking: Ranking | None = None
         if isinstance(model, Embeds):
             self._embeddings = Embeddings(model, self.metrics)
+            self._room = model.longest
+        elif isinstance(model, Ranks):
+            self._ranking = Ranking(model, self.metrics)
             self._room = model.longest
         else:
             self._jobs = Jobs(model, self.metrics, settings.waiting)
@@ -75,6 +80,7 @@ class Server:
             "/v1/chat/completions": self.chat,
             "/v1/completions": self.completions,
             "/v1/embeddings": self.embeddings,
+            "/v1/rerank": self.rerank,
         }
         get = {
             "/": self.page,
@@ -154,7 +160,8 @@ class Server:
     async def _answered(self, request: Request, asked: requests.Chat | requests.Completion, kind: str) -> Response:
         self._check_model(asked.model)
         if self._jobs is None:
-            raise RequestError(400, "this model embeds texts; it writes none", "model", "unsupported_endpoint")
+            does = "embeds" if self._embeddings is not None else "compares"
+            raise RequestError(400, f"this model {does} texts; it writes none", "model", "unsupported_endpoint")
         answering = Answering(self._jobs, asked, Envelope(kind, self.settings.name))
         await answering.prepare()
         if asked.stream:
@@ -166,8 +173,17 @@ class Server:
         asked = requests.embedding(await self._body(request))
         self._check_model(asked.model)
         if self._embeddings is None:
-            raise RequestError(400, "this model writes texts; it gives no embeddings", "model", "unsupported_endpoint")
+            does = "compares" if self._ranking is not None else "writes"
+            raise RequestError(400, f"this model {does} texts; it gives no embeddings", "model", "unsupported_endpoint")
         return JSONResponse(await run_in_threadpool(self._embeddings.answer, asked))
+
+    async def rerank(self, request: Request) -> Response:
+        asked = requests.rerank(await self._body(request))
+        self._check_model(asked.model)
+        if self._ranking is None:
+            does = "embeds" if self._embeddings is not None else "writes"
+            raise RequestError(400, f"this model {does} texts; it compares none", "model", "unsupported_endpoint")
+        return JSONResponse(await run_in_threadpool(self._ranking.answer, asked))
 
     async def models(self, request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [self._described()]})

@@ -63,6 +63,33 @@ class Embedding:
     base64: bool = False
 
 
+@dataclass(frozen=True)
+class Rerank:
+    """Texts to be put in order. ``top``: how many are wanted, or None for all; ``shown``: whether to give them back."""
+
+    model: str
+    query: str
+    documents: list[str]
+    top: int | None = None
+    shown: bool = False
+
+
+def rerank(body: Mapping[str, Any]) -> Rerank:
+    """``POST /v1/rerank``. RequestError for what cannot be used."""
+    model, query = (body.get(name) for name in ("model", "query"))
+    if not isinstance(model, str) or not model:
+        raise wrong("model", "the name of a model is expected")
+    if not isinstance(query, str) or not query:
+        raise wrong("query", "a text is expected")
+    given = body.get("documents")
+    listed = given if isinstance(given, list) else []
+    plain = [one.get("text") if isinstance(one, dict) else one for one in listed]
+    documents = fields.texts({"documents": plain}, "documents", TEXTS)
+    if not documents:
+        raise wrong("documents", f"a list of at most {TEXTS} texts is expected")
+    return Rerank(model, query, documents, fields.whole(body, "top_n", 1, TEXTS), fields.flag(body, "return_documents"))
+
+
 def embedding(body: Mapping[str, Any]) -> Embedding:
     """``POST /v1/embeddings``. RequestError for what cannot be used."""
     model = body.get("model")
