@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from MNN.frontends import Hints, kind_of, load_graph
 from MNN.frontends.caffe import load, read_mean
 from MNN.ops.custom import CustomOperator, TensorType, register_operator, unregister_operator
 from MNN.runtime.session import Session
+from MNN.runtime.storage.background import finish
 from tests.frontends.caffe.build import Word, blob, caffemodel, inputs, layer, prototxt
 
 RNG = np.random.default_rng(5)
@@ -83,6 +85,24 @@ def test_the_model_runs_in_the_short_way(tmp_path: Path) -> None:
     path = written(tmp_path, net())
     found = MNN.load(path).run({"data": X})["conv"]
     np.testing.assert_allclose(found, np.maximum(convolved(), 0), atol=1e-4)
+
+
+def test_what_is_stored_follows_the_description(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that are stored for later are of both files: also when one is written again, or gone."""
+    monkeypatch.setenv("MNN_CACHE_DIR", str(tmp_path / "cache"))
+    path = written(tmp_path, net())
+    text = path.with_suffix(".prototxt")
+
+    def check(wanted: np.ndarray) -> None:
+        time.sleep(0.1)  # of files that are newer no program is stored
+        np.testing.assert_allclose(MNN.load(path).run({"data": X})["conv"], wanted, atol=1e-4)
+        finish()
+
+    check(np.maximum(convolved(), 0))
+    text.write_text(prototxt(net()).replace('type: "ReLU"', 'type: "AbsVal"'))
+    check(np.abs(convolved()))
+    text.unlink()
+    check(np.maximum(convolved(), 0))
 
 
 def test_weights_that_are_missing_are_all_named(tmp_path: Path) -> None:

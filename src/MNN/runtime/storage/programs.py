@@ -137,7 +137,7 @@ class StoredPrograms:
         try:
             inputs, outputs, formats, facts, files = self._read(self._card_key())
             self._check(files)
-        except Unfit:
+        except (Unfit, OSError):  # a file that it came from may be gone
             return None
         return Card(inputs, outputs, formats, facts)
 

@@ -165,8 +165,10 @@ def upsample(d: Draw) -> Case:
 
 @family("SPP")
 def pyramid(d: Draw) -> Case:
-    levels = d.int(1, 3)
-    x, kind = d.input(*d.image(4, 12)), d.one(["MAX", "AVE"])
+    """Of sizes that no bin is empty of, which Caffe refuses."""
+    levels, kind = d.int(1, 3), d.one(["MAX", "AVE"])
+    fitting = [n for n in range(4, 13) if all(-(-n // b) * b - n + 1 < 2 * -(-n // b) for b in (1, 2, 4)[:levels])]
+    x = d.input(d.int(1, 2), d.int(1, 6), d.one(fitting), d.one(fitting))
     d.add("SPP", ["data"], spp_param={"pyramid_height": levels, "pool": Word(kind)})
     parts = []
     for level in range(levels):
