@@ -127,8 +127,8 @@ Written by `python -m benchmarks.pictures --publish`.
 {here["processor"]} ({", ".join(here["features"])}), at commit {here["commit"]}; {versions}.
 Load average at the end {os.getloadavg()[0]:.1f} on {here["cores"]} cores: other programs make single numbers doubtful.
 
-The minimum time of a call, of all three libraries in turns in one run, on noise. `ratio` is the faster one of OpenCV and
-PyMNN over this package: above 1, this package is faster. Calls include what a Python program pays for them, so that on
+The minimum time of a call, of all three libraries in turns in one run, on noise. `ratio` is the faster one of OpenCV
+and PyMNN over this package: above 1, this package is faster. Calls include what a Python program pays for them: on
 small pictures the cheapest functions show the cost of a call (about 0.03 ms) rather than that of the work. Results are
 left where the library has them (`np.asarray` of a `Var` copies it). PyMNN runs in one thread, and lacks some functions.
 The difference is the largest one from OpenCV's results, in grey levels; hues are a circle, where 179 is beside 0.
