@@ -16,11 +16,22 @@ from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.prims import Tensor
 
 
+class Key(tuple[object, ...]):
+    """A tuple that is hashed once: that of an expression has thousands of parts, and is looked up in every step."""
+
+    _found: int | None = None
+
+    def __hash__(self) -> int:
+        if self._found is None:
+            self._found = super().__hash__()
+        return self._found
+
+
 @dataclass
 class Captured:
     """An expression: ``key`` is equal only for expressions of which the graphs are, ``leaves`` are what is fed."""
 
-    key: tuple[object, ...]
+    key: Key
     leaves: list[Expr]
     nodes: list[Expr]
     embedded: dict[int, np.ndarray]
@@ -73,7 +84,7 @@ def capture(outputs: Sequence[Var]) -> Captured:
             refs = tuple([None if r is None else (place[id(r[0])], r[1]) for r in expr.inputs])
             key.append((expr.op, _text(expr.attrs), refs))
     key.append(tuple((place[id(v._expr)], v._index) for v in outputs))
-    return Captured(tuple(key), leaves, nodes, embedded, list(outputs))
+    return Captured(Key(key), leaves, nodes, embedded, list(outputs))
 
 
 def _text(attrs: dict[str, object]) -> str:
