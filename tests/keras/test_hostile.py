@@ -24,20 +24,30 @@ SECONDS, BYTES = 10.0, 1 << 30
 VICTIMS = {c.file: c for c in cases(RECORDED) if c.name.startswith("RNN")}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def imported() -> None:
+    """What is measured is reading, not the first import of the front end."""
+    load(VICTIMS["model.keras"].data)
+
+
 def opened(data: bytes) -> bool:
-    """Whether a file is read; False for one that is refused."""
+    """Whether a file is read in time; False for one that is refused."""
     start = time.perf_counter()
-    tracemalloc.start()
     try:
         load(data)
         return True
     except MNNError:
         return False
     finally:
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
         assert time.perf_counter() - start < SECONDS
-        assert peak < BYTES
+
+
+def refused_in_little_memory(data: bytes) -> bool:
+    tracemalloc.start()
+    try:
+        return not opened(data) and tracemalloc.get_traced_memory()[1] < BYTES
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("key", VICTIMS)
@@ -74,22 +84,28 @@ def test_parts_that_are_damaged_are_refused_or_right(part: str) -> None:
 
 
 def test_wild_offsets_in_hdf5_are_refused_or_right() -> None:
-    """Eight bytes anywhere made a number that is no place in the file."""
+    """Eight bytes anywhere made a number that is no place in the file, or one that is large."""
+    tracemalloc.start()
     files, rng = parts(ARCHIVE), random.Random(3)
     whole = files["model.weights.h5"]
     for _ in range(MUTATIONS):
         at = rng.randrange(len(whole) // 8) * 8
         wild = rng.choice((2**64 - 2, 2**63, 2**40, len(whole), len(whole) - 8, at, 0)).to_bytes(8, "little")
         opened(packed(files | {"model.weights.h5": whole[:at] + wild + whole[at + 8 :]}))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < BYTES
 
 
 @pytest.mark.parametrize("part", ["config.json", "model.weights.h5"])
 def test_archives_that_unpack_without_end_are_refused(part: str) -> None:
     files = parts(ARCHIVE)
-    assert not opened(packed(files | {part: bytes(600 << 20)}, zipfile.ZIP_DEFLATED))
+    assert refused_in_little_memory(packed(files | {part: bytes(600 << 20)}, zipfile.ZIP_DEFLATED))
 
 
 def test_configurations_nested_without_end_are_refused() -> None:
     files = parts(ARCHIVE)
-    assert not opened(packed(files | {"config.json": b'{"a":' * 100_000}))
-    assert not opened(packed(files | {"config.json": b'{"class_name": "Functional", "config": ' + b"[" * 100_000}))
+    assert refused_in_little_memory(packed(files | {"config.json": b'{"a":' * 100_000}))
+    assert refused_in_little_memory(
+        packed(files | {"config.json": b'{"class_name": "Functional", "config": ' + b"[" * 100_000})
+    )
