@@ -132,3 +132,17 @@ def test_numbers_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     for count in (-1, 257):
         with pytest.raises(MNNError, match="nthreads"):
             mcv.setNumThreads(count)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_maps_to_nowhere(value: float) -> None:
+    x, y = np.zeros((2, 90, 90), np.float32)
+    x[3, 4], x[5, 6] = value, -value
+    with pytest.raises(MNNError, match="infinity"):
+        mcv.remap(np.zeros((90, 90, 3), np.uint8), x, y, mcv.INTER_LINEAR)
+
+
+def test_maps_far_away() -> None:
+    x = np.full((90, 90), 3e38, np.float32)
+    found = np.asarray(mcv.remap(np.ones((90, 90, 3), np.uint8), x, -x, mcv.INTER_LINEAR, mcv.BORDER_CONSTANT, 7))
+    assert (found == 7).all()

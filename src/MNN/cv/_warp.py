@@ -107,7 +107,9 @@ def remap(
     :func:`convertMaps` gives them."""
     x, y = _floating(map1, map2)
     image = as_planes(src)
-    if x.dtype == np.float32 and np.isfinite(x.sum()) and np.isfinite(y.sum()):
+    with np.errstate(over="ignore", invalid="ignore"):  # finite sums are of finite numbers; others are looked at below
+        finite = bool(np.isfinite(x.sum() + y.sum()))
+    if x.dtype == np.float32 and finite:
         found = kernels.remapped(image, x, y, interpolation, borderMode, fill(borderValue, image))
         if found is not None:
             return _wrap(found)
