@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def work(plan: Plan) -> float:
     return total
 
 
-def attempt(data: bytes, form: str, way: str) -> str:
+def attempt(data: bytes, form: str, way: str, load: Callable[[bytes, str], Graph] = load_graph) -> str:
     """How it ends: ``refused``, ``refused when planned`` (run, converted), ``ran``, ``converted``, ``large``.
 
     ``way``: ``meaning`` runs by the reference implementation, ``kernels`` compiles; ``checked`` does both and wants
@@ -77,7 +78,7 @@ def attempt(data: bytes, form: str, way: str) -> str:
     ``convert`` runs the graph passes and writes a .mnn file instead. Whatever is no MNNError comes out as it is.
     """
     try:
-        graph = load_graph(data, form)
+        graph = load(data, form)
     except MNNError as error:
         return _ended("refused", error)
     if way == "convert":

@@ -58,6 +58,7 @@ def test_damaged_files_are_refused_or_read(name: str, binary: bool) -> None:
         ("7767517\n2 2\nInput a 0 1 a\nSlice b 1 1 a b -23300=1000000,1\n", "has 1"),
         ("7767517\n2 2\nInput a 0 1 a\nPReLU b 1 1 a b 0=1000000000\n", "takes 1000000000 weights"),
         ("7767517\n2 2\nInput a 0 1 a\nConvolution b 1 1 a b 0=4 1=3 6=-5\n", "takes -5 weights"),
+        ("7767517\n2 2\nInput a 0 1 a 0=4 1=s\nReLU b 1 1 a b\n", "parameter 1 is 's'"),
         ("7767517\n1 1\nInput a 0 1 a\n", "no layers that make an output"),
     ],
 )

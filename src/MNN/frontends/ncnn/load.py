@@ -155,7 +155,10 @@ class _Loader:
 
     def _input(self, ctx: Context, layer: Layer, number: int) -> None:
         for blob in layer.outputs:
-            dtype, shape = self.given.get(blob) or shape_of_input(self.layers, number, blob)
+            try:
+                dtype, shape = self.given.get(blob) or shape_of_input(self.layers, number, blob)
+            except MISFITS as error:
+                raise _malformed(layer, error) from error
             value = Value(self.model.unique(blob), dtype, shape)
             ctx.graph.inputs.append(value)
             batched = ctx.op("Unsqueeze", value, squeezeDims=[0])

@@ -1,0 +1,133 @@
+"""What each form of files begins with when it is fuzzed, and how a file of it is put to the engine."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from MNN.errors import MNNError
+from MNN.frontends import ncnn
+from MNN.ir.graph import Graph
+from tests.hostile.attempt import attempt
+from tests.hostile.models import MODELS, model
+from tests.hostile.operators import files
+
+SEPARATOR = b"\0weights\0"
+"""Between the two files of an ncnn model."""
+Seeds = Iterator[tuple[str, bytes]]
+
+
+@dataclass(frozen=True)
+class Form:
+    """Undamaged files to begin with, and what is done with each damaged one: ``put(data, way)``."""
+
+    seeds: Callable[[], Seeds]
+    put: Callable[[bytes, str], object]
+
+
+def _graph(kind: str) -> Callable[[bytes, str], object]:
+    return lambda data, way: attempt(data, kind, way)
+
+
+def _onnx() -> Seeds:
+    yield from ((name, model(name, "onnx")) for name in MODELS)
+    yield from ((name[:60].replace("/", "_"), data) for name, data in files())
+
+
+def _mnn() -> Seeds:
+    yield from ((name, model(name, "mnn")) for name in MODELS)
+
+
+def _tflite() -> Seeds:
+    from tests.frontends.tflite.cases import FAMILIES, Draw
+
+    for name, family in FAMILIES.items():
+        yield name.replace(" ", "-"), family(Draw(1)).model.finish()
+
+
+def _ncnn() -> Seeds:
+    from tests.frontends.ncnn.cases import FAMILIES, Draw
+
+    for name, family in FAMILIES.items():
+        made = family(Draw(1)).model
+        yield name.replace(" ", "-"), made.text() + SEPARATOR + made.weights()
+        yield f"{name}-binary".replace(" ", "-"), made.binary() + SEPARATOR + made.weights()
+
+
+def _put_ncnn(data: bytes, way: str) -> str:
+    param, _, weights = data.partition(SEPARATOR)
+
+    def load(source: bytes, form: str) -> Graph:
+        del form
+        return ncnn.load(source, weights=weights)
+
+    return attempt(param, "ncnn", way, load)
+
+
+def _torch(*names: str) -> Callable[[], Seeds]:
+    def seeds() -> Seeds:
+        from tests.frontends.torch.peer import written
+
+        for name in names:
+            yield name, (written("program_cases") / f"cases-{name}").read_bytes()
+
+    return seeds
+
+
+def _tensorflow() -> Seeds:
+    import zipfile
+
+    archive = Path(__file__).parents[1] / "tensorflow" / "operators.zip"
+    with zipfile.ZipFile(archive) as opened:
+        names = [n for n in opened.namelist() if n.endswith((".pb", "/graph"))]
+        yield from ((n.replace("/", "_"), opened.read(n)) for n in names[:200])
+
+
+def _safetensors() -> Seeds:
+    from tests.llm.files.writing import safetensors
+
+    yield "empty", safetensors({})
+    yield "two", safetensors({"a": np.ones((2, 3), np.float32), "b": np.ones(5, np.float16)})
+
+
+def _gguf() -> Seeds:
+    from tests.llm.files.writing import gguf
+
+    yield "small", gguf({"general.architecture": "llama"}, {"w": np.ones((2, 32), np.float32)})
+
+
+def _put_file(suffix: str) -> Callable[[bytes, str], object]:
+    """Read as a file, as readers of weights map them."""
+
+    def put(data: bytes, way: str) -> str:
+        del way
+        from MNN.llm.files.gguf.reader import read_gguf  # not instrumented, as half of the engine comes with it
+        from MNN.llm.files.safetensors import read_safetensors
+
+        with tempfile.NamedTemporaryFile(suffix=suffix) as file:
+            file.write(data)
+            file.flush()
+            try:
+                (read_gguf if suffix == ".gguf" else read_safetensors)(Path(file.name))
+            except MNNError:
+                return "refused"
+        return "read"
+
+    return put
+
+
+FORMS = {
+    "onnx": Form(_onnx, _graph("onnx")),
+    "mnn": Form(_mnn, _graph("mnn")),
+    "tflite": Form(_tflite, _graph("tflite")),
+    "tensorflow": Form(_tensorflow, _graph("tensorflow")),
+    "torchscript": Form(_torch("scripted-traced.pt", "shared.pt"), _graph("torch")),
+    "pt2": Form(_torch("shared.pt2", "attention-core.pt2"), _graph("torch")),
+    "ncnn": Form(_ncnn, _put_ncnn),
+    "safetensors": Form(_safetensors, _put_file(".safetensors")),
+    "gguf": Form(_gguf, _put_file(".gguf")),
+}
