@@ -103,13 +103,14 @@ def convert_to(
     block: Annotated[int, typer.Option(help="Weights of a row that share a scale; 0: whole rows.")] = 64,
     symmetric: Annotated[bool, typer.Option("--symmetric", help="No offsets beside the scales.")] = False,
     head_bits: Annotated[int, typer.Option(help="Bits of a weight of the last layer.")] = 8,
+    lora: Annotated[Path | None, typer.Option(help="A PEFT adapter (LoRA) to merge into the weights.")] = None,
 ) -> None:
     """Write a language model as a folder of the official engine, which runs here too: llm.mnn, its weights, a
     tokenizer, embeddings, config.json."""
     from MNN.llm.official.convert import Form, convert  # other commands start without it
 
     with progress() as told:
-        folder = convert(model, out, Form(bits, block, symmetric, head_bits), told)
+        folder = convert(model, out, Form(bits, block, symmetric, head_bits), told, lora)
     size = sum(file.stat().st_size for file in folder.iterdir())
     print(f"{folder}: {nbytes(size)}")
 

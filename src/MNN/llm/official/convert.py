@@ -18,6 +18,7 @@ from MNN.frontends.mnn.write import write_mnn
 from MNN.ir.quant import QuantizedArray
 from MNN.llm.engine.loaded import TABLES, quantize
 from MNN.llm.files import Weights, open_weights, read_config
+from MNN.llm.files.adapters import merged
 from MNN.llm.models.families import build_with, usual
 from MNN.llm.models.weights import Array
 from MNN.llm.official.layers import OfficialLayers, has_windows
@@ -100,18 +101,25 @@ def _in_rows(data: np.ndarray, bits: int, block: int, symmetric: bool) -> Quanti
 
 
 def convert(
-    source: str | os.PathLike[str], target: str | os.PathLike[str], form: Form | None = None, told: Told | None = None
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    form: Form | None = None,
+    told: Told | None = None,
+    lora: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Writes a model as a folder of the official engine: graph, weights, tokenizer, and the table of embeddings.
 
-    ``source``: a .gguf file or a Hugging Face folder. ``told`` hears what is done, and how many of how many. The folder
-    is there when all of it is. Raises :class:`MNNError` where there is a file or a folder already, and where the model
-    has parts that the official engine has no form for.
+    ``source``: a .gguf file or a Hugging Face folder. ``told`` hears what is done, and how many of how many. ``lora``:
+    a folder of a PEFT adapter that is merged into the weights. The target is there when all of it is. Raises
+    :class:`MNNError` where there is a file or a folder already, and where the model has parts that the official engine
+    has no form for.
     """
     folder, say = Path(target), told or _nothing
     if folder.exists():
         raise MNNError(f"{folder} is there already; name a new folder, or remove it first")
     config, tensors, tokenizer = read_config(source), open_weights(source), load_tokenizer(source)
+    if lora is not None:
+        tensors = merged(tensors, lora)
     if not folder.parent.is_dir():
         raise MNNError(f"there is no folder {folder.parent} to write into")
     made = folder.with_name(f".{folder.name[:200]}.{secrets.token_hex(6)}.tmp")

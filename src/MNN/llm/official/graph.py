@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from MNN.errors import FormatError
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.quant import QuantizedArray
-from MNN.llm.engine.loaded import EXACT
+from MNN.llm.engine.loaded import with_rounding
 from MNN.own_states import expose
 
 
@@ -32,8 +30,7 @@ def prepared(graph: Graph, rounds: bool, where: str) -> Graph:
     for node in graph.nodes:
         for value in node.inputs:
             if value is not None and isinstance(value.data, QuantizedArray):
-                exact = any(part in value.name for part in EXACT)
-                value.data = replace(value.data, rounds_rows=rounds and not exact)
+                value.data = with_rounding(value.data, value.name, rounds)
     expose(graph)
     return graph
 

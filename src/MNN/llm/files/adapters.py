@@ -1,0 +1,100 @@
+"""Adapters of low rank (LoRA, Hu et al. 2021, arXiv:2106.09685), as PEFT saves them, merged into a model's weights."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import FormatError, UnsupportedError
+from MNN.llm.files.mapped import read_json
+from MNN.llm.files.safetensors import read_safetensors
+from MNN.llm.files.tensors import Array, Rows, Weights, WeightTensor
+
+_PREFIX = "base_model.model."
+_REFUSED = ("use_dora", "fan_in_fan_out", "modules_to_save", "lora_bias", "alora_invocation_tokens")
+"""What a configuration may ask for and nothing is known about here."""
+
+
+class MergedTensor(WeightTensor):
+    """A matrix ``[out, in]`` plus ``scale * up @ down`` with ``up [out, rank]`` and ``down [rank, in]``."""
+
+    def __init__(self, base: WeightTensor, up: Array, down: Array, scale: float) -> None:
+        self.shape, self.dtype, self.format = base.shape, np.dtype(np.float32), f"{base.format} with LoRA"
+        self._base, self._up, self._down, self._scale = base, up, down, np.float32(scale)
+
+    def numpy(self) -> Array:
+        return np.asarray(self._base.float32() + self._scale * (self._up @ self._down))
+
+    def take(self, rows: Rows, shape: tuple[int, ...]) -> MergedTensor:
+        return MergedTensor(self._base.take(rows, shape), self._up[rows], self._down, float(self._scale))
+
+
+def merged(tensors: Weights, folder: str | os.PathLike[str]) -> Weights:
+    """``tensors`` with the adapter in a folder (``adapter_config.json``, ``adapter_model.safetensors``) added to them.
+
+    Raises UnsupportedError for adapters of other kinds (DoRA, trained biases or whole modules) and FormatError for one
+    that was made for another model.
+    """
+    place = Path(folder)
+    config = read_json(place / "adapter_config.json")
+    if config.get("peft_type") != "LORA":
+        raise UnsupportedError(f"{place}: adapters of the kind {config.get('peft_type')!r} cannot be merged, only LORA")
+    asked = [name for name in _REFUSED if config.get(name)]
+    if asked or config.get("bias", "none") != "none":
+        raise UnsupportedError(f"{place}: adapters with {', '.join(asked) or 'trained biases'} cannot be merged")
+    parts = read_safetensors(place / "adapter_model.safetensors")
+    found = {name: tensors[name] for name in tensors}
+    seen = 0
+    for key, down in parts.items():
+        if not key.endswith(".lora_A.weight"):
+            continue
+        module = key.removeprefix(_PREFIX).removesuffix(".lora_A.weight")
+        up = parts.get(key.replace(".lora_A.", ".lora_B."))
+        name = f"{module}.weight"
+        if name not in found:
+            raise FormatError(f"{place} changes the layer '{module}', which {tensors.source} lacks: another model's")
+        rank, base = down.shape[0], found[name]
+        fits = len(base.shape) == 2 and down.shape == (rank, base.shape[-1])
+        if up is None or not fits or up.shape != (base.shape[0], rank):
+            told = None if up is None else list(up.shape)
+            raise FormatError(
+                f"{place}: '{module}' has the parts {told} and {list(down.shape)}, which do not fit the matrix "
+                f"{list(base.shape)} of {tensors.source}; is it another model's?"
+            )
+        found[name] = MergedTensor(base, up.float32(), down.float32(), _scale(config, module, rank, place))
+        seen += 2
+    if seen != len(parts) or not seen:
+        strange = next((key for key in parts if not re.search(r"\.lora_[AB]\.weight$", key)), "nothing")
+        raise UnsupportedError(f"{place} holds {strange!r}, which is no pair of lora_A and lora_B")
+    return Weights(found, tensors.source)
+
+
+def _scale(config: Mapping[str, Any], module: str, rank: int, place: Path) -> float:
+    """What the product is multiplied by: alpha over the rank, or over its root (rsLoRA, arXiv:2312.03732)."""
+    wanted = _of_pattern(config.get("rank_pattern"), module, config.get("r"))
+    alpha = _of_pattern(config.get("alpha_pattern"), module, config.get("lora_alpha"))
+    if wanted != rank or not isinstance(alpha, (int, float)):
+        raise FormatError(
+            f"{place}: '{module}' has rank {rank}; the configuration says {wanted!r}, and alpha {alpha!r}"
+        )
+    return float(alpha) / (math.sqrt(rank) if config.get("use_rslora") else rank)
+
+
+def _of_pattern(patterns: object, module: str, default: object) -> object:
+    """The value of the first pattern that the end of a module's name matches."""
+    for pattern, value in (patterns if isinstance(patterns, Mapping) else {}).items():
+        try:
+            if re.match(rf"(.*\.)?({pattern})$", module):
+                return value
+        except re.error:
+            continue
+    return default
+
+
+__all__ = ["MergedTensor", "merged"]
