@@ -10,12 +10,9 @@ import numpy as np
 
 from MNN.backends.cpu.loops.lookup import ENTRIES, LookupSpec
 from MNN.backends.cpu.loops.map_nest import MapSpec
-from MNN.cv.kernels.run import Array, Call, address, bands, getNumThreads, worthwhile
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, getNumThreads, worthwhile
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder
-
-_OF = {t.numpy: t for t in (DType.U8, DType.U16, DType.I16, DType.F32)}
-_KEPT = 64
 
 
 def by_table(image: Array, function: Callable[[Array], Array]) -> Array | None:
@@ -30,7 +27,7 @@ def by_table(image: Array, function: Callable[[Array], Array]) -> Array | None:
     return out
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=KEPT)
 def _look_up(size: int, _threads: int) -> Call:
     chunk = bands(size, size)
     return Call(LookupSpec.of(1), {"extent0": size, "chunk": chunk}, ("table", "in0", "out0"), -(-size // chunk), None)
@@ -48,14 +45,14 @@ def selected(image: Array, level: float, above: Array, other: Array) -> Array | 
 
 def weighted(a: Array, alpha: float, b: Array, beta: float, gamma: float) -> Array | None:
     """``a * alpha + b * beta + gamma`` in a's type; None where numpy is to do it."""
-    if a.dtype not in _OF or b.dtype not in _OF or not worthwhile(a.size):
+    if a.dtype not in TYPES or b.dtype not in TYPES or not worthwhile(a.size):
         return None
     return _mapped(_weighted(a.dtype, b.dtype), [a, b], np.array([alpha, beta, gamma], np.float32), a.dtype)
 
 
 def scaled(image: Array, low: float, scale: float, shift: float, kind: np.dtype[Any]) -> Array | None:
     """``(image - low) * scale + shift`` in the type ``kind``; None where numpy is to do it."""
-    if image.dtype not in _OF or kind not in _OF or not worthwhile(image.size):
+    if image.dtype not in TYPES or kind not in TYPES or not worthwhile(image.size):
         return None
     return _mapped(_scaled(image.dtype, kind), [image], np.array([low, scale, shift], np.float32), kind)
 
@@ -81,9 +78,9 @@ def _scaled(dtype: np.dtype[Any], kind: np.dtype[Any]) -> Body:
 def _in_f32(pictures: Sequence[np.dtype[Any]], kind: np.dtype[Any], compute: Callable[..., int]) -> Body:
     """Pictures and three numbers of f32, computed with in f32 and rounded to ``kind``."""
     b = BodyBuilder()
-    xs = [b.cast(b.arg(_OF[dtype]), DType.F32) for dtype in pictures]
+    xs = [b.cast(b.arg(TYPES[dtype]), DType.F32) for dtype in pictures]
     found = compute(b, *xs, *(b.arg(DType.F32) for _ in range(3)))
-    return b.build(found if kind == np.float32 else b.cast(b("round", found), _OF[kind]))
+    return b.build(found if kind == np.float32 else b.cast(b("round", found), TYPES[kind]))
 
 
 def _mapped(body: Body, pictures: Sequence[Array], numbers: Array, kind: np.dtype[Any]) -> Array:
@@ -94,7 +91,7 @@ def _mapped(body: Body, pictures: Sequence[Array], numbers: Array, kind: np.dtyp
     return out
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=KEPT)
 def _call(body: Body, pictures: int, numbers: int, size: int, _threads: int) -> Call:
     spec = MapSpec.of(body, 1, ("1",) * pictures + ("0",) * numbers, ("1",))
     chunk = bands(size, size)

@@ -8,11 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from MNN.backends.cpu.image.color import NEW, ColorSpec, Conversion
-from MNN.cv.kernels.run import Array, Call, address, bands, getNumThreads, worthwhile
-from MNN.ir.dtype import DType
-
-_OF = {t.numpy: t for t in (DType.U8, DType.F32)}
-_KEPT = 64
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, getNumThreads, worthwhile
 
 
 class Plan(NamedTuple):
@@ -72,10 +68,10 @@ def converted(image: Array, plans: Plans) -> Array | None:
     return out
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=KEPT)
 def _convert(shape: tuple[int, int, int], dtype: np.dtype[Any], plan: Plan, outputs: int, _threads: int) -> Call:
     hues = plan.hues if plan.how is Conversion.HSV else 0
-    spec = ColorSpec.of(_OF[dtype], shape[2], outputs, plan.order, plan.how, hues)
+    spec = ColorSpec.of(TYPES[dtype], shape[2], outputs, plan.order, plan.how, hues)
     pixels = shape[0] * shape[1]
     band = bands(pixels, pixels * max(shape[2], outputs))
     weights = np.array(plan.weights, np.float32)

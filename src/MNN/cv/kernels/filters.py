@@ -11,13 +11,9 @@ import numpy as np
 from MNN.backends.cpu.image.filter import FilterSpec, Reduction
 from MNN.backends.cpu.image.numbers import RANGES
 from MNN.cv._border import inside
-from MNN.cv.kernels.run import Array, Call, address, bands, bits, getNumThreads, target, worthwhile
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, bits, getNumThreads, target, worthwhile
 from MNN.ir.dtype import DType
 
-_TYPES = (DType.U8, DType.U16, DType.I16, DType.F32)
-_OF = {t.numpy: t for t in _TYPES}
-_KEPT = 64
-"""Calls of each kind that are kept, for pictures of the same size."""
 _EXACT = 1 << 24
 """Whole numbers up to this one are f32."""
 _FRACTION = 8
@@ -30,7 +26,7 @@ def separable(
 ) -> Array | None:  # fmt: skip
     """Rows filtered by ``x``, columns by ``y``, times ``scale`` plus ``delta``, with ``up`` halves rounded up; None
     where numpy is to do it."""
-    if image.dtype not in _OF or kind not in _OF or not worthwhile(image.size):
+    if image.dtype not in TYPES or kind not in TYPES or not worthwhile(image.size):
         return None
     weights = tuple(x.tolist()), tuple(y.tolist())
     return _run(
@@ -38,12 +34,12 @@ def separable(
     )
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=KEPT)
 def _separable(
     shape: tuple[int, ...], dtype: np.dtype[Any], x: tuple[float, ...], y: tuple[float, ...], kind: np.dtype[Any],
     delta: float, border: int, scale: float, up: bool, _threads: int,
 ) -> Call:  # fmt: skip
-    source, result = _OF[dtype], _OF[kind]
+    source, result = TYPES[dtype], TYPES[kind]
     middle = total = DType.F32
     shift = 0
     whole = _whole(source, x, y)
@@ -66,19 +62,19 @@ def _separable(
 
 def dense(image: Array, weights: Array, kind: np.dtype[Any], delta: float, border: int) -> Array | None:
     """Pixels correlated with a kernel (height, width), plus ``delta``; None where numpy is to do it."""
-    if image.dtype not in _OF or kind not in _OF or not worthwhile(image.size):
+    if image.dtype not in TYPES or kind not in TYPES or not worthwhile(image.size):
         return None
     numbers = tuple(weights.ravel().tolist())
     call = _dense(image.shape, image.dtype, weights.shape, numbers, kind, delta, border, getNumThreads())
     return _run(image, kind, call)
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=KEPT)
 def _dense(
     shape: tuple[int, ...], dtype: np.dtype[Any], size: tuple[int, int], weights: tuple[float, ...],
     kind: np.dtype[Any], delta: float, border: int, _threads: int,
 ) -> Call:  # fmt: skip
-    spec = FilterSpec.of(_OF[dtype], DType.F32, DType.F32, _OF[kind], False, Reduction.WEIGHTED, False)
+    spec = FilterSpec.of(TYPES[dtype], DType.F32, DType.F32, TYPES[kind], False, Reduction.WEIGHTED, False)
     taps = [(*divmod(i, size[1]), weight) for i, weight in enumerate(weights) if weight]
     finish = {"half": 0, "shift": 0, "scale": bits(1.0), "delta": bits(delta)}
     return _call(spec, shape, size, _middle(size), taps, (1.0,), border, 0.0, finish)
@@ -89,19 +85,19 @@ def extreme(
 ) -> Array | None:
     """The smallest (or largest) value under the true places of ``element``, whose place ``anchor`` (row, column) is on
     the pixel; None where numpy is to do it."""
-    if image.dtype not in _OF or not worthwhile(image.size):
+    if image.dtype not in TYPES or not worthwhile(image.size):
         return None
     places = tuple(element.ravel().tolist())
     call = _extreme(image.shape, image.dtype, element.shape, places, anchor, border, outside, least, getNumThreads())
     return _run(image, image.dtype, call)
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=KEPT)
 def _extreme(
     shape: tuple[int, ...], dtype: np.dtype[Any], size: tuple[int, int], places: tuple[bool, ...],
     anchor: tuple[int, int], border: int, outside: float, least: bool, _threads: int,
 ) -> Call:  # fmt: skip
-    kind, (height, width) = _OF[dtype], size
+    kind, (height, width) = TYPES[dtype], size
     across = all(places) and width > 1
     spec = FilterSpec.of(kind, kind, kind, kind, across, Reduction.MIN if least else Reduction.MAX, False)
     taps = [(*divmod(i, width), 1.0) for i, taken in enumerate(places) if taken]

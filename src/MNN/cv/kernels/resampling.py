@@ -10,22 +10,20 @@ import numpy as np
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.image.resize import PickSpec, ResizeSpec
 from MNN.cv._constants import INTER_NEAREST, INTER_NEAREST_EXACT
-from MNN.cv.kernels.run import Array, Call, address, bands, getNumThreads, target, worthwhile
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, getNumThreads, target, worthwhile
 from MNN.cv.kernels.taps import taps
 from MNN.ir.dtype import DType
 
-_OF = {t.numpy: t for t in (DType.U8, DType.U16, DType.I16, DType.F32)}
 _UNROLLED = (2, 4)
 """Numbers of taps that kernels are made for."""
 _CHANNELS = 4
-_KEPT = 64
 _NEAR = 3
 """Vectors beyond which loads one by one are as fast."""
 
 
 def resized(image: Array, size: tuple[int, int], factors: tuple[float, float], interpolation: int) -> Array | None:
     """A picture (h, w, channels) at the size (width, height); None where numpy is to do it."""
-    if image.dtype not in _OF or image.shape[2] > _CHANNELS or not worthwhile(max(image.size, size[0] * size[1])):
+    if image.dtype not in TYPES or image.shape[2] > _CHANNELS or not worthwhile(max(image.size, size[0] * size[1])):
         return None
     call = _resize(image.shape, image.dtype, size, factors, interpolation, getNumThreads())
     image = np.ascontiguousarray(image)
@@ -34,7 +32,7 @@ def resized(image: Array, size: tuple[int, int], factors: tuple[float, float], i
     return out
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=KEPT)
 def _resize(
     shape: tuple[int, int, int], dtype: np.dtype[Any], size: tuple[int, int], factors: tuple[float, float],
     interpolation: int, _threads: int,
@@ -56,7 +54,7 @@ def _resize(
     else:
         count = columns.weights.shape[1]
         vectors = _vectors(columns.first, target().lanes(DType.F32)) if channels == 1 else 0
-        spec = ResizeSpec.of(_OF[dtype], _OF[dtype], channels, count if count in _UNROLLED else 0, vectors)
+        spec = ResizeSpec.of(TYPES[dtype], TYPES[dtype], channels, count if count in _UNROLLED else 0, vectors)
         before = max(-int(columns.first.min()), 0)
         behind = max(int(columns.first.max()) + count - source_width, 0)
         tables = {

@@ -18,9 +18,14 @@ from MNN.backends.cpu.native_loop.native import Command, NativeProgram
 from MNN.backends.cpu.native_loop.pool import MAX_THREADS, available_threads
 from MNN.backends.cpu.targets.base import Target
 from MNN.errors import MNNError
+from MNN.ir.dtype import DType
 
 Array = NDArray[Any]
 
+TYPES = {t.numpy: t for t in (DType.U8, DType.U16, DType.I16, DType.F32)}
+"""The types of pictures that kernels are for, by numpy's."""
+KEPT = 64
+"""Calls of each kind that are kept, for pictures of the same size."""
 _LEAST = 1 << 12
 """Numbers below which numpy is as fast."""
 _SHARED = 1 << 16

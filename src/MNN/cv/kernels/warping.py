@@ -17,10 +17,8 @@ from MNN.cv._constants import (
     INTER_LINEAR,
     INTER_NEAREST,
 )
-from MNN.cv.kernels.run import Array, Call, address, bands, getNumThreads, target, worthwhile
-from MNN.ir.dtype import DType
+from MNN.cv.kernels.run import KEPT, TYPES, Array, Call, address, bands, getNumThreads, target, worthwhile
 
-_OF = {t.numpy: t for t in (DType.U8, DType.U16, DType.I16, DType.F32)}
 _BORDERS = {
     BORDER_CONSTANT: Border.CONSTANT,
     BORDER_REFLECT: Border.REFLECT,
@@ -34,7 +32,6 @@ _HOW = {
 _CHANNELS = 4
 _MOST = 1 << 31
 """Numbers of a picture beyond which offsets are not of 32 bits."""
-_KEPT = 64
 
 
 def warped(
@@ -60,7 +57,7 @@ def remapped(image: Array, x: Array, y: Array, interpolation: int, border: int, 
 
 
 def _possible(image: Array, size: tuple[int, int], interpolation: int, border: int) -> bool:
-    known = image.dtype in _OF and image.shape[2] <= _CHANNELS and interpolation in _HOW and border in _BORDERS
+    known = image.dtype in TYPES and image.shape[2] <= _CHANNELS and interpolation in _HOW and border in _BORDERS
     return known and image.size < _MOST and min(size) > 0 and worthwhile(max(image.size, size[0] * size[1]))
 
 
@@ -72,7 +69,7 @@ def _run(image: Array, size: tuple[int, int], way: tuple[Places, int, int], fill
     return out
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=KEPT)
 def _sample(
     shape: tuple[int, int, int], dtype: np.dtype[Any], size: tuple[int, int], way: tuple[Places, int, int],
     _threads: int,
@@ -80,7 +77,7 @@ def _sample(
     source_height, source_width, channels = shape
     width, height = size
     where, interpolation, border = way
-    spec = SampleSpec.of(_OF[dtype], channels, where, _HOW[interpolation], _BORDERS[border])
+    spec = SampleSpec.of(TYPES[dtype], channels, where, _HOW[interpolation], _BORDERS[border])
     band = bands(height, height * width * channels * 4)
     args = {
         "src_row": source_width * channels, "src_width": source_width, "src_height": source_height,
