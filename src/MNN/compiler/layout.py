@@ -93,7 +93,7 @@ def _choose(
     if isinstance(prim, (p.MatMul, p.CompressedMatMul, p.RoutedMatMul)):
         ends_right = wish is not None and st.order_of(out.shape, st.dense(out.shape, wish))[-1] == out.rank - 1
         return wish if wish is not None and ends_right else natural(out.rank)
-    if isinstance(prim, (p.Host, p.Scatter, p.TopK)):
+    if isinstance(prim, (p.Host, p.Scatter, p.TopK, p.CacheWrite, p.PagedAttention)):
         return natural(out.rank)
     if isinstance(prim, p.Recurrence):  # units are innermost
         return wish if wish is not None and wish[-1] == out.rank - 1 else natural(out.rank)

@@ -273,6 +273,49 @@ class Recurrence(Prim):
         return len(self.body.outputs)
 
 
+@dataclass(eq=False)
+class CacheWrite(Prim):
+    """Keys and values of new tokens, put into the pages of a cache.
+
+    Inputs: the pools, ``k[T, G, D]`` and ``v[T, G, E]`` (f32), and ``places[T]`` (i64): the number of a page times
+    ``L`` and the place in it; of a token whose place no page has, nothing is written. Outputs: the pools.
+
+    The pools are ``keys[P, G, D, L]`` and ``values[P, G, L, E']``, pages of ``L`` tokens, ``E'`` being ``E`` rounded
+    up; then the scales f32 ``[P, G, 2, L]`` of those that are quantised. Floats (f32, f16, bf16; beyond the range of
+    f16 is its end) are stored as they are. With ``key_bits`` or ``value_bits`` 8 or 4 the pool is u8: each token's
+    numbers ``x`` of a head are ``offset + scale * code`` with the least number and a share of the range, which
+    ``scales`` have in this order reversed (``[scale, offset]``). With 4 bits the second half of a head lies in the
+    upper bits of the first: ``D / 2`` and ``E' / 2`` bytes.
+    """
+
+    key_bits: int = 0
+    value_bits: int = 0
+
+
+@dataclass(eq=False)
+class PagedAttention(Prim):
+    """Causal attention of tokens of several sequences, each over its own pages of a cache (Kwon et al. 2023,
+    arXiv:2309.06180).
+
+    Inputs: ``q[T, H, D]`` (f32), the pools of :class:`CacheWrite`, ``table`` (i64 ``[M]``: numbers of pages) and
+    ``tiles`` (i64 ``[N, 4]``). A tile is ``count`` neighbouring tokens of one sequence, at most ``tile``: their first
+    row in ``q``, ``count``, where the sequence's pages begin in ``table``, and the first token's position. Tokens see
+    themselves and what is before them in their sequence: the last ``window``, or all where that is 0. Scores are
+    multiplied by ``scale``, and are ``softcap * tanh(score / softcap)`` where that is not 0. H is a multiple of G.
+
+    Output: f32 ``[T, H, E]``; what belongs to no tile is not defined.
+    """
+
+    scale: float = 1.0
+    softcap: float = 0.0
+    window: int = 0
+    tile: int = 8
+    size: int = 0
+    """E."""
+    key_bits: int = 0
+    value_bits: int = 0
+
+
 HostFunction = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 

@@ -210,6 +210,36 @@ def _recurrence(prim: p.Recurrence) -> str:
     return _unlike(prim, (steps, directions, batch, hidden), *[state] * prim.states)
 
 
+def _cache_write(prim: p.CacheWrite) -> str:
+    *pools, k, v, places = prim.inputs
+    page = pools[0].shape[3]
+    bad = _pools(pools, prim, k.shape[2], v.shape[2])
+    if bad or k.shape[:2] != v.shape[:2] or k.shape[1] != pools[0].shape[1] or places.shape != k.shape[:1]:
+        return bad or f"keys {list(k.shape)}, values {list(v.shape)} and places do not fit pages of {page}"
+    return _unlike(prim, *[t.shape for t in pools])
+
+
+def _paged_attention(prim: p.PagedAttention) -> str:
+    q, *pools, table, tiles = prim.inputs
+    bad = _pools(pools, prim, q.shape[2], prim.size)
+    if bad or q.rank != 3 or q.shape[1] % pools[0].shape[1] or table.rank != 1 or tiles.shape[1:] != (4,):
+        return bad or f"queries {list(q.shape)}, the table or the tiles do not fit"
+    return _unlike(prim, (*q.shape[:2], prim.size))
+
+
+def _pools(pools: Sequence[Tensor], prim: p.CacheWrite | p.PagedAttention, size: int, value_size: int) -> str:
+    """What is wrong with the pools of a cache, for heads of these sizes."""
+    bits = (prim.key_bits, prim.value_bits)
+    if any(t.rank != 4 for t in pools) or len(pools) != 2 + sum(n > 0 for n in bits):
+        return "the cache has other pools"
+    pages, groups, rows, page = pools[0].shape
+    scales = [t.shape != (pages, groups, 2, page) for t in pools[2:]]
+    held = pools[1].shape[3] * (2 if bits[1] == 4 else 1)
+    if any(scales) or rows * (2 if bits[0] == 4 else 1) != size or pools[1].shape[:3] != (pages, groups, page):
+        return "the pools of the cache do not fit each other"
+    return "" if held >= value_size else f"values of {value_size} numbers are kept as {held}"
+
+
 def _types(prim: Prim) -> str:
     """What is wrong with element types."""
     want = [prim.inputs[0].dtype] if prim.inputs else []
@@ -230,6 +260,8 @@ def _types(prim: Prim) -> str:
         if not prim.outputs[1].dtype.is_int:
             return "the positions should be integers"
         want = [prim.inputs[0].dtype, prim.outputs[1].dtype]
+    elif isinstance(prim, p.CacheWrite):
+        want = [t.dtype for t in prim.inputs[: len(prim.outputs)]]
     elif isinstance(prim, p.Host):
         return ""
     found = [t.dtype for t in prim.outputs]
@@ -256,6 +288,8 @@ _RULES: dict[type[Prim], Callable[..., str]] = {
     p.TopK: _topk,
     p.Scan: _scan,
     p.Recurrence: _recurrence,
+    p.CacheWrite: _cache_write,
+    p.PagedAttention: _paged_attention,
     p.Host: lambda prim: "",
 }
 

@@ -11,6 +11,7 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray
 from MNN.reference import scalar as reference_scalar
+from MNN.reference.paged import cache_write, paged_attention
 from MNN.reference.recurrent import recurrence
 
 Types = Sequence[tuple[DType, tuple[int, ...]]]
@@ -282,5 +283,7 @@ _MEANING: dict[type[p.Prim], Callable[..., Arrays]] = {
     p.TopK: _topk,
     p.Scan: _scan,
     p.Recurrence: recurrence,
+    p.CacheWrite: cache_write,
+    p.PagedAttention: paged_attention,
     p.Host: _host,
 }

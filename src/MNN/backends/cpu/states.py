@@ -5,7 +5,8 @@ What a run adds is written in place, and nothing else is moved. Two primitives d
 - a concatenation along one axis, what was there first (caches that grow): where memory is laid out for the room that
   the length may take, appending writes what is new;
 - a scatter into what was there (caches of a fixed size, written at places that are known only when the model runs):
-  rows are written over, which is only right where nobody else reads what they were;
+  rows are written over, which is only right where nobody else reads what they were; new tokens are put into the pages
+  of a cache in the same way;
 - an elementwise map of what was there (parameters and an optimiser's moments): each element is written where it was
 read,
   which is only right where all others have read it before. That depends on commands, and is checked when they are
@@ -88,9 +89,9 @@ def _over(e: Emitter, before: Tensor, after: Tensor) -> dict[Tensor, Place]:
 
 def _path(
     before: Tensor, after: Tensor, uses: Mapping[Tensor, list[Prim]], outputs: Collection[Tensor]
-) -> list[Prim] | None:
-    """The primitives that make a state's output of its input, first to last; None where it cannot be in place."""
-    path: list[Prim] = []
+) -> list[Tensor] | None:
+    """What is made of a state's input on the way to its output, first to last; None where it cannot be in place."""
+    path: list[Tensor] = []
     tensor, overwritten = after, False
     while tensor is not before:
         prim = tensor.producer
@@ -103,19 +104,21 @@ def _path(
             if not scatters(prim) or prim.inputs[0] in prim.inputs[1:]:
                 return None
             overwritten = True
+        elif isinstance(prim, p.CacheWrite):
+            overwritten = True
         elif not isinstance(prim, _VIEWS):
             return None
-        path.append(prim)
-        tensor = prim.inputs[0]
+        path.append(tensor)
+        tensor = prim.inputs[prim.outputs.index(tensor)]  # a result goes on from the operand with its number
     if overwritten and (len(uses.get(before, ())) > 1 or before in outputs):
         return None
-    return path[::-1] if any(not isinstance(prim, _VIEWS) for prim in path) else None
+    return path[::-1] if any(not isinstance(made.producer, _VIEWS) for made in path) else None
 
 
-def _in_place(e: Emitter, before: Tensor, path: Sequence[Prim]) -> dict[Tensor, Place]:
+def _in_place(e: Emitter, before: Tensor, path: Sequence[Tensor]) -> dict[Tensor, Place]:
     """The places of a state's input and output, those of what lies between being noted; none where a view of one memory
     is none of the other."""
-    appended = path[0].outputs[0] if isinstance(path[0], p.Concat) else None
+    appended = path[0] if isinstance(path[0].producer, p.Concat) else None
     if appended is None:
         room = [room_of(n) for n in before.shape]
         first = Place(Buffer(elements(room) * before.dtype.size), 0, st.dense(room, natural(before.rank)))
@@ -125,14 +128,14 @@ def _in_place(e: Emitter, before: Tensor, path: Sequence[Prim]) -> dict[Tensor, 
         if first.offset or first.buffer.nbytes < size or first.buffer.pinned or min(first.strides, default=0) < 0:
             return {}
     last, between = first, {}
-    for prim in path:
-        if isinstance(prim, _VIEWS):
-            seen = view_strides(prim, last.strides, prim.outputs[0])
+    for made in path:
+        if isinstance(made.producer, _VIEWS):
+            seen = view_strides(made.producer, last.strides, made)
             if seen is None:
                 return {}
             last = Place(last.buffer, last.offset + seen[0], seen[1])
-        between[prim.outputs[0]] = last
-    after = path[-1].outputs[0]
+        between[made] = last
+    after = path[-1]
     strides = zip(after.shape, first.strides, last.strides, strict=True)
     if last.offset or any(a != b for n, a, b in strides if room_of(n) > 1):
         return {}

@@ -1,0 +1,111 @@
+"""Kernels of a cache in pages: what they are, and the tiles that suit a target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from MNN.backends.base.kernel import Arguments
+from MNN.backends.cpu.codegen.generators import GeneratedSpec
+from MNN.backends.cpu.codegen.traffic import number
+from MNN.backends.cpu.targets.base import Target
+from MNN.ir.dtype import DType
+
+FLOATS = (DType.F32, DType.F16, DType.BF16)
+"""What a pool may hold, besides codes in bytes."""
+_ACCUMULATORS = 24
+"""Sums that 32 registers hold beside what is multiplied; half as many in 16."""
+
+
+@dataclass(frozen=True)
+class Pools(GeneratedSpec):
+    """The pools of :class:`MNN.ir.prims.CacheWrite`: ``groups`` heads with keys of ``size`` and values of
+    ``value_size`` numbers, kept as ``padded`` ones, in pages of ``page`` tokens. ``key_type`` and ``value_type`` are
+    the types of the pools, with ``key_bits`` and ``value_bits`` where those are codes. All pools are dense."""
+
+    groups: int
+    size: int
+    value_size: int
+    padded: int
+    page: int
+    key_type: DType
+    value_type: DType
+    key_bits: int
+    value_bits: int
+
+    def pools(self) -> tuple[str, ...]:
+        """Slots with their addresses."""
+        scales = [f"{name}_scales" for name, bits in (("keys", self.key_bits), ("values", self.value_bits)) if bits]
+        return ("keys", "values", *scales)
+
+    def token_bytes(self) -> int:
+        """What a token takes in all heads."""
+        key = self.size * self.key_bits // 8 + 8 if self.key_bits else self.size * self.key_type.size
+        value = self.padded * self.value_bits // 8 + 8 if self.value_bits else self.padded * self.value_type.size
+        return self.groups * (key + value)
+
+
+@dataclass(frozen=True)
+class PageWriteSpec(Pools):
+    """:class:`MNN.ir.prims.CacheWrite` in place. ``k`` and ``v`` have steps ``_t`` of tokens and ``_g`` of heads, their
+    innermost dimension is contiguous. Blocks: tokens."""
+
+    def slots(self) -> tuple[str, ...]:
+        return (*self.pools(), "pages", "k", "k_t", "k_g", "v", "v_t", "v_g", "places", "tokens")
+
+    def traffic(self, args: Arguments) -> dict[str, int]:
+        tokens = number(args, "tokens")
+        given = {"k": tokens * self.groups * self.size * 4, "v": tokens * self.groups * self.value_size * 4}
+        return given | {"keys": tokens * self.token_bytes()}
+
+
+@dataclass(frozen=True)
+class PagedAttentionSpec(Pools):
+    """:class:`MNN.ir.prims.PagedAttention` for ``heads`` heads of queries. ``q`` and ``out`` have steps ``_t`` of
+    tokens and ``_h`` of heads, their innermost dimension is contiguous. ``scale`` and ``cap`` are the bits of f32
+    numbers; ``window`` is larger than any text where there is none.
+
+    A block is a tile for one head of keys: its rows are the tile's tokens times the heads of queries that share these
+    keys. Page by page, a tile of registers takes ``rows`` of them, or ``rest`` where fewer are left: scores, then the
+    running softmax (Milakov & Gimelshein 2018, arXiv:1805.02867), then the sums of values. The scores of a page are all
+    that is ever written of them.
+    """
+
+    heads: int
+    tile: int
+    capped: bool
+    rows: int
+    rest: int
+
+    def slots(self) -> tuple[str, ...]:
+        names = ("pages", "q", "q_t", "q_h", "out", "out_t", "out_h", "table", "entries", "tiles", "tokens")
+        return (*self.pools(), *names, "scale", "cap", "window")
+
+    @property
+    def share(self) -> int:
+        """Heads of queries for each of keys."""
+        return self.heads // self.groups
+
+    @property
+    def most(self) -> int:
+        """Rows of the largest tile."""
+        return self.tile * self.share
+
+    def scratch(self, target: Target, args: Mapping[str, int]) -> int:
+        del args
+        row = 4 * (self.page + self.padded + len(NUMBERS))
+        return self.most * row + target.vector_bytes
+
+
+NUMBERS = ("highest", "total", "decay", "query_sum", "value_offset")
+"""Of each row, beside its scores and sums."""
+
+
+def row_tiles(target: Target, share: int) -> tuple[int, int]:
+    """Rows of a register tile two vectors wide, and those of what is left, which divide ``share``."""
+    most = (_ACCUMULATORS if target.vector_registers >= 32 else _ACCUMULATORS // 2) // 2
+    rest = max(n for n in range(1, most + 1) if share % n == 0)
+    return most // rest * rest, rest
+
+
+__all__ = ["FLOATS", "NUMBERS", "PageWriteSpec", "PagedAttentionSpec", "Pools", "row_tiles"]

@@ -1,0 +1,88 @@
+"""The reference implementation of attention over a cache in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.ir import prims as p
+from MNN.ir.dtype import DType
+
+Types = Sequence[tuple[DType, tuple[int, ...]]]
+Array = np.ndarray
+
+
+def cache_write(prim: p.CacheWrite, x: Sequence[Array], types: Types) -> list[Array]:
+    """The pools with the new tokens put in; see :class:`MNN.ir.prims.CacheWrite`."""
+    *given, k, v, places = x
+    pools = [np.array(pool) for pool in given]
+    length = pools[0].shape[3]
+    scales = iter(pools[2:])
+    for pool, bits, rows, turned in ((pools[0], prim.key_bits, k, True), (pools[1], prim.value_bits, v, False)):
+        scale = next(scales) if bits else None
+        for t, place in enumerate(places.tolist()):
+            if not 0 <= place < len(pool) * length:
+                continue
+            page, at = divmod(place, length)
+            codes, parts = coded(rows[t], pool.dtype, bits, pool.shape[2 if turned else 3])
+            into = pool[page, :, :, at] if turned else pool[page, :, at, :]
+            into[:, : codes.shape[1]] = codes
+            if scale is not None:
+                scale[page, :, :, at] = parts
+    return pools
+
+
+def coded(rows: Array, dtype: np.dtype, bits: int, held: int) -> tuple[Array, Array]:
+    """Rows ``[G, D]`` as a pool with ``held`` elements for each has them, and their scales ``[G, 2]``."""
+    if not bits:
+        most = 65504 if dtype == np.float16 else np.inf
+        return np.clip(rows, -most, most).astype(dtype), np.zeros((len(rows), 0))
+    low, high = rows.min(1), rows.max(1)
+    top = np.float32((1 << bits) - 1)
+    span = high - low
+    inverse = np.divide(top, span, out=np.zeros_like(span), where=span > 0)
+    codes = ((rows - low[:, None]) * inverse[:, None] + np.float32(0.5)).astype(np.int32).astype(np.uint8)
+    if bits == 4:
+        upper = codes[:, held:] << 4
+        codes = codes[:, :held]
+        codes[:, : upper.shape[1]] |= upper
+    return codes, np.stack([span / top, low], 1)
+
+
+def decoded(pool: Array, scale: Array | None, bits: int, turned: bool) -> Array:
+    """The numbers of a pool, f32 ``[P, G, L, D]``."""
+    rows = pool.swapaxes(2, 3) if turned else pool
+    if scale is None:
+        return rows.astype(np.float32)
+    if bits == 4:
+        rows = np.concatenate([rows & 15, rows >> 4], 3)
+    return scale[:, :, 1, :, None] + scale[:, :, 0, :, None] * rows.astype(np.float32)
+
+
+def paged_attention(prim: p.PagedAttention, x: Sequence[Array], types: Types) -> list[Array]:
+    """See :class:`MNN.ir.prims.PagedAttention`; tokens of no tile get zeros."""
+    q, keys, values, *scales, table, tiles = x
+    found = np.zeros(types[0][1], np.float32)
+    some = iter(scales)
+    k = decoded(keys, next(some) if prim.key_bits else None, prim.key_bits, True)
+    v = decoded(values, next(some) if prim.value_bits else None, prim.value_bits, False)
+    (_, groups, length, _), heads = k.shape, q.shape[1]
+    for first, count, begin, position in tiles.tolist():
+        for i in range(count):
+            past = position + i + 1
+            pages = table[begin : begin + -(-past // length)]
+            start = max(past - prim.window, 0) if prim.window else 0
+            for h in range(heads):
+                g = h * groups // heads
+                own = k[pages, g].reshape(-1, k.shape[3])[start:past]
+                scores = own @ q[first + i, h] * np.float32(prim.scale)
+                if prim.softcap:
+                    scores = prim.softcap * np.tanh(scores / prim.softcap)
+                powers = np.exp(scores - scores.max())
+                mixed = (powers / powers.sum()) @ v[pages, g].reshape(-1, v.shape[3])[start:past]
+                found[first + i, h] = mixed[: prim.size]
+    return [found]
+
+
+__all__ = ["cache_write", "coded", "decoded", "paged_attention"]

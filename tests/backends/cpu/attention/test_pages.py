@@ -1,0 +1,161 @@
+"""Kernels of a cache in pages against the reference implementation, on this machine's targets and AArch64, checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from MNN.backends.cpu.attention.emit_pages import _bits
+from MNN.backends.cpu.attention.spec import PagedAttentionSpec, PageWriteSpec, row_tiles
+from MNN.backends.cpu.targets import Target, named_target
+from MNN.ir.dtype import DType
+from MNN.ir.prims import CacheWrite, PagedAttention, Tensor
+from MNN.reference.primitives import evaluate
+from tests.backends.cpu import qemu
+from tests.backends.cpu.util import TARGETS, call
+
+PAGE = 32
+"""Tokens of a page, few so that there are many."""
+FORMS = [("f32", 0), ("f16", 0), ("bf16", 0), ("u8", 8), ("u8", 4)]
+TYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "u8": np.uint8}
+
+
+@dataclasses.dataclass
+class Case:
+    """Random sequences in one cache."""
+
+    rng: np.random.Generator
+    heads: int
+    groups: int
+    size: int
+    value_size: int
+    key: tuple[str, int]
+    value: tuple[str, int]
+    window: int = 0
+    softcap: float = 0.0
+    tile: int = 4
+
+    def __post_init__(self) -> None:
+        rng, pages = self.rng, 9
+        step = 32 if self.value[1] == 4 else 16
+        self.padded = -(-self.value_size // step) * step
+        self.pools = [
+            np.zeros((pages, self.groups, self.size // (2 if self.key[1] == 4 else 1), PAGE), TYPES[self.key[0]]),
+            np.zeros((pages, self.groups, PAGE, self.padded // (2 if self.value[1] == 4 else 1)), TYPES[self.value[0]]),
+        ]
+        for form in (self.key, self.value):
+            if form[1]:
+                self.pools.append(np.zeros((pages, self.groups, 2, PAGE), np.float32))
+        free = list(rng.permutation(pages))
+        past = [int(n) for n in rng.choice([0, 1, 30, 31, 32, 33, 60], 3)]
+        new = [int(n) for n in rng.choice([1, 1, 2, 4, 5, 7], 3)]
+        table, tiles, places, first = [], [], [], 0
+        self.before: list[int] = []
+        for old, count in zip(past, new, strict=True):
+            own = [free.pop() for _ in range(-(-(old + count) // PAGE))]
+            begin = len(table)
+            table += own
+            self.before += [own[i // PAGE] * PAGE + i % PAGE for i in range(old)]
+            places += [own[i // PAGE] * PAGE + i % PAGE for i in range(old, old + count)]
+            for start in range(0, count, self.tile):
+                tiles.append((first + start, min(self.tile, count - start), begin, old + start))
+            first += count
+        self.table, self.tiles = np.array(table, np.int64), np.array([*tiles, (0, 0, 0, 0)], np.int64)
+        self.places = np.array(places, np.int64)
+
+    def some(self, *shape: int) -> np.ndarray:
+        return (self.rng.standard_normal(shape) + self.rng.standard_normal(shape[-1]) * 0.5).astype(np.float32)
+
+    def write(self, pools: list[np.ndarray], k: np.ndarray, v: np.ndarray, places: np.ndarray) -> list[np.ndarray]:
+        given = [*pools, k, v, places]
+        prim = CacheWrite([Tensor(DType.of(a), a.shape) for a in given], key_bits=self.key[1], value_bits=self.value[1])
+        return list(evaluate(prim, given, [(DType.of(a), a.shape) for a in pools]))
+
+    def attend(self, q: np.ndarray, pools: list[np.ndarray], scale: float) -> np.ndarray:
+        given = [q, *pools, self.table, self.tiles]
+        prim = PagedAttention(
+            [Tensor(DType.of(a), a.shape) for a in given], scale=scale, softcap=self.softcap, window=self.window,
+            tile=self.tile, size=self.value_size, key_bits=self.key[1], value_bits=self.value[1],
+        )  # fmt: skip
+        return np.asarray(evaluate(prim, given, [(DType.F32, (*q.shape[:2], self.value_size))])[0])
+
+    def fields(self) -> tuple[Any, ...]:
+        types = (DType.of(self.pools[0]), DType.of(self.pools[1]))
+        return (self.groups, self.size, self.value_size, self.padded, PAGE, *types, self.key[1], self.value[1])
+
+
+def run(case: Case, target: Target, calls: Callable[..., None], **more: object) -> None:
+    """Writes what was there with the reference implementation, then new tokens and attention with the kernels."""
+    groups, size, value_size = case.groups, case.size, case.value_size
+    pools = case.write(case.pools, case.some(len(case.before), groups, size),
+                       case.some(len(case.before), groups, value_size), np.array(case.before, np.int64))  # fmt: skip
+    tokens = len(case.places)
+    both = case.some(tokens, groups, size + value_size)  # keys and values side by side
+    k, v = both[:, :, :size], both[:, :, size:]
+    places = case.places.copy()
+    places[-1] = (-1, len(pools[0]) * PAGE)[int(case.rng.integers(2))] if tokens > 6 else places[-1]
+    wanted = case.write(pools, k, v, places)
+    found = [pool.copy() for pool in pools]
+    write = PageWriteSpec(*case.fields())
+    slots = {name: pool.ctypes.data for name, pool in zip(write.pools(), found, strict=True)}
+    step = size + value_size
+    slots |= {"pages": len(pools[0]), "k": k.ctypes.data, "v": v.ctypes.data, "places": places.ctypes.data}
+    slots |= {"k_t": groups * step, "k_g": step, "v_t": groups * step, "v_g": step, "tokens": tokens}
+    calls(write, target, slots, tokens, [*found, both, places], **more)
+    for got, expected, bits in zip(found, wanted, (case.key[1], case.value[1], 0, 0), strict=False):
+        if bits:  # a number on the border of two codes may get either
+            assert (got != expected).mean() < 0.01
+        else:
+            np.testing.assert_allclose(got.astype(np.float32), expected.astype(np.float32), rtol=1e-6, atol=1e-6)
+    q = case.some(tokens, case.heads, size)
+    scale = 1 / np.sqrt(size)
+    expected = case.attend(q, found, scale)
+    spec = PagedAttentionSpec(
+        *case.fields(), case.heads, case.tile, bool(case.softcap), *row_tiles(target, case.heads // groups)
+    )
+    out = np.zeros_like(expected)
+    slots = {name: pool.ctypes.data for name, pool in zip(spec.pools(), found, strict=True)}
+    slots |= {"pages": len(pools[0]), "q": q.ctypes.data, "q_t": case.heads * size, "q_h": size, "tokens": tokens}
+    slots |= {"out": out.ctypes.data, "out_t": case.heads * value_size, "out_h": value_size}
+    slots |= {"table": case.table.ctypes.data, "entries": len(case.table), "tiles": case.tiles.ctypes.data}
+    slots |= {"scale": _bits(scale), "cap": _bits(case.softcap), "window": case.window or 1 << 40}
+    memory = [*found, q, out, case.table, case.tiles]
+    calls(spec, target, slots, len(case.tiles) * groups, memory, **more)
+    np.testing.assert_allclose(out, expected, rtol=0, atol=2e-5)
+
+
+def drawn(seed: int) -> Case:
+    rng = np.random.default_rng(seed)
+    groups = int(rng.integers(1, 4))
+    share = int(rng.choice([1, 2, 3, 4, 7, 11, 16]))
+    size = int(rng.choice([8, 20, 32, 64, 80, 96]))
+    value_size = int(rng.choice([size, size, 16, 40, 64]))
+    forms = [FORMS[int(i)] for i in rng.integers(0, len(FORMS), 2)]
+    window, softcap = int(rng.choice([0, 0, 1, 5, 33])), float(rng.choice([0, 0, 5]))
+    return Case(rng, groups * share, groups, size, value_size, *forms, window, softcap)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=[t.name for t in TARGETS])
+@pytest.mark.parametrize("seed", range(6))
+def test_random(target: Target, seed: int) -> None:
+    case = drawn(seed * 100 + TARGETS.index(target))
+    run(case, target, call)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=[f"{name}-{bits}" for name, bits in FORMS])
+def test_checked(form: tuple[str, int]) -> None:
+    """Exact bounds."""
+    for target in (TARGETS[0], TARGETS[-1]):
+        rng = np.random.default_rng(5)
+        run(Case(rng, 6, 2, 20, 40, form, form, 33), target, call, checked=True)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_aarch64(seed: int) -> None:
+    qemu.need_tools()
+    run(drawn(seed), named_target("neon"), qemu.call)
