@@ -46,6 +46,12 @@ class State:
         found: np.ndarray = self._memory.kept[name].array.copy()
         return found
 
+    def view(self, name: str) -> np.ndarray:
+        """A state's array where it lies, to be read or changed in place until the next run; else as ``state[name]``."""
+        if name not in self._memory.kept:
+            return self[name]
+        return self._memory.kept[name].array
+
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of all arrays; empty before the first run."""
@@ -227,7 +233,7 @@ class StatefulModel:
             arrays = {n: _native(as_input(info, feeds[n])) for n, info in self.inputs.items()}
             if first:
                 sizes = _sizes(self.inputs, arrays)
-                kept.update({v.name: Kept(self._first(v, sizes)) for v, _ in self._pairs})
+                kept.update({v.name: Kept(self._first(v, sizes), zero=True) for v, _ in self._pairs})
             values = self._checked(arrays, {name: one.array for name, one in kept.items()})
             run = self._runs.find(values)
             if run is None:

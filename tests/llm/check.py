@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from MNN.llm.engine.decoder import Decoder
+from MNN.llm.engine.paged import PagedDecoder, Work
+from MNN.llm.models.cache import CacheForm
 from MNN.llm.models.families import build, build_encoder
 from MNN.llm.models.rotary import switch
 from MNN.llm.models.weights import Weights
@@ -47,9 +48,12 @@ class Expected:
         return {name: getattr(self, name) for name in names}
 
 
-def decoder_of(config: dict[str, Any], data: Weights, settings: Config, max_length: int | None = None) -> Decoder:
-    net = build(config, data)
-    return Decoder(Session(net.graph, settings, None, net.states), net.states, max_length, switch(config))
+def decoder_of(
+    config: dict[str, Any], data: Weights, settings: Config, max_length: int | None = None, bits: int = 32
+) -> PagedDecoder:
+    cache = CacheForm(bits, bits)
+    net = build(config, data, cache=cache)
+    return PagedDecoder(Session(net.graph, settings, None, net.states), net.states, cache, max_length, switch(config))
 
 
 @dataclass
@@ -85,14 +89,9 @@ def check(expected: Expected) -> float:
     data, config = Arrays(weights(expected.shapes, expected.seed)), expected.config
     decoder = decoder_of(config, data, Config(precision="high", cache=False))
     worst = _error("the whole prompt", decoder.feed(decoder.text(), expected.prompt, every=True), expected.logits)
-    model = decoder.model
-    state, found = model.new_state(), []  # the same in pieces
+    text, found = decoder.text(), []
     for low, high in ((0, 7), (7, 29), (29, 30), (30, 31), (31, 40)):
-        places = np.arange(low, high)
-        feeds = {"tokens": np.array([expected.prompt[low:high]]), "positions": places[None], "rows": places - low}
-        if "length" in model.inputs:
-            feeds["length"] = np.array([40])
-        found.append(model.run(feeds, state=state)["logits"][0])
+        found += decoder._run([Work(text, expected.prompt[low:high], high - low)], 40)
     worst = max(worst, _error("the prompt in pieces", np.concatenate(found), expected.logits))
     worst = max(worst, _padded(expected, data))
     text, written = decoder.text(), []

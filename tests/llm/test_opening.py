@@ -36,7 +36,7 @@ def _logits(folder: Path, cache: bool = False, bits: int | None = None) -> np.nd
 def test_folders(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     notes = next(n for n in RECORDED if n["config"] == config)
-    decoder = decoder_of(config, Arrays(cases.weights(notes["shapes"], notes["seed"])), Config(cache=False))
+    decoder = decoder_of(config, Arrays(cases.weights(notes["shapes"], notes["seed"])), Config(cache=False), bits=16)
     wanted = decoder.feed(decoder.text(), cases.tokens(3, 20), every=True)
     np.testing.assert_array_equal(_logits(folder), wanted)
     np.testing.assert_array_equal(_logits(folder / "config.json"), wanted)

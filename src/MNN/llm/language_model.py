@@ -11,7 +11,7 @@ import numpy as np
 from MNN.errors import MNNError
 from MNN.llm.answer import Answer
 from MNN.llm.engine.decoder import Decoder
-from MNN.llm.engine.opening import open_model
+from MNN.llm.engine.opening import Opened, open_model
 from MNN.llm.sampling import SamplingOptions
 from MNN.llm.sampling.grammar import Grammar
 from MNN.llm.text import Tokenizer, load_tokenizer
@@ -129,21 +129,33 @@ def load(
     bits: int | None = None,
     cache: bool = True,
     activation_bits: int | None = None,
+    kv_bits: int | Sequence[int] = 16,
+    cache_tokens: int | None = None,
 ) -> LanguageModel:
     """Opens a language model: a .gguf file, or a Hugging Face folder (config.json, safetensors, tokenizer.json).
 
     ``threads``: by default one for every processor that the program may use. ``max_length``: how many tokens a
     conversation may have, by default what the model was made for. ``bits``: weights that the file has as floats are
-    quantised to so many (4 or 8; blocks of 32). ``cache`` keeps programs and packed weights on disk, so that the
-    next start reads no weights. ``activation_bits``: with 8, what low-bit weights are multiplied by is rounded to 8
-    bits block by block, but for queries, keys and values; with 32 it is not. The default is 8, and 32 at the precision
-    ``high``. Raises :class:`MNNError` where there is no model, or one that is not known or damaged.
+    quantised to so many (4 or 8; blocks of 32). ``cache`` keeps programs and packed weights on disk, so that the next
+    start reads no weights. ``activation_bits``: with 8, what low-bit weights are multiplied by is rounded to 8 bits
+    block by block, but for queries, keys and values; with 32 it is not. The default is 8, and 32 at the precision
+    ``high``. ``kv_bits``: in how many bits keys and values are kept (32, 16, 8 or 4; one number, or one for keys and
+    one for values). ``cache_tokens``: how many tokens all conversations together may have in the caches, 32768 at
+    least by default; memory is taken as it is used. Raises :class:`MNNError` where there is no model, or one that is
+    not known or damaged.
 
     >>> llm = MNN.llm.load("SmolLM2-135M-Instruct.Q4_1.gguf")  # doctest: +SKIP
     """
     opened = open_model(path)
     config = Config(threads=processors() if threads is None else threads, precision=precision, cache=cache)
-    decoder = opened.decoder(config, max_length, bits, activation_bits)
+    if isinstance(opened, Opened):
+        decoder = opened.decoder(config, max_length, bits, activation_bits, kv_bits, cache_tokens)
+    elif kv_bits == 16 and cache_tokens is None:
+        decoder = opened.decoder(config, max_length, bits, activation_bits)
+    else:
+        raise MNNError(
+            f"{opened.path}: folders of the official engine keep keys and values as they say; leave out kv_bits"
+        )
     return LanguageModel(decoder, load_tokenizer(opened.path), opened.config)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from MNN.backends.base.arena import aligned_bytes
+from MNN.backends.base.arena import aligned_bytes, sparse_zeros
 from MNN.backends.base.lent import LentBlocks
 from MNN.backends.base.program import Place
 
@@ -24,10 +24,12 @@ class Extent:
 class Kept:
     """A state: an array of its own, or the beginning of a block of memory, which may have room for more."""
 
-    __slots__ = ("_array", "_dtype", "_strides", "block", "extent")
+    __slots__ = ("_array", "_dtype", "_strides", "_zero", "block", "extent")
 
-    def __init__(self, array: np.ndarray) -> None:
+    def __init__(self, array: np.ndarray, zero: bool = False) -> None:
+        """``zero``: the array holds zeros, which need no memory before something else is written."""
         self._array: np.ndarray | None = array
+        self._zero = zero
         self._dtype, self._strides = array.dtype, array.strides
         self.block: NDArray[np.uint8] | None = None
         self.extent = Extent(array.shape)
@@ -51,8 +53,10 @@ class Kept:
         strides = tuple([s * self._dtype.itemsize for s in place.strides])
         old, block = self.array, self.block
         if block is None or block.nbytes < place.buffer.nbytes or not _lies(old, strides):
-            block = aligned_bytes(place.buffer.nbytes)
-            np.ndarray(old.shape, self._dtype, block, 0, strides)[...] = old
+            block = sparse_zeros(place.buffer.nbytes) if self._zero else aligned_bytes(place.buffer.nbytes)
+            if not self._zero:
+                np.ndarray(old.shape, self._dtype, block, 0, strides)[...] = old
+        self._zero = False
         self._array, self._strides, self.block = None, strides, block
         return block
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import mmap
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +41,25 @@ def aligned_bytes(nbytes: int, alignment: int = ALIGNMENT, zero: bool = False) -
     return found
 
 
+def sparse_zeros(nbytes: int) -> NDArray[np.uint8]:
+    """As :func:`aligned_bytes`, of zeros that take memory page by page as they are written to, however large they are.
+
+    (Large arrays of numpy's take it in pieces of two megabytes where the system has such pages.)
+    """
+    if nbytes < _LARGE or sys.platform == "win32":
+        return aligned_bytes(nbytes, zero=True)
+    try:
+        memory = mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, ValueError, OverflowError) as error:
+        raise RunError(f"cannot allocate {nbytes / 2**20:.1f} MiB of memory for states: {error}") from error
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        with contextlib.suppress(OSError):
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
+
+
+_LARGE = 1 << 20
+"""Bytes from which memory of zeros is the system's own."""
 _SPARE = 16
 """How many times what a program takes is asked for, for larger ones after it, which find what is in use already. What
 nobody writes to takes no memory; to write to a page for the first time takes as long as to compute what it holds."""

@@ -12,7 +12,17 @@ import typer
 from rich.markup import escape
 
 from MNN.cli.display.output import console, progress_console
-from MNN.cli.language.options import ActivationBits, Bits, MaxLength, NoCache, Precision, Source, Threads, opened
+from MNN.cli.language.options import (
+    ActivationBits,
+    Bits,
+    KvBits,
+    MaxLength,
+    NoCache,
+    Precision,
+    Source,
+    Threads,
+    opened,
+)
 from MNN.errors import MNNError
 
 if TYPE_CHECKING:
@@ -42,6 +52,7 @@ def command(
     precision: Precision = "normal",
     max_length: MaxLength = None,
     bits: Bits = None,
+    kv_bits: KvBits = "16",
     activation_bits: ActivationBits = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line on speed.")] = False,
     no_cache: NoCache = False,
@@ -53,7 +64,7 @@ def command(
         "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed,
         "repetition_penalty": repetition_penalty,
     }  # fmt: skip
-    llm = opened(model, threads, precision, max_length, bits, no_cache, activation_bits)
+    llm = opened(model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits)
     talk = Conversation(llm, sampling, system, max_tokens)
     for path in file or []:
         talk.add_file(path)

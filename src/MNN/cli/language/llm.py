@@ -12,7 +12,7 @@ from rich.markup import escape
 from MNN.cli.display.output import console, write_json
 from MNN.cli.display.progress import progress
 from MNN.cli.display.tables import add_row, number, show, words
-from MNN.cli.language.options import ActivationBits, Bits, NoCache, Precision, Source, Threads, opened
+from MNN.cli.language.options import ActivationBits, Bits, KvBits, NoCache, Precision, Source, Threads, opened
 from MNN.cli.models import parse_numbers
 from MNN.errors import MNNError
 from MNN.formatting import nbytes
@@ -78,6 +78,7 @@ def perplexity_of(
     precision: Precision = "normal",
     bits: Bits = None,
     activation_bits: ActivationBits = None,
+    kv_bits: KvBits = "16",
     no_cache: NoCache = False,
 ) -> None:
     """Show the perplexity of a text: e to the mean of -log p of its tokens."""
@@ -87,7 +88,7 @@ def perplexity_of(
         content = text.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise MNNError(f"{text} is no text in UTF-8") from None
-    llm = opened(model, threads, precision, None, bits, no_cache, activation_bits)
+    llm = opened(model, threads, precision, None, bits, no_cache, activation_bits, kv_bits)
     with progress() as told:
         found = perplexity(
             llm.decoder, llm.tokenizer.encode(content), context, lambda done, total: told("tokens", done, total)

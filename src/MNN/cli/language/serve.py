@@ -10,7 +10,17 @@ import typer
 from rich.markup import escape
 
 from MNN.cli.display.output import console
-from MNN.cli.language.options import ActivationBits, Bits, MaxLength, NoCache, Precision, Source, Threads, opened
+from MNN.cli.language.options import (
+    ActivationBits,
+    Bits,
+    KvBits,
+    MaxLength,
+    NoCache,
+    Precision,
+    Source,
+    Threads,
+    opened,
+)
 from MNN.errors import MNNError
 
 NAME = "serve"
@@ -31,6 +41,7 @@ def command(
     precision: Precision = "normal",
     max_length: MaxLength = None,
     bits: Bits = None,
+    kv_bits: KvBits = "16",
     activation_bits: ActivationBits = None,
     no_cache: NoCache = False,
 ) -> None:
@@ -50,7 +61,7 @@ def command(
     elif embeds(config):
         serving = load_embedder(model, threads, precision, bits, not no_cache)
     else:
-        serving = opened(model, threads, precision, max_length, bits, no_cache, activation_bits)
+        serving = opened(model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits)
     known = name or os.path.basename(os.path.abspath(model)).removesuffix(".gguf")
     console().print(f"{escape(known)}: http://{host}:{port}/ (page), http://{host}:{port}/v1 (OpenAI's protocol)")
     serve(serving, known, host, port, api_key, waiting)

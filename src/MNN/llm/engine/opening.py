@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from MNN.errors import MNNError, UnsupportedError
 from MNN.llm.engine.decoder import Decoder
 from MNN.llm.engine.loaded import LoadedWeights, check_bits, rounds_rows
+from MNN.llm.engine.paged import PagedDecoder
 from MNN.llm.files import open_weights, read_config
 from MNN.llm.files.places import find
+from MNN.llm.models.cache import PAGE, CacheForm, checked_bits
 from MNN.llm.models.families import build, build_encoder, build_pairs, build_vectors, usual
 from MNN.llm.models.rotary import switch
 from MNN.llm.official.folder import OfficialFolder, is_official
@@ -20,6 +22,9 @@ from MNN.runtime.session import Session
 from MNN.runtime.storage.programs import StoredPrograms
 from MNN.schema.files import identity, seen
 from MNN.stateful import StatefulModel
+
+TOKENS = 1 << 15
+"""Tokens that caches have room for: addresses, which take memory as they are used."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +68,32 @@ class Opened:
         max_length: int | None = None,
         bits: int | None = None,
         activation_bits: int | None = None,
+        kv_bits: int | Sequence[int] = 16,
+        cache_tokens: int | None = None,
     ) -> Decoder:
-        """One ready to run; ``max_length`` tokens at most, by default what the model was made for. ``bits``,
-        ``activation_bits``: as :func:`MNN.llm.load` has them."""
+        """One ready to run. ``max_length``: tokens of a text at most, by default what the model was made for. ``bits``,
+        ``activation_bits``, ``kv_bits`` and ``cache_tokens``: as :func:`MNN.llm.load` has them."""
         check_bits(bits)
         rounds = rounds_rows(config.precision, activation_bits)
         told = usual(self.config)
         longest = told.longest if max_length is None else max_length
         if longest < 1:
             raise MNNError(f"max_length is the number of tokens of a text, not {max_length}")
-        states = self._states()
+        tokens = max(longest, TOKENS) if cache_tokens is None else cache_tokens
+        if tokens < longest:
+            raise MNNError(f"cache_tokens is {tokens}; a text may have {longest} tokens (max_length)")
+        pages = -(-tokens // PAGE) + 1  # one more for a text that is forked at its end
+        cache = CacheForm(*checked_bits(kv_bits), pages, pages)
+        states = {
+            f"past_{name}{i}": f"present_{name}{i}" for i in range(told.layers) for name, _, _ in cache.pools(1, 1, 1)
+        }
         stored = StoredPrograms.of(
-            self.file, config, ("language model", f"{bits} bits", f"rounded {rounds}"), (), states
+            self.file, config, ("language model", f"{bits} bits", f"rounded {rounds}", repr(cache)), (), states
         )
-        session = Session(lambda: build(self.config, self.weights(bits, rounds)).graph, config, stored, states)
-        return Decoder(session, states, longest, switch(told.values))
+        session = Session(
+            lambda: build(self.config, self.weights(bits, rounds), cache=cache).graph, config, stored, states
+        )
+        return PagedDecoder(session, states, cache, longest, switch(told.values))
 
 
 def open_model(path: str | os.PathLike[str]) -> Opened | OfficialFolder:

@@ -10,6 +10,7 @@ import numpy as np
 from MNN.discovery import import_modules
 from MNN.errors import FormatError, UnsupportedError
 from MNN.ir.graph import Graph, Value
+from MNN.llm.models.cache import CacheForm
 from MNN.llm.models.layers import Angles, Heads, Layers
 from MNN.llm.models.rotary import Rotary, rotary
 from MNN.llm.models.weights import Unprefixed, Weights, required
@@ -209,13 +210,16 @@ def compares(config: Mapping[str, object]) -> bool:
     return embeds(config) and any(str(name).endswith("ForSequenceClassification") for name in names)
 
 
-def build(config: Mapping[str, object], weights: Weights, padded: bool = False) -> Layers:
-    """The graph of a model, with the names of its states.
+def build(
+    config: Mapping[str, object], weights: Weights, padded: bool = False, cache: CacheForm | None = None
+) -> Layers:
+    """The graph of a model, with the names of its states. ``cache``: how keys and values are kept, unless ``padded``.
 
     Raises :class:`UnsupportedError` for families that are not known and :class:`FormatError` for configurations and
     weights that do not fit.
     """
-    return _built(config, Layers(weights, padded=padded), families(), "that write text")
+    net = Layers(weights, padded=padded, cache=cache or CacheForm())
+    return _built(config, net, families(), "that write text")
 
 
 def build_encoder(config: Mapping[str, object], weights: Weights) -> Layers:

@@ -17,9 +17,11 @@ from MNN.frontends.common.graph_builder import GraphBuilder, ModelState
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.ir.quant import QuantizedArray
+from MNN.llm.models.cache import TILE, CacheForm
 from MNN.llm.models.rotary import Rotary
 from MNN.llm.models.weights import Array, Weights, stacked
 
+_USUAL = CacheForm()
 Angles = tuple[Value, Value, int]
 """Cosines and sines ``[batch, sequence, 1, width / 2]``, and the width: how many numbers of a head are turned."""
 ACTIVATIONS = {
@@ -49,17 +51,33 @@ class Layers(GraphBuilder):
     """Makes the graph of one model.
 
     Inputs of the graph: ``tokens`` i64 ``[batch, sequence]``, ``positions`` i64 of the same shape, ``rows`` i64
-    ``[count]`` (of which places of the sequence logits are wanted), and, where ``padded``, ``first`` i64 ``[batch]``:
-    how many of the oldest keys of each row are padding; unless padded the batch is 1. Some models take the ``length``
-    i64 ``[1]`` of the whole text.
+    ``[count]`` (of which places of the sequence logits are wanted). Some models take the ``length`` i64 ``[1]`` of the
+    whole text.
+
+    Without ``padded`` the batch is 1, and the tokens are those of several texts, one after the other, whose keys and
+    values lie in the pages of one ``cache``: ``tiles`` i64 ``[tiles, 4]``, and for every window that layers have
+    ``places{n}`` i64 ``[sequence]`` and ``table{n}`` i64 ``[entries]`` say where
+    (:class:`MNN.ir.prims.PagedAttention`). With it, every row of the batch is a text, which caches of its own grow
+    with; ``first`` i64 ``[batch]`` says how many of the oldest keys of each row are padding.
     """
 
-    def __init__(self, weights: Weights, name: str = "", padded: bool = False, vectors: bool = False) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        name: str = "",
+        padded: bool = False,
+        vectors: bool = False,
+        cache: CacheForm = _USUAL,
+    ) -> None:
         """``vectors``: what the last layer would make logits of is wanted, and not these."""
         super().__init__(ModelState(), Graph(name))
-        self.weights, self.vectors = weights, vectors
+        self.weights, self.vectors, self.cache = weights, vectors, cache
         self.types: Value | None = None
         """Of encoders of pairs: which of the two texts each token is of, i64 ``[batch, sequence]``."""
+        self.caches: dict[int, list[str]] = {}
+        """The states of layers by their window, 0 where all keys are seen; ``n`` numbers these in order."""
+        self._tiles: Value | None = None
+        self._where: list[tuple[Value, Value]] = []
         self.states: dict[str, str] = {}
         """Outputs by the names of the inputs that they become."""
         batch = "batch" if padded else 1
@@ -271,6 +289,8 @@ class Layers(GraphBuilder):
         """Causal attention of the new queries ``[batch, sequence, count, size]`` over the cache and the new keys and
         values ``[batch, sequence, groups, size]``, which the cache of this layer takes in; ``[batch, sequence, count *
         size]``."""
+        if self.first is None:
+            return self._attention_in_pages(q, k, v, heads, layer, value_size or heads.size)
         sizes = (heads.size, value_size or heads.size)
         past = [
             self._input(f"past_{kind}{layer}", DType.F32, (self._batch, heads.groups, "past", size))
@@ -287,6 +307,32 @@ class Layers(GraphBuilder):
             self.states[before.name] = after.name
             self.graph.outputs.append(after)
         return self.reshape(self.permute(out, 0, 2, 1, 3), 0, 0, heads.count * sizes[1])
+
+    def _attention_in_pages(self, q: Value, k: Value, v: Value, heads: Heads, layer: int, value_size: int) -> Value:
+        pools = [
+            (self._input(f"past_{name}{layer}", dtype, shape), f"present_{name}{layer}")
+            for name, dtype, shape in self.cache.pools(heads.groups, heads.size, value_size)
+        ]
+        if heads.window not in self.caches:
+            number = len(self.caches)
+            self.caches[heads.window] = []
+            places = self._input(f"places{number}", DType.I64, ("sequence",))
+            self._where.append((places, self._input(f"table{number}", DType.I64, (self.cache.entries,))))
+        if self._tiles is None:
+            self._tiles = self._input("tiles", DType.I64, ("tiles", 4))
+        places, table = self._where[list(self.caches).index(heads.window)]
+        self.caches[heads.window] += [pool.name for pool, _ in pools]
+        bits = self.cache.codes
+        out, *present = self.emit(
+            "PagedAttention", [q, k, v, places, table, self._tiles, *(pool for pool, _ in pools)], 1 + len(pools),
+            scale=heads.scale, softcap=heads.softcap, window=heads.window, tile=TILE, key_bits=bits[0],
+            value_bits=bits[1],
+        )  # fmt: skip
+        for (before, name), after in zip(pools, present, strict=True):
+            after.name, after.dtype, after.shape = name, before.dtype, before.shape
+            self.states[before.name] = name
+            self.graph.outputs.append(after)
+        return out
 
     def attention_both_ways(self, q: Value, k: Value, v: Value, heads: Heads) -> Value:
         """Attention of all to all, without a cache; shapes as in :meth:`attention`."""
@@ -319,6 +365,8 @@ class Layers(GraphBuilder):
         """The graph that gives these, or what else it is called."""
         logits.name = name
         self.graph.outputs.insert(0, logits)
+        if self.caches:
+            self.graph.meta["caches"] = {str(window): names for window, names in self.caches.items()}
         return self.graph
 
 

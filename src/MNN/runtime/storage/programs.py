@@ -62,7 +62,8 @@ class Card:
     """The formats (NCHW, NHWC, NC4HW4) in which inputs and outputs list their sizes, by name."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """``version`` of the format, ``bizCode`` and ``uuid``, as far as the file has them; and ``states`` that
-    operators keep by themselves: outputs by the inputs that they become, as JSON."""
+    operators keep by themselves: outputs by the inputs that they become, as JSON; ``caches`` of a language model: the
+    states of layers by the window that these have, as JSON."""
 
     @staticmethod
     def of(graph: Graph) -> Card:
@@ -73,8 +74,7 @@ class Card:
         known = noted if isinstance(noted, dict) else {}
         formats = {info.name: str(known.get(info.name, "NCHW")) for info in (*takes, *gives)}
         facts = {k: str(graph.meta[k]) for k in ("version", "bizCode", "uuid") if graph.meta.get(k)}
-        if graph.meta.get("states"):
-            facts["states"] = json.dumps(graph.meta["states"])
+        facts |= {k: json.dumps(graph.meta[k]) for k in ("states", "caches") if graph.meta.get(k)}
         return Card(takes, gives, formats, facts)
 
 

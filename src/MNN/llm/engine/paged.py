@@ -1,0 +1,244 @@
+"""Runs a decoder on several texts at once, each at its own length, with caches in pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from MNN.errors import MNNError
+from MNN.llm.engine.decoder import CHUNK, Decoder, Text
+from MNN.llm.engine.pages import PageList, PagePool
+from MNN.llm.models.cache import PAGE, TILE, CacheForm
+from MNN.runtime.session import Session
+
+MOST_TEXTS = 64
+"""Texts that go on together in one run."""
+_FEWEST = 3
+"""Smaller numbers of tokens and rows than this have plans of their own (docs/new-sizes.md); 1 is worth one."""
+_TILES = 32 + MOST_TEXTS
+"""Rows of the table of tiles up to which it has this size: one plan less."""
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(eq=False)
+class PagedText(Text):
+    """A text whose keys and values lie in pages of the model's one state."""
+
+    lists: list[PageList] = field(default_factory=list)
+
+    def __del__(self) -> None:
+        """Pages of a text that nobody has any more are free."""
+        for one in self.lists:
+            one.cut(0)
+
+
+@dataclass
+class Work:
+    """What one text goes on by in a step. ``rows``: behind how many of the last ``tokens`` logits are wanted."""
+
+    text: PagedText
+    tokens: Sequence[int]
+    rows: int = 1
+
+
+class PagedDecoder(Decoder):
+    """The graph of a model with its caches in pages, ready to run."""
+
+    def __init__(
+        self,
+        session: Session,
+        states: Mapping[str, str],
+        cache: CacheForm,
+        max_length: int | None = None,
+        switch: int = 0,
+    ) -> None:
+        """``session``: of the graph, made for these ``states`` and this ``cache``
+        (:class:`MNN.llm.models.layers.Layers`).
+        ``max_length``: how many tokens a text may have. ``switch``: beyond how
+        many tokens all positions turn in another way (0: none).
+        """
+        super().__init__(session, states, None, switch)
+        self.max_length = max_length
+        self.cache = cache
+        caches: dict[str, list[str]] = json.loads(session.card.facts.get("caches", "{}"))
+        self._windows = [int(window) for window in caches]
+        self._states = list(caches.values())
+        """Of layers with each window."""
+        self.pools = [PagePool(cache.pages) for _ in self._windows]
+        """Of each window; layers with the same one have the same pages."""
+
+    # -- texts ------------------------------------------------------------------------------------------------------
+
+    def text(self) -> PagedText:
+        """A new one, empty."""
+        lists = [PageList(pool, window) for pool, window in zip(self.pools, self._windows, strict=True)]
+        return PagedText(self.model.state, [], lists)
+
+    def fork(self, text: PagedText, length: int | None = None) -> PagedText:
+        """Another text that goes on from the first ``length`` tokens (by default all), whose pages are shared."""
+        count = len(text.tokens) if length is None else length
+        return PagedText(text.state, text.tokens[:count], [one.fork(count) for one in text.lists])
+
+    def reaches(self, text: PagedText, length: int) -> bool:
+        """Whether a text can go back to so many tokens: windows have given nothing back that is needed then."""
+        return all(one.reaches(length) for one in text.lists)
+
+    def cut(self, text: Text, length: int) -> None:
+        """Goes back to the first ``length`` tokens; to none of them where what these see is not kept."""
+        assert isinstance(text, PagedText)
+        if not self.reaches(text, length):
+            length = 0
+        for one in text.lists:
+            one.cut(length)
+        del text.tokens[length:]
+
+    def resume(self, text: Text, tokens: Sequence[int]) -> list[int]:
+        """Goes back to what ``text`` and ``tokens`` begin with alike, and gives the tokens that are then missing, at
+        least one."""
+        self.cut(text, common(text.tokens, tokens[:-1]))
+        return list(tokens[len(text.tokens) :])
+
+    # -- running ----------------------------------------------------------------------------------------------------
+
+    def feed(self, text: Text, tokens: Sequence[int], every: bool = False) -> Array:
+        """Goes on by ``tokens`` and gives the logits behind the last one, ``[1, vocabulary]``, or behind ``every`` one.
+
+        Raises :class:`MNNError` where there are none, or more than the caches may hold; the text is then as it was.
+        """
+        assert isinstance(text, PagedText)
+        self._check(text, len(tokens))
+        before, total = len(text.tokens), len(text.tokens) + len(tokens)
+        given = self._restarted(text, tokens)
+        found = []
+        try:
+            for start in range(0, len(given), CHUNK):
+                part = given[start : start + CHUNK]
+                found += self._run([Work(text, part, len(part) if every else 1)], total)
+        except BaseException:
+            self.cut(text, min(before, len(text.tokens)))
+            raise
+        return np.concatenate(found)[-len(tokens) :] if every else found[-1]
+
+    def _check(self, text: PagedText, count: int) -> None:
+        if not count:
+            raise MNNError("there are no tokens to go on by")
+        total = len(text.tokens) + count
+        if self.max_length is not None and total > self.max_length:
+            raise MNNError(
+                f"the text would have {total} tokens; the model was loaded for {self.max_length}. Shorten it, reset "
+                "the conversation, or load the model with a larger max_length"
+            )
+
+    def _restarted(self, text: PagedText, tokens: Sequence[int]) -> Sequence[int]:
+        """What a text has to go on by for ``tokens``: from its beginning where, with these, all positions turn in
+        another way."""
+        if not len(text.tokens) or not len(text.tokens) <= self._switch < len(text.tokens) + len(tokens):
+            return tokens
+        given = [*text.tokens, *tokens]
+        self.cut(text, 0)
+        return given
+
+    def step(self, works: Sequence[Work]) -> list[Array]:
+        """Has several texts go on together, each by at most :data:`CHUNK` tokens in all, and gives the logits of each,
+        ``[rows, vocabulary]``. Texts are as they were where it raises."""
+        if not self._told and len(works) <= MOST_TEXTS and self._entries(works) <= self.cache.entries:
+            return self._run(works, 0)
+        if len(works) == 1:
+            return self._run(works, len(works[0].text.tokens) + len(works[0].tokens))
+        half = len(works) // 2  # positions that turn by a text's length, or too many pages for one table
+        return self.step(works[:half]) + self.step(works[half:])
+
+    def _entries(self, works: Sequence[Work]) -> int:
+        return sum(-(-(len(w.text.tokens) + len(w.tokens)) // PAGE) for w in works)
+
+    def _run(self, works: Sequence[Work], total: int) -> list[Array]:
+        before = [len(work.text.tokens) for work in works]
+        try:
+            for work, old in zip(works, before, strict=True):
+                for one in work.text.lists:
+                    one.grow(old + len(work.tokens))
+            self._copy_shared(works, before)
+            feeds = self._feeds(works, before)
+            if self._told:
+                feeds["length"] = np.array([total], np.int64)
+            logits: Array = self.model.run(feeds)["logits"][0]
+        except BaseException:
+            for work, old in zip(works, before, strict=True):
+                for one in work.text.lists:
+                    one.cut(old)
+            raise
+        found, at = [], 0
+        for work in works:
+            work.text.tokens += work.tokens
+            for one in work.text.lists:
+                one.slide(len(work.text.tokens))
+            found.append(logits[at : at + work.rows])
+            at += work.rows
+        return found
+
+    def _feeds(self, works: Sequence[Work], before: Sequence[int]) -> dict[str, Array]:
+        """The inputs of the graph for a step, padded to sizes that have plans."""
+        tokens: list[int] = []
+        positions: list[Array] = []
+        rows: list[int] = []
+        tiles: list[tuple[int, int, int, int]] = []
+        tables = [np.zeros(self.cache.entries, np.int64) for _ in self._windows]
+        places: list[list[Array]] = [[] for _ in self._windows]
+        entry = 0
+        for work, old in zip(works, before, strict=True):
+            first, count = len(tokens), len(work.tokens)
+            tokens += work.tokens
+            own = np.arange(old, old + count)
+            positions.append(own)
+            rows += range(first + count - work.rows, first + count)
+            tiles += [(first + i, min(TILE, count - i), entry, old + i) for i in range(0, count, TILE)]
+            for table, part, one in zip(tables, places, work.text.lists, strict=True):
+                table[entry : entry + len(one.pages)] = one.pages
+                part.append(table[entry + own // PAGE] * PAGE + own % PAGE)
+            entry += len(work.text.lists[0].pages)
+        extra = 1 if len(tokens) == _FEWEST - 1 else 0
+        if extra:  # a token that is written nowhere, and of which nobody asks anything
+            tokens.append(0)
+            positions.append(np.zeros(1, np.int64))
+            for part in places:
+                part.append(np.full(1, -1))
+            first, count, begin, position = tiles[-1]
+            tiles.append((first + count, 1, begin, position))
+        if len(rows) > 1 or len(tokens) > 1:
+            size = _TILES if len(tiles) <= _TILES else -(-len(tiles) // TILE) * TILE
+            tiles += [(0, 0, 0, 0)] * (size - len(tiles))
+        if len(rows) == _FEWEST - 1:
+            rows = [*rows, rows[-1]]
+        feeds = {
+            "tokens": np.array([tokens], np.int64),
+            "positions": np.concatenate(positions, dtype=np.int64)[None],
+            "rows": np.array(rows, np.int64),
+            "tiles": np.array(tiles, np.int64),
+        }
+        for n, (table, part) in enumerate(zip(tables, places, strict=True)):
+            feeds[f"table{n}"], feeds[f"places{n}"] = table, np.concatenate(part, dtype=np.int64)
+        return feeds
+
+    def _copy_shared(self, works: Sequence[Work], before: Sequence[int]) -> None:
+        """Gives texts that are about to write into a page of others one of their own, with what it holds."""
+        for number, names in enumerate(self._states):
+            for work, old in zip(works, before, strict=True):
+                moved = work.text.lists[number].own_last(old)
+                if moved is not None:
+                    for name in names:
+                        pool = self.model.state.view(name)
+                        pool[moved[1]] = pool[moved[0]]
+
+
+def common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two texts begin with alike."""
+    count = min(len(one), len(other))
+    differ = np.flatnonzero(np.asarray(one[:count]) != np.asarray(other[:count]))
+    return int(differ[0]) if len(differ) else count
+
+
+__all__ = ["MOST_TEXTS", "PagedDecoder", "PagedText", "Work", "common"]

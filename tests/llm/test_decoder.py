@@ -1,0 +1,93 @@
+"""Several texts in one run: each as if it were alone; shared pages, windows, and no page lost."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+from MNN.errors import MNNError
+from MNN.llm.engine.paged import PagedDecoder, Work
+from MNN.llm.engine.pages import NoPagesError, PageList, PagePool
+from MNN.llm.models.cache import PAGE
+from MNN.runtime.config import Config
+from tests.llm import cases
+from tests.llm.check import Arrays, decoder_of
+from tests.llm.test_families import RECORDED
+
+
+def _decoder(family: str, bits: int = 32, **changes: object) -> PagedDecoder:
+    notes = next(n for n in RECORDED if n["config"]["model_type"] == family)
+    config = {**notes["config"], **changes}
+    data = Arrays(cases.weights(notes["shapes"], notes["seed"]))
+    return decoder_of(config, data, Config(precision="high", cache=False), bits=bits)
+
+
+def _close(found: np.ndarray, wanted: np.ndarray, tolerance: float = 1e-5) -> None:
+    assert np.abs(found - wanted).max() <= tolerance * np.abs(wanted).max()
+
+
+def test_texts_of_different_lengths_in_one_run() -> None:
+    decoder = _decoder("mistral", sliding_window=20)
+    rng = np.random.default_rng(1)
+    given = [[int(t) for t in rng.integers(0, 48, n)] for n in (3, 150, 25)]
+    alone = [decoder.feed(decoder.text(), tokens, every=True) for tokens in given]
+    texts, at = [decoder.text() for _ in given], [0, 0, 0]
+    while any(at[i] < len(tokens) for i, tokens in enumerate(given)):
+        which = [i for i, tokens in enumerate(given) if at[i] < len(tokens) and rng.random() < 0.8]
+        parts = [given[i][at[i] : at[i] + int(rng.choice([1, 1, 9]))] for i in which]
+        if not which:
+            continue
+        works = [Work(texts[i], part, len(part)) for i, part in zip(which, parts, strict=True)]
+        for i, logits, part in zip(which, decoder.step(works), parts, strict=True):
+            _close(logits, alone[i][at[i] : at[i] + len(part)])
+            at[i] += len(part)
+    assert texts[1].lists[0].gone == (150 + 1 - 20 - PAGE) // PAGE == 1
+    del texts, works
+    gc.collect()
+    assert all(pool.used == 0 for pool in decoder.pools)
+
+
+def test_forks_share_pages_and_write_into_their_own() -> None:
+    decoder = _decoder("qwen3")
+    first = decoder.text()
+    decoder.feed(first, [1] * (PAGE + 5))
+    pool = decoder.pools[0]
+    assert pool.used == 2
+    other = decoder.fork(first)
+    assert pool.used == 2
+    wanted = decoder.feed(first, [7, 8, 9])
+    assert pool.used == 3
+    _close(decoder.feed(other, [4, 5, 6]), decoder.feed(decoder.text(), [1] * (PAGE + 5) + [4, 5, 6]))
+    decoder.cut(first, PAGE + 5)
+    _close(decoder.feed(first, [7, 8, 9]), wanted)
+    with pytest.raises(MNNError, match="no tokens"):
+        decoder.feed(first, [])
+    del first, other
+    gc.collect()
+    assert pool.used == 0
+
+
+@pytest.mark.parametrize(("bits", "tolerance"), [(16, 2e-3), (8, 3e-2), (4, 0.4)])
+def test_fewer_bits_are_near(bits: int, tolerance: float) -> None:
+    tokens = cases.tokens(3, 40)
+    exact, rounded = _decoder("qwen3"), _decoder("qwen3", bits)
+    wanted = exact.feed(exact.text(), tokens)
+    found = rounded.feed(rounded.text(), tokens)
+    _close(found, wanted, tolerance)
+    assert np.abs(found - wanted).max() > 0
+
+
+def test_pages_are_counted() -> None:
+    pool = PagePool(3)
+    one, other = PageList(pool), PageList(pool)
+    one.grow(2 * PAGE)
+    with pytest.raises(NoPagesError, match="2 pages of the cache are needed, 1 are free"):
+        other.grow(PAGE + 1)
+    assert other.pages == []
+    shared = one.fork(PAGE + 1)
+    one.cut(0)
+    assert pool.used == 2
+    shared.cut(1)
+    assert pool.used == 1
