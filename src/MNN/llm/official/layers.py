@@ -32,7 +32,7 @@ class OfficialLayers(Layers):
         self.positions = self._input("position_ids", DType.I32, (1, "sequence"))
         self._index = self._input("logits_index", DType.I32, (1,))
         self.first, self._batch, self.length, self._seen = None, 1, None, None
-        self.vectors, self.types = False, None
+        self.vectors, self.types, self.caches = False, None, dict[int, list[str]]()
         self._label, self._masks = "", dict[int, Value]()
         self.table, self.window = "", 0
 
