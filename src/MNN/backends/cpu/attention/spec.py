@@ -18,7 +18,7 @@ _ACCUMULATORS = 24
 
 
 @dataclass(frozen=True)
-class Pools(GeneratedSpec):
+class Pools:
     """The pools of :class:`MNN.ir.prims.CacheWrite`: ``groups`` heads with keys of ``size`` and values of
     ``value_size`` numbers, kept as ``padded`` ones, in pages of ``page`` tokens. ``key_type`` and ``value_type`` are
     the types of the pools, with ``key_bits`` and ``value_bits`` where those are codes. All pools are dense."""
@@ -46,7 +46,7 @@ class Pools(GeneratedSpec):
 
 
 @dataclass(frozen=True)
-class PageWriteSpec(Pools):
+class PageWriteSpec(Pools, GeneratedSpec):
     """:class:`MNN.ir.prims.CacheWrite` in place. ``k`` and ``v`` have steps ``_t`` of tokens and ``_g`` of heads, their
     innermost dimension is contiguous. Blocks: tokens."""
 
@@ -60,7 +60,7 @@ class PageWriteSpec(Pools):
 
 
 @dataclass(frozen=True)
-class PagedAttentionSpec(Pools):
+class PagedAttentionSpec(Pools, GeneratedSpec):
     """:class:`MNN.ir.prims.PagedAttention` for ``heads`` heads of queries. ``q`` and ``out`` have steps ``_t`` of
     tokens and ``_h`` of heads, their innermost dimension is contiguous. ``scale`` and ``cap`` are the bits of f32
     numbers; ``window`` is larger than any text where there is none.
