@@ -138,8 +138,8 @@ def load(
     conversation may have, by default what the model was made for. ``bits``: weights that the file has as floats are
     quantised to so many (4 or 8; blocks of 32). ``cache`` keeps programs and packed weights on disk, so that the next
     start reads no weights. ``activation_bits``: with 8, what low-bit weights are multiplied by is rounded to 8 bits
-    block by block, but for queries, keys and values; with 32 it is not. The default is 8, and 32 at the precision
-    ``high``. ``kv_bits``: in how many bits keys and values are kept (32, 16, 8 or 4; one number, or one for keys and
+    block by block, but for queries, keys and values; with 32 it is not. The default is 32, and 8 at the precision
+    ``low``. ``kv_bits``: in how many bits keys and values are kept (32, 16, 8 or 4; one number, or one for keys and
     one for values). ``cache_tokens``: how many tokens all conversations together may have in the caches, 32768 at
     least by default; memory is taken as it is used. Raises :class:`MNNError` where there is no model, or one that is
     not known or damaged.

@@ -38,7 +38,7 @@ def url() -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     model = str(zoo.path("smollm2_gguf"))
-    command = [sys.executable, "-m", "MNN", "serve", model, "--port", port, "--name", "small", "--precision", "high"]
+    command = [sys.executable, "-m", "MNN", "serve", model, "--port", port, "--name", "small"]
     group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP} if sys.platform == "win32" else {}
     process = subprocess.Popen(
         command,

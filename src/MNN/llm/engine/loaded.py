@@ -97,10 +97,11 @@ def with_rounding(weight: QuantizedArray, name: str, rounds: bool) -> QuantizedA
 
 
 def rounds_rows(precision: str, activation_bits: int | None) -> bool:
-    """Whether what low-bit weights are multiplied by is rounded to 8 bits; by default below the precision ``high``."""
+    """Whether what low-bit weights are multiplied by is rounded to 8 bits; by default at the precision ``low``: words
+    of small models are often so near each other that rounding chooses another answer, with no more perplexity."""
     if activation_bits not in (None, 8, 32):
         raise MNNError(f"activations can have 8 or 32 bits, not {activation_bits!r}")
-    return precision != "high" if activation_bits is None else activation_bits == 8
+    return precision == "low" if activation_bits is None else activation_bits == 8
 
 
 def quantize(weight: np.ndarray, bits: int, block: int = BLOCK, symmetric: bool = False) -> QuantizedArray:
