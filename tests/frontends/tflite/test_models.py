@@ -19,8 +19,9 @@ from tests.models.tasks import basic_pitch
 pytestmark = pytest.mark.real
 CUSTOM = {"mediapipe_face_landmark_with_attention"}
 """Models with operators that only MediaPipe's own build of LiteRT has."""
-LOOSE = {"mediapipe_pose_landmark_full": 5e-4}
-"""On noise LiteRT differs from itself without XNNPACK by 4e-4 of the largest number."""
+LOOSE = {"mediapipe_pose_landmark_full": 5e-4, "mediapipe_selfie_segmentation": 5e-4}
+"""On noise LiteRT differs from itself without XNNPACK by 4e-4 of the largest number; and probabilities are 2e-5 there,
+of which 1e-4 is no more than 1e-5 of what they are made from."""
 KEYS = [
     k for p in zoo.packages() for k in p.keys if k.startswith(("mediapipe_", "wakeword_")) or k == "basic_pitch_tflite"
 ]
