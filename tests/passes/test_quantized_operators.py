@@ -113,6 +113,37 @@ def test_static(
     _agree(path, _feeds(3), 0.02)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_what_is_made_larger_as_it_is_stays_bytes(mode: str, tmp_path: pathlib.Path) -> None:
+    """Images of 8 bits are repeated as such; interpolation needs numbers."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c1"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Resize", ["c1", "", "scales"], ["r"], mode=mode, coordinate_transformation_mode="asymmetric"),
+        helper.make_node("Conv", ["r", "w2"], ["y"], kernel_shape=[1, 1]),
+    ]
+    constants = [
+        _weights("w1", 8, 3, 3, 3), _weights("w2", 5, 8, 1, 1),
+        numpy_helper.from_array(np.array([1, 1, 2, 3], np.float32), "scales"),
+    ]  # fmt: skip
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "larger", [info("x", TensorProto.FLOAT, ["n", 3, 21, 17])],
+        [info("y", TensorProto.FLOAT, ["n", 5, 42, 51])], constants,
+    )  # fmt: skip
+    plain, path = tmp_path / "plain.onnx", tmp_path / "quantised.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), plain)
+    quantize_static(
+        plain, path, _Data(_feeds()), quant_format=QuantFormat.QDQ, activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QInt8,
+    )  # fmt: skip
+    read = load_graph(str(path))
+    optimize(read, 1)
+    resize = next(n for n in read.nodes if n.op == "Interp")
+    made = next(n for n in read.nodes if resize.inputs[0] in n.outputs)
+    assert (made.op == "QLinearConv") == (mode == "nearest")
+    _agree(path, _feeds(3), 0.02 if mode == "nearest" else 0.06)  # ONNX Runtime interpolates bytes, and cuts them off
+
+
 def test_a_quantised_clamp_is_kept_where_it_matters(tmp_path: pathlib.Path) -> None:
     """The range of the result reaches below zero: ReLU becomes a bound on the integers."""
     scale, zero = numpy_helper.from_array(np.float32(0.05), "s"), numpy_helper.from_array(np.uint8(100), "z")

@@ -28,6 +28,8 @@ from MNN.passes.rewrite import Rewriter
 
 _BYTES = (DType.I8, DType.U8)
 _LARGEST_BIAS = 1 << 30
+_NEAREST = (1, 4)
+"""Types of resizing that give elements as they are."""
 _WIDER = {DType.I4: DType.I8, DType.U4: DType.U8, DType.I2: DType.I8, DType.U2: DType.U8}
 
 
@@ -175,6 +177,8 @@ def _moves(node: Node) -> bool:
         return False
     if node.op == "Pooling":
         return str(attribute(node, "type")) == "MAXPOOL"
+    if node.op in ("Interp", "Interp3D"):
+        return int(attribute(node, "resizeType")) in _NEAREST
     return traits(node).moves or node.op == "Concat"
 
 
