@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from MNN.errors import UnsupportedError
+from collections.abc import Sequence
+
+from MNN.errors import FormatError, UnsupportedError
+from MNN.ir.graph import Value
 
 
 class FormatNode:
@@ -18,3 +21,20 @@ class FormatNode:
     def unsupported(self, what: str, advice: str = "") -> UnsupportedError:
         """The error for a form of this operator that cannot be honoured; raise it."""
         return UnsupportedError(f"{self.where}: {what} is not supported" + (f"; {advice}" if advice else ""))
+
+
+class OperandNode(FormatNode):
+    """One whose operands are counted, and may be left out."""
+
+    inputs: Sequence[Value | None]
+
+    def input(self, index: int) -> Value:
+        """A required operand. Raises :class:`FormatError` when it is left out."""
+        value = self.optional(index)
+        if value is None:
+            raise FormatError(f"{self.where}: input {index} is missing")
+        return value
+
+    def optional(self, index: int) -> Value | None:
+        """An operand, or None when it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None

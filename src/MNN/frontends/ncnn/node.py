@@ -7,31 +7,21 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from MNN.errors import FormatError
-from MNN.frontends.common.format_node import FormatNode
+from MNN.frontends.common.format_node import OperandNode
 from MNN.frontends.ncnn.file import Layer
 from MNN.ir.graph import Value
 
 
-class NcnnNode(FormatNode):
+class NcnnNode(OperandNode):
     """``inputs`` have an axis of size 1 in front of those that ncnn counts, see :class:`Context`."""
 
     def __init__(self, layer: Layer, inputs: Sequence[Value], weights: Mapping[str, np.ndarray]) -> None:
         self.op = layer.type
         self.name = layer.name
-        self.inputs = list(inputs)
+        self.inputs: list[Value] = list(inputs)
         self.outputs = layer.outputs
         self.params = layer.params
         self._weights = weights
-
-    def input(self, index: int) -> Value:
-        """An operand. Raises :class:`FormatError` when the layer has fewer."""
-        value = self.optional(index)
-        if value is None:
-            raise FormatError(f"{self.where}: input {index} is missing")
-        return value
-
-    def optional(self, index: int) -> Value | None:
-        return self.inputs[index] if index < len(self.inputs) else None
 
     def weight(self, name: str, shape: Sequence[int]) -> np.ndarray:
         """Weights in a shape. Raises :class:`FormatError` when they are too few or too many for it."""

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto
 
 from MNN.errors import FormatError
-from MNN.frontends.common.format_node import FormatNode
+from MNN.frontends.common.format_node import OperandNode
 from MNN.frontends.onnx.tensors import array_of
 from MNN.ir.graph import Value
 from MNN.schema.external import ExternalSource
@@ -27,7 +27,7 @@ _KINDS: dict[int, str] = {
 _REQUIRED: Any = object()
 
 
-class OnnxNode(FormatNode):
+class OnnxNode(OperandNode):
     """``op``, ``domain``, ``opset`` (of the node's domain), ``name``, ``inputs`` (None where left out) and the names of
     its ``outputs`` (empty where left out).
 
@@ -49,17 +49,6 @@ class OnnxNode(FormatNode):
         self._read: set[str] = set()
 
     # -- operands ---------------------------------------------------------------------------------------------------
-
-    def input(self, index: int) -> Value:
-        """A required operand. Raises :class:`FormatError` when it is left out."""
-        value = self.optional(index)
-        if value is None:
-            raise FormatError(f"{self.where}: input {index} is missing")
-        return value
-
-    def optional(self, index: int) -> Value | None:
-        """An operand, or None when it is left out."""
-        return self.inputs[index] if index < len(self.inputs) else None
 
     def wants(self, index: int) -> bool:
         """Whether the model uses this output."""

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import FormatError
-from MNN.frontends.common.format_node import FormatNode
+from MNN.frontends.common.format_node import OperandNode
 from MNN.frontends.tflite import flexbuffers
 from MNN.frontends.tflite.file import Operation, Quantization, Tensor
 from MNN.ir.graph import Value
 
 
-class TfliteNode(FormatNode):
+class TfliteNode(OperandNode):
     """``op``, ``name`` (of its first result), ``inputs`` (None where left out; numbers as they are stored) and the
     names of its ``outputs``. ``tensors_in`` and ``tensors_out`` are what the file says of them,
     ``variables`` the names of operands that keep their numbers from run to run."""
@@ -39,17 +39,6 @@ class TfliteNode(FormatNode):
         self.variables = list(variables)
 
     # -- operands ---------------------------------------------------------------------------------------------------
-
-    def input(self, index: int) -> Value:
-        """A required operand, as it is stored. Raises :class:`FormatError` when it is left out."""
-        value = self.optional(index)
-        if value is None:
-            raise FormatError(f"{self.where}: input {index} is missing")
-        return value
-
-    def optional(self, index: int) -> Value | None:
-        """An operand, or None when it is left out."""
-        return self.inputs[index] if index < len(self.inputs) else None
 
     def rank(self, index: int) -> int:
         """An operand's number of dimensions, as found or as the file says."""
