@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from MNN.ir.graph import Graph, Node, Value
+from MNN.passes.arranging.axis_merging import PASS
 from tests.passes.build import Maker, apply, fires, noise_for, ops, stays
 
 
@@ -78,3 +80,9 @@ def test_random_rows(seed: int) -> None:
     graph = m.done(m.op("ReLU", x))
     before = len(graph.nodes)
     assert len(apply("dead-code", apply("axis-merging", graph, noise_for(graph))[1])[1].nodes) <= before
+
+
+def test_nodes_without_operands_are_none_of_them() -> None:
+    out = Value("y")
+    graph = Graph("empty", [], [out], [Node("Optional", "optional", [], [out], {})])
+    assert PASS.run(graph) == 0

@@ -30,11 +30,13 @@ def run(graph: Graph) -> int:
 
 
 def _merge(rw: Rewriter, node: Node) -> None:
-    chain, axes, source = [node], _axes(node), node.inputs[0]
+    axes = _axes(node)
+    source = None if axes is None else node.inputs[0]
     if axes is None or source is None:
         return
     if any(_axes(user) is not None for user in rw.users(node.outputs[0])) and rw.used_once(node.outputs[0]):
         return  # the last one of a row takes the others
+    chain = [node]
     while True:
         maker = rw.maker(source)
         inner = None if maker is None or not rw.used_once(source) else _axes(maker)
