@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ _FAILED: dict[Path, str] = {}
 
 def written(module: str, *arguments: str) -> Path:
     """The folder that ``python -m tests.frontends.torch.<module> FOLDER/cases *arguments`` filled."""
-    source = Path(__file__).with_name(f"{module}.py").read_bytes()
+    source = _source(module)
     digest = hashlib.sha256("\n".join([*REQUIREMENTS, module, *arguments]).encode() + source).hexdigest()[:16]
     folder = zoo.cache_folder() / f"torch-cases-{digest}"
     if folder in _FAILED:
@@ -33,3 +34,9 @@ def written(module: str, *arguments: str) -> Path:
         sys.stderr.write(found.stderr)
         (folder / "done").touch()
     return folder
+
+
+def _source(module: str) -> bytes:
+    """The text of a module of this folder, and of those that it is made with."""
+    text = Path(__file__).with_name(f"{module}.py").read_bytes()
+    return text + b"".join(_source(name.decode()) for name in re.findall(rb"from tests\.frontends\.torch\.(\w+)", text))
