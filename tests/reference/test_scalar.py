@@ -90,3 +90,26 @@ def test_row_program() -> None:
 def test_transcendental_on_integers_is_an_error() -> None:
     with pytest.raises(TypeError, match="exp"):
         evaluate(body_of([I32], lambda b, x: b("exp", x)), [np.zeros(1, np.int32)])
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, DType.BF16, I32, DType.BOOL])
+@pytest.mark.parametrize("shape", [(), (3,), (4, 3), (0, 2)])
+def test_results_are_new_row_major_arrays(dtype: DType, shape: tuple[int, ...]) -> None:
+    """Also what is passed on as it is, named twice, broadcast, or computed from operands in another order."""
+    b = BodyBuilder()
+    x, y = b.arg(dtype), b.arg(dtype)
+    total = b("add", x, y)
+    body = b.build(x, total, total, x, y)
+    numbers = np.random.default_rng(len(shape)).integers(0, 2, shape[::-1]).astype(dtype.numpy)
+    given = [numbers.T, np.ones((), dtype.numpy)]
+    for operands in (given, [given[0], given[0]]):
+        before = [a.copy() for a in operands]
+        results = evaluate(body, operands)
+        for i, found in enumerate(results):
+            assert found.shape == shape
+            assert found.dtype == dtype.numpy
+            assert found.flags.c_contiguous
+            assert found.flags.writeable
+            assert not any(np.shares_memory(found, other) for other in [*operands, *results[:i]])
+        np.testing.assert_array_equal(results[0], before[0])
+        np.testing.assert_array_equal(results[4], np.broadcast_to(before[1], shape))

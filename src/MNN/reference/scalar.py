@@ -32,29 +32,35 @@ def compute_dtype(dtype: DType) -> np.dtype[np.generic]:
 
 
 def evaluate(body: Body, args: Sequence[Array]) -> list[Array]:
-    """Runs ``body`` on arrays that broadcast together; one array per output, of the common shape.
+    """Runs ``body`` on arrays that broadcast together; one new array per output, of the common shape.
 
     Row programs may hold ``reduce.*`` instructions: they reduce over the last axis of the common shape and keep it with
     extent 1. An output that depends on nothing but reductions and row constants keeps that extent 1.
     """
-    shape = np.broadcast_shapes(*[np.shape(a) for a in args])
+    shapes = {np.shape(a) for a in args}
+    shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
     values: list[Array] = []
     with np.errstate(all="ignore"):
         for instr in body.code:
             if instr.op == "arg":
                 assert isinstance(instr.value, int)
                 stored = np.asarray(args[instr.value])
-                values.append(stored.astype(body.args[instr.value].numpy).astype(compute_dtype(instr.dtype)))
+                kept = stored.astype(body.args[instr.value].numpy, copy=False)
+                values.append(kept.astype(compute_dtype(instr.dtype), copy=False))
             elif instr.op.startswith("reduce."):
                 values.append(_reduce(instr, values[instr.args[0]], shape))
             else:
                 operands = [values[a] for a in instr.args]
                 values.append(_apply(instr, operands, [body.code[a].dtype for a in instr.args]))
-        results = []
+        results: list[Array] = []
         reduced = any(i.op.startswith("reduce.") for i in body.code)
         for o in body.outputs:
-            value = values[o].astype(body.code[o].dtype.numpy)
-            results.append(value if reduced else np.broadcast_to(value, shape).copy())
+            value = values[o].astype(body.code[o].dtype.numpy, copy=False)
+            # Only an operand or an earlier output can be someone else's memory: every operation makes its own.
+            own = body.code[o].op != "arg" and body.outputs.index(o) == len(results)
+            if not own or not (reduced or (value.shape == shape and value.flags.c_contiguous)):
+                value = value.copy() if reduced else np.broadcast_to(value, shape).copy()
+            results.append(value)
     return results
 
 
@@ -98,7 +104,7 @@ def _apply(instr: Instr, x: list[Array], dtypes: list[DType]) -> Array:
     for table in (_BOOL if source is DType.BOOL else _INT if source.is_int else _FLOAT, _ANY):
         if op in table:
             result = np.asarray(table[op](*x))
-            return result if result.dtype == np.bool_ else result.astype(compute_dtype(source))
+            return result if result.dtype == np.bool_ else result.astype(compute_dtype(source), copy=False)
     raise TypeError(f"operation '{op}' has no meaning on {source.value}")
 
 
