@@ -56,8 +56,7 @@ def evaluate(body: Body, args: Sequence[Array]) -> list[Array]:
         reduced = any(i.op.startswith("reduce.") for i in body.code)
         for o in body.outputs:
             value = values[o].astype(body.code[o].dtype.numpy, copy=False)
-            # Only an operand or an earlier output can be someone else's memory: every operation makes its own.
-            own = body.code[o].op != "arg" and body.outputs.index(o) == len(results)
+            own = not any(np.may_share_memory(value, other) for other in (*args, *results))
             if not own or not (reduced or (value.shape == shape and value.flags.c_contiguous)):
                 value = value.copy() if reduced else np.broadcast_to(value, shape).copy()
             results.append(value)
