@@ -49,6 +49,17 @@ def test_texts_of_different_lengths_in_one_run() -> None:
     assert all(pool.used == 0 for pool in decoder.pools)
 
 
+def test_no_text_goes_on_where_one_would_be_too_long() -> None:
+    decoder = _decoder("qwen3")
+    decoder.max_length = 9
+    works = [Work(decoder.text(), [1] * n, 1) for n in (3, 10)]
+    with pytest.raises(MNNError, match="would have 10 tokens; the model was loaded for 9"):
+        decoder.step(works)
+    assert [len(work.text.tokens) for work in works] == [0, 0]
+    for rows in (0, 1, 2):
+        assert decoder.step([Work(works[0].text, [1, 2], rows)])[0].shape[0] == rows
+
+
 def test_forks_share_pages_and_write_into_their_own() -> None:
     decoder = _decoder("qwen3")
     first = decoder.text()

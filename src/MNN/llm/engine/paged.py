@@ -144,13 +144,25 @@ class PagedDecoder(Decoder):
 
     def step(self, works: Sequence[Work]) -> list[Array]:
         """Has several texts go on together, each by at most :data:`CHUNK` tokens in all, and gives the logits of each,
-        ``[rows, vocabulary]``. Texts are as they were where it raises."""
+        ``[rows, vocabulary]``.
+
+        Raises :class:`MNNError` where a text would be too long, before any goes on, or where pages run out. More than
+        :data:`MOST_TEXTS` texts, and those of models whose positions turn by the length, go on in parts: where one
+        raises, those before it have gone on. All others are as they were.
+        """
+        for work in works:
+            self._check(work.text, len(work.tokens))
+        return self._together(works)
+
+    def _together(self, works: Sequence[Work]) -> list[Array]:
         if not self._told and len(works) <= MOST_TEXTS and self._entries(works) <= self.cache.entries:
             return self._run(works, 0)
         if len(works) == 1:
-            return self._run(works, len(works[0].text.tokens) + len(works[0].tokens))
+            (work,) = works
+            logits = self.feed(work.text, work.tokens, work.rows > 1)
+            return [logits[len(logits) - work.rows :]]
         half = len(works) // 2  # positions that turn by a text's length, or too many pages for one table
-        return self.step(works[:half]) + self.step(works[half:])
+        return self._together(works[:half]) + self._together(works[half:])
 
     def _entries(self, works: Sequence[Work]) -> int:
         return sum(-(-(len(w.text.tokens) + len(w.tokens)) // PAGE) for w in works)
