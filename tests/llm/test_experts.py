@@ -57,7 +57,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def logits(path: Path, bits: int | None = None) -> np.ndarray:
-    decoder = open_model(path).decoder(Config(cache=False, precision="high"), bits=bits)
+    decoder = open_model(path).decoder(Config(cache=False, precision="high"), bits=bits, kv_bits=32)
     return decoder.feed(decoder.text(), cases.tokens(3, 20), every=True)
 
 
