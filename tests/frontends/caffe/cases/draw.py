@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tests.frontends.caffe.build import inputs, layer
+from tests.frontends.trials import entry
 
 T = TypeVar("T")
 
@@ -84,11 +85,4 @@ FAMILIES: dict[str, Family] = {}
 
 def family(*names: str) -> Callable[[Callable[..., Case]], Callable[..., Case]]:
     """Enters a family for layers; one for several is told which. What follows a space tells families of one apart."""
-
-    def add(make: Callable[..., Case]) -> Callable[..., Case]:
-        for name in names:
-            assert name not in FAMILIES, name
-            FAMILIES[name] = make if len(names) == 1 else lambda d, name=name: make(d, name)
-        return make
-
-    return add
+    return entry(FAMILIES, *names)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tests.frontends.tflite.build import TYPES, Graph, Model
+from tests.frontends.trials import entry
 
 T = TypeVar("T")
 
@@ -82,11 +83,4 @@ FAMILIES: dict[str, Family] = {}
 
 def family(*names: str) -> Callable[[Callable[..., Case]], Callable[..., Case]]:
     """Enters a family for operators; one for several is told which."""
-
-    def add(make: Callable[..., Case]) -> Callable[..., Case]:
-        for name in names:
-            assert name not in FAMILIES, name
-            FAMILIES[name] = make if len(names) == 1 else lambda d, name=name: make(d, name)
-        return make
-
-    return add
+    return entry(FAMILIES, *names)
