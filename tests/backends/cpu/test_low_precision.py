@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from MNN.backends.cpu.low_precision import Narrowing, storage
@@ -102,6 +103,20 @@ def test_softmax_and_normalisation_in_rows():
         return b.matmul(b.op("div", e, b.reduce("sum", e, (2,))), b.const(randn(96, 40)))
 
     low(build, randn(2, 70, 96))
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((110, 61, 47), (1,)), ((110, 47, 61), (2,)), ((4200, 5, 7), (1, 2))])
+def test_variances_as_differences_of_moments(shape, axes):
+    """The mean of squares less the square of the mean, both four hundred times as large as what is left, and so many of
+    them that other tensors of this size are stored in 16 bits."""
+
+    def build(b, x):
+        y = b.op("mul", b.op("abs", x), b.like(1.25, x))
+        mean, squares = (b.reduce("mean", t, axes) for t in (y, b.op("mul", y, y)))
+        variance = b.op("sub", squares, b.op("mul", mean, mean))
+        return b.op("div", b.op("sub", y, mean), b.op("sqrt", b.op("add", variance, b.like(1e-6, y))))
+
+    low(build, np.random.default_rng(7).normal(1.0, 0.05, shape).astype(np.float32), tol=0.03)
 
 
 def test_what_may_leave_the_range_of_f16_stays_wide():

@@ -45,8 +45,9 @@ def check(run: Run) -> None:
         assert labels[best] == kind, f"{key} taken for {labels[best]}"
         assert float(scores[best]) > least
     batch = np.concatenate([features(zoo.path(key).read_bytes()) for key in FILES])
-    kinds = [labels[int(k)] for k in np.argmax(run({"bytes": batch})["target_label"], 1)]
-    assert kinds == [kind for kind, _ in FILES.values()]
+    for size in (2, 3, len(batch)):  # the third size is one of a range
+        kinds = [labels[int(k)] for k in np.argmax(run({"bytes": batch[-size:]})["target_label"], 1)]
+        assert kinds == [kind for kind, _ in FILES.values()][-size:]
 
 
 def feeds() -> list[dict[str, Array]]:

@@ -11,7 +11,9 @@ and tensors whose values would suffer:
 - small tensors, where there is nothing to gain (pooled features, gates, the state of a recurrent cell), unless they
   only go into a product;
 - what is normalised over its last dimension, and what is summed up to it: a transformer's residual sums, whose error
-  would grow with depth (this takes a third off BERT's and ViT's, and costs half a percent).
+  would grow with depth (this takes a third off BERT's and ViT's, and costs half a percent);
+- statistics (what is reduced from many elements, and what is computed of such): a variance written as the mean of
+  squares less the square of the mean is the small difference of large numbers, and there is little of it to store.
 
 Tensors that share memory (views, concatenations, borders, gathered data) are stored alike. Where a product's operand
 must stay f32, a copy of it in bf16 is multiplied.
@@ -51,6 +53,8 @@ DEEP = {80: 8, 40: 2}
 """How many of its first products a network computes exactly, by how many products with weights it has at least."""
 LOGGED = 2
 """Products before a logarithm that are exact: a spectrum's transform, and the bands that are made of it."""
+MANY = 8
+"""Elements that a reduction makes one of, from which on its results are statistics."""
 _LARGE = {DType.BF16: 1e30, DType.F16: 3e4}
 """Where numbers come near the end of a type's range."""
 _GROWING = frozenset("exp exp2 expm1 pow sinh cosh".split())
@@ -133,6 +137,8 @@ class Narrowing:
         """Classes whose numbers must not be rounded, not even for a product: positions, counts, huge numbers."""
         self._kept = {self._find(t) for t in (*inputs, *outputs)}
         """Classes that stay f32."""
+        self._statistics: set[Tensor] = set()
+        """Classes of what is reduced from many elements, or computed of nothing else."""
         for prim in self.prims:
             self._forward(prim)
         self._backward()
@@ -174,6 +180,11 @@ class Narrowing:
     def _keep(self, tensors: Iterable[Tensor]) -> None:
         self._kept.update(self._find(t) for t in tensors)
 
+    def _state(self, tensors: Iterable[Tensor]) -> None:
+        """Keeps statistics."""
+        self._statistics.update(self._find(t) for t in tensors)
+        self._keep(tensors)
+
     def _forward(self, prim: Prim) -> None:
         """What a primitive says about its operands and, with what is known of these, about its results."""
         if self.dtype is DType.F16 and _grows(prim):
@@ -184,6 +195,8 @@ class Narrowing:
                 self._exact.add(self._find(prim.outputs[0]))
         elif isinstance(prim, p.Map):
             given = [t for t in prim.inputs if t.const is None and t.dtype is DType.F32]
+            if given and all(self._find(t) in self._statistics for t in given):
+                self._state(prim.outputs)
             huge = any(_huge(t.const, self._large) for t in prim.inputs if t.const is not None)
             if (
                 huge
@@ -200,6 +213,8 @@ class Narrowing:
         elif isinstance(prim, p.Reduce):
             if prim.op == "sum" and prim.axes == (prim.inputs[0].rank - 1,):
                 self._keep(_summands(prim.inputs[0]))
+            if room_of(elements([prim.inputs[0].shape[axis] for axis in prim.axes])) >= MANY:
+                self._state(prim.outputs)
         elif not isinstance(prim, p.Window):
             self._keep((*prim.inputs, *prim.outputs))
 
