@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.amx.split import ARITHMETIC, OF_BYTES, PRODUCTS
-from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES, Tiles, has_tiles
+from MNN.backends.cpu.amx.tiles import ROW_BYTES, ROWS, TILE_BYTES, Tiles, has_tiles, state_bytes
 from MNN.backends.cpu.lang.module import BF16, F16, F32, I8, I32, I64, VOID, Kernel, Type, Value
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
@@ -126,7 +126,10 @@ class ProductSpec(KernelSpec):
             tiles.store(0, k.scratch, ROW_BYTES)
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        return TILE_BYTES if products(target)[self.product].parts else target.vector_bytes
+        kind = products(target)[self.product]
+        if kind.does is None or not kind.parts:
+            return target.vector_bytes
+        return max(TILE_BYTES, state_bytes(target, kind.does))
 
 
 @dataclass(frozen=True)
