@@ -257,3 +257,18 @@ def test_tensors_do_not_share_bytes(tmp_path: Path) -> None:
     file.write_bytes(gguf(metadata() | {"general.alignment": 24}, TWO))
     with pytest.raises(FormatError, match="power of two"):
         read_gguf(file)
+
+
+def test_asking_whether_a_tensor_is_there_looks_for_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Families ask hundreds of times; the search for names that are alike took most of the time of opening a file."""
+    weights = open_weights(written(tmp_path, metadata(), {"token_embd.weight": np.zeros((4, 8), np.float32)}))
+
+    def refuse(*_: object) -> list[str]:
+        raise AssertionError("names that are alike are for messages")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("difflib.get_close_matches", refuse)
+        assert "model.embed_tokens.weight" in weights
+        assert "model.embed_tokens.bias" not in weights
+    with pytest.raises(FormatError, match=r"it has 'model\.embed_tokens\.weight'"):
+        weights["model.embed_tokens.weights"]
