@@ -12,10 +12,12 @@ from MNN.errors import MNNError
 from MNN.llm.answer import Answer
 from MNN.llm.engine.decoder import Decoder
 from MNN.llm.engine.opening import Opened, open_model
+from MNN.llm.files.gguf.reader import parsed_once
 from MNN.llm.sampling import SamplingOptions
 from MNN.llm.sampling.grammar import Grammar
 from MNN.llm.text import Tokenizer, load_tokenizer
 from MNN.runtime.config import Config
+from MNN.runtime.gc_pause import uninterrupted
 
 Messages = str | Sequence[Mapping[str, Any]]
 """A question, or a conversation: ``{"role": "user", "content": "..."}`` and so on."""
@@ -146,17 +148,18 @@ def load(
 
     >>> llm = MNN.llm.load("SmolLM2-135M-Instruct.Q4_1.gguf")  # doctest: +SKIP
     """
-    opened = open_model(path)
     config = Config(threads=processors() if threads is None else threads, precision=precision, cache=cache)
-    if isinstance(opened, Opened):
-        decoder = opened.decoder(config, max_length, bits, activation_bits, kv_bits, cache_tokens)
-    elif kv_bits == 16 and cache_tokens is None:
-        decoder = opened.decoder(config, max_length, bits, activation_bits)
-    else:
-        raise MNNError(
-            f"{opened.path}: folders of the official engine keep keys and values as they say; leave out kv_bits"
-        )
-    return LanguageModel(decoder, load_tokenizer(opened.path), opened.config)
+    with parsed_once(), uninterrupted():
+        opened = open_model(path)
+        if isinstance(opened, Opened):
+            decoder = opened.decoder(config, max_length, bits, activation_bits, kv_bits, cache_tokens)
+        elif kv_bits == 16 and cache_tokens is None:
+            decoder = opened.decoder(config, max_length, bits, activation_bits)
+        else:
+            raise MNNError(
+                f"{opened.path}: folders of the official engine keep keys and values as they say; leave out kv_bits"
+            )
+        return LanguageModel(decoder, load_tokenizer(opened.path), opened.config)
 
 
 def processors() -> int:

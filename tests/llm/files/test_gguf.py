@@ -13,7 +13,7 @@ from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.files import open_weights, read_config
 from MNN.llm.files.gguf.architectures import ARCHITECTURES
 from MNN.llm.files.gguf.blocks import KINDS, UNREAD
-from MNN.llm.files.gguf.reader import read_gguf
+from MNN.llm.files.gguf.reader import parsed_once, read_gguf
 from tests import zoo
 from tests.llm.files.blocks import digest, random_blocks, read
 from tests.llm.files.modules import modules
@@ -272,3 +272,32 @@ def test_asking_whether_a_tensor_is_there_looks_for_no_others(tmp_path: Path, mo
         assert "model.embed_tokens.bias" not in weights
     with pytest.raises(FormatError, match=r"it has 'model\.embed_tokens\.weight'"):
         weights["model.embed_tokens.weights"]
+
+
+@pytest.mark.parametrize("window", [8, 9, 20, 1 << 20])
+def test_texts_of_all_lengths_beside_the_windows_they_are_read_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
+    monkeypatch.setattr("MNN.llm.files.gguf.reader._WINDOW", window)
+    rng = np.random.default_rng(window)
+    texts = ["", *("\u00e9" * int(n) for n in rng.integers(0, 40, 60)), ""]
+    file = written(tmp_path, {"a": texts, "b": 7}, {})
+    assert read_gguf(file).metadata == {"a": texts, "b": 7}
+    whole = file.read_bytes()
+    for cut in rng.integers(60, len(whole) - 8, 20):
+        file.write_bytes(whole[: int(cut)])
+        with pytest.raises(FormatError, match=r"ends within|more than its"):
+            read_gguf(file)
+    at = whole.index(b"\xc3\xa9")
+    file.write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
+    with pytest.raises(FormatError, match="a is not text in UTF-8"):
+        read_gguf(file)
+
+
+def test_a_file_is_parsed_once_while_a_model_is_opened(tmp_path: Path) -> None:
+    file = written(tmp_path, {"a": 7}, {})
+    with parsed_once():
+        first = read_gguf(file)
+        with parsed_once():
+            assert read_gguf(file) is first
+    assert read_gguf(file) is not first

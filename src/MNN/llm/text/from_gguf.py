@@ -56,12 +56,8 @@ class _Vocabulary:
 
     @property
     def added(self) -> list[builders.Added]:
-        kinds = (CONTROL, USER_DEFINED, UNKNOWN)
-        return [
-            (token, kind != USER_DEFINED)
-            for token, kind in zip(self.tokens, self.types.tolist(), strict=True)
-            if kind in kinds
-        ]
+        chosen = np.flatnonzero(np.isin(self.types, (CONTROL, USER_DEFINED, UNKNOWN)))
+        return [(self.tokens[i], bool(self.types[i] != USER_DEFINED)) for i in chosen]
 
     def special(self, name: str) -> int | None:
         """The id that the file names, if there is such a token."""
@@ -125,13 +121,12 @@ def _byte_level(words: _Vocabulary) -> Any:
     kind: Kind | None = KINDS.get(name)
     if kind is None:
         raise UnsupportedError(f"{words.file.path}: texts cut as {name!r} ({PREFIX}pre) are not known")
-    merges = words.file.get(f"{PREFIX}merges", list, [])
-    pairs = []
-    for merge in merges:
-        left, space, right = merge.partition(" ") if not merge.startswith(" ") else ("", "", "")
-        if not space or not left or not right:
-            raise FormatError(f"{words.file.path}: the merge {merge!r} is no pair of tokens")
-        pairs.append((left, right))
+    merges: list[str] = words.file.get(f"{PREFIX}merges", list, [])
+    parts = [merge.partition(" ") for merge in merges]
+    pairs = [(left, right) for left, _, right in parts if left and right]
+    if len(pairs) < len(merges):
+        wrong = next(merge for merge, (left, _, right) in zip(merges, parts, strict=True) if not (left and right))
+        raise FormatError(f"{words.file.path}: the merge {wrong!r} is no pair of tokens")
     return builders.byte_level(words.ids, pairs, kind)
 
 

@@ -6,6 +6,10 @@ the bytes that are left before anything is allocated.
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +43,9 @@ NUMBERS: dict[int, np.dtype[Any]] = {
 }
 """Kinds of numbers in metadata."""
 BOOL, STRING, ARRAY = 7, 8, 9
+_WINDOW = 1 << 20
+"""Bytes of a list of texts that are looked at together."""
+_LENGTH = struct.Struct("<Q").unpack_from
 PLAIN: dict[int, tuple[str, np.dtype[Any]]] = {
     0: ("F32", np.dtype("<f4")),
     1: ("F16", np.dtype("<f2")),
@@ -72,8 +79,34 @@ class GGUF:
         return value
 
 
+_PARSED: ContextVar[dict[Path, GGUF] | None] = ContextVar("files that are parsed once", default=None)
+
+
+@contextmanager
+def parsed_once() -> Iterator[None]:
+    """Within it, a file is parsed the first time that it is read, and then known: its texts are hundreds of thousands,
+    and a model's configuration, its weights and its tokenizer each ask for it. Afterwards nothing of it is kept."""
+    if _PARSED.get() is not None:
+        yield
+        return
+    token = _PARSED.set({})
+    try:
+        yield
+    finally:
+        _PARSED.reset(token)
+
+
 def read_gguf(path: Path) -> GGUF:
     """Reads and verifies a file. FormatError for what the format forbids, UnsupportedError for other versions."""
+    known = _PARSED.get()
+    if known is None:
+        return _parse(path)
+    if path not in known:
+        known[path] = _parse(path)
+    return known[path]
+
+
+def _parse(path: Path) -> GGUF:
     data = map_file(path)
     cursor = _Cursor(data, path)
     if cursor.take(4, "its first bytes").tobytes() != MAGIC:
@@ -214,19 +247,25 @@ class _Cursor:
         raise FormatError(f"{self.path}: the metadata {name!r} is an array of kind {kind}; none such is known")
 
     def _texts(self, size: int, name: str) -> list[str]:
-        """Texts one after another; vocabularies have hundreds of thousands, so this is a tight loop."""
-        view, place, end = self.data.data, self.place, self.data.size
-        found = []
-        try:
-            for _ in range(size):
-                begin = place + 8
-                place = begin + int.from_bytes(view[place:begin], "little")
-                if place > end or begin > end:
-                    raise FormatError(f"{self.path} ends within {name}, at byte {end}; download it again")
-                found.append(str(view[begin:place], "utf-8"))
-        except UnicodeDecodeError as error:
-            raise FormatError(f"{self.path}: {name} is not text in UTF-8, before byte {place}") from error
-        self.place = place
+        """Texts one after another; vocabularies have hundreds of thousands, so this is a tight loop over a copy of some
+        of the file at a time."""
+        found: list[str] = []
+        while len(found) < size:
+            part, place = self.data[self.place : self.place + _WINDOW].tobytes(), 0
+            before, end = len(found), len(part)
+            try:
+                for _ in range(size - before):
+                    begin = place + 8
+                    if begin > end or (after := begin + _LENGTH(part, place)[0]) > end:
+                        break
+                    found.append(part[begin:after].decode())
+                    place = after
+            except UnicodeDecodeError as error:
+                where = self.place + place
+                raise FormatError(f"{self.path}: {name} is not text in UTF-8, behind byte {where}") from error
+            self.place += place
+            if len(found) == before:  # one that is longer than a window, or than the file
+                found.append(self.text(name))
         return found
 
     def _flag(self, value: int, name: str) -> bool:
