@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from MNN.ir.quant import QuantizedArray
-from MNN.llm.engine.decoder import Decoder
 from MNN.llm.engine.loaded import quantize, with_rounding
+from MNN.llm.engine.paged import PagedDecoder
 from MNN.llm.files import Weights, open_weights, read_config
+from MNN.llm.models.cache import PAGE, CacheForm
 from MNN.llm.models.families import build, usual
 from MNN.llm.models.weights import Array
 from MNN.llm.perplexity import perplexity
@@ -66,10 +67,11 @@ def measured(model: Path, tokens: list[int]) -> Iterator[tuple[str, float, float
     for name, form in {"floats": None, **FORMS}.items():
         found = []
         for rounds in (False, True) if form is not None else (False,):
-            net = build(config, Rounded(tensors, form, rounds))
+            cache = CacheForm(16, 16, pages := -(-len(tokens) // PAGE) + 1, pages)
+            net = build(config, Rounded(tensors, form, rounds), cache=cache)
             settings = Config(threads=2, precision="high", cache=False)
             session = Session(net.graph, settings, None, net.states)
-            decoder = Decoder(session, net.states, usual(config).longest)
+            decoder = PagedDecoder(session, net.states, cache, tensors[net.embeddings], usual(config).longest)
             found.append(perplexity(decoder, tokens).value)
         yield name, found[0], found[-1]
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from MNN.ir.quant import QuantizedArray
 from MNN.llm.engine.paged import PagedDecoder, Work
 from MNN.llm.models.cache import CacheForm
 from MNN.llm.models.families import build, build_encoder
 from MNN.llm.models.rotary import switch
-from MNN.llm.models.weights import Weights
+from MNN.llm.models.weights import Array, Weights
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from MNN.stateful import StatefulModel
@@ -26,6 +27,20 @@ class Arrays(dict[str, np.ndarray]):
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self[name].shape
+
+
+@dataclass
+class PlainTable:
+    """A table of embeddings at hand."""
+
+    numbers: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.numbers.shape
+
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        return self.numbers[index]
 
 
 @dataclass
@@ -53,7 +68,8 @@ def decoder_of(
 ) -> PagedDecoder:
     cache = CacheForm(bits, bits)
     net = build(config, data, cache=cache)
-    return PagedDecoder(Session(net.graph, settings, None, net.states), net.states, cache, max_length, switch(config))
+    session = Session(net.graph, settings, None, net.states)
+    return PagedDecoder(session, net.states, cache, table_of(data[net.embeddings]), max_length, switch(config))
 
 
 @dataclass
@@ -65,6 +81,10 @@ class Encoded:
     seed: int
     vectors: list[np.ndarray]
     lengths: tuple[int, ...] = (17, 40, 3)
+
+
+def table_of(weight: Array) -> PlainTable:
+    return PlainTable(weight.dequantize() if isinstance(weight, QuantizedArray) else weight)
 
 
 def check_encoder(expected: Encoded) -> float:

@@ -55,13 +55,36 @@ def test_a_second_start_reads_no_weights(folder: Path, monkeypatch: pytest.Monke
     finish()
     from MNN.llm.engine import opening
 
-    def never(path: object) -> object:
+    def never(*_: object) -> object:
         raise AssertionError("the weights were read")
 
-    monkeypatch.setattr(opening, "open_weights", never)
+    monkeypatch.setattr(opening, "LoadedWeights", never)  # rows of the table of embeddings are read without
     np.testing.assert_array_equal(_logits(folder, cache=True), wanted)
     with pytest.raises(AssertionError, match="were read"):
         _logits(folder, cache=True, bits=8)  # another model
+
+
+def test_the_table_of_embeddings_stays_in_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the rows of a step's tokens are read, and neither programs nor graphs hold any."""
+    decoder = open_model(folder).decoder(Config(cache=False), bits=8)
+    asked, rows = [], decoder.embeddings.rows
+    monkeypatch.setattr(decoder.embeddings, "rows", lambda index: asked.append(index.tolist()) or rows(index))
+    text = decoder.text()
+    decoder.feed(text, [5, 9, 5])
+    decoder.feed(text, [7])
+    assert [row for step in asked for row in step] == [5, 9, 5, 7]
+    assert not [node for node in decoder.model.session.graph.nodes if node.op == "Gather" and node.inputs[0].is_const]
+
+
+@pytest.mark.parametrize("token", [-1, 48, 1 << 40])
+def test_what_is_no_token(folder: Path, token: int) -> None:
+    decoder = open_model(folder).decoder(Config(cache=False))
+    text = decoder.text()
+    decoder.feed(text, [1, 2])
+    with pytest.raises(MNNError, match=f"{token} is no token; .* from 0 to 47"):
+        decoder.feed(text, [3, token])
+    assert text.tokens == [1, 2]
+    assert len(text.lists[0].pages) == 1
 
 
 @pytest.mark.parametrize("bits", [4, 8])

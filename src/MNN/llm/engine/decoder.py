@@ -70,18 +70,8 @@ class Decoder:
         return np.concatenate(found) if every else found[-1]
 
     def _step(self, text: Text, tokens: Sequence[int], total: int, every: bool) -> np.ndarray:
-        count, past = len(tokens), len(text.tokens)
-        rows = np.arange(count) if every else np.array([count - 1])
-        feeds = {
-            "tokens": np.array([tokens], np.int64),
-            "positions": np.arange(past, past + count, dtype=np.int64)[None],
-            "rows": rows.astype(np.int64),
-        }
-        if self._told:
-            feeds["length"] = np.array([total], np.int64)
-        logits: np.ndarray = self.model.run(feeds, state=text.state)["logits"][0]
-        text.tokens += tokens
-        return logits
+        """Goes on by some of what makes a text of ``total`` tokens, and gives their logits, as :meth:`feed` does."""
+        raise NotImplementedError
 
     def cut(self, text: Text, length: int) -> None:
         """Goes back to the first ``length`` tokens."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -93,7 +94,8 @@ class Opened:
         session = Session(
             lambda: build(self.config, self.weights(bits, rounds), cache=cache).graph, config, stored, states
         )
-        return PagedDecoder(session, states, cache, longest, switch(told.values))
+        table = open_weights(self.path)[json.loads(session.card.facts["embeddings"])]
+        return PagedDecoder(session, states, cache, table, longest, switch(told.values))
 
 
 def open_model(path: str | os.PathLike[str]) -> Opened | OfficialFolder:

@@ -11,6 +11,7 @@ import numpy as np
 
 from MNN.errors import MNNError
 from MNN.llm.engine.decoder import CHUNK, Decoder, Text
+from MNN.llm.engine.embeddings import Table, embedded
 from MNN.llm.engine.pages import PageList, PagePool
 from MNN.llm.models.cache import PAGE, TILE, CacheForm
 from MNN.runtime.session import Session
@@ -53,17 +54,18 @@ class PagedDecoder(Decoder):
         session: Session,
         states: Mapping[str, str],
         cache: CacheForm,
+        embeddings: Table,
         max_length: int | None = None,
         switch: int = 0,
     ) -> None:
         """``session``: of the graph, made for these ``states`` and this ``cache``
-        (:class:`MNN.llm.models.layers.Layers`).
-        ``max_length``: how many tokens a text may have. ``switch``: beyond how
-        many tokens all positions turn in another way (0: none).
+        (:class:`MNN.llm.models.layers.Layers`). ``embeddings``: the table that its tokens are looked up in.
+        ``max_length``: how many tokens a text may have. ``switch``: beyond how many tokens all positions turn in
+        another way (0: none).
         """
         super().__init__(session, states, None, switch)
         self.max_length = max_length
-        self.cache = cache
+        self.cache, self.embeddings = cache, embeddings
         caches: dict[str, list[str]] = json.loads(session.card.facts.get("caches", "{}"))
         self._windows = [int(window) for window in caches]
         self._states = list(caches.values())
@@ -226,7 +228,7 @@ class PagedDecoder(Decoder):
         if len(rows) == _FEWEST - 1:
             rows = [*rows, rows[-1]]
         feeds = {
-            "tokens": np.array([tokens], np.int64),
+            "embedded": embedded(self.embeddings, tokens),
             "positions": np.concatenate(positions, dtype=np.int64)[None],
             "rows": np.array(rows, np.int64),
             "tiles": np.array(tiles, np.int64),

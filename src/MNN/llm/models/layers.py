@@ -50,24 +50,20 @@ class Heads:
 class Layers(GraphBuilder):
     """Makes the graph of one model.
 
-    Inputs of the graph: ``tokens`` i64 ``[batch, sequence]``, ``positions`` i64 of the same shape, ``rows`` i64
-    ``[count]`` (of which places of the sequence logits are wanted). Some models take the ``length`` i64 ``[1]`` of the
-    whole text.
+    Inputs of the graph: ``positions`` i64 ``[batch, sequence]``, ``rows`` i64 ``[count]`` (of which places of the
+    sequence logits are wanted). Some models take the ``length`` i64 ``[1]`` of the whole text.
 
     Without ``padded`` the batch is 1, and the tokens are those of several texts, one after the other, whose keys and
     values lie in the pages of one ``cache``: ``tiles`` i64 ``[tiles, 4]``, and for every window that layers have
     ``places{n}`` i64 ``[sequence]`` and ``table{n}`` i64 ``[entries]`` say where
-    (:class:`MNN.ir.prims.PagedAttention`). With it, every row of the batch is a text, which caches of its own grow
-    with; ``first`` i64 ``[batch]`` says how many of the oldest keys of each row are padding.
+    (:class:`MNN.ir.prims.PagedAttention`). In place of tokens there are their rows of the table ``embeddings``, a
+    weight of this name that is none of the graph's: ``embedded`` f32 ``[1, sequence, width]``. With ``padded``, every
+    row of the batch is a text, which caches of its own grow with: ``tokens`` i64 ``[batch, sequence]``, and ``first``
+    i64 ``[batch]`` says how many of the oldest keys of each row are padding.
     """
 
     def __init__(
-        self,
-        weights: Weights,
-        name: str = "",
-        padded: bool = False,
-        vectors: bool = False,
-        cache: CacheForm = _USUAL,
+        self, weights: Weights, name: str = "", padded: bool = False, vectors: bool = False, cache: CacheForm = _USUAL
     ) -> None:
         """``vectors``: what the last layer would make logits of is wanted, and not these."""
         super().__init__(ModelState(), Graph(name))
@@ -81,7 +77,8 @@ class Layers(GraphBuilder):
         self.states: dict[str, str] = {}
         """Outputs by the names of the inputs that they become."""
         batch = "batch" if padded else 1
-        self.tokens = self._input("tokens", DType.I64, (batch, "sequence"))
+        self.tokens = self._input("tokens", DType.I64, (batch, "sequence")) if padded else None
+        self.embeddings = ""
         self.positions = self._input("positions", DType.I64, (batch, "sequence"))
         self.first = self._input("first", DType.I64, (batch,)) if padded else None
         self._batch: int | str = batch
@@ -210,8 +207,13 @@ class Layers(GraphBuilder):
         return out if bias is None else self.add(out, self.const(bias))
 
     def embed(self, name: str) -> Value:
-        """The rows of a table that ``tokens`` name, ``[batch, sequence, width]``."""
-        return self.rows_of(self.weights[name], self.tokens)
+        """The rows of a table that the tokens name, ``[batch, sequence, width]``."""
+        if self.tokens is not None:
+            return self.rows_of(self.weights[name], self.tokens)
+        self.embeddings, shape = name, self.weights.shape(name)
+        if len(shape) != 2:
+            raise FormatError(f"the table of embeddings '{name}' has the shape {list(shape)}; expected are two sizes")
+        return self._input("embedded", DType.F32, (1, "sequence", shape[1]))
 
     def rows_of(self, table: Array, indices: Value) -> Value:
         """Rows of a table, which stays compressed where it is."""
@@ -345,6 +347,7 @@ class Layers(GraphBuilder):
         if self.first is None:
             return None
         if self._seen is None:
+            assert self.tokens is not None
             parts = [(self.tokens, 1)] if past is None else [(past, 2), (self.tokens, 1)]
             lengths = [self.gather(self.op("Shape", value), self.const(np.array(axis))) for value, axis in parts]
             scalars = [self.const(np.array(n, np.int64)) for n in (0, 1)]
@@ -365,8 +368,8 @@ class Layers(GraphBuilder):
         """The graph that gives these, or what else it is called."""
         logits.name = name
         self.graph.outputs.insert(0, logits)
-        if self.caches:
-            self.graph.meta["caches"] = {str(window): names for window, names in self.caches.items()}
+        caches = {str(window): names for window, names in self.caches.items()}
+        self.graph.meta |= {"caches": caches, "embeddings": self.embeddings}
         return self.graph
 
 

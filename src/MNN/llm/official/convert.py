@@ -150,7 +150,7 @@ def _write(
             f"{', '.join(sorted(map(str, foreign)))}"
         )
     (folder / "tokenizer.mtok").write_bytes(mtok(tokenizer))
-    _write_table(folder / "embeddings_bf16.bin", tensors, net.table, say)
+    _write_table(folder / "embeddings_bf16.bin", tensors, net.embeddings, say)
     (folder / "config.json").write_text(json.dumps(_SETTINGS, indent=4), encoding="utf-8")
     told: dict[str, object] = {
         "model_type": known.family, "hidden_size": known.width, "layer_nums": known.layers, "attention_mask": "float",

@@ -26,7 +26,7 @@ class OfficialLayers(Layers):
     def __init__(self, weights: Weights, width: int, windows: bool, name: str = "") -> None:
         GraphBuilder.__init__(self, ModelState(), Graph(name))
         self.weights, self.width, self.states = weights, width, dict[str, str]()
-        self.tokens = self._input("input_ids", DType.F32, ("sequence", 1, width))
+        self._embedded, self.tokens = self._input("input_ids", DType.F32, ("sequence", 1, width)), None
         mask = (2, 1, 1, "sequence", "seen") if windows else (1, 1, "sequence", "sequence")
         self._mask = self._input("attention_mask", DType.F32, mask)
         self.positions = self._input("position_ids", DType.I32, (1, "sequence"))
@@ -34,11 +34,11 @@ class OfficialLayers(Layers):
         self.first, self._batch, self.length, self._seen = None, 1, None, None
         self.vectors, self.types, self.caches = False, None, dict[int, list[str]]()
         self._label, self._masks = "", dict[int, Value]()
-        self.table, self.window = "", 0
+        self.embeddings, self.window = "", 0
 
     def embed(self, name: str) -> Value:
-        self.table = name
-        return self.reshape(self.tokens, 1, -1, self.width)
+        self.embeddings = name
+        return self.reshape(self._embedded, 1, -1, self.width)
 
     def rows_of(self, table: Array, indices: Value) -> Value:
         raise UnsupportedError("tables other than that of the tokens have no place in the official engine's models")

@@ -63,7 +63,7 @@ class Card:
     facts: Mapping[str, str] = field(default_factory=dict)
     """``version`` of the format, ``bizCode`` and ``uuid``, as far as the file has them; and ``states`` that
     operators keep by themselves: outputs by the inputs that they become, as JSON; ``caches`` of a language model: the
-    states of layers by the window that these have, as JSON."""
+    states of layers by the window that these have, as JSON; ``embeddings``: the name of its table of these, as JSON."""
 
     @staticmethod
     def of(graph: Graph) -> Card:
@@ -74,7 +74,7 @@ class Card:
         known = noted if isinstance(noted, dict) else {}
         formats = {info.name: str(known.get(info.name, "NCHW")) for info in (*takes, *gives)}
         facts = {k: str(graph.meta[k]) for k in ("version", "bizCode", "uuid") if graph.meta.get(k)}
-        facts |= {k: json.dumps(graph.meta[k]) for k in ("states", "caches") if graph.meta.get(k)}
+        facts |= {k: json.dumps(graph.meta[k]) for k in ("states", "caches", "embeddings") if graph.meta.get(k)}
         return Card(takes, gives, formats, facts)
 
 
