@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from MNN.expr import compute
+from MNN.expr.fused import Deferred, function_of
 from MNN.expr.node import Expr, UnwrittenError
 from MNN.expr.types import NCHW, NHWC, data_format, promote, storable
 from MNN.expr.var import Var
@@ -33,26 +35,47 @@ def to_var(value: object, like: Var | None = None) -> Var:
     """
     if isinstance(value, Var):
         return value
+    if type(value) in (float, int) and value:
+        return _number(value, None if like is None else like._kind, NCHW if like is None else like.data_format)
+    return _given(value, None if like is None else like._kind, NCHW if like is None else like.data_format)
+
+
+def _given(value: object, kind: DType | None, layout: data_format) -> Var:
     array = compute.as_array(value, "an operand")
-    if like is not None and not isinstance(value, np.ndarray):
-        kind = like._kind
-        if kind.is_float or (array.dtype.kind == "i" and kind is DType.I64):
-            array = array.astype(kind.numpy)
-    return leaf(array, like.data_format if like is not None and array.ndim == 0 else NCHW)
+    borrowed = not isinstance(value, (bool, int, float, list, tuple))
+    if kind is not None and not isinstance(value, np.ndarray) and (
+        kind.is_float or (array.dtype.kind == "i" and kind is DType.I64)
+    ):  # fmt: skip
+        array = array.astype(kind.numpy)
+    made = leaf(array, layout if array.ndim == 0 else NCHW)
+    made._expr.borrowed = borrowed
+    return made
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _number(value: float | int, kind: DType | None, layout: data_format) -> Var:
+    """A constant that nobody changes: a number in a formula, which comes again."""
+    return _given(value, kind, layout)
 
 
 def layout_of(operands: Sequence[Var | None]) -> data_format:
     """The layout of a result: that of the first operand of the highest rank."""
-    given = [v for v in operands if v is not None]
-    top = max((v.ndim for v in given), default=0)
-    return next((v.data_format for v in given if v.ndim == top), NCHW)
+    top, layout = -1, NCHW
+    for v in operands:
+        if v is not None and (rank := v.ndim) > top:
+            top, layout = rank, v._layout
+    return layout
 
 
 def apply_all(
     op: str, operands: Sequence[Var | None], outputs: int, layout: data_format | None = None, **attrs: Any
 ) -> list[Var]:
     """An operator's results. Of constants they are computed at once; misfits raise :class:`MNNError` here."""
-    layout = layout_of(operands) if layout is None else layout
+    if layout is None:
+        one = operands[0] if len(operands) == 1 else None
+        layout = one._layout if one is not None else layout_of(operands)
+    if outputs == 1 and (later := _deferred(op, operands, attrs)) is not None:
+        return [Var(later, 0, layout)]
     if not compute.SETTINGS.lazy and not any(v is not None and v._expr.sources for v in operands):
         arrays = [None if v is None else v._array() for v in operands]
         results = compute.run_operator(op, attrs, arrays, outputs)
@@ -63,6 +86,35 @@ def apply_all(
     with contextlib.suppress(UnwrittenError):  # sizes that depend on numbers are found when those are there
         expr.types()
     return [Var(expr, i, layout) for i in range(outputs)]
+
+
+def _deferred(op: str, operands: Sequence[Var | None], attrs: dict[str, Any]) -> Expr | None:
+    """A function of constants that is computed when it is read; None where that is not what is given."""
+    if compute.SETTINGS.lazy:
+        return None
+    given: list[Deferred | np.ndarray] = []
+    kinds: tuple[DType, ...] = ()
+    shape: tuple[int, ...] = ()
+    borrowed = False
+    for v in operands:
+        if v is None or (expr := v._expr).op != "Const" or (present := expr.present) is None:
+            return None
+        kind, own = expr.leaf_type
+        given.append(present)
+        kinds += (kind,)
+        if own != shape and own:
+            try:
+                shape = np.broadcast_shapes(shape, own) if shape else own
+            except ValueError:
+                return None  # the operator tells of it
+        borrowed = borrowed or expr.borrowed
+    function = function_of(op, attrs, kinds)
+    if function is None:
+        return None
+    later = Expr.later(Deferred.of(function, given, shape))
+    if borrowed:
+        later.results()  # the numbers as they are now
+    return later
 
 
 def apply(op: str, *operands: Var | None, layout: data_format | None = None, **attrs: Any) -> Var:

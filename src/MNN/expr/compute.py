@@ -31,6 +31,8 @@ class Settings:
     """What the whole process evaluates expressions with."""
 
     threads: int = 1
+    loop_threads: int = 0
+    """The most threads of a loop over the elements of large arrays; 0 for as many as there are processors."""
     precision: str = "normal"
     lazy: bool = False
     """Keep expressions of constants as expressions instead of computing them at once."""

@@ -99,6 +99,7 @@ def randomuniform(
 def set_thread_number(number: int) -> None:
     """How many threads evaluating expressions may use."""
     compute.SETTINGS.threads = type(compute.SETTINGS)(threads=int(number)).config().threads
+    compute.SETTINGS.loop_threads = compute.SETTINGS.threads
 
 
 def set_global_executor_config(

@@ -10,6 +10,7 @@ import numpy as np
 
 from MNN.errors import MNNError
 from MNN.expr import compute
+from MNN.expr.fused import Deferred
 from MNN.expr.types import storable
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
@@ -42,15 +43,19 @@ class Expr:
     """
 
     __slots__ = (
-        "__weakref__", "_executor", "_known", "_results", "_results_at", "_sources", "_sources_at", "_spent", "_types",
-        "_types_at", "_values_matter", "array", "attrs", "inputs", "leaf_type", "name", "op", "outputs", "version",
+        "__weakref__", "_deferred", "_executor", "_held", "_known", "_results", "_results_at", "_sources",
+        "_sources_at", "_spent", "_types", "_types_at", "_values_matter", "attrs", "borrowed", "inputs",
+        "leaf_type", "name", "op", "outputs", "version",
     )  # fmt: skip
 
     def __init__(self, op: str, inputs: Sequence[Ref | None] = (), attrs: dict[str, object] | None = None) -> None:
         self.op, self.inputs, self.attrs = op, list(inputs), attrs or {}
         self.outputs = 1
         self.name = ""
-        self.array: np.ndarray | None = None
+        self._held: np.ndarray | None = None
+        self._deferred: Deferred | None = None
+        self.borrowed = False
+        """Whether its numbers lie in memory of the user's, who may change them."""
         self.leaf_type: Type = (DType.F32, ())
         self.version = [0, 0]
         """How often a leaf's shape, and its numbers, have changed."""
@@ -98,9 +103,39 @@ class Expr:
         expr._sources = (expr,) if op != "Const" else ()
         return expr
 
+    @staticmethod
+    def later(numbers: Deferred) -> Expr:
+        """A constant whose numbers are computed when somebody asks for them."""
+        expr = Expr("Const")
+        expr.leaf_type, expr._deferred = (numbers.function.kind, numbers.shape), numbers
+        return expr
+
     @property
     def is_leaf(self) -> bool:
         return self.op in LEAVES
+
+    @property
+    def array(self) -> np.ndarray | None:
+        """The numbers of a leaf that has some."""
+        if self._deferred is not None:
+            self._held, self._deferred = self._deferred.numbers(), None
+        return self._held
+
+    @array.setter
+    def array(self, array: np.ndarray | None) -> None:
+        self._held, self._deferred = array, None
+
+    @property
+    def present(self) -> Deferred | np.ndarray | None:
+        """The numbers of a leaf as they are now, or what will compute them."""
+        return self._held if self._deferred is None else self._deferred
+
+    def given_away(self) -> np.ndarray:
+        """The numbers of the first output in an array that is the caller's."""
+        if self._deferred is not None and not self._deferred.passed:
+            return self._deferred.computed()
+        copy: np.ndarray = self.results()[0].copy()
+        return copy
 
     def set_array(self, array: np.ndarray) -> None:
         """New numbers for a leaf; their shape becomes its shape."""
@@ -185,9 +220,10 @@ class Expr:
         return self._results
 
     def _leaf_array(self) -> np.ndarray:
-        if self.array is None:
+        array = self.array
+        if array is None:
             raise UnwrittenError(f"placeholder '{self.name}' holds no numbers yet: write() to it first")
-        return self.array
+        return array
 
     def _evaluated(self) -> bool:
         if self._results is not None and self._results_at == self._stamp(True):

@@ -26,7 +26,8 @@ class Output:
 
     @property
     def _kind(self) -> DType:
-        return self._expr.types()[self._index][0]
+        expr = self._expr
+        return expr.leaf_type[0] if expr.op == "Const" else expr.types()[self._index][0]
 
     @property
     def shape(self) -> list[int]:
@@ -35,7 +36,8 @@ class Output:
 
     @property
     def ndim(self) -> int:
-        return len(self._expr.types()[self._index][1])
+        expr = self._expr
+        return len(expr.leaf_type[1] if expr.op == "Const" else expr.types()[self._index][1])
 
     @property
     def size(self) -> int:
@@ -79,18 +81,19 @@ class Output:
 
     def read(self) -> np.ndarray:
         """A copy of the numbers."""
-        copy: np.ndarray = self._array().copy()
-        return copy
+        return self._expr.given_away() if not self._index else self._array().copy()
 
     def read_as_tuple(self) -> tuple[Any, ...]:
         """The numbers in order, as Python's."""
         return tuple(self._array().reshape(-1).tolist())
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        if copy is not False and (dtype is None or np.dtype(dtype) == self._kind.numpy):
+            return self.read()
         array = self._array()
         wanted: np.dtype = array.dtype if dtype is None else np.dtype(dtype)
         if wanted == array.dtype:
-            return array if copy is False else array.copy()
+            return array
         if copy is False:
             raise ValueError("another element type needs a copy")
         found: np.ndarray = array.astype(wanted)

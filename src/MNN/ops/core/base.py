@@ -48,6 +48,8 @@ class Operator:
     elementwise: ClassVar[bool] = False
     """Whether it is a function of single numbers: each element of the result comes from the one of its only operand in
     the same place."""
+    broadcasts: ClassVar[bool] = False
+    """The same of several operands, which broadcast by numpy's rule."""
     reshapes: ClassVar[bool] = False
     """Whether it gives the elements of its first operand in their order, in other sizes."""
     moves: ClassVar[bool] = False

@@ -103,6 +103,7 @@ class BinaryOp(Operator):
     ``activationType`` 1 applies ReLU to the result.
     """
 
+    broadcasts = True
     repeats = True
     attributes = {"opType": "ADD", "T": "DT_FLOAT", "activationType": 0}
 
@@ -149,6 +150,7 @@ def _compare_strings(b: Builder, kind: str, x: Tensor, y: Tensor) -> Tensor:
 class Remainder(Operator):
     """``x - trunc(x / y) * y``: the remainder with the dividend's sign (C's ``%`` and ``fmod``)."""
 
+    broadcasts = True
     in_mnn = False
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -158,6 +160,8 @@ class Remainder(Operator):
 @register("Select")
 class Select(Operator):
     """``condition ? x : y`` elementwise, with numpy broadcasting of all three."""
+
+    broadcasts = True
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         condition = b.cast(operand(b, inputs, 0, "condition"), DType.BOOL)

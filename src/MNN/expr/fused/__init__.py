@@ -1,0 +1,6 @@
+"""Elementwise functions of constants, computed when their numbers are asked for: a chain of them at once."""
+
+from MNN.expr.fused.deferred import Deferred
+from MNN.expr.fused.functions import function_of
+
+__all__ = ["Deferred", "function_of"]

@@ -1,0 +1,103 @@
+"""Results of elementwise functions that are not computed yet.
+
+They know what they are computed from, and are computed when somebody reads them: then all that they depend on is one
+loop over the elements, whose intermediates never reach memory. What is read depends on constants alone, whose arrays do
+not change, so that it does not matter when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from MNN.expr.fused.functions import Function
+from MNN.expr.fused.loops import Wiring, loop_of
+
+MOST = 32
+"""Functions of one loop, those that are used twice counted twice: more are computed in parts."""
+MOST_OPERANDS = 12
+"""Arrays that a loop reads: addresses have to fit into registers."""
+
+
+class Deferred:
+    """A function of operands, numbers of which are wanted later or never."""
+
+    __slots__ = ("array", "arrays", "function", "functions", "operands", "passed", "shape")
+
+    def __init__(self, function: Function, operands: tuple[Operand, ...], shape: tuple[int, ...]) -> None:
+        """``operands``: those that are deferred have this ``shape``."""
+        self.function, self.operands, self.shape = function, operands, shape
+        self.array: np.ndarray | None = None
+        self.passed = False
+        """Whether a loop has computed it on the way to something else; the next one stores it."""
+        self.functions, self.arrays = 1, 0
+        for operand in operands:
+            if isinstance(operand, Deferred) and operand.array is None:
+                self.functions += operand.functions
+                self.arrays += operand.arrays
+            else:
+                self.arrays += 1
+
+    @staticmethod
+    def of(function: Function, operands: Sequence[Operand], shape: tuple[int, ...]) -> Deferred:
+        """A function with a result of this ``shape``, to which the operands broadcast. Those that would be computed
+        more than once for that, or make the loop too long, are computed now."""
+        made = Deferred(function, tuple([o if o.shape == shape else _now(o) for o in operands]), shape)
+        if made.functions > MOST or made.arrays > MOST_OPERANDS:
+            made = Deferred(function, tuple([_now(o) for o in operands]), shape)
+        return made
+
+    def numbers(self) -> np.ndarray:
+        """The numbers, which are kept. They must not be written to."""
+        if self.array is None:
+            self.array = self.computed()
+            self.operands = ()
+        return self.array
+
+    def computed(self) -> np.ndarray:
+        """The numbers in an array that nobody else has, where they were not kept yet; they are not kept for this."""
+        if self.array is not None:
+            copy: np.ndarray = self.array.copy()
+            return copy
+        steps: list[Deferred] = []
+        wiring: list[Wiring] = []
+        arrays: list[np.ndarray] = []
+        _walk(self, {}, steps, wiring, arrays)
+        stored = [i for i, step in enumerate(steps) if step.passed and step is not self]
+        for step in steps:
+            step.passed = True
+        results = loop_of(tuple(wiring), (len(steps) - 1, *stored)).run(self.shape, arrays)
+        for i, array in zip(stored, results[1:], strict=True):
+            steps[i].array, steps[i].operands = array, ()
+        return results[0]
+
+
+Operand = Deferred | np.ndarray
+
+
+def _now(operand: Operand) -> np.ndarray:
+    return operand.numbers() if isinstance(operand, Deferred) else operand
+
+
+def _walk(
+    node: Deferred, places: dict[int, int], steps: list[Deferred], wiring: list[Wiring], arrays: list[np.ndarray]
+) -> int:
+    """Lists what ``node`` is computed from, each step behind its operands: functions with the numbers of what they are
+    applied to, steps from 0 up and arrays from -1 down. Gives the number of ``node``."""
+    wires: list[Function | int] = [node.function]
+    for operand in node.operands:
+        place = places.get(id(operand))
+        if place is None:
+            if isinstance(operand, Deferred) and operand.array is None:
+                place = _walk(operand, places, steps, wiring, arrays)
+            else:
+                array = operand.array if isinstance(operand, Deferred) else operand
+                assert array is not None
+                arrays.append(array)
+                place = places[id(operand)] = -len(arrays)
+        wires.append(place)
+    place = places[id(node)] = len(steps)
+    steps.append(node)
+    wiring.append(tuple(wires))
+    return place

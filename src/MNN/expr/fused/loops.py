@@ -1,0 +1,126 @@
+"""Loops over the elements of arrays: interpreted by numpy, or compiled for all sizes where that pays."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from MNN.expr import compute
+from MNN.expr.fused.functions import Function
+from MNN.ir.dtype import DType
+from MNN.ir.scalar import Body, BodyBuilder
+
+if TYPE_CHECKING:
+    from MNN.expr.fused.kernels import Layout, LoopKernel
+
+Wiring = tuple[Function | int, ...]
+"""A function and its operands: numbers of steps (from 0 up) and of arrays (from -1 down)."""
+
+_CALL, _ELEMENT = 5_000.0, 1.0
+"""About how many nanoseconds numpy takes to be called, and for an element."""
+COMPILE_AFTER = 5e6
+"""Nanoseconds that numpy has spent on a loop when it is compiled, which takes a few times as long."""
+_DENSE = 0x101
+"""The bits of ``flags.num`` that say: contiguous in C's order, and aligned."""
+
+
+class Loop:
+    """A body over the elements of arrays that broadcast."""
+
+    __slots__ = ("_kernels", "_spent", "body")
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self._spent = 0.0
+        self._kernels: dict[tuple[object, ...], LoopKernel] = {}
+
+    def run(self, shape: tuple[int, ...], operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Its results, new arrays of this ``shape``, to which the ``operands`` broadcast."""
+        count = math.prod(shape)
+        if self._spent < COMPILE_AFTER:
+            self._spent += len(self.body.code) * (_CALL + _ELEMENT * count)
+        if self._spent < COMPILE_AFTER or not count:
+            from MNN.reference.scalar import evaluate  # not needed where Vars are only given to a model
+
+            found = evaluate(self.body, operands)
+            return [a if a.shape == shape else np.broadcast_to(a, shape).copy() for a in found]
+        results = [np.empty(shape, kind.numpy) for kind in self.body.result_dtypes]
+        layout, operands = _layout(shape, count, operands)
+        key = layout.classes, len(layout.extents)
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            from MNN.expr.fused.kernels import LoopKernel  # brings the compiler
+
+            kernel = self._kernels[key] = LoopKernel(self.body, layout)
+        kernel.run(layout, operands, results, compute.SETTINGS.loop_threads)
+        return results
+
+
+def _layout(shape: tuple[int, ...], count: int, operands: Sequence[np.ndarray]) -> tuple[Layout, Sequence[np.ndarray]]:
+    """Loops over a dense result and operands, of which some may have to be copied first."""
+    from MNN.expr.fused.kernels import Layout
+
+    classes = ""
+    for operand in operands:
+        if operand.shape == shape and operand.flags.num & _DENSE == _DENSE:
+            classes += "1"
+        elif operand.size == 1:
+            classes += "0"
+        else:
+            break
+    else:
+        return Layout((count,), tuple(classes), ((),) * (len(operands) + 1)), operands
+    usable = [a if _runs(a) else np.ascontiguousarray(a).reshape(a.shape) for a in operands]
+    strides = tuple([(a.shape, tuple([s // a.itemsize for s in a.strides])) for a in usable])
+    return _merged(shape, strides), usable
+
+
+def _runs(array: np.ndarray) -> bool:
+    """Whether an array is aligned, and repeated or contiguous along its last axis."""
+    return array.flags.aligned and (
+        array.size == 1 or array.shape[-1] == 1 or array.strides[-1] in (0, array.itemsize)
+    ) and not any(s % array.itemsize for s in array.strides)  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1024)
+def _merged(shape: tuple[int, ...], given: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]) -> Layout:
+    """Loops over a ``shape`` and operands of these shapes and strides, as few as there can be."""
+    from MNN.compiler import strides as st
+    from MNN.expr.fused.kernels import Layout
+
+    order = tuple(range(len(shape)))
+    columns = [st.broadcast_strides(own, strides, shape) for own, strides in given]
+    extents, merged = st.merge_loops(shape, [*columns, st.dense(shape, order)], order)
+    classes = tuple([str(c[-1]) if c[-1] in (0, 1) else "s" for c in merged[:-1]])
+    outer = [c if k == "s" else c[:-1] for c, k in zip(merged, (*classes, "1"), strict=True)]
+    return Layout(extents, classes, tuple(outer))
+
+
+_MOST = 2048
+"""Loops that are kept."""
+
+
+@functools.lru_cache(maxsize=_MOST)
+def loop_of(steps: tuple[Wiring, ...], results: tuple[int, ...]) -> Loop:
+    """The loop that computes ``steps``, each behind its operands, and stores some of them."""
+    from MNN.compiler.simplify import simplified
+
+    kinds: dict[int, DType] = {}
+    functions: list[tuple[Function, list[int]]] = []
+    for step in steps:
+        function, operands = step[0], [n for n in step if isinstance(n, int)]
+        assert isinstance(function, Function)
+        functions.append((function, operands))
+        kinds.update({n: kind for n, kind in zip(operands, function.body.args, strict=True) if n < 0})
+    b = BodyBuilder()
+    values = {number: b.arg(kinds[number]) for number in sorted(kinds, reverse=True)}
+    for place, (function, operands) in enumerate(functions):
+        (values[place],) = b.inline(function.body, [values[n] for n in operands])
+    return Loop(simplified(b.build(*[values[n] for n in results])))
+
+
+__all__ = ["Loop", "Wiring", "loop_of"]
