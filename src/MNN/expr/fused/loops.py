@@ -28,7 +28,7 @@ _DENSE = 0x101
 """The bits of ``flags.num`` that say: contiguous in C's order, and aligned."""
 
 
-class Loop:
+class ElementLoop:
     """A body over the elements of arrays that broadcast."""
 
     __slots__ = ("_kernels", "_spent", "body")
@@ -105,7 +105,7 @@ _MOST = 2048
 
 
 @functools.lru_cache(maxsize=_MOST)
-def loop_of(steps: tuple[Wiring, ...], results: tuple[int, ...]) -> Loop:
+def loop_of(steps: tuple[Wiring, ...], results: tuple[int, ...]) -> ElementLoop:
     """The loop that computes ``steps``, each behind its operands, and stores some of them."""
     from MNN.compiler.simplify import simplified
 
@@ -120,7 +120,7 @@ def loop_of(steps: tuple[Wiring, ...], results: tuple[int, ...]) -> Loop:
     values = {number: b.arg(kinds[number]) for number in sorted(kinds, reverse=True)}
     for place, (function, operands) in enumerate(functions):
         (values[place],) = b.inline(function.body, [values[n] for n in operands])
-    return Loop(simplified(b.build(*[values[n] for n in results])))
+    return ElementLoop(simplified(b.build(*[values[n] for n in results])))
 
 
-__all__ = ["Loop", "Wiring", "loop_of"]
+__all__ = ["ElementLoop", "Wiring", "loop_of"]
