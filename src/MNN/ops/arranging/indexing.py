@@ -199,8 +199,11 @@ class TopKV2(Operator):
             raise ShapeError(f"{b.where}: cannot take the first {list(ks)} along axis {axis} of {list(x.shape)}")
         k, largest = ks[0], self.bool_attr(node, "largest")
         dtype = from_data_type(self.str_attr(node, "outputDataType"), b.where)
-        shape = tuple(k if i == axis else d for i, d in enumerate(x.shape))
-        return b.emit(TopK([x], axis=axis, largest=largest), (x.dtype, shape), (dtype, shape))
+        last = [i for i in range(x.rank) if i != axis] + [axis]  # kernels look along the last axis
+        x = b.permute(x, last)
+        shape = (*x.shape[:-1], k)
+        found = b.emit(TopK([x], axis=x.rank - 1, largest=largest), (x.dtype, shape), (dtype, shape))
+        return [b.permute(t, sorted(range(x.rank), key=last.__getitem__)) for t in found]
 
 
 @register("ReverseSequence")

@@ -68,6 +68,8 @@ def pad(b: Builder, x: Tensor, mode: str, pads: Sequence[int], value: Tensor | N
     """A border of ``pads`` (begin and end of axis 0, of axis 1, ...)."""
     if len(pads) != 2 * x.rank:
         raise ShapeError(f"{b.where}: {len(pads)} pads for an input of shape {list(x.shape)}, expected {2 * x.rank}")
+    if mode not in ("CONSTANT", "REFLECT", "SYMMETRIC", "EDGE", "WRAP"):
+        raise ShapeError(f"{b.where}: mode {mode} is not one of CONSTANT, REFLECT, SYMMETRIC, EDGE")
     low, high = pads[0::2], pads[1::2]
     if mode == "CONSTANT":
         if any(d + a + z < 0 for d, a, z in zip(x.shape, low, high, strict=True)):
@@ -92,42 +94,46 @@ def _pad_axis(b: Builder, x: Tensor, axis: int, mode: str, low: int, high: int) 
     if not low and not high:
         return x
     b.require(size + low + high, f"axis {axis}")
-    where = np.arange(-low, size + high)
+    borders = _borders(mode, size, low, high)
+    if borders is None:  # the tensor goes on more than once
+        return b.take(x, b.const(_index(mode, size, low, high), DType.I64), axis)
+    (before, step), (after, _) = borders
+    ends = [_border(b, x, axis, *part, step) for part in ((before, low), (after, high))]
+    return b.concat([ends[0], x, ends[1]], axis)
+
+
+def _borders(mode: str, size: int, low: int, high: int) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Where the borders before and behind an axis begin in it, and by what they step, where each is one run."""
+    most = max(low, high)
     if mode == "EDGE":
-        index = np.clip(where, 0, size - 1)
-    elif mode == "WRAP":
-        index = where % size
-    elif mode == "SYMMETRIC":
+        return (0, 0), (size - 1, 0)
+    if mode == "WRAP" and size >= most:
+        return (size - low, 1), (0, 1)
+    if mode == "SYMMETRIC" and size >= most:
+        return (low - 1, -1), (size - 1, -1)
+    if mode == "REFLECT" and size > most:
+        return (low, -1), (size - 2, -1)
+    return None
+
+
+def _border(b: Builder, x: Tensor, axis: int, start: int, count: int, step: int) -> Tensor:
+    starts, counts, steps = [0] * x.rank, list(x.shape), [1] * x.rank
+    starts[axis], counts[axis], steps[axis] = start if count else 0, count if step else min(count, 1), step or 1
+    found = b.slice(x, starts, counts, steps)
+    return found if step else b.expand(found, [count if i == axis else d for i, d in enumerate(x.shape)])
+
+
+def _index(mode: str, size: int, low: int, high: int) -> np.ndarray:
+    """Which element of an axis stands where."""
+    where = np.arange(-low, size + high)
+    if mode == "WRAP":
+        return where % size
+    if mode == "SYMMETRIC":
         folded = where % (2 * size)
-        index = np.where(folded < size, folded, 2 * size - 1 - folded)
-    elif mode == "REFLECT":
-        period = max(2 * size - 2, 1)
-        folded = where % period
-        index = np.where(folded < size, folded, period - folded)
-    else:
-        raise ShapeError(f"{b.where}: mode {mode} is not one of CONSTANT, REFLECT, SYMMETRIC, EDGE")
-    return b.concat(_runs(b, x, axis, index), axis) if index.size else b.take(x, b.const(index, DType.I64), axis)
-
-
-def _runs(b: Builder, x: Tensor, axis: int, index: np.ndarray) -> list[Tensor]:
-    """``take`` of a constant index as slices: runs that step by 1, -1 or 0."""
-    parts: list[Tensor] = []
-    at = 0
-    while at < index.size:
-        step = int(index[at + 1] - index[at]) if at + 1 < index.size else 1
-        end = at + 1
-        while end < index.size and step in (-1, 0, 1) and index[end] - index[end - 1] == step:
-            end += 1
-        starts, counts, steps = [0] * x.rank, list(x.shape), [1] * x.rank
-        starts[axis], counts[axis], steps[axis] = int(index[at]), end - at, step
-        if step == 0:
-            counts[axis] = 1
-            one = b.slice(x, starts, counts)
-            parts.append(b.expand(one, [end - at if i == axis else d for i, d in enumerate(x.shape)]))
-        else:
-            parts.append(b.slice(x, starts, counts, steps))
-        at = end
-    return parts
+        return np.where(folded < size, folded, 2 * size - 1 - folded)
+    period = max(2 * size - 2, 1)
+    folded = where % period
+    return np.where(folded < size, folded, period - folded)
 
 
 @infer.rule(Padding, PadWrap)

@@ -31,6 +31,8 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "mul": operator.mul,
     "floordiv": operator.floordiv,
     "div": operator.floordiv,
+    "mod": operator.mod,
+    "rem": operator.mod,
     "neg": operator.neg,
     "cast": lambda x: x,
 }
@@ -85,7 +87,10 @@ def _computed(body: Body, operands: Sequence[Objects], shape: Sequence[int]) -> 
         elif instr.op == "const":
             values.append(instr.number())
         elif instr.op in _ARITHMETIC:
-            values.append(_ARITHMETIC[instr.op](*[values[a] for a in instr.args]))
+            try:
+                values.append(_ARITHMETIC[instr.op](*[values[a] for a in instr.args]))
+            except ZeroDivisionError:
+                return None
         else:
             return None
     found = np.empty(tuple(map(int, shape)), object)

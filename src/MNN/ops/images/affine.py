@@ -46,9 +46,13 @@ class AffineGrid(Operator):
     @staticmethod
     def _line(b: Builder, size: int, aligned: bool, dtype: DType) -> Tensor:
         steps = b.cast(iota(b, size), dtype)
-        step = 2.0 / max(size - 1, 1) if aligned else 2.0 / max(size, 1)
-        first = -1.0 if aligned else step / 2 - 1.0
-        return b.op("add", b.op("mul", steps, b.like(step, steps)), b.like(first, steps))
+        count = b.open_numbers.tensor([size], (), DType.I64)  # which differs from run to run where the size is open
+        gaps = b.cast(b.op("max", b.op("sub", count, b.like(int(aligned), count)), b.like(1, count)), DType.F64)
+        step = b.op("div", b.like(2.0, gaps), gaps)
+        first = b.like(-1.0, step)
+        if not aligned:
+            first = b.op("add", b.op("mul", step, b.like(0.5, step)), first)
+        return b.op("add", b.op("mul", steps, b.cast(step, dtype)), b.cast(first, dtype))
 
 
 @infer.rule(AffineGrid)

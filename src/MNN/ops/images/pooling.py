@@ -118,18 +118,24 @@ def average_windows(b: Builder, x: Tensor, w: Windows, include_pads: bool) -> Te
 def _counted(b: Builder, x: Tensor, w: Windows, include_pads: bool, dtype: DType) -> Tensor:
     """The scale of averages for sizes that are open, ``[out...]``: computed from them when they are known, since what
     the last windows have depends on all of the size."""
+
+    def number(n: int) -> Tensor:
+        return b.cast(numbers(b, n, DType.I32), dtype)
+
     spatial = len(w.out)
     total = b.const(np.ones((1,) * spatial), dtype)
     for axis, (size, kernel, step) in enumerate(zip(x.shape[2:], w.kernel, w.dilations, strict=True)):
         begin, end = (w.begins[axis], w.declared_ends[axis]) if include_pads else (0, 0)
-        start = np.arange(int(w.out[axis])) * w.strides[axis] - w.begins[axis]
         line = [1] * spatial
-        line[axis] = start.size
-        before = np.clip(-(-(-begin - start) // step), 0, kernel).reshape(line)
-        until = b.op("sub", b.cast(numbers(b, size + end, DType.I32), dtype), b.const(start.reshape(line), dtype))
-        taps = b.op("ceil", b.op("div", until, b.const(np.asarray(step), dtype)))
-        here = b.op("sub", b.op("min", taps, b.const(np.asarray(kernel), dtype)), b.const(before, dtype))
-        total = b.op("mul", total, b.op("max", here, b.const(np.zeros(()), dtype)))
+        line[axis] = int(w.out[axis])
+        steps = b.const((np.arange(line[axis]) * w.strides[axis]).reshape(line), dtype)
+        start = b.op("sub", steps, number(w.begins[axis]))
+        before, taps = (
+            b.op("ceil", b.op("div", b.op("sub", number(n), start), number(step))) for n in (-begin, size + end)
+        )
+        before = b.op("min", b.op("max", before, number(0)), number(kernel))
+        here = b.op("sub", b.op("min", taps, number(kernel)), before)
+        total = b.op("mul", total, b.op("max", here, number(0)))
     one = b.const(np.ones(()), dtype)
     return b.op("div", one, b.op("max", total, one))
 

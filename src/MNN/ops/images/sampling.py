@@ -14,27 +14,46 @@ from MNN.ir.prims import Tensor
 from MNN.ir.scalar import BodyBuilder
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
+from MNN.ops.core.open_numbers import is_open
 from MNN.ops.core.operands import along, check_channels, operand, optional, require_rank, wide
 from MNN.ops.inference import infer
 
 
-def _reflect(s: BodyBuilder, x: int, low: float, high: float) -> int:
-    """Mirrors a coordinate into ``[low, high]``."""
+class _Extent:
+    """How long an axis is, within bodies: a constant, or an operand where the size is open."""
+
+    def __init__(self, b: Builder, size: int, dtype: DType) -> None:
+        self.size = size
+        self.operands: list[Tensor] = []
+        """What a body takes besides its own operands, and hands on as ``given``."""
+        if is_open([size]):
+            count = b.open_numbers.tensor([size], (), DType.I64)
+            self.operands.append(b.cast(b.open_numbers.input_for(count), dtype))
+
+    def less(self, s: BodyBuilder, dtype: DType, given: Sequence[int], by: float = 0.0, least: float = -1.0) -> int:
+        """The size less a number, and no less than ``least``."""
+        if not given:
+            return s.const(max(float(self.size) - by, least), dtype)
+        return s("sub", given[0], s.const(by, dtype)) if by else given[0]
+
+
+def _reflect(s: BodyBuilder, x: int, low: float, size: _Extent, given: Sequence[int]) -> int:
+    """Mirrors a coordinate between ``low``, which is not above 0, and what lies as far beyond the last element."""
     dtype = s.dtype(x)
-    span = high - low
-    if span <= 0:
+    if size.size - 1 - 2 * low <= 0:
         return s.const(low, dtype)
+    span = size.less(s, dtype, given, 1 + 2 * low)
     away = s("abs", s("sub", x, s.const(low, dtype)))
-    turns = s("floor", s("div", away, s.const(span, dtype)))
-    rest = s("sub", away, s("mul", turns, s.const(span, dtype)))
+    turns = s("floor", s("div", away, span))
+    rest = s("sub", away, s("mul", turns, span))
     odd = s("ne", s("rem", turns, s.const(2, dtype)), s.const(0, dtype))
-    return s("add", s("select", odd, s("sub", s.const(span, dtype), rest), rest), s.const(low, dtype))
+    return s("add", s("select", odd, s("sub", span, rest), rest), s.const(low, dtype))
 
 
-def _clip(s: BodyBuilder, x: int, size: int) -> int:
+def _clip(s: BodyBuilder, x: int, size: _Extent, given: Sequence[int]) -> int:
     """A finite coordinate inside the image (NaN becomes 0)."""
     dtype = s.dtype(x)
-    inside = s("min", s("max", x, s.const(0, dtype)), s.const(max(size - 1, 0), dtype))
+    inside = s("min", s("max", x, s.const(0, dtype)), size.less(s, dtype, given, 1, 0))
     return s("select", s("isnan", inside), s.const(0, dtype), inside)
 
 
@@ -60,30 +79,30 @@ class _Sampler:
     def __init__(self, b: Builder, x: Tensor, mode: str, padding: str, align: bool) -> None:
         self.b, self.x, self.mode, self.padding, self.align = b, x, mode, padding, align
 
-    def _fold(self, s: BodyBuilder, at: int, size: int) -> int:
+    def _fold(self, s: BodyBuilder, at: int, size: _Extent, given: Sequence[int]) -> int:
         """Border or reflection applied to a coordinate."""
-        if self.padding == "CLAMP":
-            return _clip(s, at, size)
-        low, high = (0.0, size - 1.0) if self.align else (-0.5, size - 0.5)
-        return _clip(s, _reflect(s, at, low, high), size)
+        if self.padding != "CLAMP":
+            at = _reflect(s, at, 0.0 if self.align else -0.5, size, given)
+        return _clip(s, at, size, given)
 
-    def tap(self, at: Tensor, size: int, k: int) -> tuple[Tensor, Tensor]:
+    def tap(self, at: Tensor, size: _Extent, k: int) -> tuple[Tensor, Tensor]:
         """Index (i32, inside the image) and weight of tap ``k``; nearest has tap 0, linear 0 and 1, cubic -1 to 2."""
         fold_first = self.padding != "ZEROS" and self.mode != "CUBIC"
 
-        def place(s: BodyBuilder, a: int) -> tuple[int, int]:
+        def place(s: BodyBuilder, a: int, given: Sequence[int]) -> tuple[int, int]:
             if fold_first:
-                a = self._fold(s, a, size)
+                a = self._fold(s, a, size, given)
             base = s("round" if self.mode == "NEAREST" else "floor", a)
             return s("add", base, s.const(k, s.dtype(a))), s("sub", a, base)
 
-        def index(s: BodyBuilder, a: int) -> int:
-            tap, _ = place(s, a)
-            tap = self._fold(s, tap, size) if self.mode == "CUBIC" and self.padding != "ZEROS" else _clip(s, tap, size)
+        def index(s: BodyBuilder, a: int, *given: int) -> int:
+            tap, _ = place(s, a, given)
+            folded = self.mode == "CUBIC" and self.padding != "ZEROS"
+            tap = self._fold(s, tap, size, given) if folded else _clip(s, tap, size, given)
             return s.cast(tap, DType.I32)
 
-        def weight(s: BodyBuilder, a: int) -> int:
-            tap, t = place(s, a)
+        def weight(s: BodyBuilder, a: int, *given: int) -> int:
+            tap, t = place(s, a, given)
             one = s.const(1, s.dtype(a))
             w = one
             if self.mode == "BILINEAR":
@@ -92,17 +111,18 @@ class _Sampler:
                 w = _cubic(s, t, k, -0.75)
             if self.padding == "ZEROS":
                 zero = s.const(0, s.dtype(a))
-                inside = s("and", s("ge", tap, zero), s("le", tap, s.const(size - 1, s.dtype(a))))
+                inside = s("and", s("ge", tap, zero), s("le", tap, size.less(s, s.dtype(a), given, 1)))
                 w = s("select", inside, w, zero)
             return w
 
-        return self.b.map(index, at), self.b.map(weight, at)
+        return self.b.map(index, at, *size.operands), self.b.map(weight, at, *size.operands)
 
     def read(self, places: Sequence[Tensor], batch: Tensor, shape: Sequence[int], walk_channel: int = 1) -> Tensor:
         """Samples of ``shape``; ``batch`` holds image numbers, channels walk along ``walk_channel`` of the output."""
         b, x = self.b, self.x
         reach = {"NEAREST": (0,), "BILINEAR": (0, 1), "CUBIC": (-1, 0, 1, 2)}[self.mode]
-        axes = [[self.tap(at, n, k) for k in reach] for at, n in zip(places, x.shape[2:], strict=True)]
+        sizes = [_Extent(b, n, at.dtype) for at, n in zip(places, x.shape[2:], strict=True)]
+        axes = [[self.tap(at, n, k) for k in reach] for at, n in zip(places, sizes, strict=True)]
         indexed, walk = [0, *range(2, x.rank)], [-1, walk_channel, *([-1] * (x.rank - 2))]
         total: Tensor | None = None
         for combination in product(*axes):
@@ -146,15 +166,23 @@ class GridSample(Operator):
             starts, counts = [0] * grid.rank, list(grid.shape)
             starts[-1], counts[-1] = spatial - 1 - i, 1
             one = b.reshape(b.slice(grid, starts, counts), (x.shape[0], 1, *out))
-            scale, shift = (size - 1) / 2 if align else size / 2, (size - 1) / 2
+            extent = _Extent(b, size, one.dtype)
 
-            def position(s: BodyBuilder, g: int, scale: float = scale, shift: float = shift) -> int:
-                return s("add", s("mul", g, s.const(scale, s.dtype(g))), s.const(shift, s.dtype(g)))
+            def position(s: BodyBuilder, g: int, *given: int, extent: _Extent = extent) -> int:
+                scale, shift = (self._half(s, extent, s.dtype(g), given, by) for by in (int(align), 1))
+                return s("add", s("mul", g, scale), shift)
 
-            places.append(b.map(position, one))
+            places.append(b.map(position, one, *extent.operands))
         batch = b.const(np.arange(x.shape[0], dtype=np.int32).reshape(-1, *(1,) * (x.rank - 1)))
         sampler = _Sampler(b, x, self.str_attr(node, "mode"), padding, align)
         return [sampler.read(places, batch, (*x.shape[:2], *out))]
+
+    @staticmethod
+    def _half(s: BodyBuilder, extent: _Extent, dtype: DType, given: Sequence[int], by: int) -> int:
+        """Half of the size less ``by``."""
+        if not given:
+            return s.const((extent.size - by) / 2, dtype)
+        return s("mul", extent.less(s, dtype, given, by), s.const(0.5, dtype))
 
 
 @register("OnnxGridSample")
