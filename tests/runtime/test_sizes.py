@@ -129,7 +129,7 @@ def test_an_average_is_one_kernel_for_all_sizes() -> None:
 def planned_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every size has a plan of its own, as where there is none for a range."""
     for name in ("range_for", "range_of_units"):
-        monkeypatch.setattr(f"MNN.runtime.open_plans.{name}", lambda *size, narrow=False: None)
+        monkeypatch.setattr(f"MNN.runtime.open_plans.{name}", lambda *_, **__: None)
 
 
 @pytest.mark.usefixtures("planned_alone")

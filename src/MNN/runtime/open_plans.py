@@ -12,13 +12,13 @@ import numpy as np
 
 from MNN.backends.base.open_words import OpenSizes, Shape
 from MNN.compiler.open.errors import NotOpenError
-from MNN.compiler.open.plan import UNIT, SizeRange, range_for, range_of_units
+from MNN.compiler.open.plan import LEAST, UNIT, SizeRange, range_for, range_of_units
 from MNN.errors import MNNError
 from MNN.ir.graph import Value
 from MNN.ir.symbolic import Size, evaluate, multiply, names
 from MNN.ir.traced import TracedSize, size_of
 
-KEPT = 6
+KEPT = 12
 """Plans for ranges that a graph keeps."""
 OFTEN = 16
 """Runs at the same size after which a plan for it alone pays, where that is faster: planning takes some 30 ms, and such
@@ -128,20 +128,21 @@ def _opened(
     do with each other (a mask is as long as a cache and what is new), then with each on its own; first for as many
     sizes as there may be, then without those that are much smaller. Images are planned without these at once: networks
     halve them again and again, and compute what is left of small ones in another way. At last comes a range of the
-    multiples of :data:`UNIT`, where sizes are such: what is halved may be put together again."""
+    multiples of :data:`UNIT`, where sizes are such: what is halved may be put together again. Sizes below
+    :data:`LEAST`, as of a small batch, are not left open."""
     named = _named(inputs)
     values, old = _values(named, shapes), _values(named, before)
     if values is None or old is None:
         return
-    changed = [name for name, number in values.items() if old[name] != number]
+    changed = [name for name, number in values.items() if old[name] != number and number >= LEAST]
     derived = _derived([(name, old[name], values[name]) for name in changed])
-    ways: list[tuple[int, _RangeFor]] = [(1, partial(range_for, narrow=True))]
+    ways: list[tuple[int, _RangeFor]] = [(1, partial(range_for, narrow=True, windows=w)) for w in (False, True)]
     if all(len({name for name in shape if name in changed}) < 2 for shape in named):
         ways.insert(0, (1, range_for))
     if all(n % UNIT == 0 for name in changed for n in (old[name], values[name])):
         ways.append((UNIT, range_of_units))
     for (unit, range_of), known in itertools.product(ways, (derived, {}) if derived else ({},)):
-        free = [name for name in changed if name not in known]
+        free = sorted([name for name in changed if name not in known], key=values.__getitem__)
         ranges = {f"s{i}": range_of(values[name] // unit, i) for i, name in enumerate(free)}
         own = {name: TracedSize(values[name], multiply(f"s{i}", unit)) for i, name in enumerate(free)}
         for name, (first, second) in known.items():
@@ -149,7 +150,7 @@ def _opened(
             own[name] = TracedSize(values[name], sum_of.size)
         found: dict[Value, Shape] = {}
         for value, sizes, shape in zip(inputs, named, shapes, strict=True):
-            renamed = [_renamed(size, n, own) for size, n in zip(sizes, shape, strict=True)]
+            renamed = [_renamed(size, n, own, values) for size, n in zip(sizes, shape, strict=True)]
             if None not in renamed:
                 found[value] = tuple([n for n in renamed if n is not None])
         if changed and len(found) == len(inputs) and None not in ranges.values():
@@ -173,13 +174,14 @@ def _derived(sizes: Sequence[tuple[str, int, int]]) -> dict[str, tuple[str, str 
     return found
 
 
-def _renamed(size: int | str, number: int, own: Mapping[str, TracedSize]) -> Size:
-    """The size of an input in terms of those that are left open; None where it depends on others besides."""
+def _renamed(size: int | str, number: int, own: Mapping[str, TracedSize], values: Mapping[str, int]) -> Size:
+    """The size of an input in terms of those that are left open, others being what they are now; None where it follows
+    from a size that is not known."""
     if not names(size) & own.keys():
         return number
-    if not names(size) <= own.keys():
+    if not names(size) <= values.keys():
         return None
-    traced = evaluate(size, own)
+    traced = evaluate(size, {**values, **own})
     return size_of(traced) if int(traced) == number else None
 
 

@@ -26,6 +26,9 @@ MOST_OPEN = 6
 """Sizes that a range leaves open; more of them are seldom, and would be tried at ever smaller ones."""
 _SMALL = 31
 """Sizes up to here have a range of their own: few rows want other kernels than many."""
+LEAST, _WINDOW = 3, 11
+"""Where the smallest range begins, and where it does in networks whose windows are larger than what is left of such
+sizes."""
 
 
 class SizeRange(NamedTuple):
@@ -66,12 +69,13 @@ def open_program(ranges: Mapping[str, SizeRange], lower: Lower, compile_stage: C
     return program, found[-1][0]
 
 
-def range_for(size: int, number: int = 0, narrow: bool = False) -> SizeRange | None:
+def range_for(size: int, number: int = 0, narrow: bool = False, windows: bool = False) -> SizeRange | None:
     """The range for a size like this one, which is the ``number``-th of the open ones: two of them are not tried at the
     same sizes. None for sizes that are planned alone: 1 and 2, which make much simpler, very large ones, and those
     beyond the first :data:`MOST_OPEN`.
 
-    A ``narrow`` one begins where the range before it ends.
+    A ``narrow`` one begins where the range before it ends; with ``windows`` the first one does not begin at sizes that
+    have room for small windows only.
 
     Sizes that are tried are primes and, between these, one that can be halved and be divided by three; none is a
     multiple of what kernels step by.
@@ -81,12 +85,12 @@ def range_for(size: int, number: int = 0, narrow: bool = False) -> SizeRange | N
     top = next((t for t in TOPS if _prime(t, number) >= size), None)
     if top is None:
         return None
-    below = max((t for t in TOPS if t < top), default=3) if narrow else _SMALL
-    least = _prime(3, -number) if top == _SMALL else _prime(below, number)
-    if size < least:
-        return None
-    most, between = _prime(top, number), _even(top, number)
-    if not least < between < most:
+    if top == _SMALL:
+        least = _prime(_WINDOW if windows else LEAST, -number)
+    else:
+        least = _prime(max(t for t in TOPS if t < top) if narrow else _SMALL, number)
+    most, between = _prime(top, number), _even(top, number, least)
+    if size < least or not least < between < most:
         return None
     return SizeRange(least, most, (between, least, most), -(-(most + 4) // 8) * 8)
 
@@ -104,10 +108,11 @@ def range_of_units(units: int, number: int = 0) -> SizeRange | None:
 
 
 @functools.cache
-def _even(top: int, number: int) -> int:
-    """A size that can be halved once and, where there are enough of them, be divided by three."""
+def _even(top: int, number: int, least: int) -> int:
+    """A size above ``least`` that can be halved once and, where there are enough of them, be divided by three."""
     if top == _SMALL:
-        return sorted(range(6, top - 4, 4), key=lambda n: (n % 3 > 0, abs(2 * n - top)))[number]
+        found = [n for n in range(6, top - 4, 4) if n > least]
+        return sorted(found, key=lambda n: (n % 3 > 0, abs(2 * n - top)))[number] if number < len(found) else 0
     return _between(range(6, top, 12), top, number)
 
 
@@ -131,4 +136,4 @@ def _prime(size: int, number: int) -> int:
         found += step
 
 
-__all__ = ["MOST_OPEN", "TOPS", "UNIT", "Lowered", "SizeRange", "open_program", "range_for", "range_of_units"]
+__all__ = ["LEAST", "MOST_OPEN", "TOPS", "UNIT", "Lowered", "SizeRange", "open_program", "range_for", "range_of_units"]

@@ -7,6 +7,7 @@ traced sizes, and constants are the same or the first parts of one (positions, c
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -31,8 +32,10 @@ def agree(traces: Sequence[TracedStage]) -> None:
     """Checks that stages are one for all sizes between those of the traces, the last one having the largest, and
     gives constants that grow with sizes the last one's memory. Raises :class:`NotOpenError`."""
     lists = [s.stage.prims for s in traces]
-    if len({len(prims) for prims in lists}) > 1 or any(s.stage.guards or s.stage.blocked for s in traces):
-        raise NotOpenError("other primitives at other sizes")
+    if any(s.stage.guards or s.stage.blocked for s in traces):
+        raise NotOpenError("what numbers are decides what is computed")
+    if len({len(prims) for prims in lists}) > 1:
+        raise NotOpenError(f"other primitives at other sizes{_first_other(lists)}")
     known = _Known(traces)
     known.note(lists[0])
     for same in zip(*lists, strict=True):
@@ -142,6 +145,15 @@ class _Known:
         if not isinstance(size, str):
             raise NotOpenError(f"{where}: a constant of {list(numbers)} is of no known size")
         return size
+
+
+def _first_other(lists: Sequence[Sequence[Prim]]) -> str:
+    """Where the first of them stands."""
+    for same in itertools.zip_longest(*lists):
+        if len({type(q) for q in same}) > 1 or len({q.origin for q in same if q is not None}) > 1:
+            kinds = sorted({type(q).__name__ for q in same if q is not None})
+            return f", first {next(q.origin for q in same if q is not None)}: {', '.join(kinds)}"
+    return ""
 
 
 def _formulas(stage: Stage) -> tuple[object, ...]:
