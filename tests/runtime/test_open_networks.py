@@ -1,0 +1,24 @@
+"""Networks of drawn blocks over open sizes, memory being poisoned; :mod:`tests.runtime.open_networks` tries more."""
+
+from __future__ import annotations
+
+import pytest
+
+from MNN.backends.base import poison
+from tests.runtime import open_networks
+
+PRECISIONS = list(open_networks.TOLERANCE)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_answers_of_random_networks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(poison.VARIABLE, "1")
+    found = open_networks.check(seed, PRECISIONS[seed % 3], 1 + seed % 2, 6)
+    assert found.compared, found.reasons
+
+
+@pytest.mark.parametrize("block", ["padded", "sampled", "largest", "pooled", "recurrent", "attention"])
+def test_blocks_are_in_ranges(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(poison.VARIABLE, "1")
+    tried = [open_networks.check(seed, "high", 1, 6, block) for seed in range(3)]
+    assert 3 * sum(t.ranged for t in tried) >= sum(t.compared for t in tried) > 6, [t.reasons for t in tried]
