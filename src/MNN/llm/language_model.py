@@ -13,6 +13,7 @@ from MNN.llm.answer import Answer
 from MNN.llm.engine.decoder import Decoder
 from MNN.llm.engine.opening import Opened, open_model
 from MNN.llm.files.gguf.reader import parsed_once
+from MNN.llm.generation import Generation
 from MNN.llm.sampling import SamplingOptions
 from MNN.llm.sampling.grammar import Grammar
 from MNN.llm.text import Tokenizer, load_tokenizer
@@ -71,6 +72,32 @@ class LanguageModel:
         ...     print(piece, end="")
         """
         tokens = self._tokens(messages, tools, template or {})
+        wanted = self._wanted(tokens, max_tokens, stop, logprobs, schema, sampling)
+        return Answer(decoder=self.decoder, history=self.conversation, **wanted)
+
+    def generation(
+        self,
+        tokens: Sequence[int],
+        max_tokens: int | None = None,
+        stop: Sequence[str] | str = (),
+        logprobs: int | None = None,
+        schema: Mapping[str, Any] | None = None,
+        **sampling: Any,
+    ) -> Generation:
+        """The same answer to the ``tokens`` of a prompt, for a :class:`MNN.llm.engine.scheduler.Scheduler` to write it
+        beside others."""
+        return Generation(**self._wanted(self.checked(tokens), max_tokens, stop, logprobs, schema, sampling))
+
+    def _wanted(
+        self,
+        tokens: Sequence[int],
+        max_tokens: int | None,
+        stop: Sequence[str] | str,
+        logprobs: int | None,
+        schema: Mapping[str, Any] | None,
+        sampling: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """The fields of a generation."""
         room = self.max_length - len(tokens)
         if room < 1:
             raise MNNError(
@@ -79,12 +106,15 @@ class LanguageModel:
             )
         if max_tokens is not None and max_tokens < 1:
             raise MNNError(f"max_tokens is {max_tokens}; an answer has one token at least")
-        most = room if max_tokens is None else min(max_tokens, room)
-        options = SamplingOptions(**{"temperature": 0.0, **_known(sampling)})
-        stops = [stop] if isinstance(stop, str) else list(stop)
-        grammar = None if schema is None else Grammar.of_schema(schema, self.tokenizer)
-        text = self.conversation
-        return Answer(self.decoder, text, tokens, self.tokenizer, options, most, stops, logprobs, grammar)
+        return {
+            "prompt": tokens,
+            "tokenizer": self.tokenizer,
+            "options": SamplingOptions(**{"temperature": 0.0, **_known(sampling)}),
+            "most": room if max_tokens is None else min(max_tokens, room),
+            "stop": [stop] if isinstance(stop, str) else list(stop),
+            "logprobs": logprobs,
+            "grammar": None if schema is None else Grammar.of_schema(schema, self.tokenizer),
+        }
 
     def answer(self, messages: Messages | Sequence[int], **options: Any) -> str:
         """The whole answer; arguments are those of :meth:`stream`."""

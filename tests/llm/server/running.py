@@ -3,87 +3,98 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import uvicorn
 
 from MNN.errors import MNNError
-from MNN.llm.answer import Cost
-from MNN.llm.sampling import LogProbability, StopStrings, log_probability
+from MNN.llm.engine.decoder import Decoder
+from MNN.llm.engine.paged import PagedDecoder, Work
+from MNN.llm.engine.pages import PagePool
+from MNN.llm.generation import Generation
+from MNN.llm.models.cache import CacheForm
+from MNN.llm.sampling import SamplingOptions, log_probability
 from MNN.llm.server.app import Server, Settings
 from MNN.llm.text import Tokenizer
 
 NAME = "test-model"
 
 
-@dataclass
+class ScriptedDecoder(PagedDecoder):
+    """Computes nothing, ``pause`` seconds for each step; pages are taken and given back as ever."""
+
+    def __init__(self, pause: float, pages: int) -> None:
+        self.pause, self.max_length, self.cache = pause, None, CacheForm(pages=pages, entries=pages)
+        self.model: Any = types.SimpleNamespace(state=None)
+        self.pools, self._windows, self._states = [PagePool(pages)], [0], [[]]
+        self._told, self._switch = False, 0
+        self.steps: list[list[int]] = []
+        """How many tokens each text went on by."""
+
+    def _run(self, works: Sequence[Work], total: int) -> list[np.ndarray]:
+        time.sleep(self.pause)
+        self.steps.append([len(work.tokens) for work in works])
+        for work in works:
+            work.text.lists[0].grow(len(work.text.tokens) + len(work.tokens))
+        self._copy_shared(works, [len(work.text.tokens) for work in works])
+        for work in works:
+            work.text.tokens += work.tokens
+        return [np.zeros((work.rows, 1), np.float32) for work in works]
+
+
 class Scripted:
-    """Writes what a function makes of a prompt, token by token, ``pause`` seconds for each."""
+    """Writes what a function makes of a prompt, token by token."""
 
-    tokenizer: Tokenizer
-    script: Callable[[str, dict[str, Any]], str]
-    pause: float = 0.0
-    max_length: int = 2000
-    written: int = 0
-    running: int = 0
-    most: int = 0
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        script: Callable[[str, dict[str, Any]], str],
+        pause: float = 0.0,
+        pages: int = 512,
+        max_length: int = 2000,
+    ) -> None:
+        self.tokenizer, self.script, self.max_length = tokenizer, script, max_length
+        self.scripted = ScriptedDecoder(pause, pages)
+        self.decoder: Decoder = self.scripted
+        self.written = 0
 
-    def stream(self, messages: Any, **options: Any) -> ScriptedAnswer:
-        return ScriptedAnswer(self, list(messages), options)
+    def generation(self, tokens: Sequence[int], **options: Any) -> Generation:
+        most = min(options["max_tokens"] or self.max_length, self.max_length - len(tokens))
+        sampling = SamplingOptions()
+        return ScriptedGeneration(
+            prompt=tokens, tokenizer=self.tokenizer, options=sampling, most=most, stop=options["stop"],
+            logprobs=options["logprobs"], model=self, asked=options,
+        )  # fmt: skip
 
 
-@dataclass
-class ScriptedAnswer:
+@dataclass(eq=False, kw_only=True)
+class ScriptedGeneration(Generation):
     model: Scripted
-    prompt: list[int]
-    options: dict[str, Any]
-    ended: str = ""
-    tokens: list[int] = field(default_factory=list)
-    cost: Cost = field(default_factory=Cost)
-    probabilities: list[LogProbability] = field(default_factory=list)
+    asked: dict[str, Any]
 
-    def cancel(self) -> None:
-        self.ended = self.ended or "cancelled"
+    @functools.cached_property
+    def scripted(self) -> list[int]:
+        text = self.model.script(self.tokenizer.decode(self.prompt), self.asked)
+        return self.tokenizer.encode(text, add_special_tokens=False)
 
-    def __iter__(self) -> Iterator[str]:
-        tokenizer, options = self.model.tokenizer, self.options
-        text = self.model.script(tokenizer.decode(self.prompt), options)
-        stream, stops = tokenizer.stream(), StopStrings(options["stop"])
-        self.cost.prompt = len(self.prompt)
-        self.model.running += 1
-        self.model.most = max(self.model.most, self.model.running)
-        try:
-            for token in tokenizer.encode(text, add_special_tokens=False):
-                time.sleep(self.model.pause)
-                if self.ended:
-                    return
-                self.tokens.append(token)
-                self.cost.written += 1
-                self.model.written += 1
-                if options["logprobs"] is not None:
-                    logits = np.zeros(100_000, np.float32)
-                    logits[token] = 9
-                    self.probabilities.append(log_probability(logits, token, options["logprobs"]))
-                piece = stops.push(stream.push(token))
-                self.ended = "stop" if stops.found else self.ended
-                if options["max_tokens"] is not None and len(self.tokens) >= options["max_tokens"]:
-                    self.ended = self.ended or "length"
-                if piece:
-                    yield piece
-                if self.ended:
-                    return
-            self.ended = "stop"
-            rest = stops.push(stream.finish()) + stops.finish()
-            if rest:
-                yield rest
-        finally:
-            self.model.running -= 1
+    def _choose(self, logits: np.ndarray) -> int:
+        if len(self.tokens) == len(self.scripted):
+            return min(self.tokenizer.stop_ids)
+        token = self.scripted[len(self.tokens)]
+        self.model.written += 1
+        if self.logprobs is not None:
+            logits = np.zeros(100_000, np.float32)
+            logits[token] = 9
+            self.probabilities.append(log_probability(logits, token, self.logprobs))
+        return token
 
 
 def failing(prompt: str, options: dict[str, Any]) -> str:

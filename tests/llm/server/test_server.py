@@ -317,7 +317,7 @@ def test_clients_that_leave() -> None:
 
 
 def test_many_clients() -> None:
-    """32 connections at once: each gets its own answer, one after the other. Beyond those that may wait, 429."""
+    """32 connections at once: each gets its own answer, many in a step, and no page is lost."""
     model = Scripted(tokenizer(), lambda prompt, options: f"answer to {prompt.split('user')[1].split('<')[0].strip()}.")
 
     async def all_of_them(url: str) -> list[str]:
@@ -334,15 +334,26 @@ def test_many_clients() -> None:
             return await asyncio.gather(*(one(i) for i in range(32)))
 
     with served(model) as (url, server):
+        model.scripted.pause = 0.02
         assert asyncio.run(all_of_them(url)) == [f"answer to number {i}." for i in range(32)]
-        assert model.most == 1
+        assert max(len(step) for step in model.scripted.steps) > 8
         assert server.metrics.value("mnn_generated_tokens_total") == model.written
+        assert server.metrics.value("mnn_reused_tokens_total") > 0  # the beginning of the template
+
+
+def test_too_many_clients() -> None:
+    """Beyond those that may wait, 429. A client that waits no more makes room for another one at once."""
     slow = Scripted(tokenizer(), script, pause=0.05)
-    with served(slow, waiting=1) as (url, server):
+    with served(slow, waiting=1, parallel=1) as (url, server):
         body = {"model": NAME, "messages": [{"role": "user", "content": "count"}], "stream": True}
-        with httpx.stream("POST", f"{url}/v1/chat/completions", json=body):
+        path = f"{url}/v1/chat/completions"
+        with httpx.stream("POST", path, json=body):
             assert settle(lambda: server.metrics.value("mnn_running") == 1)
-            with httpx.stream("POST", f"{url}/v1/chat/completions", json=body):
-                response = httpx.post(f"{url}/v1/chat/completions", json=body)
-                assert (response.status_code, response.json()["error"]["code"]) == (429, "queue_full")
-                assert response.headers["retry-after"] == "1"
+            for _ in range(2):
+                with httpx.stream("POST", path, json=body):
+                    assert server.metrics.value("mnn_waiting") == 1
+                    response = httpx.post(path, json=body)
+                    assert (response.status_code, response.json()["error"]["code"]) == (429, "queue_full")
+                    assert response.headers["retry-after"] == "1"
+                assert settle(lambda: server.metrics.value("mnn_waiting") == 0)
+                assert server.metrics.value("mnn_running") == 1

@@ -36,6 +36,7 @@ def command(
     name: Annotated[str, typer.Option(help="What clients call the model; by default the file's name.")] = "",
     api_key: Annotated[str, typer.Option(envvar=KEY, help="Clients have to send this key.")] = "",
     waiting: Annotated[int, typer.Option(min=1, max=10_000, help="Answers that may wait for their turn.")] = 64,
+    parallel: Annotated[int, typer.Option(min=1, max=64, help="Answers that are written at the same time.")] = 32,
     rerank: Annotated[bool, typer.Option(help="Compare texts by a model that writes yes or no.")] = False,
     threads: Threads = None,
     precision: Precision = "normal",
@@ -64,7 +65,7 @@ def command(
         serving = opened(model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits)
     known = name or os.path.basename(os.path.abspath(model)).removesuffix(".gguf")
     console().print(f"{escape(known)}: http://{host}:{port}/ (page), http://{host}:{port}/v1 (OpenAI's protocol)")
-    serve(serving, known, host, port, api_key, waiting)
+    serve(serving, known, host, port, api_key, waiting, parallel)
 
 
 def _local(host: str) -> bool:

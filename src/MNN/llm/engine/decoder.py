@@ -15,7 +15,7 @@ CHUNK = 509
 """Tokens of a prompt that are computed at once: the end of a range of sizes (docs/new-sizes.md)."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Text:
     """A text that is worked on: its tokens, of which the caches hold keys and values."""
 
@@ -36,6 +36,11 @@ class Decoder:
         self.max_length = max_length
         self._switch = switch
         self._told = "length" in self.model.inputs
+
+    @property
+    def turns_by_length(self) -> bool:
+        """Whether all positions of a text turn by its length: a longer text's keys are then of no use to a shorter."""
+        return self._told
 
     def text(self) -> Text:
         """A new one, empty."""

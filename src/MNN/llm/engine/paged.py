@@ -248,7 +248,7 @@ class PagedDecoder(Decoder):
                         pool[moved[1]] = pool[moved[0]]
 
 
-def common(one: Sequence[int], other: Sequence[int]) -> int:
+def common(one: Sequence[int] | Array, other: Sequence[int] | Array) -> int:
     """How many tokens two texts begin with alike."""
     count = min(len(one), len(other))
     differ = np.flatnonzero(np.asarray(one[:count]) != np.asarray(other[:count]))

@@ -127,7 +127,9 @@ def log_probability(logits: Array, token: int, top: int = 0) -> LogProbability:
     best: tuple[tuple[int, float], ...] = ()
     count = min(top, len(wide))
     if count > 0:
-        places = np.flatnonzero(wide >= np.partition(wide, len(wide) - count)[len(wide) - count])
-        places = places[np.argsort(-wide[places], kind="stable")][:count]
+        border = np.partition(wide, len(wide) - count)[len(wide) - count]
+        above = np.flatnonzero(wide > border)
+        places = np.concatenate([above, np.flatnonzero(wide == border)[: count - len(above)]])
+        places = places[np.argsort(-wide[places], kind="stable")]
         best = tuple((int(i), float(wide[i]) - total) for i in places)
     return LogProbability(token, float(wide[token]) - total, best)

@@ -12,28 +12,35 @@ if TYPE_CHECKING:
     from MNN.llm.server.ranking import Ranks
 
 
-def create_app(model: Model | Embeds | Ranks, name: str, key: str = "", waiting: int = 64) -> Any:
+def create_app(model: Model | Embeds | Ranks, name: str, key: str = "", waiting: int = 64, parallel: int = 32) -> Any:
     """The server as an ASGI application, for any server of such.
 
     ``model``: a :class:`MNN.llm.LanguageModel`, :class:`MNN.llm.Embedder` or :class:`MNN.llm.Reranker`. ``name``: what
-    clients call it.
-    ``key``: what they have to send, if anything. ``waiting``: answers that may wait for their turn. MNNError where the
-    extra is not installed.
+    clients call it. ``key``: what they have to send, if anything. ``waiting``: answers that may wait for their turn.
+    ``parallel``: answers that are written at the same time. MNNError where the extra is not installed.
     """
     try:
         from MNN.llm.server.app import Server, Settings
     except ImportError as error:
         raise _missing(error) from error
-    return Server(model, Settings(name, key, waiting)).application()
+    return Server(model, Settings(name, key, waiting, parallel)).application()
 
 
-def serve(model: Model | Embeds | Ranks, name: str, host: str, port: int, key: str = "", waiting: int = 64) -> None:
+def serve(
+    model: Model | Embeds | Ranks,
+    name: str,
+    host: str,
+    port: int,
+    key: str = "",
+    waiting: int = 64,
+    parallel: int = 32,
+) -> None:
     """Serves until it is told to end (Ctrl-C); arguments are those of :func:`create_app`."""
     try:
         import uvicorn
     except ImportError as error:
         raise _missing(error) from error
-    app = create_app(model, name, key, waiting)
+    app = create_app(model, name, key, waiting, parallel)
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
 from MNN.errors import MNNError
+from MNN.llm.generation import Generation
 from MNN.llm.sampling import LogProbability
 from MNN.llm.server import responses
 from MNN.llm.server.errors import RequestError, wrong
-from MNN.llm.server.jobs import End, Job, Jobs, Piece
+from MNN.llm.server.jobs import End, Inbox, Jobs, Piece
 from MNN.llm.server.reading import THINK, AnswerReader, Part
 from MNN.llm.server.requests import Asked, Chat, Completion
 from MNN.llm.server.responses import Envelope, Usage
@@ -26,25 +26,30 @@ class Answering:
         self._jobs, self._asked, self._envelope = jobs, asked, envelope
         self._tokenizer = jobs.model.tokenizer
         self._thinking = False
-        self._prompts: list[list[int]] = []
-        self._open: list[Job] = []
+        self._generations: list[Generation] = []
 
     async def prepare(self) -> None:
         """Makes the prompts and takes places in the queue. RequestError where that cannot be."""
-        self._prompts = await run_in_threadpool(self._make_prompts)
-        options = self._options()
+        self._generations = await run_in_threadpool(self._make)
+        self._inbox, count = Inbox(), self._asked.choices
         try:
-            for prompt in self._prompts:
-                for choice in range(self._asked.choices):
-                    self._open.append(self._jobs.submit(prompt, _seeded(options, choice)))
+            for first in range(0, len(self._generations), count):
+                self._jobs.submit(self._inbox, first, self._generations[first : first + count])
         except RequestError:
             self.cancel()
             raise
 
     def cancel(self) -> None:
         """Nobody waits any more."""
-        for job in self._open:
-            job.cancel()
+        self._jobs.cancel(self._generations)
+
+    def _make(self) -> list[Generation]:
+        options = self._options()
+        return [
+            self._jobs.model.generation(prompt, **_seeded(options, choice))
+            for prompt in self._make_prompts()
+            for choice in range(self._asked.choices)
+        ]
 
     def _make_prompts(self) -> list[list[int]]:
         asked, tokenizer = self._asked, self._tokenizer
@@ -80,23 +85,12 @@ class Answering:
         """The answer in one piece. ``gone``: whether the client has left, which is asked now and then."""
         watch = asyncio.ensure_future(self._watch(gone))
         try:
-            usage, choices = Usage(), []
-            for i, job in enumerate(self._open):
-                parts: list[Part] = []
-                found: list[LogProbability] = []
-                reader = self._reader()
-                if isinstance(self._asked, Completion) and self._asked.echo:
-                    parts.append(Part("text", self._shown(i)))
-                async for event in job:
-                    if isinstance(event, Piece):
-                        parts += _parts(reader, event.text)
-                        found += event.probabilities
-                    else:
-                        end = event
-                parts += reader.finish() if reader else []
-                usage.add(end, i % self._asked.choices > 0)
-                choices.append(self._choice(i, parts, end, found))
-            return self._envelope.body(choices, False, usage.body)
+            usage, choices = Usage(), [_Choice(self._reader(), self._echo(i)) for i in range(len(self._generations))]
+            async for i, event in self._inbox.read(len(choices)):
+                choices[i].take(event)
+                if isinstance(event, End):
+                    usage.add(event, i % self._asked.choices > 0)
+            return self._envelope.body([self._shown(i, choice) for i, choice in enumerate(choices)], False, usage.body)
         finally:
             watch.cancel()
             self.cancel()
@@ -106,30 +100,41 @@ class Answering:
             await asyncio.sleep(0.2)
         self.cancel()
 
-    def _shown(self, index: int) -> str:
-        """The text of a prompt, which ``echo`` asks for."""
-        assert isinstance(self._asked, Completion)
-        place = index // self._asked.choices
-        given = self._asked.prompts[place]
+    def _echo(self, index: int) -> str:
+        """The text of a prompt, where it is asked for."""
+        if not isinstance(self._asked, Completion) or not self._asked.echo:
+            return ""
+        given = self._asked.prompts[index // self._asked.choices]
         return given if isinstance(given, str) else self._tokenizer.decode(given)
 
-    def _choice(self, index: int, parts: list[Part], end: End, found: list[Any]) -> dict[str, Any]:
-        called = any(part.call is not None for part in parts)
-        told = None if self._asked.logprobs is None else responses.probabilities(found, self._tokenizer)
+    def _shown(self, index: int, choice: _Choice) -> dict[str, Any]:
+        told = None if self._asked.logprobs is None else responses.probabilities(choice.found, self._tokenizer)
         what: dict[str, Any] = (
-            {"message": responses.message(parts)}
+            {"message": responses.message(choice.parts)}
             if self._envelope.chat
-            else {"text": "".join(part.text for part in parts)}
+            else {"text": "".join(part.text for part in choice.parts)}
         )
-        return {"index": index, **what, "logprobs": told, "finish_reason": responses.reason(end, called)}
+        return {"index": index, **what, "logprobs": told, "finish_reason": choice.reason}
 
     async def events(self) -> AsyncIterator[bytes]:
-        """The answer as server-sent events. A client that leaves ends it."""
-        usage = Usage()
+        """The answers as server-sent events, those of several choices as they come. A client that leaves ends them."""
+        usage, choices = Usage(), [_Choice(self._reader(), self._echo(i)) for i in range(len(self._generations))]
         try:
-            for i, job in enumerate(self._open):
-                async for body in self._chunks(i, job, usage):
-                    yield responses.event(body)
+            for i, choice in enumerate(choices):
+                if self._envelope.chat:
+                    yield self._chunk(i, {"role": "assistant", "content": ""})
+                elif choice.parts:
+                    yield self._chunk(i, {"content": choice.parts[0].text})
+            async for i, event in self._inbox.read(len(choices)):
+                found = [] if isinstance(event, End) else list(event.probabilities)
+                for part in choices[i].take(event):
+                    yield self._chunk(i, responses.delta(part), None, found)
+                    found = []
+                if found:
+                    yield self._chunk(i, {"content": ""}, None, found)
+                if isinstance(event, End):
+                    usage.add(event, i % self._asked.choices > 0)
+                    yield self._chunk(i, {}, choices[i].reason)
             if self._asked.usage:
                 yield responses.event(self._envelope.body([], True, usage.body))
             yield responses.DONE
@@ -139,33 +144,34 @@ class Answering:
         finally:
             self.cancel()
 
-    async def _chunks(self, index: int, job: Job, usage: Usage) -> AsyncIterator[dict[str, Any]]:
-        reader, called, envelope = self._reader(), False, self._envelope
+    def _chunk(
+        self, index: int, delta: dict[str, Any], reason: str | None = None, found: Sequence[LogProbability] = ()
+    ) -> bytes:
+        told = responses.probabilities(list(found), self._tokenizer) if found else None
+        return responses.event(self._envelope.body([self._envelope.piece(index, delta, reason, told)], True))
 
-        def chunk(delta: dict[str, Any], reason: str | None = None, found: Any = ()) -> dict[str, Any]:
-            told = responses.probabilities(list(found), self._tokenizer) if found else None
-            return envelope.body([envelope.piece(index, delta, reason, told)], True)
 
-        if envelope.chat:
-            yield chunk({"role": "assistant", "content": ""})
-        elif isinstance(self._asked, Completion) and self._asked.echo:
-            yield chunk({"content": self._shown(index)})
-        async with contextlib.aclosing(aiter(job)) as events:  # type: ignore[type-var]
-            async for event in events:
-                if isinstance(event, End):
-                    for part in reader.finish() if reader else []:
-                        called = called or part.call is not None
-                        yield chunk(responses.delta(part))
-                    usage.add(event, index % self._asked.choices > 0)
-                    yield chunk({}, responses.reason(event, called))
-                    continue
-                found = event.probabilities
-                for part in _parts(reader, event.text):
-                    called = called or part.call is not None
-                    yield chunk(responses.delta(part), None, found)
-                    found = ()
-                if found:
-                    yield chunk({"content": ""}, None, found)
+class _Choice:
+    """One of the answers, as far as it is known. ``echo``: what it begins with."""
+
+    def __init__(self, reader: AnswerReader | None, echo: str) -> None:
+        self._reader = reader
+        self.parts = [Part("text", echo)] if echo else []
+        self.found: list[LogProbability] = []
+        self.reason = ""
+
+    def take(self, event: Piece | End) -> list[Part]:
+        """The parts that an event adds."""
+        reader = self._reader
+        if isinstance(event, End):
+            parts = reader.finish() if reader else []
+        else:
+            self.found += event.probabilities
+            parts = _parts(reader, event.text)
+        self.parts += parts
+        if isinstance(event, End):
+            self.reason = responses.reason(event, any(part.call is not None for part in self.parts))
+        return parts
 
 
 def _parts(reader: AnswerReader | None, text: str) -> list[Part]:

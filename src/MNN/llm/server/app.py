@@ -45,12 +45,14 @@ _LOG = logging.getLogger(__name__)  # those who run the server see what its user
 class Settings:
     """``name``: what clients call the model. ``key``: what they have to send, or empty.
 
-    ``waiting``: answers that may wait. ``body``: bytes that a request may have.
+    ``waiting``: answers that may wait. ``parallel``: answers that are written at the same time. ``body``: bytes that a
+    request may have.
     """
 
     name: str
     key: str = ""
     waiting: int = 64
+    parallel: int = 32
     body: int = 8 << 20
 
 
@@ -69,7 +71,7 @@ class Server:
             self._ranking = Ranking(model, self.metrics)
             self._room = model.longest
         else:
-            self._jobs = Jobs(model, self.metrics, settings.waiting)
+            self._jobs = Jobs(model, self.metrics, settings.waiting, settings.parallel)
             self._room = model.max_length
         self._started = int(time.time())
         self._page = (resources.files("MNN") / "assets" / "chat.html").read_text(encoding="utf-8")

@@ -16,6 +16,8 @@ _HELP = {
     "mnn_first_token_seconds": ("histogram", "Seconds from a request to the first text of its answer."),
     "mnn_waiting": ("gauge", "Answers that wait for their turn."),
     "mnn_running": ("gauge", "Answers that are written now."),
+    "mnn_cached_tokens": ("gauge", "Tokens of finished texts that others may begin with."),
+    "mnn_preempted_total": ("counter", "How often an answer had to make room, and was read again."),
 }
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -33,6 +35,11 @@ class Metrics:
         shown = ",".join(f'{key}="{value}"' for key, value in sorted(labels.items()))
         with self._lock:
             self._values[name, shown] += amount
+
+    def set(self, name: str, value: float) -> None:
+        """What is counted elsewhere."""
+        with self._lock:
+            self._values[name, ""] = value
 
     def observe(self, name: str, value: float) -> None:
         """Enters a value into a histogram."""
