@@ -16,17 +16,18 @@ import MNN
 from MNN.cli import bench, cache, compare, convert, demo, dump, info, run
 from MNN.cli.flags import plain_flags
 from MNN.cli.language import chat, llm, serve
+from MNN.cli.training import train
 from MNN.errors import MNNError
 
 app = typer.Typer(
     name="mnn",
-    help="Convert, inspect, run and measure neural networks.",
+    help="Convert, inspect, run, measure and train neural networks.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (demo, convert, info, dump, run, bench, compare, cache, chat, llm, serve):
+for module in (demo, convert, info, dump, run, bench, compare, cache, train, chat, llm, serve):
     if hasattr(module, "command"):
         app.command(module.NAME, short_help=module.SHORT)(module.command)
     else:

@@ -2,5 +2,6 @@
 
 from MNN.data.dataset import ArrayDataset, Dataset
 from MNN.data.loader import DataLoader
+from MNN.data.pictures import Look, Pictures
 
-__all__ = ["ArrayDataset", "DataLoader", "Dataset"]
+__all__ = ["ArrayDataset", "DataLoader", "Dataset", "Look", "Pictures"]

@@ -23,8 +23,19 @@ class Dataset:
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} does not define __len__()")
 
+    def begin_pass(self, number: int) -> None:
+        """Called before every pass over the data with its number, from 0 on: for those that draw numbers."""
 
-class ArrayDataset(Dataset):
+
+class Rows(Dataset):
+    """A dataset that gives several samples at once."""
+
+    def rows(self, numbers: np.ndarray) -> Example:
+        """Inputs and targets of these samples, each an array with a row for each of them."""
+        raise NotImplementedError(f"{type(self).__name__} does not define rows()")
+
+
+class ArrayDataset(Rows):
     """Rows of arrays: inputs and targets, one array each or several."""
 
     def __init__(self, inputs: Any, targets: Any) -> None:
@@ -51,4 +62,4 @@ def _arrays(value: Any) -> list[np.ndarray]:
     return found
 
 
-__all__ = ["ArrayDataset", "Dataset", "Example"]
+__all__ = ["ArrayDataset", "Dataset", "Example", "Rows"]

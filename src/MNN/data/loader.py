@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from MNN.data.dataset import ArrayDataset, Dataset
+from MNN.data.dataset import Dataset, Rows
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build, compute
 from MNN.expr.var import Var
@@ -68,6 +68,8 @@ class DataLoader:
         self.epoch += 1
         self._begun = 0
         self._order = np.arange(self.size)
+        if isinstance(self.dataset, Dataset):
+            self.dataset.begin_pass(self.epoch)
         if self.shuffle:
             np.random.default_rng([self.seed, self.epoch]).shuffle(self._order)
 
@@ -97,7 +99,7 @@ class DataLoader:
         return self.rest(0)
 
     def _make(self, numbers: np.ndarray) -> Batch:
-        if isinstance(self.dataset, ArrayDataset):
+        if isinstance(self.dataset, Rows):
             inputs, targets = self.dataset.rows(numbers)
             return [_leaf(a) for a in inputs], [_leaf(a) for a in targets]
         examples = []

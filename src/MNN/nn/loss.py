@@ -71,8 +71,14 @@ def softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Var:
         )
     flat = build.apply("Reshape", x, build.ints([-1, x.shape[-1]]))
     wanted = one_hot(build.apply("Reshape", build.cast(y, DType.I32), build.ints([-1])), x.shape[-1])
-    logs = build.apply("LogSoftmax", flat, axis=1)
+    return soft_cross_entropy(flat, wanted)
+
+
+def soft_cross_entropy(logits: ArrayLike, probabilities: ArrayLike) -> Var:
+    """``-mean(sum(log_softmax(logits) * probabilities))``: scores ``[N, C]`` and how probable each class shall be."""
+    x, wanted = _two(logits, probabilities)
+    logs = build.apply("LogSoftmax", x, axis=1)
     return build.apply("UnaryOp", _mean_of_sums(build.binary("MUL", logs, wanted)), opType="NEG")
 
 
-__all__ = ["cross_entropy", "hinge", "kl", "mae", "mse", "softmax_cross_entropy"]
+__all__ = ["cross_entropy", "hinge", "kl", "mae", "mse", "soft_cross_entropy", "softmax_cross_entropy"]

@@ -9,5 +9,6 @@ from MNN.optim import schedules
 from MNN.train.export import export
 from MNN.train.fit import evaluate, fit
 from MNN.train.history import History
+from MNN.train.plot import plot
 
-__all__ = ["History", "evaluate", "export", "fit", "schedules"]
+__all__ = ["History", "evaluate", "export", "fit", "plot", "schedules"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,33 +16,57 @@ from MNN.optim.optimizer import Optimizer
 from MNN.train.history import History
 
 
-def write(path: str | os.PathLike[str], model: Module, optimizer: Optimizer, history: History, seed: int) -> None:
-    """Writes a checkpoint at the end of an epoch, whole or not at all."""
-    arrays = {f"model/{n}": v.read() for n, v in model.named_parameters().items()}
+def write(
+    path: str | os.PathLike[str],
+    model: Module,
+    optimizer: Optimizer,
+    history: History,
+    seed: int,
+    best: Mapping[str, np.ndarray] | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> None:
+    """Writes a checkpoint at the end of an epoch, whole or not at all. ``best``: the parameters of the best epoch;
+    ``settings``: what else the numbers depend on."""
+    arrays = {f"model/{n}": a for n, a in numbers(model).items()}
+    arrays |= {f"best/{n}": a for n, a in (best or {}).items()}
     arrays |= {f"optimizer/{n}": a for n, a in optimizer.state().items()}
-    arrays["kind"] = np.frombuffer(type(optimizer).__name__.encode(), np.uint8)
-    arrays["history"] = np.frombuffer(history.text().encode(), np.uint8)
+    texts = {"kind": type(optimizer).__name__, "history": history.text(), "settings": json.dumps(dict(settings or {}))}
+    arrays |= {name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()}
     arrays["seed"] = np.asarray(seed)
     write_arrays(path, arrays)
 
 
-def read(path: str | os.PathLike[str], model: Module, optimizer: Optimizer) -> tuple[History, int]:
-    """Goes on from a checkpoint: what has happened until then, and the seed of the data's order. Raises
-    :class:`MNNError` for one of another model or optimizer, before anything is changed."""
+def read(
+    path: str | os.PathLike[str], model: Module, optimizer: Optimizer, settings: Mapping[str, object] | None = None
+) -> tuple[History, int, dict[str, np.ndarray]]:
+    """Goes on from a checkpoint: what has happened until then, the seed of the data's order, and the parameters of the
+    best epoch. Raises :class:`MNNError` for one of another model, optimizer or settings, before anything is changed."""
     arrays = read_arrays(path)
     where = os.fspath(Path(path))
-    if not {"kind", "history", "seed"} <= set(arrays):
+    if not {"kind", "history", "seed", "settings"} <= set(arrays):
         raise MNNError(f"{where} is no checkpoint of training")
     kind = arrays["kind"].tobytes().decode()
     if kind != type(optimizer).__name__:
         raise MNNError(f"{where} is of the optimizer {kind}, this one is {type(optimizer).__name__}")
+    before, now = json.loads(arrays["settings"].tobytes()), json.loads(json.dumps(dict(settings or {})))
+    for name in sorted({*before, *now}):
+        if before.get(name) != now.get(name):
+            raise MNNError(
+                f"{where} is of a training with {name} = {before.get(name)!r}, now it is {now.get(name)!r}: go on with "
+                "what it was, or begin anew without the checkpoint"
+            )
     parts = {
         key: {n.removeprefix(key): a for n, a in arrays.items() if n.startswith(key)}
-        for key in ("model/", "optimizer/")
+        for key in ("model/", "optimizer/", "best/")
     }
     set_parameters(model, parts["model/"], where)
     optimizer.load_state(parts["optimizer/"])
-    return History.of(arrays["history"].tobytes().decode()), int(arrays["seed"])
+    return History.of(arrays["history"].tobytes().decode()), int(arrays["seed"]), parts["best/"]
 
 
-__all__ = ["read", "write"]
+def numbers(model: Module) -> dict[str, np.ndarray]:
+    """Copies of all parameters by name."""
+    return {n: np.array(v.read()) for n, v in model.named_parameters().items()}
+
+
+__all__ = ["numbers", "read", "write"]

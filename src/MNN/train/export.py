@@ -11,6 +11,7 @@ from MNN.expr.models import graph_of
 from MNN.expr.types import NCHW
 from MNN.expr.var import Var
 from MNN.frontends.mnn.write import write_mnn
+from MNN.ir.graph import Graph
 from MNN.nn.module import Module
 from MNN.passes.manager import optimize
 
@@ -21,6 +22,11 @@ def export(model: Module, path: str | os.PathLike[str], *shapes: Sequence[int], 
     ``input`` and ``output``, with a number where there are several."""
     if not shapes:
         raise MNNError("export() takes a shape for every input of the model, such as [1, 3, 224, 224]")
+    write_mnn(inference_graph(model, shapes, names), path)
+
+
+def inference_graph(model: Module, shapes: Sequence[Sequence[int]], names: Sequence[str] = ()) -> Graph:
+    """What :func:`export` writes."""
     taken = [placeholder(list(s), NCHW) for s in shapes]
     before = model.is_training
     model.train(False)
@@ -38,11 +44,11 @@ def export(model: Module, path: str | os.PathLike[str], *shapes: Sequence[int], 
     optimize(graph)
     for value, name in zip([*graph.inputs, *graph.outputs], wanted, strict=True):
         value.name = name
-    write_mnn(graph, path)
+    return graph
 
 
 def _numbered(stem: str, count: int) -> list[str]:
     return [stem] if count == 1 else [f"{stem}{i}" for i in range(count)]
 
 
-__all__ = ["export"]
+__all__ = ["export", "inference_graph"]

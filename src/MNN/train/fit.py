@@ -15,7 +15,7 @@ from MNN.data.dataset import ArrayDataset, Dataset
 from MNN.data.loader import DataLoader
 from MNN.errors import MNNError
 from MNN.expr.var import Var
-from MNN.nn.module import Module
+from MNN.nn.module import Module, set_parameters
 from MNN.optim.methods import ADAM
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.schedules import Schedule
@@ -47,6 +47,8 @@ def fit(
     threads: int | None = None,
     precision: str | None = None,
     progress: bool = True,
+    keep_best: bool = False,
+    settings: Mapping[str, object] | None = None,
 ) -> History:
     """Trains ``model`` in place and says what happened.
 
@@ -57,7 +59,9 @@ def fit(
     after every epoch, and that training goes on from exactly where there is one; what was there stays until the new one
     is whole. ``patience``: ends when the validation's loss (without one: the loss) has not improved for so many epochs.
     ``precision``: that of the optimizer, unless None: ``high``, ``normal``, or ``low`` (activations and gradients in
-    bf16, parameters and sums in fp32). Ctrl-C ends it after the step that is under way, writes the checkpoint, and is
+    bf16, parameters and sums in fp32). ``keep_best``: at the end the parameters are those of the epoch with the least
+    loss of the validation. ``settings``: what else the numbers depend on, by name (texts, numbers, lists): a checkpoint
+    of other settings is refused. Ctrl-C ends it after the step that is under way, writes the checkpoint, and is
     raised again.
 
     Raises :class:`MNNError` for data that do not fit, a loss that is no number, or one that is infinite or NaN.
@@ -70,12 +74,17 @@ def fit(
         own.precision = Config(precision=precision).precision
     if epochs < 0 or patience < 0:
         raise MNNError(f"epochs and patience are not negative, found {epochs} and {patience}")
-    found = History()
+    found, best = History(), dict[str, np.ndarray]()
     if checkpoint is not None and Path(checkpoint).exists():
-        found, loader.seed = checkpoints.read(checkpoint, model, own)
+        found, loader.seed, best = checkpoints.read(checkpoint, model, own, settings)
+
+    def save(begun: Begun | None = None) -> None:
+        if checkpoint is not None:
+            checkpoints.write(checkpoint, model, own, replace(found, begun=begun), loader.seed, best, settings)
+
     loader.epoch = len(found.epochs) - 1
     check = None if validation is None else _loader(validation, batch_size, False, seed)
-    steps = Steps(model, own, loss)
+    steps, looks = Steps(model, own, loss), Steps(model, None, loss)
     telling = Telling(progress)
     stopped = _stale(found, patience)
     with Interruption() as interruption:
@@ -94,20 +103,24 @@ def fit(
                 _add(begun, len(predicted), value, {n: metric(predicted, target) for n, metric in wanted.items()})
                 telling.batch(number, epochs, begun.batches, len(loader), begun.loss / begun.samples)
                 if interruption.came and begun.batches < len(loader):
-                    _save(checkpoint, model, own, replace(found, begun=begun), loader)
+                    save(begun)
                     raise KeyboardInterrupt
             means = {name: total / begun.samples for name, total in begun.metrics.items()}
-            checked = {} if check is None else evaluate(model, check, loss=loss, metrics=wanted or {})
+            checked = {} if check is None else _means(model, looks, check, wanted or {})
             seconds = time.perf_counter() - clock
             found.losses += begun.losses
             epoch = Epoch(number, begun.loss / begun.samples, means, checked, seconds, own.learning_rate)
             found.epochs.append(epoch)
             telling.epoch(str(epoch))
-            _save(checkpoint, model, own, found, loader)
+            if keep_best and found.best is epoch:
+                best = checkpoints.numbers(model)
+            save()
             if interruption.came:
                 raise KeyboardInterrupt
             stopped = _stale(found, patience)
     found.stopped = stopped
+    if keep_best and best:
+        set_parameters(model, best, "the best epoch")
     return found
 
 
@@ -120,13 +133,14 @@ def evaluate(
     batch_size: int = 32,
 ) -> dict[str, float]:
     """The means over data of the loss and the metrics, in inference mode."""
-    loader = _loader(data, batch_size, False, 0)
-    wanted = metrics_of(metrics)
+    return _means(model, Steps(model, None, loss), _loader(data, batch_size, False, 0), metrics_of(metrics))
+
+
+def _means(model: Module, steps: Steps, loader: DataLoader, wanted: Mapping[str, Metric]) -> dict[str, float]:
     before = model.is_training
     model.train(False)
     sums: dict[str, float] = {}
     seen = 0
-    steps = Steps(model, None, loss)
     try:
         for inputs, targets in loader:
             value, predicted = steps.look(inputs, targets)
@@ -150,21 +164,12 @@ def _add(begun: Begun, count: int, loss: float, metrics: Mapping[str, float]) ->
         begun.metrics[name] = begun.metrics.get(name, 0.0) + count * value
 
 
-def _save(
-    path: str | os.PathLike[str] | None, model: Module, optimizer: Optimizer, found: History, loader: DataLoader
-) -> None:
-    if path is not None:
-        checkpoints.write(path, model, optimizer, found, loader.seed)
-
-
 def _stale(found: History, patience: int) -> str:
     """Why to stop, if to."""
-    if not patience:
+    if not patience or found.best is None:
         return ""
-    values = [e.validation.get("loss", e.loss) for e in found.epochs]
-    best = int(np.argmin(values)) if values else 0
-    waited = len(values) - 1 - best
-    return f"the loss has not improved for {waited} epochs" if values and waited >= patience else ""
+    waited = len(found.epochs) - found.best.epoch
+    return f"the loss has not improved for {waited} epochs" if waited >= patience else ""
 
 
 def _loader(data: Any, batch_size: int, shuffle: bool, seed: int) -> DataLoader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 
 
@@ -45,6 +46,11 @@ class History:
     begun: Begun | None = None
     """An epoch that was interrupted."""
 
+    @property
+    def best(self) -> Epoch | None:
+        """The epoch with the least loss of the validation (else of the training), the first of several."""
+        return min(self.epochs, key=_loss, default=None)
+
     def text(self) -> str:
         """As JSON."""
         begun = None if self.begun is None else asdict(self.begun)
@@ -56,6 +62,12 @@ class History:
         found = json.loads(text)
         begun = None if found["begun"] is None else Begun(**found["begun"])
         return History([Epoch(**e) for e in found["epochs"]], list(found["losses"]), "", begun)
+
+
+def _loss(epoch: Epoch) -> float:
+    """What epochs are compared by; NaN is worse than all else."""
+    found = epoch.validation.get("loss", epoch.loss)
+    return math.inf if math.isnan(found) else found
 
 
 __all__ = ["Begun", "Epoch", "History"]
