@@ -12,6 +12,7 @@ from MNN.backends.cpu.lang.halves import to_bf16
 from MNN.backends.cpu.lang.module import F32, I8, I16, I64, Kernel, Value
 from MNN.backends.cpu.lang.parts import parts_of
 from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
+from MNN.backends.cpu.products.packed_bytes import pack_bytes, packs_bytes, saturated_end
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
@@ -41,6 +42,9 @@ class Finishing:
         self.out_type = storage_type(spec.out)
         self.op_dtypes = spec.epilogue.args[1:] if spec.epilogue is not None else ()
         self._parted = spec.out is DType.BF16X2
+        self._end = saturated_end(spec.epilogue) if spec.sums is DType.I32 and packs_bytes(target) else None
+        self._joint = self._parted or self._end is not None
+        """Whether two vectors of results are stored together."""
         self._masks = masks_work(target, (spec.out, *self.op_dtypes))
         self.right: Value
         self.c: Value
@@ -54,7 +58,7 @@ class Finishing:
         """Applies the epilogue to all these results, and stores them."""
         b, spec = self._b, self._spec
         epilogue = Epilogue(b, spec.sums, spec.out, spec.epilogue)
-        columns, wide = results.columns, epilogue.short or self._parted
+        columns, wide = results.columns, epilogue.short or self._joint
         whole = b.and_(columns, -_WIDTH if wide else -_LANES)
         lanes = _LANES if self._masks else 1
         with b.loop(results.begin, results.end) as result:
@@ -104,20 +108,28 @@ class Finishing:
     def _store_both(self, epilogue: Epilogue, sums: Value, column: Value) -> None:
         """Two vectors of results. Where they are kept in parts, none is stored before all of both is read."""
         b = self._b
-        if not self._parted:
+        if not self._joint:
             for c in (0, _LANES):
                 self._store(epilogue, sums, column + c, _LANES, None)
             return
-        low, high = (parts_of(b, self._result(epilogue, sums, column + c, _LANES, None), 2) for c in (0, _LANES))
         to = b.gep(self._c_row, self.out_type, column)
+        both = [self._operands(epilogue, sums, column + c, _LANES, None) for c in (0, _LANES)]
+        if self._end is not None:
+            unbounded = [epilogue.before(self._end.value, value, args, _LANES) for value, args in both]
+            b.store(pack_bytes(b, unbounded, self._end), to, align=1)
+            return
+        low, high = (parts_of(b, epilogue.apply(value, args, _LANES), 2) for value, args in both)
         for part in range(2):
             b.store(to_bf16(b, low[part], high[part]), b.gep(to, I16, part * _WIDTH))
 
     def _store(self, epilogue: Epilogue, sums: Value, column: Value, lanes: int, tail: Tail | None) -> None:
-        result = self._result(epilogue, sums, column, lanes, tail)
-        epilogue.store(result, self._b.gep(self._c_row, self.out_type, column), tail)
+        value, args = self._operands(epilogue, sums, column, lanes, tail)
+        epilogue.store(epilogue.apply(value, args, lanes), self._b.gep(self._c_row, self.out_type, column), tail)
 
-    def _result(self, epilogue: Epilogue, sums: Value, column: Value, lanes: int, tail: Tail | None) -> Value:
+    def _operands(
+        self, epilogue: Epilogue, sums: Value, column: Value, lanes: int, tail: Tail | None
+    ) -> tuple[Value, list[Value]]:
+        """A vector of sums, and what the epilogue takes besides."""
         b = self._b
         value = b.load(storage_type(self._spec.sums).vec(lanes), b.gep(sums, F32, column))
         if self._spec.half:
@@ -127,7 +139,7 @@ class Finishing:
         for kind, dtype, pointer in zip(self._spec.operands, self.op_dtypes, self._op_rows, strict=True):
             moves = kind in ("n", "mn")
             args.append(epilogue.load(pointer, dtype, column if moves else None, lanes, tail))
-        return epilogue.apply(value, args, lanes)
+        return value, args
 
     def _inverses(self, column: Value, lanes: int) -> tuple[Value, Value]:
         """What brings sums of scaled numbers back, the lesser first: nothing overflows on the way to the result."""
