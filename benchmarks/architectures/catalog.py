@@ -164,6 +164,8 @@ ARCHITECTURES: dict[str, Architecture] = {
             "lstm_tagger", "taggers:lstm_tagger", (Input("tokens", _TOKENS, "tokens", 10000),), "tags", _PER_TOKEN
         ),
         _further("gru_tagger", "taggers:gru_tagger", (Input("tokens", _TOKENS, "tokens", 10000),), "tags", _PER_TOKEN),
+        _further("mobilevit_xs", "mobilevit:mobilevit_xs", _image(256)),
+        _further("conv_tasnet", "conv_tasnet:conv_tasnet", (Input("samples", ("batch", 8000), "sound"),), "voices"),
         _further("resnet3d_18", "video:resnet3d_18", _clip(112)),
         _further("r2plus1d_18", "video:r2plus1d_18", _clip(112)),
         _further("x3d_m", "video:x3d_m", _clip(160)),

@@ -36,9 +36,9 @@ def noise(seed: int, *shape: int) -> torch.Tensor:
 
 
 def _fill(module: nn.Module, generator: torch.Generator) -> None:
-    if isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d)):
+    if isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d)):
         fan_in = module.weight[0].numel()
-        if isinstance(module, nn.ConvTranspose2d):  # each output sees one in stride^2 of the kernel's places
+        if module.transposed:  # each output sees one in stride^2 of the kernel's places
             places = math.prod(module.kernel_size) / math.prod(module.stride)
             fan_in = round(module.in_channels // module.groups * places)
         module.weight.normal_(0.0, math.sqrt(2.0 / fan_in), generator=generator)
