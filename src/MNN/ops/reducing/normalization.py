@@ -31,6 +31,25 @@ def standardize(b: Builder, x: Tensor, axes: Sequence[int], epsilon: float) -> t
     return b.op("mul", centred, inv), mean, inv
 
 
+def _standardize_groups(b: Builder, x: Tensor, group: int, epsilon: float) -> Tensor:
+    """:func:`standardize` over space and the channels of a group.
+
+    Over space first, then the few numbers that are left over channels: channels need not lie apart in memory for it,
+    as views of groups would ask.
+    """
+    channels, space = x.shape[1], range(2, x.rank)
+    if group == channels:
+        return standardize(b, x, space, epsilon)[0]
+
+    def mean(t: Tensor) -> Tensor:
+        parts = b.reduce("mean", t, space)
+        shape = (x.shape[0], group, channels // group)
+        return b.reshape(b.expand(b.reduce("mean", b.reshape(parts, shape), (2,)), shape), parts.shape)
+
+    centred = b.op("sub", x, mean(x))
+    return b.op("mul", centred, _inverse_root(b, mean(b.op("mul", centred, centred)), epsilon))
+
+
 def root_mean_square(b: Builder, x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor]:
     """``x * inv`` with ``inv = 1 / sqrt(mean(x^2) + epsilon)`` over ``axes`` (Zhang & Sennrich 2019, arXiv:1910.07467);
     also inv."""
@@ -221,13 +240,12 @@ class GroupNorm(Operator):
         x, group = operand(b, inputs, 0), self.int_attr(node, "group")
         if x.rank < 2 or group < 1 or x.shape[1] % group:
             raise ShapeError(f"{b.where}: the channels of {list(x.shape)} cannot be split into {group} groups")
-        split = b.reshape(wide(b, x), (x.shape[0], group, x.shape[1] // group, *x.shape[2:]))
-        normal, _, _ = standardize(b, split, range(2, split.rank), self.float_attr(node, "epsilon"))
+        normal = _standardize_groups(b, wide(b, x), group, self.float_attr(node, "epsilon"))
         gamma, beta = (
             None if t is None else per_channel(b, t, x, "gamma or beta")
             for t in (optional(inputs, 1), optional(inputs, 2))
         )
-        out = affine(b, b.reshape(normal, x.shape), gamma, beta)
+        out = affine(b, normal, gamma, beta)
         if self.int_attr(node, "bSwish"):
             one = out.dtype
             out = b.map(lambda s, a: s("div", a, s("add", s("exp", s("neg", a)), s.const(1, one))), out)
