@@ -11,10 +11,10 @@ from tests.structure.sources import ROOT, cycles, modules
 
 MODULES_A_FOLDER = 20
 LINES = 400
-FILES_AN_OPERATOR = (3.0, 4.30)
+FILES_AN_OPERATOR = (3.0, 4.40)
 """In how many files an operator's name stands: the median, and the mean. Of the front ends, ONNX and .mnn are counted:
 every further format has a line of its own for an operator, and adding one must not hide what happens elsewhere. So it
-is with what language models are made of."""
+is with what language models are made of. (A pass that recognises operators in compositions names them.)"""
 FEATURES = r"avx|amx-|sse\d|f16c|fullfp16|dotprod|i8mm|neon|llvm\.(x86|aarch64)|\bvf?n?madd|\bvmov|has\(\"(fma|bf16)"
 """What names a processor's features or instructions: it stands in ``targets`` alone."""
 SPLIT_FOR_SIZE = {"more", "pieces", "wholes", "misc", "part2", "rest"}
