@@ -11,10 +11,8 @@ sequence that is worked on.
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +25,7 @@ from MNN.runtime.session import Session
 from MNN.runtime.state_memory import Kept, StateMemory
 from MNN.runtime.state_run import StateRun
 from MNN.runtime.state_runs import StateRuns
+from MNN.schema.arrays import read_arrays, write_arrays
 
 
 class State:
@@ -90,17 +89,10 @@ class State:
             return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the arrays to a file (numpy's .npz), which :meth:`StatefulModel.load_state` reads."""
-        target = Path(path)
+        """Writes the arrays to a file (numpy's .npz), which :meth:`StatefulModel.load_state` reads. Raises
+        :class:`MNNError` where it cannot be written; what was there is there still."""
         with self._turn():
-            handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    np.savez(file, **{name: kept.array for name, kept in self._memory.kept.items()})  # type: ignore[arg-type]
-                os.replace(part, target)
-            except BaseException:
-                os.unlink(part)
-                raise
+            write_arrays(path, {name: kept.array for name, kept in self._memory.kept.items()})
 
     def _turn(self) -> _Turn:
         return _Turn(self._running)
@@ -162,11 +154,7 @@ class StatefulModel:
 
     def load_state(self, path: str | os.PathLike[str]) -> State:
         """A state as :meth:`State.save` wrote it. Raises :class:`MNNError` for files of other models."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-        except (OSError, ValueError, KeyError) as error:
-            raise MNNError(f"{os.fspath(path)} is no saved state: {error}") from error
+        arrays = read_arrays(path, "saved state")
         found = State(self)
         if arrays and arrays.keys() != self.states.keys():
             raise MNNError(f"{os.fspath(path)} holds {sorted(arrays)}, not this model's states {sorted(self.states)}")

@@ -23,7 +23,10 @@ from tests.runtime import open_blocks
 TOLERANCE = {"high": 1e-4, "normal": 2e-3, "low": 0.15}
 LARGEST = {1: 200, 2: 70, 3: 14}
 """Of sizes that are drawn, by the number of axes."""
+ROUNDED = 0.05
+"""Tolerance where numbers are rounded to bytes: the last digit decides between two of these."""
 TINY = 0.2
+"""How often sizes are tiny."""
 
 
 class Tried(NamedTuple):
@@ -127,7 +130,8 @@ def check(seed: int, precision: str = "normal", threads: int = 1, count: int = 9
                 off = np.abs(found - wanted)[np.isfinite(wanted)]
                 scale = max(float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0)), 1e-3)
                 worst = float(off.max(initial=0)) / scale
-                assert worst <= TOLERANCE[precision], f"{where}: off by {worst:.1e}"
+                most = max(TOLERANCE[precision], ROUNDED * ("quantized" in network.blocks))
+                assert worst <= most, f"{where}: off by {worst:.1e}"
             compared += 1
             plans = ours.plans_used()
             ranged += bool(plans) and plans[0].bound.program.open_sizes is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import pathlib
 import threading
 import tracemalloc
@@ -378,3 +379,32 @@ def test_threads_with_states_of_their_own() -> None:
         thread.join()
     assert len(wrong) == 90
     assert max(wrong) < 1e-4
+
+
+def test_damaged_files_are_refused(tmp_path: pathlib.Path) -> None:
+    """Bytes that are others, or missing: a sentence, or arrays that are the state's."""
+    model, path, rng = MNN.load(DECODER, states=CACHES), tmp_path / "state.npz", np.random.default_rng(2)
+    model.run({"tokens": np.array([[1, 2, 3]])})
+    model.state.save(path)
+    good = path.read_bytes()
+    plain = io.BytesIO()
+    np.save(plain, np.zeros(3))
+    damaged = [b"", b"text", plain.getvalue(), *(good[:n] for n in rng.integers(0, len(good), 40))]
+    for _ in range(120):
+        data = bytearray(good)
+        for at in [*rng.integers(0, len(good), 2), len(good) - 1 - int(rng.integers(0, 200))]:
+            data[int(at)] = int(rng.integers(0, 256))
+        damaged.append(bytes(data))
+    refusals = []
+    for data in damaged:
+        path.write_bytes(data)
+        try:
+            model.load_state(path)
+        except MNNError as error:
+            refusals.append(str(error))
+    assert len(refusals) > 100
+    assert all(str(path) in text for text in refusals)
+    with pytest.raises(MNNError, match="cannot write"):
+        model.state.save(tmp_path)
+    with pytest.raises(MNNError, match="cannot write"):
+        model.state.save(tmp_path / "nowhere" / "state.npz")

@@ -10,13 +10,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from MNN.cli.readers import PICTURES, read_archive, read_array, read_picture
+from MNN.cli.readers import PICTURES, read_array, read_picture
 from MNN.cli.shapes import concrete_shape
 from MNN.errors import MNNError, RunError, ShapeError, UnsupportedError
 from MNN.formatting import dims
 from MNN.ir.dtype import DType
 from MNN.runtime.feeds import as_input
 from MNN.runtime.session import Session, TensorInfo
+from MNN.schema.arrays import read_arrays
 
 SEED = 20
 T = TypeVar("T")
@@ -116,7 +117,7 @@ def load_inputs(
     for text in texts:
         name, path = _name_and_file(session, text)
         if path.suffix.lower() == ".npz" and not name:
-            arrays = read_archive(path)
+            arrays = read_arrays(path, ".npz file")
             check_names(session, list(arrays))
             found = {n: _suited(session.inputs[n], a, given, path) for n, a in arrays.items()}
         else:
@@ -165,7 +166,7 @@ def _from_file(
         shape = concrete_shape(session, info, given)
         return read_picture(path, shape, info.dtype or DType.F32, *scaling.numbers())
     if path.suffix.lower() == ".npz":
-        arrays = read_archive(path)
+        arrays = read_arrays(path, ".npz file")
         if info.name not in arrays and len(arrays) != 1:
             raise MNNError(f"{path} holds {', '.join(arrays) or 'nothing'}, but no array called '{info.name}'")
         return _suited(info, arrays.get(info.name, next(iter(arrays.values()))), given, path)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,14 +10,10 @@ import numpy as np
 from MNN.errors import MNNError, ShapeError
 from MNN.formatting import dims
 from MNN.ir.dtype import DType
+from MNN.schema.arrays import DAMAGE
 
 PICTURES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff"}
-_NPY, _ZIP = b"\x93NUMPY", b"PK"
-# What numpy and zipfile raise for damaged files.
-_DAMAGE = (
-    OSError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError, MemoryError, NotImplementedError,
-    RuntimeError, SyntaxError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
+_NPY = b"\x93NUMPY"
 
 
 def read_array(path: Path) -> np.ndarray:
@@ -30,19 +22,9 @@ def read_array(path: Path) -> np.ndarray:
     try:
         with path.open("rb") as file:
             array: np.ndarray = np.load(file, allow_pickle=False)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise MNNError(f"{path}: not a readable .npy file: {error}") from error
     return array
-
-
-def read_archive(path: Path) -> dict[str, np.ndarray]:
-    """All arrays in a .npz file."""
-    _check_start(path, _ZIP, ".npz file")
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except _DAMAGE as error:
-        raise MNNError(f"{path}: not a readable .npz file: {error}") from error
 
 
 def _check_start(path: Path, start: bytes, kind: str) -> None:

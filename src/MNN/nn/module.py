@@ -11,7 +11,7 @@ import numpy as np
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build
 from MNN.expr.var import Var
-from MNN.nn.files import read_arrays, write_arrays
+from MNN.schema.arrays import read_arrays, write_arrays
 
 
 class Module:

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from MNN.errors import MNNError
-from MNN.nn.files import read_arrays, write_arrays
 from MNN.nn.module import Module, set_parameters
 from MNN.optim.optimizer import Optimizer
+from MNN.schema.arrays import read_arrays, write_arrays
 from MNN.train.history import History
 
 
