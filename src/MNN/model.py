@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 Source = str | os.PathLike[str] | bytes
 
 
-def open_graph(source: Source, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Graph:
-    """The graph of a model file, or the part of it between tensors (see :func:`part`).
+def open_graph(
+    source: Source, inputs: Sequence[str] = (), outputs: Sequence[str] = (), signature: str | None = None
+) -> Graph:
+    """The graph of a model file, or the part of it between tensors (see :func:`part`); ``signature`` is the entry to
+    take of a file that has several.
 
     It is optimised when it does not come from a converter that has done so; then tensors inside may be gone.
     """
-    from MNN.frontends import load_graph
     from MNN.own_states import expose
 
-    graph = load_graph(source)
+    graph = _entry(source, signature)
     if inputs or outputs:
         graph = part(graph, inputs, outputs)
     expose(graph)
@@ -40,11 +42,17 @@ def open_graph(source: Source, inputs: Sequence[str] = (), outputs: Sequence[str
     return graph
 
 
+def _entry(source: Source, signature: str | None) -> Graph:
+    from MNN.frontends import Hints, load_graph
+
+    return load_graph(source, hints=Hints(signature=signature))
+
+
 def _unconverted(source: Source) -> bool:
     """Whether no converter has optimised the model: files of other formats than our own."""
     from MNN.frontends import kind_of
 
-    return not isinstance(source, bytes) and kind_of(source) not in ("mnn", "json")
+    return kind_of(source) not in ("mnn", "json")
 
 
 def part(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
@@ -93,14 +101,16 @@ def relax(session: Session) -> None:
 class Opened:
     """A model file, or the part of it between tensors, read once: when its graph is first asked for."""
 
-    def __init__(self, source: Source, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> None:
+    def __init__(
+        self, source: Source, inputs: Sequence[str] = (), outputs: Sequence[str] = (), signature: str | None = None
+    ) -> None:
         if not isinstance(source, (str, os.PathLike, bytes)):
             raise MNNError(f"a model is a path or the bytes of a file, not {type(source).__name__} ({source!r:.40})")
         if not isinstance(source, bytes) and os.path.isdir(source):
             from MNN.frontends import file_of  # what is stored is run without any front end
 
             source = file_of(source)
-        self.source, self.inputs, self.outputs = source, tuple(inputs), tuple(outputs)
+        self.source, self.inputs, self.outputs, self.signature = source, tuple(inputs), tuple(outputs), signature
         self._graph: Graph | None = None
         self._files: dict[str, str] = {}
         self._reading = threading.Lock()
@@ -109,7 +119,7 @@ class Opened:
         with self._reading:
             if self._graph is None:
                 with watched() as self._files:
-                    self._graph = open_graph(self.source, self.inputs, self.outputs)
+                    self._graph = open_graph(self.source, self.inputs, self.outputs, self.signature)
         seen(self._files)  # a session stores programs with the files that they come from
         return self._graph
 
@@ -125,7 +135,7 @@ class Opened:
 
     def stored(self, config: Config, states: Mapping[str, str] | None = None) -> StoredPrograms | None:
         """Programs of it that were planned before, with these outputs being states."""
-        return StoredPrograms.of(self.source, config, self.inputs, self.outputs, states)
+        return StoredPrograms.of(self.source, config, self.inputs, self.outputs, states, self.signature)
 
     def card(self) -> Card:
         """What it takes and gives; the file is read where nothing is stored."""
@@ -137,10 +147,10 @@ class Opened:
 class Model(Session):
     """A model ready to answer, as :func:`load` gives it: :meth:`run` with names, or a call with arrays in order."""
 
-    def __init__(self, source: Source, config: Config) -> None:
-        opened = Opened(source)
+    def __init__(self, source: Source, config: Config, signature: str | None = None) -> None:
+        opened = Opened(source, signature=signature)
         super().__init__(opened, config, opened.stored(config))
-        self._source = source
+        self._source, self._signature = source, signature
         self._whole: Session | None = None
 
     def __repr__(self) -> str:
@@ -152,16 +162,15 @@ class Model(Session):
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies open the file anew: nothing of what has been planned goes with them."""
         source = self._source
-        return type(self), (source if isinstance(source, bytes) else os.path.abspath(source), self.config)
+        place = source if isinstance(source, bytes) else os.path.abspath(source)
+        return type(self), (place, self.config, self._signature)
 
     def _fetch(self, feeds: Mapping[str, Any], fetch: Sequence[str]) -> dict[str, Any]:
         """As sessions do, also of tensors that optimising has done away with."""
         if {v.name for v in self.graph.values()}.issuperset(fetch):
             return super()._fetch(feeds, fetch)
         if self._whole is None:
-            from MNN.frontends import load_graph
-
-            self._whole = Session(load_graph(self._source), self.config)
+            self._whole = Session(_entry(self._source, self._signature), self.config)
         return self._whole.run(feeds, fetch)
 
     def __call__(self, *arrays: object, **named: object) -> Any:
@@ -175,7 +184,9 @@ class Model(Session):
 
 
 @overload
-def load(source: Source, threads: int = 1, precision: str = "normal", cache: bool = True) -> Model: ...
+def load(
+    source: Source, threads: int = 1, precision: str = "normal", cache: bool = True, *, signature: str | None = None
+) -> Model: ...
 
 
 @overload
@@ -187,6 +198,7 @@ def load(
     *,
     states: Mapping[str, str],
     max_length: int | None = None,
+    signature: str | None = None,
 ) -> StatefulModel: ...
 
 
@@ -198,23 +210,25 @@ def load(
     *,
     states: Mapping[str, str] | None = None,
     max_length: int | None = None,
+    signature: str | None = None,
 ) -> Model | StatefulModel:
-    """Opens a model (.onnx, .tflite or .mnn, a path or bytes) for inference with ``threads`` threads.
+    """Opens a model (a file of any known format, by its path or as bytes) for inference with ``threads`` threads.
 
     ``precision`` is ``high``, ``normal`` or ``low``; ``cache`` keeps compiled kernels on disk. With ``states``, outputs
     by the inputs that they become, the model keeps these from run to run (:class:`MNN.stateful.StatefulModel`), at most
     ``max_length`` long; so it does with what operators of an official model keep by themselves (caches of attention).
+    ``signature`` is the entry to take of a SavedModel or TensorFlow Lite model that has several.
 
     >>> MNN.load("model.onnx").run({"x": array}, fetch=["some tensor"])  # doctest: +SKIP
     """
     config = Config(threads=threads, precision=precision, cache=cache)
     session: Session
     if states is None:
-        session = Model(source, config)
+        session = Model(source, config, signature)
         if not session.own_states:
             return session
     else:
-        opened = Opened(source)
+        opened = Opened(source, signature=signature)
         session = Session(opened, config, opened.stored(config, states), states)
     from MNN.stateful import StatefulModel
 

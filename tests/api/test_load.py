@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import MNN
+from MNN.frontends import load_graph
+from tests.frontends.tflite.test_files import two_entries
 
 DIGITS = str(resources.files("MNN") / "assets" / "digits.onnx")
 IMAGE = np.random.default_rng(0).uniform(0, 1, (1, 1, 8, 8)).astype(np.float32)
@@ -77,3 +79,25 @@ def test_arguments_of_the_wrong_kind(arguments, words) -> None:
 
 def test_numpy_numbers_count_threads() -> None:
     assert MNN.load(DIGITS, threads=np.int64(2)).config.threads == 2
+
+
+def test_an_entry_of_a_model_that_has_several(tmp_path) -> None:
+    path = tmp_path / "two.tflite"
+    path.write_bytes(two_entries())
+    x = np.array([0.5, 1.0, -2.0], np.float32)
+    for _ in range(2):  # the second time from stored programs
+        for name, wanted in (("decode", np.negative), ("encode", np.exp)):
+            for source in (path, path.read_bytes()):
+                model = MNN.load(source, signature=name)
+                for one in (model, pickle.loads(pickle.dumps(model))):
+                    np.testing.assert_allclose(one(x), wanted(x), rtol=1e-6)
+    with pytest.raises(MNN.MNNError, match="it has encode, decode"):
+        MNN.load(path, signature="train")
+    with pytest.raises(MNN.MNNError, match="signature is for files of tflite, tensorflow"):
+        MNN.load(DIGITS, signature="serve")
+
+
+def test_passes_run_on_bytes_as_on_files() -> None:
+    from_file, from_bytes = (MNN.load(s, cache=False).graph for s in (DIGITS, Path(DIGITS).read_bytes()))
+    assert [n.op for n in from_bytes.nodes] == [n.op for n in from_file.nodes]
+    assert len(from_bytes.nodes) < len(load_graph(DIGITS).nodes)

@@ -118,9 +118,10 @@ class StoredPrograms:
         inputs: Sequence[str] = (),
         outputs: Sequence[str] = (),
         states: Mapping[str, str] | None = None,
+        signature: str | None = None,
     ) -> StoredPrograms | None:
-        """Those of a model file given by its path, or of the part of it between tensors, with these ``states``; None
-        where nothing can be stored or found."""
+        """Those of a model file given by its path, or of the part of it between tensors, with these ``states``, of its
+        entry ``signature``; None where nothing can be stored or found."""
         if not isinstance(source, (str, os.PathLike)) or not config.cache or config.reference or Cache.is_off():
             return None
         path = Path(source)
@@ -129,7 +130,7 @@ class StoredPrograms:
         except (OSError, ValueError):  # whoever opens it will say what is wrong
             return None
         cache = Cache.default(PART)
-        part = (tuple(inputs), tuple(outputs), *((states or {}).items()))
+        part = (tuple(inputs), tuple(outputs), *((states or {}).items()), signature)
         return StoredPrograms(path, mark, part, config, cache) if mark and cache.folder is not None else None
 
     def card(self) -> Card | None:
