@@ -146,6 +146,25 @@ def test_one_tensor_is_queries_keys_and_values(ends: str, tokens: int, threads: 
     assert chains(check(build, normal(2, 8, tokens), threads=threads)) <= 1
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("heads_last", [False, True])
+@pytest.mark.parametrize("tokens", [9, 130])
+def test_scores_with_an_epilogue(tokens: int, heads_last: bool, threads: int) -> None:
+    """What is added before another shape is taken goes to the product, as in DeBERTa."""
+
+    def build(b: Builder, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, more: Tensor) -> list[Tensor]:
+        k, v = (b.permute(t, (1, 0, 2)) if heads_last else t for t in (k, v))
+        scores = b.map(lambda m, x, y: m("add", x, y), b.matmul(q, b.permute(k, (0, 2, 1))), bias)
+        weights = softmax(b, b.map(lambda m, x, y: m("add", x, y), b.reshape(scores, (2, 4, tokens, tokens)), more), 3)
+        return [b.matmul(b.reshape(weights, (8, tokens, tokens)), v)]
+
+    heads = [normal(8, tokens, 16, seed=i) for i in range(3)]
+    if heads_last:
+        heads[1:] = [np.ascontiguousarray(a.transpose(1, 0, 2)) for a in heads[1:]]
+    biases = normal(8, tokens, tokens), normal(2, 1, tokens, tokens)
+    assert chains(check(build, *heads, *biases, threads=threads, l2=32 << 10)) == 1
+
+
 def test_two_in_a_row() -> None:
     def build(b: Builder, q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
         first = b.matmul(softmax(b, b.matmul(q, k), 2), v)

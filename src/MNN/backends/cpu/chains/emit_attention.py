@@ -207,7 +207,8 @@ def _command(
     old = e.place(y) if isinstance(product, p.MatMul) and y.const is None and y is not product.inputs[0] else None
     if old is not None and (again or old.strides[-1] != 1):
         for tensor in group.inputs():  # which may be views of y: where they lie must not change with it
-            e.place(tensor)
+            if tensor is not product.outputs[0]:  # what an epilogue goes on with lies nowhere yet
+                e.place(tensor)
         imagined = stand_in(y)
         e.assign(y, imagined)
     with e.collect() as commands:
