@@ -57,6 +57,25 @@ class Encoder(nn.Module):
         return self.layer(x)
 
 
+class Composed(nn.Module):
+    """Functions that torch writes with others only when asked to."""
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        marks = x > 0
+        one = x.sum()
+        y = torch.diff(x, 2, 1, prepend=x[:, :1])
+        windows = [torch.hann_window(5), torch.hamming_window(4, False), torch.blackman_window(1)]
+        found = [torch.diff(x), torch.diff(marks, dim=0), torch.diff(x, append=x), y, torch.diff(x.long(), 3), one]
+        shaped = [
+            x.ravel(),
+            torch.atleast_2d(one),
+            torch.atleast_3d(x[0, 0]),
+            torch.atleast_3d(x[0]),
+            torch.atleast_1d(x),
+        ]
+        return found + shaped + windows + [torch.arcsinh(x), torch.arccosh(x.abs() + 1), torch.arctanh(x.tanh())]
+
+
 class PooledToSize(nn.Module):
     """As classifiers of images do that take any size."""
 
@@ -262,6 +281,7 @@ def cases() -> dict[str, Case]:
             PooledToSize, [(noise(2, 3, h, w),) for h, w in ((9, 14), (21, 30), (40, 17))],
             ({2: Dim("h", min=7, max=300), 3: Dim("w", min=5, max=300)},), "e",
         ),
+        "composed": (Composed, [(noise(3, 4, 5),), (noise(2, 6, 5),)], (auto,), "est"),
         "transposed": (Transposed, [(noise(2, 4, 5, 6),)], None, "est"),
         "scripted": (Scripted, [(noise(3, 4),)], None, "est"),
         "branching": (Branching, [(noise(3, 4) + 1,), (noise(3, 4) - 1,), (noise(3, 4) * 9,)], None, "s"),

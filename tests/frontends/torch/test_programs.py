@@ -22,10 +22,12 @@ from tests.frontends.torch.peer import written
 
 EXPORTED = (
     "convolutions attention encoder recurrent in_place counter window sizes images transposed scripted"
-    " conditional shared pooled_to_size"
+    " conditional shared pooled_to_size composed"
 ).split()
-SCRIPTED = ("convolutions recurrent in_place counter window sizes images transposed scripted branching shared").split()
-TRACED = "convolutions recurrent images transposed scripted shared".split()
+SCRIPTED = (
+    "convolutions recurrent in_place counter window sizes images transposed scripted branching shared composed"
+).split()
+TRACED = "convolutions recurrent images transposed scripted shared composed".split()
 
 
 def file(name: str) -> Path:

@@ -169,6 +169,24 @@ def logspace(
     return ctx.const(wide.astype(ctx.element_type(dtype).numpy))
 
 
+_WINDOWS: dict[str, tuple[float, ...]] = {
+    "hann_window": (0.5, 0.5), "hamming_window": (0.54, 0.46), "blackman_window": (0.42, 0.5, 0.08),
+}  # fmt: skip
+"""Weights of cosines whose signs alternate."""
+
+
+@aten(*_WINDOWS)
+def window(
+    ctx: TorchBuilder, length: int, periodic: bool = True, *weights: float, dtype: DType | int | None = None
+) -> Value:
+    """A hamming window may be given ``alpha`` and ``beta``."""
+    count = bounded(ctx, length, MOST**2, "places of a window")
+    given = (*weights, *_WINDOWS[ctx.name][len(weights) :])
+    angles = 2 * np.pi * np.arange(count) / max(count if periodic else count - 1, 1)
+    wide = sum(w * (-1) ** i * np.cos(i * angles) for i, w in enumerate(given)) if count > 1 else np.ones(count)
+    return ctx.const(np.asarray(wide).astype(ctx.element_type(dtype).numpy))
+
+
 @aten("eye")
 def eye(ctx: TorchBuilder, n: int, *rest: Any, dtype: DType | int | None = None) -> Value:
     m = rest[0] if rest and isinstance(rest[0], (int, Number)) else n

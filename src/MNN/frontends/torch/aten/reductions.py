@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from MNN.frontends.torch.aten.reshaping import diagonal
+from MNN.frontends.torch.aten.slicing import END, cut
 from MNN.frontends.torch.aten.sorting import kthvalue
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number, Scalar
@@ -243,6 +244,22 @@ def cumulative(ctx: TorchBuilder, x: Value, dim: int, dtype: DType | int | None 
     if x.shape == ():
         return ctx.op("Identity", x)
     return ctx.op("CumSum" if ctx.name == "cumsum" else "CumProd", x, ctx.const(np.int32(ctx.axis(x, dim))))
+
+
+@aten("diff")
+def diff(
+    ctx: TorchBuilder, x: Value, n: int = 1, dim: int = -1, prepend: Value | None = None, append: Value | None = None
+) -> Value:
+    """Differences of neighbours along an axis, ``n`` times over; of booleans, whether they differ."""
+    axis = ctx.axis(x, dim)
+    ends = [t for t in (prepend, x, append) if t is not None]
+    out = ctx.op("Concat", *ends, axis=axis) if len(ends) > 1 else x
+    if n == 0:
+        return ctx.op("Identity", x)
+    kind = "NOTEQUAL" if x.dtype is DType.BOOL else "SUB"
+    for _ in range(n):
+        out = ctx.op("BinaryOp", cut(ctx, out, axis, 1, END), cut(ctx, out, axis, 0, -1), opType=kind)
+    return out
 
 
 @aten("median", "nanmedian")

@@ -29,7 +29,7 @@ def view_as(ctx: TorchBuilder, x: Value, other: Value) -> Value:
     return ctx.op("Reshape", x, ctx.shape_like(other))
 
 
-@aten("flatten")
+@aten("flatten", "ravel")
 def flatten(ctx: TorchBuilder, x: Value, start_dim: int = 0, end_dim: int = -1) -> Value:
     if x.shape is None and start_dim == 1 and end_dim == -1:
         return ctx.op("Flatten", x, axis=1)
@@ -284,6 +284,13 @@ def as_strided(
     )
 
 
-@aten("atleast_1d")
-def atleast_1d(ctx: TorchBuilder, x: Value) -> Value:
-    return ctx.op("Reshape", x, ctx.const([1])) if ctx.rank_of(x) == 0 else ctx.op("Identity", x)
+@aten("atleast_1d", "atleast_2d", "atleast_3d")
+def atleast(ctx: TorchBuilder, x: Value | list[Value]) -> Value | list[Value]:
+    """Axes come in front, the third one behind; of several tensors, each by itself."""
+    if isinstance(x, list):
+        return [atleast(ctx, t) for t in x]
+    least, rank = int(ctx.name[-2]), ctx.rank_of(x)
+    if rank >= least:
+        return ctx.op("Identity", x)
+    behind = [2] if least == 3 else []
+    return ctx.unsqueeze(x, *range(least - rank - len(behind)), *behind)

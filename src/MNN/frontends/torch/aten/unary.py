@@ -15,7 +15,7 @@ _FLOAT = {
     "cosh": "COSH", "erf": "ERF", "special_erf": "ERF", "erfc": "ERFC", "special_erfc": "ERFC", "erfinv": "ERFINV",
     "exp": "EXP", "expm1": "EXPM1", "log": "LOG", "log1p": "LOG1P", "reciprocal": "RECIPROCAL", "rsqrt": "RSQRT",
     "sin": "SIN", "sinh": "SINH", "sqrt": "SQRT", "tan": "TAN", "arccos": "ACOS", "arcsin": "ASIN", "arctan": "ATAN",
-    "special_expm1": "EXPM1", "special_log1p": "LOG1P",
+    "special_expm1": "EXPM1", "special_log1p": "LOG1P", "arccosh": "ACOSH", "arcsinh": "ASINH", "arctanh": "ATANH",
 }  # fmt: skip
 """Of integers, these are functions of floats."""
 _KEPT = {"abs": "ABS", "neg": "NEG", "negative": "NEG", "absolute": "ABS"}
