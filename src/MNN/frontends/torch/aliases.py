@@ -7,6 +7,7 @@ assignments to slices become graphs, in which nothing is written twice.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,18 +19,35 @@ Again = Callable[[TorchBuilder, Value], Value]
 Back = Callable[[TorchBuilder, Value, Value], Value]
 
 
+_BIRTHS = itertools.count(1)
+
+
 class Variable:
-    """``again`` makes the view from the value below; ``back`` gives that value with the view's elements replaced."""
+    """``again`` makes the view from the value below; ``back`` gives that value with the view's elements replaced.
+
+    ``born`` says which of two began earlier; what a model stores is always there (0), whenever it is first read.
+    """
 
     def __init__(
-        self, value: Value, below: Variable | None = None, again: Again | None = None, back: Back | None = None
+        self,
+        value: Value,
+        below: Variable | None = None,
+        again: Again | None = None,
+        back: Back | None = None,
+        stored: bool = False,
     ) -> None:
+        self.born = 0 if stored else next(_BIRTHS)
         self._value = value
         self._below = below
         self._again = again
         self._back = back
         self._version = 0
         self._seen = 0 if below is None else below.version
+
+    @staticmethod
+    def count() -> int:
+        """A number that is larger than those of all variables until now."""
+        return next(_BIRTHS)
 
     @property
     def version(self) -> int:

@@ -9,6 +9,7 @@ from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number, is_scalar
 from MNN.frontends.torch.scalars import NAMES, compute, known_number
+from MNN.frontends.torch.script.journal import check_merged, note_container
 
 MAX_LENGTH = 1 << 16
 """Elements of a list, characters of a text."""
@@ -29,7 +30,10 @@ def plain(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any])
     """The result of an operator that needs no tensor; :data:`NOT_PLAIN` where the operands are tensors."""
     if name in _ANY:
         return _ANY[name](ctx, *args)
+    check_merged(args)
     if args and isinstance(args[0], (list, tuple, dict, str)) and name in _CONTAINERS:
+        if name in _CHANGING:
+            note_container(ctx, args[0])
         found = _CONTAINERS[name](ctx, *args, **kwargs)
         if isinstance(found, (list, str)) and len(found) > MAX_LENGTH:
             raise ctx.unsupported(f"a list or text of {len(found)} elements")
@@ -169,6 +173,10 @@ def _is(ctx: TorchBuilder, x: Any, y: Any) -> bool:
     return x is y if x is None or y is None or not is_scalar(x) else x == y
 
 
+_CHANGING = frozenset(
+    ("_set_item", "append", "extend", "add_", "pop", "insert", "Delete", "__delitem__", "clear", "reverse", "update",
+     "sort")
+)  # fmt: skip
 _ANY: dict[str, Callable[..., Any]] = {
     "__is__": _is,
     "__isnot__": lambda ctx, x, y: not _is(ctx, x, y),

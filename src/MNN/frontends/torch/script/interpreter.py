@@ -12,9 +12,11 @@ from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number, is_scalar
 from MNN.frontends.torch.scalars import compute, known_number
-from MNN.frontends.torch.script import branches
+from MNN.frontends.torch.script.branches import if_
 from MNN.frontends.torch.script.builtins import RaisedError
 from MNN.frontends.torch.script.code import Code, ScriptClass, dotted
+from MNN.frontends.torch.script.journal import Unmerged, check_merged, note_attribute
+from MNN.frontends.torch.script.loops import loop
 from MNN.frontends.torch.script.objects import Objects
 from MNN.frontends.torch.script.operators import operate
 from MNN.frontends.torch.unpickle import ScriptObject
@@ -145,7 +147,7 @@ class Interpreter:
             owner = self.evaluate(target.value, scope)
             if not isinstance(owner, ScriptObject):
                 raise FormatError(f"an attribute '{target.attr}' of what is no object is set")
-            branches.note(self.ctx, owner, target.attr)
+            note_attribute(self.ctx, owner, target.attr)
             if not isinstance(owner.state, dict):
                 owner.state = {}
             owner.state[target.attr] = value
@@ -167,7 +169,7 @@ class Interpreter:
     def _if(self, node: ast.If, scope: dict[str, Any]) -> None:
         condition = self._truth(node.test, scope)
         if isinstance(condition, Number):
-            branches.if_(self, condition, node.body, node.orelse, scope)
+            if_(self, condition, node.body, node.orelse, scope)
         else:
             self.walk(node.body if condition else node.orelse, scope)
 
@@ -177,13 +179,14 @@ class Interpreter:
         if isinstance(source, ast.Call) and isinstance(source.func, ast.Name) and source.func.id == "range":
             count = self.evaluate(source.args[-1], scope)
             if isinstance(count, Number):
-                branches.loop(self, count, True, node.body, scope, node.target)
+                loop(self, count, True, node.body, scope, node.target)
                 return
             if count > MAX_STEPS:
                 raise UnsupportedError(f"a loop of {count} turns is not supported")
             items: Any = range(int(count))
         else:
             items = self.evaluate(source, scope)
+            check_merged([items])
         for item in list(items):
             self._assign(node.target, item, scope)
             self.walk(node.body, scope)
@@ -193,7 +196,7 @@ class Interpreter:
         while True:
             condition = self._truth(node.test, scope)
             if isinstance(condition, Number):
-                branches.loop(self, None, condition, node.body, scope, None, node.test)
+                loop(self, None, condition, node.body, scope, None, node.test)
                 return
             if not condition:
                 return
@@ -241,13 +244,13 @@ class Interpreter:
             return self.evaluate(node.body if condition else node.orelse, scope)
         target = ast.Name("(choice)", ast.Store())
         then, other = (ast.Assign([target], e) for e in (node.body, node.orelse))
-        branches.if_(self, condition, [then], [other], scope)
+        if_(self, condition, [then], [other], scope)
         return scope["(choice)"]
 
     def _name(self, name: str, scope: dict[str, Any]) -> Any:
         if name in scope:
             found = scope[name]
-            if isinstance(found, branches.Unmerged):
+            if isinstance(found, Unmerged):
                 raise UnsupportedError(f"'{name}' is {found.reason}, which is not supported")
             return found
         if name in ("inf", "nan"):

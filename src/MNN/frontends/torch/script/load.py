@@ -16,10 +16,10 @@ from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.archive import Archive
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number
-from MNN.frontends.torch.script.branches import Journal
 from MNN.frontends.torch.script.builtins import RaisedError
 from MNN.frontends.torch.script.code import Code
 from MNN.frontends.torch.script.interpreter import Interpreter, Method
+from MNN.frontends.torch.script.journal import Journal, check_merged
 from MNN.frontends.torch.script.objects import Objects
 from MNN.frontends.torch.script.quantized import QuantizedTensor
 from MNN.frontends.torch.states import States
@@ -158,7 +158,7 @@ class _Program:
         start = np.zeros([n for n in found.shape or () if isinstance(n, int)], found.dtype.numpy)
         if isinstance(stored, StoredTensor) and stored.sizes == start.shape:
             start = stored.array()
-        owner.state[name] = Variable(self._states.begin(key, start))
+        owner.state[name] = Variable(self._states.begin(key, start), stored=True)
         self._kept[key] = lambda: owner.state[name]
 
     def run(self, name: str, known: Mapping[str | int, Any]) -> None:
@@ -238,6 +238,7 @@ class _Program:
         """Tensors and numbers in a result, named after where they are in it."""
         if depth > 16:
             raise UnsupportedError("a result that is nested so deeply is not supported")
+        check_merged([result])
         if isinstance(result, dict):
             for key, item in result.items():
                 self._outputs(item, str(key) if name == "output" else f"{name}.{key}", depth + 1)

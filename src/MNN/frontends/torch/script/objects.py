@@ -74,7 +74,7 @@ class Objects:
         if value is None:
             value = Value(self._ctx.unique(path or "tensor"), DType.of(array), tuple(array.shape), array)
         if stored.scale is None:
-            variable = Variable(value)
+            variable = Variable(value, stored=True)
             self.buffers[variable] = (path, value)
             return variable
         scale = self.of(stored.scale, f"{path}.scale")

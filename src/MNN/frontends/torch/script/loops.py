@@ -1,0 +1,243 @@
+"""Loops whose number of turns the data say: they become Loop.
+
+What the body changes is carried from turn to turn: names it assigns, and lists and dictionaries it changes, as long as
+these keep their form.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from MNN.errors import UnsupportedError
+from MNN.frontends.torch.aliases import Variable
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.numbers import Number, is_scalar
+from MNN.frontends.torch.script.branches import describe
+from MNN.frontends.torch.script.builtins import RaisedError
+from MNN.frontends.torch.script.journal import Container, Unmerged, note_container, refill
+from MNN.frontends.torch.script.outcomes import Outcome, Walker, reachable, walk_aside
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+
+_ADVICE = "is not supported; give the input a fixed size"
+_LOST = Unmerged("assigned in a loop of an open number of turns, and neither tensor nor number before")
+
+
+class _Carried:
+    """What a loop carries: ``names``, and the ``containers`` that its body changes in place."""
+
+    def __init__(self, scope: dict[str, Any], names: list[str], containers: list[Container]) -> None:
+        self.scope, self.names, self.containers = scope, names, containers
+
+    def starts(self) -> list[Any]:
+        """The tensors and numbers in it before the loop."""
+        return [*_leaves([self.scope[n] for n in self.names]), *_leaves(self.containers)]
+
+    def results(self, outcome: Outcome) -> list[Any]:
+        """Those at the end of a turn. Raises :class:`UnsupportedError` where their form has changed."""
+        for name in self.names:
+            self._check(self.scope[name], outcome.scope[name], outcome, f"'{name}'")
+        for container in self.containers:
+            self._check(container, outcome.contents(container), outcome, "a list or dictionary")
+        ends = [outcome.scope[n] for n in self.names] + [outcome.contents(c) for c in self.containers]
+        return list(_leaves(ends, outcome))
+
+    def _check(self, before: Any, after: Any, outcome: Outcome, what: str) -> None:
+        if not _same_form(before, after, outcome):
+            raise UnsupportedError(f"a loop of an open number of turns that changes the form of {what} {_ADVICE}")
+
+    def filled(self, leaves: Iterator[Any]) -> tuple[dict[str, Any], list[Container]]:
+        """Names with these leaves, and what the containers hold with them."""
+        names = {n: _rebuilt(self.scope[n], leaves) for n in self.names}
+        return names, [_rebuilt(c, leaves) for c in self.containers]
+
+
+def loop(
+    walker: Walker, count: Number | None, going: bool | Number, body: Sequence[ast.stmt], scope: dict[str, Any],
+    target: ast.expr | None = None, test: ast.expr | None = None,
+) -> None:  # fmt: skip
+    """A Loop. ``count``: its number of turns; ``going``: the condition before the first turn, ``test`` that after each.
+
+    Raises :class:`UnsupportedError` for what cannot be carried: tensors written in place, attributes, lists that grow.
+    """
+    assigned = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    known = [n for n in sorted(assigned) if n in scope]
+    carried = _Carried(scope, [n for n in known if _is_plain(scope[n])], [])
+    lost = [n for n in known if n not in carried.names]
+    while True:
+        turn = _Turn(walker, carried, lost, body, target, test)
+        more = turn.changed()
+        if not more:
+            break
+        carried = _Carried(scope, carried.names, [*carried.containers, *more])
+    inside, starts = turn.outcome.ctx, turn.starts
+    results = [_value(inside, r, turn.outcome, v.dtype) for r, v in zip(turn.results(), starts, strict=True)]
+    inside.graph.outputs = [inside.op("Identity", v) for v in (turn.goes_on(), *results)]
+    ctx = walker.ctx
+    first = going.value if isinstance(going, Number) else None
+    made = ctx.emit("Loop", [None if count is None else count.value, first, *starts], len(starts), body=inside.graph)
+    for out, start, result in zip(made, starts, inside.graph.outputs[1:], strict=True):
+        describe(out, start, result)
+    leaves = (
+        Variable(v) if isinstance(s, Variable) else Number(v) for v, s in zip(made, carried.starts(), strict=True)
+    )
+    names, contents = carried.filled(leaves)
+    scope.update(names)
+    for container, held in zip(carried.containers, contents, strict=True):
+        note_container(ctx, container)
+        refill(container, held)
+    scope.update(dict.fromkeys(lost, _LOST))
+    for name in turn.outcome.scope:
+        if name not in scope:
+            scope[name] = Unmerged("assigned only within a loop of an open number of turns")
+
+
+class _Turn:
+    """The body of a loop walked once, with what it carries as inputs of its graph."""
+
+    def __init__(
+        self, walker: Walker, carried: _Carried, lost: Sequence[str], body: Sequence[ast.stmt],
+        target: ast.expr | None, test: ast.expr | None,
+    ) -> None:  # fmt: skip
+        ctx = walker.ctx
+        self._carried, self._lost = carried, lost
+        before = carried.starts()
+        self.starts = [_value(ctx, leaf) for leaf in before]
+        turn, again = Value(ctx.unique("turn"), DType.I64, ()), Value(ctx.unique("going"), DType.BOOL, ())
+        given = [Value(ctx.unique("carried"), v.dtype, v.shape) for v in self.starts]
+        leaves = (Variable(v) if isinstance(s, Variable) else Number(v) for v, s in zip(given, before, strict=True))
+        names, contents = carried.filled(leaves)
+        self._inner = {**carried.scope, **dict.fromkeys(lost, _LOST), **names}
+        if isinstance(target, ast.Name):
+            self._inner[target.id] = Number(turn)
+        self._verdict: list[Any] = []
+
+        def last(w: Walker, made: dict[str, Any]) -> None:
+            self._verdict.append(True if test is None else w.as_truth(w.evaluate(test, made)))
+
+        kept = [c.copy() for c in carried.containers]
+        for container, held in zip(carried.containers, contents, strict=True):
+            refill(container, held)
+        self.outcome = _walk_then(walker, body, self._inner, [turn, again, *given], last)
+        for container, before_it in zip(carried.containers, kept, strict=True):
+            refill(container, before_it)
+        if self.outcome.raises:
+            raise RaisedError(self.outcome.raises)
+        if self.outcome.attributes or self.outcome.tensors:
+            raise UnsupportedError(
+                "a loop of an open number of turns that writes to attributes, or in place, is not supported"
+            )
+
+    def changed(self) -> list[Container]:
+        """Containers from outside that the body changed and that are not carried yet.
+
+        Raises :class:`UnsupportedError` for other things that it changed.
+        """
+        inner, carried = self._inner, self._carried
+        outside = {id(v) for v in reachable(carried.scope.values())}
+        already = {id(c) for c in carried.containers}
+        found = [
+            c for key, (c, after) in self.outcome.containers.items()
+            if key in outside and key not in already and _differ(c, after)
+        ]  # fmt: skip
+        names = [
+            n for n, v in self.outcome.scope.items()
+            if n in carried.scope and n not in carried.names and n not in self._lost and v is not inner.get(n)
+        ]  # fmt: skip
+        bad = names or [n for n, v in carried.scope.items() if any(v is c for c in found) and not _is_plain(v)]
+        if bad or not all(_is_plain(c) for c in found):
+            what = f"'{bad[0]}', which is" if bad else "a container that holds"
+            raise UnsupportedError(
+                f"a loop of an open number of turns that changes {what} neither a tensor nor a number {_ADVICE}"
+            )
+        return found
+
+    def results(self) -> list[Any]:
+        return self._carried.results(self.outcome)
+
+    def goes_on(self) -> Value:
+        return _value(self.outcome.ctx, self._verdict[0])
+
+
+def _differ(before: Container, after: Container) -> bool:
+    if len(before) != len(after) or (isinstance(before, dict) and list(before) != list(after)):
+        return True
+    pairs = zip(*(c.values() if isinstance(c, dict) else c for c in (before, after)), strict=True)
+    return any(x is not y for x, y in pairs)
+
+
+def _is_plain(thing: Any) -> bool:
+    """Whether it is a tensor, a number, or made of nothing else."""
+    if isinstance(thing, (list, tuple, dict)):
+        return all(_is_plain(v) for v in (thing.values() if isinstance(thing, dict) else thing))
+    return isinstance(thing, Variable) or is_scalar(thing)
+
+
+def _leaves(things: Any, outcome: Outcome | None = None) -> Iterator[Any]:
+    """Tensors and numbers in it, in order; as they are at the end of an ``outcome``."""
+    if isinstance(things, (list, tuple, dict)):
+        held = things if outcome is None else outcome.contents(things)
+        for thing in held.values() if isinstance(held, dict) else held:
+            yield from _leaves(thing, outcome)
+    else:
+        yield things
+
+
+def _rebuilt(thing: Any, leaves: Iterator[Any]) -> Any:
+    """Something of the same form with other leaves."""
+    if isinstance(thing, dict):
+        return {k: _rebuilt(v, leaves) for k, v in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return type(thing)([_rebuilt(v, leaves) for v in thing])
+    return next(leaves)
+
+
+def _same_form(before: Any, after: Any, outcome: Outcome) -> bool:
+    if isinstance(before, (list, tuple, dict)):
+        held = outcome.contents(after)
+        if type(held) is not type(before) or len(held) != len(before):
+            return False
+        if isinstance(before, dict):
+            return list(before) == list(held) and all(_same_form(v, held[k], outcome) for k, v in before.items())
+        return all(_same_form(x, y, outcome) for x, y in zip(before, held, strict=True))
+    return isinstance(before, Variable) == isinstance(after, Variable) and _is_plain(after)
+
+
+def _walk_then(
+    walker: Walker, body: Sequence[ast.stmt], scope: dict[str, Any], inputs: Sequence[Value],
+    last: Callable[[Walker, dict[str, Any]], None],
+) -> Outcome:  # fmt: skip
+    """Like :func:`walk_aside`, with something more at the end of the branch."""
+
+    class _Then:
+        """Walks the body, then what comes last, in the branch's own graph."""
+
+        def __init__(self) -> None:
+            self.ctx = walker.ctx
+
+        def walk(self, statements: Sequence[ast.stmt], made: dict[str, Any]) -> None:
+            before, walker.ctx = walker.ctx, self.ctx
+            try:
+                walker.walk(statements, made)
+                last(walker, made)
+            finally:
+                walker.ctx = before
+
+        def evaluate(self, node: ast.expr, made: dict[str, Any]) -> Any:
+            return walker.evaluate(node, made)
+
+        def as_truth(self, found: Any) -> Any:
+            return walker.as_truth(found)
+
+    return walk_aside(_Then(), body, scope, inputs)
+
+
+def _value(ctx: TorchBuilder, x: Any, outcome: Outcome | None = None, dtype: DType | None = None) -> Value:
+    if isinstance(x, Variable):
+        return x.read(ctx) if outcome is None else outcome.read(x)
+    if is_scalar(x):
+        kind = dtype or (DType.F64 if ctx.common(x).is_float else ctx.common(x))
+        return ctx.scalar(x, kind)
+    raise UnsupportedError("a loop that carries something else than tensors and numbers is not supported")
