@@ -287,9 +287,12 @@ def as_strided(
 @aten("atleast_1d", "atleast_2d", "atleast_3d")
 def atleast(ctx: TorchBuilder, x: Value | list[Value]) -> Value | list[Value]:
     """Axes come in front, the third one behind; of several tensors, each by itself."""
-    if isinstance(x, list):
-        return [atleast(ctx, t) for t in x]
-    least, rank = int(ctx.name[-2]), ctx.rank_of(x)
+    least = int(ctx.name[-2])
+    return [_raised(ctx, t, least) for t in x] if isinstance(x, list) else _raised(ctx, x, least)
+
+
+def _raised(ctx: TorchBuilder, x: Value, least: int) -> Value:
+    rank = ctx.rank_of(x)
     if rank >= least:
         return ctx.op("Identity", x)
     behind = [2] if least == 3 else []

@@ -132,8 +132,8 @@ class _Merger:
         if not self._results:
             return
         graphs = []
-        for i, side in enumerate(self._sides):
-            side.ctx.graph.outputs = [side.ctx.op("Identity", r[1 + i]) for r in self._results]
+        for side, ends in zip(self._sides, ([r[1] for r in self._results], [r[2] for r in self._results]), strict=True):
+            side.ctx.graph.outputs = [side.ctx.op("Identity", end) for end in ends]
             graphs.append(side.ctx.graph)
         made = self._ctx.emit("If", [condition.value], len(self._results), then_graph=graphs[0], else_graph=graphs[1])
         for (holder, _, _), out, a, b in zip(self._results, made, graphs[0].outputs, graphs[1].outputs, strict=True):
