@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from MNN.errors import MNNError, ShapeError
+from MNN.expr.fused import lowered
 from MNN.expr.types import storable
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
@@ -66,27 +67,13 @@ def run_operator(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int
     """One operator on numbers. Raises :class:`MNNError` for operands that do not fit."""
     if work(op, [None if a is None else a.shape for a in arrays]) > COMPILED_WORK:
         return _compiled(op, attrs, arrays, outputs, name)
-    from MNN.ops.core.base import (  # operators are not needed where Vars are only given to a model
-        EagerOperator,
-        operator,
-    )
-    from MNN.ops.core.builder import Builder
-    from MNN.reference.primitives import evaluate
+    from MNN.ops.core.base import EagerOperator, operator  # not needed where Vars are only given to a model
 
     node = make_node(op, attrs, arrays, outputs, name)
     found = operator(node)
     if isinstance(found, EagerOperator):
         return [np.asarray(a) for a in found.evaluate(node, arrays)]
-    b = Builder()
-    b.where = f"{op} '{name}'" if name else op
-    tensors = [None if a is None else b.const(a) for a in arrays]
-    results = list(found.lower(b, node, tensors))
-    numbers: dict[Tensor, np.ndarray] = {}
-    for prim in b.prims:  # what does not fold by itself: random numbers
-        given = [t.const if t.const is not None else numbers[t] for t in prim.inputs]
-        kinds = [(t.dtype, t.shape) for t in prim.outputs]
-        numbers.update(zip(prim.outputs, evaluate(prim, given, kinds), strict=True))
-    return [t.const if t.const is not None else numbers[t] for t in results]
+    return lowered.run(found, node, arrays)
 
 
 def infer(
