@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 import MNN.numpy as mnp
 from MNN.errors import MNNError
 from MNN.expr import compute
@@ -167,3 +168,28 @@ def test_loops_run_in_many_threads(way: str) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(run, range(4)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_primitives_that_are_kept_serve_operands_alike_only(seed: int) -> None:
+    draw = np.random.default_rng([seed, 7])
+    shapes = [tuple(int(n) for n in draw.integers(1, 4, 3)) for _ in range(2)]
+    for _ in range(40):  # sizes, axes and places come again, in other company
+        a = draw.normal(size=shapes[draw.integers(2)]).astype((np.float32, np.int32)[draw.integers(2)])
+        x, axis = mnp.array(a), int(draw.integers(-3, 3))
+        places = draw.integers(0, a.shape[axis], (2, 30)[draw.integers(2)])
+        for found, wanted in (
+            (mnp.sum(x, axis=axis), a.sum(axis)),
+            (mnp.max(x, axis=axis, keepdims=True), a.max(axis, keepdims=True)),
+            (mnp.sort(x, axis=axis), np.sort(a, axis)),
+            (mnp.flip(x, axis), np.flip(a, axis)),
+            (mnp.take(x, places, axis=axis), np.take(a, places, axis)),
+            (mnp.concatenate([x, x], axis=axis), np.concatenate([a, a], axis)),
+            (mnp.transpose(x, [2, 0, 1]), a.transpose(2, 0, 1)),
+            (mnp.reshape(x, [a.size, -1]), a.reshape(a.size, -1)),
+        ):
+            np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5, atol=1e-5)
+    with pytest.raises(MNNError):
+        mnp.reshape(mnp.array(np.zeros(shapes[0])), [1000])
+    drawn = [F.randomuniform([4]).read() for _ in range(3)]
+    assert not np.array_equal(drawn[0], drawn[1])

@@ -39,10 +39,16 @@ def _permute(prim: p.Permute, x: Arrays, types: Types) -> Arrays:
 
 
 def _slice(prim: p.Slice, x: Arrays, types: Types) -> Arrays:
-    out = x[0]
+    key: list[slice] = []
+    repeated = x[0]
     for axis, (start, step, count) in enumerate(zip(prim.starts, prim.steps, types[0][1], strict=True)):
-        out = np.take(out, start + step * np.arange(count), axis=axis)
-    return [out]
+        if step or count < 2:
+            end = start + step * count  # below 0: all there is
+            key.append(slice(start, end if end >= 0 else None, step or 1) if count > 1 else slice(start, start + count))
+        else:
+            repeated = np.take(repeated, [start] * count, axis=axis)
+            key.append(slice(None))
+    return [repeated[tuple(key)].copy()]
 
 
 def _expand(prim: p.Prim, x: Arrays, types: Types) -> Arrays:

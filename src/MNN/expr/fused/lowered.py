@@ -10,7 +10,7 @@ import numpy as np
 
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
-from MNN.ir.prims import Prim, Tensor
+from MNN.ir.prims import Host, Prim, Tensor
 
 if TYPE_CHECKING:
     from MNN.ops.core.base import Operator
@@ -77,7 +77,8 @@ def _general(operator: Operator, node: Node, arrays: Sequence[np.ndarray | None]
     except NeedValue:
         return None
     tables = sum(t.const.size for prim in steps.prims for t in prim.inputs if t.const is not None)
-    return steps if tables <= _LARGE and not operator.draws else None
+    same = all(prim.pure for prim in steps.prims if isinstance(prim, Host)) and not operator.draws
+    return steps if same and tables <= _LARGE else None
 
 
 def _lowered(operator: Operator, node: Node, arrays: Sequence[np.ndarray | None], constant: Sequence[int]) -> _Steps:
