@@ -66,7 +66,8 @@ class Int8Rows(TileStore):
         b = self.b
         here = [b.gep(codes, I32, group * self.wide + j * self.lanes) for j in range(self.spec.nv)]
         words = [b.load(I32.vec(self.lanes), place) for place in here]
-        asks_ahead(b, self.target, here)
+        if not self.target.fetches_ahead:  # asking, too, would cost such a processor 40 % of what memory gives
+            asks_ahead(b, self.target, here)
         return [b.xor(w, self.flip) if self.flip else w for w in words]
 
     def _codes(self, word: Value, i: int) -> Value:
