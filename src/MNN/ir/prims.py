@@ -155,10 +155,12 @@ class CompressedMatMul(Prim):
     Inputs: the left side (a float type, the result's), codes u8 ``[N, ceil(K * width / 8)]``, scales f32 ``[N,
     blocks]`` and, where there are any, offsets f32 ``[N, blocks]``, as in :class:`MNN.ir.quant.QuantizedArray`.
     ``rounds_rows``: rows of the left side may be rounded to 8 bits, each block of them with a scale of its own.
+    ``finite_rows``: where these hold infinities, results may be no numbers.
     """
 
     width: int = 4
     rounds_rows: bool = False
+    finite_rows: bool = False
 
 
 @dataclass(eq=False)

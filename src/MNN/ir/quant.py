@@ -18,7 +18,8 @@ class QuantizedArray:
     in the lowest bits of a byte. ``scale`` and ``offset``: float32 ``[rows, blocks]`` (``offset`` is None when
     symmetric), where every block covers ``cols / blocks`` neighbouring columns. ``shape`` is the logical shape, whose
     first dimension is ``rows``. ``bits`` is what the values are said to have in files. ``rounds_rows``: products may
-    round what they multiply it by to 8 bits, each block with a scale of its own.
+    round what they multiply it by to 8 bits, each block with a scale of its own. ``finite_rows``: what they multiply it
+    by is finite, unless the whole result is lost: where it is not, products need not tell infinities from NaN.
     """
 
     codes: np.ndarray
@@ -28,6 +29,7 @@ class QuantizedArray:
     shape: tuple[int, ...]
     width: int
     rounds_rows: bool = False
+    finite_rows: bool = False
 
     @classmethod
     def of(

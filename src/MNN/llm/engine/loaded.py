@@ -90,10 +90,11 @@ def check_bits(bits: int | None) -> None:
 
 
 def with_rounding(weight: QuantizedArray, name: str, rounds: bool) -> QuantizedArray:
-    """A weight whose products may round what they multiply it by, where that ``rounds`` and loses little."""
+    """A weight whose products may round what they multiply it by, where that ``rounds`` and loses little; in any case,
+    that is finite in a language model."""
     size = weight.cols // max(weight.scale.shape[1], 1)
     little = size <= LARGEST and not any(part in name for part in EXACT)
-    return replace(weight, rounds_rows=rounds and little)
+    return replace(weight, rounds_rows=rounds and little, finite_rows=True)
 
 
 def rounds_rows(precision: str, activation_bits: int | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -55,8 +56,8 @@ def stacked(parts: Sequence[Array]) -> Array:
     offsets = [p.offset for p in quantized if p.offset is not None]
     rows = sum(p.shape[0] for p in quantized)
     offset = np.concatenate(offsets) if offsets else None
-    rounds = all(p.rounds_rows for p in quantized)
-    return QuantizedArray(codes, scale, offset, one.bits, (rows, *one.shape[1:]), one.width, rounds)
+    rounds, finite = (all(getattr(p, kind) for p in quantized) for kind in ("rounds_rows", "finite_rows"))
+    return QuantizedArray(codes, scale, offset, one.bits, (rows, *one.shape[1:]), one.width, rounds, finite)
 
 
 def alike(parts: Sequence[Array]) -> bool:
@@ -75,8 +76,7 @@ def ordered(weight: Array, order: np.ndarray) -> Array:
         return picked
     offset = None if weight.offset is None else weight.offset[order]
     shape = (len(order), *weight.shape[1:])
-    codes, scale = weight.codes[order], weight.scale[order]
-    return QuantizedArray(codes, scale, offset, weight.bits, shape, weight.width, weight.rounds_rows)
+    return replace(weight, codes=weight.codes[order], scale=weight.scale[order], offset=offset, shape=shape)
 
 
 def required(config: Mapping[str, object], key: str) -> int:

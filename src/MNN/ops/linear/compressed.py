@@ -75,6 +75,8 @@ def compressed_matmul(b: Builder, x: Tensor, weight: QuantizedArray) -> Tensor |
     constants = [Tensor(DType.of(a), tuple(a.shape), const=a, keep=weight) for a in parts]
     rows = b.reshape(x, (1, *x.shape)) if x.rank == 1 else x
     shape = (*rows.shape[:-1], weight.shape[0])
-    product = CompressedMatMul([rows, *constants], width=weight.width, rounds_rows=weight.rounds_rows)
+    product = CompressedMatMul(
+        [rows, *constants], width=weight.width, rounds_rows=weight.rounds_rows, finite_rows=weight.finite_rows
+    )
     out = b.emit(product, (x.dtype, shape))[0]
     return out if rows is x else b.squeeze(out, [0])

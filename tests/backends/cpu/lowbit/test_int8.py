@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -10,14 +12,28 @@ from MNN.backends.cpu.lowbit.int8 import Int8Spec, half_of, sums_bytes
 from MNN.backends.cpu.lowbit.layout import SHIFT, Layout, layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.rounded_rows import RoundedRowsSpec, bytes_of_codes, bytes_of_row
 from MNN.backends.cpu.targets import Target
+from MNN.backends.cpu.targets.base import _host_target
+from MNN.errors import UnsupportedError
 from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.scalar import body_of
 from tests.backends.cpu import util
 from tests.backends.cpu.lowbit.test_lowbit import weights
+from tests.processors.processors import processors
 
 F32, I8, I32 = DType.F32, DType.I8, DType.I32
-TARGETS = pytest.mark.parametrize("target", util.TARGETS, ids=lambda t: t.name)
+
+
+def targets() -> list[Target]:
+    """Those that sum products of bytes, where the machine at hand lacks that by emulation."""
+    found = []
+    for text in processors().values():
+        with contextlib.suppress(UnsupportedError):  # no such vectors here
+            found.append(_host_target(text or None))
+    return [t for t in dict.fromkeys(found) if sums_bytes(t) and "amx-tile" not in t.features]
+
+
+TARGETS = pytest.mark.parametrize("target", targets(), ids=lambda t: f"{t.vector_bytes} {t.emulated}")
 
 
 def rounded(a: np.ndarray, blocks: int, run: int) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +46,7 @@ def rounded(a: np.ndarray, blocks: int, run: int) -> tuple[np.ndarray, np.ndarra
     return np.rint(wide * inverse[..., None]), most / np.float32(127)
 
 
-def round_rows(target: Target, a: np.ndarray, layout: Layout, checked: bool) -> np.ndarray:
+def round_rows(target: Target, a: np.ndarray, layout: Layout, checked: bool, parts: int = 1) -> np.ndarray:
     """Rows of bytes, as the kernel makes them of rows that lie apart and out of order."""
     m, k = a.shape
     run = layout.groups * layout.steps
@@ -39,30 +55,32 @@ def round_rows(target: Target, a: np.ndarray, layout: Layout, checked: bool) -> 
     spread = np.zeros((m, k + 3), a.dtype)
     spread[order, :k] = a
     rows = (order * (k + 3)).astype(np.int32)
-    out = np.full((m, bytes_of_row(depth, layout.blocks)), 7, np.uint8)
+    out = np.full((m, parts * bytes_of_row(depth, layout.blocks)), 7, np.uint8)
     slots = {
         "x": spread.ctypes.data, "rows_x": rows.ctypes.data, "y": out.ctypes.data, "row": out.shape[1], "m": m, "k": k,
         "blocks": layout.blocks, "run": run, "meta": bytes_of_codes(depth),
     }  # fmt: skip
-    spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout.width))
+    spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout.width), parts)
     util.call(spec, target, slots, m, [spread, rows, out], checked)
     return out
 
 
 def product(
-    target: Target, w: QuantizedArray, a: np.ndarray, few: bool, mb: int, nb: int, checked: bool = False
-) -> np.ndarray:
+    target: Target, w: QuantizedArray, a: np.ndarray, few: bool, mb: int, nb: int, checked: bool = False,
+    parts: int = 1,
+) -> np.ndarray:  # fmt: skip
     (m, k), n = a.shape, w.shape[0]
     kind, points = zero_points(w.scale, w.offset, w.width)
     layout = layout_of(target, k, w.width, w.scale.shape[1], kind)
     packed = np.zeros(layout.nbytes(n), np.uint8)
     pack(layout, target, w.codes, w.scale, points, packed)
-    rows = round_rows(target, a, layout, checked)
+    rows = round_rows(target, a, layout, checked, parts)
     c = np.full((m, n + 2), 7, np.float32)
     bias = np.arange(n, dtype=np.float32)
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
-    mr, nv = tile_of(target, m, few)
-    spec = Int8Spec(I8, I8, I32, F32, mr, nv, True, body, ("n",), 4, width=w.width, zeros=kind, few=few)
+    mr, nv = tile_of(target, m, few, parts)
+    more = {"width": w.width, "zeros": kind, "few": few, "parts": parts}
+    spec = Int8Spec(I8, I8, I32, F32, mr, nv, True, body, ("n",), 4, **more)
     arrays = {
         "a": rows, "b": packed, "c": c, "rows_a": (np.arange(m) * rows.shape[1]).astype(np.int32),
         "rows_c": (np.arange(m) * (n + 2)).astype(np.int32), "taps": np.zeros(1, np.int32),
@@ -71,12 +89,16 @@ def product(
     numbers = {
         "n_taps": 1, "k": k, "ldb": 0, "panel": 0, "m": m, "n": n, "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
         "blocks": layout.blocks, "groups": layout.groups,
-        "meta": bytes_of_codes(layout.blocks * layout.groups * layout.steps),
+        "meta": bytes_of_codes(layout.blocks * layout.groups * layout.steps), "part": rows.shape[1] // parts,
     }  # fmt: skip
     slots = numbers | {name: array.ctypes.data for name, array in arrays.items()}
     util.call(spec, target, slots, spec.blocks(m, n, 1, mb, nb), list(arrays.values()), checked)
     assert (c[:, n:] == 7).all(), "wrote past the columns"
     return c[:, :n] - bias
+
+
+def test_products_of_bytes_are_tried_on_some_target() -> None:
+    assert targets()
 
 
 @TARGETS
@@ -101,6 +123,28 @@ def test_numbers_of_all_widths(target: Target, width: int, zeros: str, few: bool
             found = product(target, w, a, few, mb, nb, checked)
             assert (np.abs(found - expected) / (bound + 1e-30)).max() <= 2e-5
         assert np.abs(back - a).max() <= np.abs(a).max() / 254 * 1.001
+
+
+@TARGETS
+@pytest.mark.parametrize("few", [True, False], ids=["few", "many"])
+@pytest.mark.parametrize("zeros", ["none", "i8", "f32"])
+@pytest.mark.parametrize(("width", "parts"), [(2, 3), (4, 2), (4, 3), (8, 3)])
+def test_rows_in_parts_lose_less(target: Target, width: int, parts: int, zeros: str, few: bool) -> None:
+    """Each part makes the steps 254 times as fine, up to what f32 holds of the largest number of a block."""
+    for m, n, k, blocks in ((1, 70, 96, 3), (7, 130, 64, 2), (2, 65, 256, 1)):
+        w = weights(n, k, width, blocks, zeros)
+        if not possible(target, layout_of(target, k, width, blocks, zeros)):
+            continue
+        a = np.random.default_rng(m).normal(size=(m, k)).astype(np.float32)
+        a[0, ::7] *= 1000
+        wide = np.abs(w.dequantize().astype(np.float64)).T
+        most = np.repeat(np.abs(a).reshape(m, blocks, -1).max(-1), k // blocks, axis=1).astype(np.float64)
+        step = most / (127 * 254.0 ** (parts - 1))
+        bound = step / 2 @ wide + 4e-7 * (np.abs(a).astype(np.float64) @ wide + n)  # what f32 adds, and the bias
+        expected = a.astype(np.float64) @ w.dequantize().astype(np.float64).T
+        for checked in (False, True):
+            found = product(target, w, a, few, m, 1 << 10, checked, parts)
+            assert (np.abs(found - expected) / bound).max() <= 1
 
 
 @TARGETS

@@ -42,7 +42,8 @@ class Int8Rows(TileStore):
         self.record_bytes = k.slot("groups") * (4 * self.wide) + block_record(spec.zeros, self.wide).size
         n_blocks = b.udiv(n + nb - 1, nb)
         self.c, self.ops = k.pointer("c"), [k.pointer(f"op{i}") for i in range(len(spec.operands))]
-        self.panel_of_bytes = b.gep(k.scratch, F32, spec.mr * self.nr)
+        self.factors = b.gep(k.scratch, F32, spec.mr * self.nr)
+        self.panel_of_bytes = b.gep(self.factors, F32, 2 * self.nr)
         with b.loop(k.begin, k.end) as block:
             part = b.udiv(block.index, n_blocks)
             m0, self.m1, right = rows_of_block(k, spec.routed, part)
@@ -103,17 +104,19 @@ class Int8Rows(TileStore):
         rows = []
         for r in range(spec.mr):
             index = row if r == 0 else b.intrinsic("smin", row + r, self.m1 - 1)
-            rows.append(b.gep(k.pointer("a"), I8, b.entry(k.pointer("rows_a"), index)))
+            begin = b.gep(k.pointer("a"), I8, b.entry(k.pointer("rows_a"), index))
+            rows += [b.gep(begin, I8, k.slot("part") * part) for part in range(spec.parts)]
         numbers = [b.gep(r, I8, k.slot("meta")) for r in rows]
         for i in range(spec.mr * spec.nv):
             b.store(b.const(self.acc, 0), b.gep(self.tile, self.acc, i))
         with b.loop(0, k.slot("blocks"), carry=[panel, self.panel_of_bytes]) as block:
             start = block.carried[0]
+            self._keep_factors(start)
             places = [b.gep(p, I32, block.index * NUMBERS) for p in numbers]
             sums, after = self._block(
                 start, block.carried[1], [b.gep(r, I8, block.index * self.run) for r in rows], places
             )
-            self._scaled(start, sums, places)
+            self._scaled(sums, places)
             block.next(b.gep(start, I8, self.record_bytes), after)
 
     def _block(self, start: Value, bytes_: Value, rows: list[Value], places: list[Value]) -> tuple[list[Value], Value]:
@@ -150,19 +153,31 @@ class Int8Rows(TileStore):
         b, small = self.b, I8.vec(4 * self.lanes)
         return b.perform(self.product, total.type, total, b.bitcast(codes, small), b.bitcast(row, small))
 
-    def _scaled(self, start: Value, sums: list[Value], places: list[Value]) -> None:
-        """Adds a block's integers, times their scales, to the tile."""
+    def _keep_factors(self, start: Value) -> None:
+        """Scales and offsets of a block, in scratch memory until its sums are there: processors fetch what is read from
+        front to back."""
         b, spec = self.b, self.spec
         for j in range(spec.nv):
             record = self._record(start, j)
-            scale, offset = record.scale(), self._offset(record)
-            for r, place in enumerate(places):
+            for i, factor in enumerate((record.scale(), self._offset(record))):
+                if factor is not None:
+                    b.store(factor, b.gep(self.factors, self.acc, i * spec.nv + j))
+
+    def _scaled(self, sums: list[Value], places: list[Value]) -> None:
+        """Adds a block's integers, times their scales, to the tile; those of all parts to the same numbers."""
+        b, spec = self.b, self.spec
+        for j in range(spec.nv):
+            scale, offset = (b.load(self.acc, b.gep(self.factors, self.acc, i * spec.nv + j)) for i in (0, 1))
+            for r in range(spec.mr):
                 to = b.gep(self.tile, self.acc, r * spec.nv + j)
                 total = b.load(self.acc, to)
-                if offset is not None:
-                    total = b.fma(offset, b.splat(b.load(F32, b.gep(place, F32, 1)), self.lanes), total)
-                part = b.mul(b.convert("sitofp", sums[r * spec.nv + j], self.acc), scale)
-                b.store(b.fma(part, b.splat(b.load(F32, place), self.lanes), total), to)
+                for i in reversed(range(r * spec.parts, (r + 1) * spec.parts)):  # the smallest ones first
+                    place = places[i]
+                    if spec.zeros != "none":
+                        total = b.fma(offset, b.splat(b.load(F32, b.gep(place, F32, 1)), self.lanes), total)
+                    scaled = b.mul(b.convert("sitofp", sums[i * spec.nv + j], self.acc), scale)
+                    total = b.fma(scaled, b.splat(b.load(F32, place), self.lanes), total)
+                b.store(total, to)
 
     def _offset(self, record: BlockCode) -> Value | None:
         """What a number of A is multiplied by besides the codes, times ``2^SHIFT``."""

@@ -1,4 +1,5 @@
-"""Products with weights in few bits on integers, where the rows that they multiply may be rounded to 8 bits."""
+"""Products with weights in few bits on integers, where the rows that they multiply may be rounded to 8 bits, or taken
+apart into several parts of 8 bits."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from MNN.ir.traced import room_of
 
 FEW = 8
 """Rows up to which taking words apart for every tile costs less than writing panels of bytes."""
-_PARTS = 4
+ALL_BITS = 3
+"""Parts of 8 bits that hold what f32 does of a block's largest numbers."""
+_SHARES = 4
 """Blocks for each of several threads."""
 _ROUNDING = 4.0
 """Cycles of a vector of a row that is rounded."""
@@ -36,20 +39,20 @@ def possible(target: Target, layout: Layout) -> bool:
     return sums_bytes(target) and (layout.blocks == 1 or run % chunk(target, layout.width) == 0)
 
 
-def candidate(e: Emitter, product: Product, layout: Layout, weights: Ref) -> Candidate:
-    """The way over integers."""
+def candidate(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int = 1) -> Candidate:
+    """The way over integers, with rows in so many parts of 8 bits."""
     m, n, k = room_of(product.m), room_of(product.n), room_of(product.k)
     steps, lanes = layout.blocks * (layout.groups * layout.steps // 4 + _BEHIND), e.target.lanes(DType.F32)
-    cycles = m * -(-n // lanes) * steps / e.target.fma_per_cycle + m * k / lanes * _ROUNDING
-    return Candidate(f"{layout.width}-bit weights, rows of bytes", cycles, lambda: _emit(e, product, layout, weights))
+    cycles = parts * (m * -(-n // lanes) * steps / e.target.fma_per_cycle + m * k / lanes * _ROUNDING)
+    name = f"{layout.width}-bit weights, rows of bytes{f' in {parts} parts' if parts > 1 else ''}"
+    return Candidate(name, cycles, lambda: _emit(e, product, layout, weights, parts))
 
 
-def tile_of(target: Target, m: int, few: bool) -> tuple[int, int]:
+def tile_of(target: Target, m: int, few: bool, parts: int = 1) -> tuple[int, int]:
     """Rows and vectors of a tile."""
     many = target.vector_registers >= 32
-    if few:
-        return min(m, 4 if many else 1), VECTORS
-    return min(m, 6 if many else 2), VECTORS
+    most = (4 if many else 1) if few else (6 if many else 2)
+    return min(m, max(most // parts, 1)), VECTORS
 
 
 class Rounded(NamedTuple):
@@ -60,13 +63,13 @@ class Rounded(NamedTuple):
     meta: int
 
 
-def round_rows(e: Emitter, a: OperandAccess, m: int, k: int, layout: Layout) -> Rounded:
+def round_rows(e: Emitter, a: OperandAccess, m: int, k: int, layout: Layout, parts: int = 1) -> Rounded:
     """Rounds ``m`` rows of ``k`` numbers, for products with weights in such a layout."""
     run = layout.groups * layout.steps
     depth = layout.blocks * run
-    meta, row = bytes_of_codes(depth), bytes_of_row(depth, layout.blocks)
+    meta, row = bytes_of_codes(depth), parts * bytes_of_row(depth, layout.blocks)
     rounded = e.allocate(DType.U8, (m, row), (0, 1), roomy=True)
-    spec = RoundedRowsSpec.of(a.dtype, layout.width, half_of(e.target, layout.width))
+    spec = RoundedRowsSpec.of(a.dtype, layout.width, half_of(e.target, layout.width), parts)
     args: dict[str, int | Ref] = {
         "x": e.ref(a.place, a.dtype), "rows_x": e.offsets(a.table), "y": e.ref(rounded, DType.U8), "row": row,
         "m": m, "k": k, "blocks": layout.blocks, "run": run, "meta": meta,
@@ -75,26 +78,27 @@ def round_rows(e: Emitter, a: OperandAccess, m: int, k: int, layout: Layout) -> 
     return Rounded(rounded, row, meta)
 
 
-def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref) -> None:
+def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int) -> None:
     c, epilogue = product.c, product.epilogue
     m, n, k = product.m, product.n, product.k
     rows = room_of(m)
-    rounded, row, meta = round_rows(e, product.a, m, k, layout)
+    rounded, row, meta = round_rows(e, product.a, m, k, layout, parts)
     few = rows <= FEW
-    mr, nv = tile_of(e.target, rows, few)
+    mr, nv = tile_of(e.target, rows, few, parts)
     kinds = DType.I8, DType.I8, DType.I32, c.dtype
     product_spec = Int8Spec.of(
-        *kinds, mr, nv, True, epilogue.body, epilogue.kinds, 4, width=layout.width, zeros=layout.zeros, few=few
-    )
+        *kinds, mr, nv, True, epilogue.body, epilogue.kinds, 4,
+        width=layout.width, zeros=layout.zeros, few=few, parts=parts,
+    )  # fmt: skip
     mb = max(min(rows, e.target.l2_bytes // 2 // row), 1)
     mb = split_evenly(rows, -(-rows // mb), mr)
-    nb = split_evenly(n, 1 if e.threads == 1 else e.threads * _PARTS, layout.columns)
+    nb = split_evenly(n, 1 if e.threads == 1 else e.threads * _SHARES, layout.columns)
     args: dict[str, int | Ref] = {
         "a": e.ref(rounded, DType.I8), "b": weights, "c": e.ref(c.place, c.dtype),
         "rows_a": e.offsets(e.grid((m,), (row,))), "rows_c": e.offsets(c.table), "taps": e.offsets(product.taps),
         "n_taps": 1, "k": k, "ldb": 0, "panel": layout.panel, "m": m, "n": n,
         "batch": e.table(np.zeros((1, len(product.sides) + 1), np.int64)), "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
-        "blocks": layout.blocks, "groups": layout.groups, "meta": meta,
+        "blocks": layout.blocks, "groups": layout.groups, "meta": meta, "part": row // parts,
     }  # fmt: skip
     args |= epilogue.args(e)
     blocks = product_spec.blocks(m, n, 1, mb, nb)
@@ -102,4 +106,4 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref) -> None:
     e.command(product_spec, args, blocks, grain, 2 * m * n * k)
 
 
-__all__ = ["FEW", "Rounded", "candidate", "possible", "round_rows", "tile_of"]
+__all__ = ["ALL_BITS", "FEW", "Rounded", "candidate", "possible", "round_rows", "tile_of"]

@@ -77,10 +77,11 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     ways = [Candidate(name, cycles, lambda: _emit(e, prim, product, few, 1 if few else group))]
     if not few and amx.available(e.target):
         ways += _on_tiles(e, prim, product)
-    if prim.rounds_rows or e.precision == "low":
+    rounds = prim.rounds_rows or e.precision == "low"
+    if rounds or (prim.finite_rows and e.precision == "normal" and m <= emit_int8.FEW):
         layout, weights = packed(e, prim.inputs[1:], prim.width, k)
         if emit_int8.possible(e.target, layout):
-            ways.append(emit_int8.candidate(e, product, layout, weights))
+            ways.append(emit_int8.candidate(e, product, layout, weights, 1 if rounds else emit_int8.ALL_BITS))
     e.choose(f"compressed {x.dtype.value} {prim.width} {m} x {n} x {k} {e.options.precision}", ways)
     return store_back(e, out, result)
 

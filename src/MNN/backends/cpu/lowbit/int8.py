@@ -1,4 +1,5 @@
-"""Products of rows rounded to 8 bits (:mod:`.rounded_rows`) with weights in 2, 4 or 8 bits, on sums of four products.
+"""Products of rows rounded to 8 bits (:mod:`.rounded_rows`), or to several parts of 8 bits that are added up, with
+weights in 2, 4 or 8 bits, on sums of four products.
 
 Codes are unsigned bytes once their bits are taken out of the words, and rows are signed: what the instructions take, as
 they are. With codes ``c`` that stand for ``(c - half - zero) * scale``, a block of a sum is::
@@ -26,7 +27,11 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
-INT8 = Record("rows of bytes", word("meta", "where the numbers of a row's blocks begin, in bytes"))
+INT8 = Record(
+    "rows of bytes",
+    word("meta", "where the numbers of a row's blocks begin, in bytes"),
+    word("part", "bytes from one part of a row to the next"),
+)
 
 
 def sums_bytes(target: Target) -> bool:
@@ -51,7 +56,7 @@ def flipped(target: Target, width: int) -> int:
 class Int8Spec(ContractSpec):
     """:class:`ContractSpec` with one tap and one batch: A is of rows as :mod:`.rounded_rows` makes them (``rows_a`` in
     bytes), weights are panels of :class:`~MNN.backends.cpu.lowbit.layout.Layout`. Behind its arguments come those of
-    :data:`~.records.COMPRESSED` and ``meta``. ``few``: words are taken apart for every tile. Blocks are ``mb`` rows
+    :data:`~.records.COMPRESSED` and ``INT8``. ``few``: words are taken apart for every tile. Blocks are ``mb`` rows
     and ``nb`` columns, whole panels, of which ``nv`` is a part."""
 
     shaped: ClassVar[bool] = True
@@ -59,6 +64,7 @@ class Int8Spec(ContractSpec):
     width: int = 4
     zeros: str = "none"
     few: bool = False
+    parts: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,16 +80,19 @@ class Int8Spec(ContractSpec):
         return (*super().slots(), *COMPRESSED, *INT8)
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        """A tile of sums, and a panel of bytes."""
+        """A tile of sums, the scales and offsets of a block, and a panel of bytes."""
         depth = 0 if self.few else args["blocks"] * args["groups"] * (WORD // self.width)
-        return self.mr * self.nr(target) * 4 + depth * self.nr(target)
+        return (self.mr + 2) * self.nr(target) * 4 + depth * self.nr(target)
 
     def traffic(self, args: Arguments) -> dict[str, int]:
         if self.routed:
             return super().traffic(args)
         m, k, blocks, groups = (number(args, slot) for slot in ("m", "k", "blocks", "groups"))
         found = super().traffic({**args, "k": k})
-        return found | {"a": m * k, "b": number(args, "n") * blocks * (column_bytes(self.zeros) + 4 * groups)}
+        return found | {
+            "a": m * k * self.parts,
+            "b": number(args, "n") * blocks * (column_bytes(self.zeros) + 4 * groups),
+        }
 
 
 __all__ = ["Int8Spec", "flipped", "half_of", "sums_bytes"]

@@ -1,4 +1,4 @@
-"""Rows rounded to 8 bits, block by block, for products with weights in few bits.
+"""Rows rounded to 8 bits, or to digits of 8 bits, block by block, for products with weights in few bits.
 
 A block of a row becomes signed bytes ``round(a * 127 / most)`` of its largest size ``most``, as ONNX Runtime has them
 for ``accuracy_level`` 4 of MatMulNBits. What lies where::
@@ -8,6 +8,9 @@ for ``accuracy_level`` 4 of MatMulNBits. What lies where::
 A word of weights holds ``steps`` codes, of which those whose bits are taken out together belong to every ``per``-th
 number: with 4 bits the numbers 0, 2, 4, 6 of every eight come first, then 1, 3, 5, 7. Scales are times ``2^-SHIFT``, as
 those of weights are times ``2^SHIFT``. A block with an infinite number or one that is none has NaN for a scale.
+
+In several ``parts``, what is left of a number is rounded again, in steps :data:`STEP` times as fine, to another row
+behind the first: of three of them, no more is lost than the 24 bits of f32 hold for the largest number of a block.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ NUMBERS = 3
 """Numbers of 32 bits that belong to a block of a row."""
 _LINE = 64
 _MOST = 127.0
+STEP = 254.0
+"""How much finer the steps of a part are than those of the part before: what is left is at most half a step."""
 
 
 def bytes_of_codes(depth: int) -> int:
@@ -49,9 +54,10 @@ def bytes_of_row(depth: int, blocks: int) -> int:
 class RoundedRowsSpec(KernelSpec):
     """Rounds rows of ``a``; block ``i`` of the index space is row ``i``.
 
-    Slots: ``x`` and ``rows_x`` (where each row begins, i32), ``y`` and ``row`` (bytes from row to row), ``m`` rows of
-    ``k`` numbers, in ``blocks`` blocks of ``run`` numbers each: together at least ``k``, those past it count as
-    zero; ``meta``: where the numbers of the blocks begin in a row. Several blocks are of whole :func:`chunk` numbers.
+    Slots: ``x`` and ``rows_x`` (where each row begins, i32), ``y`` and ``row`` (bytes from row to row, of all parts
+    together), ``m`` rows of ``k`` numbers, in ``blocks`` blocks of ``run`` numbers each: together at least ``k``, those
+    past it count as zero; ``meta``: where the numbers of the blocks begin in a part. Several blocks are of whole
+    :func:`chunk` numbers.
     """
 
     shaped: ClassVar[bool] = True
@@ -60,6 +66,7 @@ class RoundedRowsSpec(KernelSpec):
     width: int
     half: int
     """What stands for zero among the codes of the weights."""
+    parts: int = 1
 
     def slots(self) -> tuple[str, ...]:
         return "x", "rows_x", "y", "row", "m", "k", "blocks", "run", "meta"
@@ -95,11 +102,12 @@ class _Rounding:
             source = b.gep(k.pointer("x"), storage_type(self.spec.x), b.entry(k.pointer("rows_x"), row.index))
             to = b.gep(k.pointer("y"), I8, row.index * k.slot("row"))
             self._widen(source)
-            numbers = b.gep(to, I8, k.slot("meta"))
+            size = b.udiv(k.slot("row"), self.spec.parts)
+            parts = [b.gep(to, I8, size * part) for part in range(self.spec.parts)]
             with b.loop(0, k.slot("blocks")) as block:
                 first = block.index * k.slot("run")
-                place = b.gep(numbers, I32, block.index * NUMBERS)
-                self._block(b.gep(k.scratch, F32, first), b.gep(to, I8, first), place)
+                places = [b.gep(b.gep(part, I8, k.slot("meta")), I32, block.index * NUMBERS) for part in parts]
+                self._block(b.gep(k.scratch, F32, first), [b.gep(part, I8, first) for part in parts], places)
         return k.finish()
 
     def _widen(self, source: Value) -> None:
@@ -118,8 +126,8 @@ class _Rounding:
         with b.loop(k.slot("k"), depth + self.chunk) as none:
             b.store(b.const(F32, 0), b.gep(k.scratch, F32, none.index))
 
-    def _block(self, source: Value, to: Value, place: Value) -> None:
-        """A block: its largest number, then its bytes, then what belongs to it."""
+    def _block(self, source: Value, to: list[Value], places: list[Value]) -> None:
+        """A block: its largest number, then its bytes, then what belongs to it; the latter for each part."""
         k, b, wide = self.k, self.b, F32.vec(self.lanes)
         nothing = b.const(wide, 0)
         with b.loop(0, k.slot("run"), self.lanes, carry=[nothing, nothing]) as look:
@@ -132,20 +140,25 @@ class _Rounding:
         inverse = b.select(b.fcmp("ogt", most, 0.0), b.fdiv(b.const(F32, _MOST), most), b.const(F32, 0))
         inverse = b.select(b.fcmp("olt", inverse, float("inf")), inverse, b.const(F32, 0))
         factor, zero = b.splat(inverse, self.lanes), b.const(I32.vec(self.lanes), 0)
-        with b.loop(0, k.slot("run"), self.chunk, carry=[zero]) as part:
-            total, small = part.carried[0], []
+        with b.loop(0, k.slot("run"), self.chunk, carry=[zero] * self.spec.parts) as some:
+            totals = list(some.carried)
+            small: list[list[Value]] = [[] for _ in totals]
             for at in range(0, self.chunk, self.lanes):
-                x = b.load(wide, b.gep(source, F32, part.index + at))
-                whole = to_nearest(b, b.mul(x, factor))
-                total = b.add(total, whole)
-                small.append(b.convert("trunc", whole, I8.vec(self.lanes)))
-            b.store(self._turned(small), b.gep(to, I8, part.index), align=1)
-            part.next(total)
-        total = self._all(part.results[0], b.add)
-        scale = b.add(b.mul(b.mul(most, 1.0 / _MOST), 2.0**-SHIFT), strange)
-        b.store(scale, place)
-        b.store(b.mul(scale, b.convert("sitofp", total, F32)), b.gep(place, F32, 1))
-        b.store(b.mul(total, -self.spec.half), b.gep(place, I32, 2))
+                x = b.mul(b.load(wide, b.gep(source, F32, some.index + at)), factor)
+                for part in range(self.spec.parts):
+                    whole = to_nearest(b, x)
+                    totals[part] = b.add(totals[part], whole)
+                    small[part].append(b.convert("trunc", whole, I8.vec(self.lanes)))
+                    x = b.mul(b.sub(x, b.convert("sitofp", whole, wide)), STEP)
+            for part, numbers in enumerate(small):
+                b.store(self._turned(numbers), b.gep(to[part], I8, some.index), align=1)
+            some.next(*totals)
+        for part, place in enumerate(places):
+            total = self._all(some.results[part], b.add)
+            scale = b.add(b.mul(b.mul(most, 1.0 / (_MOST * STEP**part)), 2.0**-SHIFT), strange)
+            b.store(scale, place)
+            b.store(b.mul(scale, b.convert("sitofp", total, F32)), b.gep(place, F32, 1))
+            b.store(b.mul(total, -self.spec.half), b.gep(place, I32, 2))
 
     def _all(self, x: Value, join: Callable[[Value, Value], Value]) -> Value:
         """All lanes of a vector joined to one number."""

@@ -174,7 +174,7 @@ def _emit_int8(e: Emitter, work: _Routed, layout: Layout, weights: Ref) -> None:
     unit = _unit(e, row)
     args = _arguments(e, work, e.grid(work.rows, work.broadcast(strides)), unit, layout.nbytes(work.n))
     args |= {"a": e.ref(rounded, DType.I8), "b": weights, "ldb": 0, "panel": layout.panel}
-    args |= {"blocks": layout.blocks, "groups": layout.groups, "meta": meta}
+    args |= {"blocks": layout.blocks, "groups": layout.groups, "meta": meta, "part": row}
     _command(e, work, spec, args, unit, layout.columns)
 
 
