@@ -48,6 +48,16 @@ def test_as_numpy(family: str, name: str) -> None:
         same(ours, theirs)
 
 
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+@pytest.mark.parametrize("axis", [None, 0, -1, 1])
+def test_running_totals_along_any_axis(name: str, axis: int | None) -> None:
+    array = np.random.default_rng(3).normal(size=(3, 5)).astype(np.float32)
+    same(getattr(mp, name)(mp.array(array), axis=axis), getattr(np, name)(array, axis=axis))
+    for wrong in (2, -3, "x", [0, 1]):
+        with pytest.raises(MNNError, match="axis"):
+            getattr(mp, name)(mp.array(array), axis=wrong)
+
+
 FLOATS = {"histogram"}
 """Counts are floats in PyMNN."""
 

@@ -89,14 +89,23 @@ def argmin(x: ArrayLike, axis: int = 0) -> Var:
     return apply("ArgMin", to_var(x), axis=int(axis))
 
 
-def cumsum(x: ArrayLike, axis: int = 0) -> Var:
-    """Running sums along an axis."""
-    return apply("CumSum", to_var(x), number(int(axis), DType.I32))
+def cumsum(x: ArrayLike, axis: int | None = 0) -> Var:
+    """Running sums along an axis; None: of the flat tensor."""
+    return _running("CumSum", to_var(x), axis)
 
 
-def cumprod(x: ArrayLike, axis: int = 0) -> Var:
-    """Running products along an axis, as floats."""
-    return apply("CumProd", floats(x), number(int(axis), DType.I32))
+def cumprod(x: ArrayLike, axis: int | None = 0) -> Var:
+    """Running products along an axis, as floats; None: of the flat tensor."""
+    return _running("CumProd", floats(x), axis)
+
+
+def _running(op: str, x: Var, axis: int | None) -> Var:
+    if axis is None:
+        x, axis = x.ravel(), 0
+    places = axes_of(axis)
+    if len(places) != 1 or not -x.ndim <= places[0] < x.ndim:
+        raise ShapeError(f"axis {axis} is none of a tensor of shape {x.shape}")
+    return apply(op, x, number(places[0], DType.I32))
 
 
 def sort(x: ArrayLike, axis: int = -1, arg: bool = False, descend: bool = False) -> Var:
