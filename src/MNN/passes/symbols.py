@@ -13,6 +13,7 @@ import numpy as np
 
 from MNN.ir.graph import Node, Value
 from MNN.ir.symbolic import Size
+from MNN.ops.arranging.extents import MASKS, masked_index
 from MNN.ops.core.sizes import combine
 from MNN.passes.patterns import attribute, ints, plain
 
@@ -113,8 +114,10 @@ def _gather(s: Symbols, node: Node) -> np.ndarray | None:
 
 def _strided(s: Symbols, node: Node) -> np.ndarray | None:
     x = s.array(node.inputs[0])
-    if x is None or x.ndim != 1 or attribute(node, "fromType") != 1:
+    if x is None or x.ndim != 1:
         return None
+    if attribute(node, "fromType") != 1:
+        return _masked(x, node)
     bounds = [ints(v) if v is not None else None for v in node.inputs[1:]]
     if len(bounds) < 2 or bounds[0] is None or bounds[1] is None or len(bounds[0]) != 1:
         return None
@@ -125,6 +128,19 @@ def _strided(s: Symbols, node: Node) -> np.ndarray | None:
     if step <= 0:
         return None
     return x[start:stop:step]
+
+
+def _masked(x: np.ndarray, node: Node) -> np.ndarray | None:
+    """A strided slice as TensorFlow has it."""
+    bounds = [ints(v) for v in node.inputs[1:4] if v is not None]
+    begins, ends, steps = bounds if len(bounds) == 3 else [None] * 3
+    if begins is None or ends is None or steps is None or not len(begins) == len(ends) == len(steps) or 0 in steps:
+        return None
+    index = masked_index([int(attribute(node, name)) for name in MASKS], begins, ends, steps, x.ndim)
+    try:
+        return np.asarray(x[tuple(index)], object)
+    except IndexError:  # lowering will say what is wrong with it
+        return None
 
 
 def _concat(s: Symbols, node: Node) -> np.ndarray | None:

@@ -1,12 +1,17 @@
-"""How many elements a slice of an axis has, by name."""
+"""Which elements a slice takes, and how many those are, by name."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from MNN.ir import symbolic
 from MNN.ir.shape import cut
 
 WHOLE = (1 << 31) - 1
 """Ends of slices from here on mean "to the end"."""
+
+MASKS = ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask")
+"""Attributes of a strided slice as TensorFlow has it: bit i is about the i-th of its bounds."""
 
 
 def length(size: symbolic.Size, begin: symbolic.Size, end: symbolic.Size, step: int) -> symbolic.Size:
@@ -28,3 +33,22 @@ def _place(at: symbolic.Size, size: symbolic.Size) -> symbolic.Size:
     if lowest is not None and lowest >= 0:
         return size if past is not None and past >= 0 else symbolic.minimum(at, size)
     return symbolic.maximum(symbolic.add(at, size), 0) if isinstance(at, int) else None
+
+
+def masked_index(
+    masks: Sequence[int], begins: Sequence[int], ends: Sequence[int], steps: Sequence[int], rank: int
+) -> list[slice | int | None]:
+    """A strided slice of TensorFlow's as numpy's index for ``rank`` axes; ``masks`` in the order of :data:`MASKS`."""
+    begin_mask, end_mask, ellipsis, new_axis, shrink = masks
+    index: list[slice | int | None] = []
+    used = sum(not (new_axis >> i & 1 or ellipsis >> i & 1) for i in range(len(begins)))
+    for i, (begin, end, step) in enumerate(zip(begins, ends, steps, strict=True)):
+        if ellipsis >> i & 1:
+            index += [slice(None)] * (rank - used)
+        elif new_axis >> i & 1:
+            index.append(None)
+        elif shrink >> i & 1:
+            index.append(begin)
+        else:
+            index.append(slice(None if begin_mask >> i & 1 else begin, None if end_mask >> i & 1 else end, step))
+    return index

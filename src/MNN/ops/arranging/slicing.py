@@ -10,7 +10,7 @@ from MNN.ir import symbolic
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
 from MNN.ir.shape import counted, cut, normalize_axis
-from MNN.ops.arranging.extents import length
+from MNN.ops.arranging.extents import MASKS, WHOLE, length, masked_index
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.common import agree
@@ -60,21 +60,9 @@ class StridedSlice(Operator):
     def _masked(
         self, b: Builder, node: Node, x: Tensor, begins: Sequence[int], ends: Sequence[int], strides: Sequence[int]
     ) -> Tensor:
-        names = ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask")
-        begin_mask, end_mask, ellipsis, new_axis, shrink = (self.int_attr(node, n) for n in names)
         if not len(begins) == len(ends) == len(strides):
             raise ShapeError(f"{b.where}: begin {begins}, end {ends} and strides {strides} differ in length")
-        index: list[slice | int | None] = []
-        used = sum(1 for i in range(len(begins)) if not (new_axis >> i & 1 or ellipsis >> i & 1))
-        for i, (begin, end, step) in enumerate(zip(begins, ends, strides, strict=True)):
-            if ellipsis >> i & 1:
-                index += [slice(None)] * (x.rank - used)
-            elif new_axis >> i & 1:
-                index.append(None)
-            elif shrink >> i & 1:
-                index.append(begin)
-            else:
-                index.append(slice(None if begin_mask >> i & 1 else begin, None if end_mask >> i & 1 else end, step))
+        index = masked_index([self.int_attr(node, n) for n in MASKS], begins, ends, strides, x.rank)
         return basic_index(b, x, index)
 
 
@@ -277,6 +265,9 @@ def _infer_pack(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape
     if known is None:
         return [(first.dtype, None)]
     axis = infer.axis_of(infer.number(node, "axis"), len(known) + 1)
+    numbers = [h.ints(v) for v in node.inputs]
+    if not known and None not in numbers:
+        h.numbers[node.outputs[0]] = [n for part in numbers for n in part or ()]
     return [(first.dtype, (*known[:axis], len(node.inputs), *known[axis:]))]
 
 
@@ -304,8 +295,10 @@ def _infer_split(h: infer.ShapeInference, node: Node) -> list[infer.InferredShap
 def _infer_strided_slice(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
     x = infer.operand(node, 0)
     known = infer.sizes(x)
-    if known is None or infer.number(node, "fromType") != 1:
+    if known is None:
         return [(x.dtype, None)]
+    if infer.number(node, "fromType") != _FROM_ONNX:
+        return [(x.dtype, _masked_sizes(h, node, known))]
     begins, ends = h.ints(node.inputs[1]), h.ints(node.inputs[2])
     given = node.inputs[3] if len(node.inputs) > 3 else None
     axes = h.known_ints(given) if given is not None else None if begins is None else list(range(len(begins)))
@@ -324,6 +317,48 @@ def _infer_strided_slice(h: infer.ShapeInference, node: Node) -> list[infer.Infe
         if isinstance(begin, int) and isinstance(end, int):
             h.numbers[node.outputs[0]] = numbers[cut(begin, end, steps[0], len(numbers))]
     return [(x.dtype, tuple(out))]
+
+
+def _masked_sizes(h: infer.ShapeInference, node: Node, known: infer.Sizes) -> infer.Sizes | None:
+    """The sizes of a slice with TensorFlow's masks; of a small vector also its numbers are noted."""
+    steps = h.known_ints(node.inputs[3]) if len(node.inputs) > 3 else None
+    begins, ends = h.ints(node.inputs[1]), h.ints(node.inputs[2])
+    if steps is None or 0 in steps:
+        return None
+    count = len(steps)
+    begins, ends = (given or [None] * count for given in (begins, ends))
+    if not count == len(begins) == len(ends):
+        return None
+    begin_mask, end_mask, ellipsis, new_axis, shrink = (infer.number(node, name) for name in MASKS)
+    used = sum(not (new_axis >> i & 1 or ellipsis >> i & 1) for i in range(count))
+    left, out = list(known), list[symbolic.Size]()
+    listed = h.ints(infer.operand(node, 0)) if len(known) == 1 else None
+    if used > len(left):
+        return None
+    for i, (begin, end, step) in enumerate(zip(begins, ends, steps, strict=True)):
+        if ellipsis >> i & 1:
+            filled = len(known) - used
+            out, left = [*out, *left[:filled]], left[filled:]
+        elif new_axis >> i & 1:
+            out.append(1)
+        elif shrink >> i & 1:
+            del left[0]
+            listed = [listed[begin]] if listed is not None and isinstance(begin, int) else None
+        else:
+            start, stop = (0, WHOLE) if step > 0 else (-1, -WHOLE)
+            first = start if begin_mask >> i & 1 else begin
+            last = stop if end_mask >> i & 1 else end
+            size, whole = left.pop(0), None
+            if isinstance(first, int) and isinstance(last, int):
+                taken = slice(first, last, step)
+                listed = None if listed is None else listed[taken]
+                whole = counted(taken, size)[2] if isinstance(size, int) else None
+            else:
+                listed = None
+            out.append(length(size, first, last, step) if whole is None else whole)
+    if listed is not None:
+        h.numbers[node.outputs[0]] = listed
+    return (*out, *left)
 
 
 @symbolic_shape_check.rule(Concat)
