@@ -22,6 +22,25 @@ def test_a_convolution_of_one_dimension_with_channels_last() -> None:
     assert cleaned(m.done(m.op("Permute", y, dims=[0, 2, 1])), n=2) == ["TanH", "Squeeze"]
 
 
+def test_functions_within_a_row_move_in_front() -> None:
+    m = Maker()
+    x = m.op("ReLU", m.conv(m.input("n", 3, 1, 5), 4, 3, 1))
+    y = m.op("UnaryOp", m.op("Permute", x, dims=[0, 2, 3, 1]), opType="NEG")
+    y = m.op("UnaryOp", m.op("Squeeze", y, squeezeDims=[1]), opType="ABS")
+    graph = m.done(m.op("Permute", y, dims=[0, 2, 1]))
+    assert cleaned(graph, n=2) == ["Convolution", "ReLU", "NEG", "ABS", "Squeeze"]
+
+
+def test_functions_stay_that_others_use_or_where_nothing_is_gained() -> None:
+    m = Maker()
+    x = m.op("UnaryOp", m.op("Permute", m.input("n", 3, 1, 5), dims=[0, 2, 3, 1]), opType="NEG")
+    y = m.op("Permute", m.op("Squeeze", x, squeezeDims=[1]), dims=[0, 2, 1])
+    stays("axis-merging", m.done(y, x))
+    m = Maker()
+    x = m.op("UnaryOp", m.op("Permute", m.input(2, 3, 4), dims=[2, 0, 1]), opType="NEG")
+    stays("axis-merging", m.done(m.op("Unsqueeze", x, squeezeDims=[1])))
+
+
 def test_one_axis_of_size_one_is_as_good_as_another() -> None:
     m = Maker()
     x = m.op("TanH", m.input("n", 7, 1))

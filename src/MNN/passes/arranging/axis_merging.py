@@ -1,7 +1,7 @@
 """Operators in a row that only order axes, put in and take out axes of size 1 become as few of them as that takes.
 
 Formats that keep channels last and have convolutions of one dimension by way of two write many of these; what is
-left is what a format that keeps channels first has.
+left is what a format that keeps channels first has. Elementwise operators within a row move in front of it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.shape import Shape
+from MNN.ops.core.base import traits
 from MNN.passes.arranging.permute_merging import order_of
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import rank
@@ -36,20 +37,44 @@ def _merge(rw: Rewriter, node: Node) -> None:
         return
     if any(_axes(user) is not None for user in rw.users(node.outputs[0])) and rw.used_once(node.outputs[0]):
         return  # the last one of a row takes the others
-    chain = [node]
+    chain, functions = [node], list[Node]()
     while True:
-        maker = rw.maker(source)
-        inner = None if maker is None or not rw.used_once(source) else _axes(maker)
+        above, start = _through(rw, source)
+        maker = rw.maker(start)
+        inner = None if maker is None or not rw.used_once(start) else _axes(maker)
         if maker is None or inner is None or maker.inputs[0] is None:
             break
         axes = [None if a is None else inner[a] for a in axes]
         chain.append(maker)
+        functions += above
         source = maker.inputs[0]
     if len(chain) < 2 or source.shape is None:
         return
     steps = min(_moving(axes, source.shape), _apart(axes, source.shape), key=lambda s: s.count)
     if steps.count < len(chain):
-        _write(rw, chain, source, steps)
+        _write(rw, chain, _applied(rw, functions, source, before=node), steps)
+
+
+def _through(rw: Rewriter, value: Value) -> tuple[list[Node], Value]:
+    """The elementwise operators in a row that end in a value, the last one first, and what the first is applied to."""
+    functions: list[Node] = []
+    while True:
+        maker = rw.maker(value)
+        x = maker.inputs[0] if maker is not None and len(maker.inputs) == 1 else None
+        if maker is None or x is None or not traits(maker).elementwise or not rw.used_once(value):
+            return functions, value
+        functions.append(maker)
+        value = x
+
+
+def _applied(rw: Rewriter, functions: Sequence[Node], source: Value, before: Node) -> Value:
+    """The functions of a row applied to what the row begins with."""
+    for function in reversed(functions):
+        old = function.outputs[0]
+        made = Value(rw.unique(f"{old.name}/before"), old.dtype, source.shape)
+        rw.insert(Node(function.op, function.name, [source], [made], dict(function.attrs)), before)
+        source = made
+    return source
 
 
 def _axes(node: Node) -> Axes | None:
