@@ -1,9 +1,9 @@
-"""Records LSTM layers as SavedModels hold them, as while loops, with TensorFlow's answers.
+"""Records recurrent layers as SavedModels hold them, as while loops, with TensorFlow's answers.
 
     python -m tests.tensorflow.record_loops tests/tensorflow/loops.zip
 
 Runs where tensorflow and tf_keras are, as ``record.py`` does. Models of Keras 3 and 2; a name that ends in
-``stays`` is of a loop that is no LSTM of the kind that becomes an operator.
+``stays`` is of a loop that is no layer of the kind that becomes an operator. The first word is the operator.
 """
 
 from __future__ import annotations
@@ -30,16 +30,25 @@ from tests.tensorflow.record import _packed, _write
 def models(kind: Any) -> Iterator[tuple[str, Any]]:
     """Names and models made with one generation of Keras."""
     lstm, sequential, given = kind.layers.LSTM, kind.Sequential, kind.Input
-    yield "last", sequential([given((5, 3)), lstm(4)])
-    yield "long", sequential([given((40, 3)), lstm(4)])
-    yield "all", sequential([given((None, 3)), lstm(4, return_sequences=True, use_bias=False)])
-    yield "backwards", sequential([given((None, 3)), lstm(4, return_sequences=True, go_backwards=True)])
+    gru, plain = kind.layers.GRU, kind.layers.SimpleRNN
+    yield "GRU last", sequential([given((5, 3)), gru(4)])
+    yield "GRU all", sequential([given((None, 3)), gru(4, return_sequences=True, use_bias=False)])
+    yield "GRU before", sequential([given((None, 3)), gru(4, return_sequences=True, reset_after=False)])
+    yield "GRU swapped", sequential([given((None, 3)), gru(5, activation="sigmoid", recurrent_activation="tanh")])
+    yield "GRU both", sequential([given((None, 3)), kind.layers.Bidirectional(gru(4, return_sequences=True))])
+    yield "GRU hard stays", sequential([given((None, 3)), gru(4, recurrent_activation="hard_sigmoid")])
+    yield "RNN all", sequential([given((None, 3)), plain(4, return_sequences=True, go_backwards=True)])
+    yield "RNN last", sequential([given((6, 3)), plain(4, activation="relu", use_bias=False)])
+    yield "LSTM last", sequential([given((5, 3)), lstm(4)])
+    yield "LSTM long", sequential([given((40, 3)), lstm(4)])
+    yield "LSTM all", sequential([given((None, 3)), lstm(4, return_sequences=True, use_bias=False)])
+    yield "LSTM backwards", sequential([given((None, 3)), lstm(4, return_sequences=True, go_backwards=True)])
     both = kind.layers.Bidirectional(lstm(4, return_sequences=True))
-    yield "stacked", sequential([given((None, 3)), both, lstm(3, activation="relu")])
-    yield "hard stays", sequential([given((None, 3)), lstm(4, recurrent_activation="hard_sigmoid")])
+    yield "LSTM stacked", sequential([given((None, 3)), both, lstm(3, activation="relu")])
+    yield "LSTM hard stays", sequential([given((None, 3)), lstm(4, recurrent_activation="hard_sigmoid")])
     x, h, c = given((None, 3), batch_size=2), given((4,), batch_size=2), given((4,), batch_size=2)
     yield (
-        "states stays",
+        "LSTM states stays",
         kind.Model([x, h, c], lstm(4, return_sequences=True, return_state=True)(x, initial_state=[h, c])),
     )
 

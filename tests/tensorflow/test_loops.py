@@ -1,4 +1,4 @@
-"""LSTM layers as SavedModels hold them, while loops, with answers that TensorFlow gave (``record_loops.py``)."""
+"""Recurrent layers as SavedModels hold them, while loops, with answers that TensorFlow gave (``record_loops.py``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from MNN.passes.manager import optimize
 ARCHIVE = Path(__file__).with_name("loops.zip")
 with zipfile.ZipFile(ARCHIVE) as _archive:
     MODELS = sorted({name.split("/")[0] for name in _archive.namelist()})
-LAYERS = {"stacked": 3}
+LAYERS = {"LSTM stacked": 3, "GRU both": 2}
 """How many layers a model has where that is not one."""
 
 
@@ -29,8 +29,9 @@ def test_layers_become_operators_and_answer_as_tensorflow_does(name: str, tmp_pa
     graph = load(folder)
     optimize(graph)
     kind = name.split(" ", 1)[1]
-    found = [n.op for n in graph.nodes if n.op in ("OnnxLSTM", "Loop", "UnrolledLoop")]
-    assert found == (["Loop"] if kind.endswith("stays") else ["OnnxLSTM"] * LAYERS.get(kind, 1))
+    found = [n.op for n in graph.nodes if n.op.startswith("Onnx") or n.op in ("Loop", "UnrolledLoop")]
+    operator = f"Onnx{kind.split(' ')[0]}"
+    assert found == (["Loop"] if kind.endswith("stays") else [operator] * LAYERS.get(kind, 1))
     model = MNN.load(str(folder), precision="high", cache=False)
     outputs = model.run({k: answers[k] for k in answers.files if k.startswith("in")})
     for key, value in outputs.items():

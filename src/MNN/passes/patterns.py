@@ -95,6 +95,16 @@ def unary(node: Node | None, *kinds: str) -> TypeGuard[Node]:
     return node is not None and node.op == "UnaryOp" and node.attrs.get("opType", "ABS") in kinds
 
 
+def sigmoid(node: Node | None) -> TypeGuard[Node]:
+    """Whether a node gives the logistic function: files have two spellings of it."""
+    return node is not None and (node.op == "Sigmoid" or unary(node, "SIGMOID"))
+
+
+def tanh(node: Node | None) -> TypeGuard[Node]:
+    """Whether a node gives the hyperbolic tangent, in one of two spellings."""
+    return node is not None and (node.op == "TanH" or unary(node, "TANH"))
+
+
 def own_padding(node: Node, key: str, spatial: int) -> list[int] | None:
     """The padding that the operator has, begins then ends; None when it depends on the input's size."""
     mode = attribute(node, key)

@@ -114,33 +114,32 @@ def _gather(s: Symbols, node: Node) -> np.ndarray | None:
 
 def _strided(s: Symbols, node: Node) -> np.ndarray | None:
     x = s.array(node.inputs[0])
-    if x is None or x.ndim != 1:
-        return None
-    if attribute(node, "fromType") != 1:
-        return _masked(x, node)
-    bounds = [ints(v) if v is not None else None for v in node.inputs[1:]]
-    if len(bounds) < 2 or bounds[0] is None or bounds[1] is None or len(bounds[0]) != 1:
-        return None
-    if any(b is None for b in bounds):
-        return None
-    step = bounds[3][0] if len(bounds) > 3 and bounds[3] else 1
-    start, stop = bounds[0][0], bounds[1][0]
-    if step <= 0:
-        return None
-    return x[start:stop:step]
-
-
-def _masked(x: np.ndarray, node: Node) -> np.ndarray | None:
-    """A strided slice as TensorFlow has it."""
-    bounds = [ints(v) for v in node.inputs[1:4] if v is not None]
-    begins, ends, steps = bounds if len(bounds) == 3 else [None] * 3
-    if begins is None or ends is None or steps is None or not len(begins) == len(ends) == len(steps) or 0 in steps:
-        return None
-    index = masked_index([int(attribute(node, name)) for name in MASKS], begins, ends, steps, x.ndim)
+    index = None if x is None or x.ndim != 1 else strided_index(node, 1)
     try:
-        return np.asarray(x[tuple(index)], object)
+        return None if x is None or index is None else np.asarray(x[tuple(index)], object)
     except IndexError:  # lowering will say what is wrong with it
         return None
+
+
+def strided_index(node: Node, rank: int) -> list[slice | int | None] | None:
+    """What a strided slice with constant bounds takes, as numpy's index of ``rank`` axes; None for all other nodes."""
+    bounds = [None if v is None else ints(v) for v in node.inputs[1:]]
+    if node.op != "StridedSlice" or len(bounds) < 2 or any(b is None for b in bounds):
+        return None
+    begins, ends, *others = [b for b in bounds if b is not None]
+    onnx = attribute(node, "fromType") == 1
+    axes = others.pop(0) if onnx and others else list(range(len(begins)))
+    steps = others[0] if others else [1] * len(begins)
+    if not len(begins) == len(ends) == len(steps) == len(axes) or 0 in steps:
+        return None
+    if not onnx:
+        return masked_index([int(attribute(node, name)) for name in MASKS], begins, ends, steps, rank)
+    if min(steps, default=1) < 0 or any(not -rank <= a < rank for a in axes):
+        return None
+    index: list[slice | int | None] = [slice(None)] * rank
+    for axis, begin, end, step in zip(axes, begins, ends, steps, strict=True):
+        index[axis] = slice(begin, end, step)
+    return index
 
 
 def _concat(s: Symbols, node: Node) -> np.ndarray | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from MNN.ir.graph import Graph, Node
 from MNN.passes.manager import Pass
-from MNN.passes.patterns import unary
+from MNN.passes.patterns import tanh, unary
 from MNN.passes.recognising.functions import recognize
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -28,13 +28,9 @@ def _is_erf(node: Node) -> bool:
     return unary(node, "ERF")
 
 
-def _is_tanh(node: Node) -> bool:
-    return node.op == "TanH" or unary(node, "TANH")
-
-
 def run(graph: Graph) -> int:
     """Both forms stay apart: they differ by up to 5e-4."""
-    return recognize(graph, _is_erf, exact, "GELU_STANDARD") + recognize(graph, _is_tanh, with_tanh, "GELU")
+    return recognize(graph, _is_erf, exact, "GELU_STANDARD") + recognize(graph, tanh, with_tanh, "GELU")
 
 
 PASS = Pass("gelu", run, rank=42)

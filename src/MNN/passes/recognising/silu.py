@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.ir.graph import Graph, Node
+from MNN.ir.graph import Graph
 from MNN.passes.manager import Pass
-from MNN.passes.patterns import unary
+from MNN.passes.patterns import sigmoid
 from MNN.passes.recognising.functions import recognize
 
 
@@ -14,12 +14,8 @@ def function(x: np.ndarray) -> np.ndarray:
     return np.asarray(x / (1.0 + np.exp(-x)))
 
 
-def _gives_away(node: Node) -> bool:
-    return node.op == "Sigmoid" or unary(node, "SIGMOID")
-
-
 def run(graph: Graph) -> int:
-    return recognize(graph, _gives_away, function, "SILU")
+    return recognize(graph, sigmoid, function, "SILU")
 
 
 PASS = Pass("silu", run, rank=43)
