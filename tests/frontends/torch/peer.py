@@ -1,4 +1,4 @@
-"""Runs this folder's programs in the environment that has torch; what they write is kept under a hash of their text."""
+"""Runs programs of tests in the environment that has torch; what they write is kept under a hash of their text."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ _FAILED: dict[Path, str] = {}
 
 
 def written(module: str, *arguments: str) -> Path:
-    """The folder that ``python -m tests.frontends.torch.<module> FOLDER/cases *arguments`` filled."""
-    source = _source(module)
+    """The folder that ``python -m <module> FOLDER/cases *arguments`` filled; ``module`` is one of this folder, or a
+    whole name."""
+    name = module if "." in module else f"{__package__}.{module}"
+    source = _source(name)
     digest = hashlib.sha256("\n".join([*REQUIREMENTS, module, *arguments]).encode() + source).hexdigest()[:16]
     folder = zoo.cache_folder() / f"torch-cases-{digest}"
     if folder in _FAILED:
@@ -26,7 +28,7 @@ def written(module: str, *arguments: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
         interpreter = str(python(zoo.cache_folder()))
-        command = [interpreter, "-m", f"tests.frontends.torch.{module}", str(folder / "cases"), *arguments]
+        command = [interpreter, "-m", name, str(folder / "cases"), *arguments]
         found = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
         if found.returncode:
             _FAILED[folder] = f"{' '.join(command)} failed:\n{found.stderr[-3000:]}"
@@ -36,7 +38,9 @@ def written(module: str, *arguments: str) -> Path:
     return folder
 
 
-def _source(module: str) -> bytes:
-    """The text of a module of this folder, and of those that it is made with."""
-    text = Path(__file__).with_name(f"{module}.py").read_bytes()
-    return text + b"".join(_source(name.decode()) for name in re.findall(rb"from tests\.frontends\.torch\.(\w+)", text))
+def _source(name: str) -> bytes:
+    """The text of a module, and of those of this folder that it is made with."""
+    text = (REPOSITORY / f"{name.replace('.', '/')}.py").read_bytes()
+    return text + b"".join(
+        _source(found.decode()) for found in re.findall(rb"from (tests\.frontends\.torch\.\w+)", text)
+    )
