@@ -118,11 +118,15 @@ def graph_of(wanted: Sequence[Var]) -> Graph:
     for var in wanted:
         value = values[id(var._expr), var._index]
         if (value.is_const and not numbers_alone) or value in graph.inputs or value in graph.outputs:
-            copy = Value(_unique(taken, value.name, "output"), value.dtype, value.shape)
-            graph.nodes.append(Node("Identity", copy.name, [value], [copy]))
-            value = copy
+            graph.nodes.append(copying(value, _unique(taken, value.name, "output")))
+            value = graph.nodes[-1].outputs[0]
         graph.outputs.append(value)
     return graph
+
+
+def copying(value: Value, name: str) -> Node:
+    """A node whose result, of this name, is a copy of a value."""
+    return Node("Identity", name, [value], [Value(name, value.dtype, value.shape)])
 
 
 def _unique(taken: set[str], name: str, stem: str) -> str:
@@ -134,4 +138,4 @@ def _unique(taken: set[str], name: str, stem: str) -> str:
     return found
 
 
-__all__ = ["get_inputs_and_outputs", "graph_of", "load_as_dict", "load_as_list", "save"]
+__all__ = ["copying", "get_inputs_and_outputs", "graph_of", "load_as_dict", "load_as_list", "save"]

@@ -17,7 +17,7 @@ from MNN.nn.steps import STEP
 from MNN.optim.capture import Captured, capture
 from MNN.optim.program import StepProgram
 from MNN.optim.regularization import Regularization_Method
-from MNN.optim.step_graph import APPLY, RATE, TIME, Method, nodes_before, step_graph
+from MNN.optim.step_graph import APPLY, RATE, TIME, Method, StepGraph, nodes_before, step_graph
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
 from MNN.runtime.state_memory import Kept, StateMemory
@@ -95,7 +95,7 @@ class Optimizer:
     def step_on(self, captured: Captured, arrays: Mapping[int, np.ndarray]) -> list[np.ndarray]:
         """A step of an expression that is captured, on numbers for its leaves (by identity), parameters aside: the loss
         and what else it gives."""
-        named = self._named(captured)
+        named = self.states_of(captured)
         program = self._program(captured, named)
         for name, leaf in named.items():
             if self._views.get(name) is not leaf.array:  # somebody has written to it
@@ -134,7 +134,7 @@ class Optimizer:
         if not loss._kind.is_float:
             raise ShapeError(f"the loss must be a float to have a gradient, it is {loss._kind.value}")
 
-    def _named(self, captured: Captured) -> dict[str, Expr]:
+    def states_of(self, captured: Captured) -> dict[str, Expr]:
         """Leaves of the expression that are states, by name: parameters of the module, and statistics."""
         if self.module is None:
             raise MNNError("this optimizer has no module to train; give it one when it is made")
@@ -167,28 +167,33 @@ class Optimizer:
             self.activation_memory,
         )
         if key not in self._programs:
-            graph, values = captured.graph()
-            for name, leaf in named.items():
-                values[id(leaf)].name = name
-            parameters = {n: values[id(leaf)] for n, leaf in named.items() if n.startswith("parameter")}
-            counter = None if time is None else values[id(STEP)]
-            made = step_graph(
-                graph, parameters, method, self.accumulate, self.clip_norm, self.clip_value, counter,
-                self.activation_memory,
-            )  # fmt: skip
-            fixed = {v.name for v, _ in made.states}
-            if any(name not in fixed for name in named):  # statistics that are only read
-                made.states += [(values[id(leaf)], values[id(leaf)]) for n, leaf in named.items() if n not in fixed]
-                graph.outputs += [values[id(leaf)] for n, leaf in named.items() if n not in fixed]
+            made, _ = self.step_graph(captured, named)
             for name, shape in made.shapes.items():
                 owner = named[name.partition(".")[0]]
                 if name not in self._memory.kept:
                     self._memory.kept[name] = Kept(np.zeros(shape, owner.leaf_type[0].numpy))
-            arrays = {v.name: self._example(v, named) for v in graph.inputs}
+            arrays = {v.name: self._example(v, named) for v in made.graph.inputs}
             self._programs[key] = StepProgram(
-                graph, made.states, Config(threads=threads, precision=self.precision), arrays
+                made.graph, made.states, Config(threads=threads, precision=self.precision), arrays
             )
         return self._programs[key]
+
+    def step_graph(self, captured: Captured, named: Mapping[str, Expr]) -> tuple[StepGraph, dict[int, Value]]:
+        """The graph of a step of an expression whose leaves that are states have these names, and the values of its
+        leaves."""
+        graph, values = captured.graph()
+        for name, leaf in named.items():
+            values[id(leaf)].name = name
+        parameters = {n: values[id(leaf)] for n, leaf in named.items() if n.startswith("parameter")}
+        made = step_graph(
+            graph, parameters, self.method(), self.accumulate, self.clip_norm, self.clip_value, values.get(id(STEP)),
+            self.activation_memory,
+        )  # fmt: skip
+        fixed = {v.name for v, _ in made.states}
+        if any(name not in fixed for name in named):  # statistics that are only read
+            made.states += [(values[id(leaf)], values[id(leaf)]) for n, leaf in named.items() if n not in fixed]
+            graph.outputs += [values[id(leaf)] for n, leaf in named.items() if n not in fixed]
+        return made, values
 
     def _example(self, value: Value, named: Mapping[str, Expr]) -> np.ndarray:
         if value.name in self._memory.kept:

@@ -10,5 +10,8 @@ from MNN.train.export import export
 from MNN.train.fit import evaluate, fit
 from MNN.train.history import History
 from MNN.train.plot import plot
+from MNN.train.program import TrainingProgram, save_program
 
-__all__ = ["History", "evaluate", "export", "fit", "plot", "schedules"]
+__all__ = [
+    "History", "TrainingProgram", "evaluate", "export", "fit", "plot", "save_program", "schedules",
+]  # fmt: skip

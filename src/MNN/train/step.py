@@ -49,7 +49,8 @@ class Steps:
         loss, predicted = executor.run(feeds, outputs)
         return float(np.asarray(loss).reshape(-1)[0]), np.asarray(predicted)
 
-    def _captured(self, inputs: Sequence[Var], targets: Sequence[Var]) -> tuple[Captured, dict[int, np.ndarray]]:
+    def expression(self, inputs: Sequence[Var], targets: Sequence[Var]) -> tuple[Captured, list[Expr]]:
+        """What gives the loss and the model's answer for such a batch, and the leaves that stand for the batch."""
         batch = (*inputs, *targets)
         kind = _kind(batch)
         if kind not in self._known:
@@ -68,7 +69,11 @@ class Steps:
                 found = loss.shape if isinstance(loss, Var) else type(loss).__name__
                 raise MNNError(f"the loss must be one number, found {found}; reduce it with a mean or a sum")
             self._known[kind] = capture([loss, predicted]), leaves
-        captured, leaves = self._known[kind]
+        return self._known[kind]
+
+    def _captured(self, inputs: Sequence[Var], targets: Sequence[Var]) -> tuple[Captured, dict[int, np.ndarray]]:
+        captured, leaves = self.expression(inputs, targets)
+        batch = (*inputs, *targets)
         arrays = {id(e): v._array() for e, v in zip(leaves, batch, strict=True)}
         for leaf in captured.leaves:
             if id(leaf) not in arrays and leaf is not STEP and leaf.array is not None:
