@@ -33,10 +33,13 @@ from MNN.ir.prims import Tensor
 from MNN.ir.quant import QuantizedArray
 from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
-from MNN.ir.traced import room_of
+from MNN.ir.traced import OpenSize, room_of
 
-_FEW, _FEW_OF_AVX512 = 12, 32
-"""Rows up to which taking the weights apart for every tile of rows is faster than expanding a panel for all."""
+_FEW, _FEW_OF_AVX512 = 12, 40
+"""Rows up to which taking the weights apart for every tile of rows is faster than expanding a panel for all; 40 is the
+room of the range of sizes that ends at 31, whose upper end is as fast both ways and whose lower one is not."""
+_FEW_OF_TILES = 32
+"""Rows up to which matrix units, that read expanded weights, are no way."""
 _TILE_COSTS, _TILE_COSTS_OF_16 = (1.9, 2.8, 3.8, 4.8, 5.9), (1.8, 2.0, 3.2)
 """Relative times (measured) of tiles of 1, 2, ... rows, with 32 registers and with 16."""
 _ROWS_OF_A = 512 << 10
@@ -75,7 +78,7 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
     name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
     ways = [Candidate(name, cycles, lambda: _emit(e, prim, product, few, 1 if few else group))]
-    if not few and amx.available(e.target):
+    if m > (FEW_ROWS if group > 1 else _FEW_OF_TILES) and amx.available(e.target):
         ways += _on_tiles(e, prim, product)
     rounds = prim.rounds_rows or e.precision == "low"
     if rounds or (prim.finite_rows and e.precision == "normal" and m <= emit_int8.FEW):
@@ -99,7 +102,7 @@ def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, gro
     m, n, k = product.m, product.n, product.k
     rows = room_of(m)
     layout, weights = packed(e, prim.inputs[1:], prim.width, k)
-    mr, nv = few_tile(e.target, rows) if few else _tile(e, rows, n, -(-k // group))
+    mr, nv = few_tile(e.target, m) if few else _tile(e, rows, n, -(-k // group))
     sides = (a.dtype, DType.BF16 if group > 1 else DType.F32, DType.F32, c.dtype)
     more = group, layout.width, layout.zeros, few
     spec = CompressedSpec(*sides, mr, nv, True, epilogue.body, epilogue.kinds, *more)
@@ -165,10 +168,16 @@ def most_few(target: Target) -> int:
 
 
 def few_tile(target: Target, m: int) -> tuple[int, int]:
-    """Rows and vectors: whole panels, since reading every other part of one would be slow."""
+    """Rows and vectors: whole panels, since reading every other part of one would be slow. For an open size, what is
+    best in the mean of those in its range (1 and 2 have plans of their own)."""
     costs = _TILE_COSTS if target.vector_registers >= 32 else _TILE_COSTS_OF_16
-    rows = range(1, min(m, len(costs)) + 1)
-    return min(rows, key=lambda r: (-(-m // r) * costs[r - 1], -r)), VECTORS
+    room = room_of(m)
+    sizes = range(3, room + 1) if isinstance(m, OpenSize) else (room,)
+
+    def cost(rows: int) -> float:
+        return sum(-(-size // rows) * costs[rows - 1] / size for size in sizes)
+
+    return min(range(1, min(room, len(costs)) + 1), key=lambda rows: (cost(rows), -rows)), VECTORS
 
 
 __all__ = ["few_tile", "most_few", "packed"]
