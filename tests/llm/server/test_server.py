@@ -198,7 +198,21 @@ WRONG: list[tuple[str, dict[str, Any], int, str | None]] = [
     ("chat/completions", {"top_logprobs": 3}, 400, "top_logprobs"),
     ("chat/completions", {"response_format": {"type": "xml"}}, 400, "response_format"),
     ("chat/completions", {"tools": [{"type": "function"}]}, 400, "tools[0]"),
-    ("chat/completions", {"tools": [TOOL], "tool_choice": "required"}, 400, "tool_choice"),
+    ("chat/completions", {"tool_choice": "required"}, 400, "tool_choice"),
+    ("chat/completions", {"tools": [TOOL], "tool_choice": "always"}, 400, "tool_choice"),
+    ("chat/completions", {"tools": [TOOL], "tool_choice": {"type": "function"}}, 400, "tool_choice"),
+    (
+        "chat/completions",
+        {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "other"}}},
+        400,
+        "tool_choice",
+    ),
+    (
+        "chat/completions",
+        {"tools": [TOOL], "tool_choice": "required", "response_format": {"type": "json_object"}},
+        400,
+        "response_format",
+    ),
     ("completions", {"prompt": []}, 400, "prompt"),
     ("completions", {"prompt": {"a": 1}}, 400, "prompt"),
     ("completions", {"prompt": "a", "logprobs": 3}, 400, "logprobs"),
@@ -339,6 +353,18 @@ def test_many_clients() -> None:
         assert max(len(step) for step in model.scripted.steps) > 8
         assert server.metrics.value("mnn_generated_tokens_total") == model.written
         assert server.metrics.value("mnn_reused_tokens_total") > 0  # the beginning of the template
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_time_limit(stream: bool) -> None:
+    """An answer that takes too long is an error, and is written no further."""
+    slow = Scripted(tokenizer(), script, pause=0.05)
+    with served(slow, seconds=0.5) as (url, server):
+        body = {"model": NAME, "messages": [{"role": "user", "content": "count"}], "stream": stream}
+        response = httpx.post(f"{url}/v1/chat/completions", json=body)
+        assert response.status_code == (200 if stream else 504)
+        assert '"code":"timeout"' in response.text.replace(": ", ":")
+        assert settle(lambda: server.metrics.value("mnn_cancelled_total") == 1)
 
 
 def test_too_many_clients() -> None:

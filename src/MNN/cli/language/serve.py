@@ -37,6 +37,9 @@ def command(
     api_key: Annotated[str, typer.Option(envvar=KEY, help="Clients have to send this key.")] = "",
     waiting: Annotated[int, typer.Option(min=1, max=10_000, help="Answers that may wait for their turn.")] = 64,
     parallel: Annotated[int, typer.Option(min=1, max=64, help="Answers that are written at the same time.")] = 32,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.1, help="Seconds that an answer may take, waiting too.")
+    ] = None,
     rerank: Annotated[bool, typer.Option(help="Compare texts by a model that writes yes or no.")] = False,
     threads: Threads = None,
     precision: Precision = "normal",
@@ -65,7 +68,7 @@ def command(
         serving = opened(model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits)
     known = name or os.path.basename(os.path.abspath(model)).removesuffix(".gguf")
     console().print(f"{escape(known)}: http://{host}:{port}/ (page), http://{host}:{port}/v1 (OpenAI's protocol)")
-    serve(serving, known, host, port, api_key, waiting, parallel)
+    serve(serving, known, host, port, api_key, waiting, parallel, time_limit)
 
 
 def _local(host: str) -> bool:

@@ -38,7 +38,7 @@ class Grammar:
         """JSON that fits a schema. MNNError for schemas that cannot be used."""
         try:
             text = json.dumps(dict(schema))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise MNNError(f"the JSON schema cannot be used: {error}") from error
         source = _library().LLMatcher.grammar_from_json_schema(text, overrides={"whitespace_pattern": SPACES})
         return cls(source, tokenizer)

@@ -12,18 +12,26 @@ if TYPE_CHECKING:
     from MNN.llm.server.ranking import Ranks
 
 
-def create_app(model: Model | Embeds | Ranks, name: str, key: str = "", waiting: int = 64, parallel: int = 32) -> Any:
+def create_app(
+    model: Model | Embeds | Ranks,
+    name: str,
+    key: str = "",
+    waiting: int = 64,
+    parallel: int = 32,
+    seconds: float | None = None,
+) -> Any:
     """The server as an ASGI application, for any server of such.
 
     ``model``: a :class:`MNN.llm.LanguageModel`, :class:`MNN.llm.Embedder` or :class:`MNN.llm.Reranker`. ``name``: what
     clients call it. ``key``: what they have to send, if anything. ``waiting``: answers that may wait for their turn.
-    ``parallel``: answers that are written at the same time. MNNError where the extra is not installed.
+    ``parallel``: answers that are written at the same time. ``seconds``: how long an answer may take, its wait
+    included; no limit by default. MNNError where the extra is not installed.
     """
     try:
         from MNN.llm.server.app import Server, Settings
     except ImportError as error:
         raise _missing(error) from error
-    return Server(model, Settings(name, key, waiting, parallel)).application()
+    return Server(model, Settings(name, key, waiting, parallel, seconds)).application()
 
 
 def serve(
@@ -34,13 +42,14 @@ def serve(
     key: str = "",
     waiting: int = 64,
     parallel: int = 32,
+    seconds: float | None = None,
 ) -> None:
     """Serves until it is told to end (Ctrl-C); arguments are those of :func:`create_app`."""
     try:
         import uvicorn
     except ImportError as error:
         raise _missing(error) from error
-    app = create_app(model, name, key, waiting, parallel)
+    app = create_app(model, name, key, waiting, parallel, seconds)
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
 
 

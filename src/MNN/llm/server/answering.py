@@ -20,10 +20,10 @@ from MNN.llm.server.responses import Envelope, Usage
 
 
 class Answering:
-    """The answers to one request: ``n`` for each prompt."""
+    """The answers to one request: ``n`` for each prompt. ``seconds``: how long they may take."""
 
-    def __init__(self, jobs: Jobs, asked: Chat | Completion, envelope: Envelope) -> None:
-        self._jobs, self._asked, self._envelope = jobs, asked, envelope
+    def __init__(self, jobs: Jobs, asked: Chat | Completion, envelope: Envelope, seconds: float | None = None) -> None:
+        self._jobs, self._asked, self._envelope, self._seconds = jobs, asked, envelope, seconds
         self._tokenizer = jobs.model.tokenizer
         self._thinking = False
         self._generations: list[Generation] = []
@@ -55,7 +55,7 @@ class Answering:
         asked, tokenizer = self._asked, self._tokenizer
         if isinstance(asked, Chat):
             text = tokenizer.apply_chat_template(asked.messages, tools=asked.tools or None, **asked.template)
-            self._thinking = text.rstrip().endswith(THINK)
+            self._thinking = text.rstrip().endswith(THINK) and not asked.calls
             prompts = [tokenizer.encode(text, add_special_tokens=False)]
         else:
             prompts = [tokenizer.encode(p) if isinstance(p, str) else p for p in asked.prompts]
@@ -86,7 +86,7 @@ class Answering:
         watch = asyncio.ensure_future(self._watch(gone))
         try:
             usage, choices = Usage(), [_Choice(self._reader(), self._echo(i)) for i in range(len(self._generations))]
-            async for i, event in self._inbox.read(len(choices)):
+            async for i, event in self._inbox.read(len(choices), self._seconds):
                 choices[i].take(event)
                 if isinstance(event, End):
                     usage.add(event, i % self._asked.choices > 0)
@@ -125,7 +125,7 @@ class Answering:
                     yield self._chunk(i, {"role": "assistant", "content": ""})
                 elif choice.parts:
                     yield self._chunk(i, {"content": choice.parts[0].text})
-            async for i, event in self._inbox.read(len(choices)):
+            async for i, event in self._inbox.read(len(choices), self._seconds):
                 found = [] if isinstance(event, End) else list(event.probabilities)
                 for part in choices[i].take(event):
                     yield self._chunk(i, responses.delta(part), None, found)

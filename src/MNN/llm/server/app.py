@@ -45,14 +45,15 @@ _LOG = logging.getLogger(__name__)  # those who run the server see what its user
 class Settings:
     """``name``: what clients call the model. ``key``: what they have to send, or empty.
 
-    ``waiting``: answers that may wait. ``parallel``: answers that are written at the same time. ``body``: bytes that a
-    request may have.
+    ``waiting``: answers that may wait. ``parallel``: answers that are written at the same time.
+    ``seconds``: how long an answer may take, its wait included. ``body``: bytes that a request may have.
     """
 
     name: str
     key: str = ""
     waiting: int = 64
     parallel: int = 32
+    seconds: float | None = None
     body: int = 8 << 20
 
 
@@ -164,7 +165,7 @@ class Server:
         if self._jobs is None:
             does = "embeds" if self._embeddings is not None else "compares"
             raise RequestError(400, f"this model {does} texts; it writes none", "model", "unsupported_endpoint")
-        answering = Answering(self._jobs, asked, Envelope(kind, self.settings.name))
+        answering = Answering(self._jobs, asked, Envelope(kind, self.settings.name), self.settings.seconds)
         await answering.prepare()
         if asked.stream:
             headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}

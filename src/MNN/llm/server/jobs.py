@@ -70,10 +70,16 @@ class Inbox:
             return False
         return True
 
-    async def read(self, count: int) -> AsyncIterator[tuple[int, Piece | End]]:
-        """What happens until ``count`` answers have ended; errors are raised."""
+    async def read(self, count: int, seconds: float | None = None) -> AsyncIterator[tuple[int, Piece | End]]:
+        """What happens until ``count`` answers have ended; errors are raised, one where that takes more ``seconds``."""
+        until = None if seconds is None else time.monotonic() + seconds
         while count:
-            index, event = await self._events.get()
+            left = None if until is None else max(until - time.monotonic(), 0)
+            try:
+                index, event = await asyncio.wait_for(self._events.get(), left)
+            except asyncio.TimeoutError:
+                message = f"the answer took more than {seconds:g} seconds, which is the limit of this server"
+                raise RequestError(504, message, code="timeout") from None
             if isinstance(event, Exception):
                 raise event
             count -= isinstance(event, End)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from MNN.llm.server import fields
+from MNN.llm.server import fields, toolcalls
 from MNN.llm.server.errors import wrong
 
 CHOICES = 16
@@ -39,9 +39,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Chat(Asked):
-    """A conversation to be continued. ``template``: what else the chat template takes."""
+    """A conversation to be continued. ``template``: what else the chat template takes. ``calls``: whether the answer is
+    a call, which ``grammar`` then describes."""
 
     messages: list[dict[str, Any]] = field(default_factory=list)
+    calls: bool = False
     tools: list[dict[str, Any]] = field(default_factory=list)
     template: dict[str, Any] = field(default_factory=dict)
 
@@ -112,6 +114,9 @@ def chat(body: Mapping[str, Any]) -> Chat:
     if not isinstance(messages, list) or not messages:
         raise wrong("messages", "a list of one message or more is expected")
     tools = _tools(body)
+    calls = toolcalls.forced(tools, body.get("tool_choice"))
+    if calls is not None and _format(body) is not None:
+        raise wrong("response_format", "an answer that has to be a call has no other form; leave out one of them")
     top = fields.whole(body, "top_logprobs", 0, TOP)
     wanted = fields.flag(body, "logprobs")
     if top is not None and not wanted:
@@ -119,7 +124,8 @@ def chat(body: Mapping[str, Any]) -> Chat:
     return Chat(
         **_shared(body),
         logprobs=(top or 0) if wanted else None,
-        grammar=_format(body),
+        grammar=_format(body) if calls is None else calls,
+        calls=calls is not None,
         messages=[_message(message, f"messages[{i}]") for i, message in enumerate(messages)],
         tools=tools,
         template=fields.mapping(body, "chat_template_kwargs"),
@@ -199,10 +205,7 @@ def _tools(body: Mapping[str, Any]) -> list[dict[str, Any]]:
         function = tool.get("function") if isinstance(tool, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             raise wrong(f"tools[{i}]", "a function with a name is expected")
-    choice = body.get("tool_choice")
-    if choice not in (None, "auto", "none"):
-        raise wrong("tool_choice", "auto and none are offered; the model decides which function it calls")
-    return [] if choice == "none" else tools
+    return [] if body.get("tool_choice") == "none" else tools
 
 
 def _message(message: Any, where: str) -> dict[str, Any]:
