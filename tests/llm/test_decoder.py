@@ -60,6 +60,19 @@ def test_no_text_goes_on_where_one_would_be_too_long() -> None:
         assert decoder.step([Work(works[0].text, [1, 2], rows)])[0].shape[0] == rows
 
 
+def test_shorter_texts_of_models_whose_positions_turn_by_the_length() -> None:
+    """Beyond the trained length all positions turn in another way, and back again below it."""
+    decoder = _decoder("phi3")
+    trained = next(n for n in RECORDED if n["config"]["model_type"] == "phi3")["config"]["rope_parameters"]
+    length = trained["original_max_position_embeddings"]
+    tokens = cases.tokens(4, length + 9)
+    for first, then in ((length + 9, length), (length, length + 1), (length - 1, length), (length + 9, length + 2)):
+        text = decoder.text()
+        decoder.feed(text, tokens[:first])
+        missing = decoder.resume(text, tokens[:then])
+        _close(decoder.feed(text, missing)[-1], decoder.feed(decoder.text(), tokens[:then])[-1])
+
+
 def test_forks_share_pages_and_write_into_their_own() -> None:
     decoder = _decoder("qwen3")
     first = decoder.text()

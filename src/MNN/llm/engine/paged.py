@@ -100,8 +100,9 @@ class PagedDecoder(Decoder):
 
     def resume(self, text: Text, tokens: Sequence[int]) -> list[int]:
         """Goes back to what ``text`` and ``tokens`` begin with alike, and gives the tokens that are then missing, at
-        least one."""
-        self.cut(text, common(text.tokens, tokens[:-1]))
+        least one. Of a text whose positions turn as those of longer ones do, nothing serves a shorter one."""
+        turned = len(text.tokens) > self._switch >= len(tokens)
+        self.cut(text, 0 if turned else common(text.tokens, tokens[:-1]))
         return list(tokens[len(text.tokens) :])
 
     # -- running ----------------------------------------------------------------------------------------------------
