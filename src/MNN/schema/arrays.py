@@ -32,6 +32,8 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray])
 
 def read_arrays(path: str | os.PathLike[str], what: str = "file of arrays") -> dict[str, np.ndarray]:
     """What :func:`write_arrays` wrote. Raises :class:`MNNError` for what is no such file, which is called ``what``."""
+    if os.path.isdir(path):
+        raise MNNError(f"{os.fspath(path)} is a folder; a {what} is expected")
     try:
         with open_regular(Path(path)) as file:
             found = file.read(len(_START))
