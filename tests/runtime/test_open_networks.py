@@ -22,3 +22,10 @@ def test_blocks_are_in_ranges(block: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv(poison.VARIABLE, "1")
     tried = [open_networks.check(seed, "high", 1, 6, block) for seed in range(3)]
     assert 3 * sum(t.ranged for t in tried) >= sum(t.compared for t in tried) > 6, [t.reasons for t in tried]
+
+
+def test_windows_that_fit_at_some_sizes_only() -> None:
+    """SAME padding that is nothing at all sizes that were tried, in one of two branches: lengths of all residues."""
+    found = open_networks.check(1068, "high", 1, 9)
+    assert found.compared == 9
+    assert any("is True at the sizes tried" in reason for reason in found.reasons)
