@@ -70,7 +70,8 @@ class TorchBuilder(GraphBuilder):
         if x.dtype is dtype:
             return x
         if isinstance(x.data, np.ndarray) and x.data.size == 1:
-            return self.const(x.data.astype(dtype.numpy))
+            with np.errstate(over="ignore", invalid="ignore"):
+                return self.const(x.data.astype(dtype.numpy))
         if dtype is DType.BOOL:
             return self.not_zero(x)
         made = self.op("Cast", x, dstT=data_type(dtype))
