@@ -14,7 +14,7 @@ def paths(out_spec: str, count: int) -> list[str] | None:
         found = _walk(spec[1], "", 0)
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
-    named = any(not p.replace(".", "").isdecimal() for p in found)
+    named = all(found) and any(not p.replace(".", "").isdecimal() for p in found)
     return found if len(found) == count and named and len(set(found)) == count else None
 
 
