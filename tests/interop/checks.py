@@ -85,11 +85,11 @@ def guarded(check: str, model: Model, allowed: float, compare: Callable[[], Iter
 
 
 def written(model: Model) -> Iterator[Result]:
-    """ONNX, converted and written here: the official engine and this one against onnxruntime."""
+    """Converted and written here: the official engine and this one against the model's own framework."""
 
     def compare() -> Iterator[Result]:
         expected, feeds = model.expected(), model.feeds()
-        graph = load_graph(model.path)
+        graph = model.graph()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.mnn"
             write_mnn(graph, path)

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.architectures import catalog
+from MNN.frontends import load_graph
+from MNN.ir.graph import Graph
 from tests.onnx.test_matmul_nbits import Case, product
 
 Feeds = Mapping[str, np.ndarray]
@@ -87,6 +89,10 @@ class Model:
     path: Path
     feeds: Callable[[], Feeds]
 
+    def graph(self) -> Graph:
+        """What is written."""
+        return load_graph(self.path)
+
     def expected(self) -> dict[str, np.ndarray]:
         """Outputs by name, from onnxruntime."""
         import onnxruntime as ort
@@ -121,8 +127,9 @@ def models(architectures: Path | None = None, trained: Path | None = None) -> li
         path.write_bytes(made.model.SerializeToString())
         found.append(Model(f"nbits/{name}", path, lambda x=made.x: {"x": x}))  # type: ignore[misc]
     from tests.interop.caffe_models import caffe_models
+    from tests.interop.framework_models import framework_models
 
-    return found + list(caffe_models(zoo.cache_folder() / "caffe"))
+    return [*found, *caffe_models(zoo.cache_folder() / "caffe"), *framework_models()]
 
 
 def _exported(name: str) -> Path:

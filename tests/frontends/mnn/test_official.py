@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from MNN.frontends.mnn import graph_of, net_of
 from MNN.frontends.mnn.official.record import Layout, Official
 from MNN.frontends.mnn.official.registry import joined, official, officials
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Graph, Node, Value
 from MNN.ops.core.base import operators
 from MNN.schema.tables import enum, table
 
@@ -58,3 +61,13 @@ def test_what_has_a_form_there_is_an_official_operator() -> None:
 
 def test_nothing_is_said_of_others() -> None:
     assert official("NoSuchOperator") == Official()
+
+
+def test_unpack_has_the_table_that_the_official_engine_looks_into() -> None:
+    """It does not check that it is there: with another one (Pack's) it crashes."""
+    x = Value("x", DType.F32, (2, 3, 4))
+    outs = [Value(f"y{i}", DType.F32, (2, 4)) for i in range(3)]
+    net = net_of(Graph("g", [x], outs, [Node("Unpack", "u", [x], outs, {"axis": 1})]))
+    (op,) = (op for op in net.oplists if op.type == "Unpack")
+    assert (op.main.table_name, op.main.axis) == ("Axis", 1)
+    assert graph_of(net).nodes[0].attrs["axis"] == 1

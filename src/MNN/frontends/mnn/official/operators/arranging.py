@@ -63,7 +63,7 @@ OPERATORS: dict[str, Official] = {
     "Transpose": Official(table="Transpose"),
     "Trilu": Official(rule=exported.trilu),
     "Unique": Official(advice="find the unique values outside"),
-    "Unpack": Official(table="PackParam"),
+    "Unpack": Official(table="Axis"),
     "Unsqueeze": Official(table="SqueezeParam"),
     "Where": Official(write=limits.where),
 }
