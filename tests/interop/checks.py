@@ -96,7 +96,7 @@ def written(model: Model) -> Iterator[Result]:
             there = run_there(path, graph, feeds)
             yield Result("written, run there", model.name, difference(expected, there), WRITTEN)
             again = run_here(load_graph(path), feeds)
-            yield Result("written, read back", model.name, difference(expected, again), READ)
+            yield Result("written, read back", model.name, difference(expected, again), model.tolerance())
 
     return guarded("written", model, WRITTEN, compare)
 

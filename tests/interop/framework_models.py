@@ -13,7 +13,7 @@ from MNN.ir.graph import Graph
 from MNN.passes.manager import optimize
 from tests import zoo
 from tests.frontends.tflite.litert import Request, answers
-from tests.frontends.tflite.test_models import CUSTOM, KEYS, _inputs
+from tests.frontends.tflite.test_models import CUSTOM, KEYS, LOOSE, _inputs
 from tests.frontends.torch.peer import written
 from tests.interop.models import Feeds, Model
 
@@ -36,6 +36,9 @@ class Converted(Model):
 @dataclass(frozen=True)
 class TfliteModel(Converted):
     """A trained model, on noise."""
+
+    def tolerance(self) -> float:
+        return LOOSE.get(self.name.removeprefix("tflite/"), super().tolerance())
 
     def expected(self) -> dict[str, np.ndarray]:
         """Outputs by name, from LiteRT."""

@@ -93,6 +93,10 @@ class Model:
         """What is written."""
         return load_graph(self.path)
 
+    def tolerance(self) -> float:
+        """How far answers of this engine may be off, relative to the largest number."""
+        return 1e-4
+
     def expected(self) -> dict[str, np.ndarray]:
         """Outputs by name, from onnxruntime."""
         import onnxruntime as ort
