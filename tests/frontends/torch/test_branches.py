@@ -20,7 +20,7 @@ from MNN.runtime.config import Config
 from MNN.runtime.session import Session
 from tests.frontends.torch.peer import written
 
-FIRST, COUNT = (int(os.environ.get(f"MNN_TORCH_{k}", given)) for k, given in (("SEED", "1"), ("PROGRAMS", "40")))
+FIRST, COUNT = (int(os.environ.get(f"MNN_TORCH_{k}", given)) for k, given in (("SEED", "1"), ("PROGRAMS", "24")))
 NAMES = (
     "BeganInside AnotherName View Dictionary Nested Shared Attribute Swapped LoopInPlace LoopAnew LoopOfItsOwn"
 ).split()
