@@ -213,3 +213,31 @@ def test_llm_commands(path: Path, tmp_path: Path) -> None:
     row = json.loads(out.read_text(encoding="utf-8"))[0]
     assert row["writing"] > 0
     assert row["weights"] == path.stat().st_size  # its table of embeddings is its last layer
+
+
+def test_drafts_from_the_text(llm: MNN.llm.LanguageModel, path: Path) -> None:
+    question = "Repeat the following text word for word:\n\n" + RIVER[:300]
+    plain = llm.stream(question, max_tokens=60)
+    plain.read()
+    drafted = llm.stream(question, max_tokens=60, draft="lookup")
+    assert drafted.read() == plain.text
+    assert drafted.cost.kept > 30
+    result = run_command(
+        "chat",
+        str(path),
+        "--prompt",
+        question,
+        "--max-tokens",
+        "30",
+        "--temperature",
+        "0",
+        "--repetition-penalty",
+        "1",
+        "--draft",
+        "lookup",
+    )
+    assert plain.text.startswith(result.out.strip())
+    assert "drafted ones taken" in result.err
+    wrong = run_command("chat", path, "--prompt", "Hello", "--draft", "layers:x")
+    assert wrong.code == 2
+    assert "ranges of layers are expected" in wrong.err

@@ -6,16 +6,21 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from MNN.llm.engine.decoder import Decoder, Text
 from MNN.llm.generation import Cost, Generation
+from MNN.llm.speculation.draft import Draft, Drafter, Drafting
 
 
 @dataclass(eq=False, kw_only=True)
 class Answer(Generation):
-    """Iterating writes it, piece by piece, with a decoder of its own. ``history``: what the caches hold."""
+    """Iterating writes it, piece by piece, with a decoder of its own. ``history``: what the caches hold. ``drafter``:
+    what proposes tokens, of which several are then computed in one run."""
 
     decoder: Decoder
     history: Text
+    drafter: Drafter | None = None
     _pieces: Iterator[str] | None = None
 
     def __iter__(self) -> Iterator[str]:
@@ -35,20 +40,46 @@ class Answer(Generation):
             return
         begin = time.perf_counter()
         missing = self.decoder.resume(self.history, self.prompt)
-        logits = self.decoder.feed(self.history, missing)[-1]
+        rows = self.decoder.feed(self.history, missing)
         self.cost.reused = len(self.prompt) - len(missing)
         self.cost.reading = time.perf_counter() - begin
+        drafting = None if self.drafter is None else Drafting(self.drafter, self.options)
+        draft, kept = Draft(), 0
         while not self.ended:
-            piece = self.take(logits)
+            piece = self.take(rows[kept], draft.drawn(kept))
+            as_drafted = not self.ended and kept < len(draft.tokens) and self.tokens[-1] == draft.tokens[kept]
+            self.cost.kept += as_drafted
             if piece:
                 yield piece
-            if not self.ended:
-                begin = time.perf_counter()
-                logits = self.decoder.feed(self.history, self.tokens[-1:])[-1]
-                self.cost.writing += time.perf_counter() - begin
+            if self.ended:
+                break
+            if as_drafted:
+                kept += 1
+            else:  # the rows behind, if any, are of another text
+                draft, rows = self._go_on(drafting, draft, kept)
+                kept = 0
         rest = self.finish()
         if rest:
             yield rest
+
+    def _go_on(self, drafting: Drafting | None, before: Draft, kept: int) -> tuple[Draft, np.ndarray]:
+        """A draft behind what was written, and the logits behind that and behind each of the draft's tokens; of the
+        draft ``before``, so many were ``kept``."""
+        draft, given = Draft(), self.tokens[-1:]
+        if drafting is not None:
+            begin = time.perf_counter()
+            drafting.note(len(before.tokens), kept)
+            text = self.behind(0)
+            self.decoder.cut(self.history, len(text) - 1)
+            room = min(self.most - len(self.tokens), self.decoder.at_once(self.history)) - 1
+            draft = drafting.propose(text, room)
+            given = [*text[len(self.history.tokens) :], *draft.tokens]
+            self.cost.drafted += len(draft.tokens)
+            self.cost.drafting += time.perf_counter() - begin
+        begin = time.perf_counter()
+        rows = self.decoder.feed(self.history, given, every=len(draft.tokens) > 0)[-len(draft.tokens) - 1 :]
+        self.cost.writing += time.perf_counter() - begin
+        return draft, rows
 
 
 __all__ = ["Answer", "Cost"]

@@ -16,7 +16,8 @@ from MNN.llm.text import Tokenizer
 @dataclass
 class Cost:
     """``prompt`` tokens, of which ``reused`` were in the caches already, and ``written`` ones; seconds for reading the
-    prompt, for computing what was written (but for the first token, which reading gives), and for choosing tokens."""
+    prompt, for computing what was written (but for the first token, which reading gives), and for choosing tokens. Of
+    ``drafted`` tokens, which took ``drafting`` seconds, ``kept`` ones were those that the model would have written."""
 
     prompt: int = 0
     reused: int = 0
@@ -24,6 +25,9 @@ class Cost:
     reading: float = 0.0
     writing: float = 0.0
     choosing: float = 0.0
+    drafted: int = 0
+    kept: int = 0
+    drafting: float = 0.0
 
     @property
     def read_speed(self) -> float:
@@ -33,7 +37,8 @@ class Cost:
     @property
     def write_speed(self) -> float:
         """Tokens a second after the first one."""
-        return (self.written - 1) / self.writing if self.writing and self.written > 1 else 0.0
+        seconds = self.writing + self.drafting
+        return (self.written - 1) / seconds if seconds and self.written > 1 else 0.0
 
 
 @dataclass(eq=False, kw_only=True)
@@ -60,10 +65,11 @@ class Generation:
         self._sampler = Sampler(self.options, len(self.prompt))
         self._stream, self._stops = self.tokenizer.stream(), StopStrings(self.stop)
 
-    def take(self, logits: np.ndarray) -> str:
-        """Chooses the next token by its logits, ``[vocabulary]``, and gives the text that is sure with it."""
+    def take(self, logits: np.ndarray, drawn: tuple[int, np.ndarray] | None = None) -> str:
+        """Chooses the next token by its logits, ``[vocabulary]``, and gives the text that is sure with it. ``drawn``: a
+        token that is taken where that changes nothing, with the probabilities that something else drew it by."""
         begin = time.perf_counter()
-        token = self._choose(logits)
+        token = self._choose(logits, drawn)
         self.cost.choosing += time.perf_counter() - begin
         if token in self.tokenizer.stop_ids:
             self.ended = self.ended or "stop"
@@ -93,9 +99,13 @@ class Generation:
         found = [*self.prompt[count:], *self.tokens[max(count - len(self.prompt), 0) :]]
         return found if most is None else found[:most]
 
-    def _choose(self, logits: np.ndarray) -> int:
+    def _choose(self, logits: np.ndarray, drawn: tuple[int, np.ndarray] | None) -> int:
         allowed = None if self.grammar is None else self.grammar.allowed(len(logits))
-        token = self._sampler.next(logits, self.behind(0) if self.options.looks_back else (), allowed)
+        history = self.behind(0) if self.options.looks_back else ()
+        if drawn is None:
+            token = self._sampler.next(logits, history, allowed)
+        else:
+            token = self._sampler.check(logits, *drawn, history, allowed)
         if self.grammar is not None:
             self.grammar.take(token)
         if self.logprobs is not None and token not in self.tokenizer.stop_ids:

@@ -16,6 +16,7 @@ from MNN.llm.files.gguf.reader import parsed_once
 from MNN.llm.generation import Generation
 from MNN.llm.sampling import SamplingOptions
 from MNN.llm.sampling.grammar import Grammar
+from MNN.llm.speculation import Drafter, drafter_of
 from MNN.llm.text import Tokenizer, load_tokenizer
 from MNN.runtime.config import Config
 from MNN.runtime.gc_pause import uninterrupted
@@ -58,6 +59,7 @@ class LanguageModel:
         template: Mapping[str, Any] | None = None,
         logprobs: int | None = None,
         schema: Mapping[str, Any] | None = None,
+        draft: str | LanguageModel | Drafter | None = None,
         **sampling: Any,
     ) -> Answer:
         """The answer, to be iterated over: pieces of text as they are written.
@@ -65,15 +67,19 @@ class LanguageModel:
         ``messages``: a question, a conversation, or the tokens of a prompt. ``max_tokens``: of the answer, by default
         what the model has room for. ``stop``: texts that end it. ``tools``: functions in JSON schema; ``template``:
         what else the chat template takes (``{"enable_thinking": False}``). ``logprobs``: how many of the most probable
-        tokens to note for each (0: only the chosen one). ``schema``: a JSON schema that the answer fits. ``sampling``:
-        those of :class:`MNN.llm.SamplingOptions`; by default the most probable token is taken.
+        tokens to note for each (0: only the chosen one). ``schema``: a JSON schema that the answer fits. ``draft``:
+        what proposes tokens, of which several are then computed in one run: ``"lookup"`` (what followed the last words
+        where they stood before), a smaller model with the same tokens, or a :class:`MNN.llm.speculation.Drafter`; the
+        answer is the one that would be written without. ``sampling``: those of :class:`MNN.llm.SamplingOptions`; by
+        default the most probable token is taken.
 
         >>> for piece in llm.stream("Why is the sky blue?"):  # doctest: +SKIP
         ...     print(piece, end="")
         """
         tokens = self._tokens(messages, tools, template or {})
         wanted = self._wanted(tokens, max_tokens, stop, logprobs, schema, sampling)
-        return Answer(decoder=self.decoder, history=self.conversation, **wanted)
+        drafter = None if draft is None else drafter_of(draft, self.tokenizer)
+        return Answer(decoder=self.decoder, history=self.conversation, drafter=drafter, **wanted)
 
     def generation(
         self,

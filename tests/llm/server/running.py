@@ -85,7 +85,7 @@ class ScriptedGeneration(Generation):
         text = self.model.script(self.tokenizer.decode(self.prompt), self.asked)
         return self.tokenizer.encode(text, add_special_tokens=False)
 
-    def _choose(self, logits: np.ndarray) -> int:
+    def _choose(self, logits: np.ndarray, drawn: tuple[int, np.ndarray] | None) -> int:
         if len(self.tokens) == len(self.scripted):
             return min(self.tokenizer.stop_ids)
         token = self.scripted[len(self.tokens)]

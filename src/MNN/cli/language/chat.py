@@ -15,12 +15,14 @@ from MNN.cli.display.output import console, progress_console
 from MNN.cli.language.options import (
     ActivationBits,
     Bits,
+    Draft,
     KvBits,
     MaxLength,
     NoCache,
     Precision,
     Source,
     Threads,
+    drafter,
     opened,
 )
 from MNN.errors import MNNError
@@ -54,6 +56,7 @@ def command(
     bits: Bits = None,
     kv_bits: KvBits = "16",
     activation_bits: ActivationBits = None,
+    draft: Draft = "",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line on speed.")] = False,
     no_cache: NoCache = False,
 ) -> None:
@@ -65,7 +68,7 @@ def command(
         "repetition_penalty": repetition_penalty,
     }  # fmt: skip
     llm = opened(model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits)
-    talk = Conversation(llm, sampling, system, max_tokens)
+    talk = Conversation(llm, sampling, system, max_tokens, drafter(draft, llm, model, threads, precision))
     for path in file or []:
         talk.add_file(path)
     say = _speed if not quiet else _nothing
@@ -124,9 +127,10 @@ def _answer(talk: Conversation, question: str, say: Callable[[Cost], None]) -> N
 
 def _speed(cost: Cost) -> None:
     reused = f" ({cost.reused} known)" if cost.reused else ""
+    drafted = f", {cost.kept} of {cost.drafted} drafted ones taken" if cost.drafted else ""
     progress_console().print(
         f"[dim]{cost.prompt} tokens read{reused} at {cost.read_speed:.0f}/s, {cost.written} written at "
-        f"{cost.write_speed:.1f}/s[/]",
+        f"{cost.write_speed:.1f}/s{drafted}[/]",
         highlight=False,
     )
 

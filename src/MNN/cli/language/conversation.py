@@ -12,6 +12,7 @@ from MNN.errors import MNNError
 from MNN.llm.answer import Answer
 from MNN.llm.language_model import LanguageModel
 from MNN.llm.sampling import SamplingOptions
+from MNN.llm.speculation import Drafter
 from MNN.schema.files import replacing
 
 LARGEST = 1 << 20
@@ -41,9 +42,10 @@ class Conversation:
     """``messages`` as chat templates have them."""
 
     def __init__(
-        self, llm: LanguageModel, sampling: dict[str, Any], system: str = "", max_tokens: int | None = None
-    ) -> None:
-        self._llm, self._sampling, self._max_tokens = llm, sampling, max_tokens
+        self, llm: LanguageModel, sampling: dict[str, Any], system: str = "", max_tokens: int | None = None,
+        draft: Drafter | None = None,
+    ) -> None:  # fmt: skip
+        self._llm, self._sampling, self._max_tokens, self._draft = llm, sampling, max_tokens, draft
         SamplingOptions(**sampling)
         self.messages: list[dict[str, str]] = []
         self._files: list[str] = []
@@ -52,7 +54,7 @@ class Conversation:
     def ask(self, question: str) -> Answer:
         """The answer, still to be written."""
         asked = {"role": "user", "content": "\n\n".join([*self._files, question])}
-        return self._llm.stream([*self.messages, asked], self._max_tokens, **self._sampling)
+        return self._llm.stream([*self.messages, asked], self._max_tokens, draft=self._draft, **self._sampling)
 
     def keep(self, question: str, answer: Answer) -> None:
         """Notes what was said."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,13 @@ Precision = Annotated[str, typer.Option(help="high, normal or low.")]
 KvBits = Annotated[
     str, typer.Option(help="Bits of the keys and values that are kept: 32, 16, 8 or 4; two numbers (8,4) for each.")
 ]
+Draft = Annotated[
+    str,
+    typer.Option(
+        help="What proposes words that are checked together: lookup (the text itself), a smaller model's path, or "
+        "layers:0-9,20-29 (the model with these layers)."
+    ),
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not keep anything on disk.")]
 
 
@@ -37,6 +44,32 @@ def opened(
 
     with progress_console().status(f"opening {model.name}"):
         return load(model, threads, precision, max_length, bits, not no_cache, activation_bits, bits_of_cache(kv_bits))
+
+
+def drafter(told: str, llm: LanguageModel, model: Path, threads: int | None, precision: str) -> Any:
+    """What ``--draft`` means: None where nothing is told."""
+    from MNN.llm.language_model import load, processors
+    from MNN.llm.speculation import drafter_of, skipping
+
+    if not told:
+        return None
+    if told.startswith("layers:"):
+        count = processors() if threads is None else threads
+        return skipping(model, _numbers(told), count, precision, max_length=llm.max_length)
+    if told == "lookup" or not Path(told).exists():
+        return drafter_of(told, llm.tokenizer)
+    return drafter_of(load(told, threads, precision), llm.tokenizer)
+
+
+def _numbers(told: str) -> list[int]:
+    """The layers in ``layers:0-9,20-29``."""
+    found: list[int] = []
+    for part in told.removeprefix("layers:").split(","):
+        first, _, last = part.partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal() or len(part) > 12:
+            raise MNNError(f"--draft {told!r}: ranges of layers are expected, like layers:0-9,20-29")
+        found += range(int(first), min(int(last or first), 100_000) + 1)
+    return found
 
 
 def bits_of_cache(told: str) -> int | tuple[int, ...]:
@@ -53,6 +86,7 @@ def bits_of_cache(told: str) -> int | tuple[int, ...]:
 __all__ = [
     "ActivationBits",
     "Bits",
+    "Draft",
     "KvBits",
     "MaxLength",
     "NoCache",
@@ -60,5 +94,6 @@ __all__ = [
     "Source",
     "Threads",
     "bits_of_cache",
+    "drafter",
     "opened",
 ]

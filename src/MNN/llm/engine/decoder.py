@@ -78,6 +78,12 @@ class Decoder:
         """Goes on by some of what makes a text of ``total`` tokens, and gives their logits, as :meth:`feed` does."""
         raise NotImplementedError
 
+    def at_once(self, text: Text) -> int:
+        """How many tokens a text may go on by in one run whose logits are those of runs token by token: few where
+        positions turn by the length of the text."""
+        past = len(text.tokens)
+        return CHUNK if not self._told or 0 < self._switch < past else max(self._switch - past, 1)
+
     def cut(self, text: Text, length: int) -> None:
         """Goes back to the first ``length`` tokens."""
         if length == 0:

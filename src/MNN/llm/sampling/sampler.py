@@ -41,6 +41,21 @@ class Sampler:
             place = drawn(candidates.weights(), self._random.random())
         return place if candidates.ids is None else int(candidates.ids[place])
 
+    def check(
+        self, logits: Array, token: int, chances: Array, history: Sequence[int] | Array = (),
+        allowed: Array | None = None,
+    ) -> int:  # fmt: skip
+        """The next token where ``token`` was drawn by the probabilities ``chances [words]`` of something else: itself,
+        or another one, so that over all draws tokens have the probabilities of :meth:`next` (rejection sampling,
+        Leviathan et al. 2022, arXiv:2211.17192). Other arguments are those of :meth:`next`."""
+        own = self.probabilities(logits, history, allowed)
+        theirs = np.zeros(len(own))
+        theirs[: len(chances)] = chances[: len(own)]
+        if token < len(own) and self._random.random() * theirs[token] < own[token]:
+            return token
+        rest = np.maximum(own - theirs, 0.0)
+        return drawn(rest if rest.any() else own, self._random.random())
+
     def candidates(
         self, logits: Array, history: Sequence[int] | Array = (), allowed: Array | None = None
     ) -> Candidates:

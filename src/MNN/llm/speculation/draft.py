@@ -1,0 +1,76 @@
+"""What drafters and answers say to each other, and how many tokens are drafted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from MNN.llm.sampling import SamplingOptions
+
+Array = np.ndarray[Any, np.dtype[Any]]
+FIRST, MOST = 4, 9
+"""Tokens of the first draft, and of the longest ones: with the token before, one and two tiles of rows of low-bit
+weights. Beyond, a token costs as much as within, and more of them are in vain."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Tokens that may follow a text. ``chances``: with which probability each token was drawn, float64 ``[tokens,
+    words]``; None where they were not drawn: the same text always gets them."""
+
+    tokens: Sequence[int] = ()
+    chances: Array | None = None
+
+    def drawn(self, at: int) -> tuple[int, Array] | None:
+        """The token at a place with the probabilities that it was drawn by, if it was."""
+        if self.chances is None or at >= len(self.tokens):
+            return None
+        return self.tokens[at], self.chances[at]
+
+
+@runtime_checkable
+class Drafter(Protocol):
+    """Proposes how texts go on. It may keep what it has computed of a text; what it proposes changes nothing but how
+    long an answer takes."""
+
+    def propose(self, tokens: Sequence[int], count: int, options: SamplingOptions) -> Draft:
+        """At most ``count`` tokens that may follow ``tokens``, in an answer that is written with ``options``; none
+        where it knows nothing."""
+        ...
+
+
+class Drafting:
+    """The drafts of one answer: as long as they are taken, the next is longer; where less than half of one is, it is
+    shorter by half, and where nothing is, answers go on without for a while. Nothing depends on the time that anything
+    takes, so that a seed says all of an answer."""
+
+    def __init__(self, drafter: Drafter, options: SamplingOptions) -> None:
+        self._drafter, self._options = drafter, options
+        self._count, self._wait, self._pause = FIRST, 0, 1
+
+    def propose(self, tokens: Sequence[int], room: int) -> Draft:
+        """How ``tokens`` may go on, by at most ``room`` tokens."""
+        if self._wait:
+            self._wait -= 1
+            return Draft()
+        count = min(self._count, room)
+        return self._drafter.propose(tokens, count, self._options) if count > 0 else Draft()
+
+    def note(self, drafted: int, kept: int) -> None:
+        """How much of a draft the model took."""
+        if not drafted:
+            return
+        if kept == drafted:
+            self._count = min(2 * self._count + 1, MOST)
+        elif 2 * kept < drafted:
+            self._count = max(self._count // 2, 2)
+        if kept:
+            self._pause = 1
+        else:
+            self._wait, self._pause = self._pause, min(2 * self._pause, MOST)
+
+
+__all__ = ["FIRST", "MOST", "Array", "Draft", "Drafter", "Drafting"]
