@@ -106,7 +106,12 @@ def test_losses_follow_torch(curves, name):
 
 
 @pytest.mark.parametrize("name", ["cnn", "language"])
-def test_losses_in_bf16_follow_autocast(curves, name):
-    own, wanted = (np.convolve(c[f"{name}_low"], np.full(20, 1 / 20), "valid") for c in curves)
-    assert np.abs(own - wanted).max() < 0.05 * wanted[0]
+def test_losses_in_bf16_are_as_near_as_autocast(curves, name):
+    """Rounding makes another run of it: ours leaves the losses of f32 hardly further than torch's autocast does."""
+
+    def smooth(losses):
+        return np.convolve(losses, np.full(20, 1 / 20), "valid")
+
+    own, autocast, exact = (smooth(c) for c in (curves[0][f"{name}_low"], curves[1][f"{name}_low"], curves[1][name]))
+    assert np.abs(own - exact).max() < max(1.5 * np.abs(autocast - exact).max(), 0.02 * exact[0])
     assert own[-1] < 0.7 * own[0]
