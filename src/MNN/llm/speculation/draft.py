@@ -11,7 +11,7 @@ import numpy as np
 from MNN.llm.sampling import SamplingOptions
 
 Array = np.ndarray[Any, np.dtype[Any]]
-FIRST, MOST = 4, 9
+FIRST, MOST = 3, 7
 """Tokens of the first draft, and of the longest ones: with the token before, one and two tiles of rows of low-bit
 weights. Beyond, a token costs as much as within, and more of them are in vain."""
 
