@@ -145,3 +145,7 @@ def test_warnings_are_sentences(mnn, digits, tmp_path, monkeypatch):
     assert result.code == 0
     assert result.err.startswith(f"warning: the kernel cache {folder / 'objects'} is not used: others own it")
     assert ".py" not in result.err
+
+
+def test_names_between_colons_are_no_pictures(refused):
+    assert "no such file: :cat:.onnx" in refused("info", ":cat:.onnx")

@@ -77,7 +77,7 @@ def _run(action: typer.Typer, name: str, arguments: list[str]) -> None:
 
 
 def _fail(text: str) -> NoReturn:
-    Console(stderr=True).print(f"[bold red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
+    Console(stderr=True, emoji=False).print(f"[bold red]error:[/] {escape(text)}", highlight=False, soft_wrap=True)
     sys.exit(FAILED)
 
 
@@ -90,7 +90,9 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     del category, filename, lineno, file, line
-    Console(stderr=True).print(f"[bold yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+    Console(stderr=True, emoji=False).print(
+        f"[bold yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True
+    )
 
 
 def ended(number: int, frame: FrameType | None) -> None:

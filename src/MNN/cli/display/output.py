@@ -17,13 +17,13 @@ PLAIN_WIDTH = 160
 
 def console() -> Console:
     """Where results go."""
-    found = Console()
-    return found if found.is_terminal or os.environ.get("COLUMNS") else Console(width=PLAIN_WIDTH)
+    found = Console(emoji=False)  # ":x:" in a name is no picture
+    return found if found.is_terminal or os.environ.get("COLUMNS") else Console(width=PLAIN_WIDTH, emoji=False)
 
 
 def progress_console() -> Console:
     """Where progress goes: the error stream, so that results can be piped."""
-    return Console(stderr=True)
+    return Console(stderr=True, emoji=False)
 
 
 def make_folder(path: Path) -> None:
