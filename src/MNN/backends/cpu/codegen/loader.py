@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from MNN.backends.base.immortal import immortal
 from MNN.backends.cpu.targets.pages import protect
 
 _IDENTITY = b"\x7fELF\x02\x01\x01"
@@ -26,8 +27,6 @@ _UNWINDING = 0x70000001
 _PC32, _PLT32 = 2, 4
 _LINE = 64
 _SECTION, _SYMBOL, _RELOCATION = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ"), struct.Struct("<QQq")
-_kept: list[mmap.mmap] = []
-"""Memory of kernels, never given back: workers may still stand in it when Python shuts down."""
 
 
 class _Odd(Exception):  # noqa: N818 - a reason to leave it to LLVM
@@ -152,7 +151,7 @@ def _placed(objects: Mapping[str, _Object]) -> dict[str, int]:
     base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     protect(base, first, mmap.PROT_READ | mmap.PROT_EXEC)
     protect(base + first, len(memory) - first, mmap.PROT_READ)
-    _kept.append(memory)
+    immortal(memory)  # threads may still stand in this code when Python shuts down
     return {symbol: base + places[symbol][found.entry[0]] + found.entry[1] for symbol, found in objects.items()}
 
 

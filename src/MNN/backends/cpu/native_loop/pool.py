@@ -25,6 +25,7 @@ from collections.abc import Callable
 import numpy as np
 
 from MNN.backends.base.arena import aligned_bytes
+from MNN.backends.base.immortal import immortal
 from MNN.backends.cpu.native_loop.functions import loop_functions
 from MNN.backends.cpu.native_loop.layout import LINE, POOL, SLOT, SLOT_BYTES
 from MNN.errors import MNNError
@@ -47,7 +48,7 @@ class WorkerPool:
     def __init__(self, sleep: str, spin_us: float, linger_us: float, after_us: float) -> None:
         """``sleep`` is "futex" or "python". Raises ``MNNError`` when this system has no futex."""
         self._memory = aligned_bytes(_BYTES, LINE, zero=True)
-        _immortal(self._memory)  # a worker that could not be stopped at exit may still look at it
+        immortal(self._memory)  # a worker that could not be stopped at exit may still look at it
         self.address: int = self._memory.ctypes.data
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -64,7 +65,7 @@ class WorkerPool:
             self._set("getcpu", _libc_function("sched_getcpu"))
         else:
             wake = _WAKE(self._rouse)
-            _immortal(wake)
+            immortal(wake)
             self._wake = wake
             self._set("wake", ctypes.cast(wake, ctypes.c_void_p).value or 0)
         self.sleep = sleep
@@ -246,11 +247,6 @@ def _libc_function(name: str) -> int:
     """Address of a function of the C library, or 0 when this one lacks it."""
     function = getattr(ctypes.CDLL(None), name, None)
     return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
-
-
-def _immortal(thing: object) -> None:
-    """Keeps an object to the very end of the process: module globals are cleared while daemon threads may still run."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 if hasattr(os, "register_at_fork"):
