@@ -26,7 +26,7 @@ LOOSE: dict[str, dict[str, float]] = {"magika": {"low": 1.01}}
 CONTROL = 4
 """Errors may be so many times as large as what ONNX Runtime's optimiser changes: a largest probability of 4e-7 is no
 more exact than 5e-2 of itself."""
-INPUTS = 20
+INPUTS = 12
 SIZES = {"batch": 1, "sequence": 128}
 Feeds = dict[str, npt.NDArray[np.generic]]
 
