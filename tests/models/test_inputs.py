@@ -26,7 +26,7 @@ LOOSE: dict[str, dict[str, float]] = {"magika": {"low": 1.01}}
 CONTROL = 4
 """Errors may be so many times as large as what ONNX Runtime's optimiser changes: a largest probability of 4e-7 is no
 more exact than 5e-2 of itself."""
-INPUTS = 12
+INPUTS = 20
 SIZES = {"batch": 1, "sequence": 128}
 Feeds = dict[str, npt.NDArray[np.generic]]
 
@@ -50,14 +50,17 @@ def compare(path: Path, inputs: list[Feeds], bounds: Mapping[str, float], monkey
     reference, plain = onnxruntime_runner(path), onnxruntime_runner(path, optimise=False)
     expected = [reference(feeds) for feeds in inputs]
     several = len({tuple([a.shape for a in feeds.values()]) for feeds in inputs}) > 1
-    control = [CONTROL * largest_error(plain(feeds), want) for feeds, want in zip(inputs, expected, strict=True)]
+
+    def control(seed: int) -> float:  # only where it decides: without its optimiser, ONNX Runtime is slow
+        return CONTROL * largest_error(plain(inputs[seed]), expected[seed])
+
     for precision, bound in bounds.items():
         monkeypatch.delenv("MNN_POISON", raising=False)
         session = MNN.load(path, precision=precision, threads=2)
         found = [session.run(feeds) for feeds in inputs]
         for seed, (given, want) in enumerate(zip(found, expected, strict=True)):
             error = largest_error(given, want)
-            assert error < max(bound, control[seed]), (
+            assert error < bound or error < control(seed), (
                 f"{precision}, input {seed}: largest error {error:.1e} of the largest output"
             )
         monkeypatch.setenv("MNN_POISON", "1")
