@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 
 import MNN
 from MNN.errors import MNNError
@@ -138,6 +139,40 @@ def test_a_loaded_network_is_tuned(tmp_path):
             opt.step(loss)
             losses.append(float(loss.read()))
         assert losses[-1] < 0.3 * losses[0]
+
+
+def test_a_network_that_computes_sizes_is_tuned():
+    """As exported ones do: sizes are read off tensors that parameters have a part in, for batches of any size."""
+    rng = np.random.default_rng(6)
+    parts = {
+        "weight": rng.normal(size=(6, 8)).astype(np.float32),
+        "first": np.array([0]),
+        "second": np.array([1]),
+        "heads": np.array([2, 4]),
+    }
+    steps = [
+        ("MatMul", "x weight", "h"),
+        ("Shape", "h", "s"),
+        ("Gather", "s first", "a"),
+        ("Gather", "s second", "b"),
+        ("Concat", "a b heads", "d"),
+        ("Reshape", "h d", "r"),
+        ("Mul", "r r", "q"),
+        ("ReduceMean", "q", "y"),
+    ]
+    attributes = {"Concat": {"axis": 0}, "ReduceMean": {"keepdims": 0}}
+    nodes = [helper.make_node(op, given.split(), [made], **attributes.get(op, {})) for op, given, made in steps]
+    x, y = (helper.make_tensor_value_info(n, 1, d) for n, d in (("x", ["batch", "length", 6]), ("y", [])))
+    graph = helper.make_graph(nodes, "sizes", [x], [y], [numpy_helper.from_array(a, n) for n, a in parts.items()])
+    tensors = F.load_as_dict(helper.make_model(graph).SerializeToString())
+    for batch, length in ((2, 3), (5, 1)):
+        module = nn.load_module([tensors["x"]], [tensors["y"]], True)
+        data = rng.normal(size=(batch, length, 6)).astype(np.float32)
+        (own,) = module.parameters
+        before, rows = own.read().copy(), data.reshape(-1, 6)
+        MNN.optim.SGD(module, 1.0, 0.0).step(module(F.const(data, [batch, length, 6])))
+        slope = 2 * rows.T @ (rows @ before) / (len(rows) * 8)
+        assert np.abs(before - own.read() - slope).max() < 1e-5
 
 
 def test_losses():

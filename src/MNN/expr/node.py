@@ -171,6 +171,12 @@ class Expr:
         assert self._types is not None
         return self._types
 
+    @property
+    def follows_from_shapes(self) -> bool:
+        """Whether its numbers are the same whatever its sources hold, as long as these keep their shapes."""
+        self.types()
+        return bool(self._known) and all(a is not None for a in self._known)
+
     def _stamp(self, values: bool) -> tuple[object, ...]:
         return (_rewired[0], *((s.version[0], s.version[1] if values else 0) for s in self.sources))
 
@@ -228,10 +234,9 @@ class Expr:
     def _evaluated(self) -> bool:
         if self._results is not None and self._results_at == self._stamp(True):
             return True
-        known = [a for a in self._known if a is not None]
-        if not known or len(known) < len(self._known) or not self._typed():
+        if not self._typed() or not self.follows_from_shapes:
             return False
-        self._keep(known)
+        self._keep([a for a in self._known if a is not None])
         return True
 
     def _work(self) -> float:

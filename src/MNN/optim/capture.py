@@ -92,9 +92,9 @@ def _text(attrs: dict[str, object]) -> str:
 
 
 def _deciding(expr: Expr) -> tuple[bool, ...]:
-    """Which operands' numbers decide what sizes its results have, of those that are constant."""
+    """Which operands' numbers decide what sizes its results have, of those that are constant or follow from shapes."""
     types = tuple(None if r is None else r[0].types()[r[1]] for r in expr.inputs)
-    fixed = tuple(r is not None and not r[0].sources for r in expr.inputs)
+    fixed = tuple(r is not None and (not r[0].sources or r[0].follows_from_shapes) for r in expr.inputs)
     if not any(fixed):
         return (False,) * len(types)
     known = None if not _needs_some(expr.op, _text(expr.attrs), types, expr.outputs, _Attrs(expr.attrs)) else fixed
