@@ -11,8 +11,8 @@ import pytest
 import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 import MNN.numpy as mnp
 from MNN.errors import MNNError
-from MNN.expr import compute
 from MNN.expr.fused import loops
+from MNN.expr.fused.settings import SETTINGS
 
 Array = np.ndarray[Any, Any]
 EXACT = ("abs", "negative", "square", "floor", "ceil", "sign")
@@ -28,12 +28,12 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How loops run: all of them in each of the ways."""
     loops.loop_of.cache_clear()
     monkeypatch.setattr(loops, "COMPILE_AFTER", np.inf if request.param == "interpreted" else 0.0)
-    monkeypatch.setattr(compute.SETTINGS, "loop_threads", 2 if request.param == "shared" else 1)
+    monkeypatch.setattr(SETTINGS, "loop_threads", 2 if request.param == "shared" else 1)
     if request.param == "shared":
         from MNN.expr.fused import kernels
 
-        monkeypatch.setattr(kernels, "_SHARED", 0)
-        monkeypatch.setattr(kernels, "_CHUNK", 64)
+        monkeypatch.setattr(kernels, "SHARED", 0)
+        monkeypatch.setattr(kernels, "CHUNK", 64)
     return str(request.param)
 
 
@@ -193,3 +193,46 @@ def test_primitives_that_are_kept_serve_operands_alike_only(seed: int) -> None:
         mnp.reshape(mnp.array(np.zeros(shapes[0])), [1000])
     drawn = [F.randomuniform([4]).read() for _ in range(3)]
     assert not np.array_equal(drawn[0], drawn[1])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_reductions(seed: int, way: str) -> None:
+    """Over any axes of any sizes: rows, columns, and what is neither."""
+    draw = np.random.default_rng([seed, 41])
+    for _ in range(6):
+        shape = tuple(int(n) for n in draw.integers(1, 9, draw.integers(1, 5)))
+        wide = draw.integers(len(shape))
+        shape = tuple(int(draw.integers(1, 300)) if i == wide else n for i, n in enumerate(shape))
+        kind = (np.float32, np.int32, np.float64, np.int64)[draw.integers(4)]
+        array = (draw.normal(size=shape) * 9).astype(np.float32).astype(kind)  # doubles are given as floats
+        if kind is np.float32 and draw.random() < 0.3:
+            array.reshape(-1)[draw.integers(array.size)] = (np.nan, np.inf)[draw.integers(2)]
+        x = mnp.array(array, dtype=kind)
+        axes = tuple(int(a) for a in np.flatnonzero(draw.random(len(shape)) < 0.5)) or None
+        keep = bool(draw.integers(2))
+        for name in ("sum", "max", "min", "prod"):
+            given = (array * 0.01).astype(np.float32).astype(kind) if name == "prod" else array
+            found = getattr(mnp, name)(mnp.array(given, dtype=kind) if name == "prod" else x, axis=axes, keepdims=keep)
+            with np.errstate(all="ignore"):
+                extra = {} if name in ("max", "min") else {"dtype": kind}
+                wanted = getattr(np, name)(given, axis=axes, keepdims=keep, **extra)
+            np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5, atol=1e-3 if kind is np.float32 else 1e-9)
+
+
+def test_sums_of_many_numbers_are_exact(way: str) -> None:
+    """Sums of parts are added up: the error does not grow with the number of elements."""
+    array = np.random.default_rng(5).random(3_000_001, dtype=np.float32)
+    exact = array.astype(np.float64).sum()
+    assert abs(mnp.sum(mnp.array(array)) / exact - 1) < 3e-7
+    rows = array[:3_000_000].reshape(2, -1)
+    np.testing.assert_allclose(np.asarray(mnp.sum(mnp.array(rows), axis=1)), rows.sum(1, np.float64), rtol=3e-7)
+    np.testing.assert_allclose(np.asarray(mnp.max(mnp.array(rows), axis=1)), rows.max(1))
+
+
+def test_what_moves_a_users_array_has_its_own_numbers() -> None:
+    array = np.arange(6, dtype=np.float32)
+    moved = [F.reshape(array, [2, 3]), F.transpose(array.reshape(2, 3)), F.squeeze(array), F.unsqueeze(array, [0])]
+    wanted = [v.read() for v in moved]
+    array[:] = 9
+    for found, numbers in zip(moved, wanted, strict=True):
+        np.testing.assert_array_equal(found.read(), numbers)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from MNN.expr import compute
-from MNN.expr.fused import Deferred, function_of
+from MNN.expr.fused import Deferred, function_of, is_function
+from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr, UnwrittenError
 from MNN.expr.types import NCHW, NHWC, data_format, promote, storable
 from MNN.expr.var import Var
@@ -35,7 +36,7 @@ def to_var(value: object, like: Var | None = None) -> Var:
     """
     if isinstance(value, Var):
         return value
-    if type(value) in (float, int) and value:
+    if type(value) is int or (type(value) is float and value):  # zeros of both signs are equal
         return _number(value, None if like is None else like._kind, NCHW if like is None else like.data_format)
     return _given(value, None if like is None else like._kind, NCHW if like is None else like.data_format)
 
@@ -60,6 +61,14 @@ def _number(value: float | int, kind: DType | None, layout: data_format) -> Var:
 
 def layout_of(operands: Sequence[Var | None]) -> data_format:
     """The layout of a result: that of the first operand of the highest rank."""
+    found = None
+    for v in operands:
+        if v is not None and v._layout is not found:
+            if found is not None:
+                break
+            found = v._layout
+    else:
+        return NCHW if found is None else found
     top, layout = -1, NCHW
     for v in operands:
         if v is not None and (rank := v.ndim) > top:
@@ -72,15 +81,15 @@ def apply_all(
 ) -> list[Var]:
     """An operator's results. Of constants they are computed at once; misfits raise :class:`MNNError` here."""
     if layout is None:
-        one = operands[0] if len(operands) == 1 else None
-        layout = one._layout if one is not None else layout_of(operands)
-    if outputs == 1 and (later := _deferred(op, operands, attrs)) is not None:
-        return [Var(later, 0, layout)]
-    if not compute.SETTINGS.lazy and not any(v is not None and v._expr.sources for v in operands):
-        arrays = [None if v is None else v._array() for v in operands]
+        layout = layout_of(operands)
+    arrays = None if SETTINGS.lazy else _constants(operands)
+    if arrays is not None:
         results = compute.run_operator(op, attrs, arrays, outputs)
-        kept = [a.astype(storable(DType.of(a)).numpy, copy=False) for a in results]
-        return [leaf(a, layout) for a in kept]
+        if any(v is not None and v._expr.borrowed for v in operands):
+            results = [
+                a.copy() if any(b is not None and np.may_share_memory(a, b) for b in arrays) else a for a in results
+            ]
+        return [_kept(a, layout) for a in results]
     expr = Expr(op, [None if v is None else (v._expr, v._index) for v in operands], attrs)
     expr.outputs = outputs
     with contextlib.suppress(UnwrittenError):  # sizes that depend on numbers are found when those are there
@@ -88,27 +97,50 @@ def apply_all(
     return [Var(expr, i, layout) for i in range(outputs)]
 
 
+def _constants(operands: Sequence[Var | None]) -> list[np.ndarray | None] | None:
+    """The numbers of operands that do not change; None where others are among them."""
+    arrays: list[np.ndarray | None] = []
+    for v in operands:
+        if v is None:
+            arrays.append(None)
+        elif v._expr.op != "Const" and v._expr.sources:
+            return None
+        else:
+            arrays.append(v._array())
+    return arrays
+
+
+def _kept(array: np.ndarray, layout: data_format) -> Var:
+    """A result as a constant, in an element type that a Var has."""
+    kind = DType.of(array)
+    if (own := storable(kind)) is not kind:
+        array = array.astype(own.numpy)
+    return Var(Expr.leaf("Const", own, array.shape, array), 0, layout)
+
+
 def _deferred(op: str, operands: Sequence[Var | None], attrs: dict[str, Any]) -> Expr | None:
     """A function of constants that is computed when it is read; None where that is not what is given."""
-    if compute.SETTINGS.lazy:
-        return None
     given: list[Deferred | np.ndarray] = []
-    kinds: tuple[DType, ...] = ()
+    kinds: list[DType] = []
     shape: tuple[int, ...] = ()
     borrowed = False
     for v in operands:
-        if v is None or (expr := v._expr).op != "Const" or (present := expr.present) is None:
+        if v is None or (expr := v._expr).op != "Const":
+            return None
+        present: Deferred | np.ndarray | None = expr._deferred
+        if present is None and (present := expr._held) is None:
             return None
         kind, own = expr.leaf_type
         given.append(present)
-        kinds += (kind,)
+        kinds.append(kind)
         if own != shape and own:
             try:
                 shape = np.broadcast_shapes(shape, own) if shape else own
             except ValueError:
                 return None  # the operator tells of it
-        borrowed = borrowed or expr.borrowed
-    function = function_of(op, attrs, kinds)
+        if expr.borrowed:
+            borrowed = True
+    function = function_of(op, attrs, tuple(kinds))
     if function is None:
         return None
     later = Expr.later(Deferred.of(function, given, shape))
@@ -119,6 +151,8 @@ def _deferred(op: str, operands: Sequence[Var | None], attrs: dict[str, Any]) ->
 
 def apply(op: str, *operands: Var | None, layout: data_format | None = None, **attrs: Any) -> Var:
     """The only result of an operator."""
+    if is_function(op) and not SETTINGS.lazy and (later := _deferred(op, operands, attrs)) is not None:
+        return Var(later, 0, layout_of(operands) if layout is None else layout)
     return apply_all(op, operands, 1, layout, **attrs)[0]
 
 
@@ -135,9 +169,12 @@ def floats(x: object) -> Var:
 
 def pair(x: object, y: object) -> tuple[Var, Var]:
     """Two operands in one element type."""
-    a = to_var(x, y if isinstance(y, Var) else None)
-    b = to_var(y, a if isinstance(x, Var) else None)
-    kind = a._kind if a._kind is b._kind else promote(a._kind, b._kind)
+    a = x if isinstance(x, Var) else to_var(x, y if isinstance(y, Var) else None)
+    b = y if isinstance(y, Var) else to_var(y, a if a is x else None)
+    one, other = a._kind, b._kind
+    if one is other:
+        return a, b
+    kind = promote(one, other)
     return cast(a, kind), cast(b, kind)
 
 

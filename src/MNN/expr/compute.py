@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr.fused import lowered
+from MNN.expr.fused.lowered import make_node
+from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.types import storable
 from MNN.ir.dtype import DType
-from MNN.ir.graph import Graph, Node, Value
+from MNN.ir.graph import Graph, Value
 from MNN.ir.prims import Tensor
-from MNN.runtime.config import Config
 
 if TYPE_CHECKING:
     from MNN.runtime.executor import Executor
@@ -27,28 +27,8 @@ COMPILED_WORK = 5e7
 _KEPT = 64
 
 
-@dataclass
-class Settings:
-    """What the whole process evaluates expressions with."""
-
-    threads: int = 1
-    loop_threads: int = 0
-    """The most threads of a loop over the elements of large arrays; 0 for as many as there are processors."""
-    precision: str = "normal"
-    lazy: bool = False
-    """Keep expressions of constants as expressions instead of computing them at once."""
-
-    def config(self) -> Config:
-        return Config(threads=self.threads, precision=self.precision)
-
-
-SETTINGS = Settings()
-
-
-def make_node(op: str, attrs: dict[str, object], operands: Sequence[object], outputs: int, name: str = "") -> Node:
-    """A graph node on fresh values; absent operands are None."""
-    inputs = [None if v is None else Value(f"in{i}") for i, v in enumerate(operands)]
-    return Node(op, name, list(inputs), [Value(f"out{i}") for i in range(outputs)], attrs)
+_MATRICES = {"MatMul", "BatchMatMul"}
+_PRODUCTS = {"Convolution", "ConvolutionDepthwise", "Deconvolution", "DeconvolutionDepthwise", *_MATRICES}
 
 
 def work(op: str, shapes: Sequence[tuple[int, ...] | None]) -> float:
@@ -56,24 +36,18 @@ def work(op: str, shapes: Sequence[tuple[int, ...] | None]) -> float:
     sizes = [s for s in shapes if s is not None]
     if len(sizes) < 2 or len(sizes[0]) < 1:
         return 0.0
-    if op in ("MatMul", "BatchMatMul"):
+    if op in _MATRICES:
         return float(np.prod(sizes[0], dtype=np.float64)) * (sizes[1][-1] if len(sizes[1]) > 1 else 1)
-    if op in ("Convolution", "ConvolutionDepthwise", "Deconvolution", "DeconvolutionDepthwise"):
+    if op in _PRODUCTS:
         return float(np.prod(sizes[0][2:], dtype=np.float64)) * float(np.prod(sizes[1], dtype=np.float64))
     return 0.0
 
 
 def run_operator(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int, name: str = "") -> list[np.ndarray]:
     """One operator on numbers. Raises :class:`MNNError` for operands that do not fit."""
-    if work(op, [None if a is None else a.shape for a in arrays]) > COMPILED_WORK:
+    if op in _PRODUCTS and work(op, [None if a is None else a.shape for a in arrays]) > COMPILED_WORK:
         return _compiled(op, attrs, arrays, outputs, name)
-    from MNN.ops.core.base import EagerOperator, operator  # not needed where Vars are only given to a model
-
-    node = make_node(op, attrs, arrays, outputs, name)
-    found = operator(node)
-    if isinstance(found, EagerOperator):
-        return [np.asarray(a) for a in found.evaluate(node, arrays)]
-    return lowered.run(found, node, arrays)
+    return lowered.run(op, attrs, arrays, outputs, name)
 
 
 def infer(

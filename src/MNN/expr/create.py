@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import compute, memory
 from MNN.expr.build import apply, leaf, to_var
+from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr
 from MNN.expr.types import NCHW, Backend, ElementType, Ints, PrecisionMode, data_format, dtype, dtype_of, format_of
 from MNN.expr.var import Var
@@ -98,8 +99,8 @@ def randomuniform(
 
 def set_thread_number(number: int) -> None:
     """How many threads evaluating expressions may use."""
-    compute.SETTINGS.threads = type(compute.SETTINGS)(threads=int(number)).config().threads
-    compute.SETTINGS.loop_threads = compute.SETTINGS.threads
+    SETTINGS.threads = type(SETTINGS)(threads=int(number)).config().threads
+    SETTINGS.loop_threads = SETTINGS.threads
 
 
 def set_global_executor_config(
@@ -109,13 +110,13 @@ def set_global_executor_config(
     from MNN.nn.runtime_config import check_backend, precision_name
 
     check_backend(backend)
-    compute.SETTINGS.precision = precision_name(precision)
+    SETTINGS.precision = precision_name(precision)
     set_thread_number(threads)
 
 
 def lazy_eval(lazy: bool) -> None:
     """Whether expressions of constants are kept as expressions instead of computed at once. Off by default."""
-    compute.SETTINGS.lazy = bool(lazy)
+    SETTINGS.lazy = bool(lazy)
 
 
 def set_lazy_mode(mode: int) -> None:

@@ -37,7 +37,9 @@ def get(x: Var, key: object) -> Any:
 
 def result(x: Var) -> Any:
     """A scalar constant as a Python number, as PyMNN gives it; anything else as it is."""
-    return x._array().item() if not x.ndim and not x._expr.sources else x
+    if x.ndim or x._expr.sources:
+        return x
+    return x._array().item()
 
 
 def _is_mask(part: object) -> bool:

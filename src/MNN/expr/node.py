@@ -11,6 +11,7 @@ import numpy as np
 from MNN.errors import MNNError
 from MNN.expr import compute
 from MNN.expr.fused import Deferred
+from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.types import storable
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
@@ -32,6 +33,10 @@ _rewired = [0]
 """How often operators have been given other operands: what was known of expressions before may be so no more."""
 
 
+_NONE: dict[str, object] = {}
+"""The attributes of leaves."""
+
+
 class UnwrittenError(MNNError):
     """Something needs the numbers of a placeholder that has none yet."""
 
@@ -42,34 +47,32 @@ class Expr:
     Results are kept as long as no Input or Trainable that they depend on (``sources``) has changed.
     """
 
-    __slots__ = (
-        "__weakref__", "_deferred", "_executor", "_held", "_known", "_results", "_results_at", "_sources",
-        "_sources_at", "_spent", "_types", "_types_at", "_values_matter", "attrs", "borrowed", "inputs",
-        "leaf_type", "name", "op", "outputs", "version",
-    )  # fmt: skip
+    op = "Const"
+    inputs: Sequence[Ref | None] = ()
+    attrs: dict[str, object] = _NONE
+    outputs = 1
+    name = ""
+    borrowed = False
+    """Whether its numbers lie in memory of the user's, who may change them."""
+    leaf_type: Type = (DType.F32, ())
+    shapes_at, numbers_at = 0, 0
+    """How often a leaf's shape, and its numbers, have changed."""
+    _held: np.ndarray | None = None
+    _deferred: Deferred | None = None
+    _sources: tuple[Expr, ...] = ()
+    _sources_at = 0
+    _types: list[Type] | None = None
+    _types_at: tuple[object, ...] = ()
+    _results: list[np.ndarray] | None = None
+    _results_at: tuple[object, ...] = ()
+    _values_matter = False
+    _known: Sequence[np.ndarray | None] = ()
+    """Results that follow from shapes and constants alone, as far as they do."""
+    _spent = 0.0
+    _executor: tuple[Executor, list[tuple[Expr, int]], list[Value], list[Value]] | None = None
 
     def __init__(self, op: str, inputs: Sequence[Ref | None] = (), attrs: dict[str, object] | None = None) -> None:
         self.op, self.inputs, self.attrs = op, list(inputs), attrs or {}
-        self.outputs = 1
-        self.name = ""
-        self._held: np.ndarray | None = None
-        self._deferred: Deferred | None = None
-        self.borrowed = False
-        """Whether its numbers lie in memory of the user's, who may change them."""
-        self.leaf_type: Type = (DType.F32, ())
-        self.version = [0, 0]
-        """How often a leaf's shape, and its numbers, have changed."""
-        self._sources: tuple[Expr, ...] = ()
-        self._sources_at = _rewired[0]
-        self._types: list[Type] | None = None
-        self._types_at: tuple[object, ...] = ()
-        self._results: list[np.ndarray] | None = None
-        self._results_at: tuple[object, ...] = ()
-        self._values_matter = False
-        self._known: list[np.ndarray | None] = []
-        """Results that follow from shapes and constants alone, as far as they do."""
-        self._spent = 0.0
-        self._executor: tuple[Executor, list[tuple[Expr, int]], list[Value], list[Value]] | None = None
         if op not in LEAVES:
             self._find_sources()
 
@@ -98,15 +101,16 @@ class Expr:
     @staticmethod
     def leaf(op: str, kind: DType, shape: tuple[int, ...], array: np.ndarray | None) -> Expr:
         """A leaf; Input may be without numbers."""
-        expr = Expr(op)
-        expr.leaf_type, expr.array = (kind, shape), array
-        expr._sources = (expr,) if op != "Const" else ()
+        expr = Expr.__new__(Expr)
+        expr.leaf_type, expr._held = (kind, shape), array
+        if op != "Const":
+            expr.op, expr._sources = op, (expr,)
         return expr
 
     @staticmethod
     def later(numbers: Deferred) -> Expr:
         """A constant whose numbers are computed when somebody asks for them."""
-        expr = Expr("Const")
+        expr = Expr.__new__(Expr)
         expr.leaf_type, expr._deferred = (numbers.function.kind, numbers.shape), numbers
         return expr
 
@@ -140,15 +144,15 @@ class Expr:
     def set_array(self, array: np.ndarray) -> None:
         """New numbers for a leaf; their shape becomes its shape."""
         if array.shape != self.leaf_type[1] or DType.of(array) is not self.leaf_type[0]:
-            self.version[0] += 1
-        self.version[1] += 1
+            self.shapes_at += 1
+        self.numbers_at += 1
         self.leaf_type, self.array = (DType.of(array), array.shape), array
 
     def resize(self, shape: tuple[int, ...]) -> None:
         """Another shape for a leaf; its numbers are gone."""
         if shape != self.leaf_type[1]:
-            self.version[0] += 1
-            self.version[1] += 1
+            self.shapes_at += 1
+            self.numbers_at += 1
             self.leaf_type, self.array = (self.leaf_type[0], shape), None
 
     def become(self, op: str, array: np.ndarray | None) -> None:
@@ -158,7 +162,7 @@ class Expr:
         self._executor = self._results = None
         self.leaf_type, self.array = (kind, shape), array
         self._sources = (self,) if op != "Const" else ()
-        self.version = [self.version[0] + 1, self.version[1] + 1]
+        self.shapes_at, self.numbers_at = self.shapes_at + 1, self.numbers_at + 1
 
     # -- types ------------------------------------------------------------------------------------------------------
 
@@ -178,7 +182,7 @@ class Expr:
         return bool(self._known) and all(a is not None for a in self._known)
 
     def _stamp(self, values: bool) -> tuple[object, ...]:
-        return (_rewired[0], *((s.version[0], s.version[1] if values else 0) for s in self.sources))
+        return (_rewired[0], *((s.shapes_at, s.numbers_at if values else 0) for s in self.sources))
 
     def _typed(self) -> bool:
         return self._types is not None and self._types_at == self._stamp(self._values_matter)
@@ -325,4 +329,4 @@ def _compile(root: Expr, todo: list[Expr]) -> tuple[Executor, list[Ref], list[Va
     inputs_fed = [made[key] for key in fed]
     outputs = [made[(id(root), i)] for i in range(root.outputs)]
     graph = Graph("expression", inputs_fed, outputs, nodes)
-    return Executor(graph, compute.SETTINGS.config()), list(fed.values()), inputs_fed, outputs
+    return Executor(graph, SETTINGS.config()), list(fed.values()), inputs_fed, outputs

@@ -273,8 +273,9 @@ def _swapped(rank: int, a: int, b: int) -> list[int]:
 
 
 def _bound(value: ArrayLike, like: Var) -> ArrayLike:
-    plain = isinstance(value, (int, float, np.number))
-    return build.cast(build.to_var(value), like._kind) if plain else value
+    if not isinstance(value, (int, float, np.number)):
+        return value
+    return build.to_var(float(value), like) if like._kind is DType.F32 else build.cast(build.to_var(value), like._kind)
 
 
 def _whole(x: Var, axis: object) -> VarOrNumber:

@@ -77,7 +77,10 @@ class Output:
     # -- numbers ------------------------------------------------------------------------------------------------------
 
     def _array(self) -> np.ndarray:
-        return self._expr.results()[self._index]
+        expr = self._expr
+        if expr.op == "Const" and (held := expr.array) is not None:
+            return held
+        return expr.results()[self._index]
 
     def read(self) -> np.ndarray:
         """A copy of the numbers."""

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
-from MNN.expr import compute
 from MNN.expr.build import apply, apply_all, cast, compare, floats, leaf, number, pair, to_var
+from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.types import NHWC, Axes, Ints
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
@@ -113,7 +113,7 @@ def sort(x: ArrayLike, axis: int = -1, arg: bool = False, descend: bool = False)
     v = to_var(x)
     if not -v.ndim <= int(axis) < v.ndim:
         raise ShapeError(f"axis {axis} is outside of a tensor of shape {v.shape}")
-    if not (arg or descend or v._expr.sources or compute.SETTINGS.lazy):  # numbers alone: equals are the same
+    if not (arg or descend or v._expr.sources or SETTINGS.lazy):  # numbers alone: equals are the same
         return leaf(np.sort(v._array(), axis=int(axis)), v.data_format)
     k, where = number(v.shape[axis], DType.I32), number(int(axis), DType.I32)
     found = apply_all("TopKV2", [v, k, where], 2, None, largest=bool(descend), sorted=True)

@@ -19,6 +19,7 @@ class _Named(Enum):
         return f"{type(self).__name__}.{self.name}"
 
     __str__ = __repr__
+    __hash__ = object.__hash__  # members are the only ones of their kind; Enum's own way is slow
 
 
 class data_format(_Named):  # noqa: N801 - PyMNN's name

@@ -31,9 +31,8 @@ class Var(Output):
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, expr: Expr, index: int, layout: data_format, unconverted: Var | None = None) -> None:
-        super().__init__(expr, index, layout)
-        self._unconverted = unconverted
-        """What a three-dimensional tensor was before its layout was converted."""
+        """``unconverted``: what a three-dimensional tensor was before its layout was converted."""
+        self._expr, self._index, self._layout, self._unconverted = expr, index, layout, unconverted
 
     @property
     def inputs(self) -> list[Var]:

@@ -82,6 +82,8 @@ class DType(enum.Enum):
     @staticmethod
     def of(array_or_dtype: object) -> DType:
         """The DType of a numpy array or numpy dtype-like. Raises ``KeyError`` for types without one (complex)."""
+        if isinstance(array_or_dtype, np.ndarray) and (found := _FROM_NUMPY.get(array_or_dtype.dtype)) is not None:
+            return found
         dtype = np.dtype(getattr(array_or_dtype, "dtype", array_or_dtype))  # type: ignore[call-overload]
         if dtype.kind in "OSU":
             return DType.STR

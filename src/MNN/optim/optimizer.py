@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import MNNError, RunError, ShapeError
-from MNN.expr import build, compute
+from MNN.expr import build
+from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr
 from MNN.expr.var import Var
 from MNN.ir.graph import Graph, Node, Value
@@ -115,7 +116,7 @@ class Optimizer:
         for name, leaf in named.items():
             view = self._memory.kept[name].array
             self._views[name] = leaf.array = view
-            leaf.version[1] += 1
+            leaf.numbers_at += 1
         results = list(found.values())
         numbers = results[: len(captured.outputs)]
         self.norm = float(results[len(captured.outputs)]) if self.clip_norm or self.clip_value else None
@@ -150,7 +151,7 @@ class Optimizer:
         return found
 
     def _program(self, captured: Captured, named: Mapping[str, Expr]) -> StepProgram:
-        method, threads = self.method(), self.threads or compute.SETTINGS.threads
+        method, threads = self.method(), self.threads or SETTINGS.threads
         numbers = {id(leaf): i for i, leaf in enumerate(captured.leaves)}
         places = tuple((name, numbers[id(leaf)]) for name, leaf in named.items())
         time = next((i for i, leaf in enumerate(captured.leaves) if leaf is STEP), None)
@@ -287,7 +288,7 @@ def gradients(outputs: Sequence[Var], diffs: Sequence[Var], parameters: Sequence
     node = Node("Gradient", "gradient", [graph.outputs[0], *[values[id(v._expr)] for v in parameters]], slopes)
     whole = Graph("gradients", graph.inputs, slopes, [*kept, node])
     feeds = {values[id(leaf)]: leaf.results()[0] for leaf in captured.leaves}
-    found = Executor(whole, compute.SETTINGS.config()).run(feeds, slopes)
+    found = Executor(whole, SETTINGS.config()).run(feeds, slopes)
     return list(parameters), [build.leaf(np.asarray(g), v.data_format) for g, v in zip(found, parameters, strict=True)]
 
 

@@ -22,7 +22,7 @@ def evaluate(prim: p.Prim, arrays: Arrays, types: Types) -> list[np.ndarray]:
     """The outputs of a primitive for these inputs; ``types`` are the outputs' dtypes and shapes."""
     try:
         with np.errstate(all="ignore"):
-            results = _MEANING[type(prim)](prim, arrays, types)
+            results = MEANING[type(prim)](prim, arrays, types)
         return [np.asarray(r).astype(d.numpy, copy=False) for r, (d, _) in zip(results, types, strict=True)]
     except MISFITS as error:  # not enough memory, or a host function met numbers it was not made for
         sizes = " and ".join(f"{d.value}{list(s)}" for d, s in types)
@@ -269,7 +269,7 @@ def _host(prim: p.Host, x: Arrays, types: Types) -> Arrays:
     return list(prim.fn(x))
 
 
-_MEANING: dict[type[p.Prim], Callable[..., Arrays]] = {
+MEANING: dict[type[p.Prim], Callable[..., Arrays]] = {
     p.Reshape: _reshape,
     p.Permute: _permute,
     p.Slice: _slice,
@@ -293,3 +293,4 @@ _MEANING: dict[type[p.Prim], Callable[..., Arrays]] = {
     p.PagedAttention: paged_attention,
     p.Host: _host,
 }
+"""What computes each primitive from itself, its operands and the types of its results; numpy may warn."""

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from MNN.errors import MNNError
-from MNN.expr import build, compute
+from MNN.expr import build
+from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr
 from MNN.expr.var import Var
 from MNN.ir.graph import Value
@@ -43,7 +44,7 @@ class Steps:
         if kind not in self._looks:
             graph, values = captured.graph()
             ordered = [values[id(leaf)] for leaf in captured.leaves]
-            self._looks[kind] = Executor(graph, compute.SETTINGS.config()), ordered, graph.outputs
+            self._looks[kind] = Executor(graph, SETTINGS.config()), ordered, graph.outputs
         executor, ordered, outputs = self._looks[kind]
         feeds = {v: arrays.get(id(leaf), leaf.array) for v, leaf in zip(ordered, captured.leaves, strict=True)}
         loss, predicted = executor.run(feeds, outputs)

@@ -31,19 +31,26 @@ class Deferred:
         self.array: np.ndarray | None = None
         self.passed = False
         """Whether a loop has computed it on the way to something else; the next one stores it."""
-        self.functions, self.arrays = 1, 0
+        functions: int = 1
+        arrays: int = 0
         for operand in operands:
-            if isinstance(operand, Deferred) and operand.array is None:
-                self.functions += operand.functions
-                self.arrays += operand.arrays
+            if type(operand) is Deferred and operand.array is None:
+                functions += operand.functions
+                arrays += operand.arrays
             else:
-                self.arrays += 1
+                arrays += 1
+        self.functions: int = functions
+        self.arrays: int = arrays
 
     @staticmethod
     def of(function: Function, operands: Sequence[Operand], shape: tuple[int, ...]) -> Deferred:
         """A function with a result of this ``shape``, to which the operands broadcast. Those that would be computed
         more than once for that, or make the loop too long, are computed now."""
-        made = Deferred(function, tuple([o if o.shape == shape else _now(o) for o in operands]), shape)
+        for operand in operands:
+            if type(operand) is Deferred and operand.shape != shape:
+                operands = [o if o.shape == shape else _now(o) for o in operands]
+                break
+        made = Deferred(function, tuple(operands), shape)
         if made.functions > MOST or made.arrays > MOST_OPERANDS:
             made = Deferred(function, tuple([_now(o) for o in operands]), shape)
         return made

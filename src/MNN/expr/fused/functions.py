@@ -34,22 +34,27 @@ def _operators() -> dict[str, Operator]:
     return operators()
 
 
-def function_of(op: str, attrs: dict[str, object], kinds: tuple[DType, ...]) -> Function | None:
-    """The function that an operator is whose result at a place depends on its operands there and nothing else, and is
-    one that a Var can hold; None for other operators, and for operands or attributes that do not fit."""
+@functools.cache
+def is_function(op: str) -> bool:
+    """Whether an operator's result at a place depends on its operands there and nothing else."""
     found = _operators().get(op)
-    if found is None or not (found.elementwise or found.broadcasts):
-        return None
+    return found is not None and (found.elementwise or found.broadcasts)
+
+
+def function_of(op: str, attrs: dict[str, object], kinds: tuple[DType, ...]) -> Function | None:
+    """The function that an operator is (:func:`is_function`), if a Var can hold its results; None for operands or
+    attributes that do not fit."""
     try:
-        return _lowered(found, tuple(attrs.items()), kinds)
+        return _lowered(op, tuple(attrs.items()), kinds)
     except TypeError:  # an attribute that is a list
         return None
 
 
 @functools.lru_cache(maxsize=4096)
-def _lowered(operator: Operator, attrs: tuple[tuple[str, object], ...], kinds: tuple[DType, ...]) -> Function | None:
+def _lowered(op: str, attrs: tuple[tuple[str, object], ...], kinds: tuple[DType, ...]) -> Function | None:
     from MNN.ops.core.builder import Builder, NeedValue
 
+    operator = _operators()[op]
     node = Node(operator.name, "", [Value(f"in{i}") for i in range(len(kinds))], [Value("out")], dict(attrs))
     operands = [Tensor(kind, ()) for kind in kinds]
     builder = Builder()
@@ -73,4 +78,4 @@ def _function(prims: Sequence[Map], operands: Sequence[Tensor], result: Tensor) 
     return Function(b.build(b.cast(value, storable(result.dtype))))
 
 
-__all__ = ["Function", "function_of"]
+__all__ = ["Function", "function_of", "is_function"]

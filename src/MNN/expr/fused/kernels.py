@@ -5,15 +5,16 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import struct
 import threading
-from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from MNN.backends.base.arena import Scratch
+from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.base.run_lock import RunLock
 from MNN.backends.cpu.codegen.library import Library, shared_library
 from MNN.backends.cpu.loops.map_nest import MapSpec
@@ -21,10 +22,11 @@ from MNN.backends.cpu.native_loop.native import Command, NativeProgram
 from MNN.backends.cpu.native_loop.pool import available_threads
 from MNN.ir.scalar import Body
 
-_CHUNK = 1 << 14
+CHUNK = 1 << 14
 """Elements of the innermost loop in a block, where threads share the work."""
-_SHARED = 1 << 18
+SHARED = 1 << 18
 """Instructions on elements from which on waking another thread pays."""
+_address, _view = ctypes.addressof, ctypes.c_char.from_buffer
 _CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
@@ -54,48 +56,80 @@ def _library() -> Library:
     return shared_library(True)
 
 
+def address(array: np.ndarray) -> int:
+    """Where an array begins."""
+    try:
+        # a few times as fast, for arrays that are contiguous and may be written to
+        return _address(_view(array))  # type: ignore[arg-type] # a buffer, which numpy says from Python 3.12 on
+    except (TypeError, ValueError, BufferError):
+        return int(array.__array_interface__["data"][0])
+
+
+@functools.cache
+def _packing(count: int) -> Callable[..., bytes]:
+    return struct.Struct(f"{count}q").pack
+
+
 class LoopKernel:
-    """A body over loops of any extents."""
+    """A kernel that needs no scratch, on arguments of any sizes."""
 
-    __slots__ = ("_address", "_call", "_least")
+    __slots__ = ("_call", "address")
 
-    def __init__(self, body: Body, layout: Layout) -> None:
-        """For all layouts with as many loops and the same classes."""
-        spec = MapSpec.of(body, len(layout.extents), layout.classes, ("1",) * len(body.outputs))
-        self._address = _library().load([spec])[0]
-        self._call = _CALL(self._address)
-        self._least = _SHARED // len(body.code)
+    def __init__(self, spec: KernelSpec) -> None:
+        self.address = _library().load([spec])[0]
+        self._call = _CALL(self.address)
 
-    def run(self, layout: Layout, operands: Sequence[np.ndarray], results: Sequence[np.ndarray], threads: int) -> None:
-        """Fills the ``results``, which are dense, on up to so many ``threads``; 0: on all processors."""
-        *outer, inner = layout.extents
-        blocks = math.prod(outer)
-        shared = threads != 1 and blocks * inner >= self._least
-        chunk = _CHUNK if shared and inner > 2 * _CHUNK else inner
-        values = [*layout.extents, chunk]
-        for operand, strides in zip(operands, layout.strides, strict=False):
-            values.append(operand.__array_interface__["data"][0])
-            values += strides
-        for result in results:
-            values.append(result.__array_interface__["data"][0])
-            values += layout.strides[-1]
-        if shared:
-            self._share(values, blocks * -(-inner // chunk), max(1, _CHUNK // chunk), threads or available_threads())
-        else:
-            arguments = array("q", values)
-            self._call(arguments.buffer_info()[0], 0, blocks, None)
+    def run(self, values: list[int], blocks: int) -> None:
+        """All blocks, by the calling thread; ``values`` as the spec's slots."""
+        self._call(_packing(len(values))(*values), 0, blocks, None)
 
-    def _share(self, values: list[int], blocks: int, grain: int, threads: int) -> None:
-        """The same by threads that take ``grain`` blocks at a time."""
-        found = _OWN.programs.get(self._address)
+    def share(self, values: list[int], blocks: int, grain: int, threads: int) -> None:
+        """The same by threads (0: all processors) that take ``grain`` blocks at a time."""
+        found = _OWN.programs.get(self.address)
         if found is None:
-            command = Command(self._address, values, blocks, grain, "elementwise loop")
+            command = Command(self.address, values, blocks, grain, "elementwise loop")
             program = NativeProgram([command], run_lock=_OWN.lock, scratch=_OWN.scratch)
-            found = _OWN.programs[self._address] = program, program.args(0)
+            found = _OWN.programs[self.address] = program, program.args(0)
         program, arguments = found
         arguments[:] = values
         program.set_blocks(0, blocks, grain)
-        program.run(threads)
+        program.run(threads or available_threads())
 
 
-__all__ = ["Layout", "LoopKernel"]
+class MapKernel(LoopKernel):
+    """A body over loops of any extents."""
+
+    __slots__ = ("_least",)
+
+    def __init__(self, body: Body, rank: int, classes: tuple[str, ...]) -> None:
+        """For all layouts with so many loops and these classes."""
+        super().__init__(MapSpec.of(body, rank, classes, ("1",) * len(body.outputs)))
+        self._least = SHARED // len(body.code)
+
+    def fill(self, layout: Layout, operands: Sequence[np.ndarray], results: Sequence[np.ndarray], threads: int) -> None:
+        """Fills the ``results``, which are dense, on up to so many ``threads``; 0: on all processors."""
+        places: list[int] = []
+        for operand, strides in zip(operands, layout.strides, strict=False):
+            places.append(address(operand))
+            places += strides
+        for result in results:
+            places.append(address(result))
+            places += layout.strides[-1]
+        self._start(layout.extents, places, threads)
+
+    def fill_dense(
+        self, count: int, operands: Sequence[np.ndarray], results: Sequence[np.ndarray], threads: int
+    ) -> None:
+        """As :meth:`fill`, for a single loop without strides."""
+        self._start((count,), [*map(address, operands), *map(address, results)], threads)
+
+    def _start(self, extents: tuple[int, ...], places: list[int], threads: int) -> None:
+        blocks, inner = math.prod(extents[:-1]), extents[-1]
+        if threads == 1 or blocks * inner < self._least:
+            self.run([*extents, inner, *places], blocks)
+        else:
+            chunk = CHUNK if inner > 2 * CHUNK else inner
+            self.share([*extents, chunk, *places], blocks * -(-inner // chunk), max(1, CHUNK // chunk), threads)
+
+
+__all__ = ["Layout", "LoopKernel", "MapKernel", "address"]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from MNN.expr import compute
 from MNN.expr.fused.functions import Function
+from MNN.expr.fused.settings import SETTINGS
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, BodyBuilder
 
 if TYPE_CHECKING:
-    from MNN.expr.fused.kernels import Layout, LoopKernel
+    from MNN.expr.fused.kernels import Layout, MapKernel
 
 Wiring = tuple[Function | int, ...]
 """A function and its operands: numbers of steps (from 0 up) and of arrays (from -1 down)."""
@@ -31,12 +31,13 @@ _DENSE = 0x101
 class ElementLoop:
     """A body over the elements of arrays that broadcast."""
 
-    __slots__ = ("_kernels", "_spent", "body")
+    __slots__ = ("_kernels", "_kinds", "_spent", "body")
 
     def __init__(self, body: Body) -> None:
         self.body = body
+        self._kinds = [kind.numpy for kind in body.result_dtypes]
         self._spent = 0.0
-        self._kernels: dict[tuple[object, ...], LoopKernel] = {}
+        self._kernels: dict[object, MapKernel] = {}
 
     def run(self, shape: tuple[int, ...], operands: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Its results, new arrays of this ``shape``, to which the ``operands`` broadcast."""
@@ -48,32 +49,40 @@ class ElementLoop:
 
             found = evaluate(self.body, operands)
             return [a if a.shape == shape else np.broadcast_to(a, shape).copy() for a in found]
-        results = [np.empty(shape, kind.numpy) for kind in self.body.result_dtypes]
-        layout, operands = _layout(shape, count, operands)
-        key = layout.classes, len(layout.extents)
-        kernel = self._kernels.get(key)
-        if kernel is None:
-            from MNN.expr.fused.kernels import LoopKernel  # brings the compiler
-
-            kernel = self._kernels[key] = LoopKernel(self.body, layout)
-        kernel.run(layout, operands, results, compute.SETTINGS.loop_threads)
+        results = [np.empty(shape, kind) for kind in self._kinds]
+        classes = _dense(shape, operands)
+        if classes is None:
+            layout, operands = _layout(shape, operands)
+            kernel = self._kernel(layout.classes, len(layout.extents))
+            kernel.fill(layout, operands, results, SETTINGS.loop_threads)
+        else:
+            self._kernel(classes, 1).fill_dense(count, operands, results, SETTINGS.loop_threads)
         return results
 
+    def _kernel(self, classes: tuple[str, ...], rank: int) -> MapKernel:
+        found = self._kernels.get((classes, rank))
+        if found is None:
+            from MNN.expr.fused.kernels import MapKernel  # brings the compiler
 
-def _layout(shape: tuple[int, ...], count: int, operands: Sequence[np.ndarray]) -> tuple[Layout, Sequence[np.ndarray]]:
-    """Loops over a dense result and operands, of which some may have to be copied first."""
-    from MNN.expr.fused.kernels import Layout
+            found = self._kernels[classes, rank] = MapKernel(self.body, rank, classes)
+        return found
 
-    classes = ""
+
+def _dense(shape: tuple[int, ...], operands: Sequence[np.ndarray]) -> tuple[str, ...] | None:
+    """The classes of operands that are walked as they lie, or are one number; None where others are among them."""
+    classes = []
     for operand in operands:
         if operand.shape == shape and operand.flags.num & _DENSE == _DENSE:
-            classes += "1"
+            classes.append("1")
         elif operand.size == 1:
-            classes += "0"
+            classes.append("0")
         else:
-            break
-    else:
-        return Layout((count,), tuple(classes), ((),) * (len(operands) + 1)), operands
+            return None
+    return tuple(classes)
+
+
+def _layout(shape: tuple[int, ...], operands: Sequence[np.ndarray]) -> tuple[Layout, Sequence[np.ndarray]]:
+    """Loops over a dense result and operands, of which some may have to be copied first."""
     usable = [a if _runs(a) else np.ascontiguousarray(a).reshape(a.shape) for a in operands]
     strides = tuple([(a.shape, tuple([s // a.itemsize for s in a.strides])) for a in usable])
     return _merged(shape, strides), usable
@@ -105,6 +114,12 @@ _MOST = 2048
 
 
 @functools.lru_cache(maxsize=_MOST)
+def loop_over(body: Body) -> ElementLoop:
+    """The loop of a body."""
+    return ElementLoop(body)
+
+
+@functools.lru_cache(maxsize=_MOST)
 def loop_of(steps: tuple[Wiring, ...], results: tuple[int, ...]) -> ElementLoop:
     """The loop that computes ``steps``, each behind its operands, and stores some of them."""
     from MNN.compiler.simplify import simplified
@@ -123,4 +138,4 @@ def loop_of(steps: tuple[Wiring, ...], results: tuple[int, ...]) -> ElementLoop:
     return ElementLoop(simplified(b.build(*[values[n] for n in results])))
 
 
-__all__ = ["ElementLoop", "Wiring", "loop_of"]
+__all__ = ["ElementLoop", "Wiring", "loop_of", "loop_over"]

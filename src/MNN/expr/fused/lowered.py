@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from MNN.expr.fused.steps import Steps
 from MNN.ir.dtype import DType
-from MNN.ir.graph import Node
-from MNN.ir.prims import Host, Prim, Tensor
+from MNN.ir.graph import Node, Value
+from MNN.ir.prims import Host, Tensor
 
 if TYPE_CHECKING:
     from MNN.ops.core.base import Operator
+
+Arrays = Sequence["np.ndarray | None"]
 
 _MOST = 512
 """Operators on operands alike whose primitives are kept."""
@@ -24,51 +27,60 @@ _LARGE = 1 << 12
 """Numbers of a constant, a table that was made while lowering, from which on primitives are not kept."""
 
 
-class _Steps(NamedTuple):
-    """Primitives with their operands: ``inputs`` are what numbers are given for, by number of the operand."""
-
-    prims: list[Prim]
-    inputs: list[tuple[int, Tensor]]
-    results: list[Tensor]
+_KEPT: OrderedDict[object, Steps | None] = OrderedDict()
 
 
-_KEPT: OrderedDict[object, _Steps | None] = OrderedDict()
+def make_node(op: str, attrs: dict[str, object], operands: Sequence[object], outputs: int, name: str = "") -> Node:
+    """A graph node on fresh values; absent operands are None."""
+    inputs = [None if v is None else Value(f"in{i}") for i, v in enumerate(operands)]
+    return Node(op, name, list(inputs), [Value(f"out{i}") for i in range(outputs)], attrs)
 
 
-def run(operator: Operator, node: Node, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
-    """The results of a node. Raises :class:`MNNError` for operands that do not fit."""
-    key = _key(operator, node, arrays)
-    if key is None:
-        return _evaluated(_lowered(operator, node, arrays, range(len(arrays))), arrays)
-    steps = _KEPT.get(key, _KEPT)
-    if isinstance(steps, OrderedDict):
-        steps = _KEPT[key] = _general(operator, node, arrays)
+def run(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int, name: str) -> list[np.ndarray]:
+    """The results of an operator. Raises :class:`MNNError` for operands that do not fit."""
+    key = _key(op, attrs, arrays, outputs, name)
+    try:
+        steps = _KEPT.get(key)
+        known = steps is not None or key in _KEPT
+    except TypeError:  # an attribute that is a list of lists, or a graph
+        steps, known = None, True
+    if steps is not None:
+        return steps.run(arrays)
+    from MNN.ops.core.base import EagerOperator, operator  # not needed where Vars are only given to a model
+
+    node = make_node(op, attrs, arrays, outputs, name)
+    found = operator(node)
+    if isinstance(found, EagerOperator):
+        return [np.asarray(a) for a in found.evaluate(node, arrays)]
+    if not known:
+        steps = _KEPT[key] = _general(found, node, arrays)
         while len(_KEPT) > _MOST:
             _KEPT.popitem(last=False)
     if steps is None:
-        return _evaluated(_lowered(operator, node, arrays, range(len(arrays))), arrays)
-    return _evaluated(steps, arrays)
+        steps = _lowered(found, node, arrays, range(len(arrays)))
+    return steps.run(arrays)
 
 
 def _decides(array: np.ndarray) -> bool:
     return array.size <= _SMALL and array.dtype.kind in "iub"
 
 
-def _key(operator: Operator, node: Node, arrays: Sequence[np.ndarray | None]) -> object:
-    """What lowering looks at; None where that cannot be told."""
-    attrs = tuple([(n, tuple(v) if isinstance(v, list) else v) for n, v in node.attrs.items()])
-    given = tuple(
-        [None if a is None else (a.dtype, a.shape, a.tobytes() if _decides(a) else None) for a in arrays]
-    )  # fmt: skip
-    key = (operator, attrs, given, len(node.outputs), node.name)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+def _key(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int, name: str) -> tuple[object, ...]:
+    """What lowering looks at."""
+    given: list[object] = [op, outputs, name]
+    for array in arrays:
+        if array is None:
+            given.append(None)
+        else:
+            given += (array.dtype.num, array.shape)
+            if _decides(array):
+                given.append(array.tobytes())
+    for attribute, value in attrs.items():
+        given += (attribute, tuple(value) if type(value) is list else value)
+    return tuple(given)
 
 
-def _general(operator: Operator, node: Node, arrays: Sequence[np.ndarray | None]) -> _Steps | None:
+def _general(operator: Operator, node: Node, arrays: Arrays) -> Steps | None:
     """Primitives for all operands with such sizes; None where they depend on more than that."""
     from MNN.ops.core.builder import NeedValue
 
@@ -81,7 +93,7 @@ def _general(operator: Operator, node: Node, arrays: Sequence[np.ndarray | None]
     return steps if same and tables <= _LARGE else None
 
 
-def _lowered(operator: Operator, node: Node, arrays: Sequence[np.ndarray | None], constant: Sequence[int]) -> _Steps:
+def _lowered(operator: Operator, node: Node, arrays: Arrays, constant: Sequence[int]) -> Steps:
     """The primitives of a node some of whose operands are constants of it."""
     from MNN.ops.core.builder import Builder
 
@@ -98,19 +110,4 @@ def _lowered(operator: Operator, node: Node, arrays: Sequence[np.ndarray | None]
             inputs.append((number, Tensor(DType.of(array), array.shape)))
             operands.append(inputs[-1][1])
     results = list(operator.lower(b, node, operands))
-    return _Steps(b.prims, inputs, results)
-
-
-def _evaluated(steps: _Steps, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
-    from MNN.reference.primitives import evaluate
-
-    numbers: dict[Tensor, np.ndarray] = {}
-    for number, tensor in steps.inputs:
-        array = arrays[number]
-        assert array is not None
-        numbers[tensor] = array
-    for prim in steps.prims:
-        given = [t.const if t.const is not None else numbers[t] for t in prim.inputs]
-        kinds = [(t.dtype, t.shape) for t in prim.outputs]
-        numbers.update(zip(prim.outputs, evaluate(prim, given, kinds), strict=True))
-    return [t.const if t.const is not None else numbers[t] for t in steps.results]
+    return Steps(b.prims, inputs, results)
