@@ -14,6 +14,7 @@ import MNN
 from benchmarks.architectures.catalog import ARCHITECTURES
 from tests import zoo
 from tests.models.answers import SINGLE
+from tests.models.clips import clip, is_video, with_clip
 from tests.models.runners import onnxruntime_runner
 from tests.models.task import Task, largest_error
 
@@ -74,8 +75,11 @@ def compare(path: Path, inputs: list[Feeds], bounds: Mapping[str, float], monkey
 
 
 @pytest.mark.parametrize("name", list(ARCHITECTURES))
-def test_architecture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    compare(zoo.architecture(name), list(drawn(ARCHITECTURES[name].feeds(7, **SIZES))), BOUNDS, monkeypatch)
+def test_architecture(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, base = zoo.architecture(name), ARCHITECTURES[name].feeds(7, **SIZES)
+    if is_video(name):
+        path, base = with_clip(path, tmp_path), clip(7)
+    compare(path, list(drawn(base)), BOUNDS, monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v3_large", "resnet18", "vit_tiny", "distilbert"])

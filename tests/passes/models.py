@@ -12,6 +12,7 @@ import onnx
 from benchmarks.architectures.catalog import ARCHITECTURES
 from tests import zoo
 from tests.models.answers import SINGLE
+from tests.models.clips import clip, is_video, with_clip
 from tests.models.light import LIGHT, SMALL, randomised
 from tests.models.task import Feeds
 
@@ -35,6 +36,8 @@ def architecture(name: str) -> Path:
 
 
 def _architecture(name: str) -> Model:
+    if is_video(name):
+        return Model(name, lambda folder: with_clip(architecture(name), folder), lambda: clip(0))
     return Model(name, lambda folder: architecture(name), lambda: ARCHITECTURES[name].feeds(0, sequence=TOKENS))
 
 

@@ -1,7 +1,8 @@
 """Every model gives ONNX Runtime's answer with every pass off in turn, with all passes, and with none.
 
-Most passes have nothing to do in most models. A graph that came out the same before is not run again: graphs are told
-apart by operators, attributes, connections and the numbers of all constants.
+Most passes have nothing to do in most models: those that change nothing among all passes are not switched off. A graph
+that came out the same before is not run again: graphs are told apart by operators, attributes, connections and the
+numbers of all constants.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def test_every_pass_off_in_turn(model: Model, tmp_path: Path) -> None:
     kept = {id(v.data) for v in _constants(original)}
     seen: dict[str, str] = {}
     wrong: dict[str, float] = {}
-    for off in ("all", "none", *passes()):
+    used = optimize(clone(original), 2)
+    for off in ("all", "none", *(name for name in passes() if used.get(name))):
         graph = clone(original)
         if off != "all":
             totals = optimize(graph, 2, () if off == "none" else (off,))
