@@ -14,6 +14,7 @@ from MNN.ir.scalar import Body, body_of
 from MNN.reference.scalar import evaluate
 from tests.backends.cpu.loops.test_map_nest import data
 from tests.backends.cpu.util import TARGETS, call, element_strides
+from tests.pairs import pairs
 
 F32 = DType.F32
 REDUCE = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "argmax": np.argmax, "argmin": np.argmin}
@@ -46,9 +47,7 @@ def run_fold(
     call(spec, target, slots, blocks, [*ins, *extra, out], checked)
 
 
-@pytest.mark.parametrize("checked", [False, True])
-@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
-@pytest.mark.parametrize("op", ["sum", "prod", "max", "min", "argmax", "argmin"])
+@pairs(op=["sum", "prod", "max", "min", "argmax", "argmin"], target=TARGETS, checked=[False, True])
 def test_fold(op: str, target: Target, checked: bool) -> None:
     rng = np.random.default_rng(3)
     for dtype in (DType.F32, DType.F64, DType.I32, DType.U8, DType.I64):

@@ -14,6 +14,7 @@ from MNN.backends.cpu.loops.scatter import ScatterSpec
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 from tests.backends.cpu.util import TARGETS, call, element_strides
+from tests.pairs import pairs
 
 
 def classes(strides: Sequence[Sequence[int]]) -> list[str]:
@@ -57,10 +58,10 @@ def run_gather(
     return int(error[0])
 
 
-@pytest.mark.parametrize("checked", [False, True])
-@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.float16, np.bool_])
-@pytest.mark.parametrize("near", [True, False])
+@pairs(
+    near=[True, False], dtype=[np.float32, np.float64, np.uint8, np.float16, np.bool_], target=TARGETS,
+    checked=[False, True],
+)  # fmt: skip
 def test_gather(near: bool, dtype: type, target: Target, checked: bool) -> None:
     rng = np.random.default_rng(0)
     data = rng.integers(0, 100, (7, 5, 83)).astype(dtype)
@@ -119,9 +120,7 @@ def test_gather_reports_bad_indices(target: Target) -> None:
                 np.testing.assert_array_equal(out, data[where, 0])
 
 
-@pytest.mark.parametrize("checked", [False, True])
-@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
-@pytest.mark.parametrize("op", ["set", "add", "mul", "max", "min"])
+@pairs(op=["set", "add", "mul", "max", "min"], target=TARGETS, checked=[False, True])
 def test_scatter(op: str, target: Target, checked: bool) -> None:
     rng = np.random.default_rng(1)
     combine = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -152,9 +151,7 @@ def test_scatter(op: str, target: Target, checked: bool) -> None:
             assert error[0] == 0
 
 
-@pytest.mark.parametrize("checked", [False, True])
-@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
-@pytest.mark.parametrize("op", ["add", "mul", "max", "min"])
+@pairs(op=["add", "mul", "max", "min"], target=TARGETS, checked=[False, True])
 def test_scan(op: str, target: Target, checked: bool) -> None:
     rng = np.random.default_rng(2)
     function = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[op]

@@ -16,6 +16,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import BINARY, COMPARE, UNARY, Body, BodyBuilder, body_of
 from MNN.reference.scalar import evaluate
 from tests.backends.cpu.util import TARGETS, call, element_strides
+from tests.pairs import pairs
 
 FLOATS = (DType.F32, DType.F64, DType.F16, DType.BF16)
 INTS = (DType.I8, DType.I16, DType.I32, DType.I64, DType.U8, DType.U16, DType.U32, DType.U64)
@@ -143,9 +144,7 @@ def gelu(dtype: DType) -> Body:
     return body_of([dtype, dtype], fn)
 
 
-@pytest.mark.parametrize("checked", [False, True])
-@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.F64])
+@pairs(dtype=[DType.F32, DType.F16, DType.F64], target=TARGETS, checked=[False, True])
 def test_shapes_strides_and_broadcasts(dtype: DType, target: Target, checked: bool) -> None:
     body = gelu(dtype)
     rng = np.random.default_rng(0)

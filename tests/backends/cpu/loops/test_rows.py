@@ -14,6 +14,7 @@ from MNN.ir.scalar import Body, BodyBuilder, Instr
 from MNN.reference.scalar import evaluate
 from tests.backends.cpu.loops.test_map_nest import data
 from tests.backends.cpu.util import TARGETS, call, element_strides
+from tests.pairs import pairs
 
 F32 = DType.F32
 
@@ -69,9 +70,7 @@ def close(got: np.ndarray, want: np.ndarray, dtype: DType) -> None:
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * np.abs(want).max())
 
 
-@pytest.mark.parametrize("checked", [False, True])
-@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.F16, DType.BF16], ids=lambda d: d.value)
+@pairs(dtype=[DType.F32, DType.F64, DType.F16, DType.BF16], target=TARGETS, checked=[False, True])
 def test_softmax(dtype: DType, target: Target, checked: bool) -> None:
     rng = np.random.default_rng(0)
     for log in (False, True):

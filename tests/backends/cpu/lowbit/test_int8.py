@@ -19,6 +19,7 @@ from MNN.ir.quant import QuantizedArray
 from MNN.ir.scalar import body_of
 from tests.backends.cpu import util
 from tests.backends.cpu.lowbit.test_lowbit import weights
+from tests.pairs import pairs
 from tests.processors.processors import processors
 
 F32, I8, I32 = DType.F32, DType.I8, DType.I32
@@ -101,10 +102,7 @@ def test_products_of_bytes_are_tried_on_some_target() -> None:
     assert targets()
 
 
-@TARGETS
-@pytest.mark.parametrize("few", [True, False], ids=["few", "many"])
-@pytest.mark.parametrize("zeros", ["none", "i8", "f32"])
-@pytest.mark.parametrize("width", [2, 4, 8])
+@pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "f32"], few=[True, False])
 def test_numbers_of_all_widths(target: Target, width: int, zeros: str, few: bool) -> None:
     for m, n, k, blocks in ((1, 70, 96, 3), (9, 130, 64, 2), (13, 16, 37, 1), (2, 65, 256, 1)):
         w = weights(n, k, width, blocks, zeros)
@@ -125,12 +123,10 @@ def test_numbers_of_all_widths(target: Target, width: int, zeros: str, few: bool
         assert np.abs(back - a).max() <= np.abs(a).max() / 254 * 1.001
 
 
-@TARGETS
-@pytest.mark.parametrize("few", [True, False], ids=["few", "many"])
-@pytest.mark.parametrize("zeros", ["none", "i8", "f32"])
-@pytest.mark.parametrize(("width", "parts"), [(2, 3), (4, 2), (4, 3), (8, 3)])
-def test_rows_in_parts_lose_less(target: Target, width: int, parts: int, zeros: str, few: bool) -> None:
+@pairs(target=targets(), form=[(2, 3), (4, 2), (4, 3), (8, 3)], zeros=["none", "i8", "f32"], few=[True, False])
+def test_rows_in_parts_lose_less(target: Target, form: tuple[int, int], zeros: str, few: bool) -> None:
     """Each part makes the steps 254 times as fine, up to what f32 holds of the largest number of a block."""
+    width, parts = form
     for m, n, k, blocks in ((1, 70, 96, 3), (7, 130, 64, 2), (2, 65, 256, 1)):
         w = weights(n, k, width, blocks, zeros)
         if not possible(target, layout_of(target, k, width, blocks, zeros)):

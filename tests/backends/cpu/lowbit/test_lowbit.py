@@ -15,6 +15,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray, pack_codes
 from MNN.ir.scalar import Body, body_of
 from tests.backends.cpu import util
+from tests.pairs import pairs
 
 F32, BF16, F16 = DType.F32, DType.BF16, DType.F16
 TARGETS = pytest.mark.parametrize("target", util.TARGETS, ids=lambda t: t.name)
@@ -82,10 +83,7 @@ def spec_of(target: Target, width: int, zeros: str, few: bool, m: int, **more: o
     return CompressedSpec(F32, F32, F32, F32, *tile, width=width, zeros=zeros, few=few, **more)  # type: ignore[arg-type]
 
 
-@TARGETS
-@pytest.mark.parametrize("few", [True, False], ids=["few", "expanded"])
-@pytest.mark.parametrize("zeros", ["none", "i8", "f32"])
-@pytest.mark.parametrize("width", [2, 4, 8])
+@pairs(target=util.TARGETS, width=[2, 4, 8], zeros=["none", "i8", "f32"], few=[True, False])
 def test_numbers_of_all_widths(target: Target, width: int, zeros: str, few: bool) -> None:
     for m, n, k, blocks in ((1, 70, 96, 3), (5, 130, 64, 2), (3, 16, 37, 1)):
         spec = spec_of(target, width, zeros, few, m)
@@ -143,9 +141,7 @@ def test_epilogues(target: Target, few: bool) -> None:
     np.testing.assert_allclose(found, expected + more[operands["rows1"]][:, None], rtol=1e-5, atol=1e-5)
 
 
-@TARGETS
-@pytest.mark.parametrize("few", [True, False], ids=["few", "expanded"])
-@pytest.mark.parametrize("zeros", ["none", "i8", "f32"])
+@pairs(target=util.TARGETS, zeros=["none", "i8", "f32"], few=[True, False])
 def test_extreme_numbers_give_what_f32_gives(target: Target, zeros: str, few: bool) -> None:
     """Infinities and what is no number arrive where they do in f32, and large finite numbers stay finite."""
     w = weights(40, 64, 4, 2, zeros)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.products.dot8 import moved, pack_dot4
@@ -13,7 +12,8 @@ from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body, body_of
 from MNN.ops.quantized.quantization import saturated
 from tests.backends.cpu import util
-from tests.backends.cpu.gemm.test_int8 import TARGETS
+from tests.backends.cpu.gemm.test_int8 import ALL
+from tests.pairs import pairs
 
 I32, F32, U8, I8 = DType.I32, DType.F32, DType.U8, DType.I8
 
@@ -59,11 +59,12 @@ def multiply(spec: ContractSpec, target: Target, a: np.ndarray, w: np.ndarray, b
     return c[:, :n]
 
 
-@TARGETS
-@pytest.mark.parametrize(("dtype", "zero"), [(U8, 0), (U8, 131), (I8, -128), (I8, 5)], ids=str)
-@pytest.mark.parametrize("tile", [(3, 1), (2, 2), (2, 3), (2, 4)], ids=str)
-def test_products(target: Target, tile: tuple[int, int], dtype: DType, zero: int) -> None:
+@pairs(
+    target=ALL, tile=[(3, 1), (2, 2), (2, 3), (2, 4)], result=[(U8, 0), (U8, 131), (I8, -128), (I8, 5)]
+)  # fmt: skip
+def test_products(target: Target, tile: tuple[int, int], result: tuple[DType, int]) -> None:
     """Sums far beyond what 8 bits, 16 bits and i32 hold on the way."""
+    dtype, zero = result
     rng = np.random.default_rng(tile[1])
     a = rng.integers(0, 256, (7, 20)).astype(np.uint8)
     w = rng.integers(-128, 128, (20, 75)).astype(np.int8)
