@@ -38,6 +38,12 @@ class Pools:
         scales = [f"{name}_scales" for name, bits in (("keys", self.key_bits), ("values", self.value_bits)) if bits]
         return ("keys", "values", *scales)
 
+    def head_bytes(self, name: str) -> int:
+        """Bytes of a head of a page in the pool ``keys`` or ``values``, without scales."""
+        keys = name == "keys"
+        size, bits = (self.size, self.key_bits) if keys else (self.padded, self.value_bits)
+        return self.page * (size * bits // 8 if bits else size * (self.key_type if keys else self.value_type).size)
+
     def token_bytes(self) -> int:
         """What a token takes in all heads."""
         key = self.size * self.key_bits // 8 + 8 if self.key_bits else self.size * self.key_type.size
@@ -93,12 +99,28 @@ class PagedAttentionSpec(Pools, GeneratedSpec):
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         del args
-        row = 4 * (self.page + self.padded + len(NUMBERS))
-        return self.most * row + target.vector_bytes
+        lanes = target.lanes(DType.F32)
+        row = self.page + self.padded + lanes * len(SPREAD) + self.size
+        return 4 * (self.most * row + self.room(lanes) * len(NUMBERS))
+
+    def room(self, lanes: int) -> int:
+        """A number for each row, in whole vectors."""
+        return -(-self.most // lanes) * lanes
 
 
-NUMBERS = ("highest", "total", "decay", "query_sum", "value_offset")
-"""Of each row, beside its scores and sums."""
+NUMBERS = ("highest", "top", "decay", "query_sum")
+"""Of each row, beside its scores and sums: the largest score of all pages so far, that of this page, what sums so far
+are multiplied by, and the sum of the query where keys have offsets."""
+SPREAD = ("total", "value_offset")
+"""Of each row as a vector, whose lanes are added up at the end: the sum of powers, and that of offsets of values."""
+
+
+def tile_of(target: Target) -> tuple[int, int]:
+    """Rows and vectors of a register tile: keys lie as a matrix, whose rows are read from front to back only where a
+    tile is as wide as a page."""
+    many = target.vector_registers >= 32
+    wide = 4 if many else 2
+    return (_ACCUMULATORS if many else _ACCUMULATORS // 2) // wide, wide
 
 
 def row_tiles(target: Target, share: int) -> tuple[int, int]:
@@ -108,4 +130,4 @@ def row_tiles(target: Target, share: int) -> tuple[int, int]:
     return most // rest * rest, rest
 
 
-__all__ = ["FLOATS", "NUMBERS", "PageWriteSpec", "PagedAttentionSpec", "Pools", "row_tiles"]
+__all__ = ["FLOATS", "NUMBERS", "SPREAD", "PageWriteSpec", "PagedAttentionSpec", "Pools", "row_tiles", "tile_of"]
