@@ -147,7 +147,7 @@ def main() -> None:
     for name, path in ({p.stem: p for p in given.files} or published(given.only)).items():
         ours, theirs = measure(path, python(), given.runs)
         ratios.append(theirs / ours)
-        print(f"| {name} | {ours:.2f} | {theirs:.2f} | {theirs / ours:.2f} | {error(path):.0e} |", flush=True)
+        print(f"| {name} | {ours:.3f} | {theirs:.3f} | {theirs / ours:.2f} | {error(path):.0e} |", flush=True)
     print(f"\nmean (geometric) {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}, lowest {min(ratios):.2f}")
 
 

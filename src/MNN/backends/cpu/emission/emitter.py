@@ -57,6 +57,8 @@ class Emitter:
         self.commands: list[Command] = []
         self.buffers: list[Buffer] = []
         self._orders, self._uses = orders, uses
+        self.weights_bytes = sum(t.const.nbytes for t in uses if t.const is not None)
+        """Of all constants that the stage reads."""
         self._places: dict[Tensor, Place] = {}
         self._copies: dict[tuple[Tensor, DimensionOrder], Place] = {}
         self.origin = ""

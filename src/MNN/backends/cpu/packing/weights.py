@@ -11,7 +11,7 @@ from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.packing.bf16 import pack_dot2, pair_steps
 from MNN.backends.cpu.packing.int8 import packed_dot4, packed_int16, signed_parts
-from MNN.backends.cpu.packing.weights24 import LEAST, fits, has_weights24, nbytes, pack_weights24, panel_bytes
+from MNN.backends.cpu.packing.weights24 import LEAST, fits, has_weights24, nbytes, pack_weights24, panel_bytes, pays
 from MNN.backends.cpu.products.dot import DOT2
 from MNN.backends.cpu.products.dot8 import DOT4
 from MNN.backends.cpu.products.product import Product
@@ -148,6 +148,7 @@ class Weights:
             or self.tensor.dtype is not DType.F32
             or self.group != 1
             or data.nbytes < LEAST
+            or not pays(e.target, e.weights_bytes)
             or (self.conv is not None and elements(self.conv[0]) > 1)
         ):
             return False

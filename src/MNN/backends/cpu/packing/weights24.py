@@ -23,6 +23,8 @@ SPARE = 64
 """Bytes behind the last panel that are read."""
 LEAST = 1 << 17
 """Bytes of f32 weights below which they are rarely far away."""
+_THIRD_LEVEL = 32 << 20
+"""Bytes of weights that a third-level cache holds from one run to the next."""
 _PART = 16
 """Bytes of the parts of a vector within which AVX2 puts bytes in place."""
 _WIDTHS = (4, 6, 5)
@@ -34,6 +36,15 @@ _UNEVEN = 0.5
 def has_weights24(target: Target) -> bool:
     """Whether bytes are put in place by one or two instructions, so that arithmetic stays hidden behind the reading."""
     return target.can(can.MOVE_BYTES)
+
+
+def pays(target: Target, nbytes: int) -> bool:
+    """Whether a model with so many bytes of f32 weights reads them from so far away that arithmetic stays hidden.
+
+    Near ones are read as they are: a second-level cache gives them faster than they can be decoded. Where a full vector
+    takes two passes (Zen 4: 4.3 weights a cycle), so does a third-level one.
+    """
+    return nbytes > (_THIRD_LEVEL if target.split_vectors else target.l2_bytes)
 
 
 def fits(matrix: npt.NDArray[np.float32]) -> bool:
@@ -103,5 +114,6 @@ __all__ = [
     "nbytes",
     "pack_weights24",
     "panel_bytes",
+    "pays",
     "weights24_tile",
 ]
