@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.amx.layout import window_layout
+from MNN.backends.cpu.amx.layout import turned_layout, window_layout
 from MNN.backends.cpu.amx.lines import has_lines, line_layout
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.targets import Target
@@ -41,3 +41,18 @@ def test_random_windows(target: Target, lines: bool) -> None:
         spec = AmxSpec(DType.F32, DType.F32, 2, lines=lines)
         found = contract(spec, target, layout, a[None], b, left.shape[1], 64)
         assert_close(found, left, b.astype(np.float64), 2)
+
+
+@TARGETS
+def test_regions_are_cut_along_any_dimension(target: Target) -> None:
+    rng = np.random.default_rng(13)
+    for _ in range(CASES // 4):
+        case = drawn(rng, lines=True)
+        w, a, left, b = windows(case, 0)
+        dims = len(w.outputs)
+        first = int(rng.integers(1, dims))
+        order = [first, *[d for d in range(dims) if d != first]]
+        layout = turned_layout(w, order, int(rng.integers(1, w.outputs[first], endpoint=True)))
+        found = contract(AmxSpec(DType.F32, DType.F32, 2), target, layout, a[None], b, left.shape[1], 64)
+        turned = left.reshape(w.images, *w.outputs, -1).transpose(0, *[1 + d for d in order], dims + 1)
+        assert_close(found, turned.reshape(left.shape), b.astype(np.float64), 2)

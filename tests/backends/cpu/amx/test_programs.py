@@ -83,6 +83,19 @@ def test_dimensions_and_dilation(shape: tuple[int, ...]) -> None:
     run(lambda b, x: b.conv(x, b.const(w), (1,) * dims, (2,) * dims, 1, (2,) * 2 * dims), randn(1, 20, *shape))
 
 
+def test_regions_cut_along_another_dimension() -> None:
+    """Where windows reach over all frames of a film, regions are some lines of every frame."""
+    w, bias = randn(24, 40, 5, 1, 1), randn(1, 24, 1, 1, 1)
+
+    def build(b: Builder, x: Tensor, other: Tensor) -> Tensor:
+        y = b.conv(x, b.const(w), (1, 1, 1), (1, 1, 1), 1, (2, 0, 0, 2, 0, 0))
+        return b.op("add", b.op("add", y, b.const(bias)), other)
+
+    with mock.patch.object(amx, "turned_layout", wraps=amx.turned_layout) as layouts:
+        run(build, randn(2, 40, 6, 30, 17), randn(2, 24, 6, 30, 17), threads=2)
+    assert [call.args[1] for call in layouts.call_args_list] == [(1, 0, 2)]
+
+
 @PRECISIONS
 @pytest.mark.parametrize(("left", "right"), [((30, 70), (70, 40)), ((2, 3, 17, 33), (33, 50)), ((1, 64), (64, 100))])
 def test_matrix_product(precision: str, left: tuple[int, ...], right: tuple[int, ...]) -> None:

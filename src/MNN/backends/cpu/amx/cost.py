@@ -51,6 +51,9 @@ _SHARED_BYTES_PER_CYCLE = 6.0
 _SAME_BYTES_PER_CYCLE = 5.0
 """The same where others read the same bytes at the same time, as they do when only rows are cut (128 rows, depth 3072,
 768 columns, fp16 parts, two threads: 1050 us cut into rows, 910 into columns; depth 768: 268 and 195)."""
+_SPILLED = 3.0
+"""How often what a block brings and the second-level cache does not hold goes through memory: written, and read by
+the taps of a window."""
 _NOT_HIDDEN = 0.25
 """Share of the lesser of arithmetic and memory that does not overlap with the other."""
 SET_UP = 600.0
@@ -389,9 +392,12 @@ def plan_window(
         reads = 1 / blocks if stays else 1.0
         cycles = block_cycles(rows * outer, tiles, width, n_steps, brought, parts, rate, reads)
         read = min(rows + reach, height) * outer * chunks * used
-        return cycles + read * lines * foreign * FOREIGN
+        spilled = max(0, (rows + reach) * line - target.l2_bytes * 3 // 4)
+        return cycles + read * lines * foreign * FOREIGN + spilled * _SPILLED / rate
 
     room = max(1, _row_bytes(target, n, n_steps, parts) // line - reach)
+    if room < 2 * reach:  # what is brought again for the next rows would be most of it
+        room = max(room, min(2 * reach, target.l2_bytes * 5 // 8 // line - reach))
     panels = -(-n // PANEL)
     least = -(-height // min(room, height))
     counts = range(least, min(least + 8, height + 1))  # other cuts may leave less of the tiles to padding

@@ -346,6 +346,15 @@ def window_layout(w: Window, rows: int, pitch: int = 0, line: int = 0) -> Layout
     )
 
 
+def turned_layout(w: Window, order: Sequence[int], rows: int) -> Layout:
+    """As :func:`window_layout` for regions of ``rows`` rows of the spatial dimension that comes first in ``order``:
+    results come in that order, steps of the sum in B's."""
+    plain = window_layout(w.turned(order), rows)
+    taps = plain.kofs.reshape(*[w.kernel[i] for i in order], -1)
+    kofs = taps.transpose(*np.argsort(order), len(order)).reshape(-1)
+    return dataclasses.replace(plain, kofs=kofs)
+
+
 def _runs(
     w: Window, starts: Table, phases: Sequence[Table], extents: Sequence[int], weights: Sequence[int], pixels: int
 ) -> tuple[Table, Table]:

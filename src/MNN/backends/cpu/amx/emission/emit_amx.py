@@ -36,7 +36,7 @@ from MNN.backends.cpu.amx.layout import (
     joined_layout,
     rows_layout,
     tall_layout,
-    window_layout,
+    turned_layout,
 )
 from MNN.backends.cpu.amx.lines import has_lines, line_layout, plan_lines
 from MNN.backends.cpu.amx.slices import plan_slices, sliced_layout
@@ -184,21 +184,46 @@ class _Job:
             blocks = np.arange(m - shared).reshape(-1, own)
             return np.concatenate([blocks, np.broadcast_to(np.arange(m - shared, m), (len(blocks), shared))], 1).ravel()
 
-        def side(s: OperandAccess) -> OperandAccess:
-            if s.rows is None:
-                return s
-            return replace(s, rows=self.e.derived(s.rows, ("shared", own, shared), lambda rows: rows[order()]))
+        def change(rows: np.ndarray) -> np.ndarray:
+            return self.e.derived(rows, ("shared", own, shared), lambda rows: rows[order()])
 
+        return self._moved(change)
+
+    def _moved(self, change: Callable[[np.ndarray], np.ndarray]) -> _Job:
+        """The same with its rows, and those of all operands, as ``change`` puts them in order."""
+
+        def side(s: OperandAccess) -> OperandAccess:
+            return s if s.rows is None else replace(s, rows=change(s.rows))
+
+        product = self.product
         to = side(product.c)
         moved = replace(product, a=side(product.a), c=to, epilogue=product.epilogue.moved(side), m=to.table.size)
         return replace(self, product=moved)
 
     def pixels(self) -> Candidate:
-        """The pixels of regions, each once."""
-        e, window = self.e, _known(self.window)
+        """The pixels of regions, each once. A region has all of the result along every dimension but one."""
+        e, window, n = self.e, _known(self.window), self.product.n
         parted = self.product.a.dtype is DType.BF16X2
-        plan = plan_window(e.target, window, self.product.n, self.parts, e.threads, parted=parted, half=self.half)
-        return self.candidate("pixels", plan, (window, plan.rows), lambda: window_layout(window, plan.rows), True)
+
+        def cut(order: tuple[int, ...]) -> Plan:
+            return plan_window(e.target, window.turned(order), n, self.parts, e.threads, parted=parted, half=self.half)
+
+        plans = {order: cut(order) for order in _orders(window)}
+        order, plan = min(plans.items(), key=lambda item: item[1].time)
+        key = (window, order, plan.rows)
+        job = self._turned(window, order)
+        return job.candidate("pixels", plan, key, lambda: turned_layout(window, order, plan.rows), True)
+
+    def _turned(self, window: Window, order: tuple[int, ...]) -> _Job:
+        """The same with its results in another order of the spatial dimensions."""
+        if order == tuple(sorted(order)):
+            return self
+        axes = (0, *[1 + i for i in order])
+
+        def turn(rows: np.ndarray) -> np.ndarray:
+            return rows.reshape(window.images, *window.outputs).transpose(axes).reshape(-1)
+
+        return self._moved(lambda rows: self.e.derived(rows, ("turned", order, window.outputs), turn))
 
     def lines(self) -> Candidate:
         """Lines of pixels, each once."""
@@ -322,6 +347,13 @@ def _tables(e: Emitter, layout: Layout, name: tuple[object, ...] | None) -> dict
     if layout.moves is not None:
         found |= {"moves": table("moves"), "width": layout.width, "move_step": layout.move_step}
     return found
+
+
+def _orders(window: Window) -> list[tuple[int, ...]]:
+    """Orders of the spatial dimensions, regions being cut along the first: each of them but the last, along which
+    pixels lie side by side."""
+    dims = range(len(window.outputs))
+    return [(first, *[d for d in dims if d != first]) for first in dims[: max(1, len(dims) - 1)]]
 
 
 def _known(window: Window | None) -> Window:
