@@ -92,6 +92,39 @@ def test_random_convolutions(left: type, right: type, seed: int) -> None:
 
 
 @SIGNS
+@pytest.mark.parametrize("seed", range(3))
+def test_odd_channels_are_taken_along_lines(left: type, right: type, seed: int) -> None:
+    rng = np.random.default_rng([seed, left(0).dtype.num, right(0).dtype.num, 7])
+    c, o = 1 + 2 * int(rng.integers(0, 4)), int(rng.integers(8, 70))
+    kernel, stride = [int(n) for n in rng.integers(2, 8, 2)], (int(rng.integers(1, 4)), 2)
+    size = int(rng.integers(9, 30)), 2 * int(rng.integers(5, 20))
+    w = draw(rng, right, o, c, *kernel)
+    bias = rng.integers(-(10**5), 10**5, (1, o, 1, 1)).astype(np.int32)
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        sums = b.op("add", b.conv(x, b.const(w), stride, (1, 1), 1, (0, 0, 0, 0)), b.const(bias))
+        return quantised(b, sums, DType.of(np.zeros(0, left)))
+
+    x = draw(rng, left, int(rng.integers(1, 3)), c, *size)
+    found = specs(run(build, x, threads=1 + seed % 2, checked=seed == 0))
+    assert [spec.lines for spec in found] == [True]
+
+
+@pytest.mark.parametrize(("c", "o", "groups"), [(128, 128, 32), (48, 96, 8), (36, 36, 9), (140, 70, 10)])
+def test_small_groups_fill_lines(c: int, o: int, groups: int) -> None:
+    rng = np.random.default_rng(c)
+    w = draw(rng, np.int8, o, c // groups, 3, 3)
+
+    def build(b: Builder, x: Tensor) -> Tensor:
+        return quantised(b, b.conv(x, b.const(w), (1, 1), (1, 1), groups, (0,) * 4), DType.U8)
+
+    program = run(build, draw(rng, np.uint8, 1, c, 12, 11), threads=2)
+    assert len(specs(program)) == 1
+    whole = next(command for command in program.commands if isinstance(command.kernel, AmxSpec))
+    assert whole.args["n_batch"] < groups
+
+
+@SIGNS
 @pytest.mark.parametrize(
     ("m", "k", "n", "batch"), [(1, 64, 40, 1), (16, 64, 16, 1), (33, 130, 100, 2), (200, 256, 70, 1), (70, 4096, 48, 1)]
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.amx.layout import turned_layout, window_layout
-from MNN.backends.cpu.amx.lines import has_lines, line_layout
+from MNN.backends.cpu.amx.lines import has_lines, line_layout, lines_of
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.targets import Target
 from MNN.ir.dtype import DType
@@ -37,7 +37,7 @@ def test_random_windows(target: Target, lines: bool) -> None:
         case = drawn(rng, lines)
         w, a, left, b = windows(case, 0)
         assert has_lines(w) or not lines
-        layout = (line_layout if lines else window_layout)(w, int(case[-1]))  # type: ignore[call-overload]
+        layout = line_layout(lines_of(w), int(case[-1])) if lines else window_layout(w, int(case[-1]))  # type: ignore[call-overload]
         spec = AmxSpec(DType.F32, DType.F32, 2, lines=lines)
         found = contract(spec, target, layout, a[None], b, left.shape[1], 64)
         assert_close(found, left, b.astype(np.float64), 2)

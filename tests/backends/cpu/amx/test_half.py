@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.amx.layout import joined_layout, rows_layout, tall_layout, window_layout
-from MNN.backends.cpu.amx.lines import line_layout
+from MNN.backends.cpu.amx.lines import line_layout, lines_of
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.codegen import toolchain
 from MNN.backends.cpu.targets import Target
@@ -96,7 +96,7 @@ def test_windows(target: Target, case: tuple[tuple[int, ...], ...]) -> None:
 @pytest.mark.parametrize("case", LINES, ids=str)
 def test_tiles_from_lines(target: Target, case: tuple[tuple[int, ...], ...]) -> None:
     w, a, left, b = windows(case, 0)
-    layout = line_layout(w, int(case[-1]))  # type: ignore[call-overload]
+    layout = line_layout(lines_of(w), int(case[-1]))  # type: ignore[call-overload]
     found = contract(dataclasses.replace(HALF, lines=True), target, layout, a[None], b, left.shape[1], 64, checked=True)
     assert_exact(found, left, b.astype(np.float64))
 

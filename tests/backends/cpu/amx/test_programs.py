@@ -61,7 +61,14 @@ def randn(*shape: int) -> np.ndarray:
 @PRECISIONS
 @pytest.mark.parametrize(
     ("c", "o", "kernel", "stride", "groups", "hw"),
-    [(3, 20, 7, 2, 1, 21), (32, 40, 3, 1, 1, 9), (48, 16, 3, 2, 1, 12), (64, 33, 1, 1, 1, 7), (32, 32, 3, 1, 2, 6)],
+    [
+        (3, 20, 7, 2, 1, 21),
+        (32, 40, 3, 1, 1, 9),
+        (48, 16, 3, 2, 1, 12),
+        (64, 33, 1, 1, 1, 7),
+        (32, 32, 3, 1, 2, 6),
+        (64, 96, 3, 1, 8, 7),
+    ],
 )
 def test_convolution(precision: str, c: int, o: int, kernel: int, stride: int, groups: int, hw: int) -> None:
     w, bias = randn(o, c // groups, kernel, kernel), randn(1, o, 1, 1)

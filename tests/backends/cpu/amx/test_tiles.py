@@ -13,7 +13,7 @@ import pytest
 
 from MNN.backends.cpu.amx.cost import grouping
 from MNN.backends.cpu.amx.layout import Layout, direct_layout, joined_layout, rows_layout, window_layout
-from MNN.backends.cpu.amx.lines import has_lines, line_layout
+from MNN.backends.cpu.amx.lines import has_lines, line_layout, lines_of
 from MNN.backends.cpu.amx.pack import AmxPackSpec
 from MNN.backends.cpu.amx.spec import PANEL, AmxSpec
 from MNN.backends.cpu.amx.tiles import ROW_BYTES, TILE_BYTES, has_tiles
@@ -246,7 +246,7 @@ LINES = [
 def test_tiles_from_lines(target: Target, case: tuple[tuple[int, ...], ...]) -> None:
     w, a, left, b = windows(case, 0)
     assert has_lines(w)
-    layout = line_layout(w, int(case[-1]))  # type: ignore[call-overload]
+    layout = line_layout(lines_of(w), int(case[-1]))  # type: ignore[call-overload]
     for count in (1, 2, 3):
         spec = AmxSpec(F32, F32, count, ahead=count, lines=True)
         found = contract(spec, target, layout, a[None], b, left.shape[1], 64, checked=count == 2)

@@ -10,6 +10,7 @@ elements from where it belongs, as infinities spread over a tile of Winograd's.)
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 from MNN.backends.cpu.amx.cost import Plan, plan_window
 from MNN.backends.cpu.amx.layout import DEPTH, Layout, window_layout
@@ -24,13 +25,22 @@ def has_lines(w: Window) -> bool:
     return len(w.outputs) > 1 and w.kernel[-1] > 1 and w.dilations[-1] == 1 and w.steps[-1] == w.channels
 
 
-def _runs_as_pixels(w: Window) -> Window:
-    """The same with each run as a pixel of many channels, under a window that is one wide."""
+@dataclass(frozen=True)
+class Lines:
+    """``runs``: the window with each run of its taps as a pixel of many channels, under a window that is one wide.
+    ``length``: elements of a line that windows touch."""
+
+    runs: Window
+    length: int
+
+
+def lines_of(w: Window) -> Lines:
+    """For a window that :func:`has_lines`."""
 
     def with_last(dims: tuple[int, ...], value: int) -> tuple[int, ...]:
         return (*dims[:-1], value)
 
-    return dataclasses.replace(
+    runs = dataclasses.replace(
         w,
         inputs=with_last(w.inputs, w.outputs[-1]),
         kernel=with_last(w.kernel, 1),
@@ -38,31 +48,27 @@ def _runs_as_pixels(w: Window) -> Window:
         steps=with_last(w.steps, w.strides[-1] * w.channels),
         channels=w.kernel[-1] * w.channels,
     )
+    return Lines(runs, ((w.outputs[-1] - 1) * w.strides[-1] + w.kernel[-1]) * w.channels)
 
 
-def _length(w: Window) -> int:
-    """Elements of a line that windows touch."""
-    return ((w.outputs[-1] - 1) * w.strides[-1] + w.kernel[-1]) * w.channels
-
-
-def plan_lines(target: Target, w: Window, n: int, parts: int, threads: int, half: bool = False) -> Plan:
+def plan_lines(target: Target, lines: Lines, n: int, parts: int, threads: int, half: bool = False) -> Plan:
     """As :func:`MNN.backends.cpu.amx.cost.plan_window`."""
-    runs = _runs_as_pixels(w)
-    share = _length(w) / (w.outputs[-1] * -(-runs.channels // DEPTH) * DEPTH)
+    runs = lines.runs
+    share = lines.length / (runs.outputs[-1] * -(-runs.channels // DEPTH) * DEPTH)
     return plan_window(target, runs, n, parts, threads, share, half=half)
 
 
-def line_layout(w: Window, rows: int) -> Layout:
+def line_layout(lines: Lines, rows: int) -> Layout:
     """As :func:`MNN.backends.cpu.amx.layout.window_layout`."""
-    runs = _runs_as_pixels(w)
+    runs = lines.runs
     pitch = runs.steps[-1] * 2
     beyond = -(-runs.channels * 2 // pitch) - 1
-    plain = window_layout(runs, rows, pitch, w.outputs[-1] + beyond)
+    plain = window_layout(runs, rows, pitch, runs.outputs[-1] + beyond)
     items, regions = plain.items.copy(), plain.regions.copy()
-    regions[:, LENGTH] = _length(w)
+    regions[:, LENGTH] = lines.length
     items[:, 2] = 1
     last_row = (int(regions[:, TILES].max()) * ROWS - 1) * pitch + int(plain.kofs.max())
-    size = max(last_row, int(items[:, 1].max()) + _length(w) * 2 + ROW_BYTES) + 2 * ROW_BYTES
+    size = max(last_row, int(items[:, 1].max()) + lines.length * 2 + ROW_BYTES) + 2 * ROW_BYTES
     return dataclasses.replace(
         plain, items=items, regions=regions, lines=True, plane=(size // ROW_BYTES | 1) * ROW_BYTES
     )

@@ -19,7 +19,8 @@ from MNN.ir.prims import Prim
 class Contraction:
     """What has to be computed, as all ways see it: ``product`` with ``weights`` on its right, for the primitive
     ``prim``, a convolution where there is a ``window``. The plain way is called ``plain``; ``signature`` names the work
-    for tuning."""
+    for tuning. ``in_lines`` gives the same with the groups of channels that lie in a line of memory as one; None where
+    that changes nothing."""
 
     prim: Prim
     plain: str
@@ -27,6 +28,7 @@ class Contraction:
     product: Product
     weights: Weights
     window: Window | None = None
+    in_lines: Callable[[], tuple[Product, Weights, Window] | None] = lambda: None
 
 
 Make = Callable[[Emitter, Contraction, str], list[Candidate]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from MNN.backends.cpu.emission.emitter import Emitter
@@ -10,7 +12,7 @@ from MNN.backends.cpu.packing.weights import Weights
 from MNN.backends.cpu.products.algorithms import Contraction, candidates
 from MNN.backends.cpu.products.emit_epilogue import epilogue_of
 from MNN.backends.cpu.products.geometry import Window
-from MNN.backends.cpu.products.merged_groups import merged
+from MNN.backends.cpu.products.merged_groups import merged, merged_lines
 from MNN.backends.cpu.products.operand_access import OperandAccess, channel_result, store_back
 from MNN.backends.cpu.products.operand_types import MULTIPLIED, multiplied
 from MNN.backends.cpu.products.product import Product
@@ -34,8 +36,9 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     out = fused.root.outputs[0]
     shape = out.shape
     x, w, group = multiplied(e, x, w, w.const is not None, elements(shape) // shape[1])
+    alone, kernel = w, w.shape[2:]
     w, groups = merged(e, x, w, prim.groups)
-    per_in, per_out, kernel = w.shape[1], w.shape[0] // groups, w.shape[2:]
+    per_in, per_out = w.shape[1], w.shape[0] // groups
     last = channels_last(x.rank)
     source = e.in_order(x, last, lambda pl: pl.strides[1] == 1 or x.shape[1] == 1)
     result = channel_result(e, out)
@@ -50,11 +53,12 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
     def row_table(place_strides: st.Ints) -> np.ndarray:
         return e.grid(grid, (place_strides[0], *place_strides[2:]))
 
-    def batch_table(place_strides: st.Ints, per_group: int = per_out) -> np.ndarray:
-        return e.grid((groups,), (per_group * place_strides[1],))
+    def batch_table(place_strides: st.Ints) -> np.ndarray:
+        return e.grid((groups,), (per_out * place_strides[1],))
 
-    a = OperandAccess(source, x.dtype, e.grid(grid, (source.strides[0], *strides)), batch_table((0, 1), per_in))
-    c = OperandAccess(result, out.dtype, row_table(result.strides), batch_table((0, 1)))
+    one = e.grid((groups,), (per_in,))
+    a = OperandAccess(source, x.dtype, e.grid(grid, (source.strides[0], *strides)), one)
+    c = OperandAccess(result, out.dtype, row_table(result.strides), batch_table((0, 1)), (0, 1))
     epilogue = epilogue_of(e, fused, prim.outputs[0], out, 1, row_table, batch_table)
     product = Product(a, c, epilogue, e.grid(tap_dims, tap_steps), k, per_out, elements(grid), groups)
     weights = Weights(w, (kernel, per_in, per_out, groups), group, k)
@@ -64,7 +68,24 @@ def emit_conv(e: Emitter, fused: Group) -> bool:
         shape[0], shape[2:], x.shape[2:], kernel, tuple(prim.strides), tuple(prim.dilations), source.strides[0],
         source.strides[2:], per_in,
     )  # fmt: skip
-    work = Contraction(prim, "implicit GEMM", signature, product, weights, window)
+
+    def in_lines() -> tuple[Product, Weights, Window] | None:
+        whole, count = merged_lines(e, x, alone, prim.groups)
+        if count >= groups:
+            return None
+        channels, results = whole.shape[1], whole.shape[0] // count
+
+        def side(s: OperandAccess) -> OperandAccess:
+            return replace(s, batch=e.grid((count,), (results * s.strides[1],)))
+
+        moved = replace(
+            product, a=replace(a, batch=e.grid((count,), (channels,))), c=side(c), epilogue=epilogue.moved(side),
+            taps=e.grid(kernel, steps), k=channels, n=results, batches=count,
+        )  # fmt: skip
+        right = Weights(whole, (kernel, channels, results, count), group, channels)
+        return moved, right, replace(window, channels=channels)
+
+    work = Contraction(prim, "implicit GEMM", signature, product, weights, window, in_lines)
     rows = room_of(product.m)
     settled = e.settled(signature, w.shape, rows)
     e.choose(signature, candidates(e, work, settled, x.dtype is DType.BF16X2), w.shape, rows)

@@ -16,6 +16,8 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
 
 _INTEGERS = (DType.I8, DType.U8, DType.I16)
+_LINE = 64
+"""Bytes of a line."""
 
 
 def merged(e: Emitter, x: Tensor, w: Tensor, groups: int) -> tuple[Tensor, int]:
@@ -23,9 +25,19 @@ def merged(e: Emitter, x: Tensor, w: Tensor, groups: int) -> tuple[Tensor, int]:
     data = w.const
     if groups == 1 or data is None or x.dtype not in _INTEGERS or w.dtype not in _INTEGERS:
         return w, groups
-    most = e.target.lanes(DType.I32) // (w.shape[0] // groups)
+    return _merged(e, w, groups, e.target.lanes(DType.I32) // (w.shape[0] // groups))
+
+
+def merged_lines(e: Emitter, x: Tensor, w: Tensor, groups: int) -> tuple[Tensor, int]:
+    """The same, of as many groups as have their channels of ``x`` in a line of memory, and fill one at most."""
+    count = _LINE // x.dtype.size // max(w.shape[1], w.shape[0] // groups)
+    return _merged(e, w, groups, count)
+
+
+def _merged(e: Emitter, w: Tensor, groups: int, most: int) -> tuple[Tensor, int]:
+    data = w.const
     count = max((f for f in range(1, most + 1) if groups % f == 0), default=1)
-    if count == 1:
+    if count == 1 or data is None:
         return w, groups
     key = ("merged groups", id(data), groups, count)
     buffer = e.pool.get(key, lambda: block_diagonal(data, groups, count), (data, w.keep))
@@ -44,4 +56,4 @@ def block_diagonal(weights: npt.NDArray[np.generic], groups: int, count: int) ->
     return wide.reshape(out, count * per_in, *kernel)
 
 
-__all__ = ["block_diagonal", "merged"]
+__all__ = ["block_diagonal", "merged", "merged_lines"]

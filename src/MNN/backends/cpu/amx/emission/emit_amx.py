@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from MNN.backends.cpu.amx.layout import (
     tall_layout,
     turned_layout,
 )
-from MNN.backends.cpu.amx.lines import has_lines, line_layout, plan_lines
+from MNN.backends.cpu.amx.lines import Lines, has_lines, line_layout, lines_of, plan_lines
 from MNN.backends.cpu.amx.slices import plan_slices, sliced_layout
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.amx.tiles import ROWS, has_tiles
@@ -80,8 +81,11 @@ def splits_in_fp16(target: Target) -> bool:
 @contraction_algorithm("AMX", rank=2, parts=True)
 def contraction_candidates(e: Emitter, work: Contraction, settled: str = "") -> list[Candidate]:
     """Ways to compute a contraction on tiles."""
-    weights = work.weights
-    return amx_candidates(e, work.product, Right(weights.tensor, weights.conv, weights.outer), work.window, settled)
+    product, weights, window = work.product, work.weights, work.window
+    bounded = product.a.dtype in BYTES or (product.a.dtype is DType.BF16 and e.precision == "low")
+    if bounded and product.batches > 1 and available(e.target):
+        product, weights, window = work.in_lines() or (product, weights, window)
+    return amx_candidates(e, product, Right(weights.tensor, weights.conv, weights.outer), window, settled)
 
 
 def amx_candidates(
@@ -97,7 +101,7 @@ def amx_candidates(
         places.append(e.place(tensor))
     bytes_ = of_bytes(e, product, right, window) if a.dtype in BYTES else None
     if bytes_ is not None:
-        product, right, window = bytes_
+        product, right, window = bytes_.product, bytes_.right, bytes_.window
         tensor, a = right.tensor, product.a
     if (
         not available(e.target)
@@ -112,18 +116,23 @@ def amx_candidates(
     parted = a.dtype is DType.BF16X2
     half = e.precision == "high" and a.dtype is DType.F32 and splits_in_fp16(e.target)
     parts = 1 if right.bytes or a.dtype is DType.BF16 else 2 if parted or half else _PARTS[e.precision]
-    job = _Job(e, product, right, window, parts, half)
+    lines = None if bytes_ is None else bytes_.lines
+    alone = lines is not None
+    if window is not None and window.channels < _LINE_CHANNELS and has_lines(window):
+        lines = lines_of(window)
+    job = _Job(e, product, right, window, lines, parts, half)
     if e.options.open_sizes:
         return [job.open_rows()]
-    ways = {"rows": job.rows}
+    ways = {} if alone else {"rows": job.rows}
     if window is not None and elements(window.kernel) > 1 and window.channels >= _WINDOW_CHANNELS:
         ways["pixels"] = job.pixels
-    if window is not None and window.channels < _LINE_CHANNELS and has_lines(window):
-        ways["lines"] = job.lines
+    if lines is not None:
+        ways["lines"] = job.along_lines
     kept = [kind for kind in ways if job.name(kind) == settled]
     return [ways[kind]() for kind in kept or ways]
 
 
+_G = TypeVar("_G", Window, Lines)
 _Laid = tuple[Layout, dict[str, int | Ref]]
 """A layout, and its arguments."""
 
@@ -136,6 +145,7 @@ class _Job:
     product: Product
     right: Right
     window: Window | None
+    lines: Lines | None
     parts: int
     half: bool
 
@@ -221,15 +231,16 @@ class _Job:
         axes = (0, *[1 + i for i in order])
 
         def turn(rows: np.ndarray) -> np.ndarray:
-            return rows.reshape(window.images, *window.outputs).transpose(axes).reshape(-1)
+            turned: np.ndarray = rows.reshape(window.images, *window.outputs).transpose(axes).reshape(-1)
+            return turned
 
         return self._moved(lambda rows: self.e.derived(rows, ("turned", order, window.outputs), turn))
 
-    def lines(self) -> Candidate:
+    def along_lines(self) -> Candidate:
         """Lines of pixels, each once."""
-        e, window = self.e, _known(self.window)
-        plan = plan_lines(e.target, window, self.product.n, self.parts, e.threads, self.half)
-        return self.candidate("lines", plan, (window, plan.rows), lambda: line_layout(window, plan.rows), True)
+        e, lines = self.e, _known(self.lines)
+        plan = plan_lines(e.target, lines, self.product.n, self.parts, e.threads, self.half)
+        return self.candidate("lines", plan, (lines, plan.rows), lambda: line_layout(lines, plan.rows), True)
 
     def open_rows(self) -> Candidate:
         """Rows of an open number."""
@@ -356,6 +367,6 @@ def _orders(window: Window) -> list[tuple[int, ...]]:
     return [(first, *[d for d in dims if d != first]) for first in dims[: max(1, len(dims) - 1)]]
 
 
-def _known(window: Window | None) -> Window:
-    assert window is not None
-    return window
+def _known(geometry: _G | None) -> _G:
+    assert geometry is not None
+    return geometry
