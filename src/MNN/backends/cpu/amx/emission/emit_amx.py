@@ -64,6 +64,8 @@ _LINE_CHANNELS = 32
 """From so many channels on, a pixel fills steps of the sum by itself."""
 _MOST_HIDDEN = 0.25
 """Of a product on tiles: what its epilogue takes in other kernels, at most, where it is as good as free here."""
+_BYTES_BEHIND = 1.5
+"""Cycles that a vector of results in bytes takes longer than behind other kernels, whose sums are in registers."""
 _PACK_CYCLES = 0.7
 """Cycles to pack an element of B."""
 
@@ -253,8 +255,10 @@ class _Job:
         product, body = self.product, self.product.epilogue.body
         if self.right.tensor.const is None:
             cycles += room_of(elements(self.right.tensor.shape)) * self.parts * _PACK_CYCLES
+        vectors = room_of(product.m * product.batches * product.n) / self.e.target.lanes(DType.F32)
+        if self.right.bytes is not None:
+            cycles += _BYTES_BEHIND * vectors
         if body is not None:  # it is computed between the products; other kernels do so behind their sums
-            vectors = room_of(product.m * product.batches * product.n) / self.e.target.lanes(DType.F32)
             cycles -= min(body_cost(body) * vectors, _MOST_HIDDEN * cycles)
         return cycles
 
