@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.amx.byte_parts import fits
-from MNN.backends.cpu.amx.cost import uses_weights24
+from MNN.backends.cpu.amx.byte_parts import fits, uses_weights24
 from MNN.backends.cpu.amx.layout import HEIGHT, rows_layout, tall_layout, window_layout
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.targets import Target

@@ -39,8 +39,6 @@ DIRECT_COLUMNS = 384
 """Columns up to which tiles are better loaded from rows in two parts themselves than brought: every panel loads them
 again, from rows that lie less conveniently (289 rows, depth 768, 192 columns: 195 -> 166 us; 197 rows, 768 columns:
 12 % slower); the limit between these is estimated."""
-_LEAN_ROWS = 128
-"""Rows up to which second parts of weights are bytes: see :func:`uses_weights24`."""
 _CUT = 2.0
 """What elements of joined rows cost, compared with others: they are copied in short runs."""
 _EPILOGUE = 2.5
@@ -168,19 +166,6 @@ def ask_ahead(lines: int, steps: int, made: Collection[int] = (), spare: float =
         return steps * ((n - best) * _ASK if n >= lines else (lines - n) * _UNASKED)
 
     return min((n for n in made if cost(n) <= spare), key=lambda n: (cost(n), n), default=best)
-
-
-def uses_weights24(target: Target, weights: int, rows: int, blocks: int, threads: int) -> bool:
-    """Whether second parts of so many ``weights`` are better bytes (:mod:`MNN.backends.cpu.amx.byte_parts`): where what
-    is read takes longer than the products, which are those of few rows.
-
-    With 197 rows in one thread it makes no difference (ViT-B/16) or costs 5 % (ViT-tiny). Two threads that share the
-    ``blocks`` of as many rows both read all weights: 9 MiB of them come in 1020 us instead of 1180 then, 2 MiB in the
-    same time, and 1 MiB (196 rows, depth 256, 1024 columns), of which more stays in the caches, in 180 instead of 145.
-    """
-    if rows <= _LEAN_ROWS:
-        return weights * 4 > target.l2_bytes // 4
-    return rows <= _LEAN_ROWS * min(blocks, threads) and weights * 4 > 2 * target.l2_bytes
 
 
 def is_tall(target: Target, layout: Layout, parts: int) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from MNN.backends.base.program import Buffer, Place, Ref
-from MNN.backends.cpu.amx.byte_parts import fits
-from MNN.backends.cpu.amx.cost import PANEL, panel_bytes, uses_weights24
+from MNN.backends.cpu.amx.byte_parts import fits, uses_weights24
+from MNN.backends.cpu.amx.cost import PANEL, panel_bytes
 from MNN.backends.cpu.amx.layout import DEPTH, Layout
 from MNN.backends.cpu.amx.open_rows import AmxOpenPackSpec
 from MNN.backends.cpu.amx.pack import AmxPackSpec
