@@ -34,6 +34,7 @@ class State:
     def __init__(self, model: StatefulModel) -> None:
         self._model = model
         self._memory = StateMemory()
+        self._first: dict[str, np.ndarray] = {}
         self._running = threading.Lock()
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -41,6 +42,8 @@ class State:
         if name not in self._model.states:
             raise MNNError(f"'{name}' is no state of the model; its states are {', '.join(self._model.states)}")
         if name not in self._memory.kept:
+            if name in self._first:
+                return np.array(self._first[name])
             raise MNNError(f"the state '{name}' is empty before the first run")
         found: np.ndarray = self._memory.kept[name].array.copy()
         return found
@@ -50,6 +53,24 @@ class State:
         if name not in self._memory.kept:
             return self[name]
         return self._memory.kept[name].array
+
+    def fill(self, name: str, array: np.ndarray) -> None:
+        """Sets a state's numbers, which are copied; before the first run, what it then begins with. Raises
+        :class:`MNNError` for a name that is no state, and for an array that does not fit."""
+        with self._turn():
+            value = next((v for v, _ in self._model._pairs if v.name == name), None)
+            if value is None:
+                raise MNNError(f"'{name}' is no state of the model; its states are {', '.join(self._model.states)}")
+            kept = self._memory.kept.get(name)
+            if kept is None:
+                self._model._check_kept(value, array, "what is filled in")
+                self._first[name] = array.copy()
+            elif kept.shape != array.shape or kept.array.dtype != array.dtype:
+                raise MNNError(
+                    f"the state '{name}' is {kept.array.dtype}{list(kept.shape)}, not {array.dtype}{list(array.shape)}"
+                )
+            else:
+                kept.array[...] = array
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -222,6 +243,7 @@ class StatefulModel:
             if first:
                 sizes = _sizes(self.inputs, arrays)
                 kept.update({v.name: Kept(self._first(v, sizes), zero=True) for v, _ in self._pairs})
+                kept.update({name: Kept(array) for name, array in state._first.items()})
             values = self._checked(arrays, {name: one.array for name, one in kept.items()})
             run = self._runs.find(values)
             if run is None:
@@ -230,6 +252,7 @@ class StatefulModel:
                 memory.lay_out(run, run.places, run.count)
             found = run.step(arrays, memory, state._fits)
             assert found is not None
+            state._first.clear()
             return found
         except BaseException:
             if first:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import MNN
-from MNN.errors import MNNError, UnsupportedError
+from MNN.errors import MNNError
 from MNN.llm.engine.decoder import CHUNK
 from tests import zoo
 from tests.cli.conftest import run_command
@@ -148,8 +148,6 @@ def test_pymnn(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     llm.set_config({"max_new_tokens": 3})
     assert llm.response(CAPITAL) == "The capital of"
     assert llm.context.status is MNN.llm.LlmStatus.MAX_TOKENS_FINISHED
-    with pytest.raises(UnsupportedError, match="adapters"):
-        llm.apply_lora("adapter")
 
 
 def test_chat(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ class Answer(Generation):
         if self.ended:
             return
         begin = time.perf_counter()
+        self.decoder.adapt(self.history, self.adapter)
         missing = self.decoder.resume(self.history, self.prompt)
         rows = self.decoder.feed(self.history, missing)
         self.cost.reused = len(self.prompt) - len(missing)

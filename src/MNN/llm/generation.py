@@ -45,7 +45,8 @@ class Cost:
 class Generation:
     """``ended``: ``stop`` (the model, or one of the ``stop`` texts, ended it), ``length`` (as many tokens as it may
     have, which are ``most``), ``cancelled``; empty before the end. ``probabilities``: what the model thought of each
-    token and of the ``logprobs`` best ones, if these are asked for. ``grammar``: what may follow."""
+    token and of the ``logprobs`` best ones, if these are asked for. ``grammar``: what may follow. ``adapter``: that of
+    the model that writes it, or empty."""
 
     prompt: Sequence[int]
     tokenizer: Tokenizer
@@ -54,6 +55,7 @@ class Generation:
     stop: Sequence[str] = ()
     logprobs: int | None = None
     grammar: Grammar | None = None
+    adapter: str = ""
     text: str = ""
     tokens: list[int] = field(default_factory=list)
     ended: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from MNN.errors import MNNError
 from MNN.llm.answer import Answer
 from MNN.llm.engine.decoder import Decoder
 from MNN.llm.engine.opening import Opened, open_model
+from MNN.llm.engine.paged import PagedDecoder
+from MNN.llm.files import open_weights
+from MNN.llm.files.adapters import read_adapter
 from MNN.llm.files.gguf.reader import parsed_once
 from MNN.llm.generation import Generation
 from MNN.llm.sampling import SamplingOptions
@@ -29,8 +33,11 @@ class LanguageModel:
     """A model with its tokenizer. It keeps the last conversation: what a new prompt begins with alike is not computed
     again."""
 
-    def __init__(self, decoder: Decoder, tokenizer: Tokenizer, config: Mapping[str, object]) -> None:
-        self.decoder, self.tokenizer, self.config = decoder, tokenizer, config
+    def __init__(
+        self, decoder: Decoder, tokenizer: Tokenizer, config: Mapping[str, object], source: Path | None = None
+    ) -> None:
+        """``source``: where its tensors are, for adapters that come later."""
+        self.decoder, self.tokenizer, self.config, self._source = decoder, tokenizer, config, source
         self.conversation = decoder.text()
         """What the caches hold."""
 
@@ -60,6 +67,7 @@ class LanguageModel:
         logprobs: int | None = None,
         schema: Mapping[str, Any] | None = None,
         draft: str | LanguageModel | Drafter | None = None,
+        adapter: str = "",
         **sampling: Any,
     ) -> Answer:
         """The answer, to be iterated over: pieces of text as they are written.
@@ -70,14 +78,15 @@ class LanguageModel:
         tokens to note for each (0: only the chosen one). ``schema``: a JSON schema that the answer fits. ``draft``:
         what proposes tokens, of which several are then computed in one run: ``"lookup"`` (what followed the last words
         where they stood before), a smaller model with the same tokens, or a :class:`MNN.llm.speculation.Drafter`; the
-        answer is the one that would be written without. ``sampling``: those of :class:`MNN.llm.SamplingOptions`; by
+        answer is the one that would be written without. ``adapter``: the name of one that the model was loaded with,
+        which writes it. ``sampling``: those of :class:`MNN.llm.SamplingOptions`; by
         default the most probable token is taken.
 
         >>> for piece in llm.stream("Why is the sky blue?"):  # doctest: +SKIP
         ...     print(piece, end="")
         """
         tokens = self._tokens(messages, tools, template or {})
-        wanted = self._wanted(tokens, max_tokens, stop, logprobs, schema, sampling)
+        wanted = self._wanted(tokens, max_tokens, stop, logprobs, schema, adapter, sampling)
         drafter = None if draft is None else drafter_of(draft, self.tokenizer)
         return Answer(decoder=self.decoder, history=self.conversation, drafter=drafter, **wanted)
 
@@ -88,11 +97,13 @@ class LanguageModel:
         stop: Sequence[str] | str = (),
         logprobs: int | None = None,
         schema: Mapping[str, Any] | None = None,
+        adapter: str = "",
         **sampling: Any,
     ) -> Generation:
         """The same answer to the ``tokens`` of a prompt, for a :class:`MNN.llm.engine.scheduler.Scheduler` to write it
         beside others."""
-        return Generation(**self._wanted(self.checked(tokens), max_tokens, stop, logprobs, schema, sampling))
+        known = self.checked(tokens)
+        return Generation(**self._wanted(known, max_tokens, stop, logprobs, schema, adapter, sampling))
 
     def _wanted(
         self,
@@ -101,6 +112,7 @@ class LanguageModel:
         stop: Sequence[str] | str,
         logprobs: int | None,
         schema: Mapping[str, Any] | None,
+        adapter: str,
         sampling: Mapping[str, Any],
     ) -> dict[str, Any]:
         """The fields of a generation."""
@@ -112,8 +124,11 @@ class LanguageModel:
             )
         if max_tokens is not None and max_tokens < 1:
             raise MNNError(f"max_tokens is {max_tokens}; an answer has one token at least")
+        if adapter not in ("", *self.adapters):
+            raise MNNError(f"there is no adapter {adapter!r:.60}; the model has {', '.join(self.adapters) or 'none'}")
         return {
             "prompt": tokens,
+            "adapter": adapter,
             "tokenizer": self.tokenizer,
             "options": SamplingOptions(**{"temperature": 0.0, **_known(sampling)}),
             "most": room if max_tokens is None else min(max_tokens, room),
@@ -126,9 +141,27 @@ class LanguageModel:
         """The whole answer; arguments are those of :meth:`stream`."""
         return self.stream(messages, **options).read()
 
-    def logits(self, tokens: Sequence[int]) -> np.ndarray:
-        """The logits behind every token of a text, f32 ``[tokens, vocabulary]``."""
-        return self.decoder.feed(self.decoder.text(), self.checked(tokens), every=True)
+    def logits(self, tokens: Sequence[int], adapter: str = "") -> np.ndarray:
+        """The logits behind every token of a text, f32 ``[tokens, vocabulary]``, by an ``adapter`` if one is named."""
+        return self.decoder.feed(self.decoder.text(adapter), self.checked(tokens), every=True)
+
+    @property
+    def adapters(self) -> Sequence[str]:
+        """Names of the adapters that answers can be written with."""
+        return self.decoder.adapters
+
+    def add_adapter(self, name: str, folder: str | os.PathLike[str]) -> None:
+        """Puts an adapter beside those that the model was loaded with, in room that :meth:`remove_adapter` has given
+        back. Raises :class:`MNNError` where there is none, and for an adapter of another model."""
+        if self._source is None or not isinstance(self.decoder, PagedDecoder) or self.decoder.bank is None:
+            raise MNNError(f"the model was loaded without adapters; name this one then: adapters={{{name!r}: ...}}")
+        self.decoder.bank.add(name, read_adapter(open_weights(self._source), folder))
+
+    def remove_adapter(self, name: str) -> None:
+        """Forgets an adapter, whose name is not given again. Raises :class:`MNNError` for one that is not there."""
+        if not isinstance(self.decoder, PagedDecoder) or self.decoder.bank is None:
+            raise MNNError("the model was loaded without adapters")
+        self.decoder.bank.remove(name)
 
     def reset(self) -> None:
         """Forgets the conversation; nothing else depends on it."""
@@ -169,6 +202,7 @@ def load(
     activation_bits: int | None = None,
     kv_bits: int | Sequence[int] = 16,
     cache_tokens: int | None = None,
+    adapters: Mapping[str, str | os.PathLike[str]] | None = None,
 ) -> LanguageModel:
     """Opens a language model: a .gguf file, or a Hugging Face folder (config.json, safetensors, tokenizer.json).
 
@@ -179,8 +213,9 @@ def load(
     block by block, but for queries, keys and values; with 32 it is not. The default is 32, and 8 at the precision
     ``low``. ``kv_bits``: in how many bits keys and values are kept (32, 16, 8 or 4; one number, or one for keys and
     one for values). ``cache_tokens``: how many tokens all conversations together may have in the caches, 32768 at
-    least by default; memory is taken as it is used. Raises :class:`MNNError` where there is no model, or one that is
-    not known or damaged.
+    least by default; memory is taken as it is used. ``adapters``: folders of adapters (LoRA, as PEFT saves them) by
+    names that answers choose one with; the model's own weights stay as they are. Raises :class:`MNNError` where there
+    is no model, or one that is not known or damaged, and for an adapter of another model.
 
     >>> llm = MNN.llm.load("SmolLM2-135M-Instruct.Q4_1.gguf")  # doctest: +SKIP
     """
@@ -188,14 +223,22 @@ def load(
     with parsed_once(), uninterrupted():
         opened = open_model(path)
         if isinstance(opened, Opened):
-            decoder = opened.decoder(config, max_length, bits, activation_bits, kv_bits, cache_tokens)
+            decoder: Decoder = opened.decoder(
+                config, max_length, bits, activation_bits, kv_bits, cache_tokens, adapters
+            )
+        elif adapters:
+            raise MNNError(
+                f"{opened.path}: adapters are merged into folders of the official engine when these are made: "
+                "mnn llm convert --lora"
+            )
         elif kv_bits == 16 and cache_tokens is None:
             decoder = opened.decoder(config, max_length, bits, activation_bits)
         else:
             raise MNNError(
                 f"{opened.path}: folders of the official engine keep keys and values as they say; leave out kv_bits"
             )
-        return LanguageModel(decoder, load_tokenizer(opened.path), opened.config)
+        source = opened.path if isinstance(opened, Opened) else None
+        return LanguageModel(decoder, load_tokenizer(opened.path), opened.config, source)
 
 
 def processors() -> int:

@@ -92,6 +92,9 @@ class Llm:
         self._context = Context()
         self._stream = sys.stdout
         self._end_with = "\n"
+        self._loras: list[str | None] = []
+        """Folders of adapters, by their numbers less 1; None for those that are released."""
+        self._selected = ""
 
     @property
     def context(self) -> Context:
@@ -101,6 +104,12 @@ class Llm:
     def load(self) -> None:
         """Opens the model. Raises :class:`MNNError` where that is impossible."""
         begin = time.perf_counter()
+        self._open({})
+        self._loras, self._selected = [], ""
+        self._context.load_us = _microseconds(time.perf_counter() - begin)
+        self._context.status = LlmStatus.RUNNING
+
+    def _open(self, adapters: Mapping[str, str]) -> None:
         threads = self._settings.get("thread_num")
         levels = {"low": "low", "high": "high", "normal": "normal"}
         precision = levels.get(str(self._settings.get("precision", "normal")), "normal")
@@ -109,9 +118,7 @@ class Llm:
         if self._embeds:
             self._embedder = load_embedder(self._path, count, precision)
         else:
-            self._model = load(self._path, count, precision, most)
-        self._context.load_us = _microseconds(time.perf_counter() - begin)
-        self._context.status = LlmStatus.RUNNING
+            self._model = load(self._path, count, precision, most, adapters=adapters)
 
     def set_config(self, config: Mapping[str, Any] | str) -> bool:
         """Settings by the official engine's names, a dict or its JSON; ``thread_num`` and ``precision`` count when the
@@ -147,6 +154,7 @@ class Llm:
         them), ``[1, 1, vocabulary]``."""
         model = self._loaded()
         text = model.conversation
+        model.decoder.adapt(text, self._selected)
         logits = model.decoder.feed(text, model.checked(input_ids))
         self._context.all_seq_len = len(text.tokens)
         self._context.history_tokens = list(text.tokens)
@@ -204,16 +212,38 @@ class Llm:
         return leaf(np.ascontiguousarray(self._embedder.embed([prompt])))
 
     def apply_lora(self, lora_path: str) -> int:
-        """Adapters are not there yet."""
-        raise UnsupportedError(f"{lora_path}: adapters (LoRA) are not supported yet; merge them into the model")
+        """Puts an adapter (a folder as PEFT saves it) beside the model and has it write from now on; its number, for
+        :meth:`select_module`. Raises :class:`MNNError` for an adapter of another model."""
+        name, number = f"lora{len(self._loras) + 1}", len(self._loras) + 1
+        try:
+            self._loaded().add_adapter(name, lora_path)
+        except MNNError:  # it has to be opened for adapters, or for more of them
+            folders = {f"lora{n}": folder for n, folder in enumerate(self._loras, 1) if folder is not None}
+            self._open({**folders, name: lora_path})
+        self._loras.append(lora_path)
+        self._selected = name
+        return number
 
     def select_module(self, module_index: int) -> bool:
-        """Whether there is such a module; without adapters there is one."""
-        return module_index == 0
+        """Which adapter writes from now on, by its number; 0: the model by itself. False where there is no such one."""
+        if not self._is_module(module_index):
+            return False
+        self._selected = f"lora{module_index}" if module_index else ""
+        return True
 
     def release_module(self, module_index: int) -> bool:
-        """The model itself cannot be released."""
-        return False
+        """Forgets an adapter, by its number. False where there is no such one; the model itself stays."""
+        if module_index == 0 or not self._is_module(module_index):
+            return False
+        name = f"lora{module_index}"
+        self._loaded().remove_adapter(name)
+        self._loras[module_index - 1] = None
+        if self._selected == name:
+            self._selected = ""
+        return True
+
+    def _is_module(self, number: int) -> bool:
+        return number == 0 or (0 < number <= len(self._loras) and self._loras[number - 1] is not None)
 
     def _loaded(self) -> LanguageModel:
         if self._model is None:
@@ -231,7 +261,7 @@ class Llm:
         else:
             sampling.setdefault("temperature", 1.0)
         self._context.status = LlmStatus.RUNNING
-        return self._loaded().stream(tokens, wanted if wanted > 0 else None, **sampling)
+        return self._loaded().stream(tokens, wanted if wanted > 0 else None, adapter=self._selected, **sampling)
 
     def _finish(self, answer: Answer, end: str) -> None:
         answer.read()

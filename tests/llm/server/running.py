@@ -65,6 +65,7 @@ class Scripted:
         self.scripted = ScriptedDecoder(pause, pages)
         self.decoder: Decoder = self.scripted
         self.written = 0
+        self.adapters: Sequence[str] = ()
 
     def generation(self, tokens: Sequence[int], **options: Any) -> Generation:
         most = min(options["max_tokens"] or self.max_length, self.max_length - len(tokens))

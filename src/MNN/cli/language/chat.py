@@ -17,6 +17,7 @@ from MNN.cli.language.options import (
     Bits,
     Draft,
     KvBits,
+    Lora,
     MaxLength,
     NoCache,
     Precision,
@@ -57,6 +58,7 @@ def command(
     kv_bits: KvBits = "16",
     activation_bits: ActivationBits = None,
     draft: Draft = "",
+    lora: Lora = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line on speed.")] = False,
     no_cache: NoCache = False,
 ) -> None:
@@ -67,7 +69,7 @@ def command(
         "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed,
         "repetition_penalty": repetition_penalty,
     }  # fmt: skip
-    llm = opened(model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits)
+    llm = opened(model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits, None, lora)
     talk = Conversation(llm, sampling, system, max_tokens, drafter(draft, llm, model, threads, precision))
     for path in file or []:
         talk.add_file(path)

@@ -23,6 +23,7 @@ HELP = """\
 /system TEXT          what the model is told first, from a new beginning; without TEXT: nothing
 /file PATH            put a text file before the next question
 /set NAME VALUE       an option such as temperature 0.7, top_k 40, max_tokens 200; without NAME: what is set
+/adapter NAME         another adapter writes (of those given as --lora); none: the model by itself
 /again                another answer to the last question
 /save PATH            write the conversation to a JSON file
 /open PATH            go on with a conversation that was saved
@@ -47,6 +48,7 @@ class Conversation:
     ) -> None:  # fmt: skip
         self._llm, self._sampling, self._max_tokens, self._draft = llm, sampling, max_tokens, draft
         SamplingOptions(**sampling)
+        self._adapter = next(iter(llm.adapters), "")
         self.messages: list[dict[str, str]] = []
         self._files: list[str] = []
         self._begin(system)
@@ -54,7 +56,8 @@ class Conversation:
     def ask(self, question: str) -> Answer:
         """The answer, still to be written."""
         asked = {"role": "user", "content": "\n\n".join([*self._files, question])}
-        return self._llm.stream([*self.messages, asked], self._max_tokens, draft=self._draft, **self._sampling)
+        options = {**self._sampling, "draft": self._draft, "adapter": self._adapter}
+        return self._llm.stream([*self.messages, asked], self._max_tokens, **options)
 
     def keep(self, question: str, answer: Answer) -> None:
         """Notes what was said."""
@@ -71,7 +74,8 @@ class Conversation:
             return None
         commands: dict[str, Callable[[str], Reply]] = {
             "help": lambda text: Reply(HELP), "reset": self._reset, "system": self._system, "file": self._file,
-            "set": self._set, "again": self._again, "save": self._save, "open": self._open, "tokens": self._tokens,
+            "set": self._set, "adapter": self._choose, "again": self._again, "save": self._save, "open": self._open,
+            "tokens": self._tokens,
         }  # fmt: skip
         if name not in commands:
             raise MNNError(f"there is no command /{name}; /help lists them")
@@ -127,6 +131,14 @@ class Conversation:
             SamplingOptions(**{**self._sampling, name: number})
             self._sampling[name] = number
         return Reply(f"{name} {value}")
+
+    def _choose(self, text: str) -> Reply:
+        known = self._llm.adapters
+        if text and text != "none" and text not in known:
+            raise MNNError(f"there is no adapter {text!r}; there are {', '.join(known) or 'none'}")
+        if text:
+            self._adapter = "" if text == "none" else text
+        return Reply(f"{self._adapter or 'none'} of {', '.join(known) or 'none'}")
 
     def _again(self, text: str) -> Reply:
         if len(self.messages) < 2 or self.messages[-1]["role"] != "assistant":

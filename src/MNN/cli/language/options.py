@@ -32,18 +32,37 @@ Draft = Annotated[
         "layers:0-9,20-29 (the model with these layers)."
     ),
 ]
+Lora = Annotated[
+    list[str] | None,
+    typer.Option(help="A folder of a PEFT adapter (LoRA), or NAME=FOLDER; may be repeated."),
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not keep anything on disk.")]
 
 
 def opened(
     model: Path, threads: int | None, precision: str, max_length: int | None, bits: int | None, no_cache: bool,
-    activation_bits: int | None, kv_bits: str = "16",
+    activation_bits: int | None, kv_bits: str = "16", cache_tokens: int | None = None, lora: list[str] | None = None,
 ) -> LanguageModel:  # fmt: skip
     """The model, while a spinner turns."""
     from MNN.llm.language_model import load  # other commands start without it
 
     with progress_console().status(f"opening {model.name}"):
-        return load(model, threads, precision, max_length, bits, not no_cache, activation_bits, bits_of_cache(kv_bits))
+        return load(
+            model, threads, precision, max_length, bits, not no_cache, activation_bits, bits_of_cache(kv_bits),
+            cache_tokens, adapters_in(lora or []),
+        )  # fmt: skip
+
+
+def adapters_in(told: list[str]) -> dict[str, str]:
+    """The folders of ``--lora`` by the names of the adapters. Raises :class:`MNNError` where a name is there twice."""
+    found: dict[str, str] = {}
+    for one in told:
+        name, _, folder = one.rpartition("=") if not Path(one).exists() else (Path(one).resolve().name, "", one)
+        if not name or name in found:
+            what = f"the name {name!r} is there twice" if name else "there is no such folder"
+            raise MNNError(f"--lora {one}: {what}; a folder, or NAME=FOLDER, is expected")
+        found[name] = folder
+    return found
 
 
 def drafter(told: str, llm: LanguageModel, model: Path, threads: int | None, precision: str) -> Any:
@@ -88,11 +107,13 @@ __all__ = [
     "Bits",
     "Draft",
     "KvBits",
+    "Lora",
     "MaxLength",
     "NoCache",
     "Precision",
     "Source",
     "Threads",
+    "adapters_in",
     "bits_of_cache",
     "drafter",
     "opened",

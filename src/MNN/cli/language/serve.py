@@ -14,6 +14,7 @@ from MNN.cli.language.options import (
     ActivationBits,
     Bits,
     KvBits,
+    Lora,
     MaxLength,
     NoCache,
     Precision,
@@ -46,7 +47,11 @@ def command(
     max_length: MaxLength = None,
     bits: Bits = None,
     kv_bits: KvBits = "16",
+    cache_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Tokens that all conversations together may have in the caches.")
+    ] = None,
     activation_bits: ActivationBits = None,
+    lora: Lora = None,
     no_cache: NoCache = False,
 ) -> None:
     """Serve a language model by OpenAI's protocol: chat/completions, completions, embeddings, models, /health,
@@ -65,7 +70,9 @@ def command(
     elif embeds(config):
         serving = load_embedder(model, threads, precision, bits, not no_cache)
     else:
-        serving = opened(model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits)
+        serving = opened(
+            model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits, cache_tokens, lora
+        )
     known = name or os.path.basename(os.path.abspath(model)).removesuffix(".gguf")
     console().print(f"{escape(known)}: http://{host}:{port}/ (page), http://{host}:{port}/v1 (OpenAI's protocol)")
     serve(serving, known, host, port, api_key, waiting, parallel, time_limit)

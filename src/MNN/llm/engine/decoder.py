@@ -17,10 +17,12 @@ CHUNK = 509
 
 @dataclass(eq=False)
 class Text:
-    """A text that is worked on: its tokens, of which the caches hold keys and values."""
+    """A text that is worked on: its tokens, of which the caches hold keys and values as the model with an ``adapter``
+    makes them (empty: as it does by itself)."""
 
     state: State
     tokens: list[int] = field(default_factory=list)
+    adapter: str = field(default="", kw_only=True)
 
 
 class Decoder:
@@ -42,9 +44,22 @@ class Decoder:
         """Whether all positions of a text turn by its length: a longer text's keys are then of no use to a shorter."""
         return self._told
 
-    def text(self) -> Text:
-        """A new one, empty."""
-        return Text(self.model.new_state())
+    @property
+    def adapters(self) -> Sequence[str]:
+        """Names of the adapters that texts may go on with."""
+        return ()
+
+    def text(self, adapter: str = "") -> Text:
+        """A new one, empty, of the model with an ``adapter``. Raises :class:`MNNError` for one that is not there."""
+        self._check_adapter(adapter)
+        return Text(self.model.new_state(), adapter=adapter)
+
+    def _check_adapter(self, name: str) -> None:
+        if name and name not in self.adapters:
+            known = (
+                f"its adapters are {', '.join(self.adapters)}" if self.adapters else "it was loaded without adapters"
+            )
+            raise MNNError(f"the model has no adapter {name!r:.60}; {known}")
 
     def feed(self, text: Text, tokens: Sequence[int], every: bool = False) -> np.ndarray:
         """Goes on by ``tokens`` and gives the logits behind the last one, ``[1, vocabulary]``, or behind ``every`` one.
@@ -91,6 +106,14 @@ class Decoder:
         elif text.state.length > length:
             text.state.rollback(length)
         del text.tokens[length:]
+
+    def adapt(self, text: Text, adapter: str) -> None:
+        """Has a text be one of the model with an ``adapter``: what it holds by another one is forgotten. Raises
+        :class:`MNNError` for one that is not there."""
+        self._check_adapter(adapter)
+        if text.adapter != adapter:
+            self.cut(text, 0)
+            text.adapter = adapter
 
     def resume(self, text: Text, tokens: Sequence[int]) -> list[int]:
         """Goes back to what ``text`` and ``tokens`` begin with alike, and gives the tokens that are then missing, at

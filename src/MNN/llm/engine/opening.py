@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from MNN.errors import MNNError, UnsupportedError
-from MNN.llm.engine.decoder import Decoder
+from MNN.ir.graph import Graph
+from MNN.llm.engine.adapters import rank_of
 from MNN.llm.engine.loaded import LoadedWeights, check_bits, rounds_rows
 from MNN.llm.engine.paged import PagedDecoder
 from MNN.llm.files import open_weights, read_config
+from MNN.llm.files.adapters import read_adapter
 from MNN.llm.files.places import find
+from MNN.llm.models.adapted.layers import STATE, AdaptedLayers
 from MNN.llm.models.cache import PAGE, CacheForm, checked_bits
-from MNN.llm.models.families import build, build_encoder, build_pairs, build_vectors, usual
+from MNN.llm.models.families import build, build_encoder, build_pairs, build_vectors, build_with, usual
 from MNN.llm.models.rotary import switch
 from MNN.llm.official.folder import OfficialFolder, is_official
 from MNN.runtime.config import Config
@@ -71,9 +74,10 @@ class Opened:
         activation_bits: int | None = None,
         kv_bits: int | Sequence[int] = 16,
         cache_tokens: int | None = None,
-    ) -> Decoder:
+        adapters: Mapping[str, str | os.PathLike[str]] | None = None,
+    ) -> PagedDecoder:
         """One ready to run. ``max_length``: tokens of a text at most, by default what the model was made for. ``bits``,
-        ``activation_bits``, ``kv_bits`` and ``cache_tokens``: as :func:`MNN.llm.load` has them."""
+        ``activation_bits``, ``kv_bits``, ``cache_tokens`` and ``adapters``: as :func:`MNN.llm.load` has them."""
         check_bits(bits)
         rounds = rounds_rows(config.precision, activation_bits)
         told = usual(self.config)
@@ -88,14 +92,30 @@ class Opened:
         states = {
             f"past_{name}{i}": f"present_{name}{i}" for i in range(told.layers) for name, _, _ in cache.pools(1, 1, 1)
         }
-        stored = StoredPrograms.of(
-            self.file, config, ("language model", f"{bits} bits", f"rounded {rounds}", repr(cache)), (), states
-        )
-        session = Session(
-            lambda: build(self.config, self.weights(bits, rounds), cache=cache).graph, config, stored, states
-        )
-        table = open_weights(self.path)[json.loads(session.card.facts["embeddings"])]
-        return PagedDecoder(session, states, cache, table, longest, switch(told.values))
+        tensors = open_weights(self.path)
+        changes = {name: read_adapter(tensors, folder) for name, folder in (adapters or {}).items()}
+        columns = sum(map(rank_of, changes.values()))
+        modules = sorted({module for change in changes.values() for module in change})
+        kind: tuple[str, ...] = ("language model", f"{bits} bits", f"rounded {rounds}", repr(cache))
+        if columns:
+            states[STATE] = f"present_{STATE}"
+            kind += (f"{columns} columns for adapters of {' '.join(modules)}",)
+
+        def graph() -> Graph:
+            weights = self.weights(bits, rounds)
+            if not columns:
+                return build(self.config, weights, cache=cache).graph
+            net = AdaptedLayers(weights, cache, modules, columns)
+            build_with(self.config, net)
+            return net.graph
+
+        session = Session(graph, config, StoredPrograms.of(self.file, config, kind, (), states), states)
+        table = tensors[json.loads(session.card.facts["embeddings"])]
+        found = PagedDecoder(session, states, cache, table, longest, switch(told.values), columns)
+        for name, change in changes.items():
+            assert found.bank is not None
+            found.bank.add(name, change)
+        return found
 
 
 def open_model(path: str | os.PathLike[str]) -> Opened | OfficialFolder:

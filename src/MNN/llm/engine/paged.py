@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from MNN.errors import MNNError
+from MNN.llm.engine.adapters import AdapterBank
 from MNN.llm.engine.decoder import CHUNK, Decoder, Text
 from MNN.llm.engine.embeddings import Table, embedded
 from MNN.llm.engine.pages import PageList, PagePool
+from MNN.llm.models.adapted.layers import MASK
 from MNN.llm.models.cache import PAGE, TILE, CacheForm
 from MNN.runtime.session import Session
 
@@ -49,6 +51,9 @@ class Work:
 class PagedDecoder(Decoder):
     """The graph of a model with its caches in pages, ready to run."""
 
+    bank: AdapterBank | None = None
+    """The adapters of a model that was made for some."""
+
     def __init__(
         self,
         session: Session,
@@ -57,11 +62,13 @@ class PagedDecoder(Decoder):
         embeddings: Table,
         max_length: int | None = None,
         switch: int = 0,
+        columns: int = 0,
     ) -> None:
         """``session``: of the graph, made for these ``states`` and this ``cache``
         (:class:`MNN.llm.models.layers.Layers`). ``embeddings``: the table that its tokens are looked up in.
         ``max_length``: how many tokens a text may have. ``switch``: beyond how many tokens all positions turn in
-        another way (0: none).
+        another way (0: none). ``columns``: those for adapters, of a graph of
+        :class:`MNN.llm.models.adapted.layers.AdaptedLayers`.
         """
         super().__init__(session, states, None, switch)
         self.max_length = max_length
@@ -72,18 +79,25 @@ class PagedDecoder(Decoder):
         """Of layers with each window."""
         self.pools = [PagePool(cache.pages) for _ in self._windows]
         """Of each window; layers with the same one have the same pages."""
+        if columns:
+            self.bank = AdapterBank(session.card.facts, columns, self.model.state)
+
+    @property
+    def adapters(self) -> Sequence[str]:
+        return () if self.bank is None else tuple(self.bank.names)
 
     # -- texts ------------------------------------------------------------------------------------------------------
 
-    def text(self) -> PagedText:
-        """A new one, empty."""
+    def text(self, adapter: str = "") -> PagedText:
+        self._check_adapter(adapter)
         lists = [PageList(pool, window) for pool, window in zip(self.pools, self._windows, strict=True)]
-        return PagedText(self.model.state, [], lists)
+        return PagedText(self.model.state, [], lists, adapter=adapter)
 
     def fork(self, text: PagedText, length: int | None = None) -> PagedText:
         """Another text that goes on from the first ``length`` tokens (by default all), whose pages are shared."""
         count = len(text.tokens) if length is None else length
-        return PagedText(text.state, text.tokens[:count], [one.fork(count) for one in text.lists])
+        lists = [one.fork(count) for one in text.lists]
+        return PagedText(text.state, text.tokens[:count], lists, adapter=text.adapter)
 
     def reaches(self, text: PagedText, length: int) -> bool:
         """Whether a text can go back to so many tokens: windows have given nothing back that is needed then."""
@@ -234,6 +248,9 @@ class PagedDecoder(Decoder):
             "rows": np.array(rows, np.int64),
             "tiles": np.array(tiles, np.int64),
         }
+        if self.bank is not None:
+            counts = [(work.text.adapter, len(work.tokens)) for work in works]
+            feeds[MASK] = self.bank.mask([*counts, ("", extra)])
         for n, (table, part) in enumerate(zip(tables, places, strict=True)):
             feeds[f"table{n}"], feeds[f"places{n}"] = table, np.concatenate(part, dtype=np.int64)
         return feeds

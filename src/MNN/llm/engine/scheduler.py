@@ -162,7 +162,8 @@ class Scheduler:
             if self._running and self.running + len(task.generations) > self._most:
                 return
             prompt = task.generations[0].behind(0)
-            task.text = self._texts.begin(prompt, [other.text for other in self._running if other.text])
+            others = [other.text for other in self._running if other.text]
+            task.text = self._texts.begin(prompt, others, task.generations[0].adapter)
             reused = len(task.text.tokens)
             steps: list[Step] = [(task.text, prompt[reused:])]
             steps += [(t.text, t.generations[0].behind(len(t.text.tokens))) for t in self._running if t.text]

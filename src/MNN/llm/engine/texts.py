@@ -27,9 +27,9 @@ class Texts(Protocol):
     chunked: bool
     """Whether prompts may be read in parts."""
 
-    def begin(self, tokens: Sequence[int], others: Iterable[Text]) -> Text:
+    def begin(self, tokens: Sequence[int], others: Iterable[Text], adapter: str = "") -> Text:
         """A text that holds as many of the first tokens, but for the last one, as any kept text or one of ``others``
-        has."""
+        with the same ``adapter`` has."""
 
     def fork(self, text: Text) -> Text:
         """Another one that goes on from the same tokens."""
@@ -63,15 +63,16 @@ class PagedTexts:
         self._kept: dict[PagedText, Array] = {}
         """With their tokens; the one that was used last is the last."""
 
-    def begin(self, tokens: Sequence[int], others: Iterable[Text]) -> Text:
+    def begin(self, tokens: Sequence[int], others: Iterable[Text], adapter: str = "") -> Text:
         if self._decoder.turns_by_length:  # what a shorter text needs is not what a longer one has
-            return self._decoder.text()
+            return self._decoder.text(adapter)
         wanted = np.asarray(tokens[:-1], np.int64)
-        found = [(common(held, wanted), text) for text, held in self._kept.items()]
-        found += [(common(text.tokens[: len(wanted)], wanted), text) for text in others if isinstance(text, PagedText)]
+        among = [(held, text) for text, held in self._kept.items()]
+        among += [(np.asarray(text.tokens[: len(wanted)]), text) for text in others if isinstance(text, PagedText)]
+        found = [(common(held, wanted), text) for held, text in among if text.adapter == adapter]
         found = [(count, text) for count, text in found if count and self._decoder.reaches(text, count)]
         if not found:
-            return self._decoder.text()
+            return self._decoder.text(adapter)
         count, best = max(found, key=lambda entry: entry[0])
         if best in self._kept:
             self._kept[best] = self._kept.pop(best)
@@ -107,7 +108,8 @@ class PagedTexts:
     def keep(self, text: Text) -> None:
         assert isinstance(text, PagedText)
         tokens = np.asarray(text.tokens, np.int64)
-        within = [old for old, held in self._kept.items() if common(held, tokens) == len(held)]
+        alike = [(old, held) for old, held in self._kept.items() if old.adapter == text.adapter]
+        within = [old for old, held in alike if common(held, tokens) == len(held)]
         for old in within:
             self.drop(old)
         if len(tokens):
@@ -135,7 +137,8 @@ class LoneText:
         self._decoder = decoder
         self._text = decoder.text()
 
-    def begin(self, tokens: Sequence[int], others: Iterable[Text]) -> Text:
+    def begin(self, tokens: Sequence[int], others: Iterable[Text], adapter: str = "") -> Text:
+        self._decoder.adapt(self._text, adapter)
         self._decoder.resume(self._text, tokens)
         return self._text
 

@@ -1,4 +1,5 @@
-"""Adapters of low rank (LoRA, Hu et al. 2021, arXiv:2106.09685), as PEFT saves them, merged into a model's weights."""
+"""Adapters of low rank (LoRA, Hu et al. 2021, arXiv:2106.09685), as PEFT saves them: read, and merged into a model's
+weights."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +37,28 @@ class MergedTensor(WeightTensor):
         return MergedTensor(self._base.take(rows, shape), self._up[rows], self._down, float(self._scale))
 
 
-def merged(tensors: Weights, folder: str | os.PathLike[str]) -> Weights:
-    """``tensors`` with the adapter in a folder (``adapter_config.json``, ``adapter_model.safetensors``) added to them.
+@dataclass(frozen=True)
+class Change:
+    """What an adapter adds to a matrix ``[out, in]``: ``scale * up @ down`` with ``up [out, rank]`` and
+    ``down [rank, in]``."""
+
+    up: WeightTensor
+    down: WeightTensor
+    scale: float
+
+    @property
+    def rank(self) -> int:
+        """How many rows ``down`` has."""
+        return self.down.shape[0]
+
+
+Adapter = Mapping[str, Change]
+"""What an adapter changes, by the name of the layer without ``.weight``."""
+
+
+def read_adapter(tensors: Weights, folder: str | os.PathLike[str]) -> dict[str, Change]:
+    """The adapter in a folder (``adapter_config.json``, ``adapter_model.safetensors``) for the model with these
+    ``tensors``; nothing but the names and sizes is read.
 
     Raises UnsupportedError for adapters of other kinds (DoRA, trained biases or whole modules) and FormatError for one
     that was made for another model.
@@ -44,22 +66,21 @@ def merged(tensors: Weights, folder: str | os.PathLike[str]) -> Weights:
     place = Path(folder)
     config = read_json(place / "adapter_config.json")
     if config.get("peft_type") != "LORA":
-        raise UnsupportedError(f"{place}: adapters of the kind {config.get('peft_type')!r} cannot be merged, only LORA")
+        raise UnsupportedError(f"{place}: adapters of the kind {config.get('peft_type')!r} are not known, only LORA")
     asked = [name for name in _REFUSED if config.get(name)]
     if asked or config.get("bias", "none") != "none":
-        raise UnsupportedError(f"{place}: adapters with {', '.join(asked) or 'trained biases'} cannot be merged")
+        raise UnsupportedError(f"{place}: adapters with {', '.join(asked) or 'trained biases'} are not known")
     parts = read_safetensors(place / "adapter_model.safetensors")
-    found = {name: tensors[name] for name in tensors}
-    seen = 0
+    found: dict[str, Change] = {}
     for key, down in parts.items():
         if not key.endswith(".lora_A.weight"):
             continue
         module = key.removeprefix(_PREFIX).removesuffix(".lora_A.weight")
         up = parts.get(key.replace(".lora_A.", ".lora_B."))
         name = f"{module}.weight"
-        if name not in found:
+        if name not in tensors:
             raise FormatError(f"{place} changes the layer '{module}', which {tensors.source} lacks: another model's")
-        rank, base = down.shape[0], found[name]
+        rank, base = down.shape[0], tensors[name]
         fits = len(base.shape) == 2 and down.shape == (rank, base.shape[-1])
         if up is None or not fits or up.shape != (base.shape[0], rank):
             told = None if up is None else list(up.shape)
@@ -67,11 +88,19 @@ def merged(tensors: Weights, folder: str | os.PathLike[str]) -> Weights:
                 f"{place}: '{module}' has the parts {told} and {list(down.shape)}, which do not fit the matrix "
                 f"{list(base.shape)} of {tensors.source}; is it another model's?"
             )
-        found[name] = MergedTensor(base, up.float32(), down.float32(), _scale(config, module, rank, place))
-        seen += 2
-    if seen != len(parts) or not seen:
+        found[module] = Change(up, down, _scale(config, module, rank, place))
+    if 2 * len(found) != len(parts) or not found:
         strange = next((key for key in parts if not re.search(r"\.lora_[AB]\.weight$", key)), "nothing")
         raise UnsupportedError(f"{place} holds {strange!r}, which is no pair of lora_A and lora_B")
+    return found
+
+
+def merged(tensors: Weights, folder: str | os.PathLike[str]) -> Weights:
+    """``tensors`` with the adapter in a folder added to them. Errors are those of :func:`read_adapter`."""
+    found = {name: tensors[name] for name in tensors}
+    for module, change in read_adapter(tensors, folder).items():
+        name = f"{module}.weight"
+        found[name] = MergedTensor(found[name], change.up.float32(), change.down.float32(), change.scale)
     return Weights(found, tensors.source)
 
 
@@ -97,4 +126,4 @@ def _of_pattern(patterns: object, module: str, default: object) -> object:
     return default
 
 
-__all__ = ["MergedTensor", "merged"]
+__all__ = ["Adapter", "Change", "MergedTensor", "merged", "read_adapter"]

@@ -20,10 +20,14 @@ from MNN.llm.server.responses import Envelope, Usage
 
 
 class Answering:
-    """The answers to one request: ``n`` for each prompt. ``seconds``: how long they may take."""
+    """The answers to one request: ``n`` for each prompt. ``adapter``: the model's that writes them, or empty;
+    ``seconds``: how long they may take."""
 
-    def __init__(self, jobs: Jobs, asked: Chat | Completion, envelope: Envelope, seconds: float | None = None) -> None:
+    def __init__(
+        self, jobs: Jobs, asked: Chat | Completion, envelope: Envelope, adapter: str = "", seconds: float | None = None
+    ) -> None:
         self._jobs, self._asked, self._envelope, self._seconds = jobs, asked, envelope, seconds
+        self._adapter = adapter
         self._tokenizer = jobs.model.tokenizer
         self._thinking = False
         self._generations: list[Generation] = []
@@ -75,7 +79,7 @@ class Answering:
     def _options(self) -> dict[str, Any]:
         asked = self._asked
         found = {"max_tokens": asked.max_tokens, "stop": list(asked.stop), **asked.sampling}
-        return found | {"logprobs": asked.logprobs, "schema": asked.grammar}
+        return found | {"logprobs": asked.logprobs, "schema": asked.grammar, "adapter": self._adapter}
 
     def _reader(self) -> AnswerReader | None:
         asked = self._asked

@@ -43,7 +43,8 @@ _LOG = logging.getLogger(__name__)  # those who run the server see what its user
 
 @dataclass(frozen=True)
 class Settings:
-    """``name``: what clients call the model. ``key``: what they have to send, or empty.
+    """``name``: what clients call the model; with a colon and an adapter's name behind it, the model with that adapter.
+    ``key``: what they have to send, or empty.
 
     ``waiting``: answers that may wait. ``parallel``: answers that are written at the same time.
     ``seconds``: how long an answer may take, its wait included. ``body``: bytes that a request may have.
@@ -62,6 +63,8 @@ class Server:
 
     def __init__(self, model: Model | Embeds | Ranks, settings: Settings) -> None:
         self.settings, self.metrics = settings, Metrics()
+        self._models = {settings.name: ""}
+        """Names that clients may ask for, and the adapter that each means."""
         self._jobs: Jobs | None = None
         self._embeddings: Embeddings | None = None
         self._ranking: Ranking | None = None
@@ -74,6 +77,7 @@ class Server:
         else:
             self._jobs = Jobs(model, self.metrics, settings.waiting, settings.parallel)
             self._room = model.max_length
+            self._models |= {f"{settings.name}:{name}": name for name in model.adapters}
         self._started = int(time.time())
         self._page = (resources.files("MNN") / "assets" / "chat.html").read_text(encoding="utf-8")
 
@@ -146,11 +150,12 @@ class Server:
                 raise RequestError(413, f"the request has more than {limit} bytes", code="request_too_large")
         return fields.parsed(bytes(body))
 
-    def _check_model(self, name: str) -> None:
-        if name != self.settings.name:
-            raise RequestError(
-                404, f"there is no model {name[:100]!r} here, but {self.settings.name!r}", "model", "model_not_found"
-            )
+    def _adapter_of(self, name: str) -> str:
+        """The adapter that a model's name says, or empty for the model by itself. RequestError for other names."""
+        if name not in self._models:
+            known = ", ".join(map(repr, self._models))
+            raise RequestError(404, f"there is no model {name[:100]!r} here, but {known}", "model", "model_not_found")
+        return self._models[name]
 
     async def chat(self, request: Request) -> Response:
         asked = requests.chat(await self._body(request))
@@ -161,11 +166,11 @@ class Server:
         return await self._answered(request, asked, "text_completion")
 
     async def _answered(self, request: Request, asked: requests.Chat | requests.Completion, kind: str) -> Response:
-        self._check_model(asked.model)
+        adapter = self._adapter_of(asked.model)
         if self._jobs is None:
             does = "embeds" if self._embeddings is not None else "compares"
             raise RequestError(400, f"this model {does} texts; it writes none", "model", "unsupported_endpoint")
-        answering = Answering(self._jobs, asked, Envelope(kind, self.settings.name), self.settings.seconds)
+        answering = Answering(self._jobs, asked, Envelope(kind, asked.model), adapter, self.settings.seconds)
         await answering.prepare()
         if asked.stream:
             headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -174,7 +179,7 @@ class Server:
 
     async def embeddings(self, request: Request) -> Response:
         asked = requests.embedding(await self._body(request))
-        self._check_model(asked.model)
+        self._adapter_of(asked.model)
         if self._embeddings is None:
             does = "compares" if self._ranking is not None else "writes"
             raise RequestError(400, f"this model {does} texts; it gives no embeddings", "model", "unsupported_endpoint")
@@ -182,21 +187,24 @@ class Server:
 
     async def rerank(self, request: Request) -> Response:
         asked = requests.rerank(await self._body(request))
-        self._check_model(asked.model)
+        self._adapter_of(asked.model)
         if self._ranking is None:
             does = "embeds" if self._embeddings is not None else "writes"
             raise RequestError(400, f"this model {does} texts; it compares none", "model", "unsupported_endpoint")
         return JSONResponse(await run_in_threadpool(self._ranking.answer, asked))
 
     async def models(self, request: Request) -> Response:
-        return JSONResponse({"object": "list", "data": [self._described()]})
+        return JSONResponse({"object": "list", "data": [self._described(name) for name in self._models]})
 
     async def model(self, request: Request) -> Response:
-        self._check_model(request.path_params["name"])
-        return JSONResponse(self._described())
+        name = request.path_params["name"]
+        self._adapter_of(name)
+        return JSONResponse(self._described(name))
 
-    def _described(self) -> dict[str, Any]:
-        found = {"id": self.settings.name, "object": "model", "created": self._started, "owned_by": "local"}
+    def _described(self, name: str) -> dict[str, Any]:
+        found = {"id": name, "object": "model", "created": self._started, "owned_by": "local"}
+        if self._models[name]:
+            found["parent"] = self.settings.name
         return found | {"max_model_len": self._room}
 
     async def health(self, request: Request) -> Response:

@@ -31,6 +31,9 @@ class Model(Protocol):
     @property
     def max_length(self) -> int: ...
 
+    @property
+    def adapters(self) -> Sequence[str]: ...
+
     def generation(self, tokens: Sequence[int], **options: Any) -> Generation: ...
 
 

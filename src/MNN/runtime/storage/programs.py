@@ -40,6 +40,8 @@ from MNN.schema.files import MappedFile, identity, open_regular
 PART = "programs"
 MOST = 16
 """Programs that one session writes: a model fed with ever new sizes must not fill the disk."""
+_NOTED = ("states", "caches", "embeddings", "adapters")
+"""What a graph notes of itself that is written as JSON."""
 _HARMLESS = ("<f4", "<f8", "<f2")
 """Element types of constants that are only computed with: damaged ones give wrong numbers and nothing worse."""
 
@@ -63,7 +65,8 @@ class Card:
     facts: Mapping[str, str] = field(default_factory=dict)
     """``version`` of the format, ``bizCode`` and ``uuid``, as far as the file has them; and ``states`` that
     operators keep by themselves: outputs by the inputs that they become, as JSON; ``caches`` of a language model: the
-    states of layers by the window that these have, as JSON; ``embeddings``: the name of its table of these, as JSON."""
+    states of layers by the window that these have, as JSON; ``embeddings``: the name of its table of these, as JSON;
+    ``adapters``: where those of a language model change it, as JSON."""
 
     @staticmethod
     def of(graph: Graph) -> Card:
@@ -74,7 +77,7 @@ class Card:
         known = noted if isinstance(noted, dict) else {}
         formats = {info.name: str(known.get(info.name, "NCHW")) for info in (*takes, *gives)}
         facts = {k: str(graph.meta[k]) for k in ("version", "bizCode", "uuid") if graph.meta.get(k)}
-        facts |= {k: json.dumps(graph.meta[k]) for k in ("states", "caches", "embeddings") if graph.meta.get(k)}
+        facts |= {k: json.dumps(graph.meta[k]) for k in _NOTED if graph.meta.get(k)}
         return Card(takes, gives, formats, facts)
 
 

@@ -1,0 +1,1 @@
+"""Layers that adapters of low rank change while a model runs."""
