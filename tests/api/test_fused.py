@@ -219,6 +219,27 @@ def test_reductions(seed: int, way: str) -> None:
             np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5, atol=1e-3 if kind is np.float32 else 1e-9)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_reductions_of_chains(seed: int, way: str) -> None:
+    """In one loop with what they reduce, which others may use too; of few whole numbers as of many."""
+    draw = np.random.default_rng([seed, 43])
+    for _ in range(12):
+        shape = tuple(int(n) for n in draw.integers(1, 9, draw.integers(1, 4)))
+        shape = (shape[0] * int(draw.choice([1, 40])), *shape[1:])
+        array = draw.integers(-3, 4, shape).astype((np.int32, np.float32)[draw.integers(2)])
+        x = mnp.array(array)
+        axes = tuple(int(a) for a in np.flatnonzero(draw.random(len(shape)) < 0.6)) or None
+        chain, wanted = mnp.abs(x - 1) * 2, np.abs(array - 1) * 2
+        if draw.random() < 0.3:
+            chain.read()
+        for name in draw.choice(["sum", "max", "min"], 2):
+            np.testing.assert_array_equal(np.asarray(getattr(mnp, name)(chain, axis=axes)), getattr(wanted, name)(axes))
+        np.testing.assert_array_equal(np.asarray(chain), wanted)
+        np.testing.assert_array_equal(np.asarray(mnp.count_nonzero(x, axis=axes)), np.count_nonzero(array, axes))
+        mean = np.asarray(mnp.mean(chain * 0.5, axis=axes))
+        np.testing.assert_allclose(mean, (wanted * 0.5).mean(axes), rtol=1e-6)
+
+
 def test_sums_of_many_numbers_are_exact(way: str) -> None:
     """Sums of parts are added up: the error does not grow with the number of elements."""
     array = np.random.default_rng(5).random(3_000_001, dtype=np.float32)

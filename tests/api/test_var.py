@@ -286,6 +286,24 @@ def test_numbers_have_an_address() -> None:
         v.copy_to_device_ptr(1, 2)
 
 
+def test_arrays_are_shared_or_copied() -> None:
+    """``numpy.asarray`` of a constant copies nothing and cannot be written to; what training changes is copied."""
+    v = F.const([1.0, 2.0, 3.0], [3])
+    shared = np.asarray(v * 1.0)
+    with pytest.raises(ValueError, match="read-only"):
+        shared[0] = 5
+    for copy in (np.array(v), v.read(), np.asarray(v, np.float64)):
+        copy[0] = 9
+        assert v.read_as_tuple() == (1.0, 2.0, 3.0)
+    before = np.asarray(v)
+    v[0] = 7.0
+    assert before.tolist() == [1.0, 2.0, 3.0]
+    v.fix_as_trainable()
+    mine = np.asarray(v)
+    mine[0] = 0.0
+    assert v.read_as_tuple() == (7.0, 2.0, 3.0)
+
+
 def test_what_is_missing_says_so() -> None:
     with pytest.raises(AttributeError, match="not of this version yet"):
         _ = MNN.nn.compress

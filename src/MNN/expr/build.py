@@ -82,13 +82,8 @@ def apply_all(
     """An operator's results. Of constants they are computed at once; misfits raise :class:`MNNError` here."""
     if layout is None:
         layout = layout_of(operands)
-    arrays = None if SETTINGS.lazy else _constants(operands)
-    if arrays is not None:
-        results = compute.run_operator(op, attrs, arrays, outputs)
-        if any(v is not None and v._expr.borrowed for v in operands):
-            results = [
-                a.copy() if any(b is not None and np.may_share_memory(a, b) for b in arrays) else a for a in results
-            ]
+    results = None if SETTINGS.lazy else _computed(op, operands, outputs, attrs)
+    if results is not None:
         return [_kept(a, layout) for a in results]
     expr = Expr(op, [None if v is None else (v._expr, v._index) for v in operands], attrs)
     expr.outputs = outputs
@@ -97,17 +92,28 @@ def apply_all(
     return [Var(expr, i, layout) for i in range(outputs)]
 
 
-def _constants(operands: Sequence[Var | None]) -> list[np.ndarray | None] | None:
-    """The numbers of operands that do not change; None where others are among them."""
-    arrays: list[np.ndarray | None] = []
+def _computed(op: str, operands: Sequence[Var | None], outputs: int, attrs: dict[str, Any]) -> list[np.ndarray] | None:
+    """The results of an operator on constants; None where other operands are among them."""
+    given: list[Deferred | np.ndarray | None] = []
+    borrowed = False
+    later = op == "Reduction" and len(operands) == 1  # which may compute the elements in passing
     for v in operands:
         if v is None:
-            arrays.append(None)
-        elif v._expr.op != "Const" and v._expr.sources:
-            return None
+            given.append(None)
+            continue
+        expr = v._expr
+        if expr.op != "Const":
+            if expr.sources:
+                return None
+            given.append(v._array())
         else:
-            arrays.append(v._array())
-    return arrays
+            given.append(expr._deferred if later and expr._deferred is not None else v._array())
+            borrowed = borrowed or expr.borrowed
+    results = compute.run_operator(op, attrs, given, outputs)
+    if borrowed:
+        shared = [a for a in given if isinstance(a, np.ndarray)]
+        results = [a.copy() if any(np.may_share_memory(a, b) for b in shared) else a for a in results]
+    return results
 
 
 def _kept(array: np.ndarray, layout: data_format) -> Var:
@@ -151,8 +157,12 @@ def _deferred(op: str, operands: Sequence[Var | None], attrs: dict[str, Any]) ->
 
 def apply(op: str, *operands: Var | None, layout: data_format | None = None, **attrs: Any) -> Var:
     """The only result of an operator."""
-    if is_function(op) and not SETTINGS.lazy and (later := _deferred(op, operands, attrs)) is not None:
-        return Var(later, 0, layout_of(operands) if layout is None else layout)
+    if not SETTINGS.lazy:
+        if is_function(op) and (later := _deferred(op, operands, attrs)) is not None:
+            return Var(later, 0, layout_of(operands) if layout is None else layout)
+        results = _computed(op, operands, 1, attrs)
+        if results is not None:
+            return _kept(results[0], layout_of(operands) if layout is None else layout)
     return apply_all(op, operands, 1, layout, **attrs)[0]
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from MNN.errors import MNNError, ShapeError
-from MNN.expr.fused import lowered
+from MNN.expr.fused import Deferred, lowered
+from MNN.expr.fused.deferred import Operand
 from MNN.expr.fused.lowered import make_node
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.types import storable
@@ -43,11 +44,15 @@ def work(op: str, shapes: Sequence[tuple[int, ...] | None]) -> float:
     return 0.0
 
 
-def run_operator(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int, name: str = "") -> list[np.ndarray]:
-    """One operator on numbers. Raises :class:`MNNError` for operands that do not fit."""
-    if op in _PRODUCTS and work(op, [None if a is None else a.shape for a in arrays]) > COMPILED_WORK:
+def run_operator(
+    op: str, attrs: dict[str, object], operands: Sequence[Operand | None], outputs: int, name: str = ""
+) -> list[np.ndarray]:
+    """One operator on numbers; those of a reduction may be yet to be computed. Raises :class:`MNNError` for operands
+    that do not fit."""
+    if op in _PRODUCTS and work(op, [None if a is None else a.shape for a in operands]) > COMPILED_WORK:
+        arrays = [a.numbers() if isinstance(a, Deferred) else a for a in operands]
         return _compiled(op, attrs, arrays, outputs, name)
-    return lowered.run(op, attrs, arrays, outputs, name)
+    return lowered.run(op, attrs, operands, outputs, name)
 
 
 def infer(

@@ -216,10 +216,10 @@ class _Methods(Var):
         return _truth(reducing.reduce_any(self, axis, keepdims))
 
     def argmax(self, axis: int | None = None, out: None = None) -> VarOrNumber:
-        return _whole(reducing.argmax(self.ravel() if axis is None else self, axis or 0), axis)
+        return _whole(reducing.argmax(self.ravel() if axis is None and self.ndim != 1 else self, axis or 0), axis)
 
     def argmin(self, axis: int | None = None, out: None = None) -> VarOrNumber:
-        return _whole(reducing.argmin(self.ravel() if axis is None else self, axis or 0), axis)
+        return _whole(reducing.argmin(self.ravel() if axis is None and self.ndim != 1 else self, axis or 0), axis)
 
     # -- the rest ---------------------------------------------------------------------------------------------------
 

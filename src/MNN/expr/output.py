@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class Output:
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self._expr.types()[self._index][1], dtype=np.int64))
+        return math.prod(self._expr.types()[self._index][1])
 
     @property
     def dtype(self) -> dtype:
@@ -91,16 +92,19 @@ class Output:
         return tuple(self._array().reshape(-1).tolist())
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        if copy is not False and (dtype is None or np.dtype(dtype) == self._kind.numpy):
+        """The numbers. Where numpy asks for no copy (``numpy.asarray``), those of constants are shared and cannot be
+        written to; training changes others in place."""
+        wanted = self._kind.numpy if dtype is None else np.dtype(dtype)
+        if wanted != self._kind.numpy:
+            if copy is False:
+                raise ValueError("another element type needs a copy")
+            found: np.ndarray = self._array().astype(wanted)
+            return found
+        if copy or (copy is None and self._expr.op != "Const"):
             return self.read()
-        array = self._array()
-        wanted: np.dtype = array.dtype if dtype is None else np.dtype(dtype)
-        if wanted == array.dtype:
-            return array
-        if copy is False:
-            raise ValueError("another element type needs a copy")
-        found: np.ndarray = array.astype(wanted)
-        return found
+        shared: np.ndarray = self._array().view()
+        shared.flags.writeable = False
+        return shared
 
     def write(self, value: ArrayLike) -> None:
         """New numbers for a placeholder, trainable or constant of its shape, in row-major order.

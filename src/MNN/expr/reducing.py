@@ -17,6 +17,8 @@ def axes_of(axis: object) -> list[int]:
     """Axes that a user gives as None (all), a number or a sequence."""
     if axis is None:
         return []
+    if type(axis) is int:
+        return [axis]
     try:
         return [int(a) for a in np.asarray(axis).reshape(-1)]
     except (TypeError, ValueError) as error:

@@ -7,12 +7,14 @@ not change, so that it does not matter when.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
 
 from MNN.expr.fused.functions import Function
-from MNN.expr.fused.loops import Wiring, loop_of
+from MNN.expr.fused.loops import ElementLoop, Wiring, loop_of
+from MNN.ir.scalar import Body
 
 MOST = 32
 """Functions of one loop, those that are used twice counted twice: more are computed in parts."""
@@ -67,10 +69,10 @@ class Deferred:
         if self.array is not None:
             copy: np.ndarray = self.array.copy()
             return copy
-        steps: list[Deferred] = []
-        wiring: list[Wiring] = []
-        arrays: list[np.ndarray] = []
-        _walk(self, {}, steps, wiring, arrays)
+        if self.functions == 1:
+            self.passed = True
+            return _alone(self.function).run(self.shape, [_now(o) for o in self.operands])[0]
+        steps, wiring, arrays = self._walked()
         stored = [i for i, step in enumerate(steps) if step.passed and step is not self]
         for step in steps:
             step.passed = True
@@ -79,8 +81,31 @@ class Deferred:
             steps[i].array, steps[i].operands = array, ()
         return results[0]
 
+    def in_passing(self) -> tuple[Body, list[np.ndarray]] | None:
+        """What computes an element from those of arrays, for a loop that makes something else of it; None where the
+        numbers are better kept, because a loop has computed some of them before."""
+        steps, wiring, arrays = self._walked()
+        if any(step.passed for step in steps):
+            return None
+        for step in steps:
+            step.passed = True
+        return loop_of(tuple(wiring), (len(steps) - 1,)).body, arrays
+
+    def _walked(self) -> tuple[list[Deferred], list[Wiring], list[np.ndarray]]:
+        steps: list[Deferred] = []
+        wiring: list[Wiring] = []
+        arrays: list[np.ndarray] = []
+        _walk(self, {}, steps, wiring, arrays)
+        return steps, wiring, arrays
+
 
 Operand = Deferred | np.ndarray
+
+
+@functools.lru_cache(maxsize=1024)
+def _alone(function: Function) -> ElementLoop:
+    """The loop of a single function."""
+    return loop_of(((function, *range(-1, -1 - len(function.body.args), -1)),), (0,))
 
 
 def _now(operand: Operand) -> np.ndarray:

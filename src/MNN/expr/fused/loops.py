@@ -50,7 +50,7 @@ class ElementLoop:
             found = evaluate(self.body, operands)
             return [a if a.shape == shape else np.broadcast_to(a, shape).copy() for a in found]
         results = [np.empty(shape, kind) for kind in self._kinds]
-        classes = _dense(shape, operands)
+        classes = dense(shape, operands)
         if classes is None:
             layout, operands = _layout(shape, operands)
             kernel = self._kernel(layout.classes, len(layout.extents))
@@ -68,7 +68,7 @@ class ElementLoop:
         return found
 
 
-def _dense(shape: tuple[int, ...], operands: Sequence[np.ndarray]) -> tuple[str, ...] | None:
+def dense(shape: tuple[int, ...], operands: Sequence[np.ndarray]) -> tuple[str, ...] | None:
     """The classes of operands that are walked as they lie, or are one number; None where others are among them."""
     classes = []
     for operand in operands:
@@ -138,4 +138,4 @@ def loop_of(steps: tuple[Wiring, ...], results: tuple[int, ...]) -> ElementLoop:
     return ElementLoop(simplified(b.build(*[values[n] for n in results])))
 
 
-__all__ = ["ElementLoop", "Wiring", "loop_of", "loop_over"]
+__all__ = ["ElementLoop", "Wiring", "dense", "loop_of", "loop_over"]

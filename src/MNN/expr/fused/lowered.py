@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from MNN.expr.fused.deferred import Deferred, Operand
 from MNN.expr.fused.steps import Steps
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from MNN.ops.core.base import Operator
 
 Arrays = Sequence["np.ndarray | None"]
+Operands = Sequence["Operand | None"]
 
 _MOST = 512
 """Operators on operands alike whose primitives are kept."""
@@ -36,16 +39,19 @@ def make_node(op: str, attrs: dict[str, object], operands: Sequence[object], out
     return Node(op, name, list(inputs), [Value(f"out{i}") for i in range(outputs)], attrs)
 
 
-def run(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int, name: str) -> list[np.ndarray]:
-    """The results of an operator. Raises :class:`MNNError` for operands that do not fit."""
-    key = _key(op, attrs, arrays, outputs, name)
+def run(op: str, attrs: dict[str, object], operands: Operands, outputs: int, name: str) -> list[np.ndarray]:
+    """The results of an operator, of which operands may be what is not computed yet. Raises :class:`MNNError` for
+    operands that do not fit."""
+    operands = [o.numbers() if isinstance(o, Deferred) and math.prod(o.shape) <= _SMALL else o for o in operands]
+    key = _key(op, attrs, operands, outputs, name)
     try:
         steps = _KEPT.get(key)
         known = steps is not None or key in _KEPT
     except TypeError:  # an attribute that is a list of lists, or a graph
         steps, known = None, True
     if steps is not None:
-        return steps.run(arrays)
+        return steps.run(operands)
+    arrays = [o.numbers() if isinstance(o, Deferred) else o for o in operands]
     from MNN.ops.core.base import EagerOperator, operator  # not needed where Vars are only given to a model
 
     node = make_node(op, attrs, arrays, outputs, name)
@@ -65,16 +71,18 @@ def _decides(array: np.ndarray) -> bool:
     return array.size <= _SMALL and array.dtype.kind in "iub"
 
 
-def _key(op: str, attrs: dict[str, object], arrays: Arrays, outputs: int, name: str) -> tuple[object, ...]:
+def _key(op: str, attrs: dict[str, object], operands: Operands, outputs: int, name: str) -> tuple[object, ...]:
     """What lowering looks at."""
     given: list[object] = [op, outputs, name]
-    for array in arrays:
-        if array is None:
+    for operand in operands:
+        if operand is None:
             given.append(None)
+        elif isinstance(operand, Deferred):
+            given += (operand.function.kind.numpy.num, operand.shape)
         else:
-            given += (array.dtype.num, array.shape)
-            if _decides(array):
-                given.append(array.tobytes())
+            given += (operand.dtype.num, operand.shape)
+            if _decides(operand):
+                given.append(operand.tobytes())
     for attribute, value in attrs.items():
         given += (attribute, tuple(value) if type(value) is list else value)
     return tuple(given)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from MNN.expr.fused.loops import COMPILE_AFTER
+from MNN.expr.fused.deferred import Deferred, Operand
+from MNN.expr.fused.loops import COMPILE_AFTER, dense
 from MNN.expr.fused.settings import SETTINGS
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
@@ -50,14 +52,14 @@ class Fold:
 
     def rows(self, operands: Sequence[Array], classes: tuple[str, ...], rows: int, length: int, result: Array) -> None:
         """Reduces ``rows`` of ``length`` elements, which lie dense ("1"; "0": one number), to a number each."""
-        from MNN.expr.fused.kernels import LoopKernel, address
-
+        native = _native()
+        address = native.address
         kernel = self._rows.get(classes)
         if kernel is None:
             from MNN.backends.cpu.loops.rows import RowSpec
 
             spec = RowSpec(body=self._reducing(), rank=3, inputs=classes, outputs=("0",))
-            kernel = self._rows[classes] = LoopKernel(spec)
+            kernel = self._rows[classes] = native.LoopKernel(spec)
         cost = len(self._body.code)
         if length <= 2 * _PART:
             values = [rows, 1, length]
@@ -75,19 +77,19 @@ class Fold:
                 values += (address(operand) + offset, length, _PART) if kind == "1" else (address(operand), 0, 0)
             values += (address(parts) + first * parts.itemsize, parts.shape[1], 1)
             _run(kernel, values, rows * count, size, cost)
-        fold_of(self._operation, _itself(DType.of(parts))).rows([parts], ("1",), rows, parts.shape[1], result)
+        fold_of(self._operation, itself(DType.of(parts))).rows([parts], ("1",), rows, parts.shape[1], result)
 
     def columns(
         self, operands: Sequence[Array], classes: tuple[str, ...], outer: int, length: int, inner: int, result: Array
     ) -> None:
         """Reduces the middle one of three axes of dense arrays."""
-        from MNN.expr.fused.kernels import LoopKernel, address
-
+        native = _native()
+        address = native.address
         kernel = self._columns.get(classes)
         if kernel is None:
             from MNN.backends.cpu.loops.fold import FoldSpec
 
-            kernel = self._columns[classes] = LoopKernel(
+            kernel = self._columns[classes] = native.LoopKernel(
                 FoldSpec(self._operation, self._body, None, 1, 1, classes, (), ("1",))
             )
         chunk = min(inner, _COLUMNS)
@@ -104,14 +106,21 @@ class Fold:
         )
 
 
-def _run(kernel: LoopKernel, values: list[int], blocks: int, size: int, cost: int) -> None:
-    """A kernel over ``blocks`` of ``size`` elements, shared where that is much."""
+@functools.cache
+def _native() -> ModuleType:
+    """The module of kernels, which brings the compiler."""
     from MNN.expr.fused import kernels
 
-    if SETTINGS.loop_threads == 1 or blocks == 1 or blocks * size * cost < kernels.SHARED:
+    return kernels
+
+
+def _run(kernel: LoopKernel, values: list[int], blocks: int, size: int, cost: int) -> None:
+    """A kernel over ``blocks`` of ``size`` elements, shared where that is much."""
+    native = _native()
+    if blocks == 1 or blocks * size * cost < native.SHARED or SETTINGS.loop_threads == 1:
         kernel.run(values, blocks)
     else:
-        kernel.share(values, blocks, max(1, kernels.CHUNK // size), SETTINGS.loop_threads)
+        kernel.share(values, blocks, max(1, native.CHUNK // size), SETTINGS.loop_threads)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -121,11 +130,12 @@ def fold_of(operation: str, body: Body) -> Fold:
 
 
 @functools.cache
-def _itself(kind: DType) -> Body:
+def itself(kind: DType) -> Body:
+    """The body of what is reduced as it is."""
     return body_of([kind], lambda b, x: x)
 
 
-def extents(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, int, int] | None:
+def _extents(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, int, int] | None:
     """A shape as three axes of which the middle one is reduced; None where it takes more."""
     reduced = [a for a in axes if shape[a] != 1]
     if not reduced:
@@ -137,36 +147,59 @@ def extents(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, int, int]
 
 
 class Reduction:
-    """A primitive for operands of its sizes."""
+    """A primitive for operands of its sizes, with a result of its own or another ``shape``."""
 
-    __slots__ = ("_extents", "_fold", "_kind", "_prim", "_shape", "_types")
+    __slots__ = ("_extents", "_given", "_kind", "_prim", "_shape", "_types")
 
-    def __init__(self, prim: p.Reduce) -> None:
+    def __init__(self, prim: p.Reduce, shape: tuple[int, ...]) -> None:
         given, out = prim.inputs[0], prim.outputs[0]
-        self._prim = prim
+        self._prim, self._given, self._shape = prim, given.shape, shape
         self._types = [(out.dtype, out.shape)]
-        self._shape, self._kind = out.shape, out.dtype.numpy
-        self._fold = fold_of(prim.op, _itself(given.dtype))
-        sizes = extents(given.shape, prim.axes)
+        self._kind = out.dtype.numpy
+        sizes = _extents(given.shape, prim.axes)
         usual = given.dtype in _KINDS and out.dtype is given.dtype and math.prod(given.shape) > 0
         self._extents = sizes if usual and sizes is not None and not 1 < sizes[2] < _NARROW else None
         """Where kernels can be used: the axes as three, of which the middle one is reduced."""
 
-    def run(self, x: list[Array]) -> list[Array]:
+    def run(self, x: Sequence[Operand]) -> list[Array]:
         """The result in a list."""
-        sizes = self._extents
-        if sizes is None or not self._fold.pays(math.prod(sizes)) or not x[0].flags.c_contiguous:
-            from MNN.reference.primitives import MEANING  # not needed where Vars are only given to a model
+        operand = x[0]
+        if isinstance(operand, Deferred):
+            found = self._in_passing(operand)
+            if found is not None:
+                return [found]
+            operand = operand.numbers()
+        fold = fold_of(self._prim.op, itself(self._types[0][0]))
+        if self._extents is None or not fold.pays(operand.size) or not operand.flags.c_contiguous:
+            return [self._by_numpy(operand)]
+        return [self._folded(fold, [operand], ("1",))]
 
-            with np.errstate(all="ignore"):
-                return list(MEANING[p.Reduce](self._prim, x, self._types))
-        outer, length, inner = sizes
+    def _in_passing(self, operand: Deferred) -> Array | None:
+        """The result of functions that are not computed yet, whose numbers never reach memory; None where they do."""
+        found = None if self._extents is None or operand.array is not None else operand.in_passing()
+        if found is None:
+            return None
+        body, arrays = found
+        classes = dense(self._given, arrays)
+        fold = fold_of(self._prim.op, body)
+        return self._folded(fold, arrays, classes) if classes and fold.pays(math.prod(self._given)) else None
+
+    def _folded(self, fold: Fold, arrays: Sequence[Array], classes: tuple[str, ...]) -> Array:
+        assert self._extents is not None
+        outer, length, inner = self._extents
         result = np.empty(self._shape, self._kind)
         if inner == 1:
-            self._fold.rows(x, ("1",), outer, length, result)
+            fold.rows(arrays, classes, outer, length, result)
         else:
-            self._fold.columns(x, ("1",), outer, length, inner, result)
-        return [result]
+            fold.columns(arrays, classes, outer, length, inner, result)
+        return result
+
+    def _by_numpy(self, array: Array) -> Array:
+        from MNN.reference.primitives import MEANING  # not needed where Vars are only given to a model
+
+        with np.errstate(all="ignore"):
+            (found,) = MEANING[p.Reduce](self._prim, [array], self._types)
+        return np.asarray(found).reshape(self._shape)
 
 
-__all__ = ["Fold", "Reduction", "extents", "fold_of"]
+__all__ = ["Fold", "Reduction", "fold_of"]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from MNN.errors import MISFITS, RunError
+from MNN.expr.fused.deferred import Deferred, Operand
 from MNN.expr.fused.loops import loop_over
 from MNN.expr.fused.reductions import Reduction
 from MNN.ir import prims as p
 from MNN.ir.prims import Prim, Tensor
+from MNN.ir.scalar import Body
 
 Array = np.ndarray
-Step = Callable[[list[Array]], "Sequence[Array]"]
+Step = Callable[[Sequence[Any]], "Sequence[Array]"]
 
 _SILENT = (p.Reshape, p.Permute, p.Slice, p.Expand, p.Pad, p.Concat, p.Map, p.Reduce, p.ArgReduce, p.Gather, p.TopK)
 """Primitives of which numpy has nothing to tell, or whose steps see to that themselves."""
@@ -25,6 +29,7 @@ class Steps:
 
     def __init__(self, prims: Sequence[Prim], inputs: Sequence[tuple[int, Tensor]], results: Sequence[Tensor]) -> None:
         self.prims = prims
+        users = Counter(t for prim in prims for t in prim.inputs) + Counter(results)
         places: dict[Tensor, int] = {}
         self._numbers: list[Array | None] = []
 
@@ -34,28 +39,50 @@ class Steps:
                 self._numbers.append(tensor.const)
             return places[tensor]
 
-        self._inputs = [(number, place(tensor)) for number, tensor in inputs]
-        self._steps = [
-            (prim, _prepared(prim), [place(t) for t in prim.inputs], [(place(t), t.dtype.numpy) for t in prim.outputs])
-            for prim in prims
-        ]
+        self._steps: list[tuple[Prim, Step, list[int], list[tuple[int, np.dtype]]]] = []
+        folded = set()
+        for prim, then in zip_longest(prims, prims[1:]):
+            outputs = prim.outputs
+            if isinstance(prim, p.Reduce):
+                if users[prim.inputs[0]] == 1:
+                    folded.add(prim.inputs[0])
+                if isinstance(then, p.Reshape) and then.inputs == outputs and users[outputs[0]] == 1:
+                    outputs = then.outputs  # which it makes at once
+                step: Step = Reduction(prim, outputs[0].shape).run
+            elif isinstance(prim, p.Reshape) and prim.outputs[0] in places:
+                continue
+            else:
+                step = _prepared(prim)
+            operands = [place(t) for t in prim.inputs]
+            self._steps.append((prim, step, operands, [(place(t), t.dtype.numpy) for t in outputs]))
+        self._inputs = [(number, place(tensor), tensor not in folded) for number, tensor in inputs]
         self._results = [place(t) for t in results]
         self._silent = all(isinstance(prim, _SILENT) for prim in prims)
+        self._only = self._steps[0][1] if self._is_one_reduction() else None
 
-    def run(self, arrays: Sequence[Array | None]) -> list[Array]:
+    def _is_one_reduction(self) -> bool:
+        """Whether there is nothing to be done but a reduction of the first operand."""
+        if len(self._steps) != 1 or not isinstance(self._steps[0][0], p.Reduce) or len(self._inputs) != 1:
+            return False
+        return self._inputs[0][0] == 0 and self._results == [place for place, _ in self._steps[0][3]]
+
+    def run(self, operands: Sequence[Operand | None]) -> list[Array]:
         """The results for operands of the sizes that these steps are for."""
+        if self._only is not None:
+            return list(self._only(operands))
         if self._silent:
-            return self._run(arrays)
+            return self._run(operands)
         with np.errstate(all="ignore"):
-            return self._run(arrays)
+            return self._run(operands)
 
-    def _run(self, arrays: Sequence[Array | None]) -> list[Array]:
+    def _run(self, operands: Sequence[Operand | None]) -> list[Array]:
         numbers: list[Any] = self._numbers.copy()
-        for number, place in self._inputs:
-            numbers[place] = arrays[number]
-        for prim, step, operands, outputs in self._steps:
+        for number, place, wanted in self._inputs:
+            operand = operands[number]
+            numbers[place] = operand.numbers() if wanted and isinstance(operand, Deferred) else operand
+        for prim, step, places, outputs in self._steps:
             try:
-                made = step([numbers[place] for place in operands])
+                made = step([numbers[place] for place in places])
             except MISFITS as error:  # not enough memory, or a host function met numbers it was not made for
                 sizes = " and ".join(f"{t.dtype.value}{list(t.shape)}" for t in prim.outputs)
                 what = f"{type(error).__name__}: {error}; check its inputs"
@@ -69,8 +96,6 @@ def _prepared(prim: Prim) -> Step:
     """A primitive as a function of arrays."""
     if isinstance(prim, p.Map):
         return _map(prim)
-    if isinstance(prim, p.Reduce):
-        return Reduction(prim).run
     from MNN.reference.primitives import MEANING  # not needed where Vars are only given to a model
 
     types = [(t.dtype, t.shape) for t in prim.outputs]
@@ -79,9 +104,18 @@ def _prepared(prim: Prim) -> Step:
 
 
 def _map(prim: p.Map) -> Step:
-    shape = prim.outputs[0].shape
-    loop = loop_over(prim.body)
+    shape, body = prim.outputs[0].shape, prim.body
+    if _recasts(body):
+        to = body.result_dtypes[0].numpy
+        return lambda x: [np.broadcast_to(x[0], shape).astype(to)]
+    loop = loop_over(body)
     return lambda x: loop.run(shape, x)
+
+
+def _recasts(body: Body) -> bool:
+    """Whether a body does nothing but store integers as integers of another type."""
+    kinds = [instr.dtype for instr in body.code]
+    return [instr.op for instr in body.code] == ["arg", "cast"] and all(kind.is_int for kind in kinds)
 
 
 __all__ = ["Steps"]
