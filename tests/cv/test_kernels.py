@@ -146,3 +146,14 @@ def test_maps_far_away() -> None:
     x = np.full((90, 90), 3e38, np.float32)
     found = np.asarray(mcv.remap(np.ones((90, 90, 3), np.uint8), x, -x, mcv.INTER_LINEAR, mcv.BORDER_CONSTANT, 7))
     assert (found == 7).all()
+
+
+@pytest.mark.parametrize("by", ["numpy", "kernels"])
+def test_where_an_element_sees_nothing_floats_stay_finite(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in OpenCV: the largest or smallest float, not an infinity."""
+    monkeypatch.setattr(run.Settings, "least", 0 if by == "kernels" else 1 << 62)
+    im = np.arange(12, dtype=np.float32).reshape(3, 4)
+    above = np.array([[1], [0]], np.uint8)
+    most = np.finfo(np.float32).max
+    np.testing.assert_array_equal(np.asarray(mcv.erode(im, above))[0].ravel(), [most] * 4)
+    np.testing.assert_array_equal(np.asarray(mcv.dilate(im, above))[0].ravel(), [-most] * 4)

@@ -54,8 +54,7 @@ def _extreme(image: Array, kernel: object, times: int, border: int, better: Call
     if times < 0 or not element.any():
         raise MNNError(f"iterations must not be negative nor the kernel be all zeros; found {times} and {element}")
     info: np.iinfo | np.finfo = np.iinfo(image.dtype) if image.dtype.kind in "iu" else np.finfo(image.dtype)
-    outside = np.inf if image.dtype.kind == "f" else info.max
-    outside = outside if least else -np.inf if image.dtype.kind == "f" else info.min
+    outside = info.max if least else info.min  # also of floats, where the kernel sees nothing else
     top, left = element.shape[0] // 2, element.shape[1] // 2
     if element.all() and times > 1:  # one larger rectangle
         top, left = top * times, left * times
