@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from MNN.ir.dtype import DType
 from MNN.model import Opened, Source, relax
 from MNN.nn.runtime_config import check_backend, config_of
 from MNN.runtime.config import Config
+from MNN.schema.files import replacing
 from MNN.steps import ByInfo, ByName, Callback, OpInfo, Stepper
 from MNN.tensor import Tensor
 
@@ -195,6 +197,22 @@ class Interpreter:
     def runSessionWithCallBackInfo(self, session: Session, begincallback: ByInfo, endcallback: ByInfo) -> int:
         """Like :meth:`runSessionWithCallBack`; callbacks get an :class:`OpInfo` instead of the name."""
         return 0 if session.step(begincallback, endcallback, False) else CALL_BACK_STOP
+
+    def updateSessionToModel(self, session: Session, path: str | None = None) -> None:
+        """Writes the model to ``path``, whole or not at all. Sessions never change its constants, so that there is
+        nothing else to be taken over from them. Raises :class:`MNNError` for models that are no .mnn file."""
+        if not isinstance(session, Session):
+            raise MNNError(f"updateSessionToModel() takes a session, found {type(session).__name__}")
+        if path is None:
+            return
+        from MNN.frontends import kind_of
+
+        source = self._opened.source
+        if kind_of(source) != "mnn":
+            raise MNNError("updateSessionToModel() writes models that came from a .mnn file; convert() writes others")
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        with replacing(path) as file:
+            file.write(data)
 
     # -- information ----------------------------------------------------------------------------------------------
 

@@ -127,6 +127,50 @@ def test_runtime_manager(model: str, image: np.ndarray) -> None:
         MNN.nn.create_runtime_manager({"backend": "OPENCL"})
 
 
+def test_clones_of_modules_in_python() -> None:
+    """Parameters of their own, found wherever the module keeps them; one that two modules share stays shared."""
+
+    class Block(MNN.nn.Module):
+        def __init__(self, shared: MNN.nn.Module) -> None:
+            super().__init__()
+            self.conv = MNN.nn.conv(3, 4, [3, 3])
+            self.norm = MNN.nn.batch_norm(4)
+            self.shared = shared
+            self._layers = [self.conv, self.norm]
+
+        def forward(self, x: F.Var) -> F.Var:
+            for layer in self._layers:
+                x = layer(x)
+            return F.reduce_mean(x) + self.shared.bias
+
+    class Net(MNN.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            linear = MNN.nn.linear(2, 1)
+            self.one, self.two = Block(linear), Block(linear)
+
+        def forward(self, x: F.Var) -> F.Var:
+            return self.one(x) + self.two(x)
+
+    net = Net()
+    net.train(False)
+    x = F.const(np.random.default_rng(3).random((1, 3, 6, 6), np.float32), [1, 3, 6, 6])
+    before = net(x).read()
+    own, same = net.clone(), net.clone(share=True)
+    assert isinstance(own, Net)
+    np.testing.assert_array_equal(own(x).read(), before)
+    assert [p.name for p in own.parameters] == [p.name for p in net.parameters]
+    assert own.one.shared.bias is own.two.shared.bias
+    own.one.conv.weight.write(np.zeros(own.one.conv.weight.size))
+    own.two.shared.bias.write([50.0])
+    assert own(x).read().min() > 90
+    np.testing.assert_array_equal(net(x).read(), before)
+    same.two.shared.bias.write([50.0])
+    assert net(x).read().min() > 90
+    with pytest.raises(MNNError, match="load_module_from_file"):
+        net.get_info()
+
+
 def test_modules_in_python() -> None:
     class Inner(MNN.nn.Module):
         def __init__(self) -> None:

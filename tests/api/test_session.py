@@ -283,3 +283,18 @@ def test_the_api_costs_little(tmp_path: Path) -> None:
         return min(times)
 
     assert best(lambda: net.runSession(session)) - best(lambda: native.run(1)) < 2e-4
+
+
+def test_the_model_of_a_session_is_written(tmp_path: Path, image: np.ndarray) -> None:
+    path = write(classifier(), tmp_path, "mnn")
+    net = MNN.Interpreter(path)
+    session = net.createSession()
+    net.updateSessionToModel(session)
+    net.updateSessionToModel(session, str(tmp_path / "copy.mnn"))
+    assert (tmp_path / "copy.mnn").read_bytes() == Path(path).read_bytes()
+    other = MNN.Interpreter(write(classifier(), tmp_path, "onnx"))
+    with pytest.raises(MNNError, match="convert"):
+        other.updateSessionToModel(other.createSession(), str(tmp_path / "other.mnn"))
+    with pytest.raises(MNNError, match="session"):
+        net.updateSessionToModel(path)  # type: ignore[arg-type]
+    assert not (tmp_path / "other.mnn").exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from MNN.errors import MNNError, ShapeError
 from MNN.expr import build
 from MNN.expr.var import Var
 from MNN.schema.arrays import read_arrays, write_arrays
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # Python's own has it from 3.11 on
 
 
 class Module:
@@ -125,10 +128,59 @@ class Module:
             to.write(source.read())
         return True
 
+    def clone(self, share: bool = False) -> Self:
+        """Another module of the same form: with parameters of its own that hold the same numbers, or with ``share`` on
+        the same parameters."""
+        made: Self = _Clones(share).of(self)
+        return made
+
+    def get_info(self) -> dict[str, object]:
+        """What the file of a module that was loaded from one says of it. Raises :class:`MNNError` for others."""
+        raise MNNError(
+            f"{type(self).__name__} was not loaded from a file (load_module_from_file), which get_info() tells of"
+        )
+
     def clear_cache(self) -> None:
         """Frees what the module keeps between calls."""
         for child in self._children.values():
             child.clear_cache()
+
+
+class _Clones:
+    """Copies of modules, each one made once however often it is found."""
+
+    def __init__(self, share: bool) -> None:
+        self._share = share
+        self._made: dict[int, Any] = {}
+
+    def of(self, module: Any) -> Any:
+        """The copy of a module: what its attributes hold is shared but for modules, parameters, and lists,
+        tuples and dicts of them."""
+        if id(module) in self._made:
+            return self._made[id(module)]
+        made = self._made[id(module)] = object.__new__(type(module))
+        own = {id(v._expr) for v in (*module._vars.values(), *module._statistics.values())}
+        made.__dict__.update({name: self._value(value, own) for name, value in module.__dict__.items()})
+        return made
+
+    def _value(self, value: Any, own: set[int]) -> Any:
+        if isinstance(value, Module):
+            return value.clone(self._share) if type(value).clone is not Module.clone else self.of(value)
+        if isinstance(value, Var) and id(value._expr) in own and not self._share:
+            return self._parameter(value)
+        if type(value) in (list, tuple):
+            return type(value)(self._value(v, own) for v in value)
+        if type(value) is dict:
+            return {k: self._value(v, own) for k, v in value.items()}
+        return value
+
+    def _parameter(self, var: Var) -> Var:
+        made = self._made.get(id(var._expr))
+        if made is None:
+            made = self._made[id(var._expr)] = build.leaf(var.read(), var.data_format, var.op_type)
+            made.name = var.name
+        found: Var = made
+        return found
 
 
 def trainable(module: Module) -> list[Var]:
