@@ -18,7 +18,6 @@ from MNN.backends.base.options import Options
 from MNN.backends.base.program import Program
 from MNN.backends.base.run_lock import RunLock
 from MNN.compiler.lower import Blocked, Guard, Stage, input_tensor, live_after, lower_stage
-from MNN.compiler.open.errors import NotOpenError
 from MNN.compiler.open.plan import SizeRange
 from MNN.compiler.usage import has_text
 from MNN.errors import RunError
@@ -334,8 +333,6 @@ class Executor:
         program, last = RangePlanner(self.graph, self.machines, options, self.config.memory, self._states).plan(
             shapes, dtypes, ranges, fetch
         )
-        if program.arena_bytes > PLAN_BYTES:
-            raise NotOpenError("room for the largest sizes takes too much memory")
         rooms = self._plans.rooms  # the memory of all other plans of this graph, too
         bound = self.machines.bind(program, options, rooms, self._check)
         own = list(last.inputs)[: len(shapes)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from MNN.backends.base.open_words import OpenSizes, Shape
 from MNN.compiler.open.errors import NotOpenError
-from MNN.compiler.open.plan import LEAST, UNIT, SizeRange, range_for, range_of_units
+from MNN.compiler.open.plan import LEAST, UNIT, Reach, SizeRange, range_for, range_of_units
 from MNN.errors import MNNError
 from MNN.ir.graph import Value
 from MNN.ir.symbolic import Size, evaluate, multiply, names
@@ -24,7 +24,7 @@ OFTEN = 16
 """Runs at the same size after which a plan for it alone pays, where that is faster: planning takes some 30 ms, and such
 runs take a tenth to a fifth longer, of 5 ms and more."""
 _COUNTED = 1000
-_TRIES = 8
+_TRIES = 12
 """Ranges that were tried in vain, after which every size of the graph is planned alone."""
 
 
@@ -136,9 +136,9 @@ def _opened(
         return
     changed = [name for name, number in values.items() if old[name] != number and number >= LEAST]
     derived = _derived([(name, old[name], values[name]) for name in changed])
-    ways: list[tuple[int, _RangeFor]] = [(1, partial(range_for, narrow=True, windows=w)) for w in (False, True)]
-    if all(len({name for name in shape if name in changed}) < 2 for shape in named):
-        ways.insert(0, (1, range_for))
+    lengths = all(len({name for name in shape if name in changed}) < 2 for shape in named)
+    reaches: list[Reach] = ["all", "most", "near", "windows"] if lengths else ["near", "windows"]
+    ways: list[tuple[int, _RangeFor]] = [(1, partial(range_for, reach=reach)) for reach in reaches]
     if all(n % UNIT == 0 for name in changed for n in (old[name], values[name])):
         ways.append((UNIT, range_of_units))
     for (unit, range_of), known in itertools.product(ways, (derived, {}) if derived else ({},)):

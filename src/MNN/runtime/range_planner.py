@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -13,10 +14,13 @@ from MNN.compiler.open.errors import NotOpenError
 from MNN.compiler.open.plan import Lowered, SizeRange, open_program
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
-from MNN.ir.prims import Tensor
-from MNN.ir.traced import Trace
+from MNN.ir.prims import Conv, MatMul, Prim, Tensor
+from MNN.ir.traced import Trace, room_of
 from MNN.runtime.machines import Machines
 from MNN.runtime.state_numbers import state_numbers
+
+_ARENA_BYTES = 256 << 20
+"""Memory that a plan for a range may work in."""
 
 
 class RangePlanner:
@@ -46,6 +50,7 @@ class RangePlanner:
             results = [stage.env[v] for v in fetch if v in stage.env]
             if stage.blocked is not None or len(set(results)) < len(fetch) or any(t.producer is None for t in results):
                 raise NotOpenError("a stage that does not end in its results")
+            _check_room(max(map(_product_bytes, stage.prims), default=0))  # before any more is done
             return Lowered(stage, [*tensors.values(), *stage.open_inputs], results)
 
         def compiled(lowered: Lowered) -> Program:
@@ -53,10 +58,24 @@ class RangePlanner:
             given = inputs[: len(shapes)]
             states = state_numbers(self._states, list(shapes), given, lowered.results, stage, fetch)
             options = replace(self._options, states=states)
-            return self._machines.compile(stage.prims, inputs, lowered.results, options)
+            program = self._machines.compile(stage.prims, inputs, lowered.results, options)
+            _check_room(program.arena_bytes)
+            return program
 
         self._machines.pool.kept_choices.begin_plan()
         return open_program(ranges, lower, compiled)
+
+
+def _product_bytes(prim: Prim) -> int:
+    """What a product, which is stored in any case, takes where all sizes are at their largest."""
+    if not isinstance(prim, (Conv, MatMul)):
+        return 0
+    return math.prod(map(room_of, prim.outputs[0].shape)) * prim.outputs[0].dtype.size
+
+
+def _check_room(needed: int) -> None:
+    if needed > _ARENA_BYTES:
+        raise NotOpenError("room for the largest sizes takes too much memory")
 
 
 __all__ = ["RangePlanner"]

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from MNN.backends.base.program import Program
 from MNN.compiler.lower import Stage
@@ -25,10 +25,15 @@ _UNIT_TOPS, _SMALL_UNITS = (12, 24, 48, 96), 3
 MOST_OPEN = 6
 """Sizes that a range leaves open; more of them are seldom, and would be tried at ever smaller ones."""
 _SMALL = 31
-"""Sizes up to here have a range of their own: few rows want other kernels than many."""
+"""Where ranges begin, or end, that cannot hold all sizes."""
+_ALL = 509
+"""Where ranges of all sizes end that are not longer."""
 LEAST, _WINDOW = 3, 11
 """Where the smallest range begins, and where it does in networks whose windows are larger than what is left of such
 sizes."""
+Reach = Literal["all", "most", "near", "windows"]
+"""Which sizes a range holds besides the one that it is for: all shorter ones; all but the smallest; those of the same
+magnitude; those that have room for windows."""
 
 
 class SizeRange(NamedTuple):
@@ -69,26 +74,23 @@ def open_program(ranges: Mapping[str, SizeRange], lower: Lower, compile_stage: C
     return program, found[-1][0]
 
 
-def range_for(size: int, number: int = 0, narrow: bool = False, windows: bool = False) -> SizeRange | None:
+def range_for(size: int, number: int = 0, reach: Reach = "all") -> SizeRange | None:
     """The range for a size like this one, which is the ``number``-th of the open ones: two of them are not tried at the
     same sizes. None for sizes that are planned alone: 1 and 2, which make much simpler, very large ones, and those
     beyond the first :data:`MOST_OPEN`.
-
-    A ``narrow`` one begins where the range before it ends; with ``windows`` the first one does not begin at sizes that
-    have room for small windows only.
 
     Sizes that are tried are primes and, between these, one that can be halved and be divided by three; none is a
     multiple of what kernels step by.
     """
     if number >= MOST_OPEN:
         return None
-    top = next((t for t in TOPS if _prime(t, number) >= size), None)
+    top = next((t for t in TOPS if _prime(t, number) >= size and (reach != "all" or t >= _ALL)), None)
     if top is None:
         return None
-    if top == _SMALL:
-        least = _prime(_WINDOW if windows else LEAST, -number)
+    if reach == "all" or top == _SMALL:
+        least = _prime(_WINDOW if reach == "windows" else LEAST, -number)
     else:
-        least = _prime(max(t for t in TOPS if t < top) if narrow else _SMALL, number)
+        least = _prime(_SMALL if reach == "most" else max(t for t in TOPS if t < top), number)
     most, between = _prime(top, number), _even(top, number, least)
     if size < least or not least < between < most:
         return None
@@ -136,4 +138,15 @@ def _prime(size: int, number: int) -> int:
         found += step
 
 
-__all__ = ["LEAST", "MOST_OPEN", "TOPS", "UNIT", "Lowered", "SizeRange", "open_program", "range_for", "range_of_units"]
+__all__ = [
+    "LEAST",
+    "MOST_OPEN",
+    "TOPS",
+    "UNIT",
+    "Lowered",
+    "Reach",
+    "SizeRange",
+    "open_program",
+    "range_for",
+    "range_of_units",
+]
