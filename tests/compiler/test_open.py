@@ -34,7 +34,7 @@ def result(prim: Prim, shape: tuple[int, ...]) -> Prim:
 
 
 def test_compiled_formulas_are_the_sizes() -> None:
-    """Random sums of products, quotients, maxima and minima, against what evaluates them one by one."""
+    """Random sums and differences of products, quotients, maxima and minima, against what evaluates them one by one."""
     rng = np.random.default_rng(2)
     made: list[symbolic.Size] = ["a", "b", 1, 7]
     while len(made) < 400:
@@ -42,8 +42,8 @@ def test_compiled_formulas_are_the_sizes() -> None:
         by = int(rng.integers(1, 9))
         size = [
             symbolic.add(x, y), symbolic.multiply(x, y), symbolic.maximum(x, y), symbolic.minimum(x, y),
-            symbolic.floor_divide(x, by),
-        ][rng.integers(5)]  # fmt: skip
+            symbolic.floor_divide(x, by), symbolic.subtract(x, y),
+        ][rng.integers(6)]  # fmt: skip
         if size is not None:
             made.append(size)
     sizes = [s for s in made if s is not None]

@@ -373,7 +373,7 @@ def _is_atom(size: int | str) -> bool:
 
 
 def _is_product(size: int | str) -> bool:
-    return isinstance(size, Expression) and len(size.terms) == 1 and -1 not in size.terms.values()
+    return isinstance(size, Expression) and len(size.terms) == 1 and min(size.terms.values()) > 0
 
 
 def _is_quotient(name: str) -> bool:
