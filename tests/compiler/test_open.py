@@ -14,7 +14,8 @@ from MNN.ir import prims as p
 from MNN.ir import symbolic
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
-from MNN.ir.symbolic import compiled, evaluate, parse
+from MNN.ir.size_functions import compiled
+from MNN.ir.symbolic import evaluate, parse
 from MNN.ir.traced import OpenSize, Trace, room_of, size_of
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.common import numbers
@@ -167,6 +168,35 @@ def test_sizes_as_numbers_are_followed_or_become_inputs() -> None:
     assert wide.const is None
     (found,) = b.open_numbers.inputs.values()
     assert [size_of(n) for n in found] == [parse("s0 - 1"), 5]
+
+
+def test_matching_random_sizes() -> None:
+    """Names, multiples, sums, quotients and the same shape several times, against all sizes within bounds."""
+    rng = np.random.default_rng(3)
+    kinds: list[int | str] = ["a", "b", 1, 4, "a*32", "b*3", "a + 1", "a + b", "a//2", "2*a*b", "max(a,b)"]
+    every = [{"a": a, "b": b} for a in range(3, 10) for b in range(5, 9)]
+    matched = missed = 0
+
+    def at(shapes: list[tuple[int | str, ...]], values: dict[str, int]) -> list[tuple[int, ...]]:
+        return [tuple([evaluate(parse(n) if isinstance(n, str) else n, values) for n in s]) for s in shapes]
+
+    for _ in range(40):
+        shapes = [tuple([kinds[i] for i in rng.integers(0, len(kinds), rng.integers(0, 4))]) for _ in range(3)]
+        shapes += [("a",), ("b", shapes[0][0] if shapes[0] else 7), shapes[1]]
+        order = [shapes[i] for i in rng.permutation(len(shapes))]
+        sizes = OpenSizes(("a", "b"), (3, 5), (9, 8), (), tuple(order), ())
+        known = {tuple(at(order, values)): tuple(values.values()) for values in every}
+        for a, b in rng.integers(2, 11, (6, 2)).tolist():
+            given = at(order, {"a": a, "b": b})
+            tried = [given, given[:-1], [*given[:-1], (*given[-1], 1)]]
+            for i, shape in enumerate(given):
+                changed = [(*shape[:axis], n + 1, *shape[axis + 1 :]) for axis, n in enumerate(shape)]
+                tried += [[*given[:i], other, *given[i + 1 :]] for other in changed]
+            for same in tried:
+                assert sizes.match(same) == known.get(tuple(same))
+                matched, missed = matched + (tuple(same) in known), missed + (tuple(same) not in known)
+    assert matched > 50
+    assert missed > 500
 
 
 def test_matching_sizes() -> None:

@@ -13,10 +13,8 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
-
-import numpy as np
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 Size = int | str | None
 MAX_TERMS = 8
@@ -216,29 +214,6 @@ def evaluate(size: int | str, values: Mapping[str, int]) -> int:
     return values[size]
 
 
-def compiled(sizes: Sequence[int | str], order: Sequence[str], arrays: bool = False) -> Callable[..., tuple[Any, ...]]:
-    """What :func:`evaluate` does for all ``sizes`` (or texts that write them), as a function of the values of the names
-    in ``order``; ``arrays`` of values give arrays."""
-    sizes = [parse(size) if type(size) is str else size for size in sizes]
-    at = {name: f"n{i}" for i, name in enumerate(order)}
-    text = "".join(f"{_python(size, at)}," for size in sizes)
-    extremes = {"max": np.maximum, "min": np.minimum} if arrays else {"max": max, "min": min}
-    found: Callable[..., tuple[Any, ...]] = eval(f"lambda {','.join(at.values())}: ({text})", extremes)
-    return found
-
-
-def _python(size: int | str, at: Mapping[str, str]) -> str:
-    if isinstance(size, int):
-        return str(int(size))
-    if isinstance(size, Function):
-        x, y = (_python(v, at) for v in size.operands)
-        return f"({x})//({y})" if size.kind == "//" else f"{size.kind}({x},{y})"
-    if isinstance(size, Expression):
-        terms = ["*".join([str(n), *(f"({_python(f, at)})" for f in factors)]) for factors, n in size.terms.items()]
-        return f"({'+'.join(terms)})"
-    return at[size]
-
-
 def names(size: Size) -> set[str]:
     """The names that a size is computed from."""
     if size is None or isinstance(size, int):
@@ -248,15 +223,6 @@ def names(size: Size) -> set[str]:
     if isinstance(size, Expression):
         return set().union(*(names(f) for factors in size.terms for f in factors))
     return {str(size)}
-
-
-def multiple_of(size: int | str) -> tuple[str, int] | None:
-    """The name that a size is a multiple of, and how many times; None where it is anything else."""
-    terms = list(size.terms.items()) if isinstance(size, Expression) else []
-    if len(terms) != 1 or len(terms[0][0]) != 1 or terms[0][1] < 1:
-        return None
-    (factor,), times = terms[0]
-    return (str(factor), times) if not isinstance(factor, (Expression, Function)) else None
 
 
 _TOKEN = re.compile(r"\s*(?:(\d+)|(max|min)(?=\()|([A-Za-z_][\w.]*)|(//|[-+*(),]))")
@@ -395,6 +361,6 @@ def _extreme(kind: str, x: Size, y: Size) -> Size:
 
 
 __all__ = [
-    "Expression", "Function", "Size", "add", "ceil_divide", "compiled", "evaluate", "exact_quotient", "floor_divide",
-    "lower_bound", "maximum", "minimum", "modulo", "multiple_of", "multiply", "names", "parse", "subtract",
+    "Expression", "Function", "Size", "add", "ceil_divide", "evaluate", "exact_quotient", "floor_divide",
+    "lower_bound", "maximum", "minimum", "modulo", "multiply", "names", "parse", "subtract",
 ]  # fmt: skip

@@ -13,8 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from MNN.backends.base.backend import Bound
-from MNN.backends.base.open_words import Shape, shapes_at
-from MNN.ir.symbolic import compiled
+from MNN.ir.size_functions import Shape, compiled, shapes_at
 from MNN.runtime.state_memory import Kept, StateMemory
 
 Source = int | str | np.ndarray

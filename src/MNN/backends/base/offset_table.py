@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from MNN.ir.symbolic import compiled
+from MNN.ir.size_functions import compiled
 from MNN.ir.traced import OpenSize
 
 Number = int | str

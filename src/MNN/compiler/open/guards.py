@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.compiler.open.errors import NotOpenError
-from MNN.ir.symbolic import compiled
+from MNN.ir.size_functions import compiled
 from MNN.ir.traced import Comparison, Trace
 
 _MOST = 1 << 14

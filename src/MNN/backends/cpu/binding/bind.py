@@ -85,7 +85,8 @@ class BoundProgram(TimedBound):
         if program.open_sizes is not None:
             assert isinstance(native, NativeProgram)
             tables = [(memory, b.table) for b, memory in self._tables.items() if b.table is not None]
-            self._open = OpenProgramSizes(program, native, self._address, tables)
+            extents = [word for views in self._io for word in views.words]
+            self._open = OpenProgramSizes(program, native, self._address, tables, extents)
         self._lent: LentMemory | None = None
         if program.states:
             assert isinstance(native, NativeProgram)

@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from MNN.backends.base.open_words import Shape, shapes_at
 from MNN.backends.base.program import Located
 from MNN.backends.cpu.binding.direct import Copied, Sizes, Tensors
+from MNN.backends.cpu.native_loop.address import address_of
 from MNN.backends.cpu.native_loop.layout import CARRIED
+from MNN.ir.size_functions import Shape, shapes_at
 
 View = Callable[[Located], np.ndarray]
-_EXTENTS = slice(CARRIED.index("planes"), CARRIED.index("nbytes") + 1)
-"""The words planes, rows and nbytes of a record."""
+_EXTENTS = ("planes", "rows", "nbytes")
+"""The words of a record that may follow from open sizes."""
 Cuts = dict[tuple[tuple[int, ...], ...], tuple[slice, ...]]
 
 
@@ -39,12 +40,13 @@ class IoViews:
                 direct.sizes = self._open.setdefault(shape, Sizes(tensor.shape))
         self._open_shapes = shapes_at(list(self._open), names)
         extents = [d.rows.extents for d in directs if isinstance(d, Copied)]
-        different = list(dict.fromkeys([e for e in extents if any(isinstance(n, str) for n in e)]))
-        self._extents_at = shapes_at(different, names)
-        self._copied = copied
-        self._rows, self._which = np.array(
-            [(row, different.index(e)) for row, e in enumerate(extents) if e in different], np.intp
-        ).reshape(-1, 2).T  # fmt: skip
+        self.words = [
+            (address_of(copied) + CARRIED.size * row + CARRIED[name], size)
+            for row, sizes in enumerate(extents)
+            for name, size in zip(_EXTENTS, sizes, strict=True)
+            if isinstance(size, str)
+        ]
+        """Words of the records that follow from open sizes."""
         self._all_shapes = shapes_at(shapes, names)
         self._shapes: list[tuple[int, ...]] | None = [t.shape for t in tensors]
         self._sizes: tuple[int, ...] = ()
@@ -56,8 +58,6 @@ class IoViews:
         self._sizes, self._shapes, self._views = sizes, None, None
         for common, shape in zip(self._open.values(), self._open_shapes(*sizes), strict=True):
             common.shape = shape
-        if self._rows.size:
-            self._copied[self._rows, _EXTENTS] = np.array(self._extents_at(*sizes))[self._which]
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:

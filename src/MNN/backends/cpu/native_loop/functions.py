@@ -21,6 +21,7 @@ NativeFunction = Callable[[int, int, int, "int | None"], None]
 # The interpreter lock is released during calls. Addresses are passed as plain integers.
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+_OPEN_WORDS = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)  # a microsecond: not worth releasing the lock for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +45,10 @@ class LoopFunctions:
     def slices(self) -> int:
         """The address of ``slices``, which few models need."""
         return self.library.load([LoopSpec("slices")])[0]
+
+    def open_words(self) -> Callable[[int], None]:
+        """``open words``, for the address of a record OPEN."""
+        return _OPEN_WORDS(self.library.load([LoopSpec("open words")])[0])
 
 
 def load_loop(target: Target, cache: Cache | None) -> LoopFunctions:

@@ -116,4 +116,25 @@ MOVE = Record(
     word("base", "what it is for the first slice"),
     word("step", "how much more for each"),
 )
-RECORDS = (POOL, SLOT, FRAME, COMMAND, LENT, CARRIED, CALLBACK, SLICES, HAND, MOVE)
+OPEN = Record(
+    "open",  # arguments of what writes all that follows from open sizes
+    word("values", "the sizes, and behind them what steps compute", pointer=True),
+    word("steps", "records STEP", pointer=True),
+    word("step_count", "how many"),
+    word("first", "the number of the value that the first step gives"),
+    word("written", "records OPENED", pointer=True),
+    word("written_count", "how many"),
+)
+STEP = Record(
+    "step",
+    word("sign", "what is computed, a number of open_words_ir.SIGNS"),
+    word("x", "the number of a value, or what the step gives"),
+    word("y", "the number of a value; divisors are positive"),
+)
+OPENED = Record(
+    "opened",
+    word("word", "what is written", pointer=True),
+    word("value", "the number of a value"),
+    word("base", "what is added to it"),
+)
+RECORDS = (POOL, SLOT, FRAME, COMMAND, LENT, CARRIED, CALLBACK, SLICES, HAND, MOVE, OPEN, STEP, OPENED)

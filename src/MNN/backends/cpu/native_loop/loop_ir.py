@@ -1,6 +1,6 @@
 """LLVM IR of the native loop: what walks a program's commands and what a worker thread runs while it is parked.
 
-Six functions share the kernels' signature, so that they are compiled and cached like kernels:
+Seven functions share the kernels' signature, so that they are compiled and cached like kernels:
 
 - ``run`` (args = frame): executes commands of a table in order. A command with more blocks than its grain is shared
   with the workers; every other command is one plain call. Gives the number of the command after which it stopped early,
@@ -12,6 +12,7 @@ Six functions share the kernels' signature, so that they are compiled and cached
 - ``flushed`` (args = address of a kernel, its arguments): calls it from Python with floating point as kernels know it.
 - ``slices`` (args = ``run``, the frame of the run that it is a command of, a row for every thread): runs the program of
   the thread that it is called by once per block, with some words in memory moved on from block to block.
+- ``open words`` (args = a record OPEN): computes what follows from open sizes, and writes it where it is read.
 
 Numbers too small to be normal count as zero while kernels run: processors take up to a hundred times as long for them,
 and networks make many where activations die out. The mode belongs to a thread: ``run`` sets it and puts it back, a
@@ -47,13 +48,14 @@ import string
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.cpu.native_loop.io_binding_ir import BIND_IO
 from MNN.backends.cpu.native_loop.layout import LINE, RECORDS, SHARE_BITS, SHARE_MOST, SLOT_BYTES
+from MNN.backends.cpu.native_loop.open_words_ir import OPEN_WORDS
 from MNN.backends.cpu.native_loop.processor_families import MACHINES
 from MNN.backends.cpu.native_loop.wake_ir import WAKE
 from MNN.backends.cpu.native_loop.worker_ir import CLAIM, SPIN, WORKER
 from MNN.backends.cpu.targets.base import Target
 from MNN.errors import UnsupportedError
 
-PARTS = ("run", "worker", "spin", "plain", "flushed", "slices")
+PARTS = ("run", "worker", "spin", "plain", "flushed", "slices", "open words")
 
 _RUN = """
 ; One command shared with the workers; returns false, having done nothing, when they serve another run.
@@ -380,4 +382,5 @@ _SOURCES = {
     "plain": _IN_MODE.replace("$mode", "$usual"),
     "flushed": _IN_MODE.replace("$mode", "$flush"),
     "slices": _SLICES,
+    "open words": OPEN_WORDS,
 }

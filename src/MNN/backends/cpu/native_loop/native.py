@@ -158,7 +158,7 @@ class NativeProgram:
         return self._args[self._starts[index] : self._starts[index + 1]]
 
     def position(self, index: int, argument: int) -> int:
-        """The place of an argument of a command, for :meth:`rewrite`."""
+        """The place of an argument of a command, for :meth:`rewrite` and :meth:`address`."""
         return self._starts[index] + argument
 
     def grain(self, index: int) -> int:
@@ -166,13 +166,20 @@ class NativeProgram:
         return int(self._table[index, COMMAND.index("grain")])
 
     def position_of_blocks(self, index: int) -> int:
-        """The place of a command's number of blocks, for :meth:`rewrite`; its grain follows."""
+        """The place of a command's number of blocks; its grain follows."""
         return self._first_row + index * COMMAND.count + COMMAND.index("blocks")
 
-    def rewrite(self, places: NDArray[np.intp], values: NDArray[np.int64]) -> None:
-        """Gives arguments and numbers of blocks in some ``places`` other values."""
-        self._words[places] = values
+    def address(self, place: int) -> int:
+        """Where the word of a place lies; whoever writes there calls :meth:`changed` afterwards."""
+        return int(self._words.ctypes.data) + 8 * place
+
+    def changed(self) -> None:
+        """Says that commands may have other numbers of blocks."""
         self._parallel = None
+
+    def rewrite(self, places: NDArray[np.intp], values: NDArray[np.int64]) -> None:
+        """Gives arguments in some ``places`` other values."""
+        self._words[places] = values
 
     def rows(self) -> list[tuple[int, int, int, int]]:
         """Per command: the address of its function, that of its arguments, blocks and grain."""
