@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from MNN.backends.base.open_words import OpenSizes, Shape
-from MNN.compiler.open.errors import NotOpenError
+from MNN.compiler.open.errors import NeverOpenError, NotOpenError
 from MNN.compiler.open.plan import LEAST, UNIT, Reach, SizeRange, range_for, range_of_units
 from MNN.errors import MNNError
 from MNN.ir.graph import Value
@@ -100,12 +100,15 @@ class OpenPlans:
             return None
         plan: P | None = None
         for sizes_of, ranges in _opened(given.inputs, before, shapes):
-            asked = (given, *sizes_of.values(), *ranges.values())
-            if asked in self._vain:
+            of_any_range = (given, *sizes_of.values())
+            asked = (*of_any_range, *ranges.values())
+            if self._vain & {of_any_range, asked}:
                 continue
             try:
                 plan = make(sizes_of, ranges)
                 break
+            except NeverOpenError:
+                self._vain.add(of_any_range)
             except (NotOpenError, MNNError):
                 self._vain.add(asked)
         if plan is None:

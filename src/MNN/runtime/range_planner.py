@@ -10,7 +10,7 @@ from MNN.backends.base.open_words import Shape
 from MNN.backends.base.options import Options
 from MNN.backends.base.program import Program
 from MNN.compiler.lower import lower_stage
-from MNN.compiler.open.errors import NotOpenError
+from MNN.compiler.open.errors import NeverOpenError, NotOpenError
 from MNN.compiler.open.plan import Lowered, SizeRange, open_program
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
@@ -48,7 +48,9 @@ class RangePlanner:
             tensors = {v: Tensor(dtypes[v], tuple(map(trace.size, s)), name=v.name) for v, s in shapes.items()}
             stage = lower_stage(self._graph, 0, tensors, {}, {}, self._memory, self._machines.pool.folds)
             results = [stage.env[v] for v in fetch if v in stage.env]
-            if stage.blocked is not None or len(set(results)) < len(fetch) or any(t.producer is None for t in results):
+            if stage.blocked is not None:
+                raise NeverOpenError("what numbers are decides what is computed")
+            if len(set(results)) < len(fetch) or any(t.producer is None for t in results):
                 raise NotOpenError("a stage that does not end in its results")
             _check_room(max(map(_product_bytes, stage.prims), default=0))  # before any more is done
             return Lowered(stage, [*tensors.values(), *stage.open_inputs], results)

@@ -6,4 +6,8 @@ class NotOpenError(Exception):
     it is for those who work on the engine, users never see it."""
 
 
-__all__ = ["NotOpenError"]
+class NeverOpenError(NotOpenError):
+    """It is so whatever the range: another one need not be tried."""
+
+
+__all__ = ["NeverOpenError", "NotOpenError"]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from MNN.compiler.lower import Stage
-from MNN.compiler.open.errors import NotOpenError
+from MNN.compiler.open.errors import NeverOpenError, NotOpenError
 from MNN.ir import prims as p
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.symbolic import Size, evaluate
@@ -33,7 +33,7 @@ def agree(traces: Sequence[TracedStage]) -> None:
     gives constants that grow with sizes the last one's memory. Raises :class:`NotOpenError`."""
     lists = [s.stage.prims for s in traces]
     if any(s.stage.guards or s.stage.blocked for s in traces):
-        raise NotOpenError("what numbers are decides what is computed")
+        raise NeverOpenError("what numbers are decides what is computed")
     if len({len(prims) for prims in lists}) > 1:
         raise NotOpenError(f"other primitives at other sizes{_first_other(lists)}")
     known = _Known(traces)
@@ -82,7 +82,7 @@ class _Known:
         if len({(type(q), len(q.inputs), len(q.outputs)) for q in same}) > 1:
             raise NotOpenError(f"{where}: another primitive at another size")
         if isinstance(first, p.Host):
-            raise NotOpenError(f"{where}: computed in Python")
+            raise NeverOpenError(f"{where}: computed in Python")
         for tensors in zip(*[q.outputs for q in same], strict=True):
             if len({(t.dtype, t.rank) for t in tensors}) > 1:
                 raise NotOpenError(f"{where}: another type at another size")
