@@ -5,9 +5,11 @@
 
 What is timed is everything but the native call that computes, which takes the same whether a size is new or not, and
 varies by more than what is looked for: checking inputs, finding the plan, making one where there is none, writing what
-follows from sizes, results. A size is run twice; the mean over all sizes holds the planning that the first ones of a
-range need, kernels being compiled already, and at a second start reading these plans. Nothing is compared with other
-engines here: they compute every size alike, or plan it anew.
+follows from sizes, results. A size is run twice. The first size is told apart, as it holds loading the model and a plan
+that fixed sizes have, too; the mean over all others holds the planning for ranges, kernels being compiled already, and
+at a second start reading these plans. Times are those that the processor spent on this thread: of other processes,
+only what they take of its caches is in them. Nothing is compared with other engines here: they compute every size
+alike, or plan it anew.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ Feeds = dict[str, np.ndarray]
 
 
 class Measured(NamedTuple):
-    """Milliseconds: besides computing at a new size, and at the same again; and of computing."""
+    """Milliseconds of this thread: besides computing at a new size, and at the same again; and of computing."""
 
     new: list[float]
     again: list[float]
@@ -57,11 +59,11 @@ class Clock:
         self._run = NativeProgram.run
 
         def timed(program: NativeProgram, threads: int = 1) -> None:
-            start = time.perf_counter()
+            start = time.thread_time()
             try:
                 self._run(program, threads)
             finally:
-                self.native += 1e3 * (time.perf_counter() - start)
+                self.native += 1e3 * (time.thread_time() - start)
 
         NativeProgram.run = timed  # type: ignore[method-assign]
         return self
@@ -109,10 +111,10 @@ def measured(model: MNN.Model, feeds: Iterable[Feeds], rewind: Callable[[int], o
         for number, given in enumerate(feeds):
             for times in (found.new, found.again):
                 rewind(number)
-                before, start = clock.native, time.perf_counter()
+                before, start = clock.native, time.thread_time()
                 model.run(given)
                 native = clock.native - before
-                times.append(1e3 * (time.perf_counter() - start) - native)
+                times.append(1e3 * (time.thread_time() - start) - native)
             found.computing.append(native)
     return found
 
@@ -179,11 +181,14 @@ def images(folder: Path, work: Path, count: int) -> Case:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--publish", action="store_true", help=f"write the table to {PAGE.name}")
+    parser.add_argument("--only", default="", help="cases whose names hold this")
     parser.add_argument("--work", type=Path, default=None, help="folder of exported models")
     arguments = parser.parse_args()
+    if arguments.publish and arguments.only:
+        parser.error("a table is published whole")
     work = work_folder(arguments.work)
-    lines = ["| what | new: median, ms | new: mean, ms | second start: mean, ms | again: median, ms | computing: ms |"]
-    lines.append("| --- | ---: | ---: | ---: | ---: | ---: |")
+    columns = ["what", "first size", "new: median", "new: mean", "second start: mean", "again: median", "computing"]
+    lines = [f"| {' | '.join(columns)} |", f"| --- |{' ---: |' * (len(columns) - 1)}"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         cases: dict[str, Callable[[], Case]] = {
@@ -194,12 +199,14 @@ def main() -> None:
             "ResNet-50, 50 sizes of images": lambda: images(folder, work, 50),
         }
         for label, case in cases.items():
+            if arguments.only not in label:
+                continue
             found, second = starts(case(), folder)
-            middle, mean, later, again, computing = (
-                statistics.median(found.new), statistics.fmean(found.new), statistics.fmean(second.new),
-                statistics.median(found.again), statistics.median(found.computing),
-            )  # fmt: skip
-            lines.append(f"| {label} | {middle:.3f} | {mean:.2f} | {later:.2f} | {again:.3f} | {computing:.1f} |")
+            numbers = [
+                found.new[0], statistics.median(found.new[1:]), statistics.fmean(found.new[1:]),
+                statistics.fmean(second.new[1:]), statistics.median(found.again), statistics.median(found.computing),
+            ]  # fmt: skip
+            lines.append(f"| {label} | {' | '.join(f'{n:.3f}' if n < 1 else f'{n:.1f}' for n in numbers)} |")
             print(lines[-1], flush=True)
     if arguments.publish:
         text = PAGE.read_text(encoding="utf-8")

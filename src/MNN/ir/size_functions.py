@@ -12,6 +12,7 @@ from MNN.ir.symbolic import Expression, Function, parse
 Shape = tuple["int | str", ...]
 """Sizes of a tensor: numbers, and formulas of the open ones."""
 Sizes = tuple[int, ...]
+_EXTREMES = {"max": max, "min": min}
 
 
 def compiled(sizes: Sequence[int | str], order: Sequence[str], arrays: bool = False) -> Callable[..., tuple[Any, ...]]:
@@ -19,7 +20,7 @@ def compiled(sizes: Sequence[int | str], order: Sequence[str], arrays: bool = Fa
     values of the names in ``order``; ``arrays`` of values give arrays."""
     at = _variables(order)
     text = "".join(f"{_python(size, at)}," for size in sizes)
-    extremes = {"max": np.maximum, "min": np.minimum} if arrays else {"max": max, "min": min}
+    extremes = {"max": np.maximum, "min": np.minimum} if arrays else _EXTREMES
     found: Callable[..., tuple[Any, ...]] = eval(f"lambda {','.join(at.values())}: ({text})", extremes)
     return found
 
@@ -29,9 +30,7 @@ def shapes_at(shapes: Sequence[Shape], names: Sequence[str]) -> Callable[..., li
     different = list(dict.fromkeys(shapes))
     at = _variables(names)
     texts = ["(" + "".join(f"{_python(size, at)}," for size in shape) + ")" for shape in different]
-    every: Callable[..., list[Sizes]] = eval(
-        f"lambda {','.join(at.values())}: [{','.join(texts)}]", {"max": max, "min": min}
-    )
+    every: Callable[..., list[Sizes]] = eval(f"lambda {','.join(at.values())}: [{','.join(texts)}]", _EXTREMES)
     if len(different) == len(shapes):
         return every
     numbers = [different.index(shape) for shape in shapes]
@@ -77,9 +76,7 @@ def matcher(
         return lambda shapes: None
     asked = " and ".join([f"len(s)=={len(shapes)}", *first, *tells, *later])
     sizes = "".join(f"{n}," for n in at.values())
-    found: Callable[[Sequence[Sizes]], Sizes | None] = eval(
-        f"lambda s: ({sizes}) if {asked} else None", {"max": max, "min": min, "len": len}
-    )
+    found: Callable[[Sequence[Sizes]], Sizes | None] = eval(f"lambda s: ({sizes}) if {asked} else None", _EXTREMES)
     return found
 
 
@@ -115,4 +112,4 @@ def _multiple_of(size: str) -> tuple[str | None, int]:
     return (None if isinstance(factor, (Expression, Function)) else str(factor)), times
 
 
-__all__ = ["Shape", "compiled", "matcher", "shapes_at"]
+__all__ = ["compiled", "matcher", "shapes_at"]

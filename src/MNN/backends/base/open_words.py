@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
-from MNN.ir.size_functions import Shape, matcher
+from MNN.ir.size_functions import Shape as Shape
+from MNN.ir.size_functions import matcher
 from MNN.ir.symbolic import evaluate, parse
 
 BLOCKS, GRAIN = "", "grain of blocks"
@@ -54,4 +55,4 @@ class OpenSizes:
         return [tuple([evaluate(parse(n) if isinstance(n, str) else n, values) for n in s]) for s in self.outputs]
 
 
-__all__ = ["BLOCKS", "GRAIN", "OpenSizes", "OpenWord", "Shape"]
+__all__ = ["BLOCKS", "GRAIN", "OpenSizes", "OpenWord"]
