@@ -56,6 +56,8 @@ _WEIGHTS = (
 
 _PEERS = """## Beside OpenVINO
 
+With AMX: [another page](in-turns-amx.md).
+
 Intel Xeon with VNNI, without AMX; one thread, batch 1, `qdq-u8s8-channels`; OpenVINO 2026.4.1 (latency hint), ONNX
 Runtime 1.31.1; minimum CPU time in ms of engines that took turns in one process, on a machine that others used at the
 same time (2026-11-25). RegNetY and EfficientNetV2-S are of earlier runs, before some or all of the changes behind the
