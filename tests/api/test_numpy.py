@@ -144,3 +144,19 @@ def test_linear_algebra() -> None:
     np.testing.assert_allclose(mp.linalg.solve(a, np.float32([9, 8])).read(), [2, 3], rtol=1e-5)
     u, s, v = (t.read() for t in mp.linalg.svd(X))
     np.testing.assert_allclose(u @ np.diag(s) @ v[:2], X, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 3)])
+def test_of_nothing(shape: tuple[int, ...]) -> None:
+    """As numpy: sums are 0, products 1, and there is no extreme; along other axes there is nothing to be told."""
+    a = np.zeros(shape, np.float32)
+    x = mp.array(a)
+    for name in ("max", "min", "ptp", "argmax", "argmin", "sum", "prod", "any", "all", "cumsum"):
+        for axis in (None, 0, -1):
+            try:
+                wanted = np.asarray(getattr(np, name)(a, axis=axis))
+            except ValueError:
+                with pytest.raises(MNNError, match="nothing"):
+                    getattr(mp, name)(x, axis=axis)
+            else:
+                np.testing.assert_array_equal(np.asarray(getattr(mp, name)(x, axis=axis)), wanted)

@@ -167,9 +167,11 @@ class _Methods(Var):
         return indexing.result(reducing.reduce_prod(self, axis, keepdims))
 
     def max(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+        _something(self, axis)
         return _whole(reducing.reduce_max(self, axis, keepdims), axis)
 
     def min(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+        _something(self, axis)
         return _whole(reducing.reduce_min(self, axis, keepdims), axis)
 
     def mean(
@@ -206,6 +208,7 @@ class _Methods(Var):
         return _whole(math.sqrt(build.to_var(self.var(axis, dtype, out, ddof, keepdims))), axis)
 
     def ptp(self, axis: Axes = None, keepdims: bool = False) -> VarOrNumber:
+        _something(self, axis)
         found = math.subtract(reducing.reduce_max(self, axis, keepdims), reducing.reduce_min(self, axis, keepdims))
         return _whole(found, axis)
 
@@ -276,6 +279,16 @@ def _bound(value: ArrayLike, like: Var) -> ArrayLike:
     if not isinstance(value, (int, float, np.number)):
         return value
     return build.to_var(float(value), like) if like._kind is DType.F32 else build.cast(build.to_var(value), like._kind)
+
+
+def _something(x: Var, axis: object) -> None:
+    """Raises :class:`ShapeError` where constants have nothing to take the extreme of."""
+    expr = x._expr
+    if expr.op != "Const" or 0 not in (shape := expr.leaf_type[1]):
+        return
+    axes = reducing.axes_of(axis) or range(len(shape))
+    if any(-len(shape) <= a < len(shape) and not shape[a] for a in axes):
+        raise ShapeError(f"nothing has no largest or smallest number: axes {list(axes)} of a tensor of shape {x.shape}")
 
 
 def _whole(x: Var, axis: object) -> VarOrNumber:
