@@ -7,6 +7,7 @@ import inspect
 from collections import defaultdict
 from pathlib import Path
 
+from MNN.frontends.torch.complex.tensor import COMPLEX
 from MNN.frontends.torch.registry import ATEN
 from MNN.frontends.torch.script.builtins import _ANY, _CONTAINERS
 from MNN.frontends.torch.script.quantized_operators import _OPERATORS
@@ -14,7 +15,7 @@ from MNN.frontends.torch.script.quantized_operators import _OPERATORS
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "torch-coverage.md"
 LEFT_OUT = {
     "operators of training (`*_backward`)": "gradients are not part of inference",
-    "`_fft_c2r`, `_fft_r2c` and all of complex numbers": "there are no complex tensors",
+    "complex inputs and outputs": "give and take pairs: `torch.view_as_complex`, `torch.view_as_real`",
     "`randperm`, `bernoulli`, `multinomial`, `randint`, `normal`": "draw them outside, and make them an input",
     "`unique*`, `nonzero_static`, `segment_reduce`": "their results are as long as the data says",
     "`linalg_*` beyond products, norms, `det` and `cross`": "decompositions of matrices have no kernel",
@@ -40,6 +41,8 @@ def text() -> str:
         said = (importlib.import_module(module).__doc__ or "").strip().splitlines()[0].rstrip(".")
         listed = ", ".join(f"`{n}`" for n in sorted(families[module]))
         lines += [f"## {said}", "", listed, ""]
+    lines += ["## Complex tensors: pairs of numbers inside of a program", ""]
+    lines += [", ".join(f"`{n}`" for n in COMPLEX.known()), ""]
     quantised, plain = (", ".join(f"`{n}`" for n in sorted(names)) for names in (_OPERATORS, {*_ANY, *_CONTAINERS}))
     lines += ["## TorchScript alone", "", f"Quantised (eager mode): {quantised}.", ""]
     lines += [f"Lists, texts, numbers: {plain}.", ""]

@@ -7,7 +7,8 @@ from typing import Any
 
 from MNN.frontends.torch.aliases import PARTS, VIEWS, Again, Back, Variable, part_of
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.registry import ATEN, apply
+from MNN.frontends.torch.complex.tensor import ADVICE, COMPLEX, Complex, apply_complex, is_complex
+from MNN.frontends.torch.registry import ATEN, MEANINGLESS, apply
 from MNN.ir.graph import Value
 
 IN_PLACE = {"copy_": "copy", "fill_": "fill", "zero_": "zero"}
@@ -42,6 +43,8 @@ def call(ctx: TorchBuilder, name: str, args: Sequence[Any], kwargs: Mapping[str,
     Raises ``LookupError`` for an operator without a handler, :class:`~MNN.errors.UnsupportedError` for a form of it.
     """
     plain = base_name(name)
+    if is_complex([*args, *kwargs.values()]) or (ATEN.find(plain) is None and COMPLEX.find(plain) is not None):
+        return _complex_call(ctx, name, plain, args, kwargs)
     given = [values(ctx, a) for a in args]
     named = {k: values(ctx, v) for k, v in kwargs.items()}
     if plain != name and args and isinstance(args[0], Variable):
@@ -70,6 +73,17 @@ def call(ctx: TorchBuilder, name: str, args: Sequence[Any], kwargs: Mapping[str,
     if plain in PARTS and isinstance(result, list):
         return _pieces(ctx, plain, below, given, named, result)
     return variables(result)
+
+
+def _complex_call(ctx: TorchBuilder, name: str, plain: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The same where complex tensors come in or go out."""
+    result = apply_complex(ctx, plain, args, {k: v for k, v in kwargs.items() if k not in MEANINGLESS})
+    if plain == name:
+        return result
+    if not isinstance(args[0], Complex) or not isinstance(result, Complex):
+        raise ctx.unsupported("writing complex numbers to a real tensor", ADVICE)
+    args[0].pairs.write(ctx, result.numbers(ctx))
+    return args[0]
 
 
 def _pieces(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from MNN.errors import UnsupportedError
 from MNN.ir.dtype import DType
 
@@ -11,6 +13,17 @@ EXPORTED = {
     32: DType.F8E5M2FNUZ, 33: DType.F8E8M0, 34: DType.U32, 35: DType.U64,
 }  # fmt: skip
 """``ScalarType`` of torch.export's schema (torch/_export/serde/schema.py)."""
+PAIRS = {10: DType.F32, 11: DType.F64}
+"""Complex types in torch.export's schema, as what their two parts are."""
+
+
+@dataclass(frozen=True)
+class ComplexType:
+    """A complex element type, as the argument of an operator; ``part``: of its real and imaginary parts."""
+
+    part: DType
+
+
 SCRIPT = {
     0: DType.U8, 1: DType.I8, 2: DType.I16, 3: DType.I32, 4: DType.I64, 5: DType.F16, 6: DType.F32, 7: DType.F64,
     11: DType.BOOL, 12: DType.I8, 13: DType.U8, 14: DType.I32, 15: DType.BF16, 23: DType.F8E5M2, 24: DType.F8E4M3FN,
@@ -25,6 +38,11 @@ STORAGES = {
     "QInt32Storage": DType.I32,
 }  # fmt: skip
 """Names that pickles have for the memory of tensors."""
+COMPLEX_NAMES = {
+    "ComplexFloatStorage": ComplexType(DType.F32), "ComplexDoubleStorage": ComplexType(DType.F64),
+    "complex64": ComplexType(DType.F32), "complex128": ComplexType(DType.F64),
+}  # fmt: skip
+"""Names that pickles have for complex memory and types."""
 NAMES = {
     "float32": DType.F32, "float64": DType.F64, "float16": DType.F16, "bfloat16": DType.BF16, "uint8": DType.U8,
     "int8": DType.I8, "int16": DType.I16, "int32": DType.I32, "int64": DType.I64, "bool": DType.BOOL,
@@ -37,7 +55,10 @@ NAMES = {
 def exported_type(code: int, where: str) -> DType:
     """The element type of a number in a file of torch.export. Raises :class:`UnsupportedError` for others."""
     if code not in EXPORTED:
-        raise UnsupportedError(f"{where}: element type {code} of torch.export (complex, or newer) is not supported")
+        advice = "; use real numbers there (torch.view_as_real)" if code in (9, *PAIRS) else ""
+        raise UnsupportedError(
+            f"{where}: element type {code} of torch.export (complex, or newer) is not supported{advice}"
+        )
     return EXPORTED[code]
 
 

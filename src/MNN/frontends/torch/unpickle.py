@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from MNN.errors import FormatError
+from MNN.errors import FormatError, UnsupportedError
 from MNN.frontends.torch.archive import Archive
-from MNN.frontends.torch.element_types import NAMES, STORAGES
+from MNN.frontends.torch.element_types import COMPLEX_NAMES, NAMES, STORAGES, ComplexType
 from MNN.frontends.torch.parsing import unwarned
 from MNN.ir.dtype import DType
 
@@ -40,10 +40,20 @@ class Unknown:
 
 @dataclass(eq=False)
 class Storage:
-    """The memory of tensors: a part of the archive."""
+    """The memory of tensors: a part of the archive. ``strange``: the name of an element type that is not known here;
+    of complex tensors ``dtype`` is that of their pairs."""
 
     key: str
     dtype: DType
+    is_complex: bool = False
+    strange: str = ""
+
+    @classmethod
+    def of(cls, key: str, kind: Any) -> Storage:
+        """``kind``: what a pickle says of the element type."""
+        if isinstance(kind, ComplexType):
+            return cls(key, kind.part, is_complex=True)
+        return cls(key, kind) if isinstance(kind, DType) else cls(key, DType.U8, strange=getattr(kind, "name", "other"))
 
 
 @dataclass(eq=False)
@@ -67,12 +77,18 @@ class StoredTensor:
         return self.storage.dtype
 
     def array(self) -> np.ndarray:
-        """The numbers (of quantised tensors: as they are stored)."""
+        """The numbers (of quantised tensors: as they are stored; of complex ones: pairs along one more axis). Raises
+        :class:`UnsupportedError` for elements of a type that is not known."""
         if self._array is None:
             name = f"{self.folder}/{self.storage.key}"
             where = f"tensor '{name}'"
+            if self.storage.strange:
+                raise UnsupportedError(f"{where}: elements of the type {self.storage.strange} are not supported")
+            sizes, strides, offset = self.sizes, self.strides, self.offset
+            if self.storage.is_complex:
+                sizes, strides, offset = (*sizes, 2), (*(2 * s for s in strides), 1), 2 * offset
             data = self.archive.stored(name)
-            self._array = self.archive.tensor(data, self.dtype, self.sizes, self.strides, self.offset, where)
+            self._array = self.archive.tensor(data, self.dtype, sizes, strides, offset, where)
         return self._array
 
 
@@ -170,6 +186,8 @@ class _Machine:
             return STORAGES[name]
         if module == "torch" and name in NAMES:
             return NAMES[name]
+        if module == "torch" and name in COMPLEX_NAMES:
+            return COMPLEX_NAMES[name]
         if full in _MAKERS:
             return _MAKERS[full]
         if full.startswith("__torch__"):
@@ -198,8 +216,7 @@ class _Machine:
         """``("storage", type, key, device, count)``."""
         if not (isinstance(key, tuple) and len(key) == 5 and key[0] == "storage" and isinstance(key[2], str)):
             raise ValueError("a reference that is no tensor's memory")
-        kind = key[1] if isinstance(key[1], DType) else DType.U8
-        self._stack.append(Storage(key[2], kind))
+        self._stack.append(Storage.of(key[2], key[1]))
 
     def tensor(self, storage: Any, offset: Any, sizes: Any, strides: Any) -> StoredTensor:
         if not isinstance(storage, Storage) or not isinstance(offset, int):
@@ -214,8 +231,8 @@ def _rebuild_tensor(m: _Machine, storage: Any, offset: Any, sizes: Any, strides:
 def _rebuild_v3(
     m: _Machine, storage: Any, offset: Any, sizes: Any, strides: Any, grad: Any, hooks: Any, dtype: Any, *_: Any
 ) -> Any:
-    if isinstance(storage, Storage) and isinstance(dtype, DType):
-        storage = Storage(storage.key, dtype)
+    if isinstance(storage, Storage):
+        storage = Storage.of(storage.key, dtype)
     return m.tensor(storage, offset, sizes, strides)
 
 

@@ -262,6 +262,7 @@ def unfold(ctx: TorchBuilder, x: Value, dimension: int, size: int, step: int) ->
     axis = ctx.axis(x, dimension)
     length = bounded(ctx, ctx.size(x, axis), 1 << 22, "places of windows")
     starts = np.arange(0, max(length - size + 1, 0), step, dtype=np.int64)
+    bounded(ctx, (starts.size + 1) * size, 1 << 26, "numbers of windows")
     windows = ctx.op("GatherV2", x, ctx.const(starts[:, None] + np.arange(size)), ctx.const(np.int32(axis)))
     order = [i for i in range(ctx.rank_of(x) + 1) if i != axis + 1]
     return ctx.rows(windows, [*order, axis + 1])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from MNN.errors import FormatError, UnsupportedError
-from MNN.frontends.torch.element_types import exported_type
+from MNN.frontends.torch.element_types import PAIRS, ComplexType, exported_type
 from MNN.frontends.torch.exported.json_access import Record
 
 PLAIN = {
@@ -60,7 +60,8 @@ class Arguments:
             found = [self._optional(Record(v, self._where)) for v in rows]
             return found if kind.endswith("s") else found[0]
         if kind == "as_scalar_type":
-            return exported_type(Record({"v": value}, self._where).integer("v"), self._where)
+            code = Record({"v": value}, self._where).integer("v")
+            return ComplexType(PAIRS[code]) if code in PAIRS else exported_type(code, self._where)
         if kind in ("as_memory_format", "as_layout", "as_device"):
             return None
         if kind == "as_graph":

@@ -11,6 +11,7 @@ from MNN.frontends.common.graph_builder import ModelState
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.archive import Archive
 from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.complex.tensor import ADVICE, Complex
 from MNN.frontends.torch.element_types import exported_type
 from MNN.frontends.torch.exported.json_access import Record, parse
 from MNN.frontends.torch.exported.nodes import Converter
@@ -122,11 +123,13 @@ class _Program:
             converter.missing(name, "a parameter of an unsupported type")
             return
         if full in self._known:
+            if self._tensors.is_complex(full):
+                raise UnsupportedError(f"'{full}': a complex buffer that the program writes is not supported; {ADVICE}")
             value = self._states.begin(full, array)
         else:
             value = Value(self._ctx.unique(full), DType.of(array), tuple(array.shape), array)
         variable = Variable(value)
-        converter.define(name, variable)
+        converter.define(name, Complex(variable) if self._tensors.is_complex(full) else variable)
         if buffer:
             self._buffers[full] = (value, variable)
 
@@ -171,7 +174,7 @@ class _Program:
                 if full not in self._buffers:
                     raise FormatError(f"{spec.where}: the program writes the buffer '{full}', which it does not have")
                 made = converter.read(argument)
-                if isinstance(made, Variable):
+                if isinstance(made, (Variable, Complex)):
                     self._buffers[full][1].write(self._ctx, made.read(self._ctx))
             elif kind not in ("token", "user_input_mutation"):
                 raise UnsupportedError(f"{spec.where}: an output of the kind {kind} (training) is not supported")
@@ -188,7 +191,7 @@ class _Program:
         for argument in arguments:
             found = converter.read(argument)
             for item in found if isinstance(found, list) else [found]:
-                if isinstance(item, (Variable, Number)):
+                if isinstance(item, (Variable, Number, Complex)):
                     flat.append((converter.name_of(argument), item))
         entries = self._module.records("module_call_graph") if self._module.data.get("module_call_graph") else []
         spec = entries[0].data.get("signature") if entries else None

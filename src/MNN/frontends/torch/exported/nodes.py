@@ -9,7 +9,8 @@ from MNN.errors import MISFITS, FormatError, MNNError, UnsupportedError
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import base_name, call, values
-from MNN.frontends.torch.element_types import EXPORTED
+from MNN.frontends.torch.complex.tensor import COMPLEX, Complex
+from MNN.frontends.torch.element_types import EXPORTED, PAIRS
 from MNN.frontends.torch.exported import control
 from MNN.frontends.torch.exported.arguments import Arguments, names_of
 from MNN.frontends.torch.exported.json_access import Record
@@ -101,7 +102,9 @@ class Converter:
                 self.ctx.model.report.form(base, target.removeprefix("torch.ops."), failed)
             for name in _flat(results):
                 if name:
-                    self.define(name, Variable(Value(name, *self.ctx.declared(name))))
+                    failing = Variable(Value(name, *self.ctx.declared(name)))
+                    pairs = name in meta and meta[name].integer("dtype") in PAIRS
+                    self.define(name, Complex(failing) if pairs else failing)
             return
         self._bind(results, found)
 
@@ -155,6 +158,8 @@ class Converter:
         dtype = EXPORTED.get(meta.integer("dtype"))
         sizes = [dim_of(r, f"{name}.{i}") for i, r in enumerate(meta.records("sizes"))]
         shape = tuple(d if isinstance(d, int) else f"{name}.{i}" for i, d in enumerate(sizes))
+        if meta.integer("dtype") in PAIRS:
+            dtype, shape = PAIRS[meta.integer("dtype")], (*shape, 2)
         self.ctx.declare(name, dtype, shape)
 
     def _call(self, target: str, node: Record) -> Any:
@@ -175,7 +180,7 @@ class Converter:
             return self._number(target, args)
         if name in ("sym_size", "sym_numel", "sym_stride", "sym_storage_offset", "sym_is_contiguous"):
             return self._size(name, args)
-        if ATEN.find(name) is None and base_name(name) == name:
+        if ATEN.find(name) is None and COMPLEX.find(name) is None and base_name(name) == name:
             self.ctx.model.report.unknown_operator(self.ctx.where, target.removeprefix("torch.ops."), "", ADVICE)
             raise _UnknownOperatorError(f"{self.ctx.where}: no such operator here")
         return call(self.ctx, name, args, kwargs)
@@ -192,14 +197,14 @@ class Converter:
         return known_number(self.ctx, compute(self.ctx, name, *given))
 
     def _size(self, name: str, args: list[Any]) -> Any:
-        x = values(self.ctx, args[0])
+        x = args[0].numbers(self.ctx) if isinstance(args[0], Complex) else values(self.ctx, args[0])
         if name == "sym_is_contiguous":
             return True
         if name == "sym_storage_offset":
             return 0
         if name == "sym_size" and len(args) > 1:
             return self.ctx.size(x, args[1])
-        sizes = self.ctx.sizes(x)
+        sizes = self.ctx.sizes(x)[: -1 if isinstance(args[0], Complex) else None]
         if name == "sym_size":
             return sizes
         rest = sizes if name == "sym_numel" else sizes[self.ctx.axis(x, args[1]) + 1 :]

@@ -8,7 +8,7 @@ import numpy as np
 
 from MNN.errors import FormatError, UnsupportedError
 from MNN.frontends.torch.archive import Archive
-from MNN.frontends.torch.element_types import exported_type
+from MNN.frontends.torch.element_types import PAIRS, exported_type
 from MNN.frontends.torch.exported.json_access import Record, parse
 from MNN.frontends.torch.unpickle import StoredTensor, load
 
@@ -40,6 +40,14 @@ class Tensors:
                 found = load(Archive(archive.read(part, 1 << 40)), "data.pkl", "data")
                 self._pickled |= found if isinstance(found, dict) else {}
 
+    def is_complex(self, name: str) -> bool:
+        """Whether what :meth:`find` gives are pairs."""
+        pickled = self._pickled.get(name)
+        if isinstance(pickled, StoredTensor):
+            return pickled.storage.is_complex
+        entry = self._described.get(name)
+        return entry is not None and not entry[0].flag("use_pickle") and _dtype(entry[0]) in PAIRS
+
     def find(self, name: str) -> np.ndarray:
         """Raises :class:`FormatError` for what is missing, :class:`UnsupportedError` for what is no plain tensor."""
         if name in self._pickled:
@@ -53,15 +61,23 @@ class Tensors:
         path = f"{folder}/{entry.text('path_name')}"
         if entry.flag("use_pickle"):
             found = load(Archive(self._archive.read(path, 1 << 40)), "data.pkl", "data")
-            if not isinstance(found, StoredTensor):
+            if not isinstance(found, StoredTensor) or found.storage.is_complex:
                 raise UnsupportedError(f"'{name}' is no plain tensor; replace it by one before exporting")
             return found.array()
         meta = entry.record("tensor_meta")
-        dtype = exported_type(meta.integer("dtype"), f"tensor '{name}'")
         sizes, strides = ([_number(r) for r in meta.records(key)] for key in ("sizes", "strides"))
         offset = _number(meta.record("storage_offset"))
+        dtype = PAIRS.get(_dtype(entry))
+        if dtype is None:
+            dtype = exported_type(_dtype(entry), f"tensor '{name}'")
+        else:
+            sizes, strides, offset = [*sizes, 2], [*[2 * s for s in strides], 1], 2 * offset
         where = f"{self._archive.name}, tensor '{name}'"
         return self._archive.tensor(self._archive.stored(path), dtype, sizes, strides, offset, where)
+
+
+def _dtype(entry: Record) -> int:
+    return entry.record("tensor_meta").integer("dtype")
 
 
 def _number(size: Record) -> int:

@@ -15,6 +15,7 @@ from MNN.frontends.common.graph_builder import ModelState
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.archive import Archive
 from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.complex.tensor import Complex
 from MNN.frontends.torch.numbers import Number
 from MNN.frontends.torch.script.builtins import RaisedError
 from MNN.frontends.torch.script.code import Code
@@ -246,8 +247,8 @@ class _Program:
             names: Sequence[str] = getattr(result, "names", ()) or [str(i) for i in range(len(result))]
             for key, item in zip(names, result, strict=True):
                 self._outputs(item, f"{name}.{key}", depth + 1)
-        elif isinstance(result, (Variable, Number, QuantizedTensor)):
-            if isinstance(result, Variable):
+        elif isinstance(result, (Variable, Complex, Number, QuantizedTensor)):
+            if isinstance(result, (Variable, Complex)):
                 value = result.read(self.ctx)
             else:
                 value = result.value if isinstance(result, Number) else result.real(self.ctx)

@@ -10,6 +10,7 @@ import numpy as np
 from MNN.errors import FormatError
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.complex.tensor import Complex
 from MNN.frontends.torch.script.quantized import QuantizedTensor
 from MNN.frontends.torch.unpickle import ScriptObject, StoredTensor, Unknown
 from MNN.ir.dtype import DType
@@ -76,7 +77,7 @@ class Objects:
         if stored.scale is None:
             variable = Variable(value, stored=True)
             self.buffers[variable] = (path, value)
-            return variable
+            return Complex(variable) if stored.storage.is_complex else variable
         scale = self.of(stored.scale, f"{path}.scale")
         zero = self.of(stored.zero, f"{path}.zero")
         scale, zero = (_constant(self._ctx, v, kind) for v, kind in ((scale, np.float32), (zero, array.dtype)))

@@ -8,6 +8,7 @@ from MNN.errors import UnsupportedError
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import base_name, call
+from MNN.frontends.torch.complex.tensor import COMPLEX, Complex
 from MNN.frontends.torch.element_types import SCRIPT
 from MNN.frontends.torch.numbers import Number
 from MNN.frontends.torch.registry import ATEN
@@ -38,7 +39,9 @@ def operate(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any
         return quantized(ctx, short, args, kwargs)
     if short in ("quantize_per_tensor", "quantize_per_channel"):
         return quantized(ctx, short, args, kwargs)
-    if ATEN.find(base_name(short)) is None:
+    if short in _OF_COMPLEX and args and isinstance(args[0], Complex):
+        return _of_complex(ctx, short, *args)
+    if ATEN.find(base_name(short)) is None and COMPLEX.find(base_name(short)) is None:
         raise UnsupportedError(f"{short}: no such operator here; {_ADVICE}")
     before = ctx.where
     ctx.where = short
@@ -70,6 +73,20 @@ _TENSORS = frozenset(
      "itemsize", "element_size", "stride", "is_contiguous", "grad", "requires_grad", "tolist",
      "get_device", "is_complex")
 )  # fmt: skip
+
+
+_OF_COMPLEX = frozenset(("size", "shape", "dim", "ndim", "ndimension", "is_complex", "is_floating_point"))
+
+
+def _of_complex(ctx: TorchBuilder, name: str, z: Complex, dim: Any = None) -> Any:
+    """The same of complex tensors, whose pairs have an axis more."""
+    rank = z.rank(ctx)
+    if name.startswith("is_"):
+        return name == "is_complex"
+    if name.endswith(("dim", "dimension")):
+        return rank
+    sizes = ctx.sizes(z.numbers(ctx))[:rank]
+    return sizes if dim is None else sizes[ctx.known(dim, "a dimension")]
 
 
 def _of_tensor(ctx: TorchBuilder, name: str, args: list[Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.complex.tensor import Complex
 from MNN.frontends.torch.script.builtins import RaisedError
 from MNN.frontends.torch.script.journal import (
     NOTHING,
@@ -86,6 +87,8 @@ def reachable(things: Iterable[Any]) -> Iterator[Any]:
         yield thing
         if isinstance(thing, ScriptObject):
             thing = thing.state
+        elif isinstance(thing, Complex):
+            stack.append(thing.pairs)
         if isinstance(thing, (list, tuple)):
             stack += thing
         elif isinstance(thing, dict):

@@ -1,0 +1,171 @@
+"""Arithmetic of complex tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from MNN.frontends.torch.aliases import Variable
+from MNN.frontends.torch.aten.creation import zeros_like
+from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.complex.tensor import ADVICE, COMPLEX, Complex
+from MNN.frontends.torch.element_types import ComplexType
+from MNN.ir.dtype import DType
+from MNN.ir.graph import Value
+
+
+def made(pairs: Value) -> Complex:
+    return Complex(Variable(pairs))
+
+
+def parts(ctx: TorchBuilder, pairs: Value) -> tuple[Value, Value]:
+    """Real and imaginary parts."""
+    axis = ctx.const(-1)
+    real, imag = (ctx.op("GatherV2", pairs, ctx.const(i), axis) for i in (0, 1))
+    return real, imag
+
+
+def joined(ctx: TorchBuilder, real: Value, imag: Value) -> Value:
+    """Pairs of parts, which are brought to a common type and shape."""
+    real, imag = ctx.together(real, imag)
+    if real.shape is None or real.shape != imag.shape:
+        real, imag = (ctx.binary("ADD", x, zeros_like(ctx, y)) for x, y in ((real, imag), (imag, real)))
+    axis = ctx.rank_of(real)
+    return ctx.op("Concat", ctx.unsqueeze(real, axis), ctx.unsqueeze(imag, axis), axis=axis)
+
+
+def _real(ctx: TorchBuilder, x: Any) -> Any:
+    """A real operand: a number as it is, a tensor with an axis for pairs."""
+    if not isinstance(x, Variable):
+        if isinstance(x, complex):
+            raise ctx.unsupported("a complex number", ADVICE)
+        return x
+    value = ctx.as_float(x.read(ctx))
+    return ctx.unsqueeze(value, ctx.rank_of(value)) if ctx.rank_of(value) else value
+
+
+@COMPLEX.handles("mul", "multiply")
+def mul(ctx: TorchBuilder, x: Any, y: Any) -> Complex:
+    if not isinstance(x, Complex) or not isinstance(y, Complex):
+        z, other = (x, y) if isinstance(x, Complex) else (y, x)
+        return made(ctx.binary("MUL", z.numbers(ctx), _real(ctx, other)))
+    a, b, c, d = (*parts(ctx, x.numbers(ctx)), *parts(ctx, y.numbers(ctx)))
+    real = ctx.binary("SUB", ctx.binary("MUL", a, c), ctx.binary("MUL", b, d))
+    imag = ctx.binary("ADD", ctx.binary("MUL", a, d), ctx.binary("MUL", b, c))
+    return made(joined(ctx, real, imag))
+
+
+@COMPLEX.handles("div", "divide", "true_divide")
+def div(ctx: TorchBuilder, x: Any, y: Any) -> Complex:
+    if not isinstance(y, Complex):
+        return made(ctx.binary("REALDIV", x.numbers(ctx), _real(ctx, y)))
+    raise ctx.unsupported("dividing by a complex tensor", ADVICE)
+
+
+def _sum(ctx: TorchBuilder, kind: str, x: Any, y: Any, alpha: float) -> Complex:
+    if alpha != 1:
+        raise ctx.unsupported("alpha for complex tensors", ADVICE)
+    if isinstance(x, Complex) and isinstance(y, Complex):
+        return made(ctx.binary(kind, x.numbers(ctx), y.numbers(ctx)))
+    raise ctx.unsupported("adding a real operand to a complex tensor", ADVICE)
+
+
+@COMPLEX.handles("add")
+def add(ctx: TorchBuilder, x: Any, y: Any, *, alpha: float = 1) -> Complex:
+    return _sum(ctx, "ADD", x, y, alpha)
+
+
+@COMPLEX.handles("sub", "subtract")
+def sub(ctx: TorchBuilder, x: Any, y: Any, *, alpha: float = 1) -> Complex:
+    return _sum(ctx, "SUB", x, y, alpha)
+
+
+@COMPLEX.handles("neg", "negative")
+def neg(ctx: TorchBuilder, z: Complex) -> Complex:
+    return made(ctx.unary("NEG", z.numbers(ctx)))
+
+
+def conjugate(ctx: TorchBuilder, pairs: Value) -> Value:
+    signs = ctx.const([1, -1], pairs.dtype)
+    return ctx.binary("MUL", pairs, signs)
+
+
+@COMPLEX.handles("conj", "_conj")
+def conj(ctx: TorchBuilder, z: Complex) -> Complex:
+    """A view, as torch has it."""
+    return Complex(
+        Variable(conjugate(ctx, z.numbers(ctx)), z.pairs, conjugate, lambda c, below, new: conjugate(c, new))
+    )
+
+
+@COMPLEX.handles("_to_copy", "to")
+def to(ctx: TorchBuilder, x: Complex | Variable, dtype: Any = None, **_: Any) -> Complex:
+    """In another complex type; of real numbers, with imaginary parts of 0."""
+    if dtype is not None and not isinstance(dtype, ComplexType):
+        raise ctx.unsupported("a complex tensor as a real one", "take its real part (z.real)")
+    if isinstance(x, Complex):
+        pairs = x.numbers(ctx)
+        return made(pairs if dtype is None else ctx.cast(pairs, dtype.part))
+    if dtype is None:
+        raise ctx.unsupported("this form of the operator")
+    return _with_zeros(ctx, x, dtype.part)
+
+
+def _with_zeros(ctx: TorchBuilder, x: Any, part: DType | None = None) -> Complex:
+    """A real tensor as a complex one."""
+    if not isinstance(x, Variable):
+        raise ctx.unsupported("a number beside complex tensors", ADVICE)
+    real = ctx.as_float(x.read(ctx)) if part is None else ctx.cast(x.read(ctx), part)
+    return made(joined(ctx, real, zeros_like(ctx, real)))
+
+
+@COMPLEX.handles("conj_physical", "_conj_physical")
+def conj_physical(ctx: TorchBuilder, z: Complex) -> Complex:
+    return made(conjugate(ctx, z.numbers(ctx)))
+
+
+@COMPLEX.handles("abs", "absolute")
+def magnitude(ctx: TorchBuilder, z: Complex) -> Variable:
+    """Scaled by the larger part, so that squares neither overflow nor vanish."""
+    a, b = (ctx.unary("ABS", v) for v in parts(ctx, z.numbers(ctx)))
+    most, least = ctx.binary("MAXIMUM", a, b), ctx.binary("MINIMUM", a, b)
+    equal = ctx.op("BinaryOp", most, least, opType="EQUAL")  # two zeros, two infinities
+    ratio = ctx.op("Select", equal, ctx.const_like(1, most), ctx.binary("REALDIV", least, most))
+    root = ctx.unary("SQRT", ctx.binary("ADD", ctx.unary("SQUARE", ratio), ctx.const_like(1, most)))
+    return Variable(ctx.binary("MUL", most, root))
+
+
+@COMPLEX.handles("angle")
+def angle(ctx: TorchBuilder, z: Complex) -> Variable:
+    real, imag = parts(ctx, z.numbers(ctx))
+    return Variable(ctx.binary("ATAN2", imag, real))
+
+
+@COMPLEX.handles("polar")
+def polar(ctx: TorchBuilder, abs: Variable, angle: Variable) -> Complex:
+    size, turn = ctx.together(abs.read(ctx), angle.read(ctx))
+    return made(joined(ctx, *(ctx.binary("MUL", size, ctx.unary(kind, turn)) for kind in ("COS", "SIN"))))
+
+
+@COMPLEX.handles("complex")
+def complex_(ctx: TorchBuilder, real: Variable, imag: Variable) -> Complex:
+    return made(joined(ctx, real.read(ctx), imag.read(ctx)))
+
+
+@COMPLEX.handles("sum", "mean")
+def reduced(ctx: TorchBuilder, z: Complex, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Complex:
+    rank = z.rank(ctx)
+    dims = [dim] if isinstance(dim, int) else dim or range(rank)
+    kind = "SUM" if ctx.name == "sum" else "MEAN"
+    axes = [d % max(rank, 1) for d in dims]
+    if not axes:
+        return z
+    return made(ctx.op("Reduction", z.numbers(ctx), operation=kind, dim=axes, keepDims=keepdim))
+
+
+@COMPLEX.handles("where")
+def where(ctx: TorchBuilder, condition: Variable, x: Any, y: Any) -> Complex:
+    chosen = condition.read(ctx)
+    chosen = ctx.unsqueeze(chosen, ctx.rank_of(chosen)) if ctx.rank_of(chosen) else chosen
+    both = [z if isinstance(z, Complex) else _with_zeros(ctx, z) for z in (x, y)]
+    return made(ctx.op("Select", chosen, *ctx.together(*(z.numbers(ctx) for z in both))))
