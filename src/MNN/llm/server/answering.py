@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -16,7 +16,7 @@ from MNN.llm.server.errors import RequestError, wrong
 from MNN.llm.server.jobs import End, Inbox, Jobs, Piece
 from MNN.llm.server.reading import THINK, AnswerReader, Part
 from MNN.llm.server.requests import Asked, Chat, Completion
-from MNN.llm.server.responses import Envelope, Usage
+from MNN.llm.server.responses import Envelope, TokenLog, Usage
 
 
 class Answering:
@@ -81,6 +81,9 @@ class Answering:
         found = {"max_tokens": asked.max_tokens, "stop": list(asked.stop), **asked.sampling}
         return found | {"logprobs": asked.logprobs, "schema": asked.grammar, "adapter": self._adapter}
 
+    def _choice(self, index: int) -> _Choice:
+        return _Choice(self._reader(), self._echo(index), TokenLog(self._tokenizer))
+
     def _reader(self) -> AnswerReader | None:
         asked = self._asked
         return AnswerReader(bool(asked.tools), self._thinking) if isinstance(asked, Chat) else None
@@ -89,7 +92,7 @@ class Answering:
         """The answer in one piece. ``gone``: whether the client has left, which is asked now and then."""
         watch = asyncio.ensure_future(self._watch(gone))
         try:
-            usage, choices = Usage(), [_Choice(self._reader(), self._echo(i)) for i in range(len(self._generations))]
+            usage, choices = Usage(), [self._choice(i) for i in range(len(self._generations))]
             async for i, event in self._inbox.read(len(choices), self._seconds):
                 choices[i].take(event)
                 if isinstance(event, End):
@@ -112,7 +115,7 @@ class Answering:
         return given if isinstance(given, str) else self._tokenizer.decode(given)
 
     def _shown(self, index: int, choice: _Choice) -> dict[str, Any]:
-        told = None if self._asked.logprobs is None else responses.probabilities(choice.found, self._tokenizer)
+        told = None if self._asked.logprobs is None else self._told(choice, choice.found)
         what: dict[str, Any] = (
             {"message": responses.message(choice.parts)}
             if self._envelope.chat
@@ -122,7 +125,7 @@ class Answering:
 
     async def events(self) -> AsyncIterator[bytes]:
         """The answers as server-sent events, those of several choices as they come. A client that leaves ends them."""
-        usage, choices = Usage(), [_Choice(self._reader(), self._echo(i)) for i in range(len(self._generations))]
+        usage, choices = Usage(), [self._choice(i) for i in range(len(self._generations))]
         try:
             for i, choice in enumerate(choices):
                 if self._envelope.chat:
@@ -132,10 +135,10 @@ class Answering:
             async for i, event in self._inbox.read(len(choices), self._seconds):
                 found = [] if isinstance(event, End) else list(event.probabilities)
                 for part in choices[i].take(event):
-                    yield self._chunk(i, responses.delta(part), None, found)
+                    yield self._chunk(i, responses.delta(part), None, self._told(choices[i], found))
                     found = []
                 if found:
-                    yield self._chunk(i, {"content": ""}, None, found)
+                    yield self._chunk(i, {"content": ""}, None, self._told(choices[i], found))
                 if isinstance(event, End):
                     usage.add(event, i % self._asked.choices > 0)
                     yield self._chunk(i, {}, choices[i].reason)
@@ -148,18 +151,24 @@ class Answering:
         finally:
             self.cancel()
 
+    def _told(self, choice: _Choice, found: list[LogProbability]) -> dict[str, Any] | None:
+        """What the model thought of some of an answer's tokens; None of none."""
+        if not found and self._asked.stream:
+            return None
+        return responses.probabilities(found, self._tokenizer) if self._envelope.chat else choice.log.take(found)
+
     def _chunk(
-        self, index: int, delta: dict[str, Any], reason: str | None = None, found: Sequence[LogProbability] = ()
+        self, index: int, delta: dict[str, Any], reason: str | None = None, told: dict[str, Any] | None = None
     ) -> bytes:
-        told = responses.probabilities(list(found), self._tokenizer) if found else None
         return responses.event(self._envelope.body([self._envelope.piece(index, delta, reason, told)], True))
 
 
 class _Choice:
-    """One of the answers, as far as it is known. ``echo``: what it begins with."""
+    """One of the answers, as far as it is known. ``echo``: what it begins with; ``log``: of a plain completion's
+    tokens."""
 
-    def __init__(self, reader: AnswerReader | None, echo: str) -> None:
-        self._reader = reader
+    def __init__(self, reader: AnswerReader | None, echo: str, log: TokenLog) -> None:
+        self._reader, self.log = reader, log
         self.parts = [Part("text", echo)] if echo else []
         self.found: list[LogProbability] = []
         self.reason = ""

@@ -134,11 +134,13 @@ def chat(body: Mapping[str, Any]) -> Chat:
 
 def completion(body: Mapping[str, Any]) -> Completion:
     """``POST /v1/completions``. RequestError for what cannot be used."""
-    for name in ("logprobs", "suffix"):
-        if body.get(name) is not None:
-            raise wrong(name, "this is not offered for plain completions")
+    if body.get("suffix") is not None:
+        raise wrong("suffix", "this is not offered for plain completions")
+    logprobs, echo = fields.whole(body, "logprobs", 0, TOP), fields.flag(body, "echo")
+    if echo and logprobs is not None:
+        raise wrong("logprobs", "those of the prompt are not known; leave out echo")
     return Completion(
-        **_shared(body), grammar=_format(body), prompts=_prompts(body.get("prompt")), echo=fields.flag(body, "echo")
+        **_shared(body), grammar=_format(body), prompts=_prompts(body.get("prompt")), echo=echo, logprobs=logprobs
     )
 
 

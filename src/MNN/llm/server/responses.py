@@ -109,6 +109,34 @@ def probabilities(found: list[LogProbability], tokenizer: Tokenizer) -> dict[str
     }
 
 
+class TokenLog:
+    """``logprobs`` of a plain completion, whole or chunk after chunk: tokens as texts, their logarithms, the best ones
+    beside each, and where in the text they begin. Parts of characters are written as OpenAI does: ``bytes:\\xe4``."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer, self._seen = tokenizer, b""
+
+    def take(self, found: list[LogProbability]) -> dict[str, Any]:
+        """What the next tokens add."""
+        offsets = []
+        for one in found:
+            offsets.append(len(self._seen.decode("utf-8", "ignore")))
+            self._seen += self._tokenizer.bytes_of(one.token)
+        return {
+            "tokens": [self._text(one.token) for one in found],
+            "token_logprobs": [max(one.value, -9999.0) for one in found],
+            "top_logprobs": [{self._text(token): max(value, -9999.0) for token, value in one.top} for one in found],
+            "text_offset": offsets,
+        }
+
+    def _text(self, token: int) -> str:
+        data = self._tokenizer.bytes_of(token)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
+
+
 def event(body: dict[str, Any]) -> bytes:
     """A server-sent event."""
     return b"data: " + json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
