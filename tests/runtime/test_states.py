@@ -155,6 +155,16 @@ def test_states_that_do_not_grow() -> None:
         model.state.rollback(0)
     model.state.reset()
     assert model.state.shapes == {}
+    for _ in range(2):  # before the first run, and behind it
+        model.state.fill("count", np.array([40], np.float32))
+        assert model.state["count"] == 40
+        model.run({"x": x[..., :7]})
+        assert model.state["count"] == 41
+    for name, array in (("count", np.zeros(2, np.float32)), ("count", np.zeros(1)), ("other", np.zeros(1, np.float32))):
+        with pytest.raises(MNNError, match=f"'{name}'"):
+            model.state.fill(name, array)
+        with pytest.raises(MNNError, match=f"'{name}'"):
+            model.new_state().fill(name, array)
 
 
 def test_what_a_state_says_of_itself() -> None:
