@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,8 @@ from tests.hostile.operators import files
 
 SEPARATOR = b"\0weights\0"
 """Between the two files of an ncnn model."""
+PART = b"\0part\0"
+"""Before each part of an archive, and between its name and its content: archives that are sound outside."""
 Seeds = Iterator[tuple[str, bytes]]
 
 
@@ -68,19 +72,66 @@ def _put_ncnn(data: bytes, way: str) -> str:
     return attempt(param, "ncnn", way, load)
 
 
+def _parted(data: bytes) -> bytes:
+    """An archive as a row of its parts, which damage may lengthen and shorten."""
+    with zipfile.ZipFile(io.BytesIO(data)) as opened:
+        return b"".join(PART + n.encode() + PART + opened.read(n) for n in opened.namelist())
+
+
+def _put_archive(kind: str) -> Callable[[bytes, str], object]:
+    """A whole archive as it is; a row of parts is packed first."""
+
+    def put(data: bytes, way: str) -> str:
+        if data.startswith(PART):
+            fields = data.split(PART)[1:]
+            packed = io.BytesIO()
+            with zipfile.ZipFile(packed, "w") as target:
+                for name, content in dict(zip(fields[::2], fields[1::2], strict=False)).items():
+                    target.writestr(name.decode("latin1").split("\0")[0] or "part", content)
+            data = packed.getvalue()
+        return attempt(data, kind, way)
+
+    return put
+
+
 def _torch(*names: str) -> Callable[[], Seeds]:
     def seeds() -> Seeds:
         from tests.frontends.torch.peer import written
 
         for name in names:
-            yield name, (written("program_cases") / f"cases-{name}").read_bytes()
+            data = (written("program_cases") / f"cases-{name}").read_bytes()
+            yield name, data
+            yield f"{name}-parts", _parted(data)
 
     return seeds
 
 
-def _tensorflow() -> Seeds:
-    import zipfile
+def _keras() -> Seeds:
+    from tests.keras.coverage import RECORDED
+    from tests.keras.recorded import cases
 
+    for case in cases(RECORDED):
+        name = f"{case.name}-{case.file}".replace("/", "-")
+        yield name, case.data
+        if case.file.endswith(".keras"):
+            yield f"{name}-parts", _parted(case.data)
+
+
+def _caffe() -> Seeds:
+    """Networks of a layer or a few with weights, and the same without as text; networks of the oldest form."""
+    from tests.frontends.caffe.build import caffemodel, prototxt
+    from tests.frontends.caffe.cases import FAMILIES, Draw
+    from tests.frontends.caffe.test_files import oldest_net
+
+    for name, family in FAMILIES.items():
+        net = family(Draw(1)).net
+        yield f"{name}-binary".replace(" ", "-"), caffemodel(net)
+        yield f"{name}-text".replace(" ", "-"), prototxt(net).encode()
+    yield "oldest-binary", caffemodel(oldest_net())
+    yield "oldest-text", prototxt(oldest_net()).encode()
+
+
+def _tensorflow() -> Seeds:
     archive = Path(__file__).parents[1] / "tensorflow" / "operators.zip"
     with zipfile.ZipFile(archive) as opened:
         names = [n for n in opened.namelist() if n.endswith((".pb", "/graph"))]
@@ -125,8 +176,10 @@ FORMS = {
     "mnn": Form(_mnn, _graph("mnn")),
     "tflite": Form(_tflite, _graph("tflite")),
     "tensorflow": Form(_tensorflow, _graph("tensorflow")),
-    "torchscript": Form(_torch("scripted-traced.pt", "shared.pt"), _graph("torch")),
-    "pt2": Form(_torch("shared.pt2", "attention-core.pt2"), _graph("torch")),
+    "torchscript": Form(_torch("scripted-traced.pt", "shared.pt"), _put_archive("torch")),
+    "pt2": Form(_torch("shared.pt2", "attention-core.pt2"), _put_archive("torch")),
+    "caffe": Form(_caffe, _graph("caffe")),
+    "keras": Form(_keras, _put_archive("keras")),
     "ncnn": Form(_ncnn, _put_ncnn),
     "safetensors": Form(_safetensors, _put_file(".safetensors")),
     "gguf": Form(_gguf, _put_file(".gguf")),

@@ -92,6 +92,10 @@ TEXTS = {
     "spaces": b"name: " + b" \n" * (4 << 20),
     "wide": prototxt({"layer": inputs(data=[1 << 40, 1 << 40])}).encode(),
     "negative": prototxt({"layer": inputs(data=[1, -3, 4])}).encode(),
+    "a blob made twice": prototxt(
+        {"layer": [*inputs(data=[1, 2]), layer("Split", ["data"], ["a", "b", "a"])]}
+    ).encode(),
+    "an input twice": prototxt({"layer": [layer("Input", [], ["a", "a"], input_param={"shape": {"dim": 2}})]}).encode(),
     "many sizes": prototxt({"layer": inputs(data=[1] * 1000)}).encode(),
 }
 

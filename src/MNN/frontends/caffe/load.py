@@ -45,6 +45,12 @@ class _Loader:
         self.layers = [layer for layer in layers_of(files.net) if state.includes(layer)]
         if not self.layers:
             raise FormatError(f"{files.net.where} holds no layers of the test phase; is it a network's description?")
+        for layer in self.layers:
+            twice = next((top for top in layer.tops if layer.tops.count(top) > 1), None)
+            if twice is not None:
+                raise FormatError(
+                    f"{layer.type} '{layer.name}' makes the blob '{twice}' twice; give each a name of its own"
+                )
         self.weights: dict[str, list[Message]] = {}
         if files.weights is not None:
             stored = self.layers if files.weights is files.net else layers_of(files.weights)

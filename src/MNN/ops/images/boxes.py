@@ -35,8 +35,8 @@ def suppress(
     multiplied by ``decay`` (adaptive suppression). ``extra`` is added to sizes: 1 where corners are whole pixels.
     """
     kept: list[int] = []
-    sides = np.maximum(boxes[:, 2:] - boxes[:, :2] + extra, 0)
-    area = sides[:, 0] * sides[:, 1]
+    with np.errstate(all="ignore"):  # of corners that are not finite, or very far away
+        area = np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2] + extra, 0), axis=1)
     shares = np.zeros(len(boxes))
     while order.size and len(kept) < most:
         best, order = int(order[0]), order[1:]
@@ -44,8 +44,8 @@ def suppress(
             continue
         kept.append(best)
         low, high = np.maximum(boxes[best, :2], boxes[order, :2]), np.minimum(boxes[best, 2:], boxes[order, 2:])
-        shared = np.prod(np.maximum(high - low + extra, 0), axis=1)
         with np.errstate(all="ignore"):
+            shared = np.prod(np.maximum(high - low + extra, 0), axis=1)
             share = shared / (area[best] + area[order] - shared)
         shares[order] = np.fmax(shares[order], share)
         if decay < 1 and overlap > 0.5:
