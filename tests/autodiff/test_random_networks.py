@@ -18,7 +18,7 @@ from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
 from tests.frontends.torch.peer import written
 
-FIRST, COUNT = (int(os.environ.get(f"MNN_TORCH_{name}", given)) for name, given in (("SEED", "1"), ("COUNT", "12")))
+FIRST, COUNT = (int(os.environ.get(f"MNN_TORCH_{name}", given)) for name, given in (("SEED", "1"), ("COUNT", "8")))
 TOLERANCE = 2e-4
 """Of the largest number of a gradient, or of a thousandth of the largest of all gradients: the sums of some are zero
 but for rounding."""

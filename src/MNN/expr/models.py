@@ -30,16 +30,16 @@ def load_as_list(file_name: str | os.PathLike[str] | bytes) -> list[Var]:
 
 def _tensors(file_name: str | os.PathLike[str] | bytes) -> dict[str, Var]:
     if kind_of(file_name) != "mnn":
-        return {value.name: var for value, var in _vars(load_graph(file_name)).items()}
+        return {value.name: var for value, var in vars_of(load_graph(file_name)).items()}
     from MNN.frontends.mnn import load_tensors
 
     graph, tensors = load_tensors(file_name)
-    made = _vars(graph)
+    made = vars_of(graph)
     return {name: made[v] if v in made else _constant(v) for name, v in tensors.items()}
 
 
-def _vars(graph: Graph) -> dict[Value, Var]:
-    """The Vars of a graph's values, in the order of computation."""
+def vars_of(graph: Graph) -> dict[Value, Var]:
+    """The Vars of a graph's values, in the order of computation: inputs as placeholders, whose open sizes are 1."""
     noted = graph.meta.get("formats")
     layouts = noted if isinstance(noted, dict) else {}
     made: dict[Value, Var] = {}
@@ -138,4 +138,4 @@ def _unique(taken: set[str], name: str, stem: str) -> str:
     return found
 
 
-__all__ = ["copying", "get_inputs_and_outputs", "graph_of", "load_as_dict", "load_as_list", "save"]
+__all__ = ["copying", "get_inputs_and_outputs", "graph_of", "load_as_dict", "load_as_list", "save", "vars_of"]

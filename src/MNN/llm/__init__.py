@@ -16,8 +16,10 @@ from MNN.llm.perplexity import Perplexity, perplexity
 from MNN.llm.pymnn import Context, Llm, LlmStatus, create
 from MNN.llm.reranker import Ranked, Reranker, load_reranker
 from MNN.llm.sampling import SamplingOptions
+from MNN.llm.tuning import AdaptedModel, load_adapted
 
 __all__ = [
-    "Answer", "Context", "Cost", "Embedder", "LanguageModel", "Llm", "LlmStatus", "Perplexity", "Ranked", "Reranker",
-    "SamplingOptions", "create", "load", "load_embedder", "load_reranker", "perplexity",
+    "AdaptedModel", "Answer", "Context", "Cost", "Embedder", "LanguageModel", "Llm", "LlmStatus", "Perplexity",
+    "Ranked", "Reranker", "SamplingOptions", "create", "load", "load_adapted", "load_embedder", "load_reranker",
+    "perplexity",
 ]  # fmt: skip

@@ -17,16 +17,19 @@ TRAINED = {"BatchNorm": "BatchNormTraining"}
 
 
 class Extracted(Module):
-    """What computes ``outputs`` from ``inputs``. Constants of floats that are no single numbers are its parameters."""
+    """What computes ``outputs`` from ``inputs``. Constants of floats that are no single numbers are its parameters,
+    unless there shall be none: ``constant``."""
 
-    def __init__(self, inputs: Sequence[Var], outputs: Sequence[Var], trained: bool) -> None:
+    def __init__(
+        self, inputs: Sequence[Var], outputs: Sequence[Var], trained: bool = False, constant: bool = False
+    ) -> None:
         from MNN.ops.core.base import operators  # running what is stored needs none
 
         super().__init__()
         self._inputs, self._outputs = list(inputs), list(outputs)
         self._order = _between(self._inputs, self._outputs)
         self._leaves: dict[int, Var] = {}
-        for expr in self._order:
+        for expr in () if constant else self._order:
             kept = operators()[TRAINED[expr.op]].updates if expr.op in TRAINED else {}
             for number, ref in enumerate(expr.inputs):
                 if ref is None or id(ref[0]) in self._leaves or not ref[0].is_leaf or ref[0].op == "Input":

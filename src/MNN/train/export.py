@@ -16,18 +16,23 @@ from MNN.nn.module import Module
 from MNN.passes.manager import optimize
 
 
-def export(model: Module, path: str | os.PathLike[str], *shapes: Sequence[int], names: Sequence[str] = ()) -> None:
-    """Writes a model as a .mnn file for inputs of these shapes: in inference mode, batch normalisations folded into the
-    convolutions and products before them, activations too. ``names``: of the inputs, then of the outputs; by default
+def export(
+    model: Module, path: str | os.PathLike[str], *inputs: Sequence[int] | Var, names: Sequence[str] = ()
+) -> None:
+    """Writes a model as a .mnn file: in inference mode, batch normalisations folded into the convolutions and products
+    before them, activations too. ``inputs``: a shape for each that holds floats, a placeholder for one of another kind
+    (``MNN.expr.placeholder([1, 16], dtype=MNN.expr.int)``). ``names``: of the inputs, then of the outputs; by default
     ``input`` and ``output``, with a number where there are several."""
-    if not shapes:
+    if not inputs:
         raise MNNError("export() takes a shape for every input of the model, such as [1, 3, 224, 224]")
-    write_mnn(inference_graph(model, shapes, names), path)
+    write_mnn(inference_graph(model, inputs, names), path)
 
 
-def inference_graph(model: Module, shapes: Sequence[Sequence[int]], names: Sequence[str] = ()) -> Graph:
+def inference_graph(model: Module, inputs: Sequence[Sequence[int] | Var], names: Sequence[str] = ()) -> Graph:
     """What :func:`export` writes."""
-    taken = [placeholder(list(s), NCHW) for s in shapes]
+    taken = [v if isinstance(v, Var) else placeholder(list(v), NCHW) for v in inputs]
+    if (other := next((v for v in taken if v.op_type != "Input"), None)) is not None:
+        raise MNNError(f"an input is given by its shape or as a placeholder, found a Var of {other.op_type}")
     before = model.is_training
     model.train(False)
     try:

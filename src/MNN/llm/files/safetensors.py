@@ -5,6 +5,8 @@ The format and its rules: https://huggingface.co/docs/safetensors (format, and t
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 from MNN.errors import FormatError, UnsupportedError
 from MNN.llm.files.mapped import Array, map_file, parse_object, read_json
 from MNN.llm.files.tensors import PlainTensor, WeightTensor, count
+from MNN.schema.files import replacing
 
 HEADER_LIMIT = 100_000_000
 """Bytes of a header, by the format's own rules."""
@@ -120,3 +123,21 @@ def read_sharded(index: Path) -> dict[str, WeightTensor]:
             raise FormatError(f"{index}: {file} lacks {missing[0]!r} and {len(missing) - 1} other tensors")
         tensors |= {name: held[name] for name in wanted}
     return tensors
+
+
+def write_safetensors(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes arrays by name, whole or not at all. Raises :class:`MNNError` where it cannot be written."""
+    names = {dtype: name for name, dtype in DTYPES.items()}
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    data = [np.ascontiguousarray(array) for array in arrays.values()]
+    place = 0
+    for name, array in zip(arrays, data, strict=True):
+        end = place + array.nbytes
+        header[name] = {"dtype": names[array.dtype], "shape": list(array.shape), "data_offsets": [place, end]}
+        place = end
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    with replacing(path) as file:
+        file.write(len(head).to_bytes(8, "little") + head)
+        for array in data:
+            file.write(array.tobytes())

@@ -38,7 +38,7 @@ def _layer(config: Config, net: Layers, x: Value, at: str, heads: Heads, epsilon
     names = [f"{at}.attention.self.{name}" for name in ("query", "key", "value")]
     each = net.reshape(net.linear(x, *names), 0, 0, 3 * heads.count, heads.size)
     q, k, v = net.split(each, [heads.count] * 3, axis=2)
-    y = net.linear(net.attention_both_ways(q, k, v, heads), f"{at}.attention.output.dense")
+    y = net.linear(net.attention_at_once(q, k, v, heads, False), f"{at}.attention.output.dense")
     x = net.layer_norm(net.add(x, y), f"{at}.attention.output.LayerNorm", epsilon)
     y = net.activation(config.activation, net.linear(x, f"{at}.intermediate.dense"))
     return net.layer_norm(net.add(x, net.linear(y, f"{at}.output.dense")), f"{at}.output.LayerNorm", epsilon)

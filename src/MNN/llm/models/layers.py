@@ -46,6 +46,11 @@ class Heads:
     window: int = 0
     softcap: float = 0.0
 
+    @property
+    def causal(self) -> dict[str, object]:
+        """Attributes of attention to what is earlier, as far as the window reaches."""
+        return {"is_causal": True, "scale": self.scale, "softcap": self.softcap, "left_window_size": self.window - 1}
+
 
 class Layers(GraphBuilder):
     """Makes the graph of one model.
@@ -299,10 +304,7 @@ class Layers(GraphBuilder):
             for kind, size in zip("kv", sizes, strict=True)
         ]
         q, k, v = (self.permute(t, 0, 2, 1, 3) for t in (q, k, v))
-        out, *present = self.emit(
-            "OnnxAttention", [q, k, v, self._not_padding(past[0]), *past], 3, is_causal=True, scale=heads.scale,
-            softcap=heads.softcap, left_window_size=heads.window - 1 if heads.window else -1,
-        )  # fmt: skip
+        out, *present = self.emit("OnnxAttention", [q, k, v, self._not_padding(past[0]), *past], 3, **heads.causal)
         for kind, before, after, size in zip("kv", past, present, sizes, strict=True):
             after.name, after.dtype = f"present_{kind}{layer}", DType.F32
             after.shape = (self._batch, heads.groups, "total", size)
@@ -336,11 +338,12 @@ class Layers(GraphBuilder):
             self.graph.outputs.append(after)
         return out
 
-    def attention_both_ways(self, q: Value, k: Value, v: Value, heads: Heads) -> Value:
-        """Attention of all to all, without a cache; shapes as in :meth:`attention`."""
+    def attention_at_once(self, q: Value, k: Value, v: Value, heads: Heads, causal: bool, value_size: int = 0) -> Value:
+        """Attention of all to all, or of all to what is earlier, without a cache; shapes as in :meth:`attention`."""
         q, k, v = (self.permute(t, 0, 2, 1, 3) for t in (q, k, v))
-        out, *_ = self.emit("OnnxAttention", [q, k, v, self._not_padding(None)], 3, scale=heads.scale)
-        return self.reshape(self.permute(out, 0, 2, 1, 3), 0, 0, heads.count * heads.size)
+        attrs = heads.causal if causal else {"scale": heads.scale}
+        out, *_ = self.emit("OnnxAttention", [q, k, v, self._not_padding(None)], 3, **attrs)
+        return self.reshape(self.permute(out, 0, 2, 1, 3), 0, 0, heads.count * (value_size or heads.size))
 
     def _not_padding(self, past: Value | None) -> Value | None:
         """Which keys of each row are no padding, ``[batch, 1, 1, total]``; None where none is."""
@@ -386,9 +389,8 @@ def compressed_rows(net: Layers, table: QuantizedArray, indices: Value) -> Value
             codes = rest
         codes = net.concat([net.op("Unsqueeze", part, squeezeDims=[3]) for part in parts], 3)
     wide = net.reshape(codes, 0, 0, blocks, size)
-    zero = net.const(-float(1 << (table.width - 1)))
     scale = net.op("Unsqueeze", net.gather(net.const(table.scale), indices), squeezeDims=[3])
-    out = net.multiply(net.add(wide, zero), scale)
+    out = net.multiply(net.add(wide, net.const(-float(1 << (table.width - 1)))), scale)
     if table.offset is not None:
         out = net.add(out, net.op("Unsqueeze", net.gather(net.const(table.offset), indices), squeezeDims=[3]))
     return net.reshape(out, 0, 0, table.cols)
