@@ -330,9 +330,8 @@ class Executor:
         fetch: tuple[Value, ...],
     ) -> Plan:
         options = replace(self._options, open_sizes=True)
-        program, last = RangePlanner(self.graph, self.machines, options, self.config.memory, self._states).plan(
-            shapes, dtypes, ranges, fetch
-        )
+        planner = RangePlanner(self.graph, self.machines, options, self.config.memory, self._states, PLAN_BYTES)
+        program, last = planner.plan(shapes, dtypes, ranges, fetch)
         rooms = self._plans.rooms  # the memory of all other plans of this graph, too
         bound = self.machines.bind(program, options, rooms, self._check)
         own = list(last.inputs)[: len(shapes)]

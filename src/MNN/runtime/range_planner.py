@@ -19,20 +19,23 @@ from MNN.ir.traced import Trace, room_of
 from MNN.runtime.machines import Machines
 from MNN.runtime.state_numbers import state_numbers
 
-_ARENA_BYTES = 256 << 20
-"""Memory that a plan for a range may work in."""
-
 
 class RangePlanner:
     """Makes programs of one graph for ranges of sizes."""
 
     def __init__(
-        self, graph: Graph, machines: Machines, options: Options, memory: int, states: Sequence[tuple[Value, Value]]
+        self,
+        graph: Graph,
+        machines: Machines,
+        options: Options,
+        memory: int,
+        states: Sequence[tuple[Value, Value]],
+        room: int,
     ) -> None:
         """``options`` with ``open_sizes``; ``memory``: bytes that a tensor may take; ``states``: inputs and outputs
-        that are one memory."""
+        that are one memory; ``room``: bytes that a plan may work in."""
         self._graph, self._machines, self._options = graph, machines, options
-        self._memory, self._states = memory, states
+        self._memory, self._states, self._room = memory, states, room
 
     def plan(
         self,
@@ -52,7 +55,7 @@ class RangePlanner:
                 raise NeverOpenError("what numbers are decides what is computed")
             if len(set(results)) < len(fetch) or any(t.producer is None for t in results):
                 raise NotOpenError("a stage that does not end in its results")
-            _check_room(max(map(_product_bytes, stage.prims), default=0))  # before any more is done
+            self._check_room(max(map(_product_bytes, stage.prims), default=0))  # before any more is done
             return Lowered(stage, [*tensors.values(), *stage.open_inputs], results)
 
         def compiled(lowered: Lowered) -> Program:
@@ -61,11 +64,15 @@ class RangePlanner:
             states = state_numbers(self._states, list(shapes), given, lowered.results, stage, fetch)
             options = replace(self._options, states=states)
             program = self._machines.compile(stage.prims, inputs, lowered.results, options)
-            _check_room(program.arena_bytes)
+            self._check_room(program.arena_bytes)
             return program
 
         self._machines.pool.kept_choices.begin_plan()
         return open_program(ranges, lower, compiled)
+
+    def _check_room(self, needed: int) -> None:
+        if needed > self._room:
+            raise NotOpenError("room for the largest sizes takes too much memory")
 
 
 def _product_bytes(prim: Prim) -> int:
@@ -73,11 +80,6 @@ def _product_bytes(prim: Prim) -> int:
     if not isinstance(prim, (Conv, MatMul)):
         return 0
     return math.prod(map(room_of, prim.outputs[0].shape)) * prim.outputs[0].dtype.size
-
-
-def _check_room(needed: int) -> None:
-    if needed > _ARENA_BYTES:
-        raise NotOpenError("room for the largest sizes takes too much memory")
 
 
 __all__ = ["RangePlanner"]
