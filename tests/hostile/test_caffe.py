@@ -95,6 +95,7 @@ TEXTS = {
     "a blob made twice": prototxt(
         {"layer": [*inputs(data=[1, 2]), layer("Split", ["data"], ["a", "b", "a"])]}
     ).encode(),
+    "a blob without a name": prototxt({"layer": [*inputs(data=[1, 2]), layer("Split", ["data"], ["a", ""])]}).encode(),
     "an input twice": prototxt({"layer": [layer("Input", [], ["a", "a"], input_param={"shape": {"dim": 2}})]}).encode(),
     "many sizes": prototxt({"layer": inputs(data=[1] * 1000)}).encode(),
 }
@@ -102,10 +103,10 @@ TEXTS = {
 
 def refused(data: bytes) -> None:
     """Ends in an error of ours within ten seconds and a gigabyte."""
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     with pytest.raises(MNNError):
         load(data)
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < MEMORY
 
 
@@ -151,7 +152,7 @@ def test_alternating_fields_cost_no_more_than_others() -> None:
     inner = pair * (100 << 10)
     whole = varint(7 << 3 | 2) + varint(len(inner)) + inner
     data = varint(100 << 3 | 2) + varint(len(whole)) + whole
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(MNNError):
         load_graph(data, "caffe")
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import time
@@ -134,6 +135,18 @@ def test_bombs_are_refused() -> None:
         return b"x = " + b"(" * 5000 + b")" * 5000 if name.endswith(".py") else content
 
     assert refused(repacked(original("shared.pt"), deep)) is not None
+
+
+def test_values_that_two_nodes_make_are_refused() -> None:
+    def twice(name: str, content: bytes) -> bytes:
+        if not name.endswith("model.json"):
+            return content
+        program = json.loads(content)
+        nodes = program["graph_module"]["graph"]["nodes"]
+        nodes.insert(1, nodes[0])
+        return json.dumps(program).encode()
+
+    assert "made twice" in str(refused(repacked(original("shared.pt2"), twice)))
 
 
 def test_tensors_do_not_reach_beyond_their_memory() -> None:

@@ -45,12 +45,6 @@ class _Loader:
         self.layers = [layer for layer in layers_of(files.net) if state.includes(layer)]
         if not self.layers:
             raise FormatError(f"{files.net.where} holds no layers of the test phase; is it a network's description?")
-        for layer in self.layers:
-            twice = next((top for top in layer.tops if layer.tops.count(top) > 1), None)
-            if twice is not None:
-                raise FormatError(
-                    f"{layer.type} '{layer.name}' makes the blob '{twice}' twice; give each a name of its own"
-                )
         self.weights: dict[str, list[Message]] = {}
         if files.weights is not None:
             stored = self.layers if files.weights is files.net else layers_of(files.weights)
@@ -93,6 +87,8 @@ class _Loader:
             if value is None:
                 continue
             if value.data is None:
+                if self._is_input(top):
+                    raise FormatError(f"{layer.type} '{layer.name}': the blob '{top}' is an input already")
                 self.ctx.graph.inputs.append(value)
             self.ctx.scope[top] = self.blobs[top] = value
 
@@ -100,6 +96,8 @@ class _Loader:
         read = []
         if layer.type in READ_NOTHING:
             return
+        if "" in layer.tops:
+            raise FormatError(f"{layer.type} '{layer.name}' makes a blob without a name")
         for bottom in layer.bottoms:
             if bottom not in self.blobs:
                 if self.inputs.is_label(bottom):

@@ -48,6 +48,7 @@ class GraphBuilder:
         self.parent = parent
         self.scope: dict[str, Value] = {}
         self._fresh: dict[Value, None] = {}
+        self._bound: set[str] = set()
         self._declared: dict[str, tuple[DType | None, Shape | None]] = {}
         self._base = ""
 
@@ -184,10 +185,16 @@ class GraphBuilder:
                 self.scope[name] = Value(name, *self.declared(name))
 
     def bind(self, names: Sequence[str], values: Sequence[Value], where: str) -> None:
-        """Gives a node's outputs the names that the file has for them; a value with a name of its own is copied."""
+        """Gives a node's outputs the names that the file has for them; a value with a name of its own is copied.
+
+        Raises :class:`FormatError` for a name that something in the graph has, and for missing outputs.
+        """
         for i, name in enumerate(names):
             if not name:
                 continue
+            if name in self._bound:
+                raise FormatError(f"{where}: its output '{name}' is made twice; is the file damaged?")
+            self._bound.add(name)
             if i >= len(values):
                 raise FormatError(f"{where}: it has no output {i} ('{name}')")
             value = values[i]
