@@ -11,7 +11,7 @@ import pytest
 
 os.environ.setdefault("MNN_VERIFY", "1")  # every stage of every compilation, in child processes too
 
-from MNN.backends.cpu.targets.base import _host_target, host_target
+from MNN.backends.cpu.targets.base import _host_target, families, host_target
 from MNN.backends.cpu.targets.host import processor
 from tests.budgets import pytest_configure as pytest_configure
 
@@ -37,9 +37,11 @@ def _numbers(version: str) -> list[int]:
 def without_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of what vectors compute: this processor, or one like it that has no matrix unit."""
     target = host_target()
-    tiles = [f"-{feature}" for feature in target.features if feature.startswith("amx-")]
-    if tiles:
-        monkeypatch.setenv("MNN_TARGET", ",".join([target.name, *tiles]))
+    if any(feature.startswith("amx-") for feature in target.features):
+        given = os.environ.get("MNN_TARGET", "").split(",")[1:]
+        lent = [change for change in given if not change[1:].startswith("amx-")]
+        own = sorted(f"-{feature}" for feature in families()["x86"].granted(processor()[0]) if "amx-" in feature)
+        monkeypatch.setenv("MNN_TARGET", ",".join([target.name, *lent, *own]))
 
 
 @pytest.fixture

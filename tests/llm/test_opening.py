@@ -104,6 +104,7 @@ def test_bits_are_kept_where_they_matter(folder: Path) -> None:
     assert 0 < np.abs(plain - eight).max() < 0.05 * np.abs(plain).max()
 
 
+@pytest.mark.usefixtures("without_tiles")  # where the other products of "normal" are those of "high"
 def test_activations_are_rounded_where_it_is_asked_for(folder: Path) -> None:
     """Each row of each block to a 255th of its largest number; and not at all where that is asked for."""
 

@@ -245,6 +245,7 @@ def _branches() -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("activations", [QuantType.QUInt8, QuantType.QInt8], ids=["u8", "i8"])
+@pytest.mark.usefixtures("without_tiles")  # products on tiles are other kernels
 def test_what_lies_in_memory_behind_a_product_is_bytes(activations: QuantType, tmp_path: pathlib.Path) -> None:
     """Also of the branch that is no epilogue of the sum's kernel, and where what follows is too long for one."""
     plain, path = tmp_path / "plain.onnx", tmp_path / "quantised.onnx"

@@ -61,8 +61,8 @@ def stream_bytes() -> bytes:
 class Handed:
     """The model without states, which is handed what came out."""
 
-    def __init__(self, batch: int) -> None:
-        self.model = MNN.load(DECODER)
+    def __init__(self, batch: int, precision: str = "normal") -> None:
+        self.model = MNN.load(DECODER, precision=precision)
         self.past = {name: np.zeros((batch, 2, 0, 16), np.float32) for name in CACHES}
 
     def run(self, tokens: np.ndarray) -> np.ndarray:
@@ -90,7 +90,7 @@ def test_steps_forks_and_going_back(
     monkeypatch.setenv(poison.VARIABLE, "1")
     rng, bound = np.random.default_rng(threads), 0.05 if precision == "low" else 2e-5
     model = MNN.load(DECODER, threads, precision, states=CACHES)
-    state, handed = model.new_state(), Handed(1)
+    state, handed = model.new_state(), Handed(1, "high" if precision == "high" else "normal")
     other: tuple[State, dict[str, np.ndarray]] | None = None
     longest = 0
     for step in range(48):
