@@ -1,4 +1,4 @@
-"""Records recurrent layers as SavedModels hold them, as while loops, with TensorFlow's answers.
+"""Records recurrent layers as SavedModels and files for TensorFlow Lite hold them, as while loops, with answers.
 
     python -m tests.tensorflow.record_loops tests/tensorflow/loops.zip
 
@@ -23,6 +23,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 import tf_keras
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from tests.tensorflow.record import _packed, _write
 
@@ -48,9 +49,11 @@ def models(kind: Any) -> Iterator[tuple[str, Any]]:
     yield "LSTM hard stays", sequential([given((None, 3)), lstm(4, recurrent_activation="hard_sigmoid")])
     x, h, c = given((None, 3), batch_size=2), given((4,), batch_size=2), given((4,), batch_size=2)
     yield (
-        "LSTM states stays",
-        kind.Model([x, h, c], lstm(4, return_sequences=True, return_state=True)(x, initial_state=[h, c])),
-    )
+        "LSTM states", kind.Model([x, h, c], lstm(4, return_sequences=True, return_state=True)(x, initial_state=[h, c]))
+    )  # fmt: skip
+    one = given((None, 3), batch_size=1)
+    yield "LSTM one", kind.Model(one, lstm(4, return_sequences=True)(one))
+    yield "GRU one", kind.Model(one, gru(4)(one))
 
 
 def saved(model: Any, folder: Path, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -64,10 +67,17 @@ def saved(model: Any, folder: Path, rng: np.random.Generator) -> dict[str, np.nd
         found = model(list(given) if len(given) > 1 else given[0], training=False)
         return {f"out{i}": v for i, v in enumerate(found if isinstance(found, list | tuple) else [found])}
 
+    sizes = [2 if v.shape[0] is None else v.shape[0] for v in model.inputs]
+    feeds = [f[:n] for f, n in zip(feeds, sizes, strict=True)]
     module = tf.Module()
     module.held = [v if isinstance(v, tf.Variable) else v.value for v in model.variables]  # Keras 3 wraps them
     module.serve = tf.function(serve, input_signature=specs)
     tf.saved_model.save(module, str(folder), signatures={"serving_default": module.serve})
+    fixed = [tf.TensorSpec(f.shape, name=f"in{i}") for i, f in enumerate(feeds)]
+    frozen = convert_variables_to_constants_v2(tf.function(serve, input_signature=fixed).get_concrete_function())
+    if len(feeds) == 1:  # in the converter's files several outputs lose their names
+        file = tf.lite.TFLiteConverter.from_concrete_functions([frozen]).convert()
+        (folder / "model.tflite").write_bytes(file)
     answers = {k: v.numpy() for k, v in module.serve(*map(tf.constant, feeds)).items()}
     return answers | {f"in{i}": f for i, f in enumerate(feeds)}
 

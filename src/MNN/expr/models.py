@@ -98,6 +98,8 @@ def save(variables: Sequence[Var] | Var, file_name: str | os.PathLike[str]) -> N
 
 def graph_of(wanted: Sequence[Var]) -> Graph:
     """The graph of operators that computes Vars."""
+    from MNN.ops.elementwise.identity import copying  # operators are not needed where Vars are only given to a model
+
     exprs = in_order(v._expr for v in wanted)
     taken: set[str] = set()
     values: dict[tuple[int, int], Value] = {}
@@ -124,11 +126,6 @@ def graph_of(wanted: Sequence[Var]) -> Graph:
     return graph
 
 
-def copying(value: Value, name: str) -> Node:
-    """A node whose result, of this name, is a copy of a value."""
-    return Node("Identity", name, [value], [Value(name, value.dtype, value.shape)])
-
-
 def _unique(taken: set[str], name: str, stem: str) -> str:
     found, count = name or stem, 1
     while found in taken:
@@ -138,4 +135,4 @@ def _unique(taken: set[str], name: str, stem: str) -> str:
     return found
 
 
-__all__ = ["copying", "get_inputs_and_outputs", "graph_of", "load_as_dict", "load_as_list", "save", "vars_of"]
+__all__ = ["get_inputs_and_outputs", "graph_of", "load_as_dict", "load_as_list", "save", "vars_of"]

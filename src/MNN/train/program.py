@@ -11,7 +11,6 @@ import numpy as np
 from MNN.data.dataset import ArrayDataset
 from MNN.data.loader import DataLoader
 from MNN.errors import MNNError, RunError, ShapeError
-from MNN.expr.models import copying
 from MNN.expr.node import Expr
 from MNN.expr.var import Var
 from MNN.frontends import load_graph
@@ -20,6 +19,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.nn.module import Module
 from MNN.nn.steps import STEP
+from MNN.ops.elementwise.identity import copying
 from MNN.optim.capture import Captured
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.program import StepProgram

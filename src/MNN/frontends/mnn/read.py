@@ -29,6 +29,7 @@ from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.shape import Dim
 from MNN.ops.core.base import operators
 from MNN.ops.core.datatypes import from_data_type
+from MNN.ops.elementwise.identity import copying
 from MNN.ops.inference.infer import ShapeInference
 from MNN.schema.blobs import MAX_RANK, blob_to_array
 from MNN.schema.external import ExternalSource
@@ -344,9 +345,8 @@ class Scope(GraphScope):
                 self.taken.add(name)  # a conversion that vanished had given it the name
                 value.name = name
             elif value.name != name and name not in self.taken:
-                copy = Value(self.unique(name), value.dtype, value.shape)
-                self.graph.nodes.append(Node("Identity", name, [value], [copy]))
-                value = copy
+                self.graph.nodes.append(copying(value, self.unique(name)))
+                value = self.graph.nodes[-1].outputs[0]
             renamed.add(value)
             self.graph.outputs.append(value)
 

@@ -53,6 +53,9 @@ def settled(ctx: Context, source: ListHandle, where: str) -> ListHandle:
 def write(ctx: Context, source: ListHandle, index: Value, item: Value, where: str) -> ListHandle:
     """The list with an element written."""
     if source.stacked is not None:
+        whole = source.stacked.shape
+        if whole and whole[0] == 1 and whole[1:] == item.shape and ctx.constant_ints(index) == [0]:
+            return replace(source, stacked=insert_axis(ctx, item, 0))
         at = ctx.op("Reshape", index, ctx.const([1, 1]))
         shape = ctx.op("Shape", source.stacked)
         stacked = ctx.op("ScatterNd", at, insert_axis(ctx, item, 0), shape, source.stacked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from MNN.errors import ShapeError
-from MNN.ir.graph import Node
+from MNN.ir.graph import Node, Value
 from MNN.ir.prims import Tensor
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
@@ -20,6 +20,21 @@ class Identity(Operator):
         if not inputs or inputs[0] is None:
             raise ShapeError(f"{b.where}: its input is missing")
         return [inputs[0]]
+
+
+def is_copy(node: Node) -> bool:
+    """Whether a node only gives its operand another name."""
+    return node.op == "Identity"
+
+
+def copying(value: Value, name: str) -> Node:
+    """A node whose result, of this name, is a copy of a value."""
+    return copied(value, Value(name, value.dtype, value.shape))
+
+
+def copied(value: Value, out: Value) -> Node:
+    """A node that gives a value under the name of ``out``."""
+    return Node("Identity", out.name, [value], [out], {})
 
 
 @infer.rule(Identity)

@@ -7,22 +7,20 @@ that it does is replaced: its counters start at 0 and count to the length of the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
-from MNN.passes.patterns import attribute, binary, floats, ints, plain, rank, sides, sigmoid, tanh
+from MNN.ops.core.base import traits
+from MNN.passes.loops import FIRST, LOOPS, LoopView
+from MNN.passes.patterns import attribute, binary, floats, ints, rank, sides, sigmoid, tanh
 from MNN.passes.rewrite import Rewriter
-from MNN.passes.symbols import Element, Symbols, dims_of, strided_index
-
-FIRST = 2
-"""Where the carried values begin among a Loop's operands and its body's inputs."""
+from MNN.passes.symbols import Symbols, dims_of, strided_index
 
 _DEPTH = 4
-"""How many sums or conditions may be in a row: a damaged file could have very many."""
+"""How many sums may be in a row: a damaged file could have very many."""
 
 
 @dataclass
@@ -45,17 +43,11 @@ class Products:
     biases: list[np.ndarray] = field(default_factory=list)
 
 
-class LoopReader(ABC):
+class LoopReader(LoopView, ABC):
     """Reads one loop; its methods answer None or False where it is not what they look for."""
 
     count: int
     """How many states the layer has."""
-
-    def __init__(self, rw: Rewriter, symbols: Symbols, loop: Node, body: Graph) -> None:
-        self.rw, self.symbols, self.loop, self.body = rw, symbols, loop, body
-        self.makers = body.producers()
-        self.carried = body.inputs[FIRST:]
-        self.own = {*body.inputs, *self.makers}
 
     @abstractmethod
     def cell(self, states: list[int], counters: list[int]) -> Layer | None:
@@ -66,71 +58,29 @@ class LoopReader(ABC):
         kinds = [v.dtype for v in self.carried]
         states = [i for i, kind in enumerate(kinds) if kind is DType.F32]
         counters = [i for i, kind in enumerate(kinds) if kind in (DType.I32, DType.I64)]
-        if (len(self.loop.inputs), len(self.loop.outputs)) != (len(self.body.inputs), len(self.body.outputs) - 1):
+        if not self.fits() or len(states) != self.count or len(states) + len(counters) != len(kinds):
             return None
-        if len(states) != self.count or len(states) + len(counters) != len(kinds):
-            return None
-        if len(self.body.outputs) < 1 + len(kinds) or not all(self._counts(i) for i in counters):
+        if not all(self.counts(i) and not self._asked_for(self.loop.outputs[i]) for i in counters):
             return None
         for order in (states, states[::-1])[: self.count]:
             found = self.cell(order, counters)
-            if found is not None and self._gives(found) and self._runs_along(found.x, counters) and self._fits(found):
+            if found is not None and self._gives(found) and self._runs_along(found.x) and self._fits(found):
                 return found
         return None
 
-    def following(self, i: int) -> Value:
-        """What a carried value is in the next turn."""
-        return self.body.outputs[1 + i]
-
     def _gives(self, found: Layer) -> bool:
         """Whether all that is collected is the layer's output, its first state."""
-        return all(v is self.following(found.states[0]) for v in self.body.outputs[1 + len(self.carried) :])
-
-    # -- turns --------------------------------------------------------------------------------------------------------
-
-    def _counts(self, i: int) -> bool:
-        """Whether a carried value is 0, 1, 2..., and nothing asks where it ended."""
-        first, after, last = self.loop.inputs[FIRST + i], self.makers.get(self.following(i)), self.loop.outputs[i]
-        if ints(first) != [0] or not binary(after, "ADD") or self.rw.users(last) or self.rw.is_output(last):
-            return False
-        assert after is not None
-        return any(a is self.carried[i] and ints(b) == [1] for a, b in either(after)) and self.carried[i].shape == ()
-
-    def _runs_along(self, x: Value, counters: list[int]) -> bool:
-        """Whether there are as many turns as x has steps: also none, when it has none."""
-        sizes = dims_of(x)
-        steps = sizes[0] if sizes else None
-        limit = self.loop.inputs[0]
-        if steps is None or not (limit is None or self._is(limit, steps)):
-            return False
-        nexts = {self.following(i) for i in counters}
-        ends = list(self._bounds(self.body.outputs[0], self.makers.get))
-        if not all(low in nexts and high not in self.own and self._is(high, steps) for low, high in ends):
-            return False
-        going = self.loop.inputs[1]
-        always = plain(going)
-        if always is not None:
-            return always.size == 1 and bool(always.reshape(-1)[0]) and isinstance(steps, int) and steps > 0
-        return going is not None and all(
-            ints(low) == [0] and self._is(high, steps) for low, high in self._bounds(going, self.rw.maker)
+        return all(
+            self.behind_copies(v) is self.following(found.states[0]) for v in self.body.outputs[1 + len(self.carried) :]
         )
 
-    def _bounds(
-        self, condition: Value, maker: Callable[[Value], Node | None], depth: int = 0
-    ) -> Iterator[tuple[Value | None, Value | None]]:
-        """The comparisons ``low < high`` that a condition joins; one of Nones for a part that is something else."""
-        node = maker(condition)
-        if node is not None and binary(node, "LESS"):
-            yield sides(node)
-        elif binary(node, "MUL", "BITWISE_AND") and condition.dtype is DType.BOOL and depth < _DEPTH:
-            assert node is not None
-            for part in sides(node):
-                yield from self._bounds(part, maker, depth + 1)
-        else:
-            yield None, None
+    def _asked_for(self, value: Value) -> bool:
+        return bool(self.rw.users(value)) or self.rw.is_output(value)
 
-    def _is(self, value: Value | None, size: Element) -> bool:
-        return size is not None and self.symbols.elements(value) == [size]
+    def _runs_along(self, x: Value) -> bool:
+        """Whether there are as many turns as x has steps: also none, when it has none."""
+        sizes, turns = dims_of(x), self.turns()
+        return bool(sizes) and turns is not None and sizes is not None and sizes[0] == turns
 
     # -- the cell -----------------------------------------------------------------------------------------------------
 
@@ -160,6 +110,10 @@ class LoopReader(ABC):
         if binary(node, "ADD"):
             assert node is not None
             return all(self.add_up(v, into, columns, depth + 1) for v in sides(node))
+        if node is not None and traits(node).reshapes and node.inputs[0] is not None:
+            sizes = dims_of(node.inputs[0])  # the only row of a matrix
+            alone = sizes is not None and len(sizes) == 2 and sizes[0] == 1 and dims_of(value) == sizes[1:]
+            return alone and self.add_up(node.inputs[0], into, columns, depth + 1)
         inner = None if node is None else _piece(node, value)
         if node is not None and inner is not None and node.inputs[0] is not None:
             joined = range(inner.stop)[inner][columns]
@@ -201,8 +155,10 @@ def _piece(node: Node, value: Value) -> slice | None:
     if shape is None or len(shape) != 2 or not isinstance(shape[1], int):
         return None
     width = shape[1]
-    if node.op == "Slice" and len(node.inputs) == 1:
+    if node.op == "Slice":
         count, given = len(node.outputs), list(attribute(node, "slicePoints") or ())
+        if len(node.inputs) > 1:
+            given = ints(node.inputs[1]) or [0]
         sizes = given or [width // count] * count
         if given.count(-1) == 1:
             sizes[given.index(-1)] = width - sum(given) - 1
@@ -246,7 +202,7 @@ def _all_needed(body: Graph) -> bool:
 def recognised(graph: Graph, reader: type[LoopReader]) -> int:
     """Puts the operator in place of every loop that ``reader`` finds to be its layer; the number of changes."""
     rw, symbols = Rewriter(graph), Symbols(graph.producers())
-    for loop in [n for n in rw.nodes() if n.op in ("Loop", "UnrolledLoop")]:
+    for loop in [n for n in rw.nodes() if n.op in LOOPS]:
         body = loop.attrs.get("body")
         if isinstance(body, Graph) and _all_needed(body):
             found = reader(rw, symbols, loop, body).layer()

@@ -9,6 +9,7 @@ import numpy as np
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Node, Value
 from MNN.ir.shape import Shape
+from MNN.ops.elementwise.identity import copied
 
 
 class Steps:
@@ -122,6 +123,6 @@ class Steps:
                     node.outputs = [out if v is value else v for v in node.outputs]
                 graph.replace(value, out)
             else:
-                self.nodes.append(Node("Identity", out.name, [value], [out], {}))
+                self.nodes.append(copied(value, out))
         self.nodes[-1].name = self.node.name or self.nodes[-1].name
         return self.nodes
