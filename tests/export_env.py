@@ -29,7 +29,11 @@ def architecture(name: str, cache: Path) -> Path:
     """``<cache>/exported-<hash>/<name>.onnx`` of a benchmark architecture."""
     target = cache / f"exported-{_source_hash()}" / f"{name}.onnx"
     if not target.is_file():
-        _run(cache, "benchmarks.export", "--only", name, "--out", str(target.parent))
+        try:
+            _run(cache, "benchmarks.export", "--only", name, "--out", str(target.parent))
+        except ZooError:  # another process may have been first
+            if not target.is_file():
+                raise
         _require(target)
     return target
 

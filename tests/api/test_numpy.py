@@ -17,7 +17,7 @@ X = np.float32([[1.5, -2.0, 3.25], [4.0, 0.0, -6.75]])
 SAME: list[Callable[[Any, Any], Any]] = [
     lambda m, x: m.abs(x), lambda m, x: m.exp(x), lambda m, x: m.exp2(x), lambda m, x: m.sqrt(m.abs(x)),
     lambda m, x: m.log10(m.abs(x) + 1), lambda m, x: m.log2(m.abs(x) + 1), lambda m, x: m.cbrt(x),
-    lambda m, x: m.trunc(x), lambda m, x: m.fix(x), lambda m, x: m.floor(x), lambda m, x: m.ceil(x),
+    lambda m, x: m.trunc(x), lambda m, x: m.floor(x), lambda m, x: m.ceil(x),
     lambda m, x: m.deg2rad(x), lambda m, x: m.degrees(x), lambda m, x: m.hypot(x, 2.0), lambda m, x: m.sign(x),
     lambda m, x: m.copysign(x, -1.0), lambda m, x: m.clip(x, -1, 3), lambda m, x: m.sum(x, 0), lambda m, x: m.sum(x),
     lambda m, x: m.prod(x, 1), lambda m, x: m.max(x, 1), lambda m, x: m.min(x), lambda m, x: m.mean(x, 1),
