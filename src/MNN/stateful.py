@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from MNN.errors import MNNError, ShapeError
 from MNN.formatting import plural
@@ -34,7 +35,8 @@ class State:
     def __init__(self, model: StatefulModel) -> None:
         self._model = model
         self._memory = StateMemory()
-        self._first: dict[str, np.ndarray] = {}
+        self._filled: dict[str, np.ndarray] = {}
+        """What :meth:`fill` has said before the first run."""
         self._running = threading.Lock()
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -42,8 +44,9 @@ class State:
         if name not in self._model.states:
             raise MNNError(f"'{name}' is no state of the model; its states are {', '.join(self._model.states)}")
         if name not in self._memory.kept:
-            if name in self._first:
-                return np.array(self._first[name])
+            if name in self._filled:
+                filled: np.ndarray = self._filled[name].copy()
+                return filled
             raise MNNError(f"the state '{name}' is empty before the first run")
         found: np.ndarray = self._memory.kept[name].array.copy()
         return found
@@ -54,17 +57,17 @@ class State:
             return self[name]
         return self._memory.kept[name].array
 
-    def fill(self, name: str, array: np.ndarray) -> None:
+    def fill(self, name: str, array: npt.ArrayLike) -> None:
         """Sets a state's numbers, which are copied; before the first run, what it then begins with. Raises
         :class:`MNNError` for a name that is no state, and for an array that does not fit."""
         with self._turn():
             value = next((v for v, _ in self._model._pairs if v.name == name), None)
             if value is None:
                 raise MNNError(f"'{name}' is no state of the model; its states are {', '.join(self._model.states)}")
-            kept = self._memory.kept.get(name)
+            kept, array = self._memory.kept.get(name), np.asarray(array)
             if kept is None:
                 self._model._check_kept(value, array, "what is filled in")
-                self._first[name] = array.copy()
+                self._filled[name] = array.copy()
             elif kept.shape != array.shape or kept.array.dtype != array.dtype:
                 raise MNNError(
                     f"the state '{name}' is {kept.array.dtype}{list(kept.shape)}, not {array.dtype}{list(array.shape)}"
@@ -87,6 +90,7 @@ class State:
         """Forgets everything: the next run is the first."""
         with self._turn():
             self._memory = StateMemory()
+            self._filled = {}
 
     def rollback(self, length: int) -> None:
         """Goes back to what the states were when they were so long, for instance to try another continuation.
@@ -107,12 +111,16 @@ class State:
         with self._turn():
             found = State(self._model)
             found._memory = self._memory.fork()
+            found._filled = {name: array.copy() for name, array in self._filled.items()}
             return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the arrays to a file (numpy's .npz), which :meth:`StatefulModel.load_state` reads. Raises
-        :class:`MNNError` where it cannot be written; what was there is there still."""
+        :class:`MNNError` where it cannot be written, and between :meth:`fill` and the first run, when the other states
+        are not known; what was there is there still."""
         with self._turn():
+            if self._filled:
+                raise MNNError(f"the state '{next(iter(self._filled))}' was filled in: save it after the first run")
             write_arrays(path, {name: kept.array for name, kept in self._memory.kept.items()})
 
     def _turn(self) -> _Turn:
@@ -241,18 +249,19 @@ class StatefulModel:
         try:
             arrays = {n: _native(as_input(info, feeds[n])) for n, info in self.inputs.items()}
             if first:
-                sizes = _sizes(self.inputs, arrays)
-                kept.update({v.name: Kept(self._first(v, sizes), zero=True) for v, _ in self._pairs})
-                kept.update({name: Kept(array) for name, array in state._first.items()})
+                begins = self._beginning(state, arrays)
+                kept.update({name: Kept(array, zero=name not in state._filled) for name, array in begins.items()})
             values = self._checked(arrays, {name: one.array for name, one in kept.items()})
             run = self._runs.find(values)
             if run is None:
-                return self._handed(values, state)
-            if memory.layout is not run:
-                memory.lay_out(run, run.places, run.count)
-            found = run.step(arrays, memory, state._fits)
-            assert found is not None
-            state._first.clear()
+                found = self._handed(values, state)
+            else:
+                if memory.layout is not run:
+                    memory.lay_out(run, run.places, run.count)
+                stepped = run.step(arrays, memory, state._fits)
+                assert stepped is not None
+                found = stepped
+            state._filled = {}
             return found
         except BaseException:
             if first:
@@ -265,9 +274,8 @@ class StatefulModel:
         with state._turn():
             given = self._named(feeds)
             arrays = {n: as_input(info, given[n]) for n, info in self.inputs.items()}
-            kept, sizes = state._memory.kept, _sizes(self.inputs, arrays)
-            held = {v.name: kept[v.name].array if kept else self._first(v, sizes) for v, _ in self._pairs}
-            return {**arrays, **held}
+            kept = {name: one.array for name, one in state._memory.kept.items()}
+            return {**arrays, **(kept or self._beginning(state, arrays))}
 
     def _handed(self, values: Mapping[str, np.ndarray], state: State) -> dict[str, np.ndarray]:
         """A step of a graph that is no one program: its states are arrays like others."""
@@ -290,8 +298,13 @@ class StatefulModel:
                 self.session._check_shape(known[name], array, symbols)
         return values
 
-    def _first(self, value: TensorInfo, sizes: Mapping[str, int]) -> np.ndarray:
-        """What a state is before the first run: nothing along the axis in which it grows, zeros where it does not."""
+    def _beginning(self, state: State, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What a state holds before its first run, on these inputs."""
+        sizes, filled = _sizes(self.inputs, arrays), state._filled
+        return {v.name: filled[v.name] if v.name in filled else self._empty(v, sizes) for v, _ in self._pairs}
+
+    def _empty(self, value: TensorInfo, sizes: Mapping[str, int]) -> np.ndarray:
+        """What a state is that nobody filled: nothing along the axis in which it grows, zeros where it does not."""
         info, axis = self.session.inputs[value.name], self.axes.get(value.name)
         shape, own = [], value.name in self.session.own_states
         for i, n in enumerate(info.shape or ()):

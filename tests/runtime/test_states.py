@@ -140,7 +140,7 @@ def test_nothing_is_copied_within_a_range(precision: str, target: str, monkeypat
     assert all(model.session._executor.last_plans[0].bound.program.states)
 
 
-def test_states_that_do_not_grow() -> None:
+def test_states_that_do_not_grow(tmp_path: pathlib.Path) -> None:
     """A stream in windows of changing widths gives what the whole does at once."""
     model = MNN.load(stream_bytes(), states={"before": "after", "count": "counted"})
     assert model.axes == {}
@@ -158,13 +158,23 @@ def test_states_that_do_not_grow() -> None:
     for _ in range(2):  # before the first run, and behind it
         model.state.fill("count", np.array([40], np.float32))
         assert model.state["count"] == 40
-        model.run({"x": x[..., :7]})
-        assert model.state["count"] == 41
+        going = model.state.fork()
+        for state in (model.state, going):
+            assert model.all_inputs({"x": x[..., :7]}, state)["count"] == 40
+            model.run({"x": x[..., :7]}, state=state)
+            assert state["count"] == 41
     for name, array in (("count", np.zeros(2, np.float32)), ("count", np.zeros(1)), ("other", np.zeros(1, np.float32))):
         with pytest.raises(MNNError, match=f"'{name}'"):
             model.state.fill(name, array)
         with pytest.raises(MNNError, match=f"'{name}'"):
             model.new_state().fill(name, array)
+    forgotten = model.new_state()
+    forgotten.fill("count", [np.float32(40)])
+    with pytest.raises(MNNError, match="after the first run"):
+        forgotten.save(tmp_path / "state.npz")
+    forgotten.reset()
+    model.run({"x": x[..., :7]}, state=forgotten)
+    assert forgotten["count"] == 1
 
 
 def test_what_a_state_says_of_itself() -> None:
