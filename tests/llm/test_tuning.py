@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,16 @@ import pytest
 import MNN
 from MNN.errors import MNNError
 from MNN.llm.engine.loaded import LoadedWeights
-from MNN.llm.engine.opening import open_tensors
+from MNN.llm.engine.opening import open_model, open_tensors
 from MNN.llm.files import open_weights
 from MNN.llm.files.adapters import merged
 from MNN.llm.models.adapted.trained import Adapter
 from MNN.llm.tuning import AdaptedModel
+from MNN.runtime.config import Config
 from tests import zoo
 from tests.llm import cases, lora
 from tests.llm.check import Arrays
+from tests.llm.files.writing import safetensors
 from tests.llm.test_families import RECORDED, expected
 
 SMALL = lora.Size(layers=1, steps=5, batch=2, length=12, threads=1)
@@ -58,6 +61,25 @@ def test_other_families_begin_as_they_were_and_learn(name: str) -> None:
         optimizer.step(loss)
         losses.append(float(loss.read()))
     assert losses[1] < losses[0]
+
+
+def test_a_saved_adapter_lies_beside_the_model(tmp_path: Path) -> None:
+    notes = next(n for n in RECORDED if n["config"]["model_type"] == "qwen3")
+    (tmp_path / "model.safetensors").write_bytes(safetensors(cases.weights(notes["shapes"], notes["seed"])))
+    (tmp_path / "config.json").write_text(json.dumps(notes["config"]))
+    net, text = MNN.llm.load_adapted(tmp_path, 2, 4.0), np.array([cases.tokens(3, 20)], np.int32)
+    before, optimizer = net(text).read()[0], MNN.optim.SGD(net, 1.0)
+    for _ in range(3):
+        optimizer.step(MNN.nn.loss.softmax_cross_entropy(net(text[:, :-1]), text[:, 1:]))
+    net.save_adapter(tmp_path / "adapter")
+    beside = {"own": tmp_path / "adapter"}
+    decoder = open_model(tmp_path).decoder(Config(precision="high", cache=False), kv_bits=32, adapters=beside)
+    wanted = net(text).read()[0]
+    largest = np.abs(wanted).max()
+    assert np.abs(wanted - before).max() > 0.01 * largest
+    for name, logits in (("own", wanted), ("", before)):
+        found = decoder.feed(decoder.text(name), text[0].tolist(), every=True)
+        assert np.abs(found - logits).max() < 1e-4 * largest
 
 
 @pytest.mark.real
