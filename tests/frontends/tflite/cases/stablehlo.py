@@ -80,3 +80,35 @@ def gather(d: Draw) -> Case:
         **{k: np.asarray(v, np.int64) for k, v in lists.items()},
     )  # fmt: skip
     return d.case(y)
+
+
+@family("STABLEHLO_SCATTER")
+def scatter(d: Draw) -> Case:
+    """Windows over some axes, at places of which some lie behind the tensor. (LiteRT crashes at places without an axis
+    of their own, and at negative ones.)"""
+    shape, kind = [d.int(2, 5) for _ in range(d.int(1, 3))], d.one(["FLOAT32", "INT32", "INT64"])
+    rank = len(shape)
+    inserted = [a for a in range(rank) if d.flag()]
+    axes = [int(a) for a in d.rng.permutation(rank)[: d.int(1, rank)]]
+    window = [d.int(1, shape[a]) for a in range(rank) if a not in inserted]
+    outer = [d.int(1, 4) for _ in range(d.int(0, 2))]
+    body = d.one(["ADD", "MULTIPLY", "MAXIMUM", "MINIMUM", ""])
+    at = np.stack([d.rng.integers(0, shape[a] + 1, outer) for a in axes], -1).astype(d.one([np.int32, np.int64]))
+    if not body:  # which of two for one place stays is not said
+        at = at[(slice(0, 1),) * len(outer)]
+        outer = [1] * len(outer)
+    depth = d.int(0, len(outer))
+    at = np.moveaxis(at, -1, depth)
+    windows = sorted(int(a) for a in d.rng.permutation(len(outer) + len(window))[: len(window)])
+    inner, beside = iter(window), iter(outer)
+    parts = [next(inner) if a in windows else next(beside) for a in range(len(outer) + len(window))]
+    number, g = d.model.subgraph("body")
+    old, new = g.input([], kind), g.input([], kind)
+    g.outputs = [g.made(f"STABLEHLO_{body}", [old, new], [], kind) if body else new]
+    lists = {"update_window_dims": windows, "inserted_window_dims": inserted, "scatter_dims_to_operand_dims": axes}
+    y = d.g.made(
+        "STABLEHLO_SCATTER", [d.input(shape, kind), d.fed(at), d.input(parts, kind)], shape, kind,
+        "StablehloScatterOptions", index_vector_dim=depth, update_computation_subgraph_index=number,
+        **{k: np.asarray(v, np.int64) for k, v in lists.items()},
+    )  # fmt: skip
+    return d.case(y)

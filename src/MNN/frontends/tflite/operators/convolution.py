@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from MNN.frontends.common.convolutions import convolution
 from MNN.frontends.tflite.context import Context
 from MNN.frontends.tflite.node import TfliteNode
 from MNN.frontends.tflite.registry import CUSTOM, tflite_op
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
 _2D, _3D = ("h", "w"), ("d", "h", "w")
@@ -152,6 +154,53 @@ def convolution_transpose_bias(ctx: Context, node: TfliteNode) -> Value:
         padMode="SAME" if padding == 1 else "VALID", **planar(strides, (1, 1), shape[2:]),
     )  # fmt: skip
     return ctx.channels_last(out)
+
+
+@tflite_op("STABLEHLO_CONVOLUTION")
+def stablehlo_convolution(ctx: Context, node: TfliteNode) -> Value:
+    """Axes in any order; with distances between the input's elements, windows that run backwards, borders that cut, and
+    groups of channels or of samples (then every group of filters sees its own samples)."""
+    spatial, kernels, results = (node.ints(f"{k}_spatial_dimensions") for k in ("input", "kernel", "output"))
+    count = len(spatial)
+    x = _ordered(ctx, node, 0, [node.number("input_batch_dimension"), node.number("input_feature_dimension"), *spatial])
+    features = [node.number(f"kernel_{k}_feature_dimension") for k in ("output", "input")]
+    w = _ordered(ctx, node, 1, [*features, *kernels])
+    shape, given = ctx.static_shape(w), ctx.static_shape(x)
+    if shape is None or given is None or not 1 <= count <= 3:
+        raise node.unsupported(f"{count} axes of an input of sizes {given} and weights of {shape}")
+    strides, apart, within = (node.ints(k) or [1] * count for k in ("window_strides", "lhs_dilation", "rhs_dilation"))
+    padding, back = node.ints("padding") or [0] * (2 * count), node.ints("window_reversal") or [0] * count
+    lists = (strides, apart, within, back, kernels, results)
+    if any(len(v) != count for v in lists) or len(padding) != 2 * count or min(*strides, *apart, *within) < 1:
+        raise node.malformed(f"strides {strides}, dilations {apart} and {within} and borders {padding}")
+    group, samples = (max(node.number(f"{k}_group_count", 1), 1) for k in ("feature", "batch"))
+    if samples > 1:
+        if group > 1 or given[0] % samples:
+            raise node.malformed(f"{samples} groups of {given[0]} samples and {group} of channels")
+        parts = ctx.op("Reshape", x, ctx.const([samples, given[0] // samples, *given[1:]], DType.I64))
+        parts = ctx.permuted(parts, [1, 0, *range(2, count + 3)])
+        x = ctx.op("Reshape", parts, ctx.const([given[0] // samples, samples * given[1], *given[2:]], DType.I64))
+        group = samples
+    backwards = [i + 2 for i, flipped in enumerate(back) if flipped]
+    if backwards:
+        w = ctx.op("Reverse", w, ctx.const(backwards, DType.I32))
+    zero = ctx.const_like(0, x)
+    x = spread(ctx, x, count + 2, [1, 1, *apart], zero)
+    if min(padding) < 0:
+        x = ctx.op("Padding", x, ctx.const([0, 0, 0, 0, *padding]), zero)
+        padding = [0] * (2 * count)
+    y = convolution(ctx, x, w, None, shape[2:], strides, within, [*padding[::2], *padding[1::2]], group=group)
+    places = [node.number("output_batch_dimension"), node.number("output_feature_dimension"), *results]
+    if sorted(places) != list(range(count + 2)):
+        raise node.malformed(f"{places} is no order of axes")
+    return ctx.permuted(y, sorted(range(count + 2), key=places.__getitem__))
+
+
+def _ordered(ctx: Context, node: TfliteNode, index: int, order: Sequence[int]) -> Value:
+    """An operand's floats with its axes in ``order``."""
+    if sorted(order) != list(range(node.rank(index))):
+        raise node.malformed(f"{list(order)} is no order of {node.rank(index)} axes")
+    return ctx.permuted(ctx.real(node, index), order)
 
 
 @tflite_op("DILATE", stored=True)

@@ -5,21 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from MNN.frontends.tflite.context import Context
 from MNN.frontends.tflite.node import TfliteNode
+from MNN.frontends.tflite.operators.bodies import COMBINING, combiner
 from MNN.frontends.tflite.operators.convolution import spread
 from MNN.frontends.tflite.registry import tflite_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
-
-_REDUCTIONS = {
-    "STABLEHLO_ADD": "SUM", "ADD": "SUM", "STABLEHLO_MULTIPLY": "PROD", "MUL": "PROD", "STABLEHLO_MAXIMUM": "MAXIMUM",
-    "MAXIMUM": "MAXIMUM", "STABLEHLO_MINIMUM": "MINIMUM", "MINIMUM": "MINIMUM", "STABLEHLO_AND": "ALL",
-    "LOGICAL_AND": "ALL", "STABLEHLO_OR": "ANY", "LOGICAL_OR": "ANY",
-}  # fmt: skip
-_COMBINING = {"SUM": "ADD", "PROD": "MUL", "MAXIMUM": "MAXIMUM", "MINIMUM": "MINIMUM"}
 
 
 @tflite_op("STABLEHLO_PAD", stored=True)
@@ -73,27 +65,18 @@ def dot_general(ctx: Context, node: TfliteNode) -> Value:
     return ctx.op("Einsum", ctx.real(node, 0), ctx.real(node, 1), equation=equation)
 
 
-def _combiner(ctx: Context, node: TfliteNode, option: str) -> str:
-    """The reduction that a subgraph of one operation stands for."""
-    found = ctx.model.file.subgraphs[node.number(option)].operations
-    kind = _REDUCTIONS.get(found[0].op) if len(found) == 1 else None
-    if kind is None:
-        raise node.unsupported(f"a reduction by {', '.join(o.op for o in found)}", "reduce by one operation")
-    return kind
-
-
 @tflite_op("STABLEHLO_REDUCE")
 def reduce(ctx: Context, node: TfliteNode) -> Value:
     if len(node.inputs) != 2:
         raise node.unsupported("a reduction of several tensors at once")
-    kind, x = _combiner(ctx, node, "body_subgraph_index"), ctx.real(node, 0)
+    kind, x = combiner(ctx, node, "body_subgraph_index"), ctx.real(node, 0)
     made = ctx.op("Reduction", x, operation=kind, dim=node.ints("dimensions"), keepDims=False)
-    return made if kind in ("ANY", "ALL") else ctx.binary(_COMBINING[kind], made, ctx.real(node, 1))
+    return made if kind in ("ANY", "ALL") else ctx.binary(COMBINING[kind], made, ctx.real(node, 1))
 
 
 @tflite_op("STABLEHLO_REDUCE_WINDOW")
 def stablehlo_reduce_window(ctx: Context, node: TfliteNode) -> Value:
-    kind, rank = _combiner(ctx, node, "body_subgraph_index"), node.rank(0)
+    kind, rank = combiner(ctx, node, "body_subgraph_index"), node.rank(0)
     lists = [
         node.ints(k) or [1] * rank
         for k in ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
@@ -123,7 +106,7 @@ def _windows(
         raise node.malformed(f"windows {list(size)} with strides {list(stride)} for {rank} dimensions")
     x = spread(ctx, x, rank, apart, first)
     x = ctx.op("Padding", x, ctx.const(list(padding)), first, mode="CONSTANT") if any(padding) else x
-    op = {"ALL": "BITWISE_AND", "ANY": "LOGICALOR"}.get(kind) or _COMBINING[kind]
+    op = {"ALL": "BITWISE_AND", "ANY": "LOGICALOR"}.get(kind) or COMBINING[kind]
     for axis in range(rank):
         total: Value | None = None
         for tap in range(size[axis]):
@@ -135,42 +118,3 @@ def _windows(
         assert total is not None
         x = total
     return ctx.binary(op, x, first)
-
-
-@tflite_op("STABLEHLO_GATHER", stored=True)
-def gather(ctx: Context, node: TfliteNode) -> Value:
-    """Slices of ``slice_sizes`` at computed places, moved so that they lie inside."""
-    x, at = node.input(0), node.input(1)
-    offsets, collapsed, axes = (node.ints(k) for k in ("offset_dims", "collapsed_slice_dims", "start_index_map"))
-    sizes, given, depth = node.ints("slice_sizes"), ctx.static_shape(x), node.number("index_vector_dim")
-    places = ctx.static_shape(at)
-    if given is None or places is None or len(sizes) != len(given):
-        raise node.unsupported("an input of unknown sizes")
-    if depth == len(places):
-        at = ctx.op("Unsqueeze", at, squeezeDims=[depth])
-        places = (*places, 1)
-    at = ctx.permuted(at, [i for i in range(len(places)) if i != depth] + [depth])
-    outer = [n for i, n in enumerate(places) if i != depth]
-    room = np.asarray([given[a] - sizes[a] for a in axes])
-    start = ctx.binary("MINIMUM", ctx.binary("MAXIMUM", ctx.cast(at, DType.I64), ctx.const([0])), ctx.const(room))
-    kept = [a for a in range(len(given)) if a not in collapsed]
-    grid = np.stack(np.meshgrid(*(np.arange(sizes[a]) for a in range(len(given))), indexing="ij"), -1)
-    grid = grid.reshape((1,) * len(outer) + grid.shape)
-    columns = []
-    for axis in range(len(given)):
-        line = ctx.const(grid[..., axis])
-        if axis in axes:
-            column = ctx.op("GatherV2", start, ctx.const([axes.index(axis)]), ctx.const(-1))
-            column = ctx.op("Reshape", column, ctx.const([*outer, *[1] * len(given)], DType.I64))
-            line = ctx.binary("ADD", column, line)
-        else:
-            line = ctx.op("BroadcastTo", line, ctx.const([*outer, *sizes]))
-        columns.append(line)
-    found = ctx.op("GatherND", x, ctx.op("Pack", *columns, axis=-1))
-    shape = [*outer, *(sizes[a] for a in kept)]
-    found = ctx.op("Reshape", found, ctx.const(shape, DType.I64))
-    rank = len(shape)
-    order, batch, inner = [], iter(range(len(outer))), iter(range(len(outer), rank))
-    for i in range(rank):
-        order.append(next(inner) if i in offsets else next(batch))
-    return ctx.permuted(found, order)
