@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from MNN.llm.answer import Answer, Cost
 from MNN.llm.embedder import Embedder, load_embedder
+from MNN.llm.hub import download
 from MNN.llm.language_model import LanguageModel, load
 from MNN.llm.perplexity import Perplexity, perplexity
 from MNN.llm.pymnn import Context, Llm, LlmStatus, create
@@ -20,6 +21,6 @@ from MNN.llm.tuning import AdaptedModel, load_adapted
 
 __all__ = [
     "AdaptedModel", "Answer", "Context", "Cost", "Embedder", "LanguageModel", "Llm", "LlmStatus", "Perplexity",
-    "Ranked", "Reranker", "SamplingOptions", "create", "load", "load_adapted", "load_embedder", "load_reranker",
-    "perplexity",
+    "Ranked", "Reranker", "SamplingOptions", "create", "download", "load", "load_adapted", "load_embedder",
+    "load_reranker", "perplexity",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""``mnn llm``: speed, perplexity and contents of language models."""
+"""``mnn llm``: fetching, converting, measuring and looking at language models."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from MNN.errors import MNNError
 from MNN.formatting import nbytes
 
 NAME = "llm"
-SHORT = "Speed, perplexity and contents of language models."
+SHORT = "Fetch, convert, measure and look at language models."
 """What the list of commands says."""
 
 app = typer.Typer(
-    help="Measure and look at language models; `mnn chat` talks with them.",
+    help="Fetch, convert, measure and look at language models; `mnn chat` talks with them.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -114,6 +114,25 @@ def convert_to(
         folder = convert(model, out, Form(bits, block, symmetric, head_bits), told, lora)
     size = sum(file.stat().st_size for file in folder.iterdir())
     print(f"{folder}: {nbytes(size)}")
+
+
+@app.command("download", short_help="Fetch a model from the Hugging Face Hub.")
+def fetch(
+    name: Annotated[str, typer.Argument(help="As HuggingFaceTB/SmolLM2-135M-Instruct.")],
+    folder: Annotated[Path | None, typer.Argument(help="Where to; by default the last part of the name.")] = None,
+    file: Annotated[
+        list[str] | None, typer.Option("--file", help="Only files like this ('*Q4_K_M.gguf'); may be repeated.")
+    ] = None,
+    revision: Annotated[str | None, typer.Option(help="A branch, a tag or a commit.")] = None,
+) -> None:
+    """Fetch a model: what it needs here, or the files that are told. A download that was broken off goes on where it
+    ended. Gated and private models need a token in HF_TOKEN. Needs the extra hub; no other command fetches anything."""
+    from MNN.llm.hub import download  # other commands start without it
+
+    with progress() as told:
+        place = download(name, folder, file or (), revision, told)
+    size = sum(held.stat().st_size for held in place.rglob("*") if held.is_file())
+    print(f"{place}: {nbytes(size)}")
 
 
 @app.command("info", short_help="What a model is made of.")
