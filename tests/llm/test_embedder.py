@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import MNN
-from MNN.errors import MNNError, UnsupportedError
+from MNN.errors import FormatError, MNNError, UnsupportedError
 from tests import zoo
 
 pytestmark = pytest.mark.real
@@ -46,3 +47,48 @@ def test_pymnn(folder: Path) -> None:
         llm.response("hello")
     with pytest.raises(UnsupportedError, match="that write text of the kind 'bert'"):
         MNN.llm.load(folder).answer("hello")
+
+
+def _copy(folder: Path, place: Path) -> Path:
+    """The model's folder with room for files beside it."""
+    for file in folder.iterdir():
+        (place / file.name).symlink_to(file)
+    return place
+
+
+def test_folders_of_sentence_transformers(folder: Path, tmp_path: Path) -> None:
+    """Whether vectors are normalised is said by the list of modules: of the folder of one that has no files, nothing is
+    left where a repository was cloned or fetched."""
+    copy, text = _copy(folder, tmp_path), "A cat sits on the mat."
+    usual = MNN.llm.load_embedder(folder).embed(text)
+    kinds = ["Transformer", "Pooling", "Normalize"]
+
+    def listed(kinds: list[str]) -> None:
+        told = [{"idx": i, "name": str(i), "path": "", "type": f"a.models.{kind}"} for i, kind in enumerate(kinds)]
+        (copy / "modules.json").write_text(json.dumps(told))
+
+    listed(kinds)
+    np.testing.assert_allclose(MNN.llm.load_embedder(copy).embed(text), usual, atol=1e-6)
+    listed(kinds[:2])
+    longer = MNN.llm.load_embedder(copy).embed(text)
+    length = float(np.linalg.norm(longer))
+    assert abs(length - 1) > 0.1
+    np.testing.assert_allclose(longer / length, usual, atol=1e-5)
+    (copy / "1_Pooling").mkdir()
+    pooling = copy / "1_Pooling" / "config.json"
+    pooling.write_text(json.dumps({"pooling_mode_mean_tokens": False, "pooling_mode_cls_token": True}))
+    first = MNN.llm.load_embedder(copy).embed(text)
+    assert np.abs(first - longer).max() > 0.1
+    pooling.write_text(json.dumps({"pooling_mode": "cls"}))
+    np.testing.assert_array_equal(MNN.llm.load_embedder(copy).embed(text), first)
+    for told in ({"pooling_mode_max_tokens": True}, {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}):
+        pooling.write_text(json.dumps(told))
+        with pytest.raises(UnsupportedError, match=r"pools by .*; known is one of cls, lasttoken, mean"):
+            MNN.llm.load_embedder(copy)
+    pooling.unlink()
+    listed([*kinds, "Dense"])
+    with pytest.raises(UnsupportedError, match="ends in a module Dense"):
+        MNN.llm.load_embedder(copy)
+    (copy / "modules.json").write_text('{"no": "list"}')
+    with pytest.raises(FormatError, match="is no list of modules"):
+        MNN.llm.load_embedder(copy)

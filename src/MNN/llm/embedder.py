@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from MNN.errors import MNNError
+from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.engine.opening import Opened, open_tensors
-from MNN.llm.files.mapped import read_json
+from MNN.llm.files.mapped import parse_object, read_json, read_text
 from MNN.llm.language_model import processors
 from MNN.llm.models.families import embeds, usual
 from MNN.llm.text import Tokenizer, load_tokenizer
@@ -21,8 +22,11 @@ from MNN.stateful import StatefulModel
 
 BATCH = 32
 """Texts that are computed at once."""
-_MODES = {"pooling_mode_cls_token": "first", "pooling_mode_lasttoken": "last", "pooling_mode_mean_tokens": "mean"}
+_MODES = {"cls": "first", "lasttoken": "last", "mean": "mean"}
 """What a folder of sentence-transformers says, and ours."""
+_MODE = re.compile(r"pooling_mode_(\w+?)(?:_tokens?)?")
+_KINDS = (".Transformer", ".Pooling", ".Normalize")
+"""Ends of the names of their modules."""
 
 
 class Embedder:
@@ -134,12 +138,33 @@ def _folder(opened: Opened) -> Path:
 
 
 def _pooling(opened: Opened, default: str) -> tuple[str, bool]:
-    """What a folder says of pooling, and whether vectors are normalised."""
+    """What a folder says of pooling, and whether vectors are normalised. Raises :class:`UnsupportedError` for what is
+    computed in another way, which would give other vectors."""
     folder = _folder(opened)
     told = _optional(folder / "1_Pooling" / "config.json")
-    chosen = next((mode for name, mode in _MODES.items() if told.get(name)), default)
-    normal = not (folder / "modules.json").is_file() or (folder / "2_Normalize").is_dir()
-    return chosen, normal
+    modes = [match[1] for name, on in told.items() if on is True and (match := _MODE.fullmatch(name))]
+    if isinstance(told.get("pooling_mode"), str):
+        modes = [told["pooling_mode"]]
+    if len(modes) > 1 or any(name not in _MODES for name in modes):
+        raise UnsupportedError(f"{folder} pools by {', '.join(modes)}; known is one of {', '.join(_MODES)}")
+    kinds = _modules(folder / "modules.json")
+    other = [kind for kind in kinds if kind not in _KINDS]
+    if other:
+        raise UnsupportedError(
+            f"{folder} ends in a module {other[0][1:81]}; known are {', '.join(kind[1:] for kind in _KINDS)}"
+        )
+    return _MODES[modes[0]] if modes else default, not kinds or ".Normalize" in kinds
+
+
+def _modules(file: Path) -> list[str]:
+    """The kinds of modules that sentence-transformers' folders list. (That folders of some are empty tells nothing:
+    those that were cloned or fetched have no empty ones.)"""
+    if not file.is_file():
+        return []
+    found = parse_object(f'{{"modules": {read_text(file)}}}', str(file))["modules"]
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise FormatError(f"{file} is no list of modules")
+    return ["." + str(one.get("type", "")).rpartition(".")[2] for one in found]
 
 
 def _optional(file: Path) -> Mapping[str, Any]:

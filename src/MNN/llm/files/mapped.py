@@ -42,15 +42,20 @@ def _size(path: Path) -> int:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file. FormatError for what is none, MNNError where there is no such file."""
+    return parse_object(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a JSON file, not larger than such files are. FormatError for what is no text, MNNError where there is
+    no such file."""
     if _size(path) > JSON_LIMIT:
         raise FormatError(f"{path} has more than {JSON_LIMIT >> 20} MiB; a JSON file of a model has less")
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise MNNError(f"{path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise FormatError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from error
-    return parse_object(text, str(path))
 
 
 def parse_object(text: str | bytes, where: str) -> dict[str, Any]:
