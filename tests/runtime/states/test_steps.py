@@ -1,86 +1,24 @@
-"""Models that remember: steps, going back, forks and files, against the same model that is handed its arrays."""
+"""Models that remember: steps, going back and forks, against the same model that is handed its arrays."""
 
 from __future__ import annotations
 
 import gc
-import io
 import pathlib
-import threading
 import tracemalloc
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import MNN
 from benchmarks.cached_decoder import cached_decoder
 from MNN.backends.base import poison
-from MNN.errors import MNNError, ShapeError
+from MNN.errors import MNNError
 from MNN.runtime.storage.background import finish
-from MNN.stateful import State, StatefulModel
+from MNN.stateful import State
+from tests.runtime.states.models import CACHES, DECODER, Handed, same, stream_bytes
 
 TILES = "avx512,+amx-tile,+amx-bf16,+amx-int8"
-CACHES = {f"past_{n}{i}": f"present_{n}{i}" for i in range(2) for n in "kv"}
-
-
-def decoder_bytes(seed: int = 11) -> bytes:
-    model = cached_decoder(layers=2, width=64, heads=4, kv_heads=2, inner=96, seed=seed)
-    found: bytes = model.SerializeToString()
-    return found
-
-
-DECODER = decoder_bytes()
-
-
-def stream_bytes() -> bytes:
-    """A convolution along a stream, a window at a time: the end of a window goes before the next one; and how many
-    windows there were."""
-    rng = np.random.default_rng(3)
-    info, f32 = helper.make_tensor_value_info, TensorProto.FLOAT
-    nodes = [
-        helper.make_node("Concat", ["before", "x"], ["whole"], axis=2),
-        helper.make_node("Conv", ["whole", "w"], ["y"], kernel_shape=[5]),
-        helper.make_node("Slice", ["whole", "first", "last", "axis"], ["after"]),
-        helper.make_node("Add", ["count", "one"], ["counted"]),
-    ]
-    constants = {
-        "w": rng.standard_normal((6, 3, 5)).astype(np.float32), "first": np.array([-4]), "last": np.array([1 << 40]),
-        "axis": np.array([2]), "one": np.array([1.0], np.float32),
-    }  # fmt: skip
-    graph = helper.make_graph(
-        nodes, "stream", [info("x", f32, [1, 3, "n"]), info("before", f32, [1, 3, 4]), info("count", f32, [1])],
-        [info("y", f32, [1, 6, "n"]), info("after", f32, [1, 3, 4]), info("counted", f32, [1])],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )  # fmt: skip
-    found: bytes = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9
-    ).SerializeToString()
-    return found
-
-
-class Handed:
-    """The model without states, which is handed what came out."""
-
-    def __init__(self, batch: int, precision: str = "normal") -> None:
-        self.model = MNN.load(DECODER, precision=precision)
-        self.past = {name: np.zeros((batch, 2, 0, 16), np.float32) for name in CACHES}
-
-    def run(self, tokens: np.ndarray) -> np.ndarray:
-        found = self.model.run({"tokens": tokens, **self.past})
-        self.past = {given: found[result] for given, result in CACHES.items()}
-        logits: np.ndarray = found["logits"]
-        return logits
-
-    def rollback(self, length: int) -> None:
-        self.past = {name: array[:, :, :length] for name, array in self.past.items()}
-
-
-def same(model: StatefulModel, state: State, handed: Handed, tokens: np.ndarray, bound: float) -> None:
-    found, wanted = model.run({"tokens": tokens}, state=state)["logits"], handed.run(tokens)
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=bound * float(np.abs(wanted).max()))
-    for name, array in handed.past.items():
-        assert state.shapes[name] == array.shape
-        np.testing.assert_allclose(state[name], array, rtol=0, atol=bound * float(np.abs(array).max()))
 
 
 @pytest.mark.parametrize(("threads", "precision"), [(1, "high"), (2, "normal"), (1, "low")])
@@ -175,96 +113,6 @@ def test_states_that_do_not_grow(tmp_path: pathlib.Path) -> None:
     forgotten.reset()
     model.run({"x": x[..., :7]}, state=forgotten)
     assert forgotten["count"] == 1
-
-
-def test_what_a_state_says_of_itself() -> None:
-    model = MNN.load(DECODER, states=CACHES)
-    assert (model.state.length, model.state.shapes) == (0, {})
-    assert list(model.inputs) == ["tokens"]
-    assert list(model.outputs) == ["logits"]
-    model.run({"tokens": np.array([[1, 2, 3]])})
-    assert model.state.length == 3
-    assert model.state.shapes["past_k0"] == (1, 2, 3, 16)
-    assert "4 states" in repr(model)
-    with pytest.raises(MNNError, match="'logits' is no state"):
-        model.state["logits"]
-    with pytest.raises(MNNError, match="empty before the first run"):
-        model.new_state()["past_k0"]
-
-
-def test_bad_use_is_refused(tmp_path: pathlib.Path) -> None:
-    model = MNN.load(DECODER, states=CACHES, max_length=6)
-    model.run({"tokens": np.array([[1, 2, 3]])})
-    with pytest.raises(MNNError, match="belongs to another model"):
-        MNN.load(DECODER, states=CACHES).run({"tokens": np.array([[1]])}, state=model.state)
-    with pytest.raises(MNNError, match="would be 7 long, 3 now; max_length is 6"):
-        model.run({"tokens": np.array([[1, 2, 3, 4]])})
-    assert model.state.length == 3
-    with pytest.raises(ShapeError, match="'past_k0' is a state"):
-        model.run({"tokens": np.array([[1]]), "past_k0": np.zeros((1, 2, 0, 16), np.float32)})
-    with pytest.raises(ShapeError, match="no output 'nothing'"):
-        model.run({"tokens": np.array([[1]])}, fetch=["nothing"])
-    with pytest.raises(MNNError, match="are 3 long"):
-        model.state.rollback(4)
-    with pytest.raises(MNNError, match="no input 'past' to be a state"):
-        MNN.load(DECODER, states={"past": "present_k0"})
-    with pytest.raises(MNNError, match="cannot become input"):
-        MNN.load(DECODER, states={"tokens": "logits"})
-    (tmp_path / "not.npz").write_bytes(b"no")
-    with pytest.raises(MNNError, match="no saved state"):
-        model.load_state(tmp_path / "not.npz")
-    np.savez(tmp_path / "other.npz", past_k0=np.zeros(3))
-    with pytest.raises(MNNError, match="not this model's states"):
-        model.load_state(tmp_path / "other.npz")
-    np.savez(tmp_path / "type.npz", **{name: np.zeros((1, 2, 4, 16)) for name in CACHES})  # type: ignore[arg-type]
-    with pytest.raises(MNNError, match="is float64"):
-        model.load_state(tmp_path / "type.npz")
-    with pytest.raises(MNNError, match="must agree"):
-        model.run({"tokens": np.array([[1], [2]])})
-
-
-def test_a_run_that_fails_leaves_the_state_as_it_was() -> None:
-    model, handed, rng = MNN.load(DECODER, states=CACHES), Handed(1), np.random.default_rng(8)
-    with pytest.raises(MNNError, match="out of range"):
-        model.run({"tokens": np.array([[5000]])})
-    for _ in range(6):
-        same(model, model.state, handed, rng.integers(0, 1024, (1, 1)), 2e-5)
-        with pytest.raises(MNNError, match="out of range"):
-            model.run({"tokens": np.array([[5000]])})
-
-
-def test_a_first_run_that_is_refused_leaves_the_state_empty() -> None:
-    model = MNN.load(DECODER, states=CACHES)
-    for wrong in ({}, {"token": np.array([[1]])}, {"tokens": np.array([1])}):
-        with pytest.raises(ShapeError, match="tokens"):
-            model.run(wrong)
-        assert model.state.shapes == {}
-    with pytest.raises(MNNError, match="out of range"):
-        model.run({"tokens": np.array([[9999], [1]])})
-    model.run({"tokens": np.array([[1]])})
-    assert model.state.shapes["past_k0"] == (1, 2, 1, 16)
-
-
-def test_two_threads_on_one_state_are_refused() -> None:
-    model = MNN.load(DECODER, states=CACHES)
-    model.run({"tokens": np.array([[1]])})
-    inside, done = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with model.state._turn():
-            inside.set()
-            done.wait(30)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert inside.wait(30)
-    try:
-        with pytest.raises(MNNError, match="in use by another thread"):
-            model.run({"tokens": np.array([[1]])})
-        model.run({"tokens": np.array([[1]])}, state=model.new_state())
-    finally:
-        done.set()
-        thread.join()
 
 
 def grouped_bytes() -> bytes:
@@ -367,68 +215,3 @@ def test_states_that_are_inputs_or_outputs_besides() -> None:
         whole = now
         for name in ("past", "other"):
             np.testing.assert_array_equal(model.state[name], whole)
-
-
-def test_inputs_of_other_kinds_than_the_last_ones() -> None:
-    """What is known of the last step does not let through what would have been refused, nor refuse what fits."""
-    model, handed = MNN.load(DECODER, states=CACHES), Handed(1)
-    for step in range(12):
-        tokens = np.array([[step]])
-        given = [tokens, tokens.astype(np.int32), [[step]], tokens.astype(">i8"), tokens.view(np.matrix)][step % 5]
-        np.testing.assert_allclose(model.run({"tokens": given})["logits"], handed.run(tokens), atol=1e-4)
-        with pytest.raises(MNNError):
-            model.run({"tokens": tokens.astype(np.float32)})
-        with pytest.raises(MNNError):
-            model.run({"tokens": tokens[0]})
-        with pytest.raises(ShapeError):
-            model.run({"tokens": tokens, "more": tokens})
-    assert model.state.length == 12
-
-
-def test_threads_with_states_of_their_own() -> None:
-    model, handed = MNN.load(DECODER, states=CACHES), [Handed(1) for _ in range(3)]
-    states = [model.new_state() for _ in handed]
-    wanted = [[one.run(np.array([[row * 7 + step]])) for step in range(30)] for row, one in enumerate(handed)]
-    wrong: list[float] = []
-
-    def work(row: int) -> None:
-        for step in range(30):
-            found = model.run({"tokens": np.array([[row * 7 + step]])}, state=states[row])["logits"]
-            wrong.append(float(np.abs(found - wanted[row][step]).max()))
-
-    threads = [threading.Thread(target=work, args=(row,)) for row in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(wrong) == 90
-    assert max(wrong) < 1e-4
-
-
-def test_damaged_files_are_refused(tmp_path: pathlib.Path) -> None:
-    """Bytes that are others, or missing: a sentence, or arrays that are the state's."""
-    model, path, rng = MNN.load(DECODER, states=CACHES), tmp_path / "state.npz", np.random.default_rng(2)
-    model.run({"tokens": np.array([[1, 2, 3]])})
-    model.state.save(path)
-    good = path.read_bytes()
-    plain = io.BytesIO()
-    np.save(plain, np.zeros(3))
-    damaged = [b"", b"text", plain.getvalue(), *(good[:n] for n in rng.integers(0, len(good), 40))]
-    for _ in range(120):
-        data = bytearray(good)
-        for at in [*rng.integers(0, len(good), 2), len(good) - 1 - int(rng.integers(0, 200))]:
-            data[int(at)] = int(rng.integers(0, 256))
-        damaged.append(bytes(data))
-    refusals = []
-    for data in damaged:
-        path.write_bytes(data)
-        try:
-            model.load_state(path)
-        except MNNError as error:
-            refusals.append(str(error))
-    assert len(refusals) > 100
-    assert all(str(path) in text for text in refusals)
-    with pytest.raises(MNNError, match="cannot write"):
-        model.state.save(tmp_path)
-    with pytest.raises(MNNError, match="cannot write"):
-        model.state.save(tmp_path / "nowhere" / "state.npz")
