@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,8 +13,9 @@ from MNN.formatting import plural
 from MNN.ir.graph import Graph, Node, Value, captured
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session, TensorInfo
+from MNN.runtime.storage.digests import digest_of, file_digest
 from MNN.runtime.storage.programs import Card, StoredPrograms
-from MNN.schema.files import seen, watched
+from MNN.schema.files import identity, seen, watched
 
 if TYPE_CHECKING:
     from MNN.stateful import StatefulModel
@@ -111,6 +113,7 @@ class Opened:
 
             source = file_of(source)
         self.source, self.inputs, self.outputs, self.signature = source, tuple(inputs), tuple(outputs), signature
+        self._mark = _mark(source)
         self._graph: Graph | None = None
         self._files: dict[str, str] = {}
         self._reading = threading.Lock()
@@ -122,6 +125,15 @@ class Opened:
                     self._graph = open_graph(self.source, self.inputs, self.outputs, self.signature)
         seen(self._files)  # a session stores programs with the files that they come from
         return self._graph
+
+    def digest(self, files: Mapping[str, str]) -> str:
+        """See :class:`MNN.runtime.storage.digests.FromFiles`: of the model's file and those of weights beside it."""
+        known, source = dict(files), self.source
+        if not isinstance(source, bytes):
+            known[os.path.abspath(source)] = self._mark
+        read = sorted(file_digest(path, mark) for path, mark in known.items())  # whatever they are called
+        whole = [hashlib.sha256(source).hexdigest()] if isinstance(source, bytes) else []
+        return digest_of(whole + read, self.inputs, self.outputs, self.signature)
 
     def session(self, config: Config) -> Session:
         """A session, which reads the file when no program for its inputs is stored; of a model whose operators keep
@@ -142,6 +154,14 @@ class Opened:
         stored = self.stored(Config())
         card = None if stored is None else stored.card()
         return Card.of(self()) if card is None else card
+
+
+def _mark(source: Source) -> str:
+    """The identity of a model's file as it is opened; empty for what is none, which reading it will say."""
+    try:
+        return "" if isinstance(source, bytes) else identity(os.stat(source))
+    except (OSError, ValueError):
+        return ""
 
 
 class Model(Session):

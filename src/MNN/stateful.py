@@ -10,6 +10,7 @@ sequence that is worked on.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,9 @@ from MNN.runtime.session import Session
 from MNN.runtime.state_memory import Kept, StateMemory
 from MNN.runtime.state_run import StateRun
 from MNN.runtime.state_runs import StateRuns
-from MNN.schema.arrays import read_arrays, write_arrays
+from MNN.runtime.storage.digests import digest_of
+from MNN.schema.arrays import read_noted, write_arrays
+from MNN.warning import warn
 
 
 class State:
@@ -115,13 +118,18 @@ class State:
             return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the arrays to a file (numpy's .npz), which :meth:`StatefulModel.load_state` reads. Raises
-        :class:`MNNError` where it cannot be written, and between :meth:`fill` and the first run, when the other states
+        """Writes the arrays to a file (numpy's .npz), which :meth:`StatefulModel.load_state` reads, and whose they are:
+        a digest of the model's files. Raises :class:`MNNError` where it cannot be written, when the model's file is no
+        more what it was when it was opened, and between :meth:`fill` and the first run, when the other states
         are not known; what was there is there still."""
         with self._turn():
             if self._filled:
                 raise MNNError(f"the state '{next(iter(self._filled))}' was filled in: save it after the first run")
-            write_arrays(path, {name: kept.array for name, kept in self._memory.kept.items()})
+            try:
+                digest = self._model.digest
+            except MNNError as error:
+                raise MNNError(f"cannot write {os.fspath(path)}, as whose it is cannot be told: {error}") from error
+            write_arrays(path, {name: kept.array for name, kept in self._memory.kept.items()}, digest)
 
     def _turn(self) -> _Turn:
         return _Turn(self._running)
@@ -181,9 +189,17 @@ class StatefulModel:
         """A state of its own, empty."""
         return State(self)
 
-    def load_state(self, path: str | os.PathLike[str]) -> State:
-        """A state as :meth:`State.save` wrote it. Raises :class:`MNNError` for files of other models."""
-        arrays = read_arrays(path, "saved state")
+    @functools.cached_property
+    def digest(self) -> str:
+        """What tells whose a saved state is: of the bytes of the model's files, and of which outputs are states. Reads
+        the files when it is first asked for, which takes two seconds a GB, and is remembered on disk."""
+        return digest_of(self.session.digest(), sorted(self.states.items()))
+
+    def load_state(self, path: str | os.PathLike[str], check_model: bool = True) -> State:
+        """A state as :meth:`State.save` wrote it. Raises :class:`MNNError` for files of other models, also where names
+        and sizes agree; ``check_model=False`` takes them, for instance those of the same model with compressed weights.
+        Files that do not say whose they are (of versions before this was written) are taken with a warning."""
+        arrays, digest = read_noted(path, "saved state")
         found = State(self)
         if arrays and arrays.keys() != self.states.keys():
             raise MNNError(f"{os.fspath(path)} holds {sorted(arrays)}, not this model's states {sorted(self.states)}")
@@ -191,6 +207,13 @@ class StatefulModel:
             array = arrays[value.name]
             self._check_kept(value, array, os.fspath(path))
             found._memory.kept[value.name] = Kept(array)
+        if check_model and not digest:
+            warn(f"{os.fspath(path)} does not say of which model it is, and may be another's; save the state anew")
+        elif check_model and digest != self.digest:
+            raise MNNError(
+                f"{os.fspath(path)} was saved by another model, or by this one before its file was changed. Run the "
+                "model on its input from the beginning, or load it with check_model=False if it is to be trusted"
+            )
         return found
 
     def _check_kept(self, value: TensorInfo, array: np.ndarray, where: str) -> None:

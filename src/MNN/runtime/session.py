@@ -19,6 +19,7 @@ from MNN.runtime.feeds import as_input, named
 from MNN.runtime.info import TensorInfo as TensorInfo
 from MNN.runtime.ready import ReadyPrograms, shapes_of
 from MNN.runtime.storage.background import IDLE, run_in_background
+from MNN.runtime.storage.digests import FromFiles, graph_digest
 from MNN.runtime.storage.programs import Card, StoredProgram, StoredPrograms
 from MNN.schema.files import watched
 
@@ -221,6 +222,17 @@ class Session:
     def another(self) -> Session:
         """A session with memory of its own on the same model."""
         return Session(self._open, self.config, self._stored, self._states)
+
+    def digest(self) -> str:
+        """What tells the model from others. Raises :class:`MNNError` when a file of it has been written to since it was
+        opened, or is gone."""
+        if not isinstance(self._open, FromFiles):
+            return graph_digest(self.graph)
+        files = self._stored.files() if self._graph is None and self._stored is not None else None
+        if files is None:
+            _ = self.graph  # reads them
+            files = self._files
+        return self._open.digest(files)
 
     @property
     def kinds(self) -> Mapping[str, str]:

@@ -23,15 +23,24 @@ DAMAGE = (
 """What numpy and zipfile raise for damaged files."""
 
 
-def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes a file beside the place and moves it there: a full disk, or an interruption, leaves what was there. Raises
-    :class:`MNNError` where it cannot be written."""
-    with replacing(path) as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], note: str = "") -> None:
+    """Writes a file beside the place and moves it there: a full disk, or an interruption, leaves what was there.
+    ``note``: a short text that goes with the arrays, as the archive's comment. Raises :class:`MNNError` where it cannot
+    be written."""
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        archive.comment = note.encode()
+        for name, array in arrays.items():  # numpy.savez would take some names for its own parameters
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
 
 
 def read_arrays(path: str | os.PathLike[str], what: str = "file of arrays") -> dict[str, np.ndarray]:
     """What :func:`write_arrays` wrote. Raises :class:`MNNError` for what is no such file, which is called ``what``."""
+    return read_noted(path, what)[0]
+
+
+def read_noted(path: str | os.PathLike[str], what: str) -> tuple[dict[str, np.ndarray], str]:
+    """The same with the note; of files without one it is empty."""
     if os.path.isdir(path):
         raise MNNError(f"{os.fspath(path)} is a folder; a {what} is expected")
     try:
@@ -41,9 +50,10 @@ def read_arrays(path: str | os.PathLike[str], what: str = "file of arrays") -> d
                 raise MNNError(f"{os.fspath(path)} is no {what}" if found else f"{os.fspath(path)} is empty")
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
+                note = archive.zip.comment.decode(errors="replace") if archive.zip is not None else ""
+                return {name: archive[name] for name in archive.files}, note
     except DAMAGE as error:
         raise MNNError(f"{os.fspath(path)} is no {what}: {error}") from error
 
 
-__all__ = ["DAMAGE", "read_arrays", "write_arrays"]
+__all__ = ["DAMAGE", "read_arrays", "read_noted", "write_arrays"]

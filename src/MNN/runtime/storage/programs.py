@@ -145,6 +145,15 @@ class StoredPrograms:
             return None
         return Card(inputs, outputs, formats, facts)
 
+    def files(self) -> dict[str, str] | None:
+        """The identities of the files that were mapped when the model was read, by their paths, if something of it is
+        stored."""
+        try:
+            *_, files = self._read(self._card_key())
+        except Unfit:
+            return None
+        return dict(files)
+
     def find(self, shapes: Shapes) -> StoredProgram | None:
         """The program for such inputs, when it is stored: its kernels loaded, its large constants mapped."""
         return self._bring(self._key(shapes))
