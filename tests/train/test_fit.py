@@ -88,11 +88,11 @@ def test_a_full_disk_leaves_the_last_checkpoint(digits, tmp_path, monkeypatch):
     fitted(digits, 1, checkpoint=path)
     before = path.read_bytes()
 
-    def full(file, **arrays):
+    def full(file, array, **options):
         file.write(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(np.lib.format, "write_array", full)
     with pytest.raises(MNNError, match=r"cannot write .*No space left on device"):
         fitted(digits, 2, checkpoint=path)
     assert path.read_bytes() == before
