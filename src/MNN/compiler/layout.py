@@ -8,6 +8,7 @@ transposed (the heads of an attention layer).
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from MNN.compiler import strides as st
@@ -129,7 +130,7 @@ def _like_operands(prim: Prim, out: Tensor, strides_of: Callable[[Tensor], st.In
         return natural(rank)
     main = candidates[0]
     if len(candidates) > 1:
-        main = max(candidates, key=lambda t: (room_of(elements(t.shape)), t.producer is not None))
+        main = max(candidates, key=lambda t: (math.prod(map(room_of, t.shape)), t.producer is not None))
     return st.order_of(main.shape, strides_of(main)) if elements(main.shape) > 1 else natural(out.rank)
 
 

@@ -90,7 +90,8 @@ class Trace:
 
 
 class OpenSize(TracedSize):
-    """A size that a plan leaves open within bounds. Two of them that are the same number now are no two equal keys.
+    """A size that a plan leaves open within bounds. Two of them that are the same number now are no two equal keys, and
+    those of two traces never are: what was found in one may hang on comparisons that the other has not noted.
     Comparisons are noted, so that a plan knows for which sizes it would have been another."""
 
     trace: Trace
@@ -104,10 +105,13 @@ class OpenSize(TracedSize):
         return OpenSize(number, size, self.trace)
 
     def __hash__(self) -> int:
-        return hash((int(self), self.size))
+        return hash((int(self), self.size, id(self.trace)))
 
     def __eq__(self, other: object) -> bool:
-        return self._noted("==", self, other, int(self) == other)
+        if self is other:
+            return True
+        found = int.__eq__(self, other)  # of two of these, without asking the other one as well
+        return self._noted("==", self, other, int(self) == other if found is NotImplemented else found)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -130,7 +134,8 @@ class OpenSize(TracedSize):
     def _noted(self, sign: str, left: object, right: object, found: bool) -> bool:
         """The outcome of a comparison, which is noted where it is one of sizes."""
         if isinstance(left, int) and isinstance(right, int):
-            x, y = size_of(left), size_of(right)
+            x = left.size if type(left) is OpenSize else size_of(left)
+            y = right.size if type(right) is OpenSize else size_of(right)
             if x != y:
                 self.trace.compared[sign, x, y] = found
         return found

@@ -8,7 +8,7 @@ traced sizes, and constants are the same or the first parts of one (positions, c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,16 +50,25 @@ class _Known:
 
     def __init__(self, traces: Sequence[TracedStage]) -> None:
         self._traces = [s.trace for s in traces]
+        self._at: dict[str, tuple[int, ...]] = {}
+        """Numbers of traced sizes in all traces."""
         self._sizes: dict[tuple[int, ...], int] = {}
         """Traced sizes by the numbers that they are in all traces."""
         for s in traces[:1]:
             for name in s.trace.numbers:
                 self._note(s.trace.size(name))
         self._last = len(traces) - 1
+        self._checked: set[tuple[Hashable, ...]] = set()
+        """Sorts of primitives, one of every trace, that agree: so do others of these sorts."""
 
     def note(self, prims: Sequence[Prim]) -> None:
         """Learns all traced sizes: others, that were lost in a comparison with a constant's, are found by them."""
+        sorts: set[Hashable] = set()
         for prim in prims:
+            if prim.sort in sorts:
+                continue
+            if prim.sort is not None:
+                sorts.add(prim.sort)
             for tensor in prim.outputs:
                 for number in tensor.shape:
                     self._note(number)
@@ -67,34 +76,48 @@ class _Known:
     def _note(self, number: int) -> None:
         size = size_of(number)
         if isinstance(size, str):
-            self._sizes.setdefault(tuple([evaluate(size, s.numbers) for s in self._traces]), number)
+            self._sizes.setdefault(self._numbers(size), number)
+
+    def _numbers(self, size: str) -> tuple[int, ...]:
+        """What a traced size is in all traces."""
+        found = self._at.get(size)
+        if found is None:
+            found = self._at[size] = tuple([evaluate(size, s.numbers) for s in self._traces])
+        return found
 
     def check_numbers(self, found: Sequence[int], where: str) -> None:
         """One number in all traces, or a size that says what it is in each."""
         size = size_of(found[0])
-        wanted = [evaluate(size, s.numbers) for s in self._traces] if isinstance(size, str) else [size] * len(found)
-        if any(int(n) != w for n, w in zip(found, wanted, strict=True)):
-            raise NotOpenError(f"{where}: {[int(n) for n in found]} is no formula of sizes")
+        numbers = tuple(map(int, found))
+        if numbers != (self._numbers(size) if isinstance(size, str) else (size,) * len(numbers)):
+            raise NotOpenError(f"{where}: {list(numbers)} is no formula of sizes")
         self._note(found[0])
 
     def check_primitive(self, same: Sequence[Prim]) -> None:
         first, where = same[0], same[0].origin
+        sorts = tuple([q.sort for q in same])
+        if sorts in self._checked:
+            return
         if len({(type(q), len(q.inputs), len(q.outputs)) for q in same}) > 1:
             raise NotOpenError(f"{where}: another primitive at another size")
         if isinstance(first, p.Host):
             raise NeverOpenError(f"{where}: computed in Python")
+        lost = False
         for tensors in zip(*[q.outputs for q in same], strict=True):
             if len({(t.dtype, t.rank) for t in tensors}) > 1:
                 raise NotOpenError(f"{where}: another type at another size")
-            self._size(tensors, where)
+            lost |= self._size(tensors, where)
         for values in zip(*[_leaves(q.attributes()) for q in same], strict=True):
             if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
                 self.check_numbers([v for v in values if isinstance(v, int)], where)
             elif any(v != values[0] for v in values):
                 raise NotOpenError(f"{where}: another attribute at another size")
+        if None not in sorts and not lost:
+            self._checked.add(sorts)
 
-    def _size(self, tensors: Sequence[Tensor], where: str) -> None:
-        """Checks the sizes of a tensor; those that were lost (in a comparison with a constant's) are found again."""
+    def _size(self, tensors: Sequence[Tensor], where: str) -> bool:
+        """Checks the sizes of a tensor; those that were lost (in a comparison with a constant's) are found again. Gives
+        whether there are such."""
         sizes = list(zip(*[t.shape for t in tensors], strict=True))
         found = [
             numbers[0] if size_of(numbers[0]) != int(numbers[0]) else self._sized(numbers, where) for numbers in sizes
@@ -108,6 +131,8 @@ class _Known:
                 tensor.shape = tuple(
                     [own if isinstance(n, int) else new for n, own, new in zip(found, tensor.shape, at, strict=True)]
                 )
+            return True
+        return False
 
     def grow(self, lists: Sequence[Sequence[Prim]]) -> None:
         """Has constants of the same places be one, or lie in the largest of them."""
@@ -138,7 +163,7 @@ class _Known:
 
     def _sized(self, numbers: tuple[int, ...], where: str) -> int | str:
         """The size that is these numbers in the traces."""
-        if len(set(numbers)) == 1:
+        if len(set(map(int, numbers))) == 1:
             return int(numbers[0])
         found = self._sizes.get(tuple(map(int, numbers)))
         size: Size = None if found is None else size_of(found)
