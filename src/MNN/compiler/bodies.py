@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from MNN.compiler.byte_sums import with_short_sums
 from MNN.compiler.simplify import simplified
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
@@ -96,7 +97,7 @@ def _fused(
             at[prim.outputs[0]] = b.reduction(prim.op, at[prim.inputs[0]])
         else:
             raise TypeError(f"{type(prim).__name__} cannot be part of a fused body")
-    return simplified(b.build(*(b.cast(at[t], t.dtype) for t in outputs)))
+    return with_short_sums(simplified(b.build(*(b.cast(at[t], t.dtype) for t in outputs))))
 
 
 def is_literal(tensor: Tensor) -> bool:
