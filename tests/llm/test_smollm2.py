@@ -206,10 +206,16 @@ def test_llm_commands(path: Path, tmp_path: Path) -> None:
     refused = run_command("llm", "perplexity", path, text, "--activation-bits", 16)
     assert (refused.code, "activations can have 8 or 32 bits, not 16" in refused.err) == (2, True)
     out = tmp_path / "speed.json"
-    speed = run_command("llm", "bench", path, "--prompt", 40, "--generate", 4, "--runs", 1, "--json", out)
+    options = ("llm", "bench", path, "--prompt", 40, "--generate", 24, "--runs", 1, "--json", out, "--draft", "lookup")
+    assert "--draft and --text belong together" in run_command(*options).err
+    text.write_text(f"Repeat the following text word for word:\n\n{RIVER[:120]}", encoding="utf-8")
+    speed = run_command(*options, "--text", text)
     assert speed.code == 0, speed
     row = json.loads(out.read_text(encoding="utf-8"))[0]
     assert row["writing"] > 0
+    assert row["drafts"]["same"]
+    assert 8 < row["drafts"]["taken"] <= row["drafts"]["drafted"]
+    assert "with drafts" in speed.out
     assert row["weights"] == path.stat().st_size  # its table of embeddings is its last layer
 
 

@@ -45,20 +45,12 @@ class Answer(Generation):
         self.cost.reused = len(self.prompt) - len(missing)
         self.cost.reading = time.perf_counter() - begin
         drafting = None if self.drafter is None else Drafting(self.drafter, self.options)
-        draft, kept = Draft(), 0
+        draft = Draft()
         while not self.ended:
-            piece = self.take(rows[kept], draft.drawn(kept))
-            as_drafted = not self.ended and kept < len(draft.tokens) and self.tokens[-1] == draft.tokens[kept]
-            self.cost.kept += as_drafted
-            if piece:
-                yield piece
-            if self.ended:
-                break
-            if as_drafted:
-                kept += 1
-            else:  # the rows behind, if any, are of another text
-                draft, rows = self._go_on(drafting, draft, kept)
-                kept = 0
+            before = self.cost.kept
+            yield from self.take_drafted(rows, draft)
+            if not self.ended:
+                draft, rows = self._go_on(drafting, draft, self.cost.kept - before)
         rest = self.finish()
         if rest:
             yield rest

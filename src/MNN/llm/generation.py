@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from MNN.llm.sampling import LogProbability, Sampler, SamplingOptions, StopStrings, log_probability
 from MNN.llm.sampling.grammar import Grammar
+from MNN.llm.speculation.draft import Draft
 from MNN.llm.text import Tokenizer
 
 
@@ -85,6 +86,18 @@ class Generation:
             self.ended = self.ended or "length"
         self.text += piece
         return piece
+
+    def take_drafted(self, rows: np.ndarray, draft: Draft) -> Iterator[str]:
+        """Chooses tokens by the logits behind what is known and behind each token of a ``draft``, ``[tokens,
+        vocabulary]``, as long as they are those of the draft, and one more; gives the text that is sure with each."""
+        for place, row in enumerate(rows):
+            piece = self.take(row, draft.drawn(place))
+            as_drafted = not self.ended and place < len(draft.tokens) and self.tokens[-1] == draft.tokens[place]
+            self.cost.kept += as_drafted
+            if piece:
+                yield piece
+            if not as_drafted or self.ended:  # rows behind, if any, are of another text
+                return
 
     def finish(self) -> str:
         """What is held back when it has ended."""

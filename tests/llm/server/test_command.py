@@ -31,6 +31,14 @@ def test_other_machines_need_a_key(tmp_path: Path) -> None:
     assert run_command("serve", str(tmp_path / "none.gguf")).code == 2
 
 
+def test_drafts_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    result = run_command("serve", tmp_path, "--draft", "lookup")
+    assert (result.code, "writes no text; drafts would change nothing" in result.err) == (2, True)
+    result = run_command("serve", zoo.path("smollm2_gguf"), "--draft", "eagle")
+    assert (result.code, "there is no draft 'eagle'" in result.err) == (2, True)
+
+
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """The address of a process that serves SmolLM2; it is interrupted in the end, and must end well."""
@@ -38,7 +46,7 @@ def url() -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     model = str(zoo.path("smollm2_gguf"))
-    command = [sys.executable, "-m", "MNN", "serve", model, "--port", port, "--name", "small"]
+    command = [sys.executable, "-m", "MNN", "serve", model, "--port", port, "--name", "small", "--draft", "lookup"]
     group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP} if sys.platform == "win32" else {}
     process = subprocess.Popen(
         command,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 import MNN
 from MNN.llm.engine.paged import PagedDecoder
 from MNN.llm.server.app import Server
+from MNN.llm.speculation import Lookup
+from MNN.llm.speculation.together import each_its_own
 from tests import zoo
 from tests.llm.server.running import NAME, served
 from tests.llm.server.test_server import settle
@@ -128,6 +131,31 @@ def test_json(running: Running) -> None:
     form["json_schema"]["schema"] = {"type": "no such type"}
     with pytest.raises(openai.BadRequestError, match="grammar cannot be used"):
         running[0].chat.completions.create(model=NAME, messages=ask("Hi"), response_format=form)
+
+
+def test_drafts(running: Running) -> None:
+    """Several that are written at the same time are what each is without; what was taken is counted."""
+    llm = running[3]
+    word = "The river rises in the hills north of the town and flows for about ninety kilometres."
+    questions = [ask(f"Repeat the following text word for word:\n\n{word}"), ask("What is the capital of France?")]
+    alone = [llm.answer(question, max_tokens=24) for question in questions]
+    llm.reset()
+    with (
+        served(llm, draft=each_its_own(Lookup())) as (url, server),
+        openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0, timeout=120) as client,
+        concurrent.futures.ThreadPoolExecutor(2) as pool,
+    ):
+        options: dict[str, Any] = {"model": NAME, "temperature": 0, "max_tokens": 24}
+        found = pool.map(lambda asked: client.chat.completions.create(messages=asked, **options), questions)
+        assert [answer.choices[0].message.content for answer in found] == alone
+        told = httpx.get(f"{url}/metrics").text
+        drafted, kept = (server.metrics.value(f"mnn_{kind}_tokens_total") for kind in ("drafted", "accepted"))
+        assert 0 < kept <= drafted
+        assert f"mnn_accepted_tokens_total {kept:g}\n" in told
+        assert server._jobs is not None
+        texts: Any = server._jobs._scheduler._texts
+        for text in list(texts._kept):
+            texts.drop(text)
 
 
 def test_a_million_tokens(running: Running) -> None:

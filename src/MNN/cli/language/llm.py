@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -12,10 +12,14 @@ from rich.markup import escape
 from MNN.cli.display.output import console, write_json
 from MNN.cli.display.progress import progress
 from MNN.cli.display.tables import add_row, number, show, words
-from MNN.cli.language.options import ActivationBits, Bits, KvBits, NoCache, Precision, Source, Threads, opened
+from MNN.cli.language.options import ActivationBits, Bits, Draft, KvBits, NoCache, Precision, Source, Threads, opened
 from MNN.cli.models import parse_numbers
 from MNN.errors import MNNError
 from MNN.formatting import nbytes
+
+if TYPE_CHECKING:
+    from MNN.cli.language.drafting import Drafted
+    from MNN.cli.language.speed import Speed
 
 NAME = "llm"
 SHORT = "Fetch, convert, measure and look at language models."
@@ -39,19 +43,32 @@ def bench(
     precision: Precision = "normal",
     bits: Bits = None,
     activation_bits: ActivationBits = None,
+    draft: Draft = "",
+    text: Annotated[Path | None, typer.Option(help="With --draft: the question that is answered, a text file.")] = None,
     out: Annotated[Path | None, typer.Option("--json", help="Also write the results as JSON.")] = None,
     no_cache: NoCache = False,
 ) -> None:
-    """Time reading a prompt and writing behind it, token by token, as seen from Python. A first run, in which plans are
-    made, is not counted."""
-    from MNN.cli.language.speed import Speed, measure  # other commands start without it
+    """Time reading a prompt and writing behind it, token by token, as seen from Python; with --draft also how fast an
+    answer is written with drafts. A first run, in which plans are made, is not counted."""
+    from MNN.cli.language.drafting import measure_drafts  # other commands start without these
+    from MNN.cli.language.speed import measure
 
+    if bool(draft) != (text is not None):
+        raise MNNError("--draft and --text belong together: what drafts gain depends on the text that is asked for")
+    question = _read(text) if text is not None else ""
     rows: list[Speed] = []
+    drafts: list[Drafted] = []
     with progress() as told:
         for count in parse_numbers("--threads", threads):
             rows.append(
                 measure(model, count, prompt, generate, runs, precision, bits, not no_cache, told, activation_bits)
             )
+            if draft:
+                drafts.append(
+                    measure_drafts(
+                        model, draft, question, count, generate, runs, precision, bits, no_cache, activation_bits, told
+                    )
+                )
     columns = [
         number("threads"), number("opening\ns"), number("first token of\n32 tokens, ms"),
         number(f"reading {prompt}\ntokens/s"),
@@ -65,8 +82,35 @@ def bench(
             f"{row.memory / 1e9:.1f}", f"{row.held / 1e6:.0f}",
         )  # fmt: skip
     show(console(), columns)
+    if drafts:
+        _show_drafts(rows, drafts)
     if out is not None:
-        write_json(out, [asdict(row) for row in rows])
+        found = [asdict(row) for row in rows]
+        for entry, gain in zip(found, drafts, strict=False):
+            entry["drafts"] = asdict(gain)
+        write_json(out, found)
+
+
+def _show_drafts(rows: list[Speed], drafts: list[Drafted]) -> None:
+    columns = [
+        number("threads"), number("tokens\nread"), number("tokens\nwritten"), number("drafted"), number("taken"),
+        number("without drafts\ntokens/s"), number("with drafts\ntokens/s"), number("ratio"),
+    ]  # fmt: skip
+    for row, gain in zip(rows, drafts, strict=True):
+        add_row(
+            columns, str(row.threads), str(gain.prompt), str(gain.written), str(gain.drafted), str(gain.taken),
+            f"{gain.plain:.1f}", f"{gain.drafting:.1f}", f"{gain.drafting / gain.plain:.2f}" if gain.plain else "",
+        )  # fmt: skip
+    show(console(), columns)
+    if not all(gain.same for gain in drafts):
+        print("The answers differ where two tokens are as probable as each other.")
+
+
+def _read(text: Path) -> str:
+    try:
+        return text.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise MNNError(f"{text} is no text in UTF-8") from None
 
 
 @app.command("perplexity", short_help="How well a model foresees a text.")
@@ -84,10 +128,7 @@ def perplexity_of(
     """Show the perplexity of a text: e to the mean of -log p of its tokens."""
     from MNN.llm.perplexity import perplexity
 
-    try:
-        content = text.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise MNNError(f"{text} is no text in UTF-8") from None
+    content = _read(text)
     llm = opened(model, threads, precision, None, bits, no_cache, activation_bits, kv_bits)
     with progress() as told:
         found = perplexity(

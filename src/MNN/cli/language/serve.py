@@ -13,6 +13,7 @@ from MNN.cli.display.output import console
 from MNN.cli.language.options import (
     ActivationBits,
     Bits,
+    Draft,
     KvBits,
     Lora,
     MaxLength,
@@ -20,6 +21,7 @@ from MNN.cli.language.options import (
     Precision,
     Source,
     Threads,
+    drafter,
     opened,
 )
 from MNN.errors import MNNError
@@ -51,6 +53,7 @@ def command(
         int | None, typer.Option(min=1, help="Tokens that all conversations together may have in the caches.")
     ] = None,
     activation_bits: ActivationBits = None,
+    draft: Draft = "",
     lora: Lora = None,
     no_cache: NoCache = False,
 ) -> None:
@@ -65,6 +68,9 @@ def command(
     if not api_key and not _local(host):
         raise MNNError(f"{host} can be reached from other machines: give an --api-key (or set {KEY})")
     config = read_config(model)
+    if draft and (rerank or compares(config) or embeds(config)):
+        raise MNNError(f"--draft {draft}: {model} writes no text; drafts would change nothing")
+    proposing = None
     if rerank or compares(config):
         serving: Any = load_reranker(model, threads, precision, bits, not no_cache)
     elif embeds(config):
@@ -73,9 +79,10 @@ def command(
         serving = opened(
             model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits, cache_tokens, lora
         )
+        proposing = drafter(draft, serving, model, threads, precision)
     known = name or os.path.basename(os.path.abspath(model)).removesuffix(".gguf")
     console().print(f"{escape(known)}: http://{host}:{port}/ (page), http://{host}:{port}/v1 (OpenAI's protocol)")
-    serve(serving, known, host, port, api_key, waiting, parallel, time_limit)
+    serve(serving, known, host, port, api_key, waiting, parallel, time_limit, proposing)
 
 
 def _local(host: str) -> bool:

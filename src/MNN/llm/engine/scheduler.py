@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from MNN.errors import RunError
 from MNN.llm.engine.decoder import CHUNK, Decoder, Text
 from MNN.llm.engine.texts import Step, texts_of
 from MNN.llm.generation import Generation
+from MNN.llm.speculation.draft import Draft, Drafter, Drafting
+from MNN.llm.speculation.together import ROWS, drafting_for, propose_all
 
 BETWEEN = 127
 """Tokens of a step where somebody waits for a next one: the end of a range of sizes (docs/new-sizes.md)."""
@@ -29,11 +31,14 @@ class Progress:
 
 @dataclass(eq=False)
 class _Task:
-    """Answers that have one text: several until their prompt is read, one from then on."""
+    """Answers that have one text: several until their prompt is read, one from then on. ``draft``: what follows the
+    known tokens in this step, perhaps."""
 
     generations: list[Generation]
     text: Text | None = None
     started: float = 0.0
+    drafting: Drafting | None = None
+    draft: Draft = field(default_factory=Draft)
 
     @property
     def length(self) -> int:
@@ -49,7 +54,8 @@ class _Task:
 @dataclass(eq=False)
 class Scheduler:
     """Belongs to one thread; a :class:`~MNN.llm.generation.Generation` may be cancelled by others. ``parallel``: how
-    many answers are written at the same time at most.
+    many answers are written at the same time at most. ``draft``: makes for each answer what proposes its tokens, where
+    few are written; all are those that would be written without.
 
     Answers begin in the order in which they came, where the caches have room for their prompts. Where the room ends
     later on, the one that began last waits, and is read again when there is room.
@@ -57,6 +63,7 @@ class Scheduler:
 
     decoder: Decoder
     parallel: int = 32
+    draft: Callable[[], Drafter] | None = None
     preempted: int = field(default=0, init=False)
     """How often an answer had to make room."""
 
@@ -99,28 +106,37 @@ class Scheduler:
         steps = self._steps()
         if not steps:
             return found
+        if self.draft is not None:
+            self._propose(steps)
         begin = time.perf_counter()
         try:
-            logits = self._texts.step([(task.text, tokens) for task, tokens in steps if task.text is not None])
+            logits = self._texts.step(
+                [(t.text, [*tokens, *t.draft.tokens], len(t.draft.tokens) + 1) for t, tokens in steps if t.text]
+            )
         except Exception as error:  # noqa: BLE001 - whoever was in the step is told
             return found + [told for task, _ in steps for told in self._fail(task, error)]
         spent = time.perf_counter() - begin
-        for (task, _), row in zip(steps, logits, strict=True):
+        for (task, _), rows in zip(steps, logits, strict=True):
             for one in task.generations:
                 if one.tokens:
                     one.cost.writing += spent
-            if task.missing:
+            draft, task.draft = task.draft, Draft()
+            if task.missing > 0:
                 continue
             began = not task.generations[0].tokens
             for part in self._split(task):
                 (one,) = part.generations
                 if began:
                     one.cost.reading = time.perf_counter() - task.started
+                kept = one.cost.kept
                 try:
-                    piece = one.take(row)
+                    piece = "".join(one.take_drafted(rows, draft))
                 except Exception as error:  # noqa: BLE001 - the others go on
                     found += self._fail(part, error)
                     continue
+                if part.drafting is not None and part.text is not None and draft.tokens:
+                    part.drafting.note(len(draft.tokens), one.cost.kept - kept)
+                    self._texts.cut(part.text, min(part.length - 1, len(part.text.tokens)))
                 found.append(Progress(one, piece))
         return found + self._leave()
 
@@ -145,12 +161,16 @@ class Scheduler:
                 task.generations = [one for one in task.generations if not one.ended]
                 if not task.generations:
                     tasks.remove(task)
+                    if task.drafting is not None:
+                        task.drafting.close()
                     if task.text is not None:
                         self._texts.keep(task.text)
         return found
 
     def _fail(self, task: _Task, error: Exception) -> list[Progress]:
         (self._running if task in self._running else self._waiting).remove(task)
+        if task.drafting is not None:
+            task.drafting.close()
         if task.text is not None:
             self._texts.drop(task.text)
         return [Progress(one, "", True, error) for one in task.generations]
@@ -198,6 +218,33 @@ class Scheduler:
             if len(self._running) == 1:
                 raise RunError("the cache has no room for one text")
             self._preempt(self._running[-1])
+
+    def _propose(self, steps: Sequence[tuple[_Task, list[int]]]) -> None:
+        """Gives those that write a draft, as far as a step and the caches have room."""
+        assert self.draft is not None
+        writing = [task for task, _ in steps if task.missing == 1 and task.generations[0].tokens]
+        most = (ROWS - len(writing)) // len(writing) if writing else 0
+        if most < 1:
+            return
+        begin = time.perf_counter()
+        asked = []
+        for task in writing:
+            (one,) = task.generations
+            assert task.text is not None
+            if task.drafting is None:
+                task.drafting = drafting_for(self.draft(), one.options)
+            room = min(most, one.most - len(one.tokens) - 1, self.decoder.at_once(task.text) - 1)
+            asked.append((task.drafting, one.behind(0), room))
+        drafts = propose_all(asked)
+        longer = [(task.text, tokens) for task, tokens in steps if task not in writing and task.text]
+        longer += [(t.text, [0] * (1 + len(d.tokens))) for t, d in zip(writing, drafts, strict=True) if t.text]
+        if not self._texts.fits(longer):
+            return
+        spent = time.perf_counter() - begin
+        for task, draft in zip(writing, drafts, strict=True):
+            task.draft, cost = draft, task.generations[0].cost
+            cost.drafted += len(draft.tokens)
+            cost.drafting += spent
 
     def _planned(self) -> list[tuple[_Task, list[int]]]:
         writing = [task for task in self._running if task.missing == 1]

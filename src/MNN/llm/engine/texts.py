@@ -15,6 +15,8 @@ from MNN.llm.models.cache import PAGE
 Array = np.ndarray[Any, np.dtype[Any]]
 Step = tuple[Text, Sequence[int]]
 """A text, and the tokens that it is to go on by."""
+DraftedStep = tuple[Text, Sequence[int], int]
+"""The same with how many of the last tokens logits are wanted behind."""
 KEPT = 256
 """Finished texts that are kept at most: each is looked at when an answer begins."""
 
@@ -38,8 +40,11 @@ class Texts(Protocol):
         """Whether the caches have room for steps, and for ``spare`` pages more; kept texts make way for them, the one
         that was not used for the longest time first."""
 
-    def step(self, steps: Sequence[Step]) -> list[Array]:
-        """Has texts go on together: the logits behind each, ``[vocabulary]``."""
+    def step(self, steps: Sequence[DraftedStep]) -> list[Array]:
+        """Has texts go on together: the logits of each, ``[rows, vocabulary]``."""
+
+    def cut(self, text: Text, length: int) -> None:
+        """Has a text go back to its first ``length`` tokens, or to none where these cannot be gone on from."""
 
     def keep(self, text: Text) -> None:
         """A text that is finished, from which others may begin."""
@@ -101,9 +106,12 @@ class PagedTexts:
                 return False
         return True
 
-    def step(self, steps: Sequence[Step]) -> list[Array]:
-        works = [Work(text, tokens) for text, tokens in steps if isinstance(text, PagedText)]
-        return [logits[-1] for logits in self._decoder.step(works)]
+    def step(self, steps: Sequence[DraftedStep]) -> list[Array]:
+        works = [Work(text, tokens, rows) for text, tokens, rows in steps if isinstance(text, PagedText)]
+        return self._decoder.step(works)
+
+    def cut(self, text: Text, length: int) -> None:
+        self._decoder.cut(text, length)
 
     def keep(self, text: Text) -> None:
         assert isinstance(text, PagedText)
@@ -148,8 +156,11 @@ class LoneText:
     def fits(self, steps: Sequence[Step], spare: int = 0) -> bool:
         return True
 
-    def step(self, steps: Sequence[Step]) -> list[Array]:
-        return [self._decoder.feed(text, tokens)[-1] for text, tokens in steps]
+    def step(self, steps: Sequence[DraftedStep]) -> list[Array]:
+        return [self._decoder.feed(text, tokens, rows > 1)[-rows:] for text, tokens, rows in steps]
+
+    def cut(self, text: Text, length: int) -> None:
+        self._decoder.cut(text, length)
 
     def keep(self, text: Text) -> None:
         """It is."""
@@ -167,4 +178,4 @@ def texts_of(decoder: Decoder) -> Texts:
     return PagedTexts(decoder) if isinstance(decoder, PagedDecoder) else LoneText(decoder)
 
 
-__all__ = ["LoneText", "PagedTexts", "Step", "Texts", "texts_of"]
+__all__ = ["DraftedStep", "LoneText", "PagedTexts", "Step", "Texts", "texts_of"]

@@ -27,6 +27,7 @@ from MNN.llm.server.jobs import Jobs, Model
 from MNN.llm.server.metrics import Metrics
 from MNN.llm.server.ranking import Ranking, Ranks
 from MNN.llm.server.responses import Envelope
+from MNN.llm.speculation import Drafter
 
 OPEN = ("/", "/health")
 """Paths that need no key."""
@@ -47,7 +48,8 @@ class Settings:
     ``key``: what they have to send, or empty.
 
     ``waiting``: answers that may wait. ``parallel``: answers that are written at the same time.
-    ``seconds``: how long an answer may take, its wait included. ``body``: bytes that a request may have.
+    ``seconds``: how long an answer may take, its wait included. ``draft``: makes for each answer what proposes its
+    tokens. ``body``: bytes that a request may have.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Settings:
     waiting: int = 64
     parallel: int = 32
     seconds: float | None = None
+    draft: Callable[[], Drafter] | None = None
     body: int = 8 << 20
 
 
@@ -75,7 +78,7 @@ class Server:
             self._ranking = Ranking(model, self.metrics)
             self._room = model.longest
         else:
-            self._jobs = Jobs(model, self.metrics, settings.waiting, settings.parallel)
+            self._jobs = Jobs(model, self.metrics, settings.waiting, settings.parallel, settings.draft)
             self._room = model.max_length
             self._models |= {f"{settings.name}:{name}": name for name in model.adapters}
         self._started = int(time.time())

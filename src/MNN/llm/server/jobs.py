@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from MNN.llm.generation import Generation
 from MNN.llm.sampling import LogProbability
 from MNN.llm.server.errors import RequestError
 from MNN.llm.server.metrics import Metrics
+from MNN.llm.speculation import Drafter
 from MNN.llm.text import Tokenizer
 
 _LOG = logging.getLogger(__name__)  # those who run the server see what its users are not told
@@ -107,11 +108,15 @@ class Job:
 
 
 class Jobs:
-    """The answers of a model. ``waiting``: how many may wait. ``parallel``: how many are written at the same time."""
+    """The answers of a model. ``waiting``: how many may wait. ``parallel``: how many are written at the same time.
+    ``draft``: makes for each what proposes its tokens."""
 
-    def __init__(self, model: Model, metrics: Metrics, waiting: int = 64, parallel: int = 32) -> None:
+    def __init__(
+        self, model: Model, metrics: Metrics, waiting: int = 64, parallel: int = 32,
+        draft: Callable[[], Drafter] | None = None,
+    ) -> None:  # fmt: skip
         self.model, self.metrics = model, metrics
-        self._scheduler = Scheduler(model.decoder, parallel)
+        self._scheduler = Scheduler(model.decoder, parallel, draft)
         self._jobs: dict[Generation, Job] = {}
         self._arrived: list[list[Generation]] = []
         self._limit, self._waiting, self._closed = waiting, 0, False
@@ -222,8 +227,10 @@ class Jobs:
             ("mnn_prompt_tokens_total", cost.prompt),
             ("mnn_reused_tokens_total", cost.reused),
             ("mnn_generated_tokens_total", cost.written),
+            ("mnn_drafted_tokens_total", cost.drafted),
+            ("mnn_accepted_tokens_total", cost.kept),
             ("mnn_prompt_seconds_total", cost.reading),
-            ("mnn_generate_seconds_total", cost.writing + cost.choosing),
+            ("mnn_generate_seconds_total", cost.writing + cost.choosing + cost.drafting),
         ):
             self.metrics.add(name, amount)
 

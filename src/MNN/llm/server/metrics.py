@@ -10,6 +10,8 @@ _HELP = {
     "mnn_prompt_tokens_total": ("counter", "Tokens of prompts."),
     "mnn_reused_tokens_total": ("counter", "Tokens of prompts that were in the caches already."),
     "mnn_generated_tokens_total": ("counter", "Tokens that were written."),
+    "mnn_drafted_tokens_total": ("counter", "Tokens that were drafted, to be checked together."),
+    "mnn_accepted_tokens_total": ("counter", "Drafted tokens that were those of the answer."),
     "mnn_cancelled_total": ("counter", "Answers that their clients did not wait for."),
     "mnn_prompt_seconds_total": ("counter", "Seconds of reading prompts."),
     "mnn_generate_seconds_total": ("counter", "Seconds of writing answers."),

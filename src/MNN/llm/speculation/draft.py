@@ -48,16 +48,26 @@ class Drafting:
     takes, so that a seed says all of an answer."""
 
     def __init__(self, drafter: Drafter, options: SamplingOptions) -> None:
-        self._drafter, self._options = drafter, options
+        self.drafter, self.options = drafter, options
         self._count, self._wait, self._pause = FIRST, 0, 1
 
     def propose(self, tokens: Sequence[int], room: int) -> Draft:
         """How ``tokens`` may go on, by at most ``room`` tokens."""
+        count = self.wanted(room)
+        return self.drafter.propose(tokens, count, self.options) if count else Draft()
+
+    def wanted(self, room: int) -> int:
+        """Of how many tokens the next draft is to be, ``room`` at most. To be asked once for each."""
         if self._wait:
             self._wait -= 1
-            return Draft()
-        count = min(self._count, room)
-        return self._drafter.propose(tokens, count, self._options) if count > 0 else Draft()
+            return 0
+        return max(min(self._count, room), 0)
+
+    def close(self) -> None:
+        """The answer is finished; a drafter that keeps what it has read for others has a method ``close``."""
+        end = getattr(self.drafter, "close", None)
+        if end is not None:
+            end()
 
     def note(self, drafted: int, kept: int) -> None:
         """How much of a draft the model took."""

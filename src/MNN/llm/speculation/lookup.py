@@ -17,6 +17,7 @@ class Lookup:
 
     def __init__(self, longest: int = 4, shortest: int = 2) -> None:
         self._sizes = range(longest, shortest - 1, -1)
+        self._longest, self._shortest = longest, shortest
         self._known: list[int] = []
         self._ends: dict[tuple[int, ...], int] = {}
         """Behind which place of the text an n-gram was the last time that something followed it."""
@@ -29,6 +30,10 @@ class Lookup:
             if end is not None:
                 return Draft(_going_on(tokens, end, count))
         return Draft()
+
+    def another(self) -> Lookup:
+        """One for another text."""
+        return Lookup(self._longest, self._shortest)
 
     def _learn(self, tokens: Sequence[int]) -> None:
         """Notes the n-grams that end before the last token."""

@@ -3,51 +3,164 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from MNN.llm.engine.decoder import Decoder, Text
+from MNN.llm.engine.paged import PagedDecoder, PagedText, Work
+from MNN.llm.engine.pages import NoPagesError
+from MNN.llm.engine.texts import Texts, texts_of
 from MNN.llm.sampling import Sampler, SamplingOptions
 from MNN.llm.speculation.draft import Array, Draft
 
 SURE = 0.3
 """A draft ends where no token has this chance. It is looked at before a token is drawn: looking at what was drawn would
 change the distribution of what the check lets through."""
+_FEW = 7
+"""Tokens that texts go on by together; who has more to read does so before."""
 
 
 class ModelDrafter:
     """Drafts by a decoder, which keeps what it has read of the text: greedily where answers are, else drawn as they are
     (but for penalties, which only the check knows)."""
 
-    def __init__(self, decoder: Decoder, sure: float = SURE, text: Text | None = None) -> None:
-        """``text``: where what is read is kept."""
-        self._decoder, self._sure = decoder, sure
-        self._text = decoder.text() if text is None else text
+    def __init__(
+        self, decoder: Decoder, sure: float = SURE, text: Text | None = None, texts: Texts | None = None
+    ) -> None:
+        """``text``: where what is read is kept. ``texts``: those of several drafters, which begin from what others have
+        read."""
+        self._decoder, self._sure, self._texts = decoder, sure, texts
+        self._text = decoder.text() if text is None and texts is None else text
 
     def propose(self, tokens: Sequence[int], count: int, options: SamplingOptions) -> Draft:
         """See :class:`~MNN.llm.speculation.draft.Drafter`."""
-        if self._decoder.max_length is not None:
-            count = min(count, self._decoder.max_length - len(tokens))
-        if count < 1:
-            return Draft()
-        random = np.random.Generator(np.random.PCG64(None if options.seed is None else [options.seed, len(tokens)]))
-        sampler = Sampler(options)
-        logits = self._decoder.feed(self._text, self._decoder.resume(self._text, tokens))[-1]
-        drafted: list[int] = []
-        chances: list[Array] = []
-        while True:
-            odds = sampler.probabilities(logits)
-            if not options.greedy and odds.max() < self._sure:
-                break
-            if options.greedy:
-                drafted.append(int(odds.argmax()))
-            else:
-                drafted.append(int(random.choice(len(odds), p=odds)))
-                chances.append(odds)
-            if len(drafted) == count:
-                break
-            logits = self._decoder.feed(self._text, drafted[-1:])[-1]
-        return Draft(drafted, np.stack(chances) if chances else None)
+        return propose_together([(self, tokens, count, options)])[0]
+
+    def another(self) -> ModelDrafter:
+        """One for another text, by the same model; it begins from what finished ones have read."""
+        if self._texts is None:
+            self._texts = texts_of(self._decoder)
+        return ModelDrafter(self._decoder, self._sure, texts=self._texts)
+
+    def close(self) -> None:
+        """The text is finished: others may begin from it."""
+        if self._texts is not None and self._text is not None:
+            self._texts.keep(self._text)
+            self._text = None
+
+    def _begin(self, tokens: Sequence[int]) -> Text:
+        """Where the tokens are read."""
+        if self._text is None:
+            assert self._texts is not None
+            self._text = self._texts.begin(tokens, ())
+        return self._text
 
 
-__all__ = ["SURE", "ModelDrafter"]
+Asked = tuple[ModelDrafter, Sequence[int], int, SamplingOptions]
+"""A drafter, and what :meth:`ModelDrafter.propose` is given."""
+
+
+def propose_together(asked: Sequence[Asked]) -> list[Draft]:
+    """The drafts of several texts; those by one model are written together, where it has several texts."""
+    rows: list[_Row | None] = []
+    for drafter, tokens, count, options in asked:
+        longest = drafter._decoder.max_length
+        count = count if longest is None else min(count, longest - len(tokens))
+        rows.append(_Row.of(drafter, tokens, count, options) if count > 0 else None)
+    by_model: dict[Decoder, list[_Row]] = {}
+    for row in rows:
+        if row is not None:
+            by_model.setdefault(row.decoder, []).append(row)
+    for decoder, some in by_model.items():
+        if isinstance(decoder, PagedDecoder):
+            _write(some)
+        else:  # they may share their one text
+            for one in some:
+                one.given = decoder.resume(one.text, one.tokens)
+                _write([one])
+    return [Draft() if row is None else row.draft() for row in rows]
+
+
+def _write(rows: Sequence[_Row]) -> None:
+    running = list(rows)
+    while running:
+        try:
+            logits = _step(running)
+        except NoPagesError:  # what there is of drafts has to do
+            for row in running:
+                row.decoder.cut(row.text, 0)
+            return
+        running = [row for row, found in zip(running, logits, strict=True) if row.take(found)]
+
+
+def _step(rows: Sequence[_Row]) -> list[Array]:
+    """The logits behind each."""
+    decoder, texts = rows[0].decoder, rows[0].texts
+    if texts is not None:
+        texts.fits([(row.text, row.given) for row in rows])  # texts that nobody uses make way
+    if len(rows) == 1:
+        return [decoder.feed(row.text, row.given)[-1] for row in rows]
+    assert isinstance(decoder, PagedDecoder)
+    for row in rows:
+        if len(row.given) > _FEW:
+            decoder.feed(row.text, row.given[:-1])
+            row.given = row.given[-1:]
+    works = [Work(row.text, row.given) for row in rows if isinstance(row.text, PagedText)]
+    return [found[-1] for found in decoder.step(works)]
+
+
+@dataclass
+class _Row:
+    """A draft that is written. ``given``: what its text goes on by."""
+
+    decoder: Decoder
+    texts: Texts | None
+    text: Text
+    tokens: Sequence[int]
+    given: Sequence[int]
+    count: int
+    sure: float
+    sampler: Sampler
+    random: np.random.Generator
+    drafted: list[int]
+    chances: list[Array]
+
+    @classmethod
+    def of(cls, drafter: ModelDrafter, tokens: Sequence[int], count: int, options: SamplingOptions) -> _Row:
+        text, seed = drafter._begin(tokens), options.seed
+        random = np.random.Generator(np.random.PCG64(None if seed is None else [seed, len(tokens)]))
+        given = drafter._decoder.resume(text, tokens)
+        return cls(
+            drafter._decoder,
+            drafter._texts,
+            text,
+            tokens,
+            given,
+            count,
+            drafter._sure,
+            Sampler(options),
+            random,
+            [],
+            [],
+        )
+
+    def take(self, logits: Array) -> bool:
+        """Chooses a token; whether another one is to follow."""
+        greedy = self.sampler.options.greedy
+        odds = self.sampler.probabilities(logits)
+        if not greedy and odds.max() < self.sure:
+            return False
+        if greedy:
+            self.drafted.append(int(odds.argmax()))
+        else:
+            self.drafted.append(int(self.random.choice(len(odds), p=odds)))
+            self.chances.append(odds)
+        self.given = self.drafted[-1:]
+        return len(self.drafted) < self.count
+
+    def draft(self) -> Draft:
+        return Draft(self.drafted, np.stack(self.chances) if self.chances else None)
+
+
+__all__ = ["SURE", "ModelDrafter", "propose_together"]
