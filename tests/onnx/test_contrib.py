@@ -129,6 +129,20 @@ CASES: dict[str, Case] = {
     "qsoftmax": case("QLinearSoftmax", [*Q, np.array(1 / 256, F), np.array(0, np.uint8)], weights="1 2 3 4", opset=13,
                      axis=-1),
     "qpool": case("QLinearGlobalAveragePool", [u8(2, 3, 4, 4), ONE, ZERO, *Y], weights="1 2 3 4"),
+    "qpool_windows": case(
+        "QLinearAveragePool", [u8(2, 3, 9, 8), ONE, ZERO, *Y], weights="1 2 3 4", kernel_shape=[3, 2], strides=[2, 1],
+        pads=[1, 0, 1, 1],
+    ),
+    "qpool_with_padding": case(
+        "QLinearAveragePool", [u8(1, 5, 4, 6, 7), ONE, ZERO, *Y], weights="1 2 3 4", kernel_shape=[2, 3, 3],
+        pads=[1, 1, 1, 0, 1, 1], count_include_pad=1,
+    ),
+    "qpool_line": case(
+        "QLinearAveragePool", [u8(1, 5, 14), ONE, ZERO, *Y], weights="1 2 3 4", kernel_shape=[3], strides=[2],
+        ceil_mode=1,
+    ),
+    "qwhere": case("QLinearWhere", [RNG.random((3, 4)) < 0.5, u8(2, 3, 4), ONE, ZERO, u8(3, 1), np.array(0.03, F),
+                                    np.array(99, np.uint8), *Y], weights="2 3 5 6 7 8"),
     "qconcat": case("QLinearConcat", [*Y, *Q, *P], axis=1),
     "qgemm": case(
         "QGemm", [u8(3, 8), ONE, ZERO, u8(5, 8), np.array(0.03, F), np.array(99, np.uint8),

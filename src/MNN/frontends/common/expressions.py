@@ -22,6 +22,11 @@ def binary(ctx: GraphBuilder, kind: str, x: Value, y: Value | float | int) -> Va
     return out
 
 
+def select(ctx: GraphBuilder, condition: Value, x: Value, y: Value) -> Value:
+    """``x`` where the condition holds, else ``y``; shapes are broadcast."""
+    return ctx.op("Select", condition, x, y)
+
+
 def clamp(ctx: GraphBuilder, x: Value, low: float, high: float) -> Value:
     out = ctx.op("ReLU6", x, minValue=low, maxValue=high)
     out.dtype, out.shape = x.dtype, x.shape

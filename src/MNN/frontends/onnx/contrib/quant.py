@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from MNN.frontends.common.expressions import binary
+from MNN.frontends.common.expressions import binary, select
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.contrib.math import MICROSOFT, plus
 from MNN.frontends.onnx.node import OnnxNode
+from MNN.frontends.onnx.operators.pooling import pooled
 from MNN.frontends.onnx.registry import onnx_op
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -65,6 +66,21 @@ def qlinear_global_average_pool(ctx: Context, node: OnnxNode) -> Value:
     axes = list(range(1, rank - 1)) if last else list(range(2, rank))
     mean = ctx.op("Reduction", dequantized(ctx, node, 0), operation="MEAN", dim=axes, keepDims=True)
     return _requantized(ctx, node, mean, 3)
+
+
+@onnx_op("QLinearAveragePool", domain=MICROSOFT)
+def qlinear_average_pool(ctx: Context, node: OnnxNode) -> Value:
+    if node.bool_attr("channels_last", False):
+        raise node.unsupported("channels that come last", "transpose the input before and the result after")
+    (mean,) = pooled(ctx, node, node.op.removeprefix("QLinear"), dequantized(ctx, node, 0))
+    return _requantized(ctx, node, mean, 3)
+
+
+@onnx_op("QLinearWhere", domain=MICROSOFT)
+def qlinear_where(ctx: Context, node: OnnxNode) -> Value:
+    """Inputs: condition, then number, scale and zero point of both sides, then scale and zero point of the result."""
+    chosen = select(ctx, node.input(0), dequantized(ctx, node, 1), dequantized(ctx, node, 4))
+    return _requantized(ctx, node, chosen, 7)
 
 
 @onnx_op("QLinearConcat", domain=MICROSOFT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from MNN.frontends.common.expressions import binary, clamp, unary
+from MNN.frontends.common.expressions import binary, clamp, select, unary
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
@@ -69,7 +69,7 @@ def celu(ctx: Context, node: OnnxNode) -> Value:
 def thresholded_relu(ctx: Context, node: OnnxNode) -> Value:
     x = node.input(0)
     above = ctx.op("BinaryOp", x, ctx.const_like(node.float_attr("alpha", 1.0), x), opType="GREATER")
-    return ctx.op("Select", above, x, ctx.const_like(0, x))
+    return select(ctx, above, x, ctx.const_like(0, x))
 
 
 @onnx_op("HardSigmoid")
@@ -129,8 +129,8 @@ def shrink(ctx: Context, node: OnnxNode) -> Value:
             raise node.unsupported(f"bias {bias} on integers", "cast to float first")
     below = ctx.op("BinaryOp", x, ctx.const_like(-limit, x), opType="LESS")
     above = ctx.op("BinaryOp", x, ctx.const_like(limit, x), opType="GREATER")
-    high = ctx.op("Select", above, binary(ctx, "SUB", x, bias), ctx.const_like(0, x))
-    return ctx.op("Select", below, binary(ctx, "ADD", x, bias), high)
+    high = select(ctx, above, binary(ctx, "SUB", x, bias), ctx.const_like(0, x))
+    return select(ctx, below, binary(ctx, "ADD", x, bias), high)
 
 
 @onnx_op("Softmax", "LogSoftmax", since=13)

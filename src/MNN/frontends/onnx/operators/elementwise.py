@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from MNN.frontends.common.expressions import select
 from MNN.frontends.onnx.context import Context
 from MNN.frontends.onnx.node import OnnxNode
 from MNN.frontends.onnx.registry import onnx_op
@@ -142,7 +143,7 @@ def is_inf(ctx: Context, node: OnnxNode) -> Value:
 
 @onnx_op("Where")
 def where(ctx: Context, node: OnnxNode) -> Value:
-    return ctx.op("Select", node.input(0), node.input(1), node.input(2))
+    return select(ctx, node.input(0), node.input(1), node.input(2))
 
 
 @onnx_op("Clip")

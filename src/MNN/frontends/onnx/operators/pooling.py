@@ -13,17 +13,21 @@ from MNN.ir.graph import Value
 
 @onnx_op("MaxPool", "AveragePool", "LpPool")
 def pool(ctx: Context, node: OnnxNode) -> list[Value]:
-    x = node.input(0)
+    return pooled(ctx, node, node.op, node.input(0))
+
+
+def pooled(ctx: Context, node: OnnxNode, op: str, x: Value) -> list[Value]:
+    """``x`` as the operator ``op`` of ONNX pools it, with the windows that the node states."""
     kernel = node.ints_attr("kernel_shape") or []
     count = len(kernel)
     strides, dilations = ints(node, "strides", count, 1), ints(node, "dilations", count, 1)
     mode, pads = pad_mode(ctx, node, x, kernel, strides, dilations)
     ceil = node.bool_attr("ceil_mode", False)
-    include = node.op == "AveragePool" and node.bool_attr("count_include_pad", False)
-    indices = node.op == "MaxPool" and node.wants(1)
-    order = node.int_attr("storage_order", 0) if node.op == "MaxPool" else 0
-    plain = node.op != "LpPool" and not indices and all(d == 1 for d in dilations) and mode != "SAME_LOWER"
-    kind = "MAXPOOL" if node.op == "MaxPool" else "AVEPOOL"
+    include = op == "AveragePool" and node.bool_attr("count_include_pad", False)
+    indices = op == "MaxPool" and node.wants(1)
+    order = node.int_attr("storage_order", 0) if op == "MaxPool" else 0
+    plain = op != "LpPool" and not indices and all(d == 1 for d in dilations) and mode != "SAME_LOWER"
+    kind = "MAXPOOL" if op == "MaxPool" else "AVEPOOL"
     if plain and count == 3 and not ceil and not include and mode == "CAFFE":
         begins, ends = (pads or [0] * 6)[:3], (pads or [0] * 6)[3:]
         if begins == ends:
@@ -34,13 +38,13 @@ def pool(ctx: Context, node: OnnxNode) -> list[Value]:
         "kernel_shape": kernel, "strides": strides, "dilations": dilations, "pads": pads, "padMode": mode,
         "ceil_mode": ceil,
     }  # fmt: skip
-    if node.op == "LpPool":
+    if op == "LpPool":
         attrs["p"] = node.int_attr("p", 2)
-    elif node.op == "MaxPool":
+    elif op == "MaxPool":
         attrs["storage_order"] = order
     else:
         attrs["count_include_pad"] = include
-    return ctx.emit(node.op, [x], 2 if indices else 1, **attrs)
+    return ctx.emit(op, [x], 2 if indices else 1, **attrs)
 
 
 def _planar(
