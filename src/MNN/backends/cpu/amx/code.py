@@ -121,6 +121,8 @@ class Amx:
                 at = b.gep(base, I8, b.select(wide, skip * 2, skip))
                 whole = b.intrinsic("smin", left, b.const(I64, 2 * _LANES))
                 self.waiting = Results(waiting[0], waiting[1], waiting[2], before, column.index, whole)
+                if self.finishing.added is not None:
+                    self.beginnings = self.finishing.beginnings(column.index, whole)
                 self._pair(rows, at, to, tiles - tile.index, wide)
                 ahead = b.gep(self.ahead, I8, steps * self.fetch)
                 column.next(b.gep(base, I8, panel), ahead, b.gep(to, F32, 2 * _LANES), b.gep(before, F32, 2 * _LANES))
@@ -229,7 +231,7 @@ class Amx:
 
         def zero() -> tuple[()]:
             for register, _ in held:
-                tiles.zero(register)
+                self.begin(register, register % 2)
             return ()
 
         def load() -> tuple[()]:
@@ -271,6 +273,13 @@ class Amx:
             step.next(behind, b.gep(ahead, I8, self.fetch), *result)
         for register, pointer in held:
             tiles.store(register, pointer, self.line)
+
+    def begin(self, register: int, column: int) -> None:
+        """What sums of a column tile begin with."""
+        if self.finishing.added is None:
+            self.tiles.zero(register)
+        else:
+            self.tiles.spread(register, self.b.gep(self.beginnings, I8, column * ROW_BYTES))
 
     def second_tile(self, step: Value, column: int = 0) -> Value:
         """Where second parts of B for a step are, those that are unpacked: two steps' take turns."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from MNN.backends.cpu.amx import scale as amx_scale
 from MNN.backends.cpu.amx.spec import AmxSpec
+from MNN.backends.cpu.amx.tiles import ROW_BYTES
+from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import Tail, make_tail, storage_type
 from MNN.backends.cpu.lang.halves import to_bf16
 from MNN.backends.cpu.lang.module import F32, I8, I16, I64, Kernel, Value
 from MNN.backends.cpu.lang.parts import parts_of
-from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
+from MNN.backends.cpu.products.epilogue import Epilogue, added_first, masks_work
 from MNN.backends.cpu.products.packed_bytes import pack_bytes, packs_bytes, saturated_end
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
@@ -46,6 +48,11 @@ class Finishing:
         self._joint = self._parted or self._end is not None
         """Whether two vectors of results are stored together."""
         self._masks = masks_work(target, (spec.out, *self.op_dtypes))
+        begins = self._masks and not (spec.half or spec.tall)
+        self.added = added_first(spec.epilogue, spec.operands, spec.sums) if begins else None
+        """The operand that sums begin with, if any: loading it into tiles costs less than adding it to each row."""
+        if self.added is not None:
+            self._begun = self._b.alloca(storage_type(spec.sums, _LANES), 2)
         self.right: Value
         self.c: Value
         self.operands: Sequence[Value] = ()
@@ -53,6 +60,30 @@ class Finishing:
         """Results to finish in every step, where no argument says it."""
         self.first: Value | None = None
         """The first result of the current block, where they are its rows in order."""
+
+    def beginnings(self, column: Value, columns: Value) -> Value:
+        """Where a panel's two vectors lie of what its sums begin with: those of the operand, unless it ends in between
+        (of what was stored just now, tiles would have to wait)."""
+        assert self.added is not None
+        b, type_ = self._b, storage_type(self._spec.sums)
+        source = b.gep(self.operands[self.added], type_, column)
+
+        def copied() -> tuple[Value]:
+            for j in range(2):
+                left = b.intrinsic("smax", columns - j * _LANES, b.const(I64, 0))
+                tail = make_tail(b, b.intrinsic("smin", left, b.const(I64, _LANES)), _LANES)
+                at = b.intrinsic("smin", b.const(I64, j * _LANES), columns - 1)
+                found = element.load(b, self._spec.sums, b.gep(source, type_, at), _LANES, None, tail)
+                b.store(found, b.gep(self._begun, type_.vec(_LANES), j), check=False)
+            return (self._begun,)
+
+        def as_it_lies() -> tuple[Value]:
+            if b.module.checked:
+                b.check(source, 2 * ROW_BYTES)
+            return (source,)
+
+        (found,) = b.if_else(b.icmp("eq", columns, _WIDTH), as_it_lies, copied, likely=True)
+        return found
 
     def finish(self, results: Results) -> None:
         """Applies the epilogue to all these results, and stores them."""
@@ -136,7 +167,12 @@ class Finishing:
             for inverse in self._inverses(column, lanes):
                 value = b.mul(value, inverse)
         args = []
-        for kind, dtype, pointer in zip(self._spec.operands, self.op_dtypes, self._op_rows, strict=True):
+        for i, (kind, dtype, pointer) in enumerate(
+            zip(self._spec.operands, self.op_dtypes, self._op_rows, strict=True)
+        ):
+            if i == self.added:  # there already; nothing changes when -0 is added
+                args.append(b.const(value.type, -0.0 if dtype.is_float else 0))
+                continue
             moves = kind in ("n", "mn")
             args.append(epilogue.load(pointer, dtype, column if moves else None, lanes, tail))
         return value, args

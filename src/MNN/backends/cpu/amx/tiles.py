@@ -85,6 +85,10 @@ class Tiles:
         """Rows ``stride`` bytes apart; ``passing``: they need not stay in the first-level cache."""
         self._move("loaddt1" if passing and self._hard else "load", register, pointer, stride)
 
+    def spread(self, register: int, row: Value) -> None:
+        """The row at an address in all rows of a tile; whoever has it checks the access."""
+        self._move("load", register, row, 0, check=False)
+
     def store(self, register: int, pointer: Value, stride: Value | int) -> None:
         self._move("store", register, pointer, stride)
 
@@ -100,10 +104,10 @@ class Tiles:
     def _number(self, register: int) -> Value:
         return self._b.const(I8, register)
 
-    def _move(self, what: str, register: int, pointer: Value, stride: Value | int) -> None:
+    def _move(self, what: str, register: int, pointer: Value, stride: Value | int, check: bool = True) -> None:
         b = self._b
         step = stride if isinstance(stride, Value) else b.const(I64, stride)
-        if b.module.checked:
+        if b.module.checked and check:
             for row in (0, ROWS - 1):
                 b.check(b.gep(pointer, I8, step * row), ROW_BYTES)
         if self._hard:
