@@ -54,7 +54,9 @@ def difference(case: Case, arrays: Sequence[np.ndarray]) -> str:
     ctx = TorchBuilder(ModelState(), graph)
     ctx.where = name
     reader = _Reader(ctx, arrays)
-    results = _flat(call(ctx, name.split(".")[1], reader.read(args), {k: reader.read(v) for k, v in kwargs.items()}))
+    library, operator = name.split(".")[:2]
+    called = operator if library == "aten" else f"{library}.{operator}"
+    results = _flat(call(ctx, called, reader.read(args), {k: reader.read(v) for k, v in kwargs.items()}))
     for i, result in enumerate(results):
         value = (
             result.read(ctx)

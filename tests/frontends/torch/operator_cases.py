@@ -236,6 +236,21 @@ def products(d: Draw) -> Any:
 
 
 @entry
+def groups(d: Draw) -> Any:
+    """Numbers in classes, and rows in groups, of which some are empty."""
+    n, count, bins = (int(v) for v in d.rng.integers(1, 9, 3))
+    f = torch.float32
+    x, times = d.tensor([n, 4 * d.one(1, 2)], f), torch.from_numpy(d.rng.integers(0, 4, n))
+    ends = torch.from_numpy(np.sort(d.rng.integers(0, n + 1, count)).astype(np.int32))
+    ends[-1] = n  # what rows behind the last group give is not said
+    weights = d.tensor([count, x.shape[1], 4 * d.one(1, 2)], f).contiguous()
+    return [
+        torch._grouped_mm(x.contiguous(), weights, ends), x.histc(bins, -1, 1.5), x.histc(bins), x[:1, :1].histc(bins),
+        times.float().histc(4, 0, 3), x.double().histc(), torch.repeat_interleave(times),
+    ]  # fmt: skip
+
+
+@entry
 def creation(d: Draw) -> Any:
     x = d.tensor([2, 3])
     return [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -211,6 +212,41 @@ class Branching(nn.Module):
         return y + flag, self.seen + turns
 
 
+class Order(Enum):
+    FIRST = "channels first"
+    LAST = "channels last"
+
+
+class Step(Enum):
+    BACK = -1
+    ON = 2
+
+
+class Enumerated(nn.Module):
+    """Members of enumerations as attributes, compared, and read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order, self.step = Order.LAST, Step.BACK
+
+    def turned(self, x: Tensor, order: Order) -> Tensor:
+        return x.permute(0, 2, 1) if order == Order.LAST else x
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.turned(x, self.order) + self.turned(x, Order.FIRST).sum()
+        if self.step != Step.ON:
+            y = y * self.step.value
+        return y * 3 if self.order.name == "LAST" and Order.FIRST.value == "channels first" else y
+
+
+class Repeated(nn.Module):
+    """As often as a tensor says, and by a number that is a size."""
+
+    def forward(self, x: Tensor, times: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        some = torch.repeat_interleave(x, times, 1)
+        return some, torch.repeat_interleave(x, x.shape[0], 2), torch.repeat_interleave(x, times[:1])
+
+
 class Conditional(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.cond(x.sum() > 0, lambda t: t.sin() * 2, lambda t: t.cos(), (x,))
@@ -267,6 +303,7 @@ def cases() -> dict[str, Case]:
         for b, n in ((2, 5), (3, 9))
     ]
     auto = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
+    counts = [torch.tensor([2, 0, 3]), torch.tensor([1, 4, 0])]
     return {
         "convolutions": (Convolutions, [(noise(2, 3, 16, 16),), (noise(5, 3, 16, 16),)], dynamic, "est"),
         "attention": (Attention, ids, (auto, auto), "e"),
@@ -285,6 +322,8 @@ def cases() -> dict[str, Case]:
         "transposed": (Transposed, [(noise(2, 4, 5, 6),)], None, "est"),
         "scripted": (Scripted, [(noise(3, 4),)], None, "est"),
         "branching": (Branching, [(noise(3, 4) + 1,), (noise(3, 4) - 1,), (noise(3, 4) * 9,)], None, "s"),
+        "repeated": (Repeated, [(noise(2, n.shape[0], 4), n) for n in counts], None, "est"),
+        "enumerated": (Enumerated, [(noise(3, 4, 5),)], None, "s"),
         "conditional": (Conditional, [(noise(3, 4) + 1,), (noise(3, 4) - 1,)], None, "e"),
         "quantized": (quantized, [(noise(2, 3, 10, 10),)], None, "st"),
         "shared": (Shared, [(noise(2, 6),), (noise(4, 6),)], dynamic, "est"),

@@ -68,3 +68,15 @@ def test_the_coverage_page_is_up_to_date() -> None:
     from tests.frontends.torch.coverage import PAGE, text
 
     assert PAGE.read_text(encoding="utf-8") == text(), "python -m tests.frontends.torch.coverage writes it"
+
+
+def test_rows_behind_the_last_group_give_zeros() -> None:
+    """The operator that transformers falls back to for mixtures of experts."""
+    rng = np.random.default_rng(3)
+    x, weights = rng.random((7, 3), np.float32), rng.random((4, 3, 5), np.float32)
+    ends = np.array([2, 2, 3, 5], np.int64)
+    expected = np.zeros((7, 5), np.float32)
+    for start, end, w in zip([0, *ends[:-1]], ends, weights, strict=True):
+        expected[start:end] = x[start:end] @ w
+    case = ("transformers.grouped_mm_fallback.default", [{"tensor": i} for i in range(3)], {}, {"tensor": 3})
+    assert not difference(case, [x, weights, ends, expected])

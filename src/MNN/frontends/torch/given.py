@@ -16,7 +16,8 @@ _TYPES = {d.value: d for d in DType}
 
 def from_texts(inputs: Mapping[str, str]) -> dict[str, Any]:
     """``1x3x224x224`` is a tensor's shape (sizes may be names: ``batchx3``, written ``batch,3``), ``i64:1x7`` one of
-    another type than f32, a plain number or ``true`` a value. Raises :class:`MNNError` for other texts."""
+    another type than f32 or the one that the module was traced with, a plain number or ``true`` a value. Raises
+    :class:`MNNError` for other texts."""
     return {name: _text(name, text) for name, text in inputs.items()}
 
 
@@ -37,7 +38,7 @@ def _text(name: str, text: str) -> Any:
         raise MNNError(
             f"--input-shape {name}={text}: a shape is 1x3x224x224, or batch,3,224,224 with names of open sizes"
         )
-    return Given(tuple(int(p) if p.isdecimal() else p for p in parts), _TYPES[kind] if kind else DType.F32)
+    return Given(tuple(int(p) if p.isdecimal() else p for p in parts), _TYPES[kind] if kind else None)
 
 
 def from_examples(inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:

@@ -32,6 +32,14 @@ class ScriptObject:
 
 
 @dataclass(frozen=True)
+class EnumMember:
+    """A member of an enumeration of the file's code: the class, and the member's value."""
+
+    kind: str
+    value: str | int | float
+
+
+@dataclass(frozen=True)
 class Unknown:
     """A name of a Python object that is not known here. It can lie about, but not be called."""
 
@@ -300,6 +308,9 @@ def _stack_global(m: _Machine, argument: Any) -> None:
 
 def _reduce(m: _Machine, argument: Any) -> None:
     args, target = m._stack.pop(), m._stack.pop()
+    if isinstance(target, ScriptObject) and type(args) in (str, int, float):
+        m.push(EnumMember(target.kind, args))
+        return
     if not isinstance(args, tuple):
         raise ValueError("arguments that are no tuple")
     m.push(m.call(target, args))

@@ -8,7 +8,7 @@ from MNN.frontends.torch.aten.creation import bounded
 from MNN.frontends.torch.aten.reductions import p_norm, reduced
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number, Scalar
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -172,3 +172,28 @@ def kron(ctx: TorchBuilder, x: Value, y: Value) -> Value:
         ctx.known(a, "a size") * ctx.known(b, "a size") for a, b in zip(ctx.sizes(left), ctx.sizes(right), strict=True)
     ]
     return ctx.reshape(made, list(sizes))
+
+
+@aten("_grouped_mm", "transformers.grouped_mm_fallback")
+def grouped_mm(
+    ctx: TorchBuilder, x: Value, weight: Value, offs: Value | None = None, bias: Value | None = None,
+    out_dtype: DType | int | None = None,
+) -> Value:  # fmt: skip
+    """Rows ``x[S, K]`` in groups that end at ``offs[G]``, each times its own ``weight[G, K, N]``: mixtures of experts.
+    Rows behind the last group give zeros."""
+    kind = ctx.element_type(out_dtype, ctx.type_of(x))
+    if offs is None:
+        out = product(ctx, x, weight)
+    elif ctx.rank(x) != 2 or ctx.rank(weight) != 3:
+        raise ctx.unsupported(
+            f"groups of {ctx.rank(x)} dimensions times {ctx.rank(weight)}", "multiply rows by matrices"
+        )
+    else:
+        count = ctx.known(ctx.size(weight, 0), "groups")
+        rows = apply(ctx, "arange", [ctx.size(x, 0)], {})
+        group = apply(ctx, "searchsorted", [offs, rows], {"right": True})
+        inside = ctx.unsqueeze(ctx.binary("LESS", group, count), 1)
+        matrices = ctx.reshape(ctx.rows(weight, [0, 2, 1]), [-1, ctx.size(weight, 1)])
+        out = ctx.op("RoutedMatMul", x, matrices, ctx.binary("MINIMUM", group, count - 1), count=count)
+        out = apply(ctx, "where", [inside, out, 0.0], {})
+    return ctx.cast(out if bias is None else ctx.binary("ADD", out, bias), kind)

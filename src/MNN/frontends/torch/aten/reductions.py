@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from MNN.frontends.torch.aten.creation import bounded
 from MNN.frontends.torch.aten.reshaping import diagonal
 from MNN.frontends.torch.aten.slicing import END, cut
 from MNN.frontends.torch.aten.sorting import kthvalue
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number, Scalar
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -279,3 +280,22 @@ def median(ctx: TorchBuilder, x: Value, dim: int | None = None, keepdim: bool = 
 def trace(ctx: TorchBuilder, x: Value) -> Value:
     kind = ctx.type_of(x)
     return reduced(ctx, "SUM", diagonal(ctx, ctx.cast(x, kind if kind.is_float else DType.I64)), None, False)
+
+
+@aten("histc")
+def histc(ctx: TorchBuilder, x: Value, bins: int = 100, min: Scalar = 0, max: Scalar = 0) -> Value:
+    """How many numbers lie in each of ``bins`` equal parts from ``min`` to ``max``, or, where these are equal, from the
+    smallest to the largest; those outside, and NaN, are not counted."""
+    kind, flat = ctx.type_of(x), ctx.op("Reshape", x, ctx.const([-1]))
+    bounded(ctx, bins, 1 << 24, "bins")
+    low, high = (ctx.scalar(n, kind) for n in (min, max))
+    if min == max:
+        low, high = (apply(ctx, name, [flat], {}) for name in ("amin", "amax"))
+        alone = ctx.cast(ctx.binary("EQUAL", low, high), kind)
+        low, high = ctx.binary("SUB", low, alone), ctx.binary("ADD", high, alone)
+    inside = ctx.binary("MUL", ctx.binary("GREATER_EQUAL", flat, low), ctx.binary("LESS_EQUAL", flat, high))
+    part = ctx.binary("REALDIV", ctx.binary("MUL", ctx.binary("SUB", flat, low), bins), ctx.binary("SUB", high, low))
+    part = apply(ctx, "where", [inside, ctx.binary("MINIMUM", ctx.unary("FLOOR", part), bins - 1), float(bins)], {})
+    room = apply(ctx, "zeros", [[bins + 1]], {"dtype": kind})
+    ones = apply(ctx, "ones_like", [flat], {})
+    return cut(ctx, apply(ctx, "index_put", [room, [ctx.cast(part, DType.I64)], ones, True], {}), 0, 0, bins)

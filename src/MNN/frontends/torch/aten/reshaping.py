@@ -7,7 +7,7 @@ import numpy as np
 from MNN.frontends.torch.aten.creation import bounded
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Int, Ints, Number
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.ops.core.datatypes import data_type
@@ -163,30 +163,33 @@ def repeat_interleave(
     dim: int | None = None,
     output_size: Int | None = None,
 ) -> Value:
-    if isinstance(repeats, Value):
-        known = ctx.constant_ints(repeats)
-        if known is None:
-            raise ctx.unsupported("repeat_interleave by numbers known only when the model runs")
-        if dim is None:
-            x, dim = ctx.op("Reshape", x, ctx.const([-1])), 0
-        size = ctx.known(ctx.size(x, dim), "a size that is repeated")
-        bounded(ctx, max(known, default=0), 1 << 16, "repeats")
-        places = np.repeat(np.arange(size), known if len(known) > 1 else known[0])
-        return ctx.op("GatherV2", x, ctx.const(places), ctx.const(np.int32(ctx.axis(x, dim))))
     if repeats is None:  # the tensor holds the numbers; its places are what is repeated
-        known = ctx.constant_ints(x)
-        if known is None:
-            raise ctx.unsupported("repeat_interleave by numbers known only when the model runs")
-        bounded(ctx, sum(known), 1 << 24, "elements")
-        return ctx.const(np.repeat(np.arange(len(known)), known))
+        return _repeated(ctx, x, output_size)
+    if isinstance(repeats, Value):
+        repeats = Number(ctx.op("Reshape", repeats, ctx.ints([]))) if repeats.shape in ((), (1,)) else repeats
     if dim is None:
         x, dim = ctx.op("Reshape", x, ctx.const([-1])), 0
     axis, sizes = ctx.axis(x, dim), ctx.sizes(x)
+    if isinstance(repeats, Value):
+        return ctx.op("GatherV2", x, _repeated(ctx, repeats, output_size), ctx.const(np.int32(axis)))
     raised = ctx.unsqueeze(x, axis + 1)
     shape: list[Int] = [1] * (len(sizes) + 1)
     shape[axis + 1] = repeats
     spread = ctx.expand(raised, ctx.ints(shape))
     return ctx.reshape(spread, [*sizes[:axis], -1, *sizes[axis + 1 :]])
+
+
+def _repeated(ctx: TorchBuilder, repeats: Value, total: Int | None) -> Value:
+    """Places, each as often as ``repeats`` says."""
+    known = ctx.constant_ints(repeats)
+    if known is not None:
+        if min(known, default=0) < 0:
+            raise ctx.unsupported(f"repeats of {min(known)}")
+        bounded(ctx, sum(known), 1 << 24, "elements")
+        return ctx.const(np.repeat(np.arange(len(known)), known))
+    ends = apply(ctx, "cumsum", [repeats, 0], {})
+    line = apply(ctx, "arange", [Number(apply(ctx, "sum", [repeats], {})) if total is None else total], {})
+    return apply(ctx, "searchsorted", [ends, line], {"right": True})  # type: ignore[no-any-return]
 
 
 @aten("pixel_shuffle")

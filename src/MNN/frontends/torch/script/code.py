@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from MNN.errors import FormatError
 from MNN.frontends.torch.archive import Archive
 from MNN.frontends.torch.parsing import parse_module
+from MNN.frontends.torch.unpickle import EnumMember
 
 MAX_DEPTH = 200
 """How deeply expressions and blocks may be nested."""
@@ -17,13 +18,15 @@ ROOT = "__torch__"
 
 @dataclass
 class ScriptClass:
-    """A class of the code: its methods, constants, and the order of its fields (of named tuples and objects)."""
+    """A class of the code: its methods, constants, and the order of its fields (of named tuples and objects); of an
+    enumeration, ``members`` are the values by name."""
 
     name: str
     methods: dict[str, ast.FunctionDef] = field(default_factory=dict)
     constants: dict[str, ast.expr] = field(default_factory=dict)
     fields: list[str] = field(default_factory=list)
     is_tuple: bool = False
+    members: dict[str, str | int | float] = field(default_factory=dict)
 
 
 class Code:
@@ -47,6 +50,21 @@ class Code:
             self._parsed[module] = self._parse(module)
         return self._parsed[module].get(last)
 
+    def member(self, name: str) -> EnumMember | None:
+        """A member of an enumeration by its full name; None for other names."""
+        kind, _, last = name.rpartition(".")
+        owner = self.find(kind)
+        found = owner.members.get(last) if isinstance(owner, ScriptClass) else None
+        return None if found is None else EnumMember(kind, found)
+
+    def name_of(self, member: EnumMember) -> str:
+        """The name that a member of an enumeration has in its class. Raises :class:`FormatError` for none."""
+        owner = self.find(member.kind)
+        for name, value in owner.members.items() if isinstance(owner, ScriptClass) else ():
+            if value == member.value:
+                return name
+        raise FormatError(f"the enumeration '{member.kind}' has no value {member.value!r}; is the file damaged?")
+
     def _parse(self, module: str) -> dict[str, ScriptClass | ast.FunctionDef]:
         part = self._files[module]
         where = f"{self._archive.name}, '{part}'"
@@ -68,7 +86,8 @@ class Code:
 
 
 def _class(tree: ast.ClassDef, name: str) -> ScriptClass:
-    made = ScriptClass(name, is_tuple=any(isinstance(b, ast.Name) and b.id == "NamedTuple" for b in tree.bases))
+    bases = {b.id for b in tree.bases if isinstance(b, ast.Name)}
+    made = ScriptClass(name, is_tuple="NamedTuple" in bases)
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
             made.methods[statement.name] = statement
@@ -76,7 +95,20 @@ def _class(tree: ast.ClassDef, name: str) -> ScriptClass:
             made.fields.append(statement.target.id)
             if statement.value is not None:
                 made.constants[statement.target.id] = statement.value
+        elif isinstance(statement, ast.Assign) and "Enum" in bases:
+            target, value = statement.targets[0], _literal(statement.value)
+            if isinstance(target, ast.Name) and value is not None:
+                made.members[target.id] = value
     return made
+
+
+def _literal(node: ast.expr) -> str | int | float | None:
+    """The number or text that an expression writes out, None for other expressions."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        found = _literal(node.operand)
+        return -found if isinstance(found, (int, float)) else None
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, (str, int, float)) else None
 
 
 def _check_depth(tree: ast.AST, where: str) -> None:

@@ -19,7 +19,7 @@ from MNN.frontends.torch.script.journal import Unmerged, check_merged, note_attr
 from MNN.frontends.torch.script.loops import loop
 from MNN.frontends.torch.script.objects import Objects
 from MNN.frontends.torch.script.operators import operate
-from MNN.frontends.torch.unpickle import ScriptObject
+from MNN.frontends.torch.unpickle import EnumMember, ScriptObject
 
 MAX_STEPS = 1 << 20
 """Statements that are walked, turns of loops counted each."""
@@ -274,6 +274,8 @@ class Interpreter:
             return self.attribute(owner, node.attr)
         if isinstance(owner, NamedTuple) and node.attr in owner.names:
             return owner[owner.names.index(node.attr)]
+        if isinstance(owner, EnumMember) and node.attr in ("name", "value"):
+            return owner.value if node.attr == "value" else self._code.name_of(owner)
         return operate(self.ctx, node.attr, [owner], {})
 
     def attribute(self, owner: ScriptObject, name: str) -> Any:
@@ -308,7 +310,7 @@ class Interpreter:
         return f"{path}.{name}" if path else name
 
     def _global(self, name: str) -> Any:
-        found = self._code.find(name)
+        found = self._code.find(name) or self._code.member(name)
         if found is None:
             raise FormatError(f"the code uses '{name}', which it does not define; is the file damaged?")
         return Method(found, None, "") if isinstance(found, ast.FunctionDef) else found

@@ -33,10 +33,11 @@ from MNN.ir.shape import Dim
 
 @dataclass(frozen=True)
 class Given:
-    """What is known of a tensor input: its sizes (names for open ones) and element type."""
+    """What is known of a tensor input: its sizes (names for open ones) and element type; without one, that of the
+    tensor that the module was traced with, else f32."""
 
     shape: tuple[Dim, ...] | None
-    dtype: DType = DType.F32
+    dtype: DType | None = None
 
 
 Inputs = Mapping[str, "Given | bool | int | float | str | None"]
@@ -54,11 +55,11 @@ def load(source: str | os.PathLike[str] | bytes, inputs: Inputs | None = None, m
     """
     archive = Archive(source)
     archive.check_byte_order()
-    known = {**_traced(archive, method), **dict(_by_place(inputs))}
+    known, traced = dict(_by_place(inputs)), _traced(archive, method)
     left: dict[str, Any] = {}
     for _ in range(MAX_PASSES):  # what is written is known after the first; it is read as a state in the next
         program = _Program(archive, left)
-        _run(archive, program, method, known)
+        _run(archive, program, method, known, traced)
         new = {k: v for k, v in program.left().items() if k not in left}
         if not new:
             break
@@ -75,10 +76,12 @@ def load(source: str | os.PathLike[str] | bytes, inputs: Inputs | None = None, m
 MAX_PASSES = 4
 
 
-def _run(archive: Archive, program: _Program, method: str, known: Mapping[str | int, Any]) -> None:
+def _run(
+    archive: Archive, program: _Program, method: str, known: Mapping[str | int, Any], traced: Mapping[int, Any]
+) -> None:
     ctx = program.ctx
     try:
-        program.run(method, known)
+        program.run(method, known, traced)
     except RaisedError as error:
         raise UnsupportedError(
             f"{archive.name}: with inputs of this kind the program raises an exception: {error}; "
@@ -98,13 +101,13 @@ def _by_place(inputs: Inputs | None) -> list[tuple[str | int, Any]]:
     return [(int(k) if k.isdecimal() else k, v) for k, v in (inputs or {}).items()]
 
 
-def _traced(archive: Archive, method: str) -> dict[str | int, Any]:
+def _traced(archive: Archive, method: str) -> dict[int, Any]:
     """What the inputs of a traced module were: by place."""
     if not archive.has("traced_inputs.pkl"):
         return {}
     found = unpickle(archive, "traced_inputs.pkl", "traced_inputs")
     listed = found.get(method) if isinstance(found, dict) else None
-    known: dict[str | int, Any] = {}
+    known: dict[int, Any] = {}
     for i, one in enumerate(listed if isinstance(listed, (list, tuple)) else ()):
         made = _given(one)
         if made is not None:
@@ -156,17 +159,17 @@ class _Program:
             owner.state[name] = found
             self._kept[key] = lambda: None
             return
-        start = np.zeros([n for n in found.shape or () if isinstance(n, int)], found.dtype.numpy)
+        start = np.zeros([n for n in found.shape or () if isinstance(n, int)], (found.dtype or DType.F32).numpy)
         if isinstance(stored, StoredTensor) and stored.sizes == start.shape:
             start = stored.array()
         owner.state[name] = Variable(self._states.begin(key, start), stored=True)
         self._kept[key] = lambda: owner.state[name]
 
-    def run(self, name: str, known: Mapping[str | int, Any]) -> None:
+    def run(self, name: str, known: Mapping[str | int, Any], traced: Mapping[int, Any]) -> None:
         """Converts a method; its arguments become inputs, its result outputs."""
         self.ctx.journal = Journal()
         method = self._interpreter.method(self._root, name)
-        result = self._interpreter.call(method, self._arguments(method, known), {})
+        result = self._interpreter.call(method, self._arguments(method, known, traced), {})
         self._outputs(result, "output")
         if not self.graph.outputs:
             raise UnsupportedError("the program gives no tensor")
@@ -200,13 +203,16 @@ class _Program:
 
     # -- inputs -----------------------------------------------------------------------------------------------------
 
-    def _arguments(self, method: Method, known: Mapping[str | int, Any]) -> list[Any]:
+    def _arguments(self, method: Method, known: Mapping[str | int, Any], traced: Mapping[int, Any]) -> list[Any]:
         tree = method.tree.args
         names = tree.args[1:]
         optional = len(names) - len(tree.defaults)
         args: list[Any] = []
         for i, argument in enumerate(names):
-            given = known.get(argument.arg, known.get(i))
+            before = traced.get(i)
+            given = known.get(argument.arg, known.get(i, before))
+            if isinstance(given, Given) and given.dtype is None and isinstance(before, Given):
+                given = Given(given.shape, before.dtype)
             kind = "Tensor" if argument.annotation is None else ast.unparse(argument.annotation)
             if given is None and i >= optional:
                 break  # defaults stand for the rest
@@ -223,7 +229,7 @@ class _Program:
             return Number(self._input(name, dtype, ()))
         if kind in ("Tensor", "Optional[Tensor]"):
             tensor = given if isinstance(given, Given) else Given(None)
-            return Variable(self._input(name, tensor.dtype, tensor.shape))
+            return Variable(self._input(name, tensor.dtype or DType.F32, tensor.shape))
         if kind.startswith("Tuple[") and set(kind[6:-1].split(", ")) == {"Tensor"}:
             return tuple(self._argument(f"{name}.{i}", "Tensor", None) for i in range(kind.count("Tensor")))
         raise UnsupportedError(f"the input '{name}' of the type {kind} is not supported without an example of it")
