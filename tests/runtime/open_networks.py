@@ -2,6 +2,7 @@
 
 python -m tests.runtime.open_networks --cases 200 --seed 1000      # many, with what has no plan for ranges and why
 python -m tests.runtime.open_networks --block sampled --cases 20   # networks of one block
+python -m tests.runtime.open_networks --batches --cases 20         # batches of open sizes alone, sample by sample
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import argparse
 import collections
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper
 
 import MNN
+from MNN.backends.cpu import batch_slices
 from MNN.runtime.range_planner import RangePlanner
 from tests.runtime import open_blocks
 
@@ -31,18 +33,20 @@ TINY = 0.2
 
 class Tried(NamedTuple):
     """What came of a network: the blocks in it, sizes at which answers were compared, how many of these had a plan for
-    a range, and what kept others from one."""
+    a range, how many of these computed a batch sample by sample, and what kept others from one."""
 
     blocks: list[str]
     compared: int
     ranged: int
+    sliced: int
     reasons: list[str]
 
 
 class Network:
-    """A network that a seed stands for, of ``block`` alone where one is named."""
+    """A network that a seed stands for, of ``block`` alone where one is named; with ``batches`` only the number of
+    samples is open."""
 
-    def __init__(self, seed: int, block: str = "") -> None:
+    def __init__(self, seed: int, block: str = "", batches: bool = False) -> None:
         self.rng = np.random.default_rng(seed)
         self.axes = int(self.rng.choice([1, 2, 2, 2, 3])) if block not in _IMAGES else 2
         net = open_blocks.Net(self.rng, int(self.rng.choice([3, 4, 8, 16])), self.axes)
@@ -54,7 +58,9 @@ class Network:
             self.blocks.append(made.__name__)
         net.nodes.append(helper.make_node("Neg", [net.at], ["y"]))
         self.open = self.rng.permutation(self.axes)[: int(self.rng.integers(1, self.axes + 1))].tolist()
-        self.batch = bool(self.rng.random() < 0.3)
+        self.batch = bool(self.rng.random() < 0.3) or batches
+        if batches:
+            self.open = []
         info, f32 = helper.make_tensor_value_info, TensorProto.FLOAT
         sizes: list[Any] = [f"s{i}" if i in self.open else self.fixed for i in range(self.axes)]
         x = info("x", f32, ["batch" if self.batch else 1, self.channels, *sizes])
@@ -73,11 +79,22 @@ class Network:
         for _ in range(count):
             most = 9 if self.rng.random() < TINY else LARGEST[self.axes]
             sizes = [int(self.rng.integers(1, most)) if i in self.open else self.fixed for i in range(self.axes)]
-            batch = int(self.rng.integers(1, 7)) if self.batch else 1
+            batch = int(self.rng.integers(1, 7 if self.open else 40)) if self.batch else 1
             yield self.rng.standard_normal((batch, self.channels, *sizes)).astype(np.float32)
 
 
 _IMAGES = [block.__name__ for block in open_blocks.IMAGES]
+
+
+@contextmanager
+def sample_by_sample() -> Iterator[None]:
+    """While it is entered, batches are computed so wherever they can be, and not only where that is faster."""
+    before = batch_slices.best_size
+    batch_slices.best_size = lambda *rest: 1
+    try:
+        yield
+    finally:
+        batch_slices.best_size = before
 
 
 @contextmanager
@@ -100,16 +117,18 @@ def reasons() -> Iterator[list[str]]:
         RangePlanner.plan = plan  # type: ignore[method-assign]
 
 
-def check(seed: int, precision: str = "normal", threads: int = 1, count: int = 9, block: str = "") -> Tried:
+def check(
+    seed: int, precision: str = "normal", threads: int = 1, count: int = 9, block: str = "", batches: bool = False
+) -> Tried:
     """Compares answers at ``count`` sizes; those that ONNX Runtime refuses are passed over."""
-    network = Network(seed, block)
+    network = Network(seed, block, batches)
     options = ort.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 4, 1
     try:
         reference = ort.InferenceSession(network.source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # noqa: BLE001 - its errors have no class of their own
-        return Tried(network.blocks, 0, 0, [f"ONNX Runtime: {error}"])
-    compared = ranged = 0
+        return Tried(network.blocks, 0, 0, 0, [f"ONNX Runtime: {error}"])
+    compared = ranged = sliced = 0
     with reasons() as why:
         ours = MNN.load(network.source, precision=precision, threads=threads)
         for x in network.inputs(count):
@@ -134,8 +153,10 @@ def check(seed: int, precision: str = "normal", threads: int = 1, count: int = 9
                 assert worst <= most, f"{where}: off by {worst:.1e}"
             compared += 1
             plans = ours.plans_used()
-            ranged += bool(plans) and plans[0].bound.program.open_sizes is not None
-    return Tried(network.blocks, compared, ranged, why)
+            program = plans[0].bound.program if plans else None
+            ranged += program is not None and program.open_sizes is not None
+            sliced += program is not None and program.open_sizes is not None and program.slices is not None
+    return Tried(network.blocks, compared, ranged, sliced, why)
 
 
 def main() -> None:
@@ -143,24 +164,27 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--block", default="", help="networks of this block alone")
+    parser.add_argument("--batches", action="store_true", help="only batches are open, computed sample by sample")
     parser.add_argument("--precision", choices=list(TOLERANCE), default="high")
     chosen = parser.parse_args()
-    compared = ranged = failed = 0
+    compared = ranged = sliced = failed = 0
     causes: collections.Counter[str] = collections.Counter()
     for seed in range(chosen.seed, chosen.seed + chosen.cases):
         try:
-            found = check(seed, chosen.precision, 1 + seed % 2, 9, chosen.block)
+            with sample_by_sample() if chosen.batches else nullcontext():
+                found = check(seed, chosen.precision, 1 + seed % 2, 9, chosen.block, chosen.batches)
         except (AssertionError, MNN.MNNError) as error:
             failed += 1
             print(f"seed {seed}: {type(error).__name__} {str(error)[:400]}", flush=True)
             continue
-        compared, ranged = compared + found.compared, ranged + found.ranged
+        compared, ranged, sliced = compared + found.compared, ranged + found.ranged, sliced + found.sliced
         if found.ranged < found.compared // 2 or not found.compared:
             print(f"seed {seed}: {found.ranged} of {found.compared} in ranges; {found.blocks}", flush=True)
             for reason in list(dict.fromkeys(found.reasons))[:3]:
                 print(f"    {reason[:200]}", flush=True)
             causes.update(set(found.reasons[:1]))
-    print(f"{compared} sizes compared, {ranged} with a plan for a range; {failed} networks failed")
+    by_sample = f", {sliced} of them sample by sample" if chosen.batches else ""
+    print(f"{compared} sizes compared, {ranged} with a plan for a range{by_sample}; {failed} networks failed")
 
 
 if __name__ == "__main__":

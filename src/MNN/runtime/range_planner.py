@@ -15,7 +15,7 @@ from MNN.compiler.open.plan import Lowered, SizeRange, open_program
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.ir.prims import Conv, MatMul, Prim, Tensor
-from MNN.ir.traced import Trace, room_of
+from MNN.ir.traced import OpenSize, Trace, room_of
 from MNN.runtime.machines import Machines
 from MNN.runtime.state_numbers import state_numbers
 
@@ -55,7 +55,7 @@ class RangePlanner:
                 raise NeverOpenError("what numbers are decides what is computed")
             if len(set(results)) < len(fetch) or any(t.producer is None for t in results):
                 raise NotOpenError("a stage that does not end in its results")
-            self._check_room(max(map(_product_bytes, stage.prims), default=0))  # before any more is done
+            self._check_room(_least_room(stage.prims, list(tensors.values())))  # before any more is done
             return Lowered(stage, [*tensors.values(), *stage.open_inputs], results)
 
         def compiled(lowered: Lowered) -> Program:
@@ -75,11 +75,16 @@ class RangePlanner:
             raise NotOpenError("room for the largest sizes takes too much memory")
 
 
-def _product_bytes(prim: Prim) -> int:
-    """What a product, which is stored in any case, takes where all sizes are at their largest."""
-    if not isinstance(prim, (Conv, MatMul)):
-        return 0
-    return math.prod(map(room_of, prim.outputs[0].shape)) * prim.outputs[0].dtype.size
+def _least_room(prims: Sequence[Prim], inputs: Sequence[Tensor]) -> int:
+    """Bytes that a plan takes at least: the largest product where all sizes are at their largest. Batches may be
+    computed sample by sample; then it is the inputs."""
+    if all(t.rank and not any(type(n) is OpenSize for n in t.shape[1:]) for t in inputs):
+        return sum(map(_bytes, inputs))
+    return max([_bytes(q.outputs[0]) for q in prims if isinstance(q, (Conv, MatMul))], default=0)
+
+
+def _bytes(t: Tensor) -> int:
+    return math.prod(map(room_of, t.shape)) * t.dtype.size
 
 
 __all__ = ["RangePlanner"]

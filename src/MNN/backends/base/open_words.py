@@ -17,7 +17,8 @@ BLOCKS, GRAIN = "", "grain of blocks"
 @dataclass(frozen=True)
 class OpenWord:
     """An argument of a command that follows from open sizes: the number ``size``, or an address so many bytes into the
-    argument's buffer. For :data:`BLOCKS` and :data:`GRAIN`, those of the command."""
+    argument's buffer. For :data:`BLOCKS` and :data:`GRAIN`, those of the command. Of a program that runs once for every
+    slice of a batch, the only command is the one that does that."""
 
     command: int
     slot: str

@@ -230,13 +230,15 @@ class Command:
 class Slices:
     """A batch a few samples at a time: what the commands compute is one of ``count`` equal slices of it.
 
-    Inputs and outputs hold all slices, one after the other. Of what else lies in the arena, each of the ``hands``
-    threads that take part in a run has its own: ``nbytes``, those of the first thread first.
+    Inputs and outputs hold all slices, one after the other, and have memory for ``room`` of them. Of what else lies in
+    the arena, each of the ``hands`` threads that take part in a run has its own: ``nbytes``, those of the first thread
+    first.
     """
 
     count: int
     hands: int
     nbytes: int
+    room: int
 
 
 @dataclass(eq=False)
@@ -279,7 +281,8 @@ class Program:
 
     def slice_bytes(self) -> dict[Buffer, int]:
         """What a slice takes of the memory of every input and output."""
-        return {t.place.buffer: t.place.buffer.nbytes // self.times for t in (*self.inputs, *self.outputs)}
+        room = 1 if self.slices is None else self.slices.room
+        return {t.place.buffer: t.place.buffer.nbytes // room for t in (*self.inputs, *self.outputs)}
 
     @property
     def flops(self) -> int:

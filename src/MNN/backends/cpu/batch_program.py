@@ -10,23 +10,25 @@ from MNN.compiler import strides as st
 from MNN.compiler.arena import ALIGNMENT
 from MNN.compiler.layout import natural
 from MNN.ir.prims import Tensor
+from MNN.ir.traced import room_of
 
 
 def repeated(
     program: Program, count: int, hands: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Program | None:
-    """``count`` times ``program``, by up to ``hands`` threads, for ``inputs`` and ``outputs`` of so many slices, which
-    lie behind the arenas of all threads. Those of ``program`` fill their memory. None where it calls Python, or has an
-    input or output that does not lie in order."""
+    """``program``, ``count`` times by up to ``hands`` threads, for ``inputs`` and ``outputs`` of so many slices, which
+    lie behind the arenas of all threads; ``count`` may be an open size. Those of ``program`` fill their memory. None
+    where it calls Python, or has an input or output that does not lie in order."""
     own = (*program.inputs, *program.outputs)
     in_order = all(st.is_dense(t.shape, t.place.strides, natural(len(t.shape))) for t in own)
     if not in_order or any(c.host is not None for c in program.commands):
         return None
-    slices = Slices(count, min(hands, count), _aligned(program.arena_bytes))
+    room = room_of(count)
+    slices = Slices(count, min(hands, room), _aligned(program.arena_bytes), room)
     total = slices.hands * slices.nbytes
     for located in own:
         buffer = located.place.buffer
-        buffer.offset, buffer.nbytes = total, buffer.nbytes * count
+        buffer.offset, buffer.nbytes = total, buffer.nbytes * room
         total += _aligned(buffer.nbytes)
     return dataclasses.replace(
         program,

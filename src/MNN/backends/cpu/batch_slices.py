@@ -18,6 +18,7 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.ir import prims as p
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
+from MNN.ir.traced import OpenSize, room_of, size_of
 
 _LAYERS = (p.Conv, p.MatMul, p.CompressedMatMul, p.Window, p.Concat, p.Reduce)
 """Primitives whose operands and results go through memory; elementwise ones are mostly fused with them."""
@@ -54,9 +55,9 @@ class Task(NamedTuple):
 def sliced(whole: Task, target: Target, threads: int, bits: int) -> tuple[Task, int] | None:
     """The same for a part of a batch, which one thread computes, and how often that has to run; None where it is not
     worth it, some input or output does not begin with the batch, or something looks across. ``bits``: of what is stored
-    of an f32 between layers."""
+    of an f32 between layers. Of a batch of an open size each sample is a part."""
     prims, inputs, outputs = whole
-    batch = int(inputs[0].shape[0]) if inputs and inputs[0].rank else 0
+    batch = inputs[0].shape[0] if inputs and inputs[0].rank else 0
     if batch < 2 or any(t.rank == 0 or t.shape[0] != batch for t in inputs):
         return None
     size = best_size(prims, batch, target, threads, bits)
@@ -65,21 +66,24 @@ def sliced(whole: Task, target: Target, threads: int, bits: int) -> tuple[Task, 
     axes = batch_axes(prims, inputs, batch)
     if axes is None or any(axes.get(t) != 0 for t in outputs):
         return None
-    made = {t: _part(t, axis, batch, size) for t, axis in axes.items()}
+    try:
+        made = {t: _part(t, axis, batch, size) for t, axis in axes.items()}
+    except _Mixed:
+        return None
     part = Task([_rewritten(q, made, size) for q in prims], [made[t] for t in inputs], [made[t] for t in outputs])
     return part, batch // size
 
 
 def best_size(prims: Sequence[Prim], batch: int, target: Target, threads: int, bits: int) -> int:
-    """How many samples each of some threads had better compute at a time, a divisor of ``batch``; ``batch`` where all
-    threads had better share it layer by layer."""
-    share = bits / 32
+    """How many samples each of some threads had better compute at a time, a divisor of ``batch``, or 1 where that is
+    open; ``batch`` where all threads had better share it layer by layer."""
+    share, most = bits / 32, room_of(batch)
     again = layers = moved = peak = 0.0  # weights, what goes from layer to layer per sample, and the most of it
     for prim in prims:
         if isinstance(prim, _LAYERS):
             layers += 1
             again += sum(t.const.nbytes for t in prim.inputs if t.const is not None) * share
-            here = sum(_bytes(t) for t in (*prim.inputs, *prim.outputs) if t.const is None) * share / batch
+            here = sum(_bytes(t) for t in (*prim.inputs, *prim.outputs) if t.const is None) * share / most
             moved, peak = moved + here, max(peak, here)
 
     def cost(size: int, together: int) -> float:
@@ -88,9 +92,11 @@ def best_size(prims: Sequence[Prim], batch: int, target: Target, threads: int, b
         beyond, far = (max(0.0, 1 - nbytes / (size * peak + 1)) for nbytes in caches)
         return (again + layers * together * _BEGIN) / size + moved * (_BEYOND[bits < 32] * beyond + _FAR * far)
 
-    sizes = [size for size in range(1, batch) if batch % size == 0 and _idle(batch // size, threads) <= _IDLE]
+    sizes = [1]
+    if not isinstance(batch, OpenSize):
+        sizes = [size for size in range(1, batch) if batch % size == 0 and _idle(batch // size, threads) <= _IDLE]
     best = min(sizes, key=lambda size: cost(size, 1), default=batch)
-    return best if cost(best, 1) < _WORTH[threads > 1] * cost(batch, threads) else batch
+    return best if cost(best, 1) < _WORTH[threads > 1] * cost(most, threads) else batch
 
 
 def _idle(count: int, threads: int) -> float:
@@ -99,7 +105,7 @@ def _idle(count: int, threads: int) -> float:
 
 
 def _bytes(t: Tensor) -> int:
-    return elements(t.shape) * t.dtype.size
+    return room_of(elements(t.shape)) * t.dtype.size
 
 
 def batch_axes(prims: Sequence[Prim], inputs: Sequence[Tensor], batch: int) -> dict[Tensor, int] | None:
@@ -234,7 +240,10 @@ _RULES: dict[type[Prim], Rule] = {
 
 
 def _part(t: Tensor, axis: int, batch: int, size: int) -> Tensor:
-    shape = (*t.shape[:axis], t.shape[axis] // batch * size, *t.shape[axis + 1 :])
+    """Of a tensor along the ``axis`` of the batch. Its sizes are known, those of an open batch too."""
+    sizes = [size_of(n // batch * size if i == axis else n) for i, n in enumerate(t.shape)]
+    shape = tuple([n for n in sizes if isinstance(n, int)])
+    _check(len(shape) == t.rank)
     return dataclasses.replace(t, shape=shape, producer=None)
 
 

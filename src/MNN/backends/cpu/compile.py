@@ -27,7 +27,6 @@ from MNN.compiler import strides as st
 from MNN.compiler.copies import own_copy
 from MNN.compiler.fuse import Fuser, Group
 from MNN.compiler.layout import assign_layouts, natural
-from MNN.compiler.open.errors import NotOpenError
 from MNN.compiler.verify_program import verify_groups, verify_program, wanted
 from MNN.compiler.work import products
 from MNN.errors import MISFITS, RunError
@@ -35,7 +34,7 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
-from MNN.ir.traced import room_of
+from MNN.ir.traced import OpenSize, room_of
 from MNN.ir.verify_primitives import verify_primitives
 
 _SPARE = 100_000.0
@@ -60,17 +59,24 @@ def compile_stage(
     whole = Task(kept, inputs, outputs)
     shared = 32 if narrow is None else 8 * narrow.size
     found = None if options.states else sliced(whole, target, options.threads, shared)
+    slower = False
     if found is not None and options.open_sizes:
-        if any(isinstance(prim, (p.Conv, p.Window)) for prim in kept):
-            raise NotOpenError("a batch of images, which is faster sample by sample")
-    elif found is not None:
+        slower = any(isinstance(prim, (p.Conv, p.Window)) for prim in kept)
+        found = found if slower and _only_batch_is_open(inputs) else None
+    if found is not None:
         part, count = found
-        alone = dataclasses.replace(options, threads=1)
+        alone = dataclasses.replace(options, threads=1, open_sizes=False)
         one = _compile(part, narrow, target, alone, pool, apart=True)
         program = repeated(one, count, options.threads, inputs, outputs)
         if program is not None:
-            return program
-    return _compile(whole, narrow, target, options, pool)
+            return dataclasses.replace(program, alone_is_faster=options.open_sizes)  # several samples at a time may be
+    program = _compile(whole, narrow, target, options, pool)
+    return dataclasses.replace(program, alone_is_faster=program.alone_is_faster or slower)
+
+
+def _only_batch_is_open(inputs: Sequence[Tensor]) -> bool:
+    """Whether the first size of the inputs is open, and no other one."""
+    return all([i for i, n in enumerate(t.shape) if type(n) is OpenSize] == [0] for t in inputs)
 
 
 def _compile(

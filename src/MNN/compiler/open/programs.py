@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from MNN.backends.base.offset_table import OffsetTable
 from MNN.backends.base.open_words import BLOCKS, GRAIN, OpenSizes, OpenWord, Shape
-from MNN.backends.base.program import Buffer, Command, Located, Program, Ref
+from MNN.backends.base.program import Buffer, Command, Located, Program, Ref, Slices
 from MNN.compiler.open.errors import NotOpenError
 from MNN.ir.symbolic import evaluate
 from MNN.ir.traced import Trace, size_of
@@ -29,11 +29,16 @@ def unite(
     """The last program, of the trace with the largest sizes, with what others need to know of it. ``numbers``: those
     of the last inputs, which are not the caller's. Raises :class:`NotOpenError`."""
     last = programs[-1]
-    if any(q.slices is not None or len(q.commands) != len(last.commands) for q in programs):
+    if len({(len(q.commands), q.slices is None) for q in programs}) > 1:
         raise NotOpenError("other commands at other sizes")
     found = _Words(traces)
+    if last.slices is not None:
+        found.count([q.slices for q in programs if q.slices is not None])
     for number, same in enumerate(zip(*[q.commands for q in programs], strict=True)):
-        found.compare(number, same)
+        if last.slices is None:
+            found.compare(number, same)
+        elif len(set(map(_numbers, same))) > 1:
+            raise NotOpenError(f"{same[-1].origin}: other numbers in a slice at other sizes")
     inputs, outputs = (found.shapes([getattr(q, part) for q in programs]) for part in ("inputs", "outputs"))
     names = tuple(traces[0].numbers)
     own = tuple([tuple([_formula(n) for n in each]) for each in numbers])
@@ -54,6 +59,12 @@ class _Words:
         """The last program's buffers by those of each."""
         self.tables: dict[Buffer, OffsetTable] = {}
         """Of its tables that follow from open sizes."""
+
+    def count(self, same: Sequence[Slices]) -> None:
+        """Notes how many slices there are, each of which is the same program."""
+        if len({(s.hands, s.nbytes, s.room) for s in same}) > 1:
+            raise NotOpenError("other slices at other sizes")
+        self._number([s.count for s in same], OpenWord(0, BLOCKS, ""), "slices of the batch")
 
     def compare(self, number: int, same: Sequence[Command]) -> None:
         """Notes the open words of a command."""
@@ -131,6 +142,13 @@ class _Words:
         return tuple(found)
 
 
+def _numbers(c: Command) -> tuple[object, ...]:
+    """What a command of a slice is, but for where its memory lies."""
+    values = [int(v.offset if isinstance(v, Ref) else v) for v in c.args.values()]
+    stages = tuple([_numbers(s.command) for s in c.stages])
+    return c.kernel, c.blocks, c.grain, tuple(c.args), tuple(values), c.inner, c.local_bytes, stages
+
+
 def _formula(number: int) -> int | str:
     size = size_of(number)
     return str(size) if isinstance(size, str) else int(number)
@@ -150,7 +168,9 @@ def _plain(program: Program) -> Program:
         command.args.update({s: _number(v) for s, v in command.args.items()})
         command.blocks, command.grain, command.flops = int(command.blocks), int(command.grain), int(command.flops)
     inputs, outputs = ([_located(t) for t in part] for part in (program.inputs, program.outputs))
-    return dataclasses.replace(program, inputs=inputs, outputs=outputs, arena_bytes=int(program.arena_bytes))
+    slices = program.slices and dataclasses.replace(program.slices, count=int(program.slices.count))
+    total = int(program.arena_bytes)
+    return dataclasses.replace(program, inputs=inputs, outputs=outputs, arena_bytes=total, slices=slices)
 
 
 def _number(value: int | Ref) -> int | Ref:

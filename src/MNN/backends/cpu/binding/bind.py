@@ -83,7 +83,6 @@ class BoundProgram(TimedBound):
         )
         self._open: OpenProgramSizes | None = None
         if program.open_sizes is not None:
-            assert isinstance(native, NativeProgram)
             tables = [(memory, b.table) for b, memory in self._tables.items() if b.table is not None]
             extents = [word for views in self._io for word in views.words]
             self._open = OpenProgramSizes(program, native, self._address, tables, extents)

@@ -12,6 +12,7 @@ from MNN.backends.base.offset_table import OffsetTable
 from MNN.backends.base.open_words import GRAIN
 from MNN.backends.base.program import Buffer, Program, Ref
 from MNN.backends.cpu.binding.size_steps import SizeSteps
+from MNN.backends.cpu.binding.sliced import SlicedProgram
 from MNN.backends.cpu.native_loop.address import address_of
 from MNN.backends.cpu.native_loop.functions import loop_functions
 from MNN.backends.cpu.native_loop.layout import OPEN, OPENED, STEP
@@ -27,7 +28,7 @@ class OpenProgramSizes:
     def __init__(
         self,
         program: Program,
-        native: NativeProgram,
+        native: NativeProgram | SlicedProgram,
         address: Callable[[Ref], int],
         tables: Sequence[tuple[NDArray[np.int32], OffsetTable]],
         others: Written,
@@ -47,12 +48,12 @@ class OpenProgramSizes:
 
         self._in: list[tuple[int, Buffer]] = []
         """Which of the words are addresses in lent memory."""
-        grains = [c.grain for c in program.commands]  # others where memory is poisoned: commands are of one piece
+        grains = [c.grain for c in program.commands]
         for word in sizes.words:
             args = program.commands[word.command].args
             value = args.get(word.slot)
             if word.slot == GRAIN and native.grain(word.command) != grains[word.command]:
-                continue
+                continue  # memory is poisoned: commands are of one piece
             if value is None:
                 place = native.position_of_blocks(word.command) + (word.slot == GRAIN)
             else:

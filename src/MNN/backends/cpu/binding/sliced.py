@@ -45,7 +45,6 @@ class SlicedProgram:
         by default its own."""
         loop, context = loop_functions(), RunContext()
         self._hands = [program for program, _ in hands]
-        self._count = count
         self._moves = []
         self._places: dict[Buffer, list[Place]] = {}
         rows = []
@@ -65,6 +64,12 @@ class SlicedProgram:
         keep = (self._hands, self._moves, self._rows)
         self._all = NativeProgram([whole], scratch_bytes=ALIGNMENT, context=context, keep=keep, run_lock=run_lock)
 
+    @property
+    def count(self) -> int:
+        """How many slices there are."""
+        (row,) = self._all.rows()
+        return row[2]
+
     def __len__(self) -> int:
         return len(self._hands[0])
 
@@ -77,6 +82,27 @@ class SlicedProgram:
     def io(self) -> dict[str, NDArray[np.int64]]:
         """See :class:`MNN.backends.cpu.native_loop.native.NativeProgram`."""
         return self._all.io
+
+    def position_of_blocks(self, index: int) -> int:
+        """The place of the number of slices; ``index`` is 0. See
+        :meth:`MNN.backends.cpu.native_loop.native.NativeProgram.position_of_blocks`."""
+        return self._all.position_of_blocks(index)
+
+    def grain(self, index: int) -> int:
+        """One slice is handed out at a time. See :meth:`MNN.backends.cpu.native_loop.native.NativeProgram.grain`."""
+        return self._all.grain(index)
+
+    def position(self, index: int, argument: int) -> int:
+        """See :meth:`MNN.backends.cpu.native_loop.native.NativeProgram.position`."""
+        return self._all.position(index, argument)
+
+    def address(self, place: int) -> int:
+        """See :meth:`MNN.backends.cpu.native_loop.native.NativeProgram.address`."""
+        return self._all.address(place)
+
+    def changed(self) -> None:
+        """See :meth:`MNN.backends.cpu.native_loop.native.NativeProgram.changed`."""
+        self._all.changed()
 
     def bind_io(
         self, lent: Sequence[BoundBuffer], taken: Sequence[CopiedBuffer] = (), given: Sequence[CopiedBuffer] = ()
@@ -99,8 +125,8 @@ class SlicedProgram:
         computed at the same time: float64 of shape (commands,). Where the processor has no clock for it, those of the
         first slice alone, times the slices."""
         if not loop_functions().clock:
-            return self.first().profile() * self._count
-        ticks = np.zeros((self._count, len(self) + 1), np.int64)
+            return self.first().profile() * self.count
+        ticks = np.zeros((self.count, len(self) + 1), np.int64)
         for moves in self._moves:
             moves[-1, 1:] = ticks.ctypes.data, ticks.strides[0]
         try:
