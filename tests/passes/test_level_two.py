@@ -21,24 +21,30 @@ def scores(m: Maker, q: Value, k: Value, scale: float, mask: Value | None) -> Va
 def test_attention(scale: float, masked: tuple[int | str, ...] | None) -> None:
     m = Maker()
     lengths: tuple[int | str, int | str] = (5, 7) if masked is None else ("s", "t")
-    q, k = m.input("b", 2, lengths[0], 4, name="q"), m.input("b", 2, 4, lengths[1], name="k")
-    v = m.input("b", 2, lengths[1], 4, name="v")
+    q, k = m.input(1, 2, lengths[0], 4, name="q"), m.input(1, 2, 4, lengths[1], name="k")
+    v = m.input(1, 2, lengths[1], 4, name="v")
     mask = m.input(*masked, name="mask") if masked else None
     weights = m.op("Softmax", scores(m, q, k, scale, mask), axis=-1)
     graph = m.done(m.op("MatMul", weights, v))
-    after = fires("attention", graph, feeds=noise_for(graph, b=2, s=5, t=7))
+    after = fires("attention", graph, feeds=noise_for(graph, s=5, t=7))
     assert "Attention" in ops(after)
     assert "Softmax" not in ops(after)
 
 
-@pytest.mark.parametrize("case", ["axis", "shared", "heads", "unknown length", "negative scale"])
+STAYING = ("axis", "shared", "heads", "unknown length", "negative scale", "batch", "open batch", "mask of heads")
+
+
+@pytest.mark.parametrize("case", STAYING)
 def test_attention_stays(case: str) -> None:
+    """Also where the official engine's operator would read the first sample or head of several."""
     m = Maker()
     length: int | str = "t" if case == "unknown length" else 4
-    q = m.input(1, 2, 4, 4, name="q")
-    k, v = m.input(1, 1 if case == "heads" else 2, 4, length, name="k"), m.input(1, 2, length, 4, name="v")
+    batch: int | str = {"batch": 3, "open batch": "b"}.get(case, 1)
+    q = m.input(batch, 2, 4, 4, name="q")
+    k, v = m.input(batch, 1 if case == "heads" else 2, 4, length, name="k"), m.input(batch, 2, length, 4, name="v")
+    mask = m.input(1, 2, 4, 4, name="mask") if case == "mask of heads" else None
     weights = m.op(
-        "Softmax", scores(m, q, k, -0.5 if case == "negative scale" else 0.5, None), axis=2 if case == "axis" else 3
+        "Softmax", scores(m, q, k, -0.5 if case == "negative scale" else 0.5, mask), axis=2 if case == "axis" else 3
     )
     graph = m.done(m.op("MatMul", weights, v), *([weights] if case == "shared" else []))
     stays("attention", graph)

@@ -1,8 +1,9 @@
 """Recognises scaled dot-product attention (Vaswani et al. 2017, arXiv:1706.03762) and writes it as one operator.
 
-``softmax(q k^T * scale + mask) v`` over four axes ``[batch, heads, length, size]`` becomes MNN's Attention without a
-key-value cache. Level 2: the official engine runs that operator only in builds that have it. Where a mask forbids a
-query every key with minus infinity, the result is 0 and not NaN; without a mask both lengths must be known.
+``softmax(q k^T * scale + mask) v`` over four axes ``[1, heads, length, size]`` becomes MNN's Attention without a
+key-value cache. Level 2: the official engine runs that operator only in builds that have it, and for one sample. Where
+a mask forbids a query every key with minus infinity, the result is 0 and not NaN; without a mask both lengths must be
+known.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ def _leads_to_product(rw: Rewriter, value: Value) -> bool:
 
 
 def _fits(q: Value, keys: Value, v: Value, mask: Value | None) -> bool:
-    """Four axes, as many heads everywhere, sizes known; heads of keys and values equal to the queries'."""
+    """Four axes, as many heads everywhere, sizes known; heads of keys and values equal to the queries'. The official
+    engine's operator knows neither batches nor masks of single heads: of these it would read the first alone."""
     sizes = [dims_of(t) for t in (q, keys, v)]
     if any(s is None or len(s) != 4 or not isinstance(s[1], int) for s in sizes):
         return False
@@ -101,12 +103,12 @@ def _fits(q: Value, keys: Value, v: Value, mask: Value | None) -> bool:
         return False
     if any(t.dtype is not DType.F32 for t in (q, keys, v)):
         return False
-    if a[0] != b[0] or a[0] != c[0] or a[0] is None:
+    if not a[0] == b[0] == c[0] == 1:
         return False
     if mask is None:
         return isinstance(a[2], int) and isinstance(b[3], int)
     around = dims_of(mask)
-    return mask.dtype is DType.F32 and around is not None and len(around) <= 4
+    return mask.dtype is DType.F32 and around is not None and len(around) <= 4 and all(d == 1 for d in around[:-2])
 
 
 def _whole_mask(rw: Rewriter, node: Node, found: Found) -> Value:
