@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import MNN
@@ -10,6 +11,7 @@ import MNN
 ROOT = Path(MNN.__file__).parent
 
 
+@functools.cache
 def modules() -> dict[str, Path]:
     """Files by dotted names."""
     found = {}
@@ -19,6 +21,7 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@functools.cache
 def imports() -> dict[str, set[str]]:
     """The modules that each module imports, those for type checking and those within functions too."""
     known = modules()
