@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from MNN.comparison import Comparison
@@ -25,7 +25,7 @@ from MNN.schema import from_json, write_net
 from MNN.schema.files import open_regular
 from MNN.schema.invariants import check_net
 from MNN.schema.offload import write_model
-from MNN.weight_quantization import WeightQuantization, quantize_weights
+from MNN.weight_quantization import Layers, WeightQuantization, layer_names, quantize_weights, write_layers
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Options:
     the source is (one of :func:`MNN.frontends.kinds`); by default its content says. ``hints``: what the file does not
     tell: shapes of inputs (TorchScript, Caffe), where the description of weights lies (Caffe). ``shapes``: what inputs
     with open sizes are fixed to; ``static``: none may be left. ``weights``: how weights are quantised, None where they
-    are not.
+    are not; ``layers``: what is said of single layers' weights, by name; ``layers_file``: where to write what was done
+    to each. ``auth_code``: stored in the file, for applications to check.
     """
 
     level: int = 1
@@ -54,6 +55,9 @@ class Options:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     weights: WeightQuantization | None = None
     static: bool = False
+    layers: Layers = field(default_factory=dict)
+    layers_file: Path | None = None
+    auth_code: str = ""
 
 
 Check = Callable[[Path], Comparison]
@@ -75,8 +79,7 @@ def convert(
     chosen = options or Options()
     tell = progress
     tell("reading")
-    if chosen.kind == "json" or (chosen.kind is None and _named_json(source)):
-        _check_plain(chosen)
+    if as_it_stands(source, target, chosen):
         return _from_json(Path(str(source)), Path(target))
     source = source if isinstance(source, bytes) else Path(os.fsdecode(file_of(source)))
     graph = load_graph(source, chosen.kind, chosen.hints)
@@ -91,13 +94,16 @@ def convert(
         check_shapes(graph)
     before = outline(graph)
     changes: dict[str, int] = {}
+    earlier = layer_names(graph)
     if chosen.level > 0:
         changes = optimize(graph, chosen.level, chosen.disabled, _by_round(tell, chosen))
     elif chosen.disabled:
         raise MNNError("--optimizeLevel 0 runs no passes, so there is none to disable")
-    if chosen.weights is not None:
+    layers = []
+    if chosen.weights is not None or chosen.layers:
         tell("quantising weights")
-        changes["weight-quantization"] = quantize_weights(graph, chosen.weights)
+        layers = quantize_weights(graph, chosen.weights, chosen.layers, earlier)
+        changes["weight-quantization"] = len(layers)
     tell("writing")
     after = outline(graph)
     runs, write = _as_onnx(graph, chosen) if _named_onnx(target) else _as_mnn(graph, chosen)
@@ -107,6 +113,8 @@ def convert(
         files = write(Path(target))
     else:
         files, found = _write_checked(write, Path(target), check, tell)
+    if chosen.layers_file is not None:
+        write_layers(chosen.layers_file, layers)
     sizes = {p: p.stat().st_size for p in files}
     name, size = ("", len(source)) if isinstance(source, bytes) else (str(source), Path(source).stat().st_size)
     return Report(name, size, before, after, changes, sizes, runs, found)
@@ -130,6 +138,8 @@ Write = Callable[[Path], "list[Path]"]
 
 def _as_mnn(graph: Graph, options: Options) -> tuple[list[Support], Write]:
     net = net_of(graph, fp16=options.fp16, biz_code=options.biz_code, keep_input_format=options.keep_input_format)
+    if options.auth_code:
+        net.extraInfo.name = options.auth_code
     return support(net), lambda path: write_model(net, path, options.external or None)
 
 
@@ -139,7 +149,8 @@ def _as_onnx(graph: Graph, options: Options) -> tuple[list[Support], Write]:
 
     asked = {
         "--fp16": options.fp16, "--saveExternalData": options.external, "--bizCode": bool(options.biz_code),
-        "--weightQuantBits": options.weights is not None,
+        "--weightQuantBits": options.weights is not None, "--compressionParamsFile": bool(options.layers),
+        "--authCode": bool(options.auth_code),
     }  # fmt: skip
     found = [name for name, on in asked.items() if on]
     if found:
@@ -172,25 +183,11 @@ def _named_json(source: str | Path | bytes) -> bool:
     return not isinstance(source, bytes) and Path(source).suffix.lower() == ".json"
 
 
-def _check_plain(options: Options) -> None:
-    """Raises when something is asked for that a dumped file, which is written as it stands, does not get."""
-    asked = {
-        "--fp16": options.fp16,
-        "--saveExternalData": bool(options.external),
-        "--batch": options.batch is not None,
-        "--bizCode": bool(options.biz_code),
-        "--disable-pass": bool(options.disabled),
-        "--optimizeLevel": options.level == 2,
-        "--keepInputFormat": not options.keep_input_format,
-        "--weightQuantBits": options.weights is not None,
-        "--inputConfigFile": bool(options.shapes),
-    }
-    found = [name for name, on in asked.items() if on]
-    if found:
-        raise MNNError(
-            f"{', '.join(found)}: a JSON file is written back exactly as it stands; write it to a .mnn file first, and "
-            "convert that with these options"
-        )
+def as_it_stands(source: str | Path | bytes, target: str | Path, options: Options) -> bool:
+    """Whether a dumped file is written back table by table: nothing is asked for that would change it."""
+    json = options.kind == "json" or (options.kind is None and _named_json(source))
+    plain = Options(level=min(options.level, 1), kind=options.kind, hints=options.hints)
+    return json and not _named_onnx(target) and options in (plain, replace(plain, level=0))
 
 
 def _from_json(source: Path, target: Path) -> Report:

@@ -13,7 +13,6 @@ from MNN.cli.mnnconvert import app
 from MNN.cli.official_options import OPTIONS
 from MNN.frontends.mnn import load
 from MNN.ir.quant import QuantizedArray
-from MNN.weight_quantization import WeightQuantization, quantize_weights
 from tests.cli.conftest import run_command
 
 PAGE = Path(__file__).parents[2] / "docs" / "mnnconvert.md"
@@ -87,26 +86,6 @@ def test_weights_in_few_bits(digits, bits: int, limit: float, asymmetric: bool) 
         assert np.abs(found - expected).max() <= limit * np.abs(expected).max()
     assert "give that" in convert(digits, "--weightQuantBlock", "16").err
     assert "9 bits" in convert(digits, "--weightQuantBits", "9").err
-
-
-@pytest.mark.parametrize("block", [0, 4])
-@pytest.mark.parametrize("asymmetric", [False, True])
-def test_quantised_numbers_are_half_a_step_away(asymmetric: bool, block: int) -> None:
-    from MNN.ir.dtype import DType
-    from MNN.ir.graph import Graph, Node, Value
-
-    rng = np.random.default_rng(3)
-    data = rng.standard_normal((8, 5)).astype(np.float32)
-    x, w, y = Value("x", DType.F32, (2, 8)), Value("w", DType.F32, (8, 5), data), Value("y", DType.F32)
-    graph = Graph("g", [x], [y], [Node("MatMul", "m", [x, w], [y], {})])
-    assert quantize_weights(graph, WeightQuantization(4, block, asymmetric)) == 1
-    made = graph.nodes[0].inputs[1].data
-    assert graph.nodes[0].attrs["transposeB"]
-    lines = data.T.reshape(5, -1, block or 8)
-    span = lines.max(2) - lines.min(2) if asymmetric else 2 * np.abs(lines).max(2)
-    step = span / (15 if asymmetric else 14)
-    away = np.abs(made.dequantize().reshape(lines.shape) - lines).max(2)
-    assert (away <= step * 0.501).all()
 
 
 def test_fixed_shapes(digits) -> None:

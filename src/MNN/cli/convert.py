@@ -18,7 +18,7 @@ from MNN.cli.report.conversion import page
 from MNN.cli.report.drawing import draw
 from MNN.cli.shapes import parse_shapes
 from MNN.conversion_report import Report
-from MNN.converter import Options, convert, parse_names
+from MNN.converter import Options, as_it_stands, convert, parse_names
 from MNN.errors import MNNError
 from MNN.formatting import nbytes, plural
 from MNN.frontends.mnn.support import needs_this_engine
@@ -92,7 +92,7 @@ def command(
     )
     check = None
     if tolerance is not None or report is not None:
-        if tolerance is not None and existing(source).suffix.lower() == ".json":
+        if tolerance is not None and as_it_stands(source, target, options):
             raise MNNError("--check: a JSON file is written back exactly as it stands; there is nothing to check")
         check = Checker(source, options, tolerance, inputs or [], parse_shapes(shapes or []))
     elif inputs or shapes:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 SWITCHES = (
     "--fp16", "--saveExternalData", "--keepInputFormat", "--weightQuantAsymmetric", "--transformerFuse",
-    "--saveStaticModel", "--info", "--OP", "--dumpPass",
+    "--saveStaticModel", "--info", "--OP", "--dumpPass", "--hqq",
 )  # fmt: skip
 _ON = frozenset({"1", "true", "True", "TRUE"})
 _OFF = frozenset({"0", "false", "False", "FALSE"})

@@ -18,7 +18,7 @@ from MNN.cli.options import Prototxt
 from MNN.converter import Options
 from MNN.errors import MNNError
 from MNN.frontends import Hints
-from MNN.weight_quantization import WeightQuantization
+from MNN.weight_quantization import WeightQuantization, read_layers
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 FRAMEWORKS = {
@@ -42,10 +42,20 @@ def command(
     fp16: Annotated[bool, typer.Option("--fp16/--no-fp16", help="Store weights in half precision.")] = False,
     bits: Annotated[int, typer.Option("--weightQuantBits", help="Store weights in 2 to 8 bits; 0: as they are.")] = 0,
     asymmetric: Annotated[
-        bool,
-        typer.Option("--weightQuantAsymmetric/--no-weightQuantAsymmetric", help="Between smallest and largest weight."),
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--weightQuantAsymmetric/--no-weightQuantAsymmetric",
+            help="Between smallest and largest weight; on by default.",
+        ),
+    ] = None,
     block: Annotated[int, typer.Option("--weightQuantBlock", help="Channels with a scale of their own; -1: all.")] = -1,
+    half_quadratic: Annotated[
+        bool, typer.Option("--hqq/--no-hqq", help="Search where integers begin (half-quadratic quantisation).")
+    ] = False,
+    layers: Annotated[
+        Path | None,
+        typer.Option("--compressionParamsFile", help="Bits of each layer as JSON; written where it is not there."),
+    ] = None,
     external: Annotated[
         bool, typer.Option("--saveExternalData/--no-saveExternalData", help="Keep weights in MNNMODEL.weight.")
     ] = False,
@@ -64,6 +74,7 @@ def command(
     sizes: Annotated[
         Path | None, typer.Option("--inputConfigFile", help="Shapes of inputs: input_names = a,b; input_dims = 1x3,1.")
     ] = None,
+    auth_code: Annotated[str, typer.Option("--authCode", help="A text stored in the file for the application.")] = "",
     keep_format: Annotated[
         bool, typer.Option("--keepInputFormat/--no-keepInputFormat", help="Inputs keep their layout.")
     ] = True,
@@ -100,9 +111,7 @@ def command(
             print(f"{model} -> {json_file}")
     if target is not None:
         check_target(model, target)
-        weights = WeightQuantization(bits, max(block, 0), asymmetric) if bits else None
-        if weights is None and (asymmetric or block > 0):
-            raise MNNError("--weightQuantAsymmetric and --weightQuantBlock are for --weightQuantBits; give that")
+        weights = _weights(bits, block, asymmetric, half_quadratic, layers)
         wanted = {"attention": fuse, "matmul-to-convolution": bool(to_convolution)}
         level = 2 if prefer == 2 or any(wanted.values()) else level
         asked = level == 2 and prefer != 2 and any(wanted.values())
@@ -110,12 +119,28 @@ def command(
         kept = Options(
             level, left_out, fp16, external, batch, biz_code, keep_format, FRAMEWORKS[kind], Hints(prototxt=prototxt),
             _shapes(sizes) if sizes is not None else {}, weights, static,
+            read_layers(layers, half_quadratic) if layers is not None and layers.exists() else {},
+            None if layers is None or layers.exists() else layers, auth_code,
         )  # fmt: skip
         report = show(model, target, kept, None if tests is None else FolderTest(tests, threshold))
         if passes:
             print("\n".join(f"  {name}: {count}" for name, count in report.changes.items()))
     elif json_file is None and not info:
         raise MNNError("nothing to write: give --MNNModel FILE")
+
+
+def _weights(
+    bits: int, block: int, asymmetric: bool | None, half_quadratic: bool, layers: Path | None
+) -> WeightQuantization | None:
+    """How weights are quantised that no file speaks of."""
+    if bits:
+        return WeightQuantization(bits, max(block, 0), asymmetric is not False, half_quadratic)
+    described = layers is not None and layers.exists()
+    if asymmetric is not None or block > 0 or (half_quadratic and not described):
+        raise MNNError("--weightQuantAsymmetric, --weightQuantBlock and --hqq are for --weightQuantBits; give that")
+    if layers is not None and not described:
+        raise MNNError(f"there is no {layers} yet, and no --weightQuantBits to write it by; give that")
+    return None
 
 
 def _known(kind: str) -> list[str]:

@@ -36,25 +36,20 @@ _ALWAYS = (
                    False, False),
     OfficialOption("--transformerFuseLnProj", "normalisations are joined to products when a model is loaded", False,
                    False),
+    OfficialOption("--detectSparseSpeedUp", "weights are written dense; zeros among them save no time", False),
+    OfficialOption("--useGeluApproximation", "GELU is written as the model has it: exact, or with tanh", False, False),
 )  # fmt: skip
 _REFUSED = (
     OfficialOption("--benchmarkModel", "a file without weights gives wrong answers; measure with mnn bench", True),
     OfficialOption("--forTraining", "convert with --optimizeLevel 0, which keeps BatchNorm and Dropout as they are",
                    True),
-    OfficialOption("--hqq", "weights are quantised by their largest numbers alone; use --weightQuantAsymmetric and "
-                   "--weightQuantBlock", True),
     OfficialOption("--weightQuantScaleBit", "scales are written with 32 bits", True, False, ("32",)),
-    OfficialOption("--compressionParamsFile", "files of the official quantiser are not read; quantise the source model "
-                   "(QDQ of ONNX, a quantised TFLite file), whose integers are kept", True, False, ()),
     OfficialOption("--targetVersion", "files are written for MNN 3; older engines need a file of their own converter",
                    True, False, ()),
     OfficialOption("--customOpLibs", "operators of your own are Python classes, see MNN.ops.custom.register_operator",
                    True, False, ()),
     OfficialOption("--allowCustomOp", "an operator that nothing can run would end in a failure later; register it with "
                    "MNN.ops.custom.register_operator", True),
-    OfficialOption("--authCode", "nothing checks such a code here", True, False, ()),
-    OfficialOption("--detectSparseSpeedUp", "weights are written dense; zeros among them save no time", True),
-    OfficialOption("--useGeluApproximation", "GELU is written as the model has it: exact, or with tanh", True, False),
     OfficialOption("--splitBlockQuant", "weights in blocks are written in one piece", True),
     OfficialOption("--testconfig", "results are compared on this engine, with precision high", True, False, ()),
     OfficialOption("--rknn", "sidecars for Rockchip's processors are not written", True),

@@ -38,12 +38,18 @@ def quantize_rows(rows: Array, bits: int, asymmetric: bool) -> tuple[Array, Arra
         least = data.min(axis=1, initial=np.inf) if data.shape[1] else np.zeros(len(data), np.float32)
         most = data.max(axis=1, initial=-np.inf) if data.shape[1] else least
         scale = ((most.astype(np.float64) - least) / (high - low)).astype(np.float32)
-        levels = _round((data - least[:, None].astype(np.float64)) / _nonzero(scale)) + low
-        alpha = np.stack([least, scale], axis=1).reshape(-1).astype(np.float32)
-    else:
-        alpha = (np.abs(data).max(axis=1, initial=0.0).astype(np.float64) / high).astype(np.float32)
-        levels = _round(data / _nonzero(alpha))
-    return np.clip(levels, low, high).astype(np.int8), alpha
+        return rounded(data, least, scale, bits), np.stack([least, scale], axis=1).reshape(-1).astype(np.float32)
+    alpha = (np.abs(data).max(axis=1, initial=0.0).astype(np.float64) / high).astype(np.float32)
+    return np.clip(_round(data / _nonzero(alpha)), low, high).astype(np.int8), alpha
+
+
+def rounded(rows: Array, least: Array, scale: Array, bits: int) -> Array:
+    """The int8 integers of a float matrix ``[rows, cols]``, the lowest of which stands for ``least`` ``[rows]``, in
+    steps of ``scale`` ``[rows]``; numbers beyond the ends become these."""
+    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    levels = _round((rows - least[:, None].astype(np.float64)) / _nonzero(scale)) + low
+    values: Array = np.clip(levels, low, high).astype(np.int8)
+    return values
 
 
 def _nonzero(scale: Array) -> Array:
