@@ -2,6 +2,7 @@
 
     driver.py convert SOURCE.onnx TARGET.mnn [FLAG ...]
     driver.py many JOBS.json FIRST
+    driver.py decode FOLDER PROGRAM.json RESULT.npy
     driver.py run MODEL.mnn FEEDS.npz RESULT.npz INPUT,... OUTPUT,... FORMAT,...
 
 Its engine prints success for empty files and does not raise when a run fails, so this prints ``ok`` only when results
@@ -55,6 +56,26 @@ def _variable(expr, array, form):
     return expr.convert(variable, expr.NC4HW4) if form == "NC4HW4" else variable
 
 
+def decode(folder: str, program: str, result: str) -> None:
+    import json
+
+    import MNN.llm
+
+    with open(program) as file:
+        steps = json.load(file)
+    model = MNN.llm.create(folder + "/config.json")
+    model.load()
+    found = []
+    for kind, value in steps:
+        if kind == "reset":
+            model.reset()
+        elif kind == "keep":
+            model._c_obj.erase_history(value, 0)
+        else:
+            found.append(np.array(model.forward(value).read()).ravel())
+    np.save(result, np.array(found))
+
+
 def many(listed: str, start: str) -> None:
     import json
 
@@ -69,5 +90,5 @@ def many(listed: str, start: str) -> None:
 
 
 if __name__ == "__main__":
-    {"convert": convert, "run": run, "many": many}[sys.argv[1]](*sys.argv[2:])
+    {"convert": convert, "run": run, "many": many, "decode": decode}[sys.argv[1]](*sys.argv[2:])
     print(f"{MNN.version()} ok" if hasattr(MNN, "version") else "ok")

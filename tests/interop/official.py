@@ -17,6 +17,7 @@ import venv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +51,18 @@ def run(model: str | os.PathLike[str], feeds: Mapping[str, np.ndarray], outputs:
             raise OfficialError(f"no result for {model}:\n{said[-2000:]}")
         with np.load(result) as arrays:
             return [arrays[f"out{i}"] for i in range(len(outputs))]
+
+
+def decode(folder: str | os.PathLike[str], program: Sequence[tuple[str, Any]]) -> np.ndarray:
+    """Runs a language model's folder step by step (:mod:`tests.interop.caches`): the logits behind every one."""
+    with tempfile.TemporaryDirectory() as place:
+        listed, result = Path(place) / "program.json", Path(place) / "result.npy"
+        listed.write_text(json.dumps(program))
+        said = _call("decode", str(folder), str(listed), str(result))
+        if not result.is_file():
+            raise OfficialError(f"no result for {folder}:\n{said[-2000:]}")
+        found: np.ndarray = np.load(result)
+        return found
 
 
 def _formats(model: str | os.PathLike[str], feeds: Mapping[str, np.ndarray]) -> str:
