@@ -26,7 +26,8 @@ class Scores:
     """Attention over ``q[B, H, Sq, D]``, ``k[B, G, Sk, D]``, ``v[B, G, Sk, E]`` with H a multiple of G.
 
     ``bias`` is added to the scores, and where one of ``allowed`` (bool) is false a key is left out; all broadcast to
-    ``[B, H, Sq, Sk]``. A query that may look at nothing gets zeros.
+    ``[B, H, Sq, Sk]``. A query that may look at nothing gets zeros. ``sink``, ``[1, H, 1, 1]``, is the score of one
+    more key whose value is zero.
     """
 
     q: Tensor
@@ -36,6 +37,7 @@ class Scores:
     softcap: float = 0.0
     bias: Tensor | None = None
     allowed: list[Tensor] = field(default_factory=list)
+    sink: Tensor | None = None
 
     def check(self, b: Builder) -> None:
         for t in (self.q, self.k, self.v):
@@ -75,18 +77,24 @@ class Scores:
 
     def weights(self, b: Builder, x: Tensor) -> Tensor:
         """Softmax over the keys; rows without any allowed key are zero."""
-        if self.bias is None and not self.allowed:
+        if self.bias is None and not self.allowed and self.sink is None:
             return softmax(b, x, 3)
         x = wide(b, x)
         lowest = float(np.finfo(np.float32).min)
         top = b.clamp(b.reduce("max", x, [3]), lowest, None)
+        sink = None if self.sink is None else b.cast(self.sink, x.dtype)
+        if sink is not None:
+            top = b.op("max", top, sink)
         powers = b.map(lambda s, a, m: s("exp", s("sub", a, m)), x, top)
+        total = b.reduce("sum", powers, [3])
+        if sink is not None:
+            total = b.map(lambda s, t, a, m: s("add", t, s("exp", s("sub", a, m))), total, sink, top)
 
         def share(s: BodyBuilder, a: int, t: int) -> int:
             zero = s.const(0, s.dtype(a))
             return s("select", s("eq", t, zero), zero, s("div", a, t))
 
-        return b.map(share, powers, b.reduce("sum", powers, [3]))
+        return b.map(share, powers, total)
 
     def mix(self, b: Builder, weights: Tensor) -> Tensor:
         """``weights v``, ``[B, H, Sq, E]``."""

@@ -162,13 +162,15 @@ class GroupQueryAttention(Operator):
 
     Inputs ``q[B, S, N * D]``, ``k, v[B, S, G * D]`` (absent: all three side by side in ``q``), ``past_key?``,
     ``past_value?`` ``[B, G, P, D]``, ``lengths[B]`` (number of keys of each row, minus one), ``total`` (number of
-    keys), ``cosines?, sines?, positions?, bias?``. Outputs the result and the present key and value
-    ``[B, G, max(P, total), D]``.
+    keys), ``cosines?, sines?, positions?, bias?`` (also of fewer keys than the cache has room for) and ``sink?[N]``,
+    the score of one more key of value zero in each head (``smooth``: 0 in all). Outputs the result and the present key
+    and value ``[B, G, max(P, total), D]``.
     """
 
     in_mnn = False
     attributes = {
         "heads": 1, "groups": 1, "scale": 0.0, "softcap": 0.0, "rotary": False, "interleaved": False, "window": -1,
+        "smooth": False,
     }  # fmt: skip
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
@@ -193,7 +195,9 @@ class GroupQueryAttention(Operator):
             k, v = (self._extended(b, p, t, first, length) for p, t in zip(past, (k, v), strict=True) if p is not None)
         keys = k.shape[2]
         scores = Scores(q, k, v, self.float_attr(node, "scale") or 1.0 / sqrt(max(q.shape[3], 1)))
-        scores.softcap, scores.bias = self.float_attr(node, "softcap"), optional(inputs, 10)
+        scores.softcap = self.float_attr(node, "softcap")
+        scores.sink = self._sink(b, node, optional(inputs, 11), heads)
+        scores.bias = self._reaching(b, optional(inputs, 10), keys)
         scores.check(b)
         place = b.const(np.arange(keys, dtype=np.int64).reshape(1, 1, 1, keys))
         query = b.reshape(b.op("add", first, steps), (batch, 1, rows, 1))
@@ -203,6 +207,20 @@ class GroupQueryAttention(Operator):
             scores.allowed.append(b.op("lt", b.op("sub", query, place), b.const(window, DType.I64)))
         weights = scores.weights(b, scores.masked(b, scores.capped(b, scores.raw(b))))
         return [heads_together(b, scores.mix(b, weights)), k, v]
+
+    def _sink(self, b: Builder, node: Node, given: Tensor | None, heads: int) -> Tensor | None:
+        if given is None:
+            return b.const(np.zeros((1, 1, 1, 1), np.float32)) if self.bool_attr(node, "smooth") else None
+        if given.shape != (heads,):
+            raise ShapeError(f"{b.where}: sinks {list(given.shape)} for {heads} heads")
+        return b.reshape(given, (1, heads, 1, 1))
+
+    def _reaching(self, b: Builder, bias: Tensor | None, keys: int) -> Tensor | None:
+        """A bias of as many keys as the cache has room for; what is added behind its end is masked."""
+        missing = 0 if bias is None else keys - bias.shape[-1]
+        if bias is None or missing <= 0:
+            return bias
+        return b.pad(bias, [0] * bias.rank, [0] * (bias.rank - 1) + [missing], 0)
 
     def _operands(
         self, b: Builder, inputs: Sequence[Tensor | None], heads: int, groups: int

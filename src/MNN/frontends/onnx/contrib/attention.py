@@ -102,14 +102,15 @@ def _part(ctx: Context, packed: Value, index: int) -> Value:
 
 @onnx_op("GroupQueryAttention", domain=MICROSOFT)
 def group_query_attention(ctx: Context, node: OnnxNode) -> list[Value]:
-    node.ignore("smooth_softmax", "qk_output", "k_quant_type", "v_quant_type", "kv_cache_bit_width")
-    if node.int_attr("smooth_softmax", 0) == 1 or node.optional(11) is not None or node.int_attr("qk_output", 0):
-        raise node.unsupported("smooth_softmax, a head sink or qk_output")
+    node.ignore("k_quant_type", "v_quant_type", "kv_cache_bit_width")
+    if node.int_attr("qk_output", 0):
+        raise node.unsupported("qk_output")
     made = ctx.emit(
-        "GroupQueryAttention", [node.optional(i) for i in range(11)], 3, heads=node.int_attr("num_heads"),
+        "GroupQueryAttention", [node.optional(i) for i in range(12)], 3, heads=node.int_attr("num_heads"),
         groups=node.int_attr("kv_num_heads"), scale=node.float_attr("scale", 0.0),
         softcap=node.float_attr("softcap", 0.0), rotary=node.bool_attr("do_rotary", False),
         interleaved=node.bool_attr("rotary_interleaved", False), window=node.int_attr("local_window_size", -1),
+        smooth=node.int_attr("smooth_softmax", 0) == 1,
     )  # fmt: skip
     for out in made:
         out.dtype = node.input(0).dtype
