@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 import onnxruntime
 
@@ -41,7 +42,8 @@ def expected(made: Case) -> Verdict:
     dtypes = [np.asarray(a).dtype for a in answers.get("onnxruntime", outputs)]
     if "onnxruntime" not in answers:  # an oracle's float64 stands for the operand's own type
         first = next(a.dtype for a in made.arrays if a is not None)
-        dtypes = [first if d == np.float64 and first.kind == "f" else d for d in dtypes]
+        floats = first.kind == "f" or first == ml_dtypes.bfloat16
+        dtypes = [first if d == np.float64 and floats else d for d in dtypes]
     scales = _scales(made, outputs, "oracle" in answers)
     return Verdict(outputs, scales, dtypes, tuple(answers), _dispute(made, answers, outputs, scales))
 
@@ -86,7 +88,7 @@ def _dispute(made: Case, answers: dict[str, Arrays], outputs: list[np.ndarray], 
             got = np.asarray(a)
             if got.shape != want.shape:
                 return f"output {k}: {name} gives {list(got.shape)}, not {list(want.shape)}"
-            problem = difference(got, want, scale, AGREE * made.slack, made.scale)
+            problem = difference(made.settled(k, got, want), want, scale, AGREE * made.slack, made.scale)
             if problem:
                 return f"output {k}: {name} {problem}"
     return ""

@@ -29,6 +29,9 @@ from tests.random.judges import Verdict, expected
 #: matrix units (2^-15), ``low`` one (2^-8 for each of two numbers, and for what is stored).
 BOUNDS = {"reference": 2e-6, "high": 4e-6, "normal": 2**-15, "low": 2**-6}
 
+#: Of what is stored, a sum before its bias too; of bfloat16 also exponents of the size of a few.
+ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-6}
+
 
 def family_names() -> list[str]:
     return sorted(m.name for m in pkgutil.iter_modules(families.__path__))
@@ -156,7 +159,7 @@ def compare(made: Case, verdict: Verdict, found: list[np.ndarray], bound: float)
         got = np.asarray(got)
         if got.shape != want.shape or got.dtype != verdict.dtypes[k]:
             return f"output {k} is {got.dtype}{list(got.shape)}, expected {verdict.dtypes[k]}{list(want.shape)}"
-        problem = difference(got, want, scale, bound * made.slack, made.scale)
+        problem = difference(made.settled(k, got, want), want, scale, bound * made.slack, made.scale)
         if problem:
             return f"output {k} {problem}"
     return ""
@@ -175,7 +178,7 @@ def difference(got: np.ndarray, want: np.ndarray, scale: np.ndarray, bound: floa
             wrong = apart > 0
         return _report(got, want, wrong) if wrong.any() else ""
     with np.errstate(invalid="ignore"):
-        rounding = 2.0**-10 if got.dtype == np.float16 else 0.0  # of what is stored, a sum before its bias too
+        rounding = ROUNDING.get(str(got.dtype), 0.0)
         wrong = ~((a == b) | ((a != a) & (b != b)) | (np.abs(a - b) <= (bound + rounding) * scale + 1e-30))
     return _report(got, want, wrong) if wrong.any() else ""
 
