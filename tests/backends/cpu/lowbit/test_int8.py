@@ -13,6 +13,7 @@ from MNN.backends.cpu.lowbit.layout import SHIFT, Layout, layout_of, pack, zero_
 from MNN.backends.cpu.lowbit.rounded_rows import RoundedRowsSpec, bytes_of_codes, bytes_of_row
 from MNN.backends.cpu.targets import Target
 from MNN.backends.cpu.targets.base import _host_target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.errors import UnsupportedError
 from MNN.ir.dtype import DType
 from MNN.ir.quant import QuantizedArray
@@ -47,7 +48,9 @@ def rounded(a: np.ndarray, blocks: int, run: int) -> tuple[np.ndarray, np.ndarra
     return np.rint(wide * inverse[..., None]), most / np.float32(127)
 
 
-def round_rows(target: Target, a: np.ndarray, layout: Layout, checked: bool, parts: int = 1) -> np.ndarray:
+def round_rows(
+    target: Target, a: np.ndarray, layout: Layout, checked: bool, parts: int = 1, paired: bool = False
+) -> np.ndarray:
     """Rows of bytes, as the kernel makes them of rows that lie apart and out of order."""
     m, k = a.shape
     run = layout.groups * layout.steps
@@ -61,26 +64,26 @@ def round_rows(target: Target, a: np.ndarray, layout: Layout, checked: bool, par
         "x": spread.ctypes.data, "rows_x": rows.ctypes.data, "y": out.ctypes.data, "row": out.shape[1], "m": m, "k": k,
         "blocks": layout.blocks, "run": run, "meta": bytes_of_codes(depth),
     }  # fmt: skip
-    spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout.width), parts)
+    spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout.width), parts, paired)
     util.call(spec, target, slots, m, [spread, rows, out], checked)
     return out
 
 
 def product(
     target: Target, w: QuantizedArray, a: np.ndarray, few: bool, mb: int, nb: int, checked: bool = False,
-    parts: int = 1,
+    parts: int = 1, paired: bool = False,
 ) -> np.ndarray:  # fmt: skip
     (m, k), n = a.shape, w.shape[0]
     kind, points = zero_points(w.scale, w.offset, w.width)
     layout = layout_of(target, k, w.width, w.scale.shape[1], kind)
     packed = np.zeros(layout.nbytes(n), np.uint8)
     pack(layout, target, w.codes, w.scale, points, packed)
-    rows = round_rows(target, a, layout, checked, parts)
+    rows = round_rows(target, a, layout, checked, parts, paired)
     c = np.full((m, n + 2), 7, np.float32)
     bias = np.arange(n, dtype=np.float32)
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
     mr, nv = tile_of(target, m, few, parts)
-    more = {"width": w.width, "zeros": kind, "few": few, "parts": parts}
+    more = {"width": w.width, "zeros": kind, "few": few, "parts": parts, "paired": paired}
     spec = Int8Spec(I8, I8, I32, F32, mr, nv, True, body, ("n",), 4, **more)
     arrays = {
         "a": rows, "b": packed, "c": c, "rows_a": (np.arange(m) * rows.shape[1]).astype(np.int32),
@@ -129,18 +132,61 @@ def test_rows_in_parts_lose_less(target: Target, form: tuple[int, int], zeros: s
     width, parts = form
     for m, n, k, blocks in ((1, 70, 96, 3), (7, 130, 64, 2), (2, 65, 256, 1)):
         w = weights(n, k, width, blocks, zeros)
-        if not possible(target, layout_of(target, k, width, blocks, zeros)):
-            continue
-        a = np.random.default_rng(m).normal(size=(m, k)).astype(np.float32)
-        a[0, ::7] *= 1000
-        wide = np.abs(w.dequantize().astype(np.float64)).T
-        most = np.repeat(np.abs(a).reshape(m, blocks, -1).max(-1), k // blocks, axis=1).astype(np.float64)
-        step = most / (127 * 254.0 ** (parts - 1))
-        bound = step / 2 @ wide + 4e-7 * (np.abs(a).astype(np.float64) @ wide + n)  # what f32 adds, and the bias
-        expected = a.astype(np.float64) @ w.dequantize().astype(np.float64).T
-        for checked in (False, True):
-            found = product(target, w, a, few, m, 1 << 10, checked, parts)
-            assert (np.abs(found - expected) / bound).max() <= 1
+        if possible(target, layout_of(target, k, width, blocks, zeros)):
+            for checked in (False, True):
+                _loses_at_most(target, w, _uneven_rows(m, k), few, checked, parts, 127 * 254.0 ** (parts - 1))
+
+
+@pairs(target=[t for t in targets() if t.can(can.DOT4_UNSIGNED)], zeros=["none", "i8", "f32"], few=[True, False])
+def test_a_digit_for_two_numbers(target: Target, zeros: str, few: bool) -> None:
+    """What is lost is a 2^20th of the largest number of a block, a 2^19th in blocks of 64; and a row's sums do not
+    depend on the rows beside it, nor on whether all its parts are multiplied at once."""
+    for m, n, k, blocks in ((1, 70, 96, 3), (7, 130, 64, 2), (5, 65, 128, 2), (37, 33, 32, 2), (2, 16, 37, 1)):
+        w = weights(n, k, 4, blocks, zeros)
+        a = _uneven_rows(m, k)
+        steps = 2.0**19 if k // blocks <= 32 else 2.0**18
+        found = [_loses_at_most(target, w, a, few, checked, 3, steps * 0.99, True) for checked in (False, True)]
+        other = product(target, w, a[-1:], not few, 1, 1 << 10, False, 3, True)
+        assert (found[0] == found[1]).all()
+        assert (other == found[0][-1]).all()
+
+
+def test_the_largest_sums_of_pairs_stay_in_32_bits() -> None:
+    """Numbers of one size and sign times the lowest codes and the highest."""
+    for run in (16, 32, 64):
+        for code, size in ((-8, 1.0), (-8, -1.0), (7, 1.0), (7, -1.0)):
+            values = np.full((3, 2 * run), code, np.int8)
+            w = QuantizedArray.of(values, np.ones((3, 2), np.float32), None, 4, values.shape)
+            for target in targets():
+                if target.can(can.DOT4_UNSIGNED):
+                    for few in (True, False):
+                        found = product(target, w, np.full((2, 2 * run), size, np.float32), few, 2, 64, False, 3, True)
+                        assert np.allclose(found, 2 * run * code * size, rtol=1e-6)
+
+
+def _uneven_rows(m: int, k: int) -> np.ndarray:
+    a = np.random.default_rng(m).normal(size=(m, k)).astype(np.float32)
+    a[0, ::7] *= 1000
+    return a
+
+
+def _loses_at_most(
+    target: Target, w: QuantizedArray, a: np.ndarray, few: bool, checked: bool, parts: int, steps: float,
+    paired: bool = False,
+) -> np.ndarray:  # fmt: skip
+    """The product, of rows that are off by at most half of a block's largest number over ``steps``."""
+    (m, k), n, blocks = a.shape, w.shape[0], w.scale.shape[1]
+    wide = w.dequantize().astype(np.float64).T
+    run = -(-k // blocks)
+    most = np.zeros((m, blocks * run))
+    most[:, :k] = np.abs(a)
+    most = np.repeat(most.reshape(m, blocks, run).max(-1), run, axis=1)[:, :k]
+    bound = most / steps / 2 @ np.abs(wide) + 4e-7 * (
+        np.abs(a).astype(np.float64) @ np.abs(wide) + n
+    )  # f32's, and the bias
+    found = product(target, w, a, few, m, 1 << 10, checked, parts, paired)
+    assert (np.abs(found - a.astype(np.float64) @ wide) / bound).max() <= 1
+    return found
 
 
 @TARGETS

@@ -15,8 +15,8 @@ from MNN.backends.cpu.products.dot import DOT2, interleave
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
-_LINE = 64
-_AHEAD = 4096
+LINE = 64
+AHEAD = 4096
 """Bytes that codes are asked for ahead: the second-level cache asks ahead within a page only."""
 
 
@@ -28,8 +28,8 @@ def emit_compressed(spec: CompressedSpec, target: Target) -> str:
 
 def asks_ahead(b: Builder, target: Target, words: list[Value]) -> None:
     """Asks for what is read a little later than the vectors at ``words``, line by line."""
-    for place in words[:: max(_LINE // target.vector_bytes, 1)]:
-        b.prefetch(b.gep(place, I8, _AHEAD))
+    for place in words[:: max(LINE // target.vector_bytes, 1)]:
+        b.prefetch(b.gep(place, I8, AHEAD))
 
 
 class _Compressed(Contract):

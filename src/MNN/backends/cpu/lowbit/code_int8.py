@@ -5,10 +5,10 @@ from __future__ import annotations
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.gemm.routed_rows import rows_of_block
 from MNN.backends.cpu.lang.module import F32, I8, I32, Value
-from MNN.backends.cpu.lowbit.code import asks_ahead
-from MNN.backends.cpu.lowbit.int8 import Int8Spec, flipped, half_of
+from MNN.backends.cpu.lowbit.code import AHEAD, LINE
+from MNN.backends.cpu.lowbit.int8 import ROWS, Int8Spec, flipped, half_of
 from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, BlockCode, block_record
-from MNN.backends.cpu.lowbit.rounded_rows import NUMBERS
+from MNN.backends.cpu.lowbit.rounded_rows import DIGIT, NUMBERS
 from MNN.backends.cpu.products.tile_store import TileStore
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
@@ -22,7 +22,9 @@ def emit_int8(spec: Int8Spec, target: Target) -> str:
 
 
 class Int8Rows(TileStore):
-    """The state of one emission. Sums in f32 lie in scratch memory, those of a block in registers."""
+    """The state of one emission. Columns of a panel, some rows, blocks, tiles of rows: so a block is taken apart once
+    for all of these rows, and lies in the nearest cache until they are done. Sums in f32 lie in scratch memory, those
+    of a block in registers."""
 
     begins = False
 
@@ -30,20 +32,22 @@ class Int8Rows(TileStore):
         super().__init__(spec, target)
         self.spec, self.half = spec, half_of(target, spec.width)
         self.acc, self.sums_in = F32.vec(self.lanes), DType.F32
+        self.wide, self.ints = VECTORS * self.lanes, I32.vec(self.lanes)
         self.steps = WORD // spec.width
+        self.per = self.steps // 4
         self.flip = flipped(target, spec.width)
         self.product = can.DOT4_UNSIGNED if target.can(can.DOT4_UNSIGNED) else can.DOT4_SIGNED
 
     def emit(self) -> str:
         k, b, spec = self.k, self.b, self.spec
         n, nb = k.slot("n"), k.slot("nb")
-        self.wide = VECTORS * self.lanes
         self.run = k.slot("groups") * self.steps
         self.record_bytes = k.slot("groups") * (4 * self.wide) + block_record(spec.zeros, self.wide).size
         n_blocks = b.udiv(n + nb - 1, nb)
         self.c, self.ops = k.pointer("c"), [k.pointer(f"op{i}") for i in range(len(spec.operands))]
-        self.factors = b.gep(k.scratch, F32, spec.mr * self.nr)
-        self.panel_of_bytes = b.gep(self.factors, F32, 2 * self.nr)
+        self.totals = k.scratch
+        self.factors = b.gep(self.totals, F32, ROWS * self.nr)
+        self.bytes_of_block = b.gep(self.factors, F32, 2 * self.nr)
         with b.loop(k.begin, k.end) as block:
             part = b.udiv(block.index, n_blocks)
             m0, self.m1, right = rows_of_block(k, spec.routed, part)
@@ -55,20 +59,39 @@ class Int8Rows(TileStore):
                 self.column, self.columns = column.index, n1 - column.index
                 self.first, number = b.urem(self.column, self.wide), b.udiv(self.column, self.wide)
                 panel = b.gep(right, I8, number * k.slot("blocks") * self.record_bytes)
-                if not spec.few:
-                    self._expand(panel)
-                with b.loop(m0, self.m1, spec.mr) as row:
-                    self._tile(row.index, panel)
-                    self.finish(row.index, [], spec.mr)
+                with b.loop(m0, self.m1, ROWS) as some:
+                    self._rows(some.index, b.intrinsic("smin", some.index + ROWS, self.m1), panel)
         return k.finish()
+
+    def _rows(self, first: Value, past: Value, panel: Value) -> None:
+        """The rows from ``first`` on, at most :data:`ROWS`, of a panel."""
+        k, b, spec = self.k, self.b, self.spec
+        with b.loop(0, (past - first) * spec.nv) as place:
+            b.store(b.const(self.acc, 0), b.gep(self.totals, self.acc, place.index))
+        whole = past - b.urem(past - first, spec.mr)
+        with b.loop(0, k.slot("blocks"), carry=[panel]) as block:
+            start = block.carried[0]
+            if spec.mr > 1 or not self.target.fetches_ahead:  # would cost one row 40 % of what memory gives
+                with b.loop(0, self.record_bytes, LINE) as line:
+                    b.prefetch(b.gep(start, I8, line.index + AHEAD))
+            self._keep_factors(start)
+            if not spec.few:
+                self._expand(start)
+            with b.loop(first, whole, spec.mr) as row:
+                self._tile(row.index, first, spec.mr, start, block.index)
+            if spec.mr > 1:
+                with b.loop(whole, past) as row:
+                    self._tile(row.index, first, 1, start, block.index)
+            block.next(b.gep(start, I8, self.record_bytes))
+        with b.loop(first, past) as row:
+            self.tile = b.gep(self.totals, F32, (row.index - first) * self.nr)
+            self.finish(row.index, [], 1)
 
     def _words(self, codes: Value, group: Value) -> list[Value]:
         """The words of a group of the tile's columns."""
         b = self.b
         here = [b.gep(codes, I32, group * self.wide + j * self.lanes) for j in range(self.spec.nv)]
-        words = [b.load(I32.vec(self.lanes), place) for place in here]
-        if not self.target.fetches_ahead:  # asking, too, would cost such a processor 40 % of what memory gives
-            asks_ahead(b, self.target, here)
+        words = [b.load(self.ints, place) for place in here]
         return [b.xor(w, self.flip) if self.flip else w for w in words]
 
     def _codes(self, word: Value, i: int) -> Value:
@@ -79,79 +102,113 @@ class Int8Rows(TileStore):
         mask = sum(((1 << width) - 1) << 8 * j for j in range(4))
         return self.b.and_(self.b.lshr(word, width * i) if i else word, mask)
 
-    def _expand(self, panel: Value) -> None:
-        """Takes the words of a panel apart."""
+    def _expand(self, start: Value) -> None:
+        """Takes the words of a block apart."""
         k, b = self.k, self.b
-        per, line = self.steps // 4, 4 * self.nr
-        with b.loop(0, k.slot("blocks"), carry=[panel, self.panel_of_bytes]) as block:
-            codes = self._record(block.carried[0], 0).codes()
-            with b.loop(0, k.slot("groups"), carry=[block.carried[1]]) as group:
-                words = self._words(codes, group.index)
-                for i in range(per):
-                    for j, word in enumerate(words):
-                        to = b.gep(group.carried[0], I8, i * line + 4 * self.lanes * j)
-                        b.store(self._codes(word, i), to, align=4)
-                group.next(b.gep(group.carried[0], I8, per * line))
-            block.next(b.gep(block.carried[0], I8, self.record_bytes), group.results[0])
+        codes = self._record(start, 0).codes()
+        with b.loop(0, k.slot("groups")) as group:
+            words = self._words(codes, group.index)
+            for i in range(self.per):
+                for j, word in enumerate(words):
+                    b.store(self._codes(word, i), self._byte(group.index, i, j), align=4)
+
+    def _byte(self, group: Value, i: int, j: int) -> Value:
+        """Where group ``i`` of four codes of a word lies, of vector ``j`` of the tile's columns."""
+        return self.b.gep(self.bytes_of_block, self.ints, (group * self.per + i) * self.spec.nv + j)
 
     def _record(self, start: Value, j: int) -> BlockCode:
         """What the block at ``start`` says about vector ``j`` of the tile's columns."""
         return BlockCode(self.b, self.spec.zeros, self.wide, start, self.first + j * self.lanes, self.lanes)
 
-    def _tile(self, row: Value, panel: Value) -> None:
-        """The sums of a tile of rows, in scratch memory."""
+    def _tile(self, row: Value, first: Value, height: int, start: Value, block: Value) -> None:
+        """Adds a block to the sums of ``height`` rows from ``row`` on."""
         k, b, spec = self.k, self.b, self.spec
-        rows = []
-        for r in range(spec.mr):
-            index = row if r == 0 else b.intrinsic("smin", row + r, self.m1 - 1)
-            begin = b.gep(k.pointer("a"), I8, b.entry(k.pointer("rows_a"), index))
-            rows += [b.gep(begin, I8, k.slot("part") * part) for part in range(spec.parts)]
-        numbers = [b.gep(r, I8, k.slot("meta")) for r in rows]
-        for i in range(spec.mr * spec.nv):
-            b.store(b.const(self.acc, 0), b.gep(self.tile, self.acc, i))
-        with b.loop(0, k.slot("blocks"), carry=[panel, self.panel_of_bytes]) as block:
-            start = block.carried[0]
-            self._keep_factors(start)
-            places = [b.gep(p, I32, block.index * NUMBERS) for p in numbers]
-            sums, after = self._block(
-                start, block.carried[1], [b.gep(r, I8, block.index * self.run) for r in rows], places
-            )
-            self._scaled(sums, places)
-            block.next(b.gep(start, I8, self.record_bytes), after)
-
-    def _block(self, start: Value, bytes_: Value, rows: list[Value], places: list[Value]) -> tuple[list[Value], Value]:
-        """The integer sums of a block, and where the panel of bytes goes on."""
-        k, b, spec = self.k, self.b, self.spec
-        wide, per = I32.vec(self.lanes), self.steps // 4
-        sums = []
-        for place in places:
-            begin = b.const(wide, 0)
-            if spec.zeros == "none" and self.half:
-                begin = b.splat(b.load(I32, b.gep(place, I32, 2)), self.lanes)
-            sums += [begin] * spec.nv
+        to = b.gep(self.totals, F32, (row - first) * self.nr)
+        rows, numbers = [], []
+        for part in range(spec.parts):
+            for r in range(height):
+                begin = b.gep(k.pointer("a"), I8, b.entry(k.pointer("rows_a"), row + r))
+                place = b.gep(begin, I8, k.slot("part") * part) if part else begin
+                many = b.udiv(self.run, 2) if self._pairs(part) else self.run
+                rows.append(b.gep(place, I8, block * many))
+                numbers.append(b.gep(b.gep(place, I8, k.slot("meta")), I32, block * NUMBERS))
+        parts = [(rows[i : i + height], numbers[i : i + height]) for i in range(0, len(rows), height)]
         codes = self._record(start, 0).codes()
-        with b.loop(0, k.slot("groups"), carry=[*sums, bytes_]) as group:
-            *sums, bytes_ = group.carried
-            words = self._words(codes, group.index) if spec.few else []
-            for i in range(per):
-                if spec.few:
-                    right = [self._codes(w, i) for w in words]
-                else:
-                    line = [b.gep(bytes_, I8, (i * spec.nv + j) * 4 * self.lanes) for j in range(spec.nv)]
-                    right = [b.load(wide, place, align=4) for place in line]
-                for r, start_of in enumerate(rows):
-                    at = b.gep(start_of, I8, group.index * self.steps + 4 * i)
-                    left = b.splat(b.load(I32, at, align=1), self.lanes)
-                    for j in range(spec.nv):
-                        n = r * spec.nv + j
-                        sums[n] = self._dot(sums[n], right[j], left)
-            group.next(*sums, bytes_ if spec.few else b.gep(bytes_, I8, self.steps * self.nr))
-        *found, after = group.results
-        return found, after
+        if spec.few:
+            self._at_once(parts, codes, to)
+        else:
+            self._one_by_one(parts, codes, to)
 
-    def _dot(self, total: Value, codes: Value, row: Value) -> Value:
+    def _pairs(self, part: int) -> bool:
+        """Whether a byte of a part is for a pair of numbers, and multiplied by the words as they are."""
+        return self.spec.paired and part == self.spec.parts - 1
+
+    def _at_once(self, parts: list[tuple[list[Value], list[Value]]], codes: Value, to: Value) -> None:
+        """All parts of the rows while codes are in registers."""
+        b, spec = self.b, self.spec
+        height = len(parts[0][0])
+        count = height * spec.nv
+        begin = [self._begin(numbers, part) for part, (_, numbers) in enumerate(parts)]
+        with b.loop(0, self.k.slot("groups"), carry=[x for some in begin for x in some]) as group:
+            sums = list(group.carried)
+            words = self._words(codes, group.index)
+            for i in range(self.per):
+                right = [self._codes(w, i) for w in words]
+                for part, (rows, _) in enumerate(parts):
+                    if not self._pairs(part):
+                        self._dots(sums, part * count, right, rows, group.index * self.steps + 4 * i)
+                    elif i == 0:
+                        self._dots(sums, part * count, words, rows, group.index * 4)
+            group.next(*sums)
+        total = group.results[:count]
+        for part, (_, numbers) in enumerate(parts):
+            last = part == len(parts) - 1
+            if not spec.paired or last:
+                self._add(total, parts[0][1] if spec.paired else numbers, to)
+            if not last:
+                after = group.results[(part + 1) * count : (part + 2) * count]
+                finer = [b.add(b.shl(x, DIGIT), y) for x, y in zip(total, after, strict=True)]
+                total = finer if spec.paired else after
+
+    def _one_by_one(self, parts: list[tuple[list[Value], list[Value]]], codes: Value, to: Value) -> None:
+        """One part of the rows after the other, from bytes in scratch memory, so that a tile is of many rows."""
+        b, spec = self.b, self.spec
+        total: list[Value] = []
+        for part, (rows, numbers) in enumerate(parts):
+            begin = self._begin(numbers, part)
+            if spec.paired and part:
+                begin = [b.add(b.shl(x, DIGIT), y) for x, y in zip(total, begin, strict=True)]
+            with b.loop(0, self.k.slot("groups"), carry=begin) as group:
+                sums = list(group.carried)
+                if self._pairs(part):
+                    self._dots(sums, 0, self._words(codes, group.index), rows, group.index * 4)
+                else:
+                    for i in range(self.per):
+                        right = [b.load(self.ints, self._byte(group.index, i, j), align=4) for j in range(spec.nv)]
+                        self._dots(sums, 0, right, rows, group.index * self.steps + 4 * i)
+                group.next(*sums)
+            total = group.results
+            if not spec.paired or part == len(parts) - 1:
+                self._add(total, parts[0][1] if spec.paired else numbers, to)
+
+    def _begin(self, numbers: list[Value], part: int) -> list[Value]:
+        """What the integers of a part begin with: all of ``half`` too much that codes have, with the last digit where
+        digits become one number."""
+        b, spec = self.b, self.spec
+        if not self.half or (spec.paired and not self._pairs(part)):
+            return [b.const(self.ints, 0)] * (len(numbers) * spec.nv)
+        return [
+            begin for place in numbers for begin in [b.splat(b.load(I32, b.gep(place, I32, 2)), self.lanes)] * spec.nv
+        ]
+
+    def _dots(self, sums: list[Value], first: int, right: list[Value], rows: list[Value], at: Value) -> None:
+        """Four codes of each column times four bytes of each row, added to ``sums`` from ``first`` on."""
         b, small = self.b, I8.vec(4 * self.lanes)
-        return b.perform(self.product, total.type, total, b.bitcast(codes, small), b.bitcast(row, small))
+        for r, row in enumerate(rows):
+            left = b.bitcast(b.splat(b.load(I32, b.gep(row, I8, at), align=1), self.lanes), small)
+            for j, codes in enumerate(right):
+                n = first + r * len(right) + j
+                sums[n] = b.perform(self.product, self.ints, sums[n], b.bitcast(codes, small), left)
 
     def _keep_factors(self, start: Value) -> None:
         """Scales and offsets of a block, in scratch memory until its sums are there: processors fetch what is read from
@@ -163,27 +220,22 @@ class Int8Rows(TileStore):
                 if factor is not None:
                     b.store(factor, b.gep(self.factors, self.acc, i * spec.nv + j))
 
-    def _scaled(self, sums: list[Value], places: list[Value]) -> None:
-        """Adds a block's integers, times their scales, to the tile; those of all parts to the same numbers."""
+    def _add(self, sums: list[Value], numbers: list[Value], to: Value) -> None:
+        """Adds a block's integers, times their scales, to the sums in f32 from ``to`` on."""
         b, spec = self.b, self.spec
         for j in range(spec.nv):
             scale, offset = (b.load(self.acc, b.gep(self.factors, self.acc, i * spec.nv + j)) for i in (0, 1))
-            for r in range(spec.mr):
-                to = b.gep(self.tile, self.acc, r * spec.nv + j)
-                total = b.load(self.acc, to)
-                for i in reversed(range(r * spec.parts, (r + 1) * spec.parts)):  # the smallest ones first
-                    place = places[i]
-                    if spec.zeros != "none":
-                        total = b.fma(offset, b.splat(b.load(F32, b.gep(place, F32, 1)), self.lanes), total)
-                    scaled = b.mul(b.convert("sitofp", sums[i * spec.nv + j], self.acc), scale)
-                    total = b.fma(scaled, b.splat(b.load(F32, place), self.lanes), total)
-                b.store(total, to)
+            for r, place in enumerate(numbers):
+                where = b.gep(to, self.acc, r * spec.nv + j)
+                total = b.load(self.acc, where)
+                if spec.zeros != "none":
+                    total = b.fma(offset, b.splat(b.load(F32, b.gep(place, F32, 1)), self.lanes), total)
+                scaled = b.mul(b.convert("sitofp", sums[r * spec.nv + j], self.acc), scale)
+                b.store(b.fma(scaled, b.splat(b.load(F32, place), self.lanes), total), where)
 
     def _offset(self, record: BlockCode) -> Value | None:
-        """What a number of A is multiplied by besides the codes, times ``2^SHIFT``."""
+        """What a number of A is multiplied by besides the codes less ``half``, times ``2^SHIFT``."""
         b, zeros = self.b, self.spec.zeros
         if zeros == "none":
             return None
-        if zeros == "i8":
-            return b.fneg(b.mul(b.add(record.zero(), float(self.half)), record.scale()))
-        return b.fma(record.scale(), -float(self.half), record.zero()) if self.half else record.zero()
+        return b.fneg(b.mul(record.zero(), record.scale())) if zeros == "i8" else record.zero()

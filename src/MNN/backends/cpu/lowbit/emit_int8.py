@@ -10,7 +10,7 @@ import numpy as np
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.lowbit.int8 import Int8Spec, half_of, sums_bytes
+from MNN.backends.cpu.lowbit.int8 import LARGEST_OF_PAIRS, PARTS_OF_PAIRS, WIDTH_OF_PAIRS, Int8Spec, half_of, sums_bytes
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout
 from MNN.backends.cpu.lowbit.rounded_rows import RoundedRowsSpec, bytes_of_codes, bytes_of_row, chunk
 from MNN.backends.cpu.products.blocks import choose_grain
@@ -18,13 +18,14 @@ from MNN.backends.cpu.products.load_balance import split_evenly
 from MNN.backends.cpu.products.operand_access import OperandAccess
 from MNN.backends.cpu.products.product import Product
 from MNN.backends.cpu.targets.base import Target
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 from MNN.ir.traced import room_of
 
-FEW = 8
-"""Rows up to which taking words apart for every tile costs less than writing panels of bytes."""
-ALL_BITS = 3
-"""Parts of 8 bits that hold what f32 does of a block's largest numbers."""
+FEW = 2
+"""Rows up to which all of paired parts are multiplied while codes are in registers."""
+_FEW_OF_PARTS = 8
+"""Rows up to which three whole parts are faster than f32."""
 _SHARES = 4
 """Blocks for each of several threads."""
 _ROUNDING = 4.0
@@ -33,26 +34,49 @@ _BEHIND = 4
 """Operations behind the sums of a block, of which a cycle has as many as multiply-adds."""
 
 
+class Parts(NamedTuple):
+    """The number of parts of 8 bits that rows have, and whether the last one is of pairs of numbers."""
+
+    number: int
+    paired: bool = False
+
+
+ROUNDED = Parts(1)
+"""Rows rounded to 8 bits."""
+
+
 def possible(target: Target, layout: Layout) -> bool:
     """Whether the target has such products, and rows can be rounded block by block."""
     run = layout.groups * layout.steps
     return sums_bytes(target) and (layout.blocks == 1 or run % chunk(target, layout.width) == 0)
 
 
-def candidate(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int = 1) -> Candidate:
+def parts_of(target: Target, layout: Layout, m: int) -> Parts | None:
+    """The parts that lose no more than the precision ``normal`` may, None where f32 is faster for ``m`` rows."""
+    run = layout.groups * layout.steps
+    if layout.width == WIDTH_OF_PAIRS and run <= LARGEST_OF_PAIRS and target.can(can.DOT4_UNSIGNED):
+        return Parts(PARTS_OF_PAIRS, True)
+    return Parts(3) if m <= _FEW_OF_PARTS else None
+
+
+def candidate(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Parts = ROUNDED) -> Candidate:
     """The way over integers, with rows in so many parts of 8 bits."""
     m, n, k = room_of(product.m), room_of(product.n), room_of(product.k)
-    steps, lanes = layout.blocks * (layout.groups * layout.steps // 4 + _BEHIND), e.target.lanes(DType.F32)
-    cycles = parts * (m * -(-n // lanes) * steps / e.target.fma_per_cycle + m * k / lanes * _ROUNDING)
-    name = f"{layout.width}-bit weights, rows of bytes{f' in {parts} parts' if parts > 1 else ''}"
+    lanes, run = e.target.lanes(DType.F32), layout.groups * layout.steps
+    dots = (parts.number - 0.5 * parts.paired) * run / 4
+    steps = layout.blocks * (dots + _BEHIND * (1 if parts.paired else parts.number))
+    cycles = m * -(-n // lanes) * steps / e.target.fma_per_cycle + parts.number * m * k / lanes * _ROUNDING
+    more = f" in {parts.number} parts" if parts.number > 1 else ""
+    name = f"{layout.width}-bit weights, rows of bytes{more}"
     return Candidate(name, cycles, lambda: _emit(e, product, layout, weights, parts))
 
 
 def tile_of(target: Target, m: int, few: bool, parts: int = 1) -> tuple[int, int]:
-    """Rows and vectors of a tile."""
+    """Rows and vectors of a tile: as many sums as registers hold beside codes, those of all parts where ``few``."""
     many = target.vector_registers >= 32
-    most = (4 if many else 1) if few else (6 if many else 2)
-    return min(m, max(most // parts, 1)), VECTORS
+    if not few:
+        return min(m, 4 if many else 2), VECTORS
+    return min(m, max(min(4, 6 // parts), 1) if many else 1), VECTORS
 
 
 class Rounded(NamedTuple):
@@ -63,13 +87,13 @@ class Rounded(NamedTuple):
     meta: int
 
 
-def round_rows(e: Emitter, a: OperandAccess, m: int, k: int, layout: Layout, parts: int = 1) -> Rounded:
+def round_rows(e: Emitter, a: OperandAccess, m: int, k: int, layout: Layout, parts: Parts = ROUNDED) -> Rounded:
     """Rounds ``m`` rows of ``k`` numbers, for products with weights in such a layout."""
     run = layout.groups * layout.steps
     depth = layout.blocks * run
-    meta, row = bytes_of_codes(depth), parts * bytes_of_row(depth, layout.blocks)
+    meta, row = bytes_of_codes(depth), parts.number * bytes_of_row(depth, layout.blocks)
     rounded = e.allocate(DType.U8, (m, row), (0, 1), roomy=True)
-    spec = RoundedRowsSpec.of(a.dtype, layout.width, half_of(e.target, layout.width), parts)
+    spec = RoundedRowsSpec.of(a.dtype, layout.width, half_of(e.target, layout.width), *parts)
     args: dict[str, int | Ref] = {
         "x": e.ref(a.place, a.dtype), "rows_x": e.offsets(a.table), "y": e.ref(rounded, DType.U8), "row": row,
         "m": m, "k": k, "blocks": layout.blocks, "run": run, "meta": meta,
@@ -78,17 +102,18 @@ def round_rows(e: Emitter, a: OperandAccess, m: int, k: int, layout: Layout, par
     return Rounded(rounded, row, meta)
 
 
-def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int) -> None:
+def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Parts) -> None:
     c, epilogue = product.c, product.epilogue
     m, n, k = product.m, product.n, product.k
     rows = room_of(m)
     rounded, row, meta = round_rows(e, product.a, m, k, layout, parts)
-    few = rows <= FEW
-    mr, nv = tile_of(e.target, rows, few, parts)
+    few = not parts.paired or rows <= FEW
+    mr, nv = tile_of(e.target, rows, few, parts.number)
     kinds = DType.I8, DType.I8, DType.I32, c.dtype
     product_spec = Int8Spec.of(
         *kinds, mr, nv, True, epilogue.body, epilogue.kinds, 4,
-        width=layout.width, zeros=layout.zeros, few=few, parts=parts,
+        width=layout.width, zeros=layout.zeros, few=few, parts=parts.number,
+        paired=parts.paired,
     )  # fmt: skip
     mb = max(min(rows, e.target.l2_bytes // 2 // row), 1)
     mb = split_evenly(rows, -(-rows // mb), mr)
@@ -98,7 +123,7 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int
         "rows_a": e.offsets(e.grid((m,), (row,))), "rows_c": e.offsets(c.table), "taps": e.offsets(product.taps),
         "n_taps": 1, "k": k, "ldb": 0, "panel": layout.panel, "m": m, "n": n,
         "batch": e.table(np.zeros((1, len(product.sides) + 1), np.int64)), "n_batch": 1, "mb": mb, "nb": nb, "ub": mb,
-        "blocks": layout.blocks, "groups": layout.groups, "meta": meta, "part": row // parts,
+        "blocks": layout.blocks, "groups": layout.groups, "meta": meta, "part": row // parts.number,
     }  # fmt: skip
     args |= epilogue.args(e)
     blocks = product_spec.blocks(m, n, 1, mb, nb)
@@ -106,4 +131,4 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: int
     e.command(product_spec, args, blocks, grain, 2 * m * n * k)
 
 
-__all__ = ["ALL_BITS", "FEW", "Rounded", "candidate", "possible", "round_rows", "tile_of"]
+__all__ = ["FEW", "ROUNDED", "Parts", "Rounded", "candidate", "parts_of", "possible", "round_rows", "tile_of"]

@@ -86,10 +86,11 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     if m > (FEW_ROWS if group > 1 else _FEW_OF_TILES) and amx.available(e.target):
         ways += _on_tiles(e, prim, product)
     rounds = prim.rounds_rows or e.precision == "low"
-    if rounds or (prim.finite_rows and e.precision == "normal" and m <= emit_int8.FEW):
+    if rounds or (prim.finite_rows and e.precision == "normal"):
         layout, weights = packed(e, prim.inputs[1:], prim.width, k)
-        if emit_int8.possible(e.target, layout):
-            ways.append(emit_int8.candidate(e, product, layout, weights, 1 if rounds else emit_int8.ALL_BITS))
+        parts = emit_int8.ROUNDED if rounds else emit_int8.parts_of(e.target, layout, m)
+        if parts is not None and emit_int8.possible(e.target, layout):
+            ways.append(emit_int8.candidate(e, product, layout, weights, parts))
     e.choose(f"compressed {x.dtype.value} {prim.width} {m} x {n} x {k} {e.options.precision}", ways)
     return store_back(e, out, result)
 

@@ -4,10 +4,14 @@ weights in 2, 4 or 8 bits, on sums of four products.
 Codes are unsigned bytes once their bits are taken out of the words, and rows are signed: what the instructions take, as
 they are. With codes ``c`` that stand for ``(c - half - zero) * scale``, a block of a sum is::
 
-    scale * a_scale * sum(c * a)  -  scale * (half + zero) * a_scale * sum(a)
+    scale * a_scale * (sum(c * a) - half * sum(a))  -  scale * zero * a_scale * sum(a)
 
-so that behind the integers of a block come a conversion, a product and one or two multiply-adds in f32. With few rows
-the words are taken apart for every tile of rows; with many, panels of bytes lie in scratch memory.
+so that behind the integers of a block come a conversion, a product and one or two multiply-adds in f32. The first rows
+are multiplied while codes are in registers; with more, the bytes of a block lie in scratch memory for a while.
+
+With codes of 4 bits, half of what an instruction could multiply is zeros. The last part of ``paired`` rows uses it: its
+bytes are multiplied by the words as they lie in memory, each byte ``c + 16 * c'`` of which holds two codes, so that one
+digit is of use for both of their numbers (:mod:`.rounded_rows`).
 """
 
 from __future__ import annotations
@@ -27,6 +31,13 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.ir.dtype import DType
 
+ROWS = 32
+"""Rows that are multiplied by a block before the next one."""
+WIDTH_OF_PAIRS = 4
+"""Bits of a code of which two fill a byte."""
+PARTS_OF_PAIRS = 3
+LARGEST_OF_PAIRS = 64
+"""Numbers of a block up to which sums of ``paired`` parts, 19 bits and a sign of the largest, stay in 32 bits."""
 INT8 = Record(
     "rows of bytes",
     word("meta", "where the numbers of a row's blocks begin, in bytes"),
@@ -56,8 +67,8 @@ def flipped(target: Target, width: int) -> int:
 class Int8Spec(ContractSpec):
     """:class:`ContractSpec` with one tap and one batch: A is of rows as :mod:`.rounded_rows` makes them (``rows_a`` in
     bytes), weights are panels of :class:`~MNN.backends.cpu.lowbit.layout.Layout`. Behind its arguments come those of
-    :data:`~.records.COMPRESSED` and ``INT8``. ``few``: words are taken apart for every tile. Blocks are ``mb`` rows
-    and ``nb`` columns, whole panels, of which ``nv`` is a part."""
+    :data:`~.records.COMPRESSED` and ``INT8``. ``few``: words are taken apart for every tile, of which all ``parts`` are
+    in registers. Blocks are ``mb`` rows and ``nb`` columns, whole panels, of which ``nv`` is a part."""
 
     shaped: ClassVar[bool] = True
 
@@ -65,12 +76,15 @@ class Int8Spec(ContractSpec):
     zeros: str = "none"
     few: bool = False
     parts: int = 1
+    paired: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         sides = (self.a, self.b, self.acc, self.group)
         if sides != (DType.I8, DType.I8, DType.I32, DOT4) or not self.b_packed or VECTORS % self.nv:
             raise ValueError(f"no product of rows of bytes like {self.key()}")
+        if self.paired and (self.width, self.parts) != (WIDTH_OF_PAIRS, PARTS_OF_PAIRS):
+            raise ValueError(f"no pairs of numbers in {self.key()}")
 
     @property
     def sums(self) -> DType:
@@ -80,9 +94,9 @@ class Int8Spec(ContractSpec):
         return (*super().slots(), *COMPRESSED, *INT8)
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
-        """A tile of sums, the scales and offsets of a block, and a panel of bytes."""
-        depth = 0 if self.few else args["blocks"] * args["groups"] * (WORD // self.width)
-        return (self.mr + 2) * self.nr(target) * 4 + depth * self.nr(target)
+        """The sums of some rows, the scales and offsets of a block, and its codes as bytes."""
+        depth = 0 if self.few else args["groups"] * (WORD // self.width)
+        return (ROWS + 2) * self.nr(target) * 4 + depth * self.nr(target)
 
     def traffic(self, args: Arguments) -> dict[str, int]:
         if self.routed:
@@ -95,4 +109,13 @@ class Int8Spec(ContractSpec):
         }
 
 
-__all__ = ["Int8Spec", "flipped", "half_of", "sums_bytes"]
+__all__ = [
+    "LARGEST_OF_PAIRS",
+    "PARTS_OF_PAIRS",
+    "ROWS",
+    "WIDTH_OF_PAIRS",
+    "Int8Spec",
+    "flipped",
+    "half_of",
+    "sums_bytes",
+]

@@ -11,6 +11,13 @@ those of weights are times ``2^SHIFT``. A block with an infinite number or one t
 
 In several ``parts``, what is left of a number is rounded again, in steps :data:`STEP` times as fine, to another row
 behind the first: of three of them, no more is lost than the 24 bits of f32 hold for the largest number of a block.
+
+The last of ``paired`` parts has one byte for two numbers, for codes of 4 bits, of which two fill a byte ``c + 16 *
+c'``: times a digit ``e`` that is ``e * c + 16 * e * c'``. With ``A`` and ``A'`` of 16 bits (two parts), what is
+multiplied by ``c`` is ``256 * A + e``, and what is by ``c'`` is ``256 * A' + 16 * e``. That is within 8 of any ``x'``
+if the low four bits of ``e`` are those of ``x' / 16``, as ``A'`` takes up what is above them, and within 8 of any
+``x``, too, as the upper four bits of ``e`` are still to be chosen: 20 bits in two and a half parts. Their sums become
+one integer, so that ``sum * -half`` stands with the last part, and the rest with the first.
 """
 
 from __future__ import annotations
@@ -25,7 +32,7 @@ from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.codegen.traffic import number, table
 from MNN.backends.cpu.lang import element
 from MNN.backends.cpu.lang.element import storage_type
-from MNN.backends.cpu.lang.module import F32, I8, I32, Kernel, Value
+from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Kernel, Value
 from MNN.backends.cpu.lowbit.layout import SHIFT, WORD
 from MNN.backends.cpu.math.rounding import to_nearest
 from MNN.backends.cpu.targets.base import Target
@@ -37,6 +44,14 @@ _LINE = 64
 _MOST = 127.0
 STEP = 254.0
 """How much finer the steps of a part are than those of the part before: what is left is at most half a step."""
+DIGIT = 8
+"""Bits of a digit, where digits become one number before they are scaled."""
+_SHIFT_OF_NIBBLE = 4
+_NIBBLE = 1 << _SHIFT_OF_NIBBLE
+_MOST_OF_PAIRS = 127.0 * 2**16
+"""The largest size of three digits."""
+_ROOM = 2.0**28 - 2**14
+"""The same times the numbers of a block, so that sums of them times 4 bits stay in 32."""
 
 
 def bytes_of_codes(depth: int) -> int:
@@ -67,6 +82,8 @@ class RoundedRowsSpec(KernelSpec):
     half: int
     """What stands for zero among the codes of the weights."""
     parts: int = 1
+    paired: bool = False
+    """Whether the last part has a byte for each pair of numbers."""
 
     def slots(self) -> tuple[str, ...]:
         return "x", "rows_x", "y", "row", "m", "k", "blocks", "run", "meta"
@@ -107,7 +124,10 @@ class _Rounding:
             with b.loop(0, k.slot("blocks")) as block:
                 first = block.index * k.slot("run")
                 places = [b.gep(b.gep(part, I8, k.slot("meta")), I32, block.index * NUMBERS) for part in parts]
-                self._block(b.gep(k.scratch, F32, first), [b.gep(part, I8, first) for part in parts], places)
+                begins = [b.gep(part, I8, first) for part in parts]
+                if self.spec.paired:
+                    begins[-1] = b.gep(parts[-1], I8, b.udiv(first, 2))
+                self._block(b.gep(k.scratch, F32, first), begins, places)
         return k.finish()
 
     def _widen(self, source: Value) -> None:
@@ -137,28 +157,42 @@ class _Rounding:
             look.next(most, b.fma(x, nothing, look.carried[1]))
         most = self._all(look.results[0], lambda p, q: b.select(b.fcmp("ogt", p, q), p, q))
         strange = self._all(look.results[1], b.add)
-        inverse = b.select(b.fcmp("ogt", most, 0.0), b.fdiv(b.const(F32, _MOST), most), b.const(F32, 0))
+        steps = self._steps()
+        inverse = b.select(b.fcmp("ogt", most, 0.0), b.fdiv(steps, most), b.const(F32, 0))
         inverse = b.select(b.fcmp("olt", inverse, float("inf")), inverse, b.const(F32, 0))
         factor, zero = b.splat(inverse, self.lanes), b.const(I32.vec(self.lanes), 0)
-        with b.loop(0, k.slot("run"), self.chunk, carry=[zero] * self.spec.parts) as some:
+        digits = _PairedDigits(b, self.lanes) if self.spec.paired else _Digits(b, self.spec.parts)
+        with b.loop(0, k.slot("run"), self.chunk, carry=[zero] * digits.sums) as some:
             totals = list(some.carried)
-            small: list[list[Value]] = [[] for _ in totals]
+            small: list[list[Value]] = [[] for _ in to]
             for at in range(0, self.chunk, self.lanes):
                 x = b.mul(b.load(wide, b.gep(source, F32, some.index + at)), factor)
-                for part in range(self.spec.parts):
-                    whole = to_nearest(b, x)
-                    totals[part] = b.add(totals[part], whole)
-                    small[part].append(b.convert("trunc", whole, I8.vec(self.lanes)))
-                    x = b.mul(b.sub(x, b.convert("sitofp", whole, wide)), STEP)
+                found, added = digits.of(x)
+                totals = [b.add(total, more) for total, more in zip(totals, added, strict=True)]
+                for numbers, digit in zip(small, found, strict=True):
+                    numbers.append(b.convert("trunc", digit, I8.vec(self.lanes)))
             for part, numbers in enumerate(small):
-                b.store(self._turned(numbers), b.gep(to[part], I8, some.index), align=1)
+                if self.spec.paired and part == len(small) - 1:
+                    b.store(self._of_pairs(numbers), b.gep(to[part], I8, b.udiv(some.index, 2)), align=1)
+                else:
+                    b.store(self._turned(numbers), b.gep(to[part], I8, some.index), align=1)
             some.next(*totals)
-        for part, place in enumerate(places):
-            total = self._all(some.results[part], b.add)
-            scale = b.add(b.mul(b.mul(most, 1.0 / (_MOST * STEP**part)), 2.0**-SHIFT), strange)
-            b.store(scale, place)
-            b.store(b.mul(scale, b.convert("sitofp", total, F32)), b.gep(place, F32, 1))
-            b.store(b.mul(total, -self.spec.half), b.gep(place, I32, 2))
+        step = b.fdiv(most, steps)
+        for part, sums in enumerate(some.results):
+            total = self._all(sums, b.add)
+            scale = b.add(b.mul(b.mul(step, 1.0 / STEP**part), 2.0**-SHIFT), strange)
+            b.store(scale, places[part])
+            b.store(b.mul(scale, b.convert("sitofp", total, F32)), b.gep(places[part], F32, 1))
+            last = places[-1] if self.spec.paired else places[part]
+            b.store(b.mul(total, -self.spec.half), b.gep(last, I32, 2))
+
+    def _steps(self) -> Value:
+        """The whole number that a block's largest size becomes."""
+        b = self.b
+        if not self.spec.paired:
+            return b.const(F32, _MOST)
+        room = b.fdiv(b.const(F32, _ROOM), b.convert("sitofp", self.k.slot("run"), F32))
+        return b.select(b.fcmp("olt", room, _MOST_OF_PAIRS), room, _MOST_OF_PAIRS)
 
     def _all(self, x: Value, join: Callable[[Value, Value], Value]) -> Value:
         """All lanes of a vector joined to one number."""
@@ -171,13 +205,68 @@ class _Rounding:
 
     def _turned(self, parts: list[Value]) -> Value:
         """The bytes of a chunk in the order of codes."""
-        b, steps = self.b, WORD // self.spec.width
+        steps = WORD // self.spec.width
         per = steps // 4
+        order = [w + per * j + i for w in range(0, self.chunk, steps) for i in range(per) for j in range(4)]
+        return self.b.shuffle(self._joined(parts), None, order)
+
+    def _of_pairs(self, parts: list[Value]) -> Value:
+        """One byte of two of a chunk."""
+        return self.b.shuffle(self._joined(parts), None, range(0, self.chunk, 2))
+
+    def _joined(self, parts: list[Value]) -> Value:
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=True)
-            parts = [b.shuffle(low, high, range(2 * low.type.lanes)) for low, high in pairs]
-        order = [w + per * j + i for w in range(0, self.chunk, steps) for i in range(per) for j in range(4)]
-        return b.shuffle(parts[0], None, order)
+            parts = [self.b.shuffle(low, high, range(2 * low.type.lanes)) for low, high in pairs]
+        return parts[0]
 
 
-__all__ = ["NUMBERS", "RoundedRowsSpec", "bytes_of_codes", "bytes_of_row", "chunk"]
+class _Digits:
+    """Whole numbers, and what is left of each again in finer steps."""
+
+    def __init__(self, b: Builder, parts: int) -> None:
+        self.b, self.sums = b, parts
+
+    def of(self, x: Value) -> tuple[list[Value], list[Value]]:
+        """The digits of a vector, and what is to be summed of it."""
+        found = []
+        for _ in range(self.sums):
+            found.append(whole := to_nearest(self.b, x))
+            x = self.b.mul(self.b.sub(x, self.b.convert("sitofp", whole, x.type)), STEP)
+        return found, found
+
+
+class _PairedDigits:
+    """Two digits of a number of 16 bits, and one for both numbers of a pair (see the module)."""
+
+    sums = 1
+
+    def __init__(self, b: Builder, lanes: int) -> None:
+        self.b, self.lanes = b, lanes
+
+    def of(self, x: Value) -> tuple[list[Value], list[Value]]:
+        """The digits of a vector, the last for the first number of each pair, and what the numbers have become."""
+        b, half, low = self.b, _NIBBLE // 2, _NIBBLE - 1
+        whole = to_nearest(b, x)
+        second = b.ashr(b.add(whole, half), _SHIFT_OF_NIBBLE)  # in sixteens
+        shared = self._swapped(b.and_(second, low))
+        first = b.ashr(b.add(b.sub(whole, shared), half), _SHIFT_OF_NIBBLE)
+        first = b.add(b.shl(first, _SHIFT_OF_NIBBLE), shared)
+        finest = b.ashr(b.shl(first, WORD - DIGIT), WORD - DIGIT)
+        upper = b.ashr(b.sub(first, finest), DIGIT)
+        upper_of_second = b.ashr(b.sub(second, self._swapped(finest)), _SHIFT_OF_NIBBLE)
+        upper = self._paired(upper, upper_of_second)
+        top = b.ashr(b.add(upper, 1 << (DIGIT - 1)), DIGIT)
+        middle = b.sub(upper, b.shl(top, DIGIT))
+        return [top, middle, finest], [self._paired(first, b.shl(second, _SHIFT_OF_NIBBLE))]
+
+    def _swapped(self, x: Value) -> Value:
+        """Each number in the place of its neighbour."""
+        return self.b.shuffle(x, None, [i ^ 1 for i in range(self.lanes)])
+
+    def _paired(self, first: Value, second: Value) -> Value:
+        """The first numbers of pairs and the second ones."""
+        return self.b.shuffle(first, second, [i + (i % 2) * self.lanes for i in range(self.lanes)])
+
+
+__all__ = ["DIGIT", "NUMBERS", "RoundedRowsSpec", "bytes_of_codes", "bytes_of_row", "chunk"]
