@@ -178,3 +178,21 @@ def test_a_branch_that_is_not_taken_gives_nothing():
     found = Session(_gradient(graph, total, x)).run({"x": np.array([1000.0, -1.0], np.float32)})["dx"]
     assert found[0] == 1
     assert abs(found[1] - np.exp(-1)) < 1e-6
+
+
+def test_a_tensor_on_the_way_from_another():
+    """Each has its whole gradient, whichever others are asked for."""
+    x, w = Value("x", DType.F32, (3,)), Value("w", DType.F32, (3,))
+    y, square, loss, axes = Value("y"), Value("square"), Value("loss"), Value("axes", DType.I64, (1,), np.array([0]))
+    nodes = [
+        Node("BinaryOp", "product", [x, w], [y], {"opType": "MUL"}),
+        Node("UnaryOp", "square", [y], [square], {"opType": "SQUARE"}),
+        Node("Reduction", "sum", [square, axes], [loss], {"operation": "SUM"}),
+    ]
+    feeds = {"x": np.float32([1, 2, 3]), "w": np.float32([4, 5, 6])}
+    wanted = {w: [8, 40, 108], y: [8, 20, 36], x: [32, 100, 216]}
+    for asked in ([w, y], [y, w], [x, y, w], [y, x]):
+        slopes = [Value(f"slope{i}") for i in range(len(asked))]
+        gradient = Node("Gradient", "gradient", [loss, *asked], slopes)
+        found = Session(Graph("example", [x, w], slopes, [*nodes, gradient])).run(feeds)
+        assert [found[v.name].tolist() for v in slopes] == [wanted[v] for v in asked]

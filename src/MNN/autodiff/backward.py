@@ -92,16 +92,16 @@ def _check_read(b: Builder, wrt: Sequence[Tensor]) -> None:
 
 
 def _between(outputs: Sequence[Tensor], wrt: Sequence[Tensor]) -> list[Prim]:
-    """The primitives on paths from ``wrt`` to ``outputs``, each behind those that it depends on."""
+    """The primitives on paths from ``wrt`` to ``outputs``, each behind those that it depends on; one tensor of ``wrt``
+    may lie on the path from another."""
     order: list[Prim] = []
     done: set[int] = set()
-    targets = set(wrt)
-    depends: set[Tensor] = set(targets)
+    depends: set[Tensor] = set(wrt)
     stack: list[tuple[Tensor, bool]] = [(t, False) for t in reversed(outputs)]
     while stack:
         tensor, ready = stack.pop()
         prim = tensor.producer
-        if prim is None or tensor in targets or id(prim) in done:
+        if prim is None or id(prim) in done:
             continue
         if ready:
             done.add(id(prim))
