@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from MNN.errors import MNNError, UnsupportedError
-from MNN.expr.node import Expr, in_order
+from MNN.expr.node import Expr, Ref, Slopes, in_order
 from MNN.expr.types import NCHW, data_format, storable
 from MNN.expr.var import Var
 from MNN.frontends import kind_of, load_graph
@@ -54,12 +54,20 @@ def vars_of(graph: Graph) -> dict[Value, Var]:
         operands = [
             None if v is None else made.setdefault(v, _constant(v)) if v.is_const else made[v] for v in node.inputs
         ]
-        expr = Expr(node.op, [None if v is None else (v._expr, v._index) for v in operands], dict(node.attrs))
-        expr.outputs = len(node.outputs)
+        expr = _expression(node, [None if v is None else (v._expr, v._index) for v in operands])
         for i, value in enumerate(node.outputs):
             made[value] = Var(expr, i, data_format[layouts.get(value.name, "NCHW")])
         expr.name = node.outputs[0].name
     return made
+
+
+def _expression(node: Node, operands: list[Ref | None]) -> Expr:
+    if node.op == Slopes.OPERATOR:
+        number, *tensors = (r for r in operands if r is not None)
+        return Slopes(number, tensors)
+    expr = Expr(node.op, operands, dict(node.attrs))
+    expr.outputs = len(node.outputs)
+    return expr
 
 
 def get_inputs_and_outputs(variables: dict[str, Var]) -> tuple[dict[str, Var], dict[str, Var]]:
@@ -98,6 +106,11 @@ def save(variables: Sequence[Var] | Var, file_name: str | os.PathLike[str]) -> N
 
 def graph_of(wanted: Sequence[Var]) -> Graph:
     """The graph of operators that computes Vars."""
+    return graph_and_values(wanted)[0]
+
+
+def graph_and_values(wanted: Sequence[Var]) -> tuple[Graph, dict[tuple[int, int], Value]]:
+    """The same, with its values by expression and output."""
     from MNN.ops.elementwise.identity import copying  # operators are not needed where Vars are only given to a model
 
     exprs = in_order(v._expr for v in wanted)
@@ -116,6 +129,7 @@ def graph_of(wanted: Sequence[Var]) -> Graph:
         elif not expr.is_leaf:
             inputs = [None if r is None else values[id(r[0]), r[1]] for r in expr.inputs]
             graph.nodes.append(Node(expr.op, made[0].name, list(inputs), made, dict(expr.attrs)))
+    _hold(graph, taken)
     numbers_alone = all(expr.op in ("Const", "Trainable") for expr in exprs)
     for var in wanted:
         value = values[id(var._expr), var._index]
@@ -123,7 +137,20 @@ def graph_of(wanted: Sequence[Var]) -> Graph:
             graph.nodes.append(copying(value, _unique(taken, value.name, "output")))
             value = graph.nodes[-1].outputs[0]
         graph.outputs.append(value)
-    return graph
+    return graph, values
+
+
+def _hold(graph: Graph, taken: set[str]) -> None:
+    """Constants of which there are gradients are operands of all that uses them, not known numbers."""
+    wanted = {v for n in graph.nodes if n.op == Slopes.OPERATOR for v in n.inputs[1:] if v is not None and v.is_const}
+    if not wanted:
+        return
+    from MNN.ops.training.gradients import holding
+
+    held = {v: holding(v, _unique(taken, f"{v.name}:held", "")) for v in wanted}
+    for node in graph.nodes:
+        node.inputs = [held[v].outputs[0] if v in held else v for v in node.inputs]
+    graph.nodes[:0] = held.values()
 
 
 def _unique(taken: set[str], name: str, stem: str) -> str:

@@ -270,6 +270,36 @@ class Expr:
 Ref = tuple[Expr, int]
 
 
+class Slopes(Expr):
+    """Gradients: operands are a number, and the tensors with regard to which they are taken. They follow from how the
+    number is computed, so that all of this is one graph."""
+
+    OPERATOR = "Gradient"
+
+    def __init__(self, number: Ref, tensors: Sequence[Ref]) -> None:
+        super().__init__(self.OPERATOR, [number, *tensors])
+        self.outputs = len(tensors)
+
+    @property
+    def tensors(self) -> list[Ref]:
+        """What the gradients are taken with regard to."""
+        return [r for r in self.inputs[1:] if r is not None]
+
+    def _infer(self) -> None:
+        self._types, self._types_at = [e.types()[i] for e, i in self.tensors], self._stamp(False)
+
+    def results(self) -> list[np.ndarray]:
+        """The gradients, each in the shape of its tensor."""
+        if self._results is None or self._results_at != self._stamp(True):
+            self._run_compiled([e for e in in_order([self]) if not e.is_leaf])
+        assert self._results is not None
+        return self._results
+
+    def _evaluated(self) -> bool:
+        self.results()  # before what takes them is put together
+        return True
+
+
 def in_order(roots: Iterable[Expr], ends: Callable[[Expr], bool] = lambda expr: False) -> list[Expr]:
     """Everything that the roots depend on, each behind its operands; what ``ends`` is not looked into."""
     order: list[Expr] = []
@@ -309,6 +339,7 @@ def _compile(root: Expr, todo: list[Expr]) -> tuple[Executor, list[Ref], list[Va
 
     made: dict[tuple[int, int], Value] = {}
     fed: dict[tuple[int, int], Ref] = {}
+    open_ends = {(id(e), i) for e, i in root.tensors} if isinstance(root, Slopes) else set()
     nodes: list[Node] = []
     for number, expr in enumerate(todo):
         inputs: list[Value | None] = []
@@ -318,7 +349,8 @@ def _compile(root: Expr, todo: list[Expr]) -> tuple[Executor, list[Ref], list[Va
                 continue
             key = (id(ref[0]), ref[1])
             if key not in made:
-                array = ref[0].results()[ref[1]] if not ref[0].sources else None
+                constant = not ref[0].sources and key not in open_ends
+                array = ref[0].results()[ref[1]] if constant else None
                 made[key] = Value(f"v{len(made)}", None, None, array)
                 if array is None:
                     fed[key] = ref

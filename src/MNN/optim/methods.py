@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
+from MNN.expr.var import Var
 from MNN.nn.module import Module
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.regularization import Regularization_Method
 from MNN.optim.step_graph import Method
+from MNN.optim.update_graph import Rule, adam, descent
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -32,7 +34,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        module: Module,
+        module: Module | None,
         learning_rate: float = 1e-3,
         momentum: float = 0.9,
         weight_decay: float = 0.0,
@@ -46,6 +48,11 @@ class SGD(Optimizer):
     def method(self) -> Method:
         pull = (("weightDecay", self.weight_decay), ("regularization", self.regularization_method.name))
         return Method("SgdStep", (("momentum", self.momentum), ("nesterov", self.nesterov), *pull), ("momentum",))
+
+    def update_rule(self) -> tuple[list[tuple[Var, Var]], Rule]:
+        if self.nesterov:
+            return super().update_rule()
+        return [], descent(self.momentum, self.weight_decay, self.regularization_method)
 
 
 class ADAM(Optimizer):
@@ -78,6 +85,12 @@ class ADAM(Optimizer):
             ("regularization", "decoupled" if self.decoupled else self.regularization_method.name),
         )
         return Method("AdamStep", attributes, ("momentum", "momentum2"))
+
+    def update_rule(self) -> tuple[list[tuple[Var, Var]], Rule]:
+        if self.decoupled or self.corrected:
+            return super().update_rule()
+        step, rule = adam(self.momentum, self.momentum2, self.eps, self.weight_decay, self.regularization_method)
+        return [step], rule
 
 
 class AdamW(ADAM):
@@ -142,8 +155,9 @@ class Lion(Optimizer):
 
 
 def Grad() -> Optimizer:  # noqa: N802 - PyMNN's name
-    """An optimizer without a module, for :meth:`~MNN.optim.optimizer.Optimizer.grad` alone."""
-    return Optimizer(None, 0.0)
+    """An optimizer without a module: for :meth:`~MNN.optim.optimizer.Optimizer.grad`, and for the update graph of
+    :class:`SGD` as it is by default."""
+    return SGD(None)
 
 
 __all__ = ["ADAM", "SGD", "AdamW", "Grad", "Lion", "RMSprop"]

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from MNN.errors import MNNError, RunError, ShapeError
-from MNN.expr import build
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr
 from MNN.expr.var import Var
-from MNN.ir.graph import Graph, Node, Value
+from MNN.ir.graph import Value
 from MNN.nn.module import Module, trainable
 from MNN.nn.steps import STEP
+from MNN.optim import update_graph
 from MNN.optim.capture import Captured, capture
 from MNN.optim.program import StepProgram
 from MNN.optim.regularization import Regularization_Method
-from MNN.optim.step_graph import APPLY, RATE, TIME, Method, StepGraph, nodes_before, step_graph
+from MNN.optim.step_graph import APPLY, RATE, TIME, Method, StepGraph, step_graph
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
 from MNN.runtime.state_memory import Kept, StateMemory
@@ -235,8 +235,33 @@ class Optimizer:
         self, outputs: Sequence[Var], output_diffs: Sequence[Var], parameters: Sequence[Var]
     ) -> tuple[list[Var], list[Var]]:
         """The gradients of ``outputs``, weighted with ``output_diffs`` of their shapes, with regard to ``parameters``:
-        these, and their gradients as numbers."""
-        return gradients(outputs, output_diffs, parameters)
+        these, and their gradients as Vars, which are computed when they are read, and may be saved or be part of a
+        loss."""
+        return update_graph.gradients(outputs, output_diffs, parameters)
+
+    def update_rule(self) -> tuple[list[tuple[Var, Var]], update_graph.Rule]:
+        """What all parameters share in a step, with what it becomes, and the step of one."""
+        raise MNNError(f"{type(self).__name__} as it is set has no update graph; SGD, ADAM and Grad have")
+
+    def get_update_graph(
+        self, parameter: Sequence[Var], parameter_grad: Sequence[Var], learning_rate: Sequence[Var]
+    ) -> tuple[list[Var], list[Var]]:
+        """A step as expressions, as PyMNN has it: parameters and moments, and what they become. ``learning_rate``: a
+        Var for each parameter, such as a placeholder. The moments that are used are those before the step."""
+        shared, rule = self.update_rule()
+        return update_graph.updates(rule, parameter, parameter_grad, learning_rate, shared)
+
+    def save_graph(
+        self,
+        output_path: str | os.PathLike[str],
+        outputs: Sequence[Var],
+        parameter: Sequence[Var],
+        parameter_update: Sequence[Var],
+    ) -> None:
+        """Writes what :meth:`get_update_graph` gave as a .mnn file that makes a step with every run: placeholders are
+        its inputs, ``outputs`` its outputs, parameters states (:doc:`states`) that begin as they are now. Gradients are
+        an operator of this engine, which the official one lacks."""
+        update_graph.save(output_path, outputs, parameter, parameter_update)
 
     # -- going on another time --------------------------------------------------------------------------------------
 
@@ -268,28 +293,4 @@ class Optimizer:
         STEP.set_array(np.asarray(self.steps, np.int64))
 
 
-def gradients(outputs: Sequence[Var], diffs: Sequence[Var], parameters: Sequence[Var]) -> tuple[list[Var], list[Var]]:
-    """See :meth:`Optimizer.grad`."""
-    if len(outputs) != len(diffs) or not outputs or not parameters:
-        raise MNNError(f"{len(outputs)} outputs with {len(diffs)} differences, of {len(parameters)} parameters")
-    total: Any = None
-    for y, d in zip(outputs, diffs, strict=True):
-        if list(y.shape) != list(d.shape):
-            raise ShapeError(f"an output of shape {y.shape} with a difference of shape {d.shape}")
-        part = build.apply("Reduction", build.binary("MUL", y, d), build.ints(range(y.ndim)), operation="SUM")
-        total = part if total is None else build.binary("ADD", total, part)
-    captured = capture([total])
-    graph, values = captured.graph()
-    missing = [v.name for v in parameters if id(v._expr) not in values]
-    if missing:
-        raise MNNError(f"the outputs do not depend on the parameter '{missing[0]}', or it is a constant")
-    slopes = [Value(f"gradient{i}") for i in range(len(parameters))]
-    kept = nodes_before(graph, graph.outputs)
-    node = Node("Gradient", "gradient", [graph.outputs[0], *[values[id(v._expr)] for v in parameters]], slopes)
-    whole = Graph("gradients", graph.inputs, slopes, [*kept, node])
-    feeds = {values[id(leaf)]: leaf.results()[0] for leaf in captured.leaves}
-    found = Executor(whole, SETTINGS.config()).run(feeds, slopes)
-    return list(parameters), [build.leaf(np.asarray(g), v.data_format) for g, v in zip(found, parameters, strict=True)]
-
-
-__all__ = ["Optimizer", "gradients"]
+__all__ = ["Optimizer"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from MNN.runtime.config import Config
@@ -25,4 +27,14 @@ class Settings:
 SETTINGS = Settings()
 
 
-__all__ = ["SETTINGS", "Settings"]
+@contextlib.contextmanager
+def lazily() -> Iterator[None]:
+    """What is made inside stays an expression, of constants too."""
+    before, SETTINGS.lazy = SETTINGS.lazy, True
+    try:
+        yield
+    finally:
+        SETTINGS.lazy = before
+
+
+__all__ = ["SETTINGS", "Settings", "lazily"]

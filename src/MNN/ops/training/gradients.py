@@ -8,7 +8,7 @@ import numpy as np
 
 from MNN.errors import ShapeError
 from MNN.ir.dtype import DType
-from MNN.ir.graph import Node
+from MNN.ir.graph import Node, Value
 from MNN.ir.prims import Tensor
 from MNN.ir.scalar import BodyBuilder
 from MNN.ops.core.base import Operator, register
@@ -93,6 +93,24 @@ class AllFinite(Operator):
             marks = b.map(bad, x)
             total = b.op("max", total, b.reshape(b.reduce("max", marks, range(x.rank), keepdims=False), ()))
         return [b.op("eq", total, b.const(0, DType.I32))]
+
+
+@register("Parameter")
+class Parameter(Operator):
+    """Its operand, as a tensor of which gradients are taken: where it is a constant, nothing is computed from it
+    beforehand."""
+
+    keeps_shape = True
+    in_mnn = False
+
+    def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
+        x = operand(b, inputs, 0)
+        return b.host("parameter", list, [x], (x.dtype, x.shape), pure=False)
+
+
+def holding(value: Value, name: str) -> Node:
+    """A node that gives a constant, under another name, as an operand that is not known beforehand."""
+    return Node("Parameter", name, [value], [Value(name, value.dtype, value.shape)])
 
 
 @register("StepDropout")
