@@ -1,7 +1,7 @@
 """Runs where torch is: ``torch_curves.py GIVEN.npz RESULTS.npz``.
 
 Trains the networks of ``test_curves`` from weights that are given, in fp32 and by autocast to bf16, and writes the
-losses of all steps."""
+losses of all steps; the one of pictures also as quantisation-aware training has it."""
 
 import sys
 
@@ -17,16 +17,27 @@ def parameters(given, prefix):
     return [torch.nn.Parameter(torch.from_numpy(given[n].copy())) for n in names]
 
 
-def cnn(given, low):
+def cnn(given, low, quantized=False):
+    """``quantized``: the convolutions see numbers in the steps of 8 bits, with straight-through gradients."""
+
+    def convolution(x, w, b):
+        if quantized:
+            scales = w.detach().abs().amax((1, 2, 3)) / 127
+            w = torch.fake_quantize_per_channel_affine(w, scales, torch.zeros(len(w), dtype=torch.int32), 0, -127, 127)
+            low, high = min(x.min().item(), 0.0), max(x.max().item(), 0.0)
+            scale = (high - low) / 254
+            x = torch.fake_quantize_per_tensor_affine(x, scale, round(-low / scale - 127), -127, 127)
+        return functional.conv2d(x, w, b, padding=1)
+
     p = parameters(given, "cnn")
     mean, variance = torch.zeros(8), torch.ones(8)
     optimizer = torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=1e-4)
     x, y = torch.from_numpy(given["cnn/x"]), torch.from_numpy(given["cnn/y"])
     for k in range(len(x)):
         with torch.autocast("cpu", torch.bfloat16, enabled=low):
-            h = functional.conv2d(x[k], p[0], p[1], padding=1)
+            h = convolution(x[k], p[0], p[1])
             h = functional.relu(functional.batch_norm(h, mean, variance, p[2], p[3], True, 0.01, 1e-5))
-            h = functional.max_pool2d(functional.relu(functional.conv2d(h, p[4], p[5], stride=1, padding=1)), 2)
+            h = functional.max_pool2d(functional.relu(convolution(h, p[4], p[5])), 2)
             loss = functional.cross_entropy(functional.linear(h.flatten(1), p[6], p[7]).float(), y[k])
         optimizer.zero_grad()
         loss.backward()
@@ -69,7 +80,7 @@ def main(source, target):
         kinds = {"cnn": cnn, "language": language}
         exact = {name: np.array(list(make(given, False))) for name, make in kinds.items()}
         low = {f"{name}_low": np.array(list(make(given, True))) for name, make in kinds.items()}
-        np.savez(target, **exact, **low)
+        np.savez(target, **exact, **low, quantized=np.array(list(cnn(given, False, True))))
 
 
 if __name__ == "__main__":

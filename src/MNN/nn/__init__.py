@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from MNN.absent import absent
-from MNN.nn import loss
+from MNN.nn import compress, loss
 from MNN.nn.extracted import load_module
 from MNN.nn.initial import seed
 from MNN.nn.layers import batch_norm, conv, dropout, embedding, layer_norm, linear
@@ -16,14 +16,12 @@ from MNN.nn.runtime_config import RuntimeManager, create_runtime_manager
 dummy = EmptyModule()
 
 __all__ = [
-    "EmptyModule", "Module", "RuntimeManager", "batch_norm", "conv", "create_runtime_manager", "dropout",
+    "EmptyModule", "Module", "RuntimeManager", "batch_norm", "compress", "conv", "create_runtime_manager", "dropout",
     "dummy", "embedding", "layer_norm", "linear", "load", "load_module", "load_module_from_file", "loss",
     "save", "seed",
 ]  # fmt: skip
 
-_LATER = {"compress"}
-
 if not TYPE_CHECKING:  # names that are not here are errors for type checkers
 
     def __getattr__(name: str) -> object:
-        raise absent("MNN.nn", name, _LATER)
+        raise absent("MNN.nn", name, ())

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from MNN.errors import MNNError
 from MNN.expr import build
+from MNN.expr.fused.settings import lazily
 from MNN.expr.node import Expr, in_order
 from MNN.expr.types import NCHW
 from MNN.expr.var import Var
 from MNN.nn.module import Module
+from MNN.nn.quantizer import Quantizer
 
 TRAINED = {"BatchNorm": "BatchNormTraining"}
 """Operators that compute otherwise while they are trained, with those that do."""
@@ -29,6 +31,7 @@ class Extracted(Module):
         self._inputs, self._outputs = list(inputs), list(outputs)
         self._order = _between(self._inputs, self._outputs)
         self._leaves: dict[int, Var] = {}
+        self._quantizers: dict[int, Quantizer] = {}
         for expr in () if constant else self._order:
             kept = operators()[TRAINED[expr.op]].updates if expr.op in TRAINED else {}
             for number, ref in enumerate(expr.inputs):
@@ -49,6 +52,26 @@ class Extracted(Module):
             self.train(False)
         self._trained = bool(trained)
 
+    def quantize(self, made: Callable[[], Quantizer]) -> int:
+        """Gives each convolution over images with weights of its own what ``made`` makes; how many there are."""
+        from MNN.ops.core.base import operators
+        from MNN.ops.linear.convolution import Convolution
+
+        for expr in self._order:
+            weights = expr.inputs[1] if len(expr.inputs) > 1 else None
+            kind = operators()[expr.op]
+            if (
+                isinstance(kind, Convolution)
+                and kind.spatial == 2
+                and weights is not None
+                and id(weights[0]) in self._leaves
+            ):
+                quantizer = made()
+                quantizer.train(self.is_training)
+                self._quantizers[id(expr)] = quantizer
+                setattr(self, f"quantizer{len(self._quantizers)}", quantizer)
+        return len(self._quantizers)
+
     def train(self, flag: bool = True) -> None:
         """Switches training on or off; one that was loaded not to be trained stays as it is."""
         super().train(bool(flag) and getattr(self, "_trained", True))
@@ -65,6 +88,11 @@ class Extracted(Module):
             operands = [None if r is None else self._operand(made, r[0], r[1]) for r in expr.inputs]
             op, count = expr.op, expr.outputs
             attrs: dict[str, Any] = dict(expr.attrs)
+            if (quantizer := self._quantizers.get(id(expr))) is not None:
+                with lazily():
+                    plain = build.apply(op, *operands, **attrs)
+                made[id(expr), 0] = quantizer.convolution(plain)
+                continue
             if self.is_training and op in TRAINED:
                 op, count = TRAINED[op], 3
                 attrs = {"epsilon": attrs.get("epsilon", 1e-5), "momentum": 0.99}

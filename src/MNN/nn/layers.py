@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build
+from MNN.expr.fused.settings import lazily
 from MNN.expr.layers import conv2d
 from MNN.expr.reducing import matmul
 from MNN.expr.shaping import convert, gather
@@ -16,6 +17,7 @@ from MNN.expr.types import NC4HW4, NCHW, Ints, Padding_Mode
 from MNN.expr.var import Var
 from MNN.nn import initial
 from MNN.nn.module import Module
+from MNN.nn.quantizer import Quantizer
 from MNN.nn.steps import step_number
 
 
@@ -57,10 +59,16 @@ class Conv(Module):
         self._stride, self._dilation = _pair(stride, "stride"), _pair(dilation, "dilation")
         self._pads, self._groups = pads, groups
         self._mode = Padding_Mode.CAFFE if any(pads) else padding_mode
+        self.quantizer: Quantizer | None = None
 
     def forward(self, x: ArrayLike) -> Var:
         """Images ``[N, C, H, W]`` to ``[N, O, H', W']``, in NC4HW4."""
-        return conv2d(x, self.weight, self.bias, self._stride, self._pads, self._dilation, self._groups, self._mode)
+        window = self._stride, self._pads, self._dilation, self._groups, self._mode
+        if self.quantizer is None:
+            return conv2d(x, self.weight, self.bias, *window)
+        with lazily():
+            plain = conv2d(x, self.weight, self.bias, *window)
+        return self.quantizer.convolution(plain)
 
 
 class Linear(Module):

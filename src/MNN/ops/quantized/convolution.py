@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,19 @@ from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import along, operand, optional
 from MNN.ops.inference import infer, symbolic_shape_check, windows
-from MNN.ops.linear.convolution import fits_convolution, resolve_pads
+from MNN.ops.linear.convolution import Convolution, fits_convolution, resolve_pads
 from MNN.ops.quantized.quantization import centred, in_bytes, output_factor, product_operands, requantize
+
+
+def quantized_attributes(attrs: Mapping[str, Any]) -> dict[str, object]:
+    """The attributes of a convolution over images (transposed or not) as the quantised ones have them."""
+    given = {**Convolution.attributes, **{key: v for key, v in attrs.items() if v is not None}}
+    return {
+        "strides": [int(given["strideY"]), int(given["strideX"])],
+        "dilations": [int(given["dilateY"]), int(given["dilateX"])],
+        "pads": list(given["pads"] or [int(given["padY"]), int(given["padX"])] * 2),
+        "padMode": str(given["padMode"]), "group": int(given["group"]),
+    }  # fmt: skip
 
 
 class _QuantizedConv(Operator):

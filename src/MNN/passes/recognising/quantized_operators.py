@@ -21,6 +21,7 @@ from MNN.ir.graph import Graph, Node, Value
 from MNN.ops.core.base import traits
 from MNN.ops.linear.convolution import Convolution, Deconvolution
 from MNN.ops.linear.matmul import MatMul
+from MNN.ops.quantized.convolution import quantized_attributes
 from MNN.passes.folding.affine import attribute_true
 from MNN.passes.manager import Pass
 from MNN.passes.patterns import attribute, plain, rank
@@ -286,16 +287,6 @@ def _constant(rw: Rewriter, value: Value) -> np.ndarray | None:
     return (whole.astype(np.float64) - zero.astype(np.float64)) * scale.astype(np.float64)
 
 
-def _window(node: Node) -> dict[str, object]:
-    """A convolution's attributes as the quantised ones have them."""
-    pads = attribute(node, "pads") or [int(attribute(node, "padY")), int(attribute(node, "padX"))] * 2
-    return {
-        "strides": [int(attribute(node, "strideY")), int(attribute(node, "strideX"))],
-        "dilations": [int(attribute(node, "dilateY")), int(attribute(node, "dilateX"))],
-        "pads": list(pads), "padMode": str(attribute(node, "padMode")), "group": int(attribute(node, "group")),
-    }  # fmt: skip
-
-
 def _product(rw: Rewriter, node: Node, result: Numbers) -> Node | None:
     """The quantised product for a float one, without its outputs."""
     parts = _parts(rw, node)
@@ -311,9 +302,9 @@ def _product(rw: Rewriter, node: Node, result: Numbers) -> Node | None:
         return Node("QLinearMatMul", node.name, operands, [], {})
     if _transposed(node):
         extra = attribute(node, "outPads")
-        attrs = _window(node) | ({"outPads": list(extra)} if extra else {})
+        attrs = quantized_attributes(node.attrs) | ({"outPads": list(extra)} if extra else {})
         return Node("QLinearConvTranspose", node.name, operands, [], attrs)
-    return Node("QLinearConv", node.name, operands, [], _window(node))
+    return Node("QLinearConv", node.name, operands, [], quantized_attributes(node.attrs))
 
 
 def _float_result(rw: Rewriter, node: Node) -> None:
@@ -326,7 +317,7 @@ def _float_result(rw: Rewriter, node: Node) -> None:
         return
     zeros = [n.zero_point(rw) for n in (parts.x, parts.w)]
     whole, wide = (Value(rw.unique(f"{out.name}/{s}"), d, shape) for s, d in (("sum", DType.I32), ("wide", DType.F32)))
-    op, attrs = ("MatMulInteger", {}) if node.op == "MatMul" else ("ConvInteger", _window(node))
+    op, attrs = ("MatMulInteger", {}) if node.op == "MatMul" else ("ConvInteger", quantized_attributes(node.attrs))
     across = (-1,) if node.op == "MatMul" else (-1, *(1,) * ((rank(out) or 2) - 2))
     rw.insert(Node(op, node.name, [parts.x.integers, parts.weights, *zeros], [whole], attrs), node)
     rw.insert(Node("Cast", f"{node.name}/wide", [whole], [wide], {"dstT": "DT_FLOAT"}), node)
