@@ -1,4 +1,4 @@
-"""Which names of PyMNN are not here yet, as a table: ``python -m tests.api.missing`` writes it into docs/python.md.
+"""Which names of PyMNN are not here.
 
 ``pymnn_api.json`` lists PyMNN's names, without the modules that it happens to import; a ``stub`` is a
 function of its ``numpy`` that takes anything and only raises NotImplementedError.
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import MNN
 
 API: dict[str, Any] = json.loads((Path(__file__).parent / "pymnn_api.json").read_text())
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
-BEGIN, END = "<!-- missing: written by python -m tests.api.missing -->", "<!-- end of missing -->"
+MADE: dict[str, Callable[[], Any]] = {
+    "MNN.optim.Optimizer": lambda: MNN.optim.ADAM(MNN.nn.Module()),
+    "MNN.llm.Context": lambda: MNN.llm.Context(),
+}
+"""Instances of classes whose attributes are not the class's own."""
 
 
 def find(module: str, name: str) -> Any:
@@ -30,6 +33,21 @@ def find(module: str, name: str) -> Any:
         raise AttributeError(f"there is no {module}") from error
 
 
+def _listed() -> dict[str, list[str]]:
+    """Members of classes, as the names say them: what instances alone have (of :data:`MADE`) is looked for in one."""
+    return {
+        f"{module}.{name}": text.removeprefix("class:").split(",")
+        for module, names in API["names"].items()
+        for name, text in names.items()
+        if text.startswith("class:") and text != "class:"
+    }
+
+
+def _has(path: str, found: Any, member: str) -> bool:
+    made = MADE.get(path)
+    return hasattr(found, member) or (made is not None and hasattr(made(), member))
+
+
 def missing() -> Iterator[tuple[str, list[str], int]]:
     """Modules and classes of PyMNN, what of them is missing here, and how much there is of them."""
     for module, names in API["names"].items():
@@ -40,30 +58,10 @@ def missing() -> Iterator[tuple[str, list[str], int]]:
             except AttributeError:
                 absent.append(name)
         yield module, absent, len(names)
-    for path, members in API["members"].items():
+    for path, members in {**_listed(), **API["members"]}.items():
         module, _, name = path.rpartition(".")
         try:
             found = find(module, name)
         except AttributeError:
             continue
-        yield path, [m for m in members if not hasattr(found, m)], len(members)
-
-
-def table() -> str:
-    """The table, a row for each module and class of which something is missing."""
-    rows = ["| of | missing | names |", "| --- | ---: | --- |"]
-    for path, absent, count in missing():
-        if absent:
-            names = "all" if len(absent) == count else ", ".join(f"`{n}`" for n in sorted(absent))
-            rows.append(f"| `{path}` | {len(absent)} of {count} | {names} |")
-    return "\n".join(rows)
-
-
-def page(text: str) -> str:
-    """The page with the present table."""
-    start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    return f"{text[:start]}\n{table()}\n{text[end:]}"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        yield path, [m for m in members if not _has(path, found, m)], len(members)

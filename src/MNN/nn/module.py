@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,6 +84,18 @@ class Module:
         var = value if isinstance(value, Var) else build.leaf(value, op="Trainable")
         self._statistics[f"statistic{len(self._statistics)}"] = var
         return var
+
+    def _add_parameter(self, parameter: Var) -> int:
+        """PyMNN's way to give the module a parameter without an attribute: its place among :attr:`parameters`."""
+        if parameter.op_type != "Trainable":
+            parameter.fix_as_trainable()
+        self._vars[parameter.name or f"parameter{len(self._vars)}"] = parameter
+        return next(i for i, v in enumerate(self.parameters) if v._expr is parameter._expr)
+
+    def _register_submodules(self, children: Sequence[Module]) -> None:
+        """PyMNN's way to give the module modules without attributes."""
+        for child in children:
+            self._children[child.name or f"module{len(self._children)}"] = child
 
     def _rename_statistic(self, key: str, value: Var) -> None:
         self._statistics = {n: v for n, v in self._statistics.items() if v is not value}
