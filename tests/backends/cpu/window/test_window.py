@@ -9,10 +9,12 @@ import pytest
 
 from MNN.backends.cpu.targets import Target, host_target, named_target
 from MNN.backends.cpu.window.bf16_rows import pack_rows, row_pairs
+from MNN.backends.cpu.window.byte_rows import has_byte_rows, pack_byte_rows
 from MNN.backends.cpu.window.cost import choose_window, vectors_at_once
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.ir.dtype import DType
-from MNN.ir.scalar import body_of
+from MNN.ir.scalar import Body, body_of
+from MNN.ops.quantized.quantization import saturated
 from MNN.reference import scalar as reference_scalar
 from tests.backends.cpu import util
 
@@ -44,6 +46,9 @@ def run(
     if spec.pairs:
         weights[...] = weights.astype(DType.BF16.numpy)
         arrays["pairs"] = pack_rows(weights, target.lanes(F32))
+    if spec.fours:
+        weights //= 2
+        arrays["fours"] = pack_byte_rows(weights)
     operands = []
     for i, kind in enumerate(spec.operands):
         assert spec.epilogue is not None
@@ -272,3 +277,44 @@ def test_bad_specs_are_refused(bad: dict[str, object]) -> None:
     good = WindowSpec(F32, F32, F32, "dot", 3, 1, 1, 4, body_of([F32], lambda b, s: b("neg", s)))
     with pytest.raises(ValueError, match=r"window|operand|positive|epilogue"):
         dataclasses.replace(good, **bad)  # type: ignore[arg-type]
+
+
+def requantised(dtype: DType, zero: int, single: bool) -> Body:
+    """``saturate(round((sum + bias) * factor) + zero)``, with the factor one number or one per channel."""
+    return body_of(
+        [DType.I32, DType.I32, *([] if single else [F32])],
+        lambda b, total, bias, *factor: saturated(
+            b,
+            b(
+                "mul",
+                b.cast(b("add", total, bias), F32),
+                b("mul", *factor, b.const(0.01, F32)) if factor else b.const(0.004, F32),
+            ),
+            zero,
+            dtype,
+        ),
+    )
+
+
+@pytest.mark.skipif("avx512" not in [t.name for t in util.TARGETS], reason="x86's instructions")
+@pytest.mark.parametrize(
+    ("kw", "sx", "dx", "pixels", "kh", "sy", "ow", "c"),
+    [
+        (3, 1, 1, 4, 3, 1, 9, 64), (3, 2, 1, 3, 3, 2, 5, 81), (5, 1, 1, 2, 5, 1, 6, 128), (3, 1, 2, 4, 2, 1, 4, 96),
+        (1, 1, 1, 1, 4, 1, 1, 79), (7, 2, 1, 1, 7, 3, 3, 80), (2, 3, 2, 5, 9, 1, 6, 200), (3, 1, 1, 4, 3, 1, 4, 40),
+    ],
+)  # fmt: skip
+def test_four_rows_of_bytes(
+    monkeypatch: pytest.MonkeyPatch, kw: int, sx: int, dx: int, pixels: int, kh: int, sy: int, ow: int, c: int
+) -> None:
+    """Groups of 64 channels, the last one reaching back, others behind them; rows that are no multiple of four."""
+    monkeypatch.setenv("MNN_TARGET", "avx512,+avx512vnni")
+    target = host_target()
+    assert has_byte_rows(target)
+    single, dtype = kw == 5, DType.I8 if sy == 2 else DType.U8
+    body = requantised(dtype, 0 if kh == 3 else 7, single)
+    kinds = ("c",) if single else ("1" if kh == 9 else "c", "c")
+    spec = WindowSpec(DType.U8, DType.I32, dtype, "dot", kw, sx, dx, pixels, body, kinds, fours=True)
+    found, expected = run(spec, target, 2, kh, sy, 3, ow, c)
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(found)) > 20

@@ -151,6 +151,11 @@ class MemoryMixin(OpsMixin):
         name = f"llvm.masked.gather.{type_.suffix}.{pointers.type.suffix}"
         return self.call(type_, name, pointers, align, on, self.const(type_, 0))
 
+    def in_order(self) -> None:
+        """What is loaded behind this is not loaded before: LLVM's scheduler takes loads together, until registers that
+        a kernel counts on are gone."""
+        self.line('call void asm sideeffect "", "~{memory}"()')
+
     def alloca(self, type_: Type, count: int = 1, align: int = 64) -> Value:
         """Stack memory for ``count`` values, made in the entry block. Access it with ``check=False``."""
         n = self.fresh()

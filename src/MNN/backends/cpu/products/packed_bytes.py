@@ -81,6 +81,14 @@ def packs_bytes(target: Target) -> bool:
 def pack_bytes(b: Builder, values: Sequence[Value], end: Saturated) -> Value:
     """The results of two or four vectors of ``q``, side by side."""
     lanes = values[0].type.lanes
+    bytes_ = b.bitcast(packed_in_lanes(b, values, end), I32.vec(lanes))
+    order = [_QUARTERS * part + v for v in range(len(values)) for part in range(lanes // _QUARTERS)]
+    return b.bitcast(b.shuffle(bytes_, None, order), I8.vec(lanes * len(values)))
+
+
+def packed_in_lanes(b: Builder, values: Sequence[Value], end: Saturated) -> Value:
+    """The results of two or four vectors of ``q`` in groups of four: the first group of each, then the second ones."""
+    lanes = values[0].type.lanes
     most = b.const(values[0].type, end.most)
     whole = [to_nearest(b, b.select(b.fcmp("olt", v, most), v, most)) for v in values]
     words = []
@@ -88,9 +96,7 @@ def pack_bytes(b: Builder, values: Sequence[Value], end: Saturated) -> Value:
         both = b.perform(can.PACK_I32, I16.vec(2 * lanes), low, high)
         words.append(b.intrinsic("sadd.sat", both, b.const(both.type, end.zero)) if end.zero else both)
     narrow = can.PACK_I16_UNSIGNED if end.dtype is DType.U8 else can.PACK_I16_SIGNED
-    bytes_ = b.bitcast(b.perform(narrow, I8.vec(4 * lanes), words[0], words[-1]), I32.vec(lanes))
-    order = [_QUARTERS * part + v for v in range(len(values)) for part in range(lanes // _QUARTERS)]
-    return b.bitcast(b.shuffle(bytes_, None, order), I8.vec(lanes * len(values)))
+    return b.perform(narrow, I8.vec(4 * lanes), words[0], words[-1])
 
 
-__all__ = ["Saturated", "pack_bytes", "packs_bytes", "saturated_end"]
+__all__ = ["Saturated", "pack_bytes", "packed_in_lanes", "packs_bytes", "saturated_end"]

@@ -13,6 +13,8 @@ UNROLLED_WIDTH = 11
 """Columns of a window up to which they are written out one by one."""
 _WIDEST_IN_TWOS = 3
 """Measured: 3x3 windows gain 10 to 18 %, 5x5 lose 8 %, for want of registers for sums and weights."""
+_WEIGHTS_HELD = 2
+"""Vectors of channels up to which weights of a row stay in registers; with more they are operands in memory."""
 _MAX_PIXELS = 8
 _MAX_LINES = 2
 _ROW_CYCLES = 2.0
@@ -43,7 +45,7 @@ def choose_window(
     or a small share.
     """
     kh, kw = kernel
-    weights = (kw if op == "dot" and kw <= UNROLLED_WIDTH else 1) * vectors
+    weights = (kw if op == "dot" and kw <= UNROLLED_WIDTH and vectors <= _WEIGHTS_HELD else 1) * vectors
     most = max(1, min((target.vector_registers - weights - 3) // vectors, target.general_registers - 1))
     best, best_cost = (1, 1), float("inf")
     close, close_cost = (1, 1), float("inf")

@@ -10,7 +10,9 @@ from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.products.emit_tiles import sums_of
 from MNN.backends.cpu.products.load_balance import longest, split_evenly
 from MNN.backends.cpu.products.operand_access import channel_result, store_back
+from MNN.backends.cpu.products.packed_bytes import saturated_end
 from MNN.backends.cpu.window.bf16_rows import pack_rows, row_pairs
+from MNN.backends.cpu.window.byte_rows import VECTORS, has_byte_rows, in_groups, pack_byte_rows
 from MNN.backends.cpu.window.cost import choose_window, vectors_at_once
 from MNN.backends.cpu.window.spec import WindowSpec
 from MNN.compiler import strides as st
@@ -62,7 +64,14 @@ def emit_depthwise(e: Emitter, group: Group) -> bool:
             lambda: pack_rows(data.reshape(w.shape[0], taps).T.reshape(shape), lanes),
             (data, w.keep),
         )
-    return _emit(e, group, prim, "dot", w.shape[2:], Ref(buffer, 0), pairs)
+    fours = None
+    if _in_fours(e, prim, data):
+        fours = e.pool.get(
+            ("depthwise fours", id(data)),
+            lambda: pack_byte_rows(data.reshape(w.shape[0], taps).T.reshape(-1, w.shape[-1], w.shape[0])),
+            (data, w.keep),
+        )
+    return _emit(e, group, prim, "dot", w.shape[2:], Ref(buffer, 0), pairs, fours)
 
 
 def _taps_first(e: Emitter, w: Tensor) -> Ref:
@@ -91,6 +100,18 @@ def _in_pairs(e: Emitter, prim: p.Conv) -> bool:
     return w.shape[0] >= 2 * e.target.lanes(DType.F32) and height > 1 and 2 * step < width <= _WIDEST_PAIRS
 
 
+def _in_fours(e: Emitter, prim: p.Conv, weights: np.ndarray) -> bool:
+    """Whether four rows of bytes are taken at a time."""
+    x, w = prim.inputs
+    if x.dtype is not DType.U8 or x.rank < 4 or not in_groups(w.shape[0]) or not has_byte_rows(e.target):
+        return False
+    kernel = w.shape[2:]
+    height, width = kernel[_row_axis(kernel)], kernel[-1]
+    if elements(kernel) != height * width or height == 1 or width > _WIDEST_PAIRS:
+        return False
+    return bool(weights.min() >= -128 and weights.max() <= 127)
+
+
 @emits(p.Window)
 def emit_pool(e: Emitter, group: Group) -> bool:
     """Maximum or sum of windows."""
@@ -116,6 +137,7 @@ def _emit(
     kernel: st.Ints,
     weights: Ref | int,
     packed: Buffer | None = None,
+    fours: Buffer | None = None,
 ) -> bool:
     out, x = group.root.outputs[0], prim.inputs[0]
     acc = sums_of(x.dtype) if op == "dot" else WIDE.get(x.dtype, x.dtype)
@@ -166,17 +188,22 @@ def _emit(
     lanes = e.target.lanes(acc)
     vectors = vectors_at_once(e.target, x.dtype, acc, types, full[-1], packed is not None) if c >= 2 * lanes else 1
     pairs = packed is not None and vectors > 1
+    if fours is not None and ("pc" in kinds or saturated_end(body) is None):
+        fours = None
+    if fours is not None:
+        vectors = VECTORS
     kw, sx, dx = full[-1], steps[-1], spread[-1]
     family: tuple[object, ...] = (x.dtype, acc, out.dtype, op, kw, sx, dx, body, tuple(kinds), pairs)
     family += ("planes",) if planes else ()
+    family += ("fours",) if fours is not None else ()
     made, spare = e.pool.kept_choices.made(family), e.spare * lanes * vectors / c
     window = (elements(full[:-1]), kw)
-    most, wide = 1 if pairs else room_of(total), room_of(ow)
+    most, wide = 1 if pairs or fours is not None else room_of(total), room_of(ow)
     deep, pixels = choose_window(e.target, op, window, sx, dx, most, wide, vectors, made, spare)
     e.pool.kept_choices.make(family, (deep, pixels))
     tile = pixels, body, tuple(kinds), deep
     types_of = x.dtype, acc, out.dtype
-    spec = WindowSpec.of(*types_of, op, kw, sx, dx, *tile, pairs=pairs, planes=bool(planes))
+    spec = WindowSpec.of(*types_of, op, kw, sx, dx, *tile, pairs=pairs, fours=fours is not None, planes=bool(planes))
     work = ow * c * elements(full)
     per_block = _lines(room_of(total), max(1, LINE_WORK // max(room_of(work) * deep, 1)) * deep, deep, e.threads)
     args: dict[str, int | Ref] = {
@@ -201,6 +228,8 @@ def _emit(
         args["n_planes"] = elements([full[a] for a in planes])
     if pairs and packed is not None:
         args["pairs"] = Ref(packed, 0)
+    if fours is not None:
+        args["fours"] = Ref(fours, 0)
     e.command(spec, args, -(-total // per_block), 1, 2 * total * work if op == "dot" else 0)
     return store_back(e, out, result)
 

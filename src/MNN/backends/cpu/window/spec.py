@@ -8,6 +8,7 @@ rows of the input while these are in the first-level cache: what is read from th
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -21,8 +22,10 @@ from MNN.backends.cpu.lang.halves import load_halves, store_halves
 from MNN.backends.cpu.lang.module import I64, Kernel, Value
 from MNN.backends.cpu.products.dot8 import multiply_add
 from MNN.backends.cpu.products.epilogue import Epilogue, combine, identity, load_as, masks_work
+from MNN.backends.cpu.products.packed_bytes import packed_in_lanes, saturated_end
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
+from MNN.backends.cpu.window import byte_rows
 from MNN.backends.cpu.window.bf16_rows import combine_rows
 from MNN.backends.cpu.window.cost import UNROLLED_WIDTH, columns_of, vectors_at_once
 from MNN.ir.dtype import DType
@@ -30,6 +33,7 @@ from MNN.ir.scalar import Body
 
 OPS = ("dot", "max", "sum")
 OPERAND_KINDS = ("c", "pc", "1")
+_FOURS = ("dot", DType.U8, DType.I32, 1, False)
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,9 @@ class WindowSpec(KernelSpec):
     pairs: bool = field(default=False, kw_only=True)
     """Two rows of bf16 at a time (:mod:`MNN.backends.cpu.window.bf16_rows`): w, packed for that, is the argument
     ``pairs``."""
+    fours: bool = field(default=False, kw_only=True)
+    """Four rows of bytes at a time (:mod:`MNN.backends.cpu.window.byte_rows`), of 64 channels: w, packed for that, is
+    the argument ``fours``. The epilogue ends in bytes that packing bounds."""
     planes: bool = field(default=False, kw_only=True)
     """Whether windows have several planes of rows (volumes): ``n_planes``, that lie at the offsets ``planes``, an i32
     table. The weights of a plane follow those of the one before."""
@@ -74,6 +81,10 @@ class WindowSpec(KernelSpec):
             raise ValueError("only single lines of products of bf16 are taken two rows at a time")
         if self.pairs and self.planes:
             raise ValueError("rows of several planes are not taken two at a time")
+        if self.fours and ((self.op, self.dtype, self.acc, self.lines, self.planes) != _FOURS or "pc" in self.operands):
+            raise ValueError("only single lines of products of unsigned bytes are taken four rows at a time")
+        if self.fours and saturated_end(self.epilogue) is None:
+            raise ValueError("four rows at a time end in bytes")
         if min(self.kw, self.sx, self.dx, self.pixels, self.lines) < 1:
             raise ValueError("widths, strides, dilations and tiles are positive")
         if self.dtype is not self.acc and self.dtype.is_float != self.acc.is_float:
@@ -89,6 +100,7 @@ class WindowSpec(KernelSpec):
     def slots(self) -> tuple[str, ...]:
         base = "x w y lines_x lines_y n_lines kh row_x step_x step_y ow c lines_per_block".split()
         base += ["pairs"] if self.pairs else []
+        base += ["fours"] if self.fours else []
         base += ["planes", "n_planes"] if self.planes else []
         for i, kind in enumerate(self.operands):
             base += [f"op{i}", f"lines{i}", f"step{i}"] if kind == "pc" else [f"op{i}"]
@@ -246,6 +258,9 @@ class _Window:
             with b.loop(0, first, self.vectors * self.lanes) as several:
                 channels(several.index, self.lanes, None, self.vectors)
         whole = b.and_(count, -self.lanes)
+        if spec.fours:
+            first = self._byte_groups(at, pixels, y)
+            whole = b.intrinsic("smax", whole, first)
         with b.loop(first, whole, self.lanes) as vector:
             channels(vector.index, self.lanes, None)
         if self.lanes == 1:
@@ -287,6 +302,33 @@ class _Window:
         kx, off = divmod(column - pixel * self.spec.sx, self.spec.dx)
         return off == 0 and 0 <= kx < self.spec.kw
 
+    def _taps(self, columns: Iterable[int], pixels: int) -> dict[int, list[tuple[int, int]]]:
+        """The pixels of the tile that each column belongs to, and the column of their windows that it is."""
+        sx, dx = self.spec.sx, self.spec.dx
+        return {c: [(p, (c - p * sx) // dx) for p in range(pixels) if self._tap(c, p)] for c in columns}
+
+    def _byte_groups(self, at: dict[int, Value], pixels: int, to: Sequence[Value]) -> Value:
+        """The channels that are taken in groups, four rows at a time; where the others begin."""
+        k, b, spec = self.k, self.b, self.spec
+        end = saturated_end(spec.epilogue)
+        assert end is not None
+        past = byte_rows.in_groups_of(b, k.slot("c"))
+        with b.loop(0, past, byte_rows.CHANNELS) as group:
+            channel = b.intrinsic("smin", group.index, k.slot("c") - byte_rows.CHANNELS)
+            sums = byte_rows.combine_byte_rows(k, at, self._taps(at, pixels), spec.kw, channel, group.index, pixels)
+            operands = [
+                byte_rows.load_operand(b, self.epilogue, dtype, lines[0], None if kind == "1" else channel)
+                for kind, dtype, lines in zip(spec.operands, self.op_dtypes, self.op_lines, strict=True)
+            ]
+            for pixel, pointer in enumerate(to):
+                own = sums[byte_rows.VECTORS * pixel :]
+                found = [
+                    self.epilogue.before(end.value, own[v], [operand[v] for operand in operands], self.lanes)
+                    for v in range(byte_rows.VECTORS)
+                ]
+                b.store(packed_in_lanes(b, found, end), b.gep(pointer, self.y_type, channel), align=1)
+        return past
+
     def _combine(
         self, at: dict[int, Value], pixels: int, channel: Value, lanes: int, tail: Tail | None, vectors: int
     ) -> list[Value]:
@@ -295,8 +337,7 @@ class _Window:
         start = b.const(self.acc.vec(lanes), identity(spec.op, spec.acc))
         size = pixels * len(self.y_lines) * vectors
         if spec.pairs and vectors > 1:
-            taps = {c: [(p, (c - p * spec.sx) // spec.dx) for p in range(pixels) if self._tap(c, p)] for c in at}
-            return combine_rows(k, at, taps, spec.kw, channel, pixels)
+            return combine_rows(k, at, self._taps(at, pixels), spec.kw, channel, pixels)
         if not spec.planes:
             return self._rows_of_plane(at, pixels, lanes, tail, vectors, [start] * size, channel, channel)[:size]
         with b.loop(0, k.slot("n_planes"), carry=[start] * size + [channel]) as plane:
