@@ -13,17 +13,17 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 
-TURNS = 5
+from benchmarks.process_turns import LOOP, minimum_times
+
 OPEN = {"melspectrogram": (1, 17280)}
 """Sizes of inputs that are open: a second of sound and a little more."""
 _NOISE = """
-import json, sys, time
+import json, sys
 import numpy as np
 
 shapes = json.loads(sys.argv[2])
@@ -55,17 +55,6 @@ model = MNN.load(sys.argv[1], threads=1)
 feeds = {n: noise(shape, i.dtype.numpy) for (n, i), shape in zip(model.inputs.items(), shapes)}
 run = lambda: model.run(feeds)
 """
-_LOOP = """
-run(); run()
-print("ready", flush=True)
-for line in sys.stdin:
-    best = 9e9
-    for _ in range(int(line)):
-        start = time.process_time()
-        run()
-        best = min(best, time.process_time() - start)
-    print(best * 1e3, flush=True)
-"""
 
 
 def shapes(path: Path) -> list[list[int]]:
@@ -79,27 +68,9 @@ def shapes(path: Path) -> list[list[int]]:
 def measure(path: Path, litert: Path, runs: int) -> tuple[float, float]:
     """Milliseconds of ours and of LiteRT."""
     programs = [(sys.executable, _OURS), (str(litert), _LITERT)]
-    started = [
-        subprocess.Popen(
-            [python, "-c", _NOISE + source + _LOOP, str(path), json.dumps(shapes(path))],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        )
-        for python, source in programs
-    ]  # fmt: skip
-    best = [math.inf, math.inf]
-    for process in started:
-        assert process.stdout is not None
-        assert process.stdout.readline().strip() == "ready", f"{path} does not run"
-    for _ in range(TURNS):
-        for i, process in enumerate(started):
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(f"{max(runs // TURNS, 1)}\n")
-            process.stdin.flush()
-            best[i] = min(best[i], float(process.stdout.readline()))
-    for process in started:
-        process.communicate()
-    return best[0], best[1]
+    given = [str(path), json.dumps(shapes(path))]
+    ours, theirs = minimum_times([[python, "-c", _NOISE + source + LOOP, *given] for python, source in programs], runs)
+    return ours, theirs
 
 
 def error(path: Path) -> float:

@@ -12,7 +12,8 @@ from tests.frontends.ncnn.cases import FAMILIES
 PAGE = Path(__file__).parents[3] / "docs" / "ncnn-coverage.md"
 APART = {
     "ArgMax": "numpy: ncnn's packages leave it out", "Cast": "numpy", "Dequantize": "numpy", "Input": "in every model",
-    "Packing": "has no effect", "Requantize": "numpy", "ROIPooling": "numpy",
+    "Packing": "has no effect", "Requantize": "numpy",
+    "ROIPooling": "numpy: ncnn's packages begin bins of whole sizes one pixel early",
 }  # fmt: skip
 """Layers that are not compared with ncnn, with what they are compared with instead."""
 _HEAD = """# ncnn layers
