@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 
 import numpy as np
 import pytest
 
-from MNN.backends.cpu.lowbit.emit_int8 import possible, tile_of
+from MNN.backends.cpu.lowbit.emit_int8 import Parts, parts_of, possible, tile_of
 from MNN.backends.cpu.lowbit.int8 import Int8Spec, half_of, sums_bytes
 from MNN.backends.cpu.lowbit.layout import SHIFT, Layout, layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.rounded_rows import RoundedRowsSpec, bytes_of_codes, bytes_of_row
@@ -49,7 +50,7 @@ def rounded(a: np.ndarray, blocks: int, run: int) -> tuple[np.ndarray, np.ndarra
 
 
 def round_rows(
-    target: Target, a: np.ndarray, layout: Layout, checked: bool, parts: int = 1, paired: bool = False
+    target: Target, a: np.ndarray, layout: Layout, checked: bool, parts: int = 1, merged: bool = False
 ) -> np.ndarray:
     """Rows of bytes, as the kernel makes them of rows that lie apart and out of order."""
     m, k = a.shape
@@ -64,26 +65,26 @@ def round_rows(
         "x": spread.ctypes.data, "rows_x": rows.ctypes.data, "y": out.ctypes.data, "row": out.shape[1], "m": m, "k": k,
         "blocks": layout.blocks, "run": run, "meta": bytes_of_codes(depth),
     }  # fmt: skip
-    spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout.width), parts, paired)
+    spec = RoundedRowsSpec(DType.of(a), layout.width, half_of(target, layout.width), parts, merged)
     util.call(spec, target, slots, m, [spread, rows, out], checked)
     return out
 
 
 def product(
     target: Target, w: QuantizedArray, a: np.ndarray, few: bool, mb: int, nb: int, checked: bool = False,
-    parts: int = 1, paired: bool = False,
+    parts: int = 1, merged: bool = False,
 ) -> np.ndarray:  # fmt: skip
     (m, k), n = a.shape, w.shape[0]
     kind, points = zero_points(w.scale, w.offset, w.width)
     layout = layout_of(target, k, w.width, w.scale.shape[1], kind)
     packed = np.zeros(layout.nbytes(n), np.uint8)
     pack(layout, target, w.codes, w.scale, points, packed)
-    rows = round_rows(target, a, layout, checked, parts, paired)
+    rows = round_rows(target, a, layout, checked, parts, merged)
     c = np.full((m, n + 2), 7, np.float32)
     bias = np.arange(n, dtype=np.float32)
     body = body_of([F32, F32], lambda b, x, y: b("add", x, y))
     mr, nv = tile_of(target, m, few, parts)
-    more = {"width": w.width, "zeros": kind, "few": few, "parts": parts, "paired": paired}
+    more = {"width": w.width, "zeros": kind, "few": few, "parts": parts, "merged": merged}
     spec = Int8Spec(I8, I8, I32, F32, mr, nv, True, body, ("n",), 4, **more)
     arrays = {
         "a": rows, "b": packed, "c": c, "rows_a": (np.arange(m) * rows.shape[1]).astype(np.int32),
@@ -137,12 +138,17 @@ def test_rows_in_parts_lose_less(target: Target, form: tuple[int, int], zeros: s
                 _loses_at_most(target, w, _uneven_rows(m, k), few, checked, parts, 127 * 254.0 ** (parts - 1))
 
 
-@pairs(target=[t for t in targets() if t.can(can.DOT4_UNSIGNED)], zeros=["none", "i8", "f32"], few=[True, False])
-def test_a_digit_for_two_numbers(target: Target, zeros: str, few: bool) -> None:
-    """What is lost is a 2^20th of the largest number of a block, a 2^19th in blocks of 64; and a row's sums do not
-    depend on the rows beside it, nor on whether all its parts are multiplied at once."""
+@pairs(target=targets(), width=[2, 4, 8], zeros=["none", "i8", "f32"], few=[True, False])
+def test_digits_become_one_number(target: Target, width: int, zeros: str, few: bool) -> None:
+    """With codes of 4 bits, the last one is for two numbers. What is lost is a 2^20th of the largest number of a block,
+    a 2^19th in blocks of 64; and a row's sums do not depend on the rows beside it, nor on whether all its parts are
+    multiplied at once."""
     for m, n, k, blocks in ((1, 70, 96, 3), (7, 130, 64, 2), (5, 65, 128, 2), (37, 33, 32, 2), (2, 16, 37, 1)):
-        w = weights(n, k, 4, blocks, zeros)
+        w = weights(n, k, width, blocks, zeros)
+        if parts_of(target, layout_of(target, k, width, blocks, zeros), m) != Parts(3, True):
+            assert width == 4
+            assert not target.can(can.DOT4_UNSIGNED)
+            continue
         a = _uneven_rows(m, k)
         steps = 2.0**19 if k // blocks <= 32 else 2.0**18
         found = [_loses_at_most(target, w, a, few, checked, 3, steps * 0.99, True) for checked in (False, True)]
@@ -151,17 +157,17 @@ def test_a_digit_for_two_numbers(target: Target, zeros: str, few: bool) -> None:
         assert (other == found[0][-1]).all()
 
 
-def test_the_largest_sums_of_pairs_stay_in_32_bits() -> None:
+def test_the_largest_sums_of_digits_stay_in_32_bits() -> None:
     """Numbers of one size and sign times the lowest codes and the highest."""
-    for run in (16, 32, 64):
-        for code, size in ((-8, 1.0), (-8, -1.0), (7, 1.0), (7, -1.0)):
+    for run, width, target in itertools.product((16, 32, 64), (4, 8), targets()):
+        if width == 4 and not target.can(can.DOT4_UNSIGNED):
+            continue
+        half = 1 << (width - 1)
+        for code, size, few in itertools.product((-half, half - 1), (1.0, -1.0), (True, False)):
             values = np.full((3, 2 * run), code, np.int8)
-            w = QuantizedArray.of(values, np.ones((3, 2), np.float32), None, 4, values.shape)
-            for target in targets():
-                if target.can(can.DOT4_UNSIGNED):
-                    for few in (True, False):
-                        found = product(target, w, np.full((2, 2 * run), size, np.float32), few, 2, 64, False, 3, True)
-                        assert np.allclose(found, 2 * run * code * size, rtol=1e-6)
+            w = QuantizedArray.of(values, np.ones((3, 2), np.float32), None, width, values.shape)
+            found = product(target, w, np.full((2, 2 * run), size, np.float32), few, 2, 64, False, 3, True)
+            assert np.allclose(found, 2 * run * code * size, rtol=1e-6)
 
 
 def _uneven_rows(m: int, k: int) -> np.ndarray:
@@ -172,7 +178,7 @@ def _uneven_rows(m: int, k: int) -> np.ndarray:
 
 def _loses_at_most(
     target: Target, w: QuantizedArray, a: np.ndarray, few: bool, checked: bool, parts: int, steps: float,
-    paired: bool = False,
+    merged: bool = False,
 ) -> np.ndarray:  # fmt: skip
     """The product, of rows that are off by at most half of a block's largest number over ``steps``."""
     (m, k), n, blocks = a.shape, w.shape[0], w.scale.shape[1]
@@ -184,7 +190,7 @@ def _loses_at_most(
     bound = most / steps / 2 @ np.abs(wide) + 4e-7 * (
         np.abs(a).astype(np.float64) @ np.abs(wide) + n
     )  # f32's, and the bias
-    found = product(target, w, a, few, m, 1 << 10, checked, parts, paired)
+    found = product(target, w, a, few, m, 1 << 10, checked, parts, merged)
     assert (np.abs(found - a.astype(np.float64) @ wide) / bound).max() <= 1
     return found
 

@@ -104,7 +104,8 @@ class MemoryMixin(OpsMixin):
         self.lines.append(f"store {t.text} {value.text}, ptr {pointer.text}, align {align or t.element.size}{note}")
 
     def prefetch(self, pointer: Value, near: int = 3) -> None:
-        """Asks for the line at ``pointer`` in the first-level cache (``near`` 2: the second); any address will do."""
+        """Asks for the line at ``pointer`` in the first-level cache (``near`` 2: the second, 1: the third);
+        any address will do."""
         level = [self.const(int_type(32), n) for n in (0, near, 1)]  # for reading, how near, data
         self.call(VOID, "llvm.prefetch.p0", pointer, *level)
 

@@ -8,7 +8,7 @@ from MNN.backends.cpu.lang.module import F32, I8, I32, Value
 from MNN.backends.cpu.lowbit.code import AHEAD, LINE
 from MNN.backends.cpu.lowbit.int8 import ROWS, Int8Spec, flipped, half_of
 from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, BlockCode, block_record
-from MNN.backends.cpu.lowbit.rounded_rows import DIGIT, NUMBERS
+from MNN.backends.cpu.lowbit.rounded_rows import NUMBERS, digit_bits
 from MNN.backends.cpu.products.tile_store import TileStore
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
@@ -73,9 +73,9 @@ class Int8Rows(TileStore):
             start = block.carried[0]
             if spec.mr > 1 or not self.target.fetches_ahead:  # would cost one row 40 % of what memory gives
                 with b.loop(0, self.record_bytes, LINE) as line:
-                    b.prefetch(b.gep(start, I8, line.index + AHEAD))
+                    b.prefetch(b.gep(start, I8, line.index + AHEAD), 1)  # nearer caches wait for few lines at a time
             self._keep_factors(start)
-            if not spec.few:
+            if spec.expands:
                 self._expand(start)
             with b.loop(first, whole, spec.mr) as row:
                 self._tile(row.index, first, spec.mr, start, block.index)
@@ -143,6 +143,11 @@ class Int8Rows(TileStore):
         """Whether a byte of a part is for a pair of numbers, and multiplied by the words as they are."""
         return self.spec.paired and part == self.spec.parts - 1
 
+    def _joined(self, upper: list[Value], lower: list[Value]) -> list[Value]:
+        """Sums of digits, and of the next finer ones."""
+        b, bits = self.b, digit_bits(self.spec.width)
+        return [b.add(b.shl(x, bits), y) for x, y in zip(upper, lower, strict=True)]
+
     def _at_once(self, parts: list[tuple[list[Value], list[Value]]], codes: Value, to: Value) -> None:
         """All parts of the rows while codes are in registers."""
         b, spec = self.b, self.spec
@@ -163,12 +168,11 @@ class Int8Rows(TileStore):
         total = group.results[:count]
         for part, (_, numbers) in enumerate(parts):
             last = part == len(parts) - 1
-            if not spec.paired or last:
-                self._add(total, parts[0][1] if spec.paired else numbers, to)
+            if not spec.merged or last:
+                self._add(total, parts[0][1] if spec.merged else numbers, to)
             if not last:
                 after = group.results[(part + 1) * count : (part + 2) * count]
-                finer = [b.add(b.shl(x, DIGIT), y) for x, y in zip(total, after, strict=True)]
-                total = finer if spec.paired else after
+                total = self._joined(total, after) if spec.merged else after
 
     def _one_by_one(self, parts: list[tuple[list[Value], list[Value]]], codes: Value, to: Value) -> None:
         """One part of the rows after the other, from bytes in scratch memory, so that a tile is of many rows."""
@@ -176,11 +180,11 @@ class Int8Rows(TileStore):
         total: list[Value] = []
         for part, (rows, numbers) in enumerate(parts):
             begin = self._begin(numbers, part)
-            if spec.paired and part:
-                begin = [b.add(b.shl(x, DIGIT), y) for x, y in zip(total, begin, strict=True)]
+            if spec.merged and part:
+                begin = self._joined(total, begin)
             with b.loop(0, self.k.slot("groups"), carry=begin) as group:
                 sums = list(group.carried)
-                if self._pairs(part):
+                if self._pairs(part) or self.per == 1:
                     self._dots(sums, 0, self._words(codes, group.index), rows, group.index * 4)
                 else:
                     for i in range(self.per):
@@ -188,14 +192,14 @@ class Int8Rows(TileStore):
                         self._dots(sums, 0, right, rows, group.index * self.steps + 4 * i)
                 group.next(*sums)
             total = group.results
-            if not spec.paired or part == len(parts) - 1:
-                self._add(total, parts[0][1] if spec.paired else numbers, to)
+            if not spec.merged or part == len(parts) - 1:
+                self._add(total, parts[0][1] if spec.merged else numbers, to)
 
     def _begin(self, numbers: list[Value], part: int) -> list[Value]:
         """What the integers of a part begin with: all of ``half`` too much that codes have, with the last digit where
         digits become one number."""
         b, spec = self.b, self.spec
-        if not self.half or (spec.paired and not self._pairs(part)):
+        if not self.half or (spec.merged and part < spec.parts - 1):
             return [b.const(self.ints, 0)] * (len(numbers) * spec.nv)
         return [
             begin for place in numbers for begin in [b.splat(b.load(I32, b.gep(place, I32, 2)), self.lanes)] * spec.nv

@@ -10,9 +10,9 @@ import numpy as np
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Place, Ref
 from MNN.backends.cpu.emission.emitter import Emitter
-from MNN.backends.cpu.lowbit.int8 import LARGEST_OF_PAIRS, PARTS_OF_PAIRS, WIDTH_OF_PAIRS, Int8Spec, half_of, sums_bytes
+from MNN.backends.cpu.lowbit.int8 import DIGITS, LARGEST_OF_MERGED, Int8Spec, half_of, sums_bytes
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout
-from MNN.backends.cpu.lowbit.rounded_rows import RoundedRowsSpec, bytes_of_codes, bytes_of_row, chunk
+from MNN.backends.cpu.lowbit.rounded_rows import WIDTH_OF_PAIRS, RoundedRowsSpec, bytes_of_codes, bytes_of_row, chunk
 from MNN.backends.cpu.products.blocks import choose_grain
 from MNN.backends.cpu.products.load_balance import split_evenly
 from MNN.backends.cpu.products.operand_access import OperandAccess
@@ -23,7 +23,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.traced import room_of
 
 FEW = 2
-"""Rows up to which all of paired parts are multiplied while codes are in registers."""
+"""Rows up to which all of merged parts are multiplied while codes are in registers."""
 _FEW_OF_PARTS = 8
 """Rows up to which three whole parts are faster than f32."""
 _SHARES = 4
@@ -35,10 +35,10 @@ _BEHIND = 4
 
 
 class Parts(NamedTuple):
-    """The number of parts of 8 bits that rows have, and whether the last one is of pairs of numbers."""
+    """The number of parts of 8 bits that rows have, and whether they are digits of one number."""
 
     number: int
-    paired: bool = False
+    merged: bool = False
 
 
 ROUNDED = Parts(1)
@@ -54,8 +54,8 @@ def possible(target: Target, layout: Layout) -> bool:
 def parts_of(target: Target, layout: Layout, m: int) -> Parts | None:
     """The parts that lose no more than the precision ``normal`` may, None where f32 is faster for ``m`` rows."""
     run = layout.groups * layout.steps
-    if layout.width == WIDTH_OF_PAIRS and run <= LARGEST_OF_PAIRS and target.can(can.DOT4_UNSIGNED):
-        return Parts(PARTS_OF_PAIRS, True)
+    if run <= LARGEST_OF_MERGED and (layout.width != WIDTH_OF_PAIRS or target.can(can.DOT4_UNSIGNED)):
+        return Parts(DIGITS, True)
     return Parts(3) if m <= _FEW_OF_PARTS else None
 
 
@@ -63,8 +63,8 @@ def candidate(e: Emitter, product: Product, layout: Layout, weights: Ref, parts:
     """The way over integers, with rows in so many parts of 8 bits."""
     m, n, k = room_of(product.m), room_of(product.n), room_of(product.k)
     lanes, run = e.target.lanes(DType.F32), layout.groups * layout.steps
-    dots = (parts.number - 0.5 * parts.paired) * run / 4
-    steps = layout.blocks * (dots + _BEHIND * (1 if parts.paired else parts.number))
+    dots = (parts.number - 0.5 * (parts.merged and layout.width == WIDTH_OF_PAIRS)) * run / 4
+    steps = layout.blocks * (dots + _BEHIND * (1 if parts.merged else parts.number))
     cycles = m * -(-n // lanes) * steps / e.target.fma_per_cycle + parts.number * m * k / lanes * _ROUNDING
     more = f" in {parts.number} parts" if parts.number > 1 else ""
     name = f"{layout.width}-bit weights, rows of bytes{more}"
@@ -107,13 +107,13 @@ def _emit(e: Emitter, product: Product, layout: Layout, weights: Ref, parts: Par
     m, n, k = product.m, product.n, product.k
     rows = room_of(m)
     rounded, row, meta = round_rows(e, product.a, m, k, layout, parts)
-    few = not parts.paired or rows <= FEW
+    few = not parts.merged or rows <= FEW
     mr, nv = tile_of(e.target, rows, few, parts.number)
     kinds = DType.I8, DType.I8, DType.I32, c.dtype
     product_spec = Int8Spec.of(
         *kinds, mr, nv, True, epilogue.body, epilogue.kinds, 4,
         width=layout.width, zeros=layout.zeros, few=few, parts=parts.number,
-        paired=parts.paired,
+        merged=parts.merged,
     )  # fmt: skip
     mb = max(min(rows, e.target.l2_bytes // 2 // row), 1)
     mb = split_evenly(rows, -(-rows // mb), mr)

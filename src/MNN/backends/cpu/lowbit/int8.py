@@ -9,9 +9,10 @@ they are. With codes ``c`` that stand for ``(c - half - zero) * scale``, a block
 so that behind the integers of a block come a conversion, a product and one or two multiply-adds in f32. The first rows
 are multiplied while codes are in registers; with more, the bytes of a block lie in scratch memory for a while.
 
-With codes of 4 bits, half of what an instruction could multiply is zeros. The last part of ``paired`` rows uses it: its
-bytes are multiplied by the words as they lie in memory, each byte ``c + 16 * c'`` of which holds two codes, so that one
-digit is of use for both of their numbers (:mod:`.rounded_rows`).
+The parts of ``merged`` rows are digits, whose sums become one integer before they are scaled. With codes of 4 bits,
+half of what an instruction could multiply is zeros. The last digit uses it: it is multiplied by the words as they lie
+in memory, each byte ``c + 16 * c'`` of which holds two codes, so that it is of use for both of their numbers
+(:mod:`.rounded_rows`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from MNN.backends.cpu.codegen.traffic import number
 from MNN.backends.cpu.gemm.contraction import ContractSpec
 from MNN.backends.cpu.lowbit.layout import VECTORS, WORD, column_bytes, has_table
 from MNN.backends.cpu.lowbit.records import COMPRESSED
+from MNN.backends.cpu.lowbit.rounded_rows import WIDTH_OF_PAIRS
 from MNN.backends.cpu.products.dot8 import DOT4
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.targets.instructions import capability as can
@@ -33,11 +35,10 @@ from MNN.ir.dtype import DType
 
 ROWS = 32
 """Rows that are multiplied by a block before the next one."""
-WIDTH_OF_PAIRS = 4
-"""Bits of a code of which two fill a byte."""
-PARTS_OF_PAIRS = 3
-LARGEST_OF_PAIRS = 64
-"""Numbers of a block up to which sums of ``paired`` parts, 19 bits and a sign of the largest, stay in 32 bits."""
+DIGITS = 3
+"""Parts of ``merged`` rows."""
+LARGEST_OF_MERGED = 64
+"""Numbers of a block up to which sums of ``merged`` parts, 18 bits and a sign of the largest, stay in 32 bits."""
 INT8 = Record(
     "rows of bytes",
     word("meta", "where the numbers of a row's blocks begin, in bytes"),
@@ -76,15 +77,25 @@ class Int8Spec(ContractSpec):
     zeros: str = "none"
     few: bool = False
     parts: int = 1
-    paired: bool = False
+    merged: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         sides = (self.a, self.b, self.acc, self.group)
         if sides != (DType.I8, DType.I8, DType.I32, DOT4) or not self.b_packed or VECTORS % self.nv:
             raise ValueError(f"no product of rows of bytes like {self.key()}")
-        if self.paired and (self.width, self.parts) != (WIDTH_OF_PAIRS, PARTS_OF_PAIRS):
-            raise ValueError(f"no pairs of numbers in {self.key()}")
+        if self.merged and self.parts != DIGITS:
+            raise ValueError(f"no digits as in {self.key()}")
+
+    @property
+    def paired(self) -> bool:
+        """Whether the last part has a byte for each pair of numbers."""
+        return self.merged and self.width == WIDTH_OF_PAIRS
+
+    @property
+    def expands(self) -> bool:
+        """Whether codes lie in scratch memory: those of 8 bits are bytes already."""
+        return not self.few and self.width < 8
 
     @property
     def sums(self) -> DType:
@@ -95,7 +106,7 @@ class Int8Spec(ContractSpec):
 
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         """The sums of some rows, the scales and offsets of a block, and its codes as bytes."""
-        depth = 0 if self.few else args["groups"] * (WORD // self.width)
+        depth = args["groups"] * (WORD // self.width) if self.expands else 0
         return (ROWS + 2) * self.nr(target) * 4 + depth * self.nr(target)
 
     def traffic(self, args: Arguments) -> dict[str, int]:
@@ -110,10 +121,9 @@ class Int8Spec(ContractSpec):
 
 
 __all__ = [
-    "LARGEST_OF_PAIRS",
-    "PARTS_OF_PAIRS",
+    "DIGITS",
+    "LARGEST_OF_MERGED",
     "ROWS",
-    "WIDTH_OF_PAIRS",
     "Int8Spec",
     "flipped",
     "half_of",

@@ -12,12 +12,13 @@ those of weights are times ``2^SHIFT``. A block with an infinite number or one t
 In several ``parts``, what is left of a number is rounded again, in steps :data:`STEP` times as fine, to another row
 behind the first: of three of them, no more is lost than the 24 bits of f32 hold for the largest number of a block.
 
-The last of ``paired`` parts has one byte for two numbers, for codes of 4 bits, of which two fill a byte ``c + 16 *
-c'``: times a digit ``e`` that is ``e * c + 16 * e * c'``. With ``A`` and ``A'`` of 16 bits (two parts), what is
-multiplied by ``c`` is ``256 * A + e``, and what is by ``c'`` is ``256 * A' + 16 * e``. That is within 8 of any ``x'``
-if the low four bits of ``e`` are those of ``x' / 16``, as ``A'`` takes up what is above them, and within 8 of any
-``x``, too, as the upper four bits of ``e`` are still to be chosen: 20 bits in two and a half parts. Their sums become
-one integer, so that ``sum * -half`` stands with the last part, and the rest with the first.
+Parts that are ``merged`` are the digits of a whole number, so that their sums become one integer: ``sum * -half``
+stands with the last part, and the rest with the first. With codes of 4 bits the last part has one byte for two
+numbers: two of these codes fill a byte ``c + 16 * c'``, which times a digit ``e`` is ``e * c + 16 * e * c'``. With
+``A`` and ``A'`` of 16 bits (two parts), what is multiplied by ``c`` is ``256 * A + e``, and what is by ``c'`` is
+``256 * A' + 16 * e``. That is within 8 of any ``x'`` if the low four bits of ``e`` are those of ``x' / 16``, as
+``A'`` takes up what is above them; and within 8 of any ``x``, too, as the upper four bits of ``e`` are still to be
+chosen: 20 bits in two and a half parts.
 """
 
 from __future__ import annotations
@@ -44,14 +45,19 @@ _LINE = 64
 _MOST = 127.0
 STEP = 254.0
 """How much finer the steps of a part are than those of the part before: what is left is at most half a step."""
-DIGIT = 8
-"""Bits of a digit, where digits become one number before they are scaled."""
+_BYTE, _LESS = 8, 6
+"""Bits of a digit, where digits become one number: of three whole ones, sums would not stay in 32 bits."""
+WIDTH_OF_PAIRS = 4
+"""Bits of a code of which two fill a byte."""
 _SHIFT_OF_NIBBLE = 4
 _NIBBLE = 1 << _SHIFT_OF_NIBBLE
-_MOST_OF_PAIRS = 127.0 * 2**16
-"""The largest size of three digits."""
-_ROOM = 2.0**28 - 2**14
-"""The same times the numbers of a block, so that sums of them times 4 bits stay in 32."""
+_SLACK = 2.0**14
+"""How far the sum of a block's numbers stays below what 32 bits hold of it times codes."""
+
+
+def digit_bits(width: int) -> int:
+    """Bits of all digits but the first, for codes of so many bits."""
+    return _BYTE if width == WIDTH_OF_PAIRS else _LESS
 
 
 def bytes_of_codes(depth: int) -> int:
@@ -82,8 +88,12 @@ class RoundedRowsSpec(KernelSpec):
     half: int
     """What stands for zero among the codes of the weights."""
     parts: int = 1
-    paired: bool = False
-    """Whether the last part has a byte for each pair of numbers."""
+    merged: bool = False
+
+    @property
+    def paired(self) -> bool:
+        """Whether the last part has a byte for each pair of numbers."""
+        return self.merged and self.width == WIDTH_OF_PAIRS
 
     def slots(self) -> tuple[str, ...]:
         return "x", "rows_x", "y", "row", "m", "k", "blocks", "run", "meta"
@@ -161,7 +171,7 @@ class _Rounding:
         inverse = b.select(b.fcmp("ogt", most, 0.0), b.fdiv(steps, most), b.const(F32, 0))
         inverse = b.select(b.fcmp("olt", inverse, float("inf")), inverse, b.const(F32, 0))
         factor, zero = b.splat(inverse, self.lanes), b.const(I32.vec(self.lanes), 0)
-        digits = _PairedDigits(b, self.lanes) if self.spec.paired else _Digits(b, self.spec.parts)
+        digits = self._digits()
         with b.loop(0, k.slot("run"), self.chunk, carry=[zero] * digits.sums) as some:
             totals = list(some.carried)
             small: list[list[Value]] = [[] for _ in to]
@@ -183,16 +193,24 @@ class _Rounding:
             scale = b.add(b.mul(b.mul(step, 1.0 / STEP**part), 2.0**-SHIFT), strange)
             b.store(scale, places[part])
             b.store(b.mul(scale, b.convert("sitofp", total, F32)), b.gep(places[part], F32, 1))
-            last = places[-1] if self.spec.paired else places[part]
+            last = places[-1] if self.spec.merged else places[part]
             b.store(b.mul(total, -self.spec.half), b.gep(last, I32, 2))
 
     def _steps(self) -> Value:
         """The whole number that a block's largest size becomes."""
         b = self.b
-        if not self.spec.paired:
+        if not self.spec.merged:
             return b.const(F32, _MOST)
-        room = b.fdiv(b.const(F32, _ROOM), b.convert("sitofp", self.k.slot("run"), F32))
-        return b.select(b.fcmp("olt", room, _MOST_OF_PAIRS), room, _MOST_OF_PAIRS)
+        most = _MOST * 2.0 ** (2 * digit_bits(self.spec.width))
+        room = b.fdiv(
+            b.const(F32, 2.0 ** (WORD - self.spec.width) - _SLACK), b.convert("sitofp", self.k.slot("run"), F32)
+        )
+        return b.select(b.fcmp("olt", room, most), room, most)
+
+    def _digits(self) -> _Rounded | _Digits:
+        if self.spec.paired:
+            return _PairedDigits(self.b, self.lanes)
+        return _Digits(self.b, digit_bits(self.spec.width)) if self.spec.merged else _Rounded(self.b, self.spec.parts)
 
     def _all(self, x: Value, join: Callable[[Value, Value], Value]) -> Value:
         """All lanes of a vector joined to one number."""
@@ -221,7 +239,7 @@ class _Rounding:
         return parts[0]
 
 
-class _Digits:
+class _Rounded:
     """Whole numbers, and what is left of each again in finer steps."""
 
     def __init__(self, b: Builder, parts: int) -> None:
@@ -236,13 +254,33 @@ class _Digits:
         return found, found
 
 
-class _PairedDigits:
-    """Two digits of a number of 16 bits, and one for both numbers of a pair (see the module)."""
+class _Digits:
+    """The three digits of a whole number."""
 
     sums = 1
 
+    def __init__(self, b: Builder, bits: int) -> None:
+        self.b, self.bits = b, bits
+
+    def of(self, x: Value) -> tuple[list[Value], list[Value]]:
+        """The digits of a vector, and what the numbers have become."""
+        whole = to_nearest(self.b, x)
+        upper, finest = self.parted(whole)
+        return [*self.parted(upper), finest], [whole]
+
+    def parted(self, x: Value) -> tuple[Value, Value]:
+        """All but the last digit, and that."""
+        b = self.b
+        upper = b.ashr(b.add(x, 1 << (self.bits - 1)), self.bits)
+        return upper, b.sub(x, b.shl(upper, self.bits))
+
+
+class _PairedDigits(_Digits):
+    """Two digits of a number of 16 bits, and one for both numbers of a pair (see the module)."""
+
     def __init__(self, b: Builder, lanes: int) -> None:
-        self.b, self.lanes = b, lanes
+        super().__init__(b, _BYTE)
+        self.lanes = lanes
 
     def of(self, x: Value) -> tuple[list[Value], list[Value]]:
         """The digits of a vector, the last for the first number of each pair, and what the numbers have become."""
@@ -252,13 +290,10 @@ class _PairedDigits:
         shared = self._swapped(b.and_(second, low))
         first = b.ashr(b.add(b.sub(whole, shared), half), _SHIFT_OF_NIBBLE)
         first = b.add(b.shl(first, _SHIFT_OF_NIBBLE), shared)
-        finest = b.ashr(b.shl(first, WORD - DIGIT), WORD - DIGIT)
-        upper = b.ashr(b.sub(first, finest), DIGIT)
+        upper, finest = self.parted(first)
         upper_of_second = b.ashr(b.sub(second, self._swapped(finest)), _SHIFT_OF_NIBBLE)
         upper = self._paired(upper, upper_of_second)
-        top = b.ashr(b.add(upper, 1 << (DIGIT - 1)), DIGIT)
-        middle = b.sub(upper, b.shl(top, DIGIT))
-        return [top, middle, finest], [self._paired(first, b.shl(second, _SHIFT_OF_NIBBLE))]
+        return [*self.parted(upper), finest], [self._paired(first, b.shl(second, _SHIFT_OF_NIBBLE))]
 
     def _swapped(self, x: Value) -> Value:
         """Each number in the place of its neighbour."""
@@ -269,4 +304,4 @@ class _PairedDigits:
         return self.b.shuffle(first, second, [i + (i % 2) * self.lanes for i in range(self.lanes)])
 
 
-__all__ = ["DIGIT", "NUMBERS", "RoundedRowsSpec", "bytes_of_codes", "bytes_of_row", "chunk"]
+__all__ = ["NUMBERS", "WIDTH_OF_PAIRS", "RoundedRowsSpec", "bytes_of_codes", "bytes_of_row", "chunk", "digit_bits"]
