@@ -173,11 +173,16 @@ def test_shapes_strides_and_broadcasts(dtype: DType, target: Target, checked: bo
             assert error <= {DType.F32: 3e-7, DType.F64: 1e-15, DType.F16: 1e-3}[dtype]
 
 
-def test_in_place_and_two_outputs() -> None:
-    b = body_of([DType.F32, DType.F32], lambda b, x, y: b("add", x, y))
-    x, y = np.arange(100, dtype=np.float32), np.ones(100, np.float32)
-    run_map(b, [x, y], [x], TARGETS[-1], 48)
-    np.testing.assert_array_equal(x, np.arange(100) + 1)
+@pairs(dtype=[DType.F32, DType.F64, DType.BF16, DType.U8], target=TARGETS, checked=[False, True])
+def test_rows_of_any_length_in_place(dtype: DType, target: Target, checked: bool) -> None:
+    """The last vector of a row reads nothing that the row has written, however short the row and its chunks are."""
+    body = body_of([dtype, dtype], lambda b, x, y: b("add", x, y))
+    for length, chunk in ((1, 1), (7, 7), (15, 64), (17, 17), (33, 32), (67, 67), (100, 41), (131, 131)):
+        x, y = data(dtype, (3, length), length), data(dtype, (1, length), length + 1)
+        with np.errstate(all="ignore"):
+            want = evaluate(body, [x.copy(), np.broadcast_to(y, x.shape)])[0]
+        run_map(body, [x, np.broadcast_to(y, x.shape)], [x], target, chunk, checked)
+        assert_same(x, want)
 
 
 def test_fill_copy_and_dead_code() -> None:

@@ -93,9 +93,9 @@ def make_tail(b: Builder, count: Value, lanes: int) -> Tail:
     return Tail(count, b.prefix_mask(count, lanes))
 
 
-def _masks(b: Builder, dtype: DType) -> bool:
-    """Whether masked accesses of this element type are single instructions."""
-    return b.can(can.MASKED_BYTES) or (dtype.size >= 4 and b.can(can.MASKED_WORDS))
+def masked_at_once(b: Builder, dtype: DType) -> bool:
+    """Whether masked accesses of neighbours of this element type are single instructions."""
+    return dtype is not DType.BF16X2 and (b.can(can.MASKED_BYTES) or (dtype.size >= 4 and b.can(can.MASKED_WORDS)))
 
 
 def load(
@@ -114,7 +114,7 @@ def load(
         raw = b.load(t, pointer)
     elif tail is None:
         raw = b.load(t, pointer) if stride is None else _load_strided(b, t, pointer, stride)
-    elif stride is None and _masks(b, dtype):
+    elif stride is None and masked_at_once(b, dtype):
         raw = b.load_masked(t, pointer, tail.mask)
     else:
         buffer = b.scratch_buffer(t)
@@ -169,7 +169,7 @@ def store(
             b.store(b.extract(raw, lane), pointer)
             if lane + 1 < t.lanes:
                 pointer = b.gep(pointer, t.element, stride)
-    elif stride is None and _masks(b, dtype):
+    elif stride is None and masked_at_once(b, dtype):
         b.store_masked(raw, pointer, tail.mask)
     else:
         buffer = b.scratch_buffer(t)

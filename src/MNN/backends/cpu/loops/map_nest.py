@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from MNN.backends.base.kernel import Arguments, KernelSpec
 from MNN.backends.cpu.codegen import overlay
 from MNN.backends.cpu.codegen.traffic import number, operand_bytes
-from MNN.backends.cpu.lang.element import Tail, lanes_for, load, make_tail, store
+from MNN.backends.cpu.lang.element import Tail, compute_type, lanes_for, load, make_tail, masked_at_once, store
 from MNN.backends.cpu.lang.module import Kernel, Value
 from MNN.backends.cpu.lang.nest import Operand, for_rows, minimum, operands_of
 from MNN.backends.cpu.math.scalar_code import BodyCode, body_cost, stored
@@ -99,8 +100,7 @@ def _row(
     roots = stored(spec.body)
     code.broadcast(b, lanes, roots)
 
-    def vectors(at: Value, n: int, tail: Tail | None = None) -> None:
-        indices = [at + v * lanes for v in range(n)]
+    def computed(indices: list[Value], tail: Tail | None = None) -> list[list[Value]]:
         loaded: list[dict[int, Value]] = []
         for index in indices:
             args: dict[int, Value] = {}
@@ -108,23 +108,49 @@ def _row(
                 if o.inner != "0":
                     args[i] = load(b, o.dtype, o.move(k, firsts[i], index, strides[i]), lanes, strides[i], tail)
             loaded.append(args)
-        results = [code.elements(b, args, lanes, roots) for args in loaded]
-        for index, values in zip(indices, results, strict=True):
-            for j, (o, v) in enumerate(zip(outs, values, strict=True)):
-                n_in = len(ins)
-                place = o.move(k, firsts[n_in + j], index, strides[n_in + j])
-                store(b, o.dtype, v, place, strides[n_in + j], tail)
+        return [code.elements(b, args, lanes, roots) for args in loaded]
+
+    def stored_at(index: Value, values: Sequence[Value], tail: Tail | None = None) -> None:
+        for j, (o, v) in enumerate(zip(outs, values, strict=True), start=len(ins)):
+            store(b, o.dtype, v, o.move(k, firsts[j], index, strides[j]), strides[j], tail)
+
+    def vectors(at: Value, n: int, tail: Tail | None = None) -> None:
+        indices = [at + v * lanes for v in range(n)]
+        for index, values in zip(indices, computed(indices, tail), strict=True):
+            stored_at(index, values, tail)
 
     full = _unroll(spec.body, lanes)
+    whole = count - count % lanes if lanes > 1 else count
+    left = count - whole
+    overlapping = lanes > 1 and all(o.inner == "1" and masked_at_once(b, o.dtype) for o in operands if o.inner != "0")
+    if overlapping:
+        at, tail = _last(k, count, lanes)
+        last = b.if_else(
+            b.icmp("sgt", left, 0),
+            lambda: computed([at], tail)[0],
+            lambda: [b.const(compute_type(o.dtype, lanes), 0) for o in outs],
+        )
     done: Value = b.const(count.type, 0)
     if full > 1:
         wide = count - count % (full * lanes)
         with b.loop(0, wide, full * lanes) as main:
             vectors(main.index, full)
         done = wide
-    whole = count - count % lanes if lanes > 1 else count
     with b.loop(done, whole, lanes) as single:
         vectors(single.index, 1)
-    if lanes > 1:
-        left = count - whole
+    if overlapping:
+        b.if_(b.icmp("sgt", left, 0), lambda: stored_at(at, last, tail))
+    elif lanes > 1:
         b.if_(b.icmp("sgt", left, 0), lambda: vectors(whole, 1, make_tail(b, left, lanes)))
+
+
+def _last(k: Kernel, count: Value, lanes: int) -> tuple[Value, Tail]:
+    """Where the last vector of a row begins, which ends where the row does, and which of its elements are the row's.
+
+    A partial vector would reach into the next row, whose loads then wait for this row's masked store to be done
+    where a result lies in the memory of its operand: processors look at the whole width. So it overlaps the vector
+    before it, and what it reads is read before anything of the row is written.
+    """
+    b = k.b
+    short = b.icmp("slt", count, lanes)
+    return b.select(short, 0, count - lanes), make_tail(b, b.select(short, count, lanes), lanes)
