@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+import MNN
 from MNN.backends.cpu.amx.spec import AmxSpec
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
+from MNN.backends.cpu.targets.base import host_target
 from MNN.ir.prims import Tensor
 from MNN.ir.quant import QuantizedArray
 from MNN.ops.core.builder import Builder
@@ -59,9 +62,34 @@ def test_a_left_side_that_lies_otherwise_is_copied() -> None:
     check(lambda b, x: product(b, b.permute(x, (1, 0)), w), randn(32, 5))
 
 
-@pytest.mark.parametrize("rows", [3, 100])
+@pytest.mark.parametrize("rows", [3, 31, 100])
 def test_matrix_units_take_many_rows(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     cheap_tiles(monkeypatch)
     w = weight(96, 128)
     program = check(lambda b, x: product(b, x, w), randn(rows, 128), tol=3e-5)
     assert any(isinstance(c.kernel, AmxSpec) for c in program.commands) == (rows == 100)
+
+
+@pytest.mark.parametrize("precision", ["normal", "low"])
+def test_few_rows_have_a_range_without_matrix_units(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows beside many in one range would run with the kernels of many."""
+    if not host_target().broadcast_operand:
+        pytest.skip("such a range ends elsewhere on this processor")
+    cheap_tiles(monkeypatch)
+    codes = np.random.default_rng(0).integers(0, 256, (96, 4, 16)).astype(np.uint8)
+    scales = randn(96 * 4)
+    node = helper.make_node("MatMulNBits", ["x", "codes", "scales"], ["y"], domain="com.microsoft", K=128, N=96, bits=4,
+                            block_size=32)  # fmt: skip
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["rows", k]) for n, k in (("x", 128), ("y", 96)))
+    held = [numpy_helper.from_array(codes, "codes"), numpy_helper.from_array(scales, "scales")]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(helper.make_graph([node], "g", [x], [y], held), opset_imports=opsets, ir_version=9)
+    session = MNN.load(model.SerializeToString(), precision=precision, threads=1)
+    weights = (codes[..., None] >> np.array([0, 4]) & 15).reshape(96, 4, 32).astype(np.float64) - 8
+    weights = (weights * scales.reshape(96, 4, 1)).reshape(96, 128)
+    for rows in (9, 300, 2, 31, 32, 301, 17):
+        given = randn(rows, 128)
+        found, want = session.run({"x": given})["y"], given @ weights.T
+        assert np.abs(found - want).max() <= (1e-5 if precision == "normal" else 2e-2) * np.abs(want).max()
+        kernels = [c.kernel for p in session.plans_used() for part in p.bound.parts() for c in part.program.commands]
+        assert any(isinstance(k, AmxSpec) for k in kernels) == (rows > 31), rows

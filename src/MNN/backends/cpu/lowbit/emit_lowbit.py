@@ -40,9 +40,8 @@ _FEW, _FEW_OF_AVX512 = 12, 40
 """Rows up to which taking the weights apart for every tile of rows is faster than expanding a panel for all; 40 is the
 room of the range of sizes that ends at 31, whose upper end is as fast both ways and whose lower one is not."""
 _END_OF_FEW = 31
-"""Where the range of few rows ends. A wider one would be of many: four rows take three times as long there."""
-_FEW_OF_TILES = 32
-"""Rows up to which matrix units, that read expanded weights, are no way."""
+"""Where the range of few rows ends. A wider one would be of many: four rows take three times as long there. Matrix
+units, which read expanded weights, are no way up to it: two rows would take as long as 31."""
 _TILE_COSTS, _TILE_COSTS_OF_16 = (1.9, 2.8, 3.8, 4.8, 5.9), (1.8, 2.0, 3.2)
 """Relative times (measured) of tiles of 1, 2, ... rows, with 32 registers and with 16."""
 _ROWS_OF_A = 512 << 10
@@ -77,13 +76,14 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     into = OperandAccess(result, out.dtype, row_table(result.strides), here)
     product = Product(left, into, epilogue, e.grid((), ()), k, n, elements(out.shape[:-1]), 1)
     m, group = room_of(product.m), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
-    few = m <= (FEW_ROWS if group > 1 else most_few(e.target))
-    if group == 1 and e.target.broadcast_operand and not few and product.m <= _END_OF_FEW:
+    many, tiles = m > most_few(e.target), amx.available(e.target)
+    few = m <= FEW_ROWS if group > 1 else not many
+    if many and (group == 1 or tiles) and e.target.broadcast_operand and product.m <= _END_OF_FEW:
         raise NotOpenError("few rows of low-bit weights beside many")
     cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
     name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
     ways = [Candidate(name, cycles, lambda: _emit(e, prim, product, few, 1 if few else group))]
-    if m > (FEW_ROWS if group > 1 else _FEW_OF_TILES) and amx.available(e.target):
+    if tiles and (many or product.m > _END_OF_FEW):
         ways += _on_tiles(e, prim, product)
     rounds = prim.rounds_rows or e.precision == "low"
     if rounds or (prim.finite_rows and e.precision == "normal"):
