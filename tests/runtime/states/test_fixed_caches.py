@@ -15,6 +15,7 @@ import MNN
 from MNN.backends.base import poison
 from MNN.errors import MNNError, ShapeError
 from MNN.stateful import StatefulModel
+from tests.pairs import pairs
 
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
 info = helper.make_tensor_value_info
@@ -55,34 +56,33 @@ def tensor_scatter(axis: int, mode: str, positions: bool, rank: int = 4) -> byte
     return source(nodes, inputs, outputs, {"axes": np.array([axis])})
 
 
-@pytest.mark.parametrize(("precision", "threads"), [("high", 1), ("normal", 2), ("low", 1)])
-@pytest.mark.parametrize("mode", ["linear", "circular"])
-@pytest.mark.parametrize(("axis", "rank"), [(-2, 4), (2, 4), (1, 3)])
+@pairs(kind=[("high", 1), ("normal", 2), ("low", 1)], mode=["linear", "circular"], at=[(-2, 4), (2, 4), (1, 3)])
 def test_rows_are_written_where_each_sequence_is(
-    axis: int, rank: int, mode: str, precision: str, threads: int, monkeypatch: pytest.MonkeyPatch
+    kind: tuple[str, int], mode: str, at: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(poison.VARIABLE, "1")
+    (precision, threads), (axis, rank) = kind, at
     rng, batch, room = np.random.default_rng(axis + rank), 3, 24
     model = MNN.load(tensor_scatter(axis, mode, True, rank), threads, precision, states={"past": "present"})
     assert model.axes == {}
     wanted = np.zeros((batch, 2, room, 8)[:rank] if rank == 4 else (batch, room, 8), np.float32)
-    at, blocks = np.zeros(batch, np.int64), set()
+    first, blocks = np.zeros(batch, np.int64), set()
     for _ in range(30):
         n = int(rng.choice([1, 1, 1, 2, 5]))
         if mode == "linear":
-            at = np.where(at + n > room, 0, at)
+            first = np.where(first + n > room, 0, first)
         shape = list(wanted.shape)
         shape[axis] = n
         x = rng.standard_normal(shape).astype(np.float32)
-        found = model.run({"x": x, "at": at})["sum"]
+        found = model.run({"x": x, "at": first})["sum"]
         for row in range(batch):
             for i in range(n):
-                np.moveaxis(wanted[row], axis if axis < 0 else axis - 1, 0)[(at[row] + i) % room] = np.moveaxis(
+                np.moveaxis(wanted[row], axis if axis < 0 else axis - 1, 0)[(first[row] + i) % room] = np.moveaxis(
                     x[row], axis if axis < 0 else axis - 1, 0
                 )[i]
         np.testing.assert_array_equal(model.state["past"], wanted)
         np.testing.assert_allclose(found, wanted.sum(axis), atol=1e-4)
-        at = at + rng.integers(0, n + 1, batch)
+        first = first + rng.integers(0, n + 1, batch)
         blocks.add(id(model.state._memory.kept["past"].block))
     assert in_place(model) == [(1, 1)]
     assert len(blocks) == 1
