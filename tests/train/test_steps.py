@@ -214,12 +214,36 @@ def test_nan_leaves_parameters_and_names_its_operator():
         opt.step(model(-np.ones(7, np.float32)))
     assert (model.w.read() == before).all()
     opt.debug = True
-    with pytest.raises(RunError, match="It began with UnaryOp"):
+    with pytest.raises(RunError, match=r"began with UnaryOp LOG of f32\[7\], whose operands lie between -1 and -1"):
         opt.step(model(F.const(-np.ones(7, np.float32), [7]) * model.w / model.w))
-    with pytest.raises(RunError, match="It began with the input"):
+    with pytest.raises(RunError, match=r"began with an input without a name \(f32\[7\]\), which holds NaN"):
         opt.step(model(np.full(7, np.nan, np.float32)))
+    batch = F.placeholder([7])
+    batch.name = "batch"
+    batch.write(np.full(7, np.inf, np.float32))
+    with pytest.raises(RunError, match="began with the input 'batch', which holds infinite numbers"):
+        opt.step(model(batch))
     assert opt.step(model(np.ones(7, np.float32)))
     assert opt.steps == 1
+
+
+def test_gradients_that_are_none_are_said_of_the_users_names():
+    whole, plain = F.const([1, 2], [2], F.NCHW, F.int), F.const([3.0, 4.0], [2])
+    named = F.placeholder([2], F.NCHW, F.int)
+    named.name = "tokens"
+    ones = [F.const([1.0, 1.0], [2])]
+    for wrt, message in (
+        (whole, r"parameter number 1 \(i32\[2\]\) has no gradient: it holds i32"),
+        (named, "parameter 'tokens' has no gradient"),
+        (plain, r"do not depend on the parameter number 1 \(f32\[2\]\).*fix_as_trainable"),
+    ):
+        other = F.const([5.0, 6.0], [2])
+        other.fix_as_trainable()
+        with pytest.raises(MNNError, match=message):
+            optim.Grad().grad([F.cast(whole, F.float) * plain * other], ones, [other, wrt])
+    plain.fix_as_trainable()
+    _, (found,) = optim.Grad().grad([F.cast(whole, F.float) * plain], ones, [plain])
+    np.testing.assert_array_equal(found.read(), [1, 2])
 
 
 def test_losses_that_are_none():

@@ -15,12 +15,12 @@ from MNN.ir.graph import Value
 from MNN.nn.module import Module, trainable
 from MNN.nn.steps import STEP
 from MNN.optim import update_graph
+from MNN.optim.blame import blame
 from MNN.optim.capture import Captured, capture
 from MNN.optim.program import StepProgram
 from MNN.optim.regularization import Regularization_Method
 from MNN.optim.step_graph import APPLY, RATE, TIME, Method, StepGraph, step_graph
 from MNN.runtime.config import Config
-from MNN.runtime.executor import Executor
 from MNN.runtime.state_memory import Kept, StateMemory
 
 
@@ -211,23 +211,13 @@ class Optimizer:
         text = f"step {self.steps + 1}: the loss is {loss}; the parameters are left as they were"
         if not self.debug:
             return f"{text}. An optimizer with debug=True names the operator where it began"
-        graph, values = captured.graph()
-        given = {v: feeds[v.name] for v in graph.inputs if v.name in feeds}
-        given |= {values[id(leaf)]: leaf.results()[0] for leaf in named.values()}
-        if id(STEP) in values:
-            given[values[id(STEP)]] = feeds[TIME]
-        executor = Executor(graph, Config(reference=True))
-        outputs = [v for node in graph.nodes for v in node.outputs]
-        bad = [(v.name, a) for v, a in given.items() if a.dtype.kind == "f" and not np.isfinite(a).all()]
-        if bad:
-            return f"{text}. It began with the input '{bad[0][0]}', which holds infinite numbers or NaN"
-        results = dict(zip(outputs, executor.run(given, outputs), strict=True))
-        for node in graph.nodes:
-            for v in node.outputs:
-                array = np.asarray(results[v])
-                if array.dtype.kind == "f" and not np.isfinite(array).all():
-                    return f"{text}. It began with {node.op} '{node.name}'"
-        return f"{text}. Computed in numpy it is finite: it began with rounding"
+        arrays = {id(leaf): leaf.results()[0] for leaf in named.values()}
+        for number, leaf in enumerate(captured.leaves):
+            if leaf is STEP:
+                arrays[id(leaf)] = feeds[TIME]
+            elif id(leaf) not in arrays:
+                arrays[id(leaf)] = feeds[f"leaf{number}"]
+        return f"{text}. {blame(captured, self.module, arrays)}"
 
     # -- gradients alone --------------------------------------------------------------------------------------------
 

@@ -37,11 +37,14 @@ def gradients(outputs: Sequence[Var], diffs: Sequence[Var], parameters: Sequence
         total = sum((reduce_sum(y * d) for y, d in _pairs(outputs, diffs)), start=build.leaf(np.zeros((), np.float32)))
     found = {id(e) for e in in_order([total._expr])}
     for number, v in enumerate(parameters):
-        name = f"'{v.name}'" if v.name else f"number {number}"
+        name = f"'{v.name}'" if v.name else f"number {number} ({v._kind.value}{list(v.shape)})"
         if not v._kind.is_float:
             raise MNNError(f"the parameter {name} has no gradient: it holds {v._kind.value}, not floats")
         if id(v._expr) not in found:
-            raise MNNError(f"the outputs do not depend on the parameter {name}")
+            raise MNNError(
+                f"the outputs do not depend on the parameter {name}, or it was a constant when they were computed from "
+                "it: fix_as_trainable() makes it one that has a gradient"
+            )
     slopes = Slopes((total._expr, total._index), [(v._expr, v._index) for v in parameters])
     return list(parameters), [Var(slopes, i, v.data_format) for i, v in enumerate(parameters)]
 
