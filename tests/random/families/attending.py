@@ -42,7 +42,7 @@ def case(draw: Draw) -> Case:
         attributes["qk_matmul_output_mode"] = draw.int(0, 3)
     lengths = None
     if opset >= 24 and not past and draw.flag(0.3):
-        lengths = draw.rng.integers(1, columns + 1, batch)
+        lengths = draw.rng.integers(0, columns + 1, batch)
     given: list[Any] = [q, k, v, _mask(draw, batch, heads, rows, columns + past, lengths)]
     if past:
         given += [draw.normal(batch, groups, past, size), draw.normal(batch, groups, past, deep)]
@@ -59,7 +59,8 @@ def case(draw: Draw) -> Case:
     def oracle(arrays: list[Any]) -> list[Any]:
         wide = [a.astype(np.float64) if a is not None and a.dtype == kind else a for a in arrays]
         if len(wide) > 3 and wide[3] is not None:  # with a mask of one row it is causal for that one alone
-            wide[3] = np.repeat(wide[3], rows // wide[3].shape[-2], -2)
+            mask = np.atleast_2d(wide[3])
+            wide[3] = np.repeat(mask, rows // mask.shape[-2], -2)
         found = _reference(made, wide)
         if attributes.get("softcap") and attributes.get("qk_matmul_output_mode") == 0:  # it gives capped scores
             found[-1] = _reference(replace(made, attributes={**attributes, "softcap": 0.0}), wide)[-1]
@@ -93,10 +94,10 @@ def _mask(draw: Draw, batch: int, heads: int, rows: int, whole: int, lengths: An
         return None
     shape = draw.choice([
         (rows, whole), (batch, 1, rows, whole), (batch, heads, rows, whole), (1, 1, rows, whole), (heads, rows, whole),
-        (1, whole), (1, heads, 1, whole),
+        (1, whole), (1, heads, 1, whole), (whole,),
     ])  # fmt: skip
     if draw.flag(0.2):
-        least = 1 if lengths is None else int(lengths.max())
+        least = 1 if lengths is None else max(int(lengths.max()), 1)
         shape = (*shape[:-1], draw.int(least, whole))
     return draw.rng.random(shape) < 0.7 if draw.flag() else draw.normal(*shape)
 
