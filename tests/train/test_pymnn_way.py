@@ -210,6 +210,25 @@ def test_data_that_cannot_be_had():
         MNN.data.DataLoader(Broken(), 0)
 
 
+class Pictures(MNN.data.Dataset):
+    """Samples as PyMNN's example of fine-tuning has them: channels last, and said so."""
+
+    def __getitem__(self, index):
+        picture = np.arange(24, dtype=np.float32).reshape(2, 4, 3) + 100 * index
+        return [F.const(picture.flatten().tolist(), [2, 4, 3], F.NHWC)], [F.const([index], [], F.NHWC, F.int)]
+
+    def __len__(self):
+        return 5
+
+
+def test_batches_list_their_sizes_as_samples_do():
+    (x,), (label,) = MNN.data.DataLoader(Pictures(), 5, shuffle=False).next()
+    assert (x.data_format, x.shape, label.shape) == (F.NHWC, [5, 2, 4, 3], [5])
+    found = F.convert(x, F.NC4HW4)
+    wanted = np.stack([np.arange(24).reshape(2, 4, 3) + 100 * i for i in range(5)]).transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(found.read(), wanted)
+
+
 def test_orders_of_data():
     loader = MNN.data.DataLoader(MNN.data.ArrayDataset(np.arange(10.0), np.arange(10)), 3, seed=4)
     epochs = [np.concatenate([t[0].read() for _, t in loader]) for _ in range(2)]

@@ -11,6 +11,7 @@ import numpy as np
 from MNN.data.dataset import Dataset, Rows
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build, compute
+from MNN.expr.types import NCHW, data_format
 from MNN.expr.var import Var
 
 Batch = tuple[list[Var], list[Var]]
@@ -115,18 +116,19 @@ class DataLoader:
                 raise MNNError(f"sample {number} of the dataset is not ([inputs], [targets])")
             examples.append(found)
         inputs, targets = ([_stack(column) for column in zip(*[e[k] for e in examples], strict=True)] for k in (0, 1))
-        return [_leaf(a) for a in inputs], [_leaf(a) for a in targets]
+        return inputs, targets
 
 
-def _stack(column: Sequence[object]) -> np.ndarray:
+def _stack(column: Sequence[object]) -> Var:
+    """A batch, which lists its sizes as the samples do where they are Vars."""
     arrays = [v._array() if isinstance(v, Var) else np.asarray(v) for v in column]
     if any(a.shape != arrays[0].shape for a in arrays):
         raise ShapeError(f"samples of one batch have different shapes: {sorted({a.shape for a in arrays})}")
-    return np.stack(arrays)
+    return _leaf(np.stack(arrays), column[0].data_format if isinstance(column[0], Var) else NCHW)
 
 
-def _leaf(array: np.ndarray) -> Var:
-    return build.leaf(np.ascontiguousarray(compute.as_array(array, "a sample")))
+def _leaf(array: np.ndarray, layout: data_format = NCHW) -> Var:
+    return build.leaf(np.ascontiguousarray(compute.as_array(array, "a sample")), layout)
 
 
 __all__ = ["Batch", "DataLoader"]
