@@ -128,3 +128,13 @@ def test_graphs_follow_their_placeholders() -> None:
 def test_mistakes_are_sentences(call: Any) -> None:
     with pytest.raises(MNNError):
         call()
+
+
+def test_masks_and_no_axes() -> None:
+    """Truth values are a mask for positions, an empty list is none, and no axes are turned by ``flip(x, ())``."""
+    x, mask = np.arange(6), [True, False, False, True, False, False]
+    for given in (mask, np.array(mask), []):
+        same(mp.delete(mp.array(x), given), np.delete(x, np.array(given, bool) if given is mask else given))
+    same(mp.insert(mp.array(x), np.array(mask), 9), np.insert(x, [0, 3], 9))
+    same(mp.insert(mp.array(x), [], []), np.insert(x, [], []))
+    same(mp.flip(mp.array(x), ()), x)

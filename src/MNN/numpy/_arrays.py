@@ -308,7 +308,8 @@ def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant") -> Var:
 def flip(m: ArrayLike, axis: Axes = None) -> Var:
     """Elements in the opposite order along axes, or along all."""
     v = build.to_var(m)
-    return shaping.reverse(v, reducing.axes_of(axis) or list(range(v.ndim)))
+    axes = list(range(v.ndim)) if axis is None else reducing.axes_of(axis)
+    return shaping.reverse(v, axes) if axes else +v
 
 
 def flipud(m: ArrayLike) -> Var:

@@ -24,7 +24,13 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Var:
 
 
 def _place(obj: object) -> Any:
-    return obj if isinstance(obj, (slice, int, _np.integer)) else build.to_var(obj)._array()
+    """Positions as numpy takes them: truth values, which no Var holds, are a mask."""
+    if isinstance(obj, (slice, int, _np.integer)):
+        return obj
+    given = obj._array() if isinstance(obj, Var) else _np.asarray(obj)
+    if given.dtype == bool:
+        return _np.flatnonzero(given)
+    return given.astype(_np.int64) if not given.size else build.to_var(given)._array()
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Var:
