@@ -3,6 +3,9 @@ fine-tuning."""
 
 from __future__ import annotations
 
+import os
+import signal
+
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
@@ -227,6 +230,47 @@ def test_batches_list_their_sizes_as_samples_do():
     found = F.convert(x, F.NC4HW4)
     wanted = np.stack([np.arange(24).reshape(2, 4, 3) + 100 * i for i in range(5)]).transpose(0, 3, 1, 2)
     np.testing.assert_array_equal(found.read(), wanted)
+
+
+class Slow(MNN.data.Dataset):
+    """Samples that tell the process and the pass they come from; one of them ends its process."""
+
+    def __init__(self, last=-1):
+        super().__init__()
+        self.last, self.number = last, None
+
+    def begin_pass(self, number):
+        self.number = number
+
+    def __getitem__(self, index):
+        if index == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if index == 7:
+            raise ValueError("no such picture")
+        return [F.const([float(index), float(self.number)], [2])], [F.const([os.getpid()], [], dtype=F.int)]
+
+    def __len__(self):
+        return 7 if self.last >= 0 else 8
+
+
+def test_worker_processes():
+    loader = MNN.data.DataLoader(Slow(2), 3, shuffle=False, num_workers=1, processes=True)
+    with pytest.raises(MNNError, match="a data worker process died while samples 0 to 2 were prepared"):
+        list(loader)
+    loader.dataset = Slow()  # of which the last one cannot be had; other processes begin
+    batches = []
+    with pytest.raises(MNNError, match=r"sample 7 of the dataset cannot be had \(ValueError: no such picture\)"):
+        batches += loader
+    loader.reset()
+    batches = [loader.next(), loader.next()]
+    found = np.concatenate([inputs[0].read() for inputs, _ in batches])
+    assert found.tolist() == [[i, loader.epoch] for i in range(6)]
+    others = {int(n) for _, targets in batches for n in targets[0].read()}
+    assert len(others) == 1
+    assert os.getpid() not in others
+    local = type("Local", (Slow,), {})()
+    with pytest.raises(MNNError, match="the dataset cannot be sent to worker processes"):
+        MNN.data.DataLoader(local, 3, num_workers=1, processes=True).next()
 
 
 def test_orders_of_data():

@@ -1,17 +1,19 @@
-"""Batches of a dataset, made in threads ahead of their use."""
+"""Batches of a dataset, made in threads or processes ahead of their use."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 
 import numpy as np
 
-from MNN.data.dataset import Dataset, Rows
-from MNN.errors import MNNError, ShapeError
-from MNN.expr import build, compute
-from MNN.expr.types import NCHW, data_format
+from MNN.data.dataset import Dataset
+from MNN.data.processes import Workers, died
+from MNN.data.samples import Parts, prepare
+from MNN.errors import MNNError
+from MNN.expr import build
+from MNN.expr.types import data_format
 from MNN.expr.var import Var
 
 Batch = tuple[list[Var], list[Var]]
@@ -22,13 +24,21 @@ AHEAD = 2
 class DataLoader:
     """Batches of ``batch_size`` samples in order, or, with ``shuffle``, in another order every time that it is reset.
     The last batch may be smaller. ``num_workers`` threads make batches ahead; numpy and image functions run in them
-    side by side. ``seed``: the orders are the same every time.
+    side by side. With ``processes`` they are processes, for datasets of much Python code; the dataset is pickled for
+    them, and the program's own file guarded by ``if __name__ == "__main__"``. ``seed``: the orders are the same every
+    time.
 
     Iterating begins anew; :meth:`next` and :attr:`iter_number` are PyMNN's way.
     """
 
     def __init__(
-        self, dataset: Dataset, batch_size: int, shuffle: bool = True, num_workers: int = 0, seed: int | None = None
+        self,
+        dataset: Dataset,
+        batch_size: int,
+        shuffle: bool = True,
+        num_workers: int = 0,
+        seed: int | None = None,
+        processes: bool = False,
     ) -> None:
         if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
             raise MNNError(f"a DataLoader takes a Dataset, found {type(dataset).__name__}")
@@ -40,9 +50,11 @@ class DataLoader:
         self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
         self.epoch = -1
         """How often it has begun anew, from 0 on: with the seed it decides the order."""
-        self._pool = ThreadPoolExecutor(num_workers, "data") if num_workers else None
+        self._processes = int(num_workers) if processes else 0
+        self._workers: Workers | None = None
+        self._pool = ThreadPoolExecutor(num_workers, "data") if num_workers and not processes else None
         self._ahead = AHEAD * num_workers
-        self._waiting: deque[Future[Batch]] = deque()
+        self._waiting: deque[tuple[Future[Parts], np.ndarray]] = deque()
         self._order = np.zeros(0, np.int64)
         self._begun = 0
         if not len(dataset):
@@ -63,7 +75,7 @@ class DataLoader:
 
     def reset(self) -> None:
         """Begins anew."""
-        for future in self._waiting:
+        for future, _ in self._waiting:
             future.cancel()
         self._waiting.clear()
         self.epoch += 1
@@ -78,11 +90,12 @@ class DataLoader:
         """The next batch: inputs, and targets. Behind the last one it begins anew."""
         if self._begun >= len(self._order) and not self._waiting:
             self.reset()
-        if self._pool is None:
-            return self._make(self._numbers())
+        if not self._ahead:
+            return _vars(prepare(self.dataset, self._numbers()))
         while len(self._waiting) < self._ahead and self._begun < len(self._order):
-            self._waiting.append(self._pool.submit(self._make, self._numbers()))
-        return self._waiting.popleft().result()
+            numbers = self._numbers()
+            self._waiting.append((self._submit(numbers), numbers))
+        return _vars(self._result(*self._waiting.popleft()))
 
     def _numbers(self) -> np.ndarray:
         found = self._order[self._begun : self._begun + self.batch_size]
@@ -99,36 +112,26 @@ class DataLoader:
     def __iter__(self) -> Iterator[Batch]:
         return self.rest(0)
 
-    def _make(self, numbers: np.ndarray) -> Batch:
-        if isinstance(self.dataset, Rows):
-            inputs, targets = self.dataset.rows(numbers)
-            return [_leaf(a) for a in inputs], [_leaf(a) for a in targets]
-        examples = []
-        for number in numbers:
-            try:
-                found = self.dataset[int(number)]
-            except MNNError:
-                raise
-            except Exception as error:
-                what = f"{type(error).__name__}: {error}"
-                raise MNNError(f"sample {number} of the dataset cannot be had ({what})") from error
-            if not isinstance(found, (list, tuple)) or len(found) != 2:
-                raise MNNError(f"sample {number} of the dataset is not ([inputs], [targets])")
-            examples.append(found)
-        inputs, targets = ([_stack(column) for column in zip(*[e[k] for e in examples], strict=True)] for k in (0, 1))
-        return inputs, targets
+    def _submit(self, numbers: np.ndarray) -> Future[Parts]:
+        if self._workers is None and self._processes:
+            self._workers = Workers(self.dataset, self._processes)
+        if self._workers is not None:
+            return self._workers.submit(self.epoch, numbers)
+        assert self._pool is not None
+        return self._pool.submit(prepare, self.dataset, numbers)
+
+    def _result(self, future: Future[Parts], numbers: np.ndarray) -> Parts:
+        try:
+            return future.result()
+        except BrokenExecutor as error:
+            self._waiting.clear()
+            self._workers = None  # others begin with the next pass
+            raise died(numbers) from error
 
 
-def _stack(column: Sequence[object]) -> Var:
-    """A batch, which lists its sizes as the samples do where they are Vars."""
-    arrays = [v._array() if isinstance(v, Var) else np.asarray(v) for v in column]
-    if any(a.shape != arrays[0].shape for a in arrays):
-        raise ShapeError(f"samples of one batch have different shapes: {sorted({a.shape for a in arrays})}")
-    return _leaf(np.stack(arrays), column[0].data_format if isinstance(column[0], Var) else NCHW)
-
-
-def _leaf(array: np.ndarray, layout: data_format = NCHW) -> Var:
-    return build.leaf(np.ascontiguousarray(compute.as_array(array, "a sample")), layout)
+def _vars(parts: Parts) -> Batch:
+    inputs, targets = ([build.leaf(array, data_format[layout]) for array, layout in side] for side in parts)
+    return inputs, targets
 
 
 __all__ = ["Batch", "DataLoader"]
