@@ -34,6 +34,7 @@ from MNN.ir.scalar import Body
 OPS = ("dot", "max", "sum")
 OPERAND_KINDS = ("c", "pc", "1")
 _FOURS = ("dot", DType.U8, DType.I32, 1, False)
+"""Operation, types, lines at a time and planes of windows that are taken four rows at a time."""
 
 
 @dataclass(frozen=True)
