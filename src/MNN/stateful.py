@@ -28,7 +28,7 @@ from MNN.runtime.state_memory import Kept, StateMemory
 from MNN.runtime.state_run import StateRun
 from MNN.runtime.state_runs import StateRuns
 from MNN.runtime.storage.digests import digest_of
-from MNN.schema.arrays import read_noted, write_arrays
+from MNN.schema.arrays import raw, read_noted, write_arrays
 from MNN.warning import warn
 
 
@@ -204,7 +204,7 @@ class StatefulModel:
         if arrays and arrays.keys() != self.states.keys():
             raise MNNError(f"{os.fspath(path)} holds {sorted(arrays)}, not this model's states {sorted(self.states)}")
         for value, _ in self._pairs if arrays else ():
-            array = arrays[value.name]
+            array = _typed(arrays[value.name], value)
             self._check_kept(value, array, os.fspath(path))
             found._memory.kept[value.name] = Kept(array)
         if check_model and not digest:
@@ -366,6 +366,14 @@ def _growing(before: TensorInfo, after: TensorInfo, others: set[str]) -> int | N
     sizes = after.shape or (None,) * len(before.shape)
     open_axes = [i for i, n in enumerate(before.shape) if not isinstance(n, int) and n not in others]
     return next((i for i in open_axes if sizes[i] != before.shape[i]), None)
+
+
+def _typed(array: np.ndarray, value: TensorInfo) -> np.ndarray:
+    """An array from a file, in which types that are not numpy's own, such as bfloat16, are bytes alone."""
+    wanted = None if value.dtype is None else value.dtype.numpy
+    if wanted is None or wanted.isbuiltin != 2 or array.dtype != raw(wanted):
+        return array
+    return array.view(wanted)
 
 
 def _native(array: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,13 +26,22 @@ DAMAGE = (
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], note: str = "") -> None:
     """Writes a file beside the place and moves it there: a full disk, or an interruption, leaves what was there.
-    ``note``: a short text that goes with the arrays, as the archive's comment. Raises :class:`MNNError` where it cannot
-    be written."""
+    ``note``: a short text that goes with the arrays, as the archive's comment. Types that are not numpy's own, such as
+    bfloat16, are written as bytes (:func:`raw`). Raises :class:`MNNError` where it cannot be written, and for texts."""
+    for name, array in arrays.items():
+        if array.dtype.kind == "O":
+            raise MNNError(f"cannot write {os.fspath(path)}: '{name}' holds texts; only numbers are written")
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         archive.comment = note.encode()
         for name, array in arrays.items():  # numpy.savez would take some names for its own parameters
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, np.asarray(array), allow_pickle=False)
+                plain = array.view(raw(array.dtype)) if array.dtype.isbuiltin == 2 else array
+                np.lib.format.write_array(entry, np.asarray(plain), allow_pickle=False)
+
+
+def raw(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Bytes of the size of a type."""
+    return np.dtype(("V", dtype.itemsize))
 
 
 def read_arrays(path: str | os.PathLike[str], what: str = "file of arrays") -> dict[str, np.ndarray]:
@@ -56,4 +66,4 @@ def read_noted(path: str | os.PathLike[str], what: str) -> tuple[dict[str, np.nd
         raise MNNError(f"{os.fspath(path)} is no {what}: {error}") from error
 
 
-__all__ = ["DAMAGE", "read_arrays", "read_noted", "write_arrays"]
+__all__ = ["DAMAGE", "raw", "read_arrays", "read_noted", "write_arrays"]

@@ -137,6 +137,46 @@ def test_models_made_in_memory_are_known_by_what_they_hold(tmp_path: pathlib.Pat
         other.load_state(tmp_path / "state.npz")
 
 
+@pytest.mark.parametrize(
+    "kind", ["FLOAT16", "BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E5M2", "DOUBLE", "INT64", "UINT8", "BOOL"]
+)
+def test_states_of_every_type_come_back(kind: str, tmp_path: pathlib.Path) -> None:
+    """Also of those that numpy's files have no name for."""
+    element = TensorProto.DataType.Value(kind)
+    path, dtype = tmp_path / "state.npz", helper.tensor_dtype_to_np_dtype(element)
+    model, x = MNN.load(appending(element), states={"past": "present"}), np.arange(6).reshape(2, 3).astype(dtype)
+    model.run({"x": x})
+    model.state.save(path)
+    found = model.load_state(path)
+    assert found["past"].dtype == dtype
+    assert found["past"].tobytes() == x.tobytes()
+    assert model.run({"x": x}, state=found)["y"].tobytes() == np.concatenate([x, x], 1).tobytes()
+
+
+def test_texts_are_not_written(tmp_path: pathlib.Path) -> None:
+    model = MNN.load(appending(TensorProto.STRING), states={"past": "present"})
+    model.run({"x": np.array([["a"]], object)})
+    with pytest.raises(MNNError, match=r"cannot write .*'past' holds texts"):
+        model.state.save(tmp_path / "state.npz")
+    assert not list(tmp_path.iterdir())
+
+
+def appending(element: int) -> bytes:
+    """A cache that is appended to, and given out."""
+    info = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Concat", ["past", "x"], ["present"], axis=1), helper.make_node("Identity", ["present"], ["y"])
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "appending", [info("x", element, ["b", "n"]), info("past", element, ["b", "p"])],
+        [info("y", element, ["b", "t"]), info("present", element, ["b", "t"])],
+    )  # fmt: skip
+    found: bytes = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10
+    ).SerializeToString()
+    return found
+
+
 def test_states_may_have_any_name(tmp_path: pathlib.Path) -> None:
     """Also those of numpy's own parameters, and of folders."""
     names = ("file", "allow_pickle", "arr_0", "a/b.c", "../up", "größe")
