@@ -13,7 +13,12 @@ def fully_connected(d: Draw) -> Case:
     rows, inputs, outputs = d.shape(1, 3), d.int(1, 8), d.int(1, 8)
     keep = d.flag()
     made = [*rows, outputs] if keep else [int(np.prod(rows)), outputs]
-    operands = [d.input([*rows, inputs]), d.g.const(d.array([outputs, inputs]))]
+    if d.int(0, 2):
+        x = d.input([*rows, inputs])
+    else:  # a shape that is known only at run time
+        sizes = d.fed(np.array([*rows, inputs], np.int32))
+        x = d.g.made("RESHAPE", [d.input([inputs, *rows]), sizes], [*rows, inputs], "FLOAT32", "ReshapeOptions")
+    operands = [x, d.g.const(d.array([outputs, inputs]))]
     operands += [d.g.const(d.array([outputs]))] if d.flag() else [-1]
     y = d.g.made(
         "FULLY_CONNECTED", operands, made, "FLOAT32", "FullyConnectedOptions", keep_num_dims=keep,

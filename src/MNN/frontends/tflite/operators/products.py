@@ -13,7 +13,8 @@ from MNN.ir.graph import Value
 
 @tflite_op("FULLY_CONNECTED")
 def fully_connected(ctx: Context, node: TfliteNode) -> Value:
-    """``x [..., K]`` times ``w [O, K]``, plus a bias; a matrix unless ``keep_num_dims``."""
+    """``x [..., K]`` times ``w [O, K]``, plus a bias; a matrix unless ``keep_num_dims``: then the last size of ``x`` is
+    ``K``, whether that is known or not."""
     if node.option("weights_format", "DEFAULT") != "DEFAULT":
         raise node.unsupported("weights in shuffled order", "convert the model from its source again")
     x, w, bias = node.input(0), weights(ctx, node, 1, node.quantization(0) is None), ctx.maybe_real(node, 2)
@@ -22,11 +23,13 @@ def fully_connected(ctx: Context, node: TfliteNode) -> Value:
         raise node.malformed(f"weights of shape {None if sizes is None else list(sizes)}")
     given = x.shape
     keep = node.flag("keep_num_dims")
-    flat = given is None or len(given) < 2 or given[-1] != sizes[1] or (len(given) != 2 and not keep)
-    if flat:
+    vector = given is not None and len(given) < 2
+    if vector or not (keep or (given is not None and len(given) == 2 and given[-1] == sizes[1])):
         x = ctx.op("Reshape", x, ctx.const([-1, sizes[1]]))
     rows = ctx.dequantized(x, node.quantization(0))
     out = ctx.op("MatMul", rows, w, bias, transposeB=True)
+    if vector and keep:
+        out = ctx.op("Reshape", out, ctx.const([-1]))
     return ctx.activated(node, out)
 
 
