@@ -56,11 +56,14 @@ def models(kind: Any) -> Iterator[tuple[str, Any]]:
     yield "GRU one", kind.Model(one, gru(4)(one))
 
 
-def saved(model: Any, folder: Path, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def saved(
+    model: Any, folder: Path, rng: np.random.Generator, feeds: list[np.ndarray] | None = None
+) -> dict[str, np.ndarray]:
     """Writes a model with random weights; gives inputs and answers."""
     for weight in model.weights:
         weight.assign(rng.normal(0, 0.6, weight.shape))
-    feeds = [rng.normal(0, 1, [2, *(d or 7 for d in v.shape[1:])]).astype(np.float32) for v in model.inputs]
+    if feeds is None:
+        feeds = [rng.normal(0, 1, [2, *(d or 7 for d in v.shape[1:])]).astype(np.float32) for v in model.inputs]
     specs = [tf.TensorSpec(v.shape, name=f"in{i}") for i, v in enumerate(model.inputs)]
 
     def serve(*given: Any) -> dict[str, Any]:

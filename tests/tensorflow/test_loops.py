@@ -13,6 +13,7 @@ import pytest
 import MNN
 from MNN.frontends import load_graph
 from MNN.passes.manager import optimize
+from tests.tensorflow.loops_trial import judged
 
 ARCHIVE = Path(__file__).with_name("loops.zip")
 with zipfile.ZipFile(ARCHIVE) as _archive:
@@ -42,3 +43,10 @@ def test_layers_become_operators_and_answer_as_tensorflow_does(name: str, file: 
     assert set(outputs) == set(wanted) or file  # the converter gives outputs other names
     for value, key in zip(outputs.values() if file else map(outputs.get, wanted), wanted, strict=True):
         np.testing.assert_allclose(value, wanted[key], atol=5e-6, err_msg=key)
+
+
+def test_what_random_networks_found() -> None:
+    """Steps before samples in .h5 files; a matrix product over a loop's results, whose sizes are not known."""
+    found = dict(judged(ARCHIVE.with_name("random_loops.zip")))
+    assert len(found) == 3
+    assert not any(found.values()), found

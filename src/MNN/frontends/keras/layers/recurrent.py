@@ -222,8 +222,6 @@ def run_layer(ctx: KerasContext, node: KerasNode, given: Run, backwards: bool) -
     """All outputs and the last states of a layer, whose cell may be several one above the other."""
     if node.bool_attr("stateful"):
         raise node.unsupported("a stateful layer", "give the model its states as inputs and outputs (initial_state)")
-    if node.bool_attr("time_major"):
-        raise node.unsupported("steps before samples", "save the model with time_major=False")
     cell = node.part.child("cell")
     cells = cell.inside if cell.kind == "StackedRNNCells" else [cell]
     states, x, last = list(given.states), given.x, []
@@ -250,12 +248,25 @@ def last_step(ctx: KerasContext, x: Value) -> Value:
 
 def _layer(ctx: KerasContext, node: KerasNode) -> list[Value]:
     """LSTM, GRU, SimpleRNN, and RNN with cells of these kinds."""
+    first = node.bool_attr("time_major")
     given = given_to(ctx, node, state_count(node.part.child("cell")))
-    out, states = run_layer(ctx, node, given, node.bool_attr("go_backwards"))
-    found = out if node.bool_attr("return_sequences") else _last_output(ctx, node, given, out, states)
+    mask = _turned(ctx, given.mask, 2) if first and given.mask is not None else given.mask
+    run = Run(_turned(ctx, given.x), mask, given.states) if first else given
+    out, states = run_layer(ctx, node, run, node.bool_attr("go_backwards"))
+    if node.bool_attr("return_sequences"):
+        found = _turned(ctx, out) if first else out
+    else:
+        found = _last_output(ctx, node, run, out, states)
     if given.mask is not None and node.bool_attr("return_sequences"):
         ctx.masks[found] = given.mask
     return [found, *states] if node.bool_attr("return_state") else [found]
+
+
+def _turned(ctx: KerasContext, x: Value, rank: int = 3) -> Value:
+    """Steps and samples change places (``time_major`` of Keras 2)."""
+    made = ctx.op("Permute", x, dims=[1, 0, 2][:rank])
+    made.dtype = x.dtype
+    return made
 
 
 def _last_output(ctx: KerasContext, node: KerasNode, given: Run, out: Value, states: list[Value]) -> Value:

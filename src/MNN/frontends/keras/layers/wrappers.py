@@ -69,6 +69,8 @@ def bidirectional(ctx: KerasContext, node: KerasNode) -> list[Value]:
     sequences = bool(parts[0].config.get("return_sequences"))
     for part, first in zip(parts, halves, strict=True):
         inner = KerasNode(part, [], {})
+        if inner.bool_attr("time_major"):
+            raise node.unsupported("steps before samples in both directions", "save it with time_major=False")
         backwards = inner.bool_attr("go_backwards")
         out, last = run_layer(ctx, inner, Run(given.x, given.mask, first), backwards)
         outs.append(out if sequences else last_step(ctx, out))
