@@ -10,6 +10,7 @@ import numpy as np
 
 import MNN
 from MNN.frontends.caffe import load
+from MNN.ir.graph import Graph
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.session import Session
@@ -25,13 +26,18 @@ def request(case: Case) -> Request:
     return Request(prototxt(case.net), caffemodel(case.net), case.feeds, case.outputs)
 
 
-def ours(case: Case) -> dict[str, np.ndarray]:
-    """The outputs of a case, from its two files."""
+def graph_of(case: Case) -> Graph:
+    """A case, read from its two files."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "net.caffemodel"
         path.write_bytes(caffemodel(case.net))
         path.with_suffix(".prototxt").write_text(prototxt(case.net), encoding="utf-8")
-        graph = load(path)
+        return load(path)
+
+
+def ours(case: Case) -> dict[str, np.ndarray]:
+    """The outputs of a case."""
+    graph = graph_of(case)
     optimize(graph)
     found = Session(graph, _HIGH).run(case.feeds)
     return {name: np.asarray(found[name]) for name in case.outputs}

@@ -38,8 +38,27 @@ def onnx_model(graph: Graph) -> ModelProto:
     model = helper.make_model(
         made, opset_imports=[helper.make_opsetid("", shared.opset)], producer_name="MNN in Python"
     )
+    if any(map(_open, made.output)):
+        _complete(model)
     model.ir_version = min(int(onnx.IR_VERSION), 10 if shared.opset <= 21 else 11)
     return model
+
+
+def _open(output: ValueInfoProto) -> bool:
+    """Whether its type or the number of its dimensions is not known."""
+    return not output.HasField("type") or (
+        output.type.HasField("tensor_type") and not output.type.tensor_type.HasField("shape")
+    )
+
+
+def _complete(model: ModelProto) -> None:
+    """Types of outputs by onnx's own inference, where this engine's found none."""
+    inferred = onnx.shape_inference.infer_shapes(model)
+    for mine, found in zip(model.graph.output, inferred.graph.output, strict=True):
+        if _open(mine):
+            mine.CopyFrom(found)
+        if not mine.HasField("type"):
+            raise UnsupportedError(f"the element type of '{mine.name}' is not known")
 
 
 def write_model_proto(model: ModelProto, target: str | os.PathLike[str]) -> None:
@@ -52,9 +71,12 @@ def write_model_proto(model: ModelProto, target: str | os.PathLike[str]) -> None
 def _graph(graph: Graph, shared: Shared, report: Report) -> GraphProto:
     e = Exporter(shared)
     made = GraphProto(name=graph.name or "graph")
-    for value in (*graph.inputs, *graph.outputs):
+    constant = {}
+    for value in (*graph.inputs, *graph.outputs):  # names that users know come first
         if not value.is_const:
-            e.name(value)  # names that users know come first
+            e.name(value)
+        elif value not in graph.inputs:
+            constant[value] = shared.unique(value.name or "output")
     made.input.extend(_info(e, v) for v in graph.inputs if not v.is_const)
     for node in graph.nodes:
         _node(e, node, report)
@@ -65,8 +87,11 @@ def _graph(graph: Graph, shared: Shared, report: Report) -> GraphProto:
         if value not in produced or name in given:  # a constant, an input, or what is an output twice
             e.base = value.name or "output"
             name = e.op("Identity", name)
+            if value in constant:
+                name = constant.pop(value)
+                e.nodes[-1].output[0] = name
         given.add(name)
-        info = _info(e, value)
+        info = _info(e, value) if value.dtype is not None else ValueInfoProto()
         info.name = name
         made.output.append(info)
     made.node.extend(e.nodes)

@@ -92,6 +92,9 @@ def split(e: Exporter, node: Node) -> list[str]:
     axis, points, count = e.integer(node, "axis"), e.list_of(node, "slicePoints"), len(node.outputs)
     x, source = e.value(node, 0), e.text(node, "sourceType")
     if e.value(node, 1) is not None:
+        sizes = e.numbers(e.value(node, 1))
+        if sizes is not None and -1 in sizes:
+            return _pieces(e, e.name(x), axis, [int(n) for n in sizes.reshape(-1)])
         return e.emit("Split", [e.name(x), e.i64(node, 1)], count, axis=axis)
     if not points:
         return e.emit("Split", [e.name(x)], count, axis=axis, num_outputs=count)
@@ -133,8 +136,9 @@ def _pieces(e: Exporter, x: str, axis: int, sizes: list[int]) -> list[str]:
 def slice_tf(e: Exporter, node: Node) -> str:
     begin, size = e.ints(e.value(node, 1)), e.ints(e.value(node, 2))
     if begin is None or size is None:
-        start = e.i64(node, 1)
-        end = e.op("Add", start, e.i64(node, 2))
+        start, count = e.i64(node, 1), e.i64(node, 2)
+        rest = e.op("Less", count, e.const([0]))  # -1: up to the end
+        end = e.op("Where", rest, e.const([END]), e.op("Add", start, count))
         return e.op("Slice", e.input(node, 0), start, end)
     ends = [END if n == -1 else b + n for b, n in zip(begin, size, strict=True)]
     return e.op("Slice", e.input(node, 0), e.const(np.asarray(begin, np.int64)), e.const(np.asarray(ends, np.int64)))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from MNN.frontends.onnx_export.exporter import Exporter, exports
+from MNN.frontends.onnx_export.padding import MODES, both_ends, padding, without_last
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Node
 
-_MODES = {"CAFFE": "NOTSET", "VALID": "VALID", "SAME": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
 _CTM = {
     "AlignCorners": "align_corners", "HalfPixels": "half_pixel", "PytorchHalfPixels": "pytorch_half_pixel",
     "Asymmetric": "asymmetric", "TensorflowHalfPixels": "tf_half_pixel_for_nn",
@@ -14,44 +14,40 @@ _CTM = {
 _TYPES = {1: ("nearest", "floor"), 2: ("linear", None), 3: ("cubic", None), 4: ("nearest", "round_prefer_floor")}
 
 
-def _pads(mode: str, pads: list[int], count: int) -> dict[str, object]:
-    if mode != "NOTSET":
-        return {"auto_pad": mode}
-    pads = pads or [0] * count
-    return {"pads": [*pads, *pads] if len(pads) == count else pads}
-
-
 @exports("Pooling", "Pooling3D")
 def pooling(e: Exporter, node: Node) -> str:
     average = e.text(node, "type") == "AVEPOOL"
     if e.flag(node, "isGlobal"):
         return e.op("GlobalAveragePool" if average else "GlobalMaxPool", e.input(node, 0))
-    mode = _MODES.get(e.text(node, "padType"), "NOTSET")
+    mode, x = MODES.get(e.text(node, "padType"), "NOTSET"), e.required(node, 0)
     if node.op == "Pooling3D":
-        attrs = {"kernel_shape": e.list_of(node, "kernels"), "strides": e.list_of(node, "strides") or [1, 1, 1]}
-        attrs |= _pads(mode, e.list_of(node, "pads"), 3)  # type: ignore[arg-type]
-        return e.op("AveragePool" if average else "MaxPool", e.input(node, 0), **attrs)
-    pads = e.list_of(node, "pads") or [e.integer(node, "padY"), e.integer(node, "padX")]
-    found: dict[str, object] = {
-        "kernel_shape": [e.integer(node, "kernelY"), e.integer(node, "kernelX")],
-        "strides": [e.integer(node, "strideY") or 1, e.integer(node, "strideX") or 1],
-        "ceil_mode": 1 if e.flag(node, "ceilModel") and mode == "NOTSET" else None, **_pads(mode, pads, 2),
-    }  # fmt: skip
-    if not average:
-        return e.op("MaxPool", e.input(node, 0), **found)
-    count = e.text(node, "countType")
-    include = count == "INCLUDE_PADDING" or (count == "DEFAULT" and mode == "NOTSET")
-    return e.op("AveragePool", e.input(node, 0), count_include_pad=1 if include else None, **found)
+        kernel, strides = e.list_of(node, "kernels"), e.list_of(node, "strides") or [1, 1, 1]
+        pads = e.list_of(node, "pads")
+    else:
+        kernel = [e.integer(node, "kernelY"), e.integer(node, "kernelX")]
+        strides = [e.integer(node, "strideY") or 1, e.integer(node, "strideX") or 1]
+        pads = e.list_of(node, "pads") or [e.integer(node, "padY"), e.integer(node, "padX")]
+    attrs: dict[str, object] = {"kernel_shape": kernel, "strides": strides}
+    attrs |= padding(mode, pads, x, kernel, strides, [1] * len(kernel))
+    if node.op == "Pooling":
+        how = e.text(node, "countType")
+        counted = average and (how == "INCLUDE_PADDING" or (how == "DEFAULT" and mode == "NOTSET"))
+        attrs["count_include_pad"] = 1 if counted else None
+        if e.flag(node, "ceilModel") and mode == "NOTSET":
+            fewer = without_last(both_ends(pads, 2), x, kernel, strides, counted)
+            attrs |= {"ceil_mode": 1} if fewer is None else {"pads": fewer}
+    return e.op("AveragePool" if average else "MaxPool", e.name(x), **attrs)
 
 
 @exports("MaxPool", "AveragePool", "LpPool")
 def onnx_pooling(e: Exporter, node: Node) -> list[str]:
-    kernel = e.list_of(node, "kernel_shape")
-    mode = _MODES.get(e.text(node, "padMode"), "NOTSET")
+    kernel, x = e.list_of(node, "kernel_shape"), e.required(node, 0)
+    strides, dilations = (e.list_of(node, key) or [1] * len(kernel) for key in ("strides", "dilations"))
+    mode = MODES.get(e.text(node, "padMode"), "NOTSET")
     attrs: dict[str, object] = {
-        "kernel_shape": kernel, "strides": e.list_of(node, "strides") or None,
-        "dilations": e.list_of(node, "dilations") or None, "ceil_mode": 1 if e.flag(node, "ceil_mode") else None,
-        **_pads(mode, e.list_of(node, "pads"), len(kernel)),
+        "kernel_shape": kernel, "strides": strides, "dilations": dilations,
+        "ceil_mode": 1 if e.flag(node, "ceil_mode") else None,
+        **padding(mode, e.list_of(node, "pads"), x, kernel, strides, dilations),
     }  # fmt: skip
     if node.op == "LpPool":
         attrs["p"] = e.integer(node, "p")
@@ -59,7 +55,7 @@ def onnx_pooling(e: Exporter, node: Node) -> list[str]:
         attrs["count_include_pad"] = 1 if e.flag(node, "count_include_pad") else None
     else:
         attrs["storage_order"] = e.integer(node, "storage_order") or None
-    return e.emit(node.op, [e.input(node, 0)], len(node.outputs), **attrs)
+    return e.emit(node.op, [e.name(x)], len(node.outputs), **attrs)
 
 
 @exports("GlobalLpPool")

@@ -95,13 +95,13 @@ def scatter_elements(e: Exporter, node: Node) -> str:
 
 @exports("ScatterNd")
 def scatter_nd(e: Exporter, node: Node) -> str:
-    """Without data it is written into zeros."""
-    updates = e.required(node, 1)
+    """Without data it is added into zeros."""
+    updates, combine = e.required(node, 1), _COMBINED.get(e.text(node, "opType"))
     if e.value(node, 3) is not None:
         data = e.input(node, 3)
     else:
         data = e.op("ConstantOfShape", e.i64(node, 2), value=np.zeros(1, e.dtype(updates).numpy))
-    combine = _COMBINED.get(e.text(node, "opType"))
+        combine = None if updates.dtype is DType.BOOL else "add"
     return e.op("ScatterND", data, e.i64(node, 0), e.name(updates), reduction=combine)
 
 
@@ -126,9 +126,18 @@ def compress(e: Exporter, node: Node) -> str:
     return e.op("Compress", e.input(node, 0), e.input(node, 1), axis=axis)
 
 
+_WIDENED = (DType.I32, DType.I16, DType.U8, DType.U16, DType.U32)
+"""Element types that ONNX Runtime has no Unique of."""
+
+
 @exports("Unique")
 def unique(e: Exporter, node: Node) -> list[str]:
-    found = e.emit("Unique", [e.input(node, 0)], 4, axis=e.attr(node, "axis"), sorted=e.flag(node, "sorted"))
+    x = e.required(node, 0)
+    narrow = x.dtype in _WIDENED
+    operand = e.cast(e.name(x), DType.I64) if narrow else e.name(x)
+    found = e.emit("Unique", [operand], 4, axis=e.attr(node, "axis"), sorted=e.flag(node, "sorted"))
+    if narrow:
+        found[0] = e.cast(found[0], e.dtype(x))
     if e.flag(node, "inverseSecond") and len(node.outputs) == 2:
         found = [found[0], found[2]]
     to = e.type_attr(node, "outputDataType")
@@ -173,6 +182,9 @@ def one_hot(e: Exporter, node: Node) -> str:
     on, off = e.required(node, 2), e.required(node, 3)
     values = e.op("Concat", *(e.op("Reshape", e.name(v), e.const([1])) for v in (off, on)), axis=0)
     indices, depth = e.i64(node, 0), e.op("Reshape", e.i64(node, 1), e.const(np.zeros(0, np.int64)))
+    if e.required(node, 0).shape == ():  # ONNX has it for indices of one axis and more
+        one = e.op("OneHot", e.op("Reshape", indices, e.const([1])), depth, values, axis=-1)
+        return e.op("Squeeze", one, e.const([0]))
     return e.op("OneHot", indices, depth, values, axis=e.integer(node, "axis"))
 
 

@@ -6,13 +6,14 @@ import numpy as np
 
 from MNN.frontends.onnx_export.exporter import Exporter, exports
 from MNN.frontends.onnx_export.operators.elementwise import limited
+from MNN.frontends.onnx_export.padding import MODES, padding
+from MNN.ir.dtype import DType
 from MNN.ir.graph import Node, Value
 
-_MODES = {"CAFFE": "NOTSET", "VALID": "VALID", "SAME": "SAME_UPPER", "SAME_LOWER": "SAME_LOWER"}
 
-
-def geometry(e: Exporter, node: Node, count: int) -> dict[str, object]:
-    """Strides, dilations and pads in ONNX's terms; of ``count`` spatial axes."""
+def geometry(e: Exporter, node: Node, count: int, transposed: bool = False) -> dict[str, object]:
+    """Strides, dilations and pads in ONNX's terms; of ``count`` spatial axes. The convolution is ``transposed``: what
+    ``SAME`` means then follows from its result."""
     if count == 3:
         strides, dilations = e.list_of(node, "strides") or [1] * 3, e.list_of(node, "dilates") or [1] * 3
         explicit: list[int] = []
@@ -20,12 +21,12 @@ def geometry(e: Exporter, node: Node, count: int) -> dict[str, object]:
         strides = [e.integer(node, "strideY") or 1, e.integer(node, "strideX") or 1]
         dilations = [e.integer(node, "dilateY") or 1, e.integer(node, "dilateX") or 1]
         explicit = [e.integer(node, "padY"), e.integer(node, "padX")]
-    mode = _MODES.get(e.text(node, "padMode"), "NOTSET")
-    pads = e.list_of(node, "pads") or explicit or [0] * count
-    if len(pads) == count:
-        pads = [*pads, *pads]
+    mode, pads = MODES.get(e.text(node, "padMode"), "NOTSET"), e.list_of(node, "pads") or explicit
     found: dict[str, object] = {"strides": strides, "dilations": dilations}
-    return found | ({"pads": pads} if mode == "NOTSET" else {"auto_pad": mode})
+    if transposed and mode != "NOTSET":
+        return found | {"auto_pad": mode}
+    spans = (e.required(node, 1).shape or ())[2:] or [""] * count
+    return found | padding(mode, pads, e.required(node, 0), spans, strides, dilations)
 
 
 def finished(e: Exporter, node: Node, out: str) -> str:
@@ -51,7 +52,7 @@ def convolution(e: Exporter, node: Node) -> str:
 def deconvolution(e: Exporter, node: Node) -> str:
     x, w = e.required(node, 0), e.required(node, 1)
     count = 3 if node.op == "ConvTranspose3D" else 2
-    attrs = geometry(e, node, count)
+    attrs = geometry(e, node, count, transposed=True)
     bias = e.value(node, 2)
     if e.flag(node, "hasOutputShape"):
         given = node.inputs[-1]
@@ -74,13 +75,13 @@ def deconvolution(e: Exporter, node: Node) -> str:
         lower = attrs.pop("auto_pad") == "SAME_LOWER"
         totals = [(int(k) - 1) * d + 1 - s for k, d, s in zip(spans[2:], spread, steps, strict=True)]
         begins = [(t + 1) // 2 if lower else t // 2 for t in totals]
-        ends = [t - b for t, b in zip(totals, begins, strict=True)]
-        grow = [max(-z, 0) for z in ends]
-        attrs["pads"] = [*(max(b, 0) for b in begins), *(z + g for z, g in zip(ends, grow, strict=True))]
-        if any(b < 0 for b in begins):
+        attrs["pads"] = [*begins, *(t - b for t, b in zip(totals, begins, strict=True))]
+    pads = attrs.get("pads")
+    if isinstance(pads, list) and min(pads, default=0) < 0:
+        if min(pads[:count]) < 0:
             raise e.unsupported(node, "transposed convolution with strides wider than its filter")
-        if any(grow):
-            attrs["output_padding"] = grow
+        grown = [more + max(-pad, 0) for pad, more in zip(pads[count:], extra or [0] * count, strict=True)]
+        attrs |= {"pads": [max(pad, 0) for pad in pads], "output_padding": grown}
     operands = (e.name(x), e.name(w), e.name(bias))
     return finished(e, node, e.op("ConvTranspose", *operands, group=_groups(e, node), **attrs))
 
@@ -146,20 +147,30 @@ def einsum(e: Exporter, node: Node) -> str:
 
 @exports("MatMulInteger", "QLinearMatMul")
 def quantized_matmul(e: Exporter, node: Node) -> str:
-    if e.value(node, 8) is not None:
-        raise e.unsupported(node, "bias within a quantised product")
-    return e.op(node.op, *(e.name(v) for v in node.inputs))
+    bias = e.value(node, 8)
+    if bias is None:
+        return e.op(node.op, *(e.name(v) for v in node.inputs))
+    # ONNX's operator has no bias: the same integers, added up and rounded once
+    a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = (e.input(node, i) for i in range(8))
+    total = e.op("Add", e.op("MatMulInteger", a, b, a_zero, b_zero), e.name(bias))
+    factor = e.op("Mul", a_scale, b_scale)
+    return e.op("QuantizeLinear", e.op("Mul", e.cast(total, DType.F32), factor), scale, zero)
 
 
 @exports("ConvInteger", "QLinearConv")
 def quantized_convolution(e: Exporter, node: Node) -> str:
-    mode, pads = _MODES.get(e.text(node, "padMode"), "NOTSET"), e.list_of(node, "pads")
-    attrs: dict[str, object] = {
-        "strides": e.list_of(node, "strides") or None, "dilations": e.list_of(node, "dilations") or None,
-        "group": e.integer(node, "group") or 1,
-    }  # fmt: skip
-    attrs |= {"pads": pads or None} if mode == "NOTSET" else {"auto_pad": mode}
-    return e.op(node.op, *(e.name(v) for v in node.inputs), **attrs)
+    mode, pads = MODES.get(e.text(node, "padMode"), "NOTSET"), e.list_of(node, "pads")
+    scaled = len(node.inputs) > 4
+    x, weight = e.required(node, 0), e.required(node, 3 if scaled else 1)
+    spans = (weight.shape or ())[2:]
+    strides, dilations = (e.list_of(node, key) or [1] * len(spans) for key in ("strides", "dilations"))
+    attrs: dict[str, object] = {"strides": strides, "dilations": dilations, "group": e.integer(node, "group") or 1}
+    attrs |= padding(mode, pads, x, spans, strides, dilations)
+    operands = [e.name(v) for v in node.inputs]
+    zeros = None if scaled else e.numbers(e.value(node, 3))
+    if zeros is not None and zeros.size and (zeros == zeros.flat[0]).all():
+        operands[3] = e.const(zeros.reshape(-1)[0])  # ONNX Runtime takes one for all channels
+    return e.op(node.op, *operands, **attrs)
 
 
 @exports("QuantizeLinear", "DequantizeLinear")

@@ -27,11 +27,23 @@ def recurrent(e: Exporter, node: Node) -> list[str]:
     return e.emit(node.op, operands, 3 if node.op == "LSTM" else 2, hidden_size=hidden, direction=direction)
 
 
+_ACTIVATIONS = {
+    name.lower(): name
+    for name in (
+        "Relu", "Tanh", "Sigmoid", "Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu",
+        "Softsign", "Softplus",
+    )
+}  # fmt: skip
+"""What ONNX calls them; graphs may have them in any case."""
+
+
 @exports("OnnxLSTM", "OnnxGRU", "OnnxRNN")
 def onnx_recurrent(e: Exporter, node: Node) -> list[str]:
     kind = node.op.removeprefix("Onnx")
+    given = e.attr(node, "activations")
+    names = [_ACTIVATIONS.get(str(name).lower(), name) for name in given] if isinstance(given, list | tuple) else None
     attrs: dict[str, object] = {
-        "direction": e.text(node, "direction"), "activations": e.attr(node, "activations"),
+        "direction": e.text(node, "direction"), "activations": names,
         "activation_alpha": e.attr(node, "activation_alpha"), "activation_beta": e.attr(node, "activation_beta"),
         "clip": e.number(node, "clip") or None, "hidden_size": e.integer(node, "hidden_size") or None,
         "layout": e.integer(node, "layout") or None,
