@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import mmap
 import re
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import MNN
 from MNN.errors import MNNError
 from MNN.llm.engine.decoder import CHUNK
+from MNN.llm.files.mapped import map_file
 from tests import zoo
 from tests.cli.conftest import run_command
 
@@ -245,3 +247,25 @@ def test_drafts_from_the_text(llm: MNN.llm.LanguageModel, path: Path) -> None:
     wrong = run_command("chat", path, "--prompt", "Hello", "--draft", "layers:x")
     assert wrong.code == 2
     assert "ranges of layers are expected" in wrong.err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what of a file is in memory")
+def test_a_file_that_was_read_is_given_back(path: Path) -> None:
+    """Weights are computed with as they are packed; the file's own bytes take no memory beside them."""
+
+    def resident() -> int:
+        found, inside = 0, False
+        for line in Path("/proc/self/smaps").read_text().splitlines():
+            if re.match("[0-9a-f]+-[0-9a-f]+ ", line):
+                inside = line.endswith(str(path.resolve()))
+            elif inside and line.startswith("Rss:"):
+                found += int(line.split()[1]) * 1024
+        return found
+
+    raw = map_file(path.resolve())
+    assert raw[:: mmap.PAGESIZE].sum(dtype=np.int64) > 0
+    assert resident() > 0.9 * len(raw)
+    opened = MNN.llm.load(path, cache=False)
+    assert resident() < 0.2 * len(raw)
+    assert raw[:4].tobytes() == b"GGUF"  # it is read again where it is looked at
+    assert opened.max_length

@@ -15,6 +15,7 @@ from MNN.llm.engine.loaded import LoadedWeights, check_bits, rounds_rows
 from MNN.llm.engine.paged import PagedDecoder
 from MNN.llm.files import open_weights, read_config
 from MNN.llm.files.adapters import read_adapter
+from MNN.llm.files.mapped import give_back
 from MNN.llm.files.places import find
 from MNN.llm.models.adapted.layers import STATE, AdaptedLayers
 from MNN.llm.models.cache import PAGE, CacheForm, checked_bits
@@ -104,10 +105,13 @@ class Opened:
         def graph() -> Graph:
             weights = self.weights(bits, rounds)
             if not columns:
-                return build(self.config, weights, cache=cache).graph
-            net = AdaptedLayers(weights, cache, modules, columns)
-            build_with(self.config, net)
-            return net.graph
+                found = build(self.config, weights, cache=cache).graph
+            else:
+                net = AdaptedLayers(weights, cache, modules, columns)
+                build_with(self.config, net)
+                found = net.graph
+            give_back()
+            return found
 
         session = Session(graph, config, StoredPrograms.of(self.file, config, kind, (), states), states)
         table = tensors[json.loads(session.card.facts["embeddings"])]

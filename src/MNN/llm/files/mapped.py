@@ -1,9 +1,11 @@
-"""A file in memory: mapped read-only, and never read beyond its end."""
+"""A file in memory: mapped read-only, never read beyond its end, and given back when it was read."""
 
 from __future__ import annotations
 
 import json
+import mmap
 import stat
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,23 @@ def map_file(path: Path) -> Array:
     if _size(path) == 0:
         raise FormatError(f"{path} is empty; download or write it again")
     try:
-        return np.memmap(path, np.uint8, "r")
+        with path.open("rb") as file:
+            held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise MNNError(f"{path} cannot be read: {error.strerror or error}") from error
+    _MAPS.add(held)
+    return np.frombuffer(held, np.uint8)
+
+
+_MAPS: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+
+
+def give_back() -> None:
+    """Has the system take back the memory that mapped files lie in; what is looked at again is there again. For when a
+    model was read: what is computed with lies elsewhere then, as it is packed."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        for held in list(_MAPS):
+            held.madvise(mmap.MADV_DONTNEED)
 
 
 def _size(path: Path) -> int:
