@@ -69,6 +69,14 @@ class MappedFile(mmap.mmap):
             watcher[mapped.path] = mapped.identity
         return mapped
 
+    @classmethod
+    def nameless(cls, descriptor: int, nbytes: int) -> MappedFile:
+        """Maps the first bytes of an open file that has no name, to be written to as well."""
+        mapped = cls(descriptor, nbytes)
+        mapped.path = mapped.identity = ""
+        mapped.address = int(np.frombuffer(mapped, np.uint8).ctypes.data)
+        return mapped
+
 
 _WATCHER: ContextVar[dict[str, str] | None] = ContextVar("mapped files", default=None)
 

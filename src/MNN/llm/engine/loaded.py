@@ -10,6 +10,7 @@ import numpy as np
 
 from MNN.errors import MNNError
 from MNN.ir.quant import QuantizedArray
+from MNN.llm.files.mapped import give_back
 from MNN.llm.models.weights import Array
 
 BITS = (4, 8)
@@ -67,6 +68,7 @@ class LoadedWeights:
 
     def __getitem__(self, name: str) -> Array:
         found = self._read(name)
+        give_back()
         if not isinstance(found, QuantizedArray):
             return found
         return with_rounding(found, name, self._rounds_rows)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from MNN.cache.scratch import scratch
 from MNN.errors import MNNError, UnsupportedError
 from MNN.ir.graph import Graph
 from MNN.llm.engine.adapters import rank_of
@@ -15,7 +16,6 @@ from MNN.llm.engine.loaded import LoadedWeights, check_bits, rounds_rows
 from MNN.llm.engine.paged import PagedDecoder
 from MNN.llm.files import open_weights, read_config
 from MNN.llm.files.adapters import read_adapter
-from MNN.llm.files.mapped import give_back
 from MNN.llm.files.places import find
 from MNN.llm.models.adapted.layers import STATE, AdaptedLayers
 from MNN.llm.models.cache import PAGE, CacheForm, checked_bits
@@ -104,14 +104,12 @@ class Opened:
 
         def graph() -> Graph:
             weights = self.weights(bits, rounds)
-            if not columns:
-                found = build(self.config, weights, cache=cache).graph
-            else:
+            with scratch(config.cache):
+                if not columns:
+                    return build(self.config, weights, cache=cache).graph
                 net = AdaptedLayers(weights, cache, modules, columns)
                 build_with(self.config, net)
-                found = net.graph
-            give_back()
-            return found
+                return net.graph
 
         session = Session(graph, config, StoredPrograms.of(self.file, config, kind, (), states), states)
         table = tensors[json.loads(session.card.facts["embeddings"])]

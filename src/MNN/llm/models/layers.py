@@ -19,7 +19,7 @@ from MNN.ir.graph import Graph, Value
 from MNN.ir.quant import QuantizedArray
 from MNN.llm.models.cache import TILE, CacheForm
 from MNN.llm.models.rotary import Rotary
-from MNN.llm.models.weights import Array, Weights, stacked
+from MNN.llm.models.weights import Array, Weights, laid_apart, stacked
 
 _USUAL = CacheForm()
 Angles = tuple[Value, Value, int]
@@ -109,7 +109,7 @@ class Layers(GraphBuilder):
 
     def hold(self, weight: Array) -> Value:
         """A constant, which stays compressed where it is."""
-        return self.quantized(weight) if isinstance(weight, QuantizedArray) else self.const(weight)
+        return self.quantized(laid_apart(weight)) if isinstance(weight, QuantizedArray) else self.const(weight)
 
     def add(self, x: Value, y: Value) -> Value:
         return self.op("BinaryOp", x, y, opType="ADD")

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from MNN.cache.scratch import apart
 from MNN.errors import FormatError
 from MNN.ir.quant import QuantizedArray
 
@@ -79,6 +80,12 @@ def ordered(weight: Array, order: np.ndarray) -> Array:
     return replace(weight, codes=weight.codes[order], scale=weight.scale[order], offset=offset, shape=shape)
 
 
+def laid_apart(weight: QuantizedArray) -> QuantizedArray:
+    """A weight whose numbers lie where they take no memory once they are packed (:mod:`MNN.cache.scratch`)."""
+    offset = None if weight.offset is None else apart(weight.offset)
+    return replace(weight, codes=apart(weight.codes), scale=apart(weight.scale), offset=offset)
+
+
 def required(config: Mapping[str, object], key: str) -> int:
     """A whole number above 0 of a configuration. Raises :class:`FormatError` where it is missing or no such number."""
     found = config.get(key)
@@ -87,4 +94,4 @@ def required(config: Mapping[str, object], key: str) -> int:
     return found
 
 
-__all__ = ["Array", "Unprefixed", "Weights", "alike", "ordered", "required", "stacked"]
+__all__ = ["Array", "Unprefixed", "Weights", "alike", "laid_apart", "ordered", "required", "stacked"]

@@ -1,0 +1,91 @@
+"""Weights that are packed for kernels and then hardly looked at again, in memory that the system may take back.
+
+They lie in files without a name in the cache folder, as weights of mapped model files do by themselves:
+:func:`MNN.schema.files.release` gives their memory back once they are packed, and a plan that packs them in another way
+reads them again. The files are gone with the arrays, or with the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from MNN.cache.entries import Cache
+from MNN.schema.files import MappedFile, release
+
+Array = np.ndarray[Any, np.dtype[Any]]
+SMALLEST = 64 << 10
+"""Bytes of an array below which it stays where it is."""
+_FILE = 64 << 20
+"""Bytes of a file, which has room for several arrays: each file is a descriptor of the process."""
+_SHARE = 32
+"""At most one part in so many of what is free on the disk is taken for a file: packed weights, which stay, go before
+(:mod:`MNN.cache.packed`)."""
+
+
+class Scratch:
+    """Room for arrays in ``folder``; with None they stay where they are."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder if hasattr(os, "posix_fallocate") and hasattr(mmap, "MADV_DONTNEED") else None
+        self._file: MappedFile | None = None
+        self._used = 0
+
+    def take(self, array: Array) -> Array:
+        """The same numbers, read-only, in a file where there is room for them."""
+        size = -(-array.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        if self._folder is None or array.nbytes < SMALLEST:
+            return array
+        if self._file is None or self._used + size > len(self._file):
+            self._file, self._used = self._made(max(size, _FILE)), 0
+        if self._file is None:
+            return array
+        found: Array = np.frombuffer(self._file, array.dtype, array.size, self._used).reshape(array.shape)
+        found[...] = array
+        found.flags.writeable = False
+        self._used += size
+        release(found)
+        return found
+
+    def _made(self, nbytes: int) -> MappedFile | None:
+        """Room that is set aside on the disk, so that writing to it cannot fail; None where there is none."""
+        try:
+            if nbytes > shutil.disk_usage(str(self._folder)).free // _SHARE:
+                return None
+            with tempfile.TemporaryFile(dir=self._folder) as file:
+                os.posix_fallocate(file.fileno(), 0, nbytes)
+                return MappedFile.nameless(file.fileno(), nbytes)
+        except OSError:  # weights are then held in memory
+            self._folder = None
+            return None
+
+
+_SCRATCH: ContextVar[Scratch | None] = ContextVar("scratch", default=None)
+
+
+@contextlib.contextmanager
+def scratch(wanted: bool = True) -> Iterator[None]:
+    """Within this, :func:`apart` moves arrays, where it is ``wanted`` and there is a cache folder."""
+    token = _SCRATCH.set(Scratch(Cache.default("packed").folder) if wanted else None)
+    try:
+        yield
+    finally:
+        _SCRATCH.reset(token)
+
+
+def apart(array: Array) -> Array:
+    """The same numbers where they need no memory once they are packed, within :func:`scratch`; else the array."""
+    room = _SCRATCH.get()
+    return array if room is None else room.take(array)
+
+
+__all__ = ["SMALLEST", "Scratch", "apart", "scratch"]

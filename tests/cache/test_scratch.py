@@ -1,0 +1,89 @@
+"""Arrays in files without names: the same numbers, which need no memory once they were looked at."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from MNN.cache import scratch as module
+from MNN.cache.scratch import SMALLEST, Scratch, apart, scratch
+from MNN.schema.files import origin, release
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems keep arrays where they are")
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
+    """How much is free on the disk, as told; files are small ones."""
+    found = types.SimpleNamespace(free=1 << 40)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: found)
+    monkeypatch.setattr(module, "_FILE", 4 << 20)
+    return found
+
+
+def resident() -> int:
+    """Bytes in memory of files that have no name any more."""
+    found, inside = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if re.match("[0-9a-f]+-[0-9a-f]+ ", line):
+            inside = line.endswith("(deleted)")
+        elif inside and line.startswith("Rss:"):
+            found += int(line.split()[1]) * 1024
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_numbers(disk: types.SimpleNamespace, tmp_path: Path, seed: int) -> None:
+    """Of any kind and shape, in several files, some larger than one."""
+    rng, room, before = np.random.default_rng(seed), Scratch(tmp_path), resident()
+    kept = []
+    for size in [*rng.integers(1, 3 << 19, 12).tolist(), 3 << 20, SMALLEST // 4 - 1]:
+        kind = rng.choice(np.array(["u1", "f4", "f2", "i8"], "U2"))
+        data = rng.integers(0, 200, (size // 8, 2)).astype(kind)
+        kept.append((data.copy(), data, room.take(data)))
+    for copy, data, found in kept:
+        assert (found.dtype, found.shape) == (copy.dtype, copy.shape)
+        np.testing.assert_array_equal(found, copy)
+        assert (found is data) == (data.nbytes < SMALLEST)
+        if found is not data:
+            assert not found.flags.writeable
+            place = origin(found)
+            assert place is not None
+            assert (place[0].identity, place[1] % 4096) == ("", 0)
+    taken = sum(found.nbytes for _, data, found in kept if found is not data)
+    assert resident() - before >= taken
+    for _, _, found in kept:
+        release(found)
+    assert resident() - before < taken / 20 + 65536 * len(kept)
+    for copy, _, found in kept:
+        np.testing.assert_array_equal(found, copy)  # they are read again
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_room(disk: types.SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays stay where they are: on a full disk, in a folder that cannot be written, without a cache."""
+    data = np.arange(100_000)
+    disk.free = 5 << 20
+    assert Scratch(tmp_path).take(data) is data
+    disk.free = 1 << 40
+    assert Scratch(tmp_path / "none").take(data) is data
+    assert Scratch(None).take(data) is data
+    assert apart(data) is data
+    with scratch(wanted=False):
+        assert apart(data) is data
+    monkeypatch.setenv("MNN_CACHE_DIR", str(tmp_path / "cache"))
+    with scratch():
+        assert apart(data) is not data
+    assert apart(data) is data
+
+    def full(*arguments: object) -> None:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(module.os, "posix_fallocate", full)
+    assert Scratch(tmp_path).take(data) is data
