@@ -247,6 +247,8 @@ def load(
         session = Model(source, config, signature)
         if not session.own_states:
             return session
+    elif not isinstance(states, Mapping):
+        raise MNNError(f"states are outputs by the names of the inputs that they become, not {states!r:.60}")
     else:
         opened = Opened(source, signature=signature)
         session = Session(opened, config, opened.stored(config, states), states)

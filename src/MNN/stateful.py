@@ -28,7 +28,7 @@ from MNN.runtime.state_memory import Kept, StateMemory
 from MNN.runtime.state_run import StateRun
 from MNN.runtime.state_runs import StateRuns
 from MNN.runtime.storage.digests import digest_of
-from MNN.schema.arrays import raw, read_noted, write_arrays
+from MNN.schema.arrays import read_noted, typed, write_arrays
 from MNN.warning import warn
 
 
@@ -105,9 +105,11 @@ class State:
             fixed = [n for n in self._model.states if n not in self._model.axes]
             if fixed:
                 raise MNNError(f"cannot go back: the state '{fixed[0]}' does not grow, and what it was is not kept")
+            if not isinstance(length, (int, np.integer)):
+                raise MNNError(f"a state goes back to a whole number of rows, not to {length!r}")
             if not 0 <= length <= self.length:
                 raise MNNError(f"cannot go back to {length}: the states are {self.length} long")
-            self._memory.cut(length, self._model.axes)
+            self._memory.cut(int(length), self._model.axes)
 
     def fork(self) -> State:
         """Another state that goes on from here, independent of this one."""
@@ -171,6 +173,8 @@ class StatefulModel:
         """Of the model whose states are inputs and outputs."""
         self.states = {**session.own_states, **(states or {})}
         """Names of outputs by those of the inputs that they become."""
+        if max_length is not None and (not isinstance(max_length, (int, np.integer)) or max_length < 1):
+            raise MNNError(f"max_length is a whole number from 1 on, not {max_length!r}")
         self.max_length = max_length
         inputs, outputs = session.inputs, session.outputs
         self._pairs = [(_named(inputs, i, "input"), _named(outputs, o, "output")) for i, o in self.states.items()]
@@ -204,7 +208,7 @@ class StatefulModel:
         if arrays and arrays.keys() != self.states.keys():
             raise MNNError(f"{os.fspath(path)} holds {sorted(arrays)}, not this model's states {sorted(self.states)}")
         for value, _ in self._pairs if arrays else ():
-            array = _typed(arrays[value.name], value)
+            array = typed(arrays[value.name], value.dtype.numpy) if value.dtype else arrays[value.name]
             self._check_kept(value, array, os.fspath(path))
             found._memory.kept[value.name] = Kept(array)
         if check_model and not digest:
@@ -236,6 +240,8 @@ class StatefulModel:
         beyond ``max_length``; :class:`ShapeError` for inputs that do not fit. The state is then as it was before.
         """
         state = self.state if state is None else state
+        if not isinstance(state, State):
+            raise MNNError(f"a state is what new_state() or load_state() gives, not {type(state).__name__}")
         if state._model is not self:
             raise MNNError("the state belongs to another model; this one makes its own with new_state()")
         wanted = self.outputs if fetch is None else self._asked(fetch)
@@ -366,14 +372,6 @@ def _growing(before: TensorInfo, after: TensorInfo, others: set[str]) -> int | N
     sizes = after.shape or (None,) * len(before.shape)
     open_axes = [i for i, n in enumerate(before.shape) if not isinstance(n, int) and n not in others]
     return next((i for i in open_axes if sizes[i] != before.shape[i]), None)
-
-
-def _typed(array: np.ndarray, value: TensorInfo) -> np.ndarray:
-    """An array from a file, in which types that are not numpy's own, such as bfloat16, are bytes alone."""
-    wanted = None if value.dtype is None else value.dtype.numpy
-    if wanted is None or wanted.isbuiltin != 2 or array.dtype != raw(wanted):
-        return array
-    return array.view(wanted)
 
 
 def _native(array: np.ndarray) -> np.ndarray:

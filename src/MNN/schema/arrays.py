@@ -27,7 +27,8 @@ DAMAGE = (
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], note: str = "") -> None:
     """Writes a file beside the place and moves it there: a full disk, or an interruption, leaves what was there.
     ``note``: a short text that goes with the arrays, as the archive's comment. Types that are not numpy's own, such as
-    bfloat16, are written as bytes (:func:`raw`). Raises :class:`MNNError` where it cannot be written, and for texts."""
+    bfloat16, are written as bytes (:func:`typed`). Raises :class:`MNNError` where it cannot be written, and for
+    texts."""
     for name, array in arrays.items():
         if array.dtype.kind == "O":
             raise MNNError(f"cannot write {os.fspath(path)}: '{name}' holds texts; only numbers are written")
@@ -35,12 +36,16 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray],
         archive.comment = note.encode()
         for name, array in arrays.items():  # numpy.savez would take some names for its own parameters
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                plain = array.view(raw(array.dtype)) if array.dtype.isbuiltin == 2 else array
+                plain = array.view(_bytes_of(array.dtype)) if array.dtype.isbuiltin == 2 else array
                 np.lib.format.write_array(entry, np.asarray(plain), allow_pickle=False)
 
 
-def raw(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Bytes of the size of a type."""
+def typed(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """An array from a file as the one of this type that it was, where that is none of numpy's own."""
+    return array.view(dtype) if dtype.isbuiltin == 2 and array.dtype == _bytes_of(dtype) else array
+
+
+def _bytes_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(("V", dtype.itemsize))
 
 
@@ -66,4 +71,4 @@ def read_noted(path: str | os.PathLike[str], what: str) -> tuple[dict[str, np.nd
         raise MNNError(f"{os.fspath(path)} is no {what}: {error}") from error
 
 
-__all__ = ["DAMAGE", "raw", "read_arrays", "read_noted", "write_arrays"]
+__all__ = ["DAMAGE", "read_arrays", "read_noted", "typed", "write_arrays"]

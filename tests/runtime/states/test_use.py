@@ -49,6 +49,22 @@ def test_bad_use_is_refused() -> None:
         model.run({"tokens": np.array([[1], [2]])})
 
 
+def test_arguments_of_other_kinds_are_refused() -> None:
+    model = MNN.load(DECODER, states=CACHES)
+    model.run({"tokens": np.array([[1, 2, 3]])})
+    for length in (1.5, "2", None):
+        with pytest.raises(MNNError, match="a whole number of rows"):
+            model.state.rollback(length)  # type: ignore[arg-type]
+    with pytest.raises(MNNError, match="not int"):
+        model.run({"tokens": np.array([[1]])}, state=3)  # type: ignore[arg-type]
+    assert model.state["past_k0"].shape == (1, 2, 3, 16)
+    for most in (0, -1, 2.5):
+        with pytest.raises(MNNError, match="max_length is a whole number"):
+            MNN.load(DECODER, states=CACHES, max_length=most)  # type: ignore[arg-type]
+    with pytest.raises(MNNError, match="outputs by the names of the inputs"):
+        MNN.load(DECODER, states=list(CACHES))  # type: ignore[call-overload]
+
+
 def test_a_run_that_fails_leaves_the_state_as_it_was() -> None:
     model, handed, rng = MNN.load(DECODER, states=CACHES), Handed(1), np.random.default_rng(8)
     with pytest.raises(MNNError, match="out of range"):
