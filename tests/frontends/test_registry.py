@@ -59,6 +59,23 @@ def test_other_files_are_refused(data: bytes, tmp_path: Path) -> None:
             load_graph(tmp_path / f"a.{suffix}")
 
 
+@pytest.mark.parametrize("suffix", ["tflite", "mnn", "caffemodel", "keras", "pt2", "pt", "param", "json"])
+def test_damaged_files_are_told_what_their_name_says(suffix: str, tmp_path: Path) -> None:
+    """Also where the first byte could be ONNX's; a whole ONNX file is read under any name."""
+    rng = np.random.default_rng(1)
+    path = tmp_path / f"a.{suffix}"
+    for first in (8, 0x12, 0x3A, 0x72):
+        path.write_bytes(bytes([first, 7, 0x12]) + rng.bytes(97))
+        with pytest.raises(FormatError) as caught:
+            load_graph(path)
+        assert "ONNX model" not in str(caught.value)
+    model = onnx.load_from_string(_onnx())
+    model.doc_string = "x" * 100_000  # longer than what recognisers see
+    for data in (_onnx(), model.SerializeToString()):
+        path.write_bytes(data)
+        assert load_graph(path).meta["source"] == "ONNX"
+
+
 def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
     for path in (tmp_path / "none.mnn", tmp_path):
         with pytest.raises(MNNError, match=str(path)):

@@ -96,7 +96,7 @@ def load_graph(source: Source, kind: str | None = None, hints: Hints = NOTHING) 
     for option in given:
         if option not in found.hints:
             takers = ", ".join(k.name for k in _KINDS.values() if option in k.hints)
-            raise MNNError(f"{option} is for files of {takers}; {found.name} files tell themselves what it would say")
+            raise MNNError(f"{option} is for files of {takers}, and this is one of {found.name}; leave it out")
     if not given or found.load_with is None:
         return found.load(source)
     return found.load_with(source, hints)
@@ -133,11 +133,14 @@ def _recognised(source: Source) -> Kind:
     fitting = [k for k in _KINDS.values() if k.looks_like(head, size)]
     if len(fitting) > 1:
         fitting = [k for k in fitting if suffix in k.suffixes] or fitting
+    named = [k for k in _KINDS.values() if suffix in k.suffixes]
+    if named and fitting == [_KINDS["onnx"]] and _KINDS["onnx"] not in named and not _begins_as_onnx(head, size):
+        fitting = named  # one byte spoke for ONNX, the name speaks for another kind
     known = elsewhere(head, suffix) if not fitting or fitting == [_KINDS["json"]] else ""
     if known:
         raise FormatError(f"{name} is {known}")
     if not fitting:  # damaged at the start: the front end for its name can say best what is wrong
-        fitting = [k for k in _KINDS.values() if suffix in k.suffixes]
+        fitting = named
     if not fitting:
         said = f"({', '.join(_KINDS)}), or is damaged at its start; export the model to ONNX, and convert that"
         raise FormatError(f"{name} is no model file of a known kind {said}")
@@ -147,6 +150,10 @@ def _recognised(source: Source) -> Kind:
 # -- the kinds of this package -----------------------------------------------------------------------------------------
 
 
+_ONNX_FIELDS = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2}
+"""Wire types of ModelProto's fields, by number."""
+
+
 def _looks_like_onnx(head: bytes, size: int) -> bool:
     """A protobuf message whose first field is one of ModelProto's, with the right wire type."""
     if not head:
@@ -154,12 +161,38 @@ def _looks_like_onnx(head: bytes, size: int) -> bool:
     number, wire = head[0] >> 3, head[0] & 7
     if saved_model(head, size) or head[:8] == b"\x12\x01" + bytes(6):  # weights of MXNet
         return False
-    kinds_of_fields = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2}
-    if kinds_of_fields.get(number) != wire or head[0] & 0x80:
+    if _ONNX_FIELDS.get(number) != wire or head[0] & 0x80:
         return False
     if number != 1:
         return True
     return len(head) > 2 and head[1] < 0x80 and _valid_next(head[2])
+
+
+def _begins_as_onnx(head: bytes, size: int) -> bool:
+    """Whether all fields of which the head tells are ModelProto's, and end within the file."""
+    at = 0
+    while at < min(len(head), size):
+        tag, at = _varint(head, at)
+        if at >= len(head) < size:  # the head ends within a field
+            break
+        if _ONNX_FIELDS.get(tag >> 3) != tag & 7:
+            return False
+        number, at = _varint(head, at)
+        at += number if tag & 7 == 2 else 0
+    return at <= size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of protobuf's form, and what follows it; 0 where it is cut off."""
+    number = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            return 0, at
+        number |= (data[at] & 0x7F) << shift
+        at += 1
+        if data[at - 1] < 0x80:
+            return number, at
+    return 0, at
 
 
 def _valid_next(tag: int) -> bool:
