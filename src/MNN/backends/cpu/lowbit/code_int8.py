@@ -68,7 +68,6 @@ class Int8Rows(TileStore):
         k, b, spec = self.k, self.b, self.spec
         with b.loop(0, (past - first) * spec.nv) as place:
             b.store(b.const(self.acc, 0), b.gep(self.totals, self.acc, place.index))
-        whole = past - b.urem(past - first, spec.mr)
         with b.loop(0, k.slot("blocks"), carry=[panel]) as block:
             start = block.carried[0]
             if spec.mr > 1 or not self.target.fetches_ahead:  # would cost one row 40 % of what memory gives
@@ -77,11 +76,12 @@ class Int8Rows(TileStore):
             self._keep_factors(start)
             if spec.expands:
                 self._expand(start)
-            with b.loop(first, whole, spec.mr) as row:
-                self._tile(row.index, first, spec.mr, start, block.index)
-            if spec.mr > 1:
-                with b.loop(whole, past) as row:
-                    self._tile(row.index, first, 1, start, block.index)
+            begin = first
+            for height in sorted({spec.mr, min(spec.mr, 2), 1}, reverse=True):
+                end = past - b.urem(past - begin, height)
+                with b.loop(begin, end, height) as row:
+                    self._tile(row.index, first, height, start, block.index)
+                begin = end
             block.next(b.gep(start, I8, self.record_bytes))
         with b.loop(first, past) as row:
             self.tile = b.gep(self.totals, F32, (row.index - first) * self.nr)
