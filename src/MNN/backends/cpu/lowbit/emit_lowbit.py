@@ -42,6 +42,8 @@ room of the range of sizes that ends at 31, whose upper end is as fast both ways
 _END_OF_FEW = 31
 """Where the range of few rows ends. A wider one would be of many: four rows take three times as long there. Matrix
 units, which read expanded weights, are no way up to it: two rows would take as long as 31."""
+_BEGIN_OF_MANY = 16
+"""Other ranges begin at so many rows or more, from where on both ways are as fast."""
 _TILE_COSTS, _TILE_COSTS_OF_16 = (1.9, 2.8, 3.8, 4.8, 5.9), (1.8, 2.0, 3.2)
 """Relative times (measured) of tiles of 1, 2, ... rows, with 32 registers and with 16."""
 _ROWS_OF_A = 512 << 10
@@ -78,7 +80,7 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     m, group = room_of(product.m), group_of(e.target, x.dtype) if x.dtype is DType.BF16 else 1
     many, tiles = m > most_few(e.target), amx.available(e.target)
     few = m <= FEW_ROWS if group > 1 else not many
-    if many and (group == 1 or tiles) and e.target.broadcast_operand and product.m <= _END_OF_FEW:
+    if many and (group == 1 or tiles) and e.target.broadcast_operand and product.m < _BEGIN_OF_MANY:
         raise NotOpenError("few rows of low-bit weights beside many")
     cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
     name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
