@@ -67,6 +67,10 @@ class TracedSize(int):
     __radd__ = __add__
     __rmul__ = __mul__
 
+    def clipped(self: _Traced) -> _Traced:
+        """Itself, 0 where it is negative."""
+        return self._of(max(int(self), 0), symbolic.maximum(self.size, 0))
+
 
 class Trace:
     """What open sizes are in one trace, by name: ``numbers``, and in ``rooms`` more than they ever may be."""
@@ -153,6 +157,16 @@ def same(x: int, y: int) -> bool:
     return x == y
 
 
+def clipped(number: int) -> int:
+    """A number, 0 where it is negative: for all sizes that it may stand for, and without a comparison."""
+    return number.clipped() if isinstance(number, TracedSize) else max(number, 0)
+
+
+def maybe_nonzero(number: int) -> bool:
+    """Whether a number is not 0, or is not so for all open sizes that it follows from."""
+    return type(number) is OpenSize or number != 0
+
+
 def room_of(number: int) -> int:
     """The most that an open size may be, plus a little: what memory is laid out for, and what decides between ways to
     compute something. Any other number is itself."""
@@ -169,4 +183,4 @@ def _quotient(x: Size, y: Size) -> Size:
     return symbolic.floor_divide(x, y)
 
 
-__all__ = ["OpenSize", "Trace", "TracedSize", "room_of", "same", "size_of"]
+__all__ = ["OpenSize", "Trace", "TracedSize", "clipped", "maybe_nonzero", "room_of", "same", "size_of"]

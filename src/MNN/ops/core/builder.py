@@ -19,7 +19,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.scalar import Body, BodyBuilder
 from MNN.ir.shape import broadcast, elements, normalize_axis
-from MNN.ir.traced import room_of
+from MNN.ir.traced import maybe_nonzero, room_of
 from MNN.ops.core.checked import operation, program
 from MNN.ops.core.folding import FoldCache, worth_folding
 from MNN.ops.core.open_numbers import OpenNumbers, is_open
@@ -197,7 +197,7 @@ class Builder:
             start = [s if c > 0 else 0 for s, c in zip(start, count, strict=True)]
             x = self.slice(x, start, [max(c, 0) for c in count])
             low, high = tuple(max(v, 0) for v in low), tuple(max(v, 0) for v in high)
-        if not any(low) and not any(high):
+        if not any(map(maybe_nonzero, (*low, *high))):
             return x
         shape = tuple([d + a + z for d, a, z in zip(x.shape, low, high, strict=True)])
         return self.emit(p.Pad([x], low=low, high=high, value=value), (x.dtype, shape))[0]
@@ -325,7 +325,7 @@ class Builder:
         narrow = (DType.I8, DType.U8)
         if x.dtype is not w.dtype and not (x.dtype in narrow and w.dtype in (*narrow, DType.I16)):
             raise ShapeError(f"{self.where}: cannot convolve {x.dtype.value} with weights of {w.dtype.value}")
-        if any(pads):
+        if any(map(maybe_nonzero, pads)):
             x = self.pad(x, (0, 0, *pads[: x.rank - 2]), (0, 0, *pads[x.rank - 2 :]))
         out, strides, dilations = self._window_shape(x, w.shape[2:], strides, dilations)
         dtype = DType.I32 if x.dtype in narrow else x.dtype

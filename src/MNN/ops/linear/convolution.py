@@ -9,6 +9,7 @@ from MNN.ir import symbolic
 from MNN.ir.graph import Node
 from MNN.ir.prims import Tensor
 from MNN.ir.quant import QuantizedArray
+from MNN.ir.traced import clipped
 from MNN.ops.core.base import Operator, register
 from MNN.ops.core.builder import Builder
 from MNN.ops.core.operands import along, check_channels, operand, optional, require_rank
@@ -22,7 +23,8 @@ def same_pads(
 ) -> tuple[int, ...]:
     """Begins then ends such that the output has ``ceil(size / stride)`` elements; the odd one goes to the end
     (to the begin when ``lower``). ``spans`` are the kernel's extents with dilation."""
-    totals = [max((-(-n // s) - 1) * s + k - n, 0) for n, k, s in zip(sizes, spans, strides, strict=True)]
+    totals = [(-(-n // s) - 1) * s + k - n for n, k, s in zip(sizes, spans, strides, strict=True)]
+    totals = [t if k >= s else clipped(t) for t, k, s in zip(totals, spans, strides, strict=True)]
     begins = [(t + 1) // 2 if lower else t // 2 for t in totals]
     return (*begins, *(t - a for t, a in zip(totals, begins, strict=True)))
 

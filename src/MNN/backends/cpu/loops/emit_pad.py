@@ -18,7 +18,7 @@ from MNN.compiler.fuse import Group
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.shape import elements
-from MNN.ir.traced import room_of
+from MNN.ir.traced import maybe_nonzero, room_of
 
 
 @emits(p.Pad)
@@ -49,6 +49,10 @@ class _Loop(NamedTuple):
     """Of the extent, what is border."""
     stride: int
 
+    @property
+    def has_border(self) -> bool:
+        return maybe_nonzero(self.before) or maybe_nonzero(self.behind)
+
 
 def _frame(shape: st.Ints, strides: st.Ints, low: st.Ints, high: st.Ints) -> tuple[list[_Loop], int] | None:
     """The loops over a tensor, outermost first, when they have borders in the last two only, and the elements of the
@@ -58,14 +62,15 @@ def _frame(shape: st.Ints, strides: st.Ints, low: st.Ints, high: st.Ints) -> tup
         n, stride = shape[axis], strides[axis]
         if n == 1:
             continue
-        if loops and not low[axis] and not high[axis] and st.continues(loops[-1].stride, n, stride):
+        bordered = maybe_nonzero(low[axis]) or maybe_nonzero(high[axis])
+        if loops and not bordered and st.continues(loops[-1].stride, n, stride):
             outer = loops.pop()
             loops.append(_Loop(outer.extent * n, outer.before * n, outer.behind * n, stride))
         else:
             loops.append(_Loop(n, low[axis], high[axis], stride))
     inner = loops[-1] if loops else _Loop(1, 0, 0, 0)
-    run = loops.pop().extent if inner.stride == 1 and not inner.before and not inner.behind else 1
-    if inner.stride != 1 or not loops or any(loop.before or loop.behind for loop in loops[:-2]):
+    run = loops.pop().extent if inner.stride == 1 and not inner.has_border else 1
+    if inner.stride != 1 or not loops or any(loop.has_border for loop in loops[:-2]):
         return None
     return loops if len(loops) > 1 else [_Loop(1, 0, 0, 0), *loops], run
 
