@@ -252,6 +252,17 @@ class Conditional(nn.Module):
         return torch.cond(x.sum() > 0, lambda t: t.sin() * 2, lambda t: t.cos(), (x,))
 
 
+class Regions(nn.Module):
+    """Parts without autocast, of one result and of two, as attention and rotary positions have."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):
+            y = x.relu() @ x.transpose(-1, -2)
+        with torch.autocast(x.device.type, enabled=False):
+            sine, cosine = y.sin(), y.cos()
+        return y.transpose(-1, -2) * sine + cosine
+
+
 class Shared(nn.Module):
     """One module used twice, and constants of its own."""
 
@@ -325,6 +336,7 @@ def cases() -> dict[str, Case]:
         "repeated": (Repeated, [(noise(2, n.shape[0], 4), n) for n in counts], None, "est"),
         "enumerated": (Enumerated, [(noise(3, 4, 5),)], None, "s"),
         "conditional": (Conditional, [(noise(3, 4) + 1,), (noise(3, 4) - 1,)], None, "e"),
+        "regions": (Regions, [(noise(2, 3, 4),), (noise(2, 7, 4),)], ({1: Dim("n", min=2, max=99)},), "et"),
         "quantized": (quantized, [(noise(2, 3, 10, 10),)], None, "st"),
         "shared": (Shared, [(noise(2, 6),), (noise(4, 6),)], dynamic, "est"),
     }  # fmt: skip

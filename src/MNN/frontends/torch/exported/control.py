@@ -46,10 +46,11 @@ def call(scope: Scope, name: str, args: list[Any], kwargs: dict[str, Any]) -> An
 
 
 def _inline(scope: Scope, graph: Record, operands: Sequence[Any]) -> Any:
-    """The graph's results with these operands, in the graph around it."""
+    """The graph's results with these operands, in the graph around it; of one result, it alone: so files name it."""
     _bind(scope, graph, operands)
     scope.nodes(graph)
-    return [scope.read(o) for o in graph.records("outputs")]
+    found = [scope.read(o) for o in graph.records("outputs")]
+    return found[0] if len(found) == 1 else found
 
 
 def _bind(scope: Scope, graph: Record, operands: Sequence[Any]) -> None:
