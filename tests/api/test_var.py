@@ -305,8 +305,6 @@ def test_arrays_are_shared_or_copied() -> None:
 
 
 def test_what_is_missing_says_so() -> None:
-    with pytest.raises(AttributeError, match="not of this version yet"):
-        _ = MNN.nn.compress
     with pytest.raises(AttributeError, match="numpy has it"):
         _ = mp.isin
     with pytest.raises(AttributeError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,11 +21,9 @@ _MOST = 1 << 14
 """Sizes that are looked at: all of a range where these are fewer, else some, drawn alike every time."""
 
 
-def check_comparisons(
-    traces: Sequence[Trace], bounds: Sequence[tuple[int, int]], checked: Container[Comparison] = ()
-) -> None:
-    """Checks that what all traces found alike is so for all sizes within ``bounds``, least and most of each open size;
-    but what is ``checked`` already. Raises :class:`NotOpenError`."""
+def check_comparisons(traces: Sequence[Trace], bounds: Sequence[tuple[int, int]]) -> None:
+    """Checks that what all traces found alike is so for all sizes within ``bounds``, least and most of each open size.
+    Raises :class:`NotOpenError`."""
     outcomes = {
         key: tuple([t.compared.get(key) for t in traces])
         for key in dict.fromkeys(key for t in traces for key in t.compared)
@@ -35,7 +33,7 @@ def check_comparisons(
     alike: dict[Comparison, list[Comparison]] = {}
     for key, found in outcomes.items():
         gates = [g for g in parted if _separates(outcomes[g], found)] if None in found else []
-        if key not in checked and key not in parted and _matters(key, found, bool(gates)):
+        if key not in parted and _matters(key, found, bool(gates)):
             alike[key] = gates
     if not alike:
         return
@@ -58,15 +56,6 @@ def check_comparisons(
             sign, x, y = key
             where = [int(n[other[0]]) for n in given]
             raise NotOpenError(f"{x} {sign} {y} is {outcomes[key][at[0]]} at the sizes tried, not at {where}")
-
-
-def alike_between(traces: Sequence[Trace], bounds: Sequence[tuple[int, int]], checked: Container[Comparison]) -> bool:
-    """Whether :func:`check_comparisons` has nothing against these traces."""
-    try:
-        check_comparisons(traces, bounds, checked)
-    except NotOpenError:
-        return False
-    return True
 
 
 def _separates(gate: Sequence[bool | None], found: Sequence[bool | None]) -> bool:
@@ -97,4 +86,4 @@ def _grid(bounds: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
     return [rng.integers(low, high + 1, _MOST) for low, high in bounds]
 
 
-__all__ = ["alike_between", "check_comparisons"]
+__all__ = ["check_comparisons"]

@@ -10,14 +10,11 @@ from typing import Literal, NamedTuple
 
 from MNN.backends.base.program import Program
 from MNN.compiler.lower import Stage
-from MNN.compiler.open.errors import NotOpenError
-from MNN.compiler.open.guards import alike_between, check_comparisons
+from MNN.compiler.open.guards import check_comparisons
 from MNN.compiler.open.programs import unite
 from MNN.compiler.open.stages import TracedStage, agree
-from MNN.compiler.verify_program import wanted
 from MNN.ir.prims import Tensor
 from MNN.ir.traced import Trace
-from MNN.ir.verify_primitives import ProgramError
 
 TOPS = (31, 127, 509, 1021, 2039, 4093, 8191, 16381)
 """Ranges end here: memory is laid out for that."""
@@ -34,15 +31,13 @@ _ALL = 509
 LEAST, _WINDOW = 3, 11
 """Where the smallest range begins, and where it does in networks whose windows are larger than what is left of such
 sizes."""
-ENDS = 2
-"""The last of the sizes that are tried are the smallest and the largest of a range."""
 Reach = Literal["all", "most", "near", "windows"]
 """Which sizes a range holds besides the one that it is for: all shorter ones; all but the smallest; those of the same
 magnitude; those that have room for windows."""
 
 
 class SizeRange(NamedTuple):
-    """The bounds of one open size, the sizes that are tried, the bounds last, and the room that memory has for it."""
+    """The bounds of one open size, the sizes that are tried, the largest last, and the room that memory has for it."""
 
     least: int
     most: int
@@ -65,35 +60,18 @@ Compile = Callable[[Lowered], Program]
 
 def open_program(ranges: Mapping[str, SizeRange], lower: Lower, compile_stage: Compile) -> tuple[Program, Lowered]:
     """The program for all sizes within ``ranges``, and the stage at the largest that was tried. Raises
-    :class:`MNN.compiler.open.errors.NotOpenError` where there is none.
-
-    Operators are lowered at all sizes that are tried. What becomes of their primitives hangs on traced sizes and on
-    comparisons of them, so it is compiled at the two ends of the range, and between them only where a comparison comes
-    out there as it does at neither end. Where programs are verified, all sizes are compiled and have to agree."""
+    :class:`MNN.compiler.open.errors.NotOpenError` where there is none."""
     rooms = {name: r.room for name, r in ranges.items()}
-    bounds = [(r.least, r.most) for r in ranges.values()]
     count = max(len(r.tried) for r in ranges.values())
     traces = [Trace({name: r.tried[i] for name, r in ranges.items()}, rooms) for i in range(count)]
-    lowered = [lower(trace) for trace in traces]
-    agree([TracedStage(one.stage, trace) for one, trace in zip(lowered, traces, strict=True)])
+    found = [(lower(trace), trace) for trace in traces]
+    agree([TracedStage(lowered.stage, trace) for lowered, trace in found])
+    programs = [compile_stage(lowered) for lowered, _ in found]
+    bounds = [(r.least, r.most) for r in ranges.values()]
     check_comparisons(traces, bounds)
-    checked = {key for trace in traces for key in trace.compared}
-    programs = [compile_stage(one) for one in lowered[-ENDS:]]
-    numbers = [list(sizes.flat) for sizes in lowered[-1].stage.open_inputs.values()]
-    least, most = zip(*bounds, strict=True)
-    # what lowering asked once more: comparisons of compiling may tell when something is asked
-    enough = alike_between(traces[-ENDS:], bounds, checked) and alike_between(traces, bounds, ())
-    if enough and not wanted():
-        return unite(programs, traces[-ENDS:], least, most, numbers), lowered[-1]
-    every = [*map(compile_stage, lowered[:-ENDS]), *programs]
-    try:
-        check_comparisons(traces, bounds)
-        return unite(every, traces, least, most, numbers), lowered[-1]
-    except NotOpenError as error:
-        if not enough:
-            raise
-        unite(programs, traces[-ENDS:], least, most, numbers)
-        raise ProgramError(f"a range that holds at its ends, {bounds}, does not between them: {error}") from error
+    numbers = [list(sizes.flat) for sizes in found[0][0].stage.open_inputs.values()]
+    program = unite(programs, traces, [low for low, _ in bounds], [high for _, high in bounds], numbers)
+    return program, found[-1][0]
 
 
 def range_for(size: int, number: int = 0, reach: Reach = "all") -> SizeRange | None:
