@@ -21,6 +21,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 import keras
 import numpy as np
 
+import tests.keras.sequence_families  # noqa: F401 - enters its families
 from tests.keras.families import FAMILIES
 from tests.tensorflow.record import _packed, _write
 

@@ -20,6 +20,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 import numpy as np
 import tensorflow as tf
 
+import tests.tensorflow.array_families
 import tests.tensorflow.image_families  # noqa: F401 - enters its families
 from tests.tensorflow.families import FAMILIES, Case
 from tests.tensorflow.patterns import PATTERNS

@@ -1,0 +1,121 @@
+"""Families of layers over sequences: embeddings, recurrent layers and attention; see :mod:`tests.keras.families`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from tests.keras.families import Rng, chain, family, layers, ops, pick, some
+
+
+@family("Embedding")
+def embedding(rng: Rng) -> Any:
+    words = keras.Input((some(rng, 2, 6),), dtype="int32")
+    return chain(words, layers.Embedding(20, 4))
+
+
+def steps(rng: Rng) -> Any:
+    return keras.Input((None if rng.integers(2) else 6, some(rng, 2, 4)))
+
+
+def recurrent_options(rng: Rng, name: str) -> dict[str, Any]:
+    options = {
+        "return_sequences": bool(rng.integers(2)),
+        "go_backwards": bool(rng.integers(2)),
+        "use_bias": bool(rng.integers(4)),
+        "activation": pick(rng, "tanh", "tanh", "relu"),
+    }
+    if name != "SimpleRNN":
+        options["recurrent_activation"] = pick(rng, "sigmoid", "sigmoid", "hard_sigmoid")
+    return options | ({"reset_after": bool(rng.integers(2))} if name == "GRU" else {})
+
+
+@family("LSTM", "GRU", "SimpleRNN")
+def recurrent(rng: Rng, name: str) -> Any:
+    layer = getattr(layers, name)(some(rng, 2, 5), return_state=bool(rng.integers(2)), **recurrent_options(rng, name))
+    return chain(steps(rng), layer)
+
+
+@family("MaskedLSTM", "MaskedGRU", "MaskedSimpleRNN")
+def masked(rng: Rng, name: str) -> Any:
+    """Masks with holes, from an embedding or from numbers."""
+    kind = name.removeprefix("Masked")
+    layer = getattr(layers, kind)(3, return_state=bool(rng.integers(2)), **recurrent_options(rng, kind))
+    if rng.integers(2):
+        return chain(keras.Input((7,), dtype="int32"), layers.Embedding(4, 3, mask_zero=True), layer)
+    given = keras.Input((7, 3))
+    gated = given * ops.cast(ops.abs(given[:, :, :1]) > 0.5, "float32")
+    return keras.Model(given, layer(layers.Masking()(gated)))
+
+
+@family("Bidirectional", "MaskedBidirectional")
+def bidirectional(rng: Rng, name: str) -> Any:
+    kind = pick(rng, "LSTM", "GRU", "SimpleRNN")
+    options = recurrent_options(rng, kind) | {"go_backwards": False}
+    layer = layers.Bidirectional(
+        getattr(layers, kind)(3, return_state=bool(rng.integers(2)), **options),
+        merge_mode=pick(rng, "concat", "sum", "ave", "mul", None),
+    )
+    if name == "Bidirectional":
+        return chain(steps(rng), layer)
+    return chain(keras.Input((6,), dtype="int32"), layers.Embedding(3, 3, mask_zero=True), layer)
+
+
+@family("RNN")
+def cells(rng: Rng) -> Any:
+    cell = [layers.LSTMCell(3), layers.GRUCell(2, reset_after=False), layers.SimpleRNNCell(4)]
+    return chain(steps(rng), layers.RNN(cell, return_sequences=bool(rng.integers(2)), return_state=True))
+
+
+@family("InitialState")
+def initial_state(rng: Rng) -> Any:
+    given, first = keras.Input((5, 3)), keras.Input((4,))
+    _, h, c = layers.LSTM(4, return_state=True)(given)
+    out = layers.LSTM(4, return_sequences=True)(given, initial_state=[h, c])
+    return keras.Model([given, first], layers.GRU(4)(out, initial_state=first))
+
+
+@family("TimeDistributed")
+def time_distributed(rng: Rng) -> Any:
+    inner = pick(rng, lambda: layers.Dense(3), lambda: layers.Conv2D(2, 3), lambda: layers.Flatten())()
+    flat = isinstance(inner, layers.Dense) and rng.integers(2)
+    given = keras.Input((pick(rng, None, 4), 5)) if flat else keras.Input((pick(rng, None, 3), 5, 6, 2))
+    return chain(given, layers.TimeDistributed(inner))
+
+
+@family("MultiHeadAttention", "GroupQueryAttention")
+def multi_head(rng: Rng, name: str) -> Any:
+    query, value = keras.Input((5, 8)), keras.Input((pick(rng, None, 6), 8 if name[0] == "G" else 7))
+    heads = some(rng, 1, 2) * 2
+    if name == "GroupQueryAttention":
+        layer = layers.GroupQueryAttention(4, heads, 2)
+    else:
+        more = {"value_dim": 3, "output_shape": 6} if rng.integers(2) else {}
+        layer = layers.MultiHeadAttention(heads, 4, use_bias=bool(rng.integers(2)), **more)
+    cross = layer(query, value)
+    own = layers.MultiHeadAttention(2, 3)(query, query, use_causal_mask=True)
+    return keras.Model([query, value], [cross, own])
+
+
+@family("MaskedAttention")
+def masked_attention(rng: Rng) -> Any:
+    words = keras.Input((6,), dtype="int32")
+    x = layers.Embedding(3, 4, mask_zero=True)(words)
+    return keras.Model(words, [layers.MultiHeadAttention(2, 3)(x, x), layers.Attention()([x, x])])
+
+
+@family("Attention", "AdditiveAttention")
+def attention(rng: Rng, name: str) -> Any:
+    query, value = keras.Input((4, 5)), keras.Input((6, 5))
+    options = {"use_scale": bool(rng.integers(2))}
+    if name == "Attention":
+        options["score_mode"] = pick(rng, "dot", "concat")
+    out = getattr(layers, name)(**options)([query, value], use_causal_mask=bool(rng.integers(2)))
+    return keras.Model([query, value], out)
+
+
+@family("EinsumDense")
+def einsum_dense(rng: Rng) -> Any:
+    layer = layers.EinsumDense("abc,cde->abde", (None, 3, 2), bias_axes=pick(rng, None, "de"), activation="relu")
+    return chain(keras.Input((4, 5)), layer)
