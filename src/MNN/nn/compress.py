@@ -37,7 +37,8 @@ def train_quant(
     scale_update_method: Scale_Update_Method = MOVING_AVERAGE,
 ) -> bool:
     """Has the convolutions of a module, and of those inside, trained for integers: weights of ``quant_bits`` (2 to 8)
-    with a step for each output channel, features of 8 bits. Whether there are any.
+    with a step for each output channel, features of 8 bits with one step, whatever ``feature_scale_method`` says (so it
+    is in PyMNN). Whether there are any.
 
     Steps of an optimizer then compute with rounded numbers and keep the range of each convolution's input. In
     inference mode (``module.train(False)``) the convolutions compute in integers, and ``MNN.expr.save`` and
