@@ -173,9 +173,9 @@ class Jobs:
             with self._changed:
                 for generation in self._scheduler.started():
                     self._begun(self._jobs.get(generation))
+            self._show()  # before anyone is told: who has an answer and asks for the metrics finds it counted
             for one in progress:
                 self._tell(one)
-            self._show()
         for one in self._scheduler.close(_closing()):
             self._tell(one)
         for job in list(self._jobs.values()):  # those that the scheduler was not handed yet
