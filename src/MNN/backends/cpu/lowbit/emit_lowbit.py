@@ -9,11 +9,10 @@ import numpy as np
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Ref
 from MNN.backends.cpu.amx.emission import emit_amx as amx
-from MNN.backends.cpu.amx.emission.emit_weights import Right
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.backends.cpu.low_precision import FEW_ROWS
-from MNN.backends.cpu.lowbit import emit_int8
+from MNN.backends.cpu.lowbit import emit_int8, emit_tiles
 from MNN.backends.cpu.lowbit.layout import VECTORS, Layout, layout_of, pack, zero_points
 from MNN.backends.cpu.lowbit.spec import CompressedSpec
 from MNN.backends.cpu.products.blocks import choose_grain
@@ -31,7 +30,6 @@ from MNN.compiler.open.errors import NotOpenError
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
-from MNN.ir.quant import QuantizedArray
 from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
 from MNN.ir.traced import OpenSize, room_of
@@ -85,24 +83,16 @@ def emit_compressed(e: Emitter, fused: Group) -> bool:
     cycles = contract_cycles(e.target, m, n, -(-k // group), DType.F32) * (1.0 if group == 1 else step_ratio(e.target))
     name = f"{prim.width}-bit weights, {'few rows' if few else 'expanded by panels'}"
     ways = [Candidate(name, cycles, lambda: _emit(e, prim, product, few, 1 if few else group))]
-    if tiles and (many or product.m > _END_OF_FEW):
-        ways += _on_tiles(e, prim, product)
     rounds = prim.rounds_rows or e.precision == "low"
+    layout, weights = packed(e, prim.inputs[1:], prim.width, k)
+    if (many or product.m > _END_OF_FEW) and emit_tiles.possible(e, layout, k):
+        ways += emit_tiles.candidates(e, product, layout, weights, rounds)
     if rounds or (prim.finite_rows and e.precision == "normal"):
-        layout, weights = packed(e, prim.inputs[1:], prim.width, k)
         parts = emit_int8.ROUNDED if rounds else emit_int8.parts_of(e.target, layout, m)
         if parts is not None and emit_int8.possible(e.target, layout):
             ways.append(emit_int8.candidate(e, product, layout, weights, parts))
     e.choose(f"compressed {x.dtype.value} {prim.width} {m} x {n} x {k} {e.options.precision}", ways)
     return store_back(e, out, result)
-
-
-def _on_tiles(e: Emitter, prim: p.CompressedMatMul, product: Product) -> list[Candidate]:
-    """Products of matrix units, which take weights that are expanded for good."""
-    weight = prim.inputs[1].keep
-    assert isinstance(weight, QuantizedArray)
-    right = Right(e.pool.folds.expanded(weight), ((1, 1), product.k, product.n, 1))
-    return amx.amx_candidates(e, product, right)
 
 
 def _emit(e: Emitter, prim: p.CompressedMatMul, product: Product, few: bool, group: int) -> None:

@@ -17,6 +17,8 @@ from MNN.ir.scalar import Body, Instr
 
 OPERAND_KINDS = ("n", "mn", "m", "1")
 """How a product's epilogue reads an operand: along columns, per element, along rows, or one number."""
+ALONG_COLUMNS = ("n", "mn")
+"""Kinds that vary along columns."""
 _SHORT = 8
 """Bodies of at most so many instructions are emitted once per register of a tile, longer ones once per tile."""
 

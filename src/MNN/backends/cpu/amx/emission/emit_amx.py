@@ -98,9 +98,7 @@ def amx_candidates(
     ``window``: the geometry where it is a convolution. The one that is ``settled`` comes alone.
     """
     tensor, a = right.tensor, product.a
-    places = [side.place for side in product.sides]
-    if tensor.const is None:
-        places.append(e.place(tensor))
+    places = [side.place for side in product.sides] + right.places(e)
     bytes_ = of_bytes(e, product, right, window) if a.dtype in BYTES else None
     if bytes_ is not None:
         product, right, window = bytes_.product, bytes_.right, bytes_.window
@@ -116,8 +114,9 @@ def amx_candidates(
     ):
         return []
     parted = a.dtype is DType.BF16X2
-    half = e.precision == "high" and a.dtype is DType.F32 and splits_in_fp16(e.target)
-    parts = 1 if right.bytes or a.dtype is DType.BF16 else 2 if parted or half else _PARTS[e.precision]
+    half = e.precision == "high" and a.dtype is DType.F32 and right.in_fp16 and splits_in_fp16(e.target)
+    one = right.bytes or a.dtype is DType.BF16 or (a.dtype is DType.F32 and right.may_round)
+    parts = 1 if one else 2 if parted or half else _PARTS[e.precision]
     lines = None if bytes_ is None else bytes_.lines
     alone = lines is not None
     if window is not None and window.channels < _LINE_CHANNELS and has_lines(window):

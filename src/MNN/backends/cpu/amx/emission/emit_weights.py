@@ -61,6 +61,20 @@ class Right:
         groups = 0 if self.conv is None else matrices
         return Ref(buffer, 0), matrix_starts(e, self.tensor, groups, self.outer, size, n_batch)
 
+    def places(self, e: Emitter) -> list[Place]:
+        """Where it lies, if it is computed."""
+        return [] if self.tensor.const is not None else [e.place(self.tensor)]
+
+    @property
+    def in_fp16(self) -> bool:
+        """Whether its parts may be fp16."""
+        return True
+
+    @property
+    def may_round(self) -> bool:
+        """Whether both sides may be rounded to one part."""
+        return False
+
     def w24(self, e: Emitter, layout: Layout, parts: int) -> bool:
         """Whether second parts of weights are bytes: where they come from memory for few rows. Other sizes of the same
         product keep to it."""

@@ -1,0 +1,175 @@
+"""GGUF files of random weights in the shapes of known language models, which need no download:
+
+    python -m benchmarks.language_random qwen2-0.5b model.gguf [--form q4_0|q4_1|q8_0]
+
+Matrices are in the form, the table of embeddings (which is the last layer, too) in Q8_0, as converters leave it. The
+tokenizer has the 256 bytes and names for the other tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from MNN.llm.text.tokenizer import byte_characters
+
+BLOCK = 32
+FORMS = {"q4_0": 2, "q4_1": 3, "q8_0": 8}
+"""Numbers of GGUF's kinds of tensors."""
+_F32, _ALIGNED = 0, 32
+_STRING, _ARRAY = 8, 9
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a model. ``experts``: how many, and how many of them a token takes."""
+
+    architecture: str
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    head: int
+    inner: int
+    vocabulary: int
+    rope: float = 10000.0
+    experts: tuple[int, int] = (0, 0)
+
+
+SHAPES = {
+    "qwen2-0.5b": Shape("qwen2", 24, 896, 14, 2, 64, 4864, 151936, 1e6),
+    "llama-3.2-1b": Shape("llama", 16, 2048, 32, 8, 64, 8192, 128256, 5e5),
+    "qwen3-0.6b": Shape("qwen3", 28, 1024, 16, 8, 128, 3072, 151936, 1e6),
+    "smollm2-135m": Shape("llama", 30, 576, 9, 3, 64, 1536, 49152, 1e5),
+    "qwen3-moe-small": Shape("qwen3moe", 12, 1024, 16, 4, 64, 384, 32000, 1e6, (32, 4)),
+}
+
+
+def tensors_of(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Names in GGUF and sizes, rows first."""
+    yield "token_embd.weight", (shape.vocabulary, shape.width)
+    yield "output_norm.weight", (shape.width,)
+    queries, keys = shape.heads * shape.head, shape.kv_heads * shape.head
+    for i in range(shape.layers):
+        sizes: dict[str, tuple[int, ...]] = {
+            "attn_norm.weight": (shape.width,), "ffn_norm.weight": (shape.width,),
+            "attn_q.weight": (queries, shape.width), "attn_k.weight": (keys, shape.width),
+            "attn_v.weight": (keys, shape.width), "attn_output.weight": (shape.width, queries),
+        }  # fmt: skip
+        if shape.architecture == "qwen2":
+            sizes |= {"attn_q.bias": (queries,), "attn_k.bias": (keys,), "attn_v.bias": (keys,)}
+        if shape.architecture.startswith("qwen3"):
+            sizes |= {"attn_q_norm.weight": (shape.head,), "attn_k_norm.weight": (shape.head,)}
+        wide, narrow, more = (shape.inner, shape.width), (shape.width, shape.inner), ""
+        if count := shape.experts[0]:
+            sizes["ffn_gate_inp.weight"] = (count, shape.width)
+            wide, narrow, more = (count, *wide), (count, *narrow), "_exps"
+        for name, size in (("gate", wide), ("up", wide), ("down", narrow)):
+            sizes[f"ffn_{name}{more}.weight"] = size
+        yield from ((f"blk.{i}.{name}", size) for name, size in sizes.items())
+
+
+def metadata_of(shape: Shape, longest: int) -> dict[str, Any]:
+    """What the file says of the model and its tokenizer."""
+    characters = list(byte_characters())  # of the 256 bytes
+    tokens = [*characters, "<|end|>", *(f"<|{i}|>" for i in range(257, shape.vocabulary))]
+    more = {}
+    if shape.experts[0]:
+        counts = dict(zip(("expert_count", "expert_used_count"), shape.experts, strict=True))
+        more = counts | {"expert_feed_forward_length": shape.inner}
+    sizes = {
+        "context_length": longest, "embedding_length": shape.width, "block_count": shape.layers,
+        "feed_forward_length": shape.inner, "attention.head_count": shape.heads,
+        "attention.head_count_kv": shape.kv_heads, "attention.key_length": shape.head,
+        "attention.value_length": shape.head, "attention.layer_norm_rms_epsilon": 1e-6, "rope.freq_base": shape.rope,
+        "rope.dimension_count": shape.head, "vocab_size": shape.vocabulary, **more,
+    }  # fmt: skip
+    return {
+        "general.architecture": shape.architecture, "general.name": "random", "general.file_type": 2,
+        "general.quantization_version": 2, **{f"{shape.architecture}.{k}": v for k, v in sizes.items()},
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2", "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": np.array([1] * 256 + [3] + [4] * (shape.vocabulary - 257), np.int32),
+        "tokenizer.ggml.merges": ["a b"], "tokenizer.ggml.eos_token_id": 256, "tokenizer.ggml.bos_token_id": 256,
+        "tokenizer.ggml.add_bos_token": False,
+    }  # fmt: skip
+
+
+def blocks(rng: np.random.Generator, form: str, count: int) -> np.ndarray:
+    """So many random blocks of a form, whose numbers have a standard deviation of about 0.02."""
+    if form == "q8_0":
+        found = np.zeros(count, [("scale", "<f2"), ("codes", "i1", BLOCK)])
+        found["codes"] = rng.integers(-127, 128, (count, BLOCK), np.int8)
+        found["scale"] = 0.02 / 73 * rng.uniform(0.8, 1.2, count)
+        return found
+    fields = [("scale", "<f2")] + ([("least", "<f2")] if form == "q4_1" else [])
+    found = np.zeros(count, [*fields, ("codes", "u1", BLOCK // 2)])
+    found["codes"] = rng.integers(0, 256, (count, BLOCK // 2), np.uint8)
+    found["scale"] = 0.02 / 4.6 * rng.uniform(0.8, 1.2, count)
+    if form == "q4_1":
+        found["least"] = found["scale"] * np.float16(-7.5)
+    return found
+
+
+def write(shape: Shape, path: Path, form: str = "q4_0", seed: int = 0, longest: int = 32768) -> None:
+    """The file, tensor by tensor."""
+    rng, chosen, head, at = np.random.default_rng(seed), [], b"", 0
+    for name, size in tensors_of(shape):
+        kind = None if len(size) == 1 or "gate_inp" in name else "q8_0" if name.startswith("token_embd") else form
+        count = int(np.prod(size))
+        nbytes = 4 * count if kind is None else count // BLOCK * blocks(rng, kind, 1).nbytes
+        head += _text(name) + struct.pack(f"<I{len(size)}Q", len(size), *reversed(size))
+        head += struct.pack("<IQ", _F32 if kind is None else FORMS[kind], at)
+        at += nbytes + -nbytes % _ALIGNED
+        chosen.append((name, size, kind))
+    told = metadata_of(shape, longest)
+    words = b"".join(_text(name) + _value(value) for name, value in told.items())
+    begin = b"GGUF" + struct.pack("<IQQ", 3, len(chosen), len(told)) + words + head
+    with path.open("wb") as file:
+        file.write(begin + bytes(-len(begin) % _ALIGNED))
+        for name, size, kind in chosen:
+            count = int(np.prod(size))
+            if kind is not None:
+                data = blocks(rng, kind, count // BLOCK).tobytes()
+            elif "norm" in name:
+                data = np.ones(count, np.float32).tobytes()
+            else:
+                data = (rng.normal(size=count) * 0.02).astype(np.float32).tobytes()
+            file.write(data + bytes(-len(data) % _ALIGNED))
+
+
+def _text(string: str) -> bytes:
+    return struct.pack("<Q", len(string.encode())) + string.encode()
+
+
+def _value(item: Any) -> bytes:
+    """A value of metadata behind the number of its type."""
+    if isinstance(item, bool):
+        return struct.pack("<IB", 7, item)
+    if isinstance(item, int):
+        return struct.pack("<II", 4, item)
+    if isinstance(item, float):
+        return struct.pack("<If", 6, item)
+    if isinstance(item, str):
+        return struct.pack("<I", _STRING) + _text(item)
+    if isinstance(item, np.ndarray):
+        return struct.pack("<IIQ", _ARRAY, 5, item.size) + item.astype("<i4").tobytes()
+    return struct.pack("<IIQ", _ARRAY, _STRING, len(item)) + b"".join(map(_text, item))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("shape", choices=SHAPES)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--form", choices=FORMS, default="q4_0")
+    given = parser.parse_args()
+    write(SHAPES[given.shape], given.file, given.form)
+
+
+if __name__ == "__main__":
+    main()
