@@ -117,7 +117,7 @@ def test_graphs_follow_their_placeholders() -> None:
     [
         lambda: mp.take([1, 2], 5), lambda: mp.cross([1, 2, 3, 4], [1, 2, 3]), lambda: mp.gcd(1.5, 2),
         lambda: mp.tensordot([[1.0, 2]], [[1.0, 2]], 1), lambda: mp.diff(3.0), lambda: mp.bmat("A B"),
-        lambda: mp.asarray_chkfinite([np.inf]), lambda: mp.trim_zeros([[1]]), lambda: mp.copyto(np.ones(2), 1),
+        lambda: mp.asarray_chkfinite([np.inf]), lambda: mp.trim_zeros(1.0), lambda: mp.copyto(np.ones(2), 1),
         lambda: mp.frombuffer(b"123"), lambda: mp.fromstring("a b", sep=" "), lambda: mp.percentile([1.0], 120),
         lambda: mp.require([1], requirements=["F"]), lambda: mp.unravel_index([99], (3, 4)), lambda: mp.tril(1.0),
         lambda: mp.loadtxt(["a"]), lambda: mp.block([[1], 2]), lambda: mp.choose([5], [[1], [2]]),

@@ -93,7 +93,9 @@ def calcHist(  # noqa: N802
 ) -> Var:  # fmt: skip
     """How many pixels have each value: float32 of the sizes ``histSize``, one axis per channel. ``channels`` count
     through all pictures; ``ranges`` hold the lowest value and the one above the highest for each. ``accumulate`` is
-    taken for PyMNN's sake: there is nothing to add to."""
+    refused: no counts are given that could be added to."""
+    if accumulate:
+        raise MNNError("calcHist(): accumulate has no counts to add to; add up the histograms")
     planes = [as_planes(img, "imgs") for img in imgs]
     if len({p.shape[:2] for p in planes}) != 1:
         raise ShapeError(f"the pictures must have one size; they have {[p.shape[:2] for p in planes]}")

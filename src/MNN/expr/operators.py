@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import build, indexing, math, products, reducing, shaping
+from MNN.expr.arrays.options import check_sorting, into
 from MNN.expr.node import Expr
 from MNN.expr.types import Axes, ElementType, Index, Ints, VarOrNumber, data_format, dtype, dtype_of
 from MNN.expr.var import Var
@@ -142,9 +143,9 @@ class _Methods(Var):
         return self.ravel(order)
 
     def ravel(self, order: str = "C") -> Var:
-        if order != "C":
-            raise ShapeError(f"order {order!r} is not supported: elements are in row-major order, 'C'")
-        return shaping.reshape(self, [-1])
+        if order not in ("C", "F", "A", "K"):
+            raise ShapeError(f"order {order!r} is none of 'C', 'F', 'A' and 'K'")
+        return shaping.reshape(shaping.transpose(self) if order == "F" else self, [-1])
 
     def squeeze(self, axis: Axes = None) -> Var:
         return shaping.squeeze(self, reducing.axes_of(axis))
@@ -160,77 +161,82 @@ class _Methods(Var):
 
     # -- reductions -------------------------------------------------------------------------------------------------
 
-    def sum(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-        return indexing.result(reducing.reduce_sum(self, axis, keepdims))
+    def sum(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
+        return into(indexing.result(reducing.reduce_sum(self, axis, keepdims)), out)
 
-    def prod(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-        return indexing.result(reducing.reduce_prod(self, axis, keepdims))
+    def prod(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
+        return into(indexing.result(reducing.reduce_prod(self, axis, keepdims)), out)
 
-    def max(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+    def max(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
         _something(self, axis)
-        return _whole(reducing.reduce_max(self, axis, keepdims), axis)
+        return into(_whole(reducing.reduce_max(self, axis, keepdims), axis), out)
 
-    def min(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+    def min(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
         _something(self, axis)
-        return _whole(reducing.reduce_min(self, axis, keepdims), axis)
+        return into(_whole(reducing.reduce_min(self, axis, keepdims), axis), out)
 
     def mean(
-        self, axis: Axes = None, dtype: ElementType = dtype.float, out: None = None, keepdims: bool = False
+        self, axis: Axes = None, dtype: ElementType = dtype.float, out: Var | None = None, keepdims: bool = False
     ) -> VarOrNumber:
-        return _whole(reducing.reduce_mean(build.floats(self), axis, keepdims).astype(dtype), axis)
+        return into(_whole(reducing.reduce_mean(build.floats(self), axis, keepdims).astype(dtype), axis), out)
 
     def var(
         self,
         axis: Axes = None,
         dtype: ElementType = dtype.float,
-        out: None = None,
+        out: Var | None = None,
         ddof: int = 0,
         keepdims: bool = False,
     ) -> VarOrNumber:
         x = build.floats(self)
         spread = math.squared_difference(x, reducing.reduce_mean(x, axis, True))
         if not ddof:
-            return _whole(reducing.reduce_mean(spread, axis, keepdims).astype(dtype), axis)
+            return into(_whole(reducing.reduce_mean(spread, axis, keepdims).astype(dtype), axis), out)
         axes = reducing.axes_of(axis) or list(np.arange(x.ndim))
         count = int(np.prod([x.shape[a] for a in axes]))
         if count <= ddof:
             raise ShapeError(f"ddof {ddof} leaves nothing of {count} elements")
-        return _whole((reducing.reduce_sum(spread, axis, keepdims) / float(count - ddof)).astype(dtype), axis)
+        found = (reducing.reduce_sum(spread, axis, keepdims) / float(count - ddof)).astype(dtype)
+        return into(_whole(found, axis), out)
 
     def std(
         self,
         axis: Axes = None,
         dtype: ElementType = dtype.float,
-        out: None = None,
+        out: Var | None = None,
         ddof: int = 0,
         keepdims: bool = False,
     ) -> VarOrNumber:
-        return _whole(math.sqrt(build.to_var(self.var(axis, dtype, out, ddof, keepdims))), axis)
+        found = math.sqrt(build.to_var(self.var(axis, dtype, None, ddof, keepdims)))
+        return into(_whole(found.astype(dtype), axis), out)
 
     def ptp(self, axis: Axes = None, keepdims: bool = False) -> VarOrNumber:
         _something(self, axis)
         found = math.subtract(reducing.reduce_max(self, axis, keepdims), reducing.reduce_min(self, axis, keepdims))
         return _whole(found, axis)
 
-    def all(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-        return _truth(reducing.reduce_all(self, axis, keepdims))
+    def all(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
+        return into(_truth(reducing.reduce_all(self, axis, keepdims)), out)
 
-    def any(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-        return _truth(reducing.reduce_any(self, axis, keepdims))
+    def any(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
+        return into(_truth(reducing.reduce_any(self, axis, keepdims)), out)
 
-    def argmax(self, axis: int | None = None, out: None = None) -> VarOrNumber:
-        return _whole(reducing.argmax(self.ravel() if axis is None and self.ndim != 1 else self, axis or 0), axis)
+    def argmax(self, axis: int | None = None, out: Var | None = None) -> VarOrNumber:
+        flat = axis is None and self.ndim != 1
+        return into(_whole(reducing.argmax(self.ravel() if flat else self, axis or 0), axis), out)
 
-    def argmin(self, axis: int | None = None, out: None = None) -> VarOrNumber:
-        return _whole(reducing.argmin(self.ravel() if axis is None and self.ndim != 1 else self, axis or 0), axis)
+    def argmin(self, axis: int | None = None, out: Var | None = None) -> VarOrNumber:
+        flat = axis is None and self.ndim != 1
+        return into(_whole(reducing.argmin(self.ravel() if flat else self, axis or 0), axis), out)
 
     # -- the rest ---------------------------------------------------------------------------------------------------
 
-    def round(self, decimals: int = 0, out: None = None) -> Var:
-        if not decimals:
-            return math.round(self)
-        factor = 10.0**decimals
-        return math.divide(math.round(math.multiply(self, factor)), factor)
+    def round(self, decimals: int = 0, out: Var | None = None) -> Var:
+        found = math.round(self)
+        if decimals:
+            factor = 10.0**decimals
+            found = math.divide(math.round(math.multiply(self, factor)), factor)
+        return build.to_var(into(found, out))
 
     def clip(self, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None) -> Var:
         v = build.to_var(self)
@@ -240,13 +246,17 @@ class _Methods(Var):
     def dot(self, b: ArrayLike) -> VarOrNumber:
         return products.dot(self, b)
 
-    def sort(self, axis: int = -1, kind: object = None, order: object = None) -> Var:
-        return reducing.sort(self, axis)
+    def sort(self, axis: int | None = -1, kind: object = None, order: object = None) -> Var:
+        check_sorting(kind, order, "sort")
+        return reducing.sort(self.ravel(), 0) if axis is None else reducing.sort(self, axis)
 
-    def argsort(self, axis: int = -1, kind: object = None, order: object = None) -> Var:
-        return reducing.sort(self, axis, True)
+    def argsort(self, axis: int | None = -1, kind: object = None, order: object = None) -> Var:
+        check_sorting(kind, order, "argsort")
+        return reducing.sort(self.ravel(), 0, True) if axis is None else reducing.sort(self, axis, True)
 
     def argpartition(self, kth: Ints, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Var:
+        if kind != "introselect" or order is not None:
+            raise ShapeError(f"argpartition(): kind {kind!r} is not 'introselect', or order names fields: {order!r}")
         places = shaping.dims_of(kth)
         array = self._array()
         try:

@@ -173,10 +173,10 @@ class Var(Output):
         """Axes in another order; reversed when none is given."""
 
     def flatten(self, order: str = "C") -> Var:
-        """One axis."""
+        """One axis; with order "F" the first axis runs fastest."""
 
     def ravel(self, order: str = "C") -> Var:
-        """One axis."""
+        """One axis; with order "F" the first axis runs fastest."""
 
     def squeeze(self, axis: Axes = None) -> Var:
         """Without axes of size 1."""
@@ -189,20 +189,20 @@ class Var(Output):
 
     # -- reductions -------------------------------------------------------------------------------------------------
 
-    def sum(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+    def sum(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
         """The sum."""
 
-    def prod(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+    def prod(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
         """The product."""
 
-    def max(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+    def max(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
         """The largest."""
 
-    def min(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+    def min(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
         """The smallest."""
 
     def mean(
-        self, axis: Axes = None, dtype: ElementType = dtype.float, out: None = None, keepdims: bool = False
+        self, axis: Axes = None, dtype: ElementType = dtype.float, out: Var | None = None, keepdims: bool = False
     ) -> VarOrNumber:
         """The mean; of integers as a float."""
 
@@ -210,7 +210,7 @@ class Var(Output):
         self,
         axis: Axes = None,
         dtype: ElementType = dtype.float,
-        out: None = None,
+        out: Var | None = None,
         ddof: int = 0,
         keepdims: bool = False,
     ) -> VarOrNumber:
@@ -220,7 +220,7 @@ class Var(Output):
         self,
         axis: Axes = None,
         dtype: ElementType = dtype.float,
-        out: None = None,
+        out: Var | None = None,
         ddof: int = 0,
         keepdims: bool = False,
     ) -> VarOrNumber:
@@ -229,21 +229,21 @@ class Var(Output):
     def ptp(self, axis: Axes = None, keepdims: bool = False) -> VarOrNumber:
         """The largest less the smallest."""
 
-    def all(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+    def all(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
         """Whether no element is 0: a bool where one is left, ints otherwise."""
 
-    def any(self, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+    def any(self, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
         """Whether any element is not 0: a bool where one is left, ints otherwise."""
 
-    def argmax(self, axis: int | None = None, out: None = None) -> VarOrNumber:
+    def argmax(self, axis: int | None = None, out: Var | None = None) -> VarOrNumber:
         """Where the largest is; in row-major order without an axis."""
 
-    def argmin(self, axis: int | None = None, out: None = None) -> VarOrNumber:
+    def argmin(self, axis: int | None = None, out: Var | None = None) -> VarOrNumber:
         """Where the smallest is; in row-major order without an axis."""
 
     # -- the rest ---------------------------------------------------------------------------------------------------
 
-    def round(self, decimals: int = 0, out: None = None) -> Var:
+    def round(self, decimals: int = 0, out: Var | None = None) -> Var:
         """The nearest whole numbers, halves away from zero."""
 
     def clip(self, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None) -> Var:
@@ -252,10 +252,10 @@ class Var(Output):
     def dot(self, b: ArrayLike) -> VarOrNumber:
         """Sums of products over the last axis of this and the last but one of ``b``; a plain number scales."""
 
-    def sort(self, axis: int = -1, kind: object = None, order: object = None) -> Var:
+    def sort(self, axis: int | None = -1, kind: object = None, order: object = None) -> Var:
         """The elements along an axis in order (a new Var, as in PyMNN)."""
 
-    def argsort(self, axis: int = -1, kind: object = None, order: object = None) -> Var:
+    def argsort(self, axis: int | None = -1, kind: object = None, order: object = None) -> Var:
         """Positions that sort along an axis."""
 
     def argpartition(self, kth: Ints, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Var:

@@ -26,6 +26,8 @@ from MNN.numpy._matrices import *  # noqa: F403
 from MNN.numpy._matrices import __all__ as _matrices
 from MNN.numpy._places import *  # noqa: F403
 from MNN.numpy._places import __all__ as _places
+from MNN.numpy._reductions import *  # noqa: F403
+from MNN.numpy._reductions import __all__ as _reductions
 from MNN.numpy._special import *  # noqa: F403
 from MNN.numpy._special import __all__ as _special
 from MNN.numpy._statistics import *  # noqa: F403
@@ -39,7 +41,7 @@ inf = float("inf")
 nan = float("nan")
 newaxis = None
 
-__all__ = [*_arrays, *_calculation, *_creating, *_editing, *_matrices, *_places, *_special, *_statistics]
+__all__ = [*_arrays, *_calculation, *_creating, *_editing, *_matrices, *_places, *_reductions, *_special, *_statistics]
 __all__ += ["e", "float32", "float64", "inf", "int32", "int64", "linalg", "nan", "newaxis", "pi", "random", "uint8"]
 
 if not TYPE_CHECKING:  # names that are not here are errors for type checkers

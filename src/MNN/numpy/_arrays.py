@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as _np
 from numpy.typing import ArrayLike
 
-from MNN.errors import ShapeError
+from MNN.errors import MNNError, ShapeError
 from MNN.expr import build, compute, create, reducing, shaping
+from MNN.expr.arrays.options import check_casting, check_order, into
 from MNN.expr.types import Axes, ElementType, Ints, PadValue_Mode, dtype, dtype_of
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
+from MNN.numpy._at_hand import at_hand
 
 
-def array(object: ArrayLike, dtype: ElementType | None = None, copy: bool = True, order: str = "K",
+def array(object: ArrayLike, dtype: ElementType | None = None, copy: bool = True, order: str | None = "K",
           subok: bool = False, ndmin: int = 0, like: object = None) -> Var:  # fmt: skip
     """A Var of numbers, nested sequences, arrays or Vars. Doubles become ``float``, 64-bit integers that fit ``int``.
 
-    ``order``, ``subok`` and ``like`` are taken for numpy's sake.
-    """
+    Memory is in row-major order; Vars have no subclasses, so that ``subok`` makes no difference, and ``like`` is
+    refused."""
+    check_order(order, "array")
+    if like is not None:
+        raise MNNError(f"array(): like makes arrays of other packages, found {type(like).__name__}")
     if isinstance(object, Var):
         v = object.copy() if copy else object
     elif isinstance(object, (list, tuple)) and any(isinstance(o, Var) for o in object):
@@ -32,18 +37,19 @@ def array(object: ArrayLike, dtype: ElementType | None = None, copy: bool = True
     return shaping.unsqueeze(v, list(range(ndmin - v.ndim))) if ndmin > v.ndim else v
 
 
-def asarray(a: ArrayLike, dtype: ElementType | None = None, order: object = None) -> Var:
+def asarray(a: ArrayLike, dtype: ElementType | None = None, order: str | None = None) -> Var:
     """Like :func:`array`, without a copy of what is a Var already."""
-    return array(a, dtype, copy=False)
+    return array(a, dtype, copy=False, order=order)
 
 
 def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Var:
     """A constant with the same numbers."""
-    return array(a)
+    return array(a, order=order)
 
 
 def full(shape: Ints, fill_value: ArrayLike, dtype: ElementType | None = None, order: str = "C") -> Var:
     """An array full of one number; of the number's type unless ``dtype`` says otherwise."""
+    check_order(order, "full")
     v = build.to_var(fill_value)
     kind = v._kind if dtype is None else dtype_of(dtype)
     return build.leaf(_np.full(compute.shape_of(shape), v._array(), kind.numpy))
@@ -51,38 +57,38 @@ def full(shape: Ints, fill_value: ArrayLike, dtype: ElementType | None = None, o
 
 def zeros(shape: Ints, dtype: ElementType | None = None, order: str = "C") -> Var:
     """Zeros; of type ``int`` unless said otherwise, as in PyMNN."""
-    return full(shape, 0, dtype)
+    return full(shape, 0, dtype, order)
 
 
 def ones(shape: Ints, dtype: ElementType | None = None, order: str = "C") -> Var:
     """Ones; of type ``int`` unless said otherwise, as in PyMNN."""
-    return full(shape, 1, dtype)
+    return full(shape, 1, dtype, order)
 
 
 def empty(shape: Ints, dtype: ElementType = dtype.float, order: str = "C") -> Var:
     """An array to be written; its numbers are 0."""
-    return full(shape, 0, dtype)
+    return full(shape, 0, dtype, order)
 
 
 def full_like(a: ArrayLike, fill_value: ArrayLike, dtype: ElementType | None = None, order: str = "K",
               subok: bool = True, shape: Ints | None = None) -> Var:  # fmt: skip
     """An array full of one number with the shape and type of another."""
     v = build.to_var(a)
-    return full(v.shape if shape is None else shape, fill_value, v.dtype if dtype is None else dtype)
+    return full(v.shape if shape is None else shape, fill_value, v.dtype if dtype is None else dtype, order)
 
 
 def zeros_like(
     a: ArrayLike, dtype: ElementType | None = None, order: str = "K", subok: bool = True, shape: Ints | None = None
 ) -> Var:
     """Zeros with the shape and type of another array."""
-    return full_like(a, 0, dtype, shape=shape)
+    return full_like(a, 0, dtype, order, shape=shape)
 
 
 def ones_like(
     a: ArrayLike, dtype: ElementType | None = None, order: str = "K", subok: bool = True, shape: Ints | None = None
 ) -> Var:
     """Ones with the shape and type of another array."""
-    return full_like(a, 1, dtype, shape=shape)
+    return full_like(a, 1, dtype, order, shape=shape)
 
 
 def empty_like(
@@ -93,11 +99,12 @@ def empty_like(
     shape: Ints | None = None,
 ) -> Var:
     """An array to be written, with the shape and type of another."""
-    return full_like(prototype, 0, dtype, shape=shape)
+    return full_like(prototype, 0, dtype, order, shape=shape)
 
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: ElementType = dtype.float, order: str = "C") -> Var:
     """Ones on diagonal ``k``, zeros elsewhere."""
+    check_order(order, "eye")
     return build.leaf(_np.eye(int(N), M, k, dtype=dtype_of(dtype).numpy))
 
 
@@ -130,17 +137,20 @@ def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, re
     return (v, float(step)) if retstep else v
 
 
-def concatenate(args: Sequence[ArrayLike], axis: int = 0, out: None = None, dtype: ElementType | None = None,
-                casting: str = "same_kind") -> Var:  # fmt: skip
-    """Arrays one after the other along an axis, or flat when it is None."""
+def concatenate(args: Sequence[ArrayLike], axis: int | None = 0, out: Var | None = None,
+                dtype: ElementType | None = None, casting: str = "same_kind") -> Var:  # fmt: skip
+    """Arrays one after the other along an axis, or flat when it is None; ``dtype`` where ``casting`` allows it."""
     parts = [build.to_var(a) for a in args]
+    if dtype is not None:
+        check_casting([p._kind for p in parts], dtype_of(dtype), casting, "concatenate")
+        parts = [p.astype(dtype) for p in parts]
     v = shaping.concat([p.ravel() for p in parts], 0) if axis is None else shaping.concat(parts, axis)
-    return v if dtype is None else v.astype(dtype)
+    return build.to_var(into(v, out))
 
 
-def stack(arrays: Sequence[ArrayLike], axis: int = 0, out: None = None) -> Var:
+def stack(arrays: Sequence[ArrayLike], axis: int = 0, out: Var | None = None) -> Var:
     """Arrays of one shape along a new axis."""
-    return shaping.stack(arrays, axis)
+    return build.to_var(into(shaping.stack(arrays, axis), out))
 
 
 def vstack(tup: Sequence[ArrayLike]) -> Var:
@@ -240,7 +250,7 @@ def reshape(a: ArrayLike, *newshape: Ints) -> Var:
 
 
 def ravel(a: ArrayLike, order: str = "C") -> Var:
-    """One axis."""
+    """One axis; with order "F" the first axis runs fastest."""
     return build.to_var(a).ravel(order)
 
 
@@ -295,14 +305,21 @@ def broadcast_to(array: ArrayLike, shape: Ints) -> Var:
     return shaping.broadcast_to(array, shape)
 
 
-def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant") -> Var:
-    """A border of zeros (``constant``), mirrored (``reflect``) or mirrored with the edge (``symmetric``)."""
+def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **options: Any) -> Var:
+    """A border of zeros (``constant``), mirrored (``reflect``) or mirrored with the edge (``symmetric``).
+
+    numpy's other modes, and its options by name (``constant_values``, ``reflect_type``, ``stat_length``,
+    ``end_values``), are computed of constants."""
     v = build.to_var(array)
     modes = {m.name.lower(): m for m in PadValue_Mode}
-    if mode not in modes:
-        raise ShapeError(f"pad(): mode {mode!r} is not one of {', '.join(modes)}")
-    widths = _np.broadcast_to(_np.asarray(pad_width), (v.ndim, 2))
-    return shaping.pad(v, widths, modes[mode])
+    if mode in modes and not options:
+        try:
+            widths = _np.broadcast_to(_np.asarray(pad_width), (v.ndim, 2))
+        except ValueError as error:
+            raise ShapeError(f"pad(): pad_width {pad_width!r} does not fit {v.ndim} axes") from error
+        return shaping.pad(v, widths, modes[mode])
+    given = {name: build.to_var(o)._array() if isinstance(o, Var) else o for name, o in options.items()}
+    return build.to_var(at_hand(lambda x: _np.pad(x, pad_width, mode, **given), v))  # type: ignore[call-overload]
 
 
 def flip(m: ArrayLike, axis: Axes = None) -> Var:

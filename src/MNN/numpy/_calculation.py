@@ -1,4 +1,4 @@
-"""Functions on arrays: elementwise, along axes, products, choice and order."""
+"""Functions on arrays: elementwise, products, choice and order."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import overload
 import numpy as _np
 from numpy.typing import ArrayLike
 
-from MNN.errors import ShapeError
-from MNN.expr import build, indexing, math, products, reducing, shaping
+from MNN.expr import build, math, products, shaping
+from MNN.expr.arrays.options import into
 from MNN.expr.math import (
     abs,
     add,
@@ -58,7 +58,7 @@ from MNN.expr.math import mod as fmod
 from MNN.expr.math import pow as power
 from MNN.expr.products import inner, matmul, outer, vdot
 from MNN.expr.reducing import cumprod, cumsum
-from MNN.expr.types import Axes, ElementType, VarOrNumber, dtype
+from MNN.expr.types import VarOrNumber
 from MNN.expr.var import Var
 
 absolute = fabs = abs
@@ -138,103 +138,14 @@ def clip(x: ArrayLike, a_min: ArrayLike, a_max: ArrayLike) -> Var:
     return build.to_var(x).clip(a_min, a_max)
 
 
-def sum(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-    """The sum."""
-    return build.to_var(a).sum(axis, out, keepdims)
+def sort(a: ArrayLike, axis: int | None = -1, kind: object = None, order: object = None) -> Var:
+    """The elements along an axis in order; None: of the flat array."""
+    return build.to_var(a).sort(axis, kind, order)
 
 
-def prod(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-    """The product."""
-    return build.to_var(a).prod(axis, out, keepdims)
-
-
-def max(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-    """The largest."""
-    return build.to_var(a).max(axis, out, keepdims)
-
-
-def min(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-    """The smallest."""
-    return build.to_var(a).min(axis, out, keepdims)
-
-
-amax, amin = max, min
-
-
-def mean(
-    a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: None = None, keepdims: bool = False
-) -> VarOrNumber:
-    """The mean."""
-    return build.to_var(a).mean(axis, dtype, out, keepdims)
-
-
-def average(a: ArrayLike, axis: Axes = None, weights: ArrayLike | None = None, returned: bool = False) -> VarOrNumber:
-    """The mean, or the weighted one; with ``returned`` also the sum of the weights."""
-    v = build.floats(a)
-    w = build.floats(_np.ones((), _np.float32) if weights is None else weights)
-    if w.ndim == 1 and v.ndim > 1 and axis is not None:
-        axes = reducing.axes_of(axis)
-        if len(axes) != 1:
-            raise ShapeError(f"average(): weights of one axis weigh along one axis, not {axes}")
-        w = shaping.reshape(w, [-1 if i == axes[0] % v.ndim else 1 for i in range(v.ndim)])
-    w = shaping.broadcast_to(w, v.shape)
-    total = reducing.reduce_sum(w, axis)
-    found = math.divide(reducing.reduce_sum(math.multiply(v, w), axis), total)
-    if axis is None:
-        found, total = indexing.result(found), indexing.result(total)
-    return (found, total) if returned else found
-
-
-def var(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: None = None, ddof: int = 0,
-        keepdims: bool = False) -> VarOrNumber:  # fmt: skip
-    """The variance."""
-    return build.to_var(a).var(axis, dtype, out, ddof, keepdims)
-
-
-def std(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: None = None, ddof: int = 0,
-        keepdims: bool = False) -> VarOrNumber:  # fmt: skip
-    """The standard deviation."""
-    return build.to_var(a).std(axis, dtype, out, ddof, keepdims)
-
-
-def ptp(a: ArrayLike, axis: Axes = None) -> VarOrNumber:
-    """The largest less the smallest."""
-    return build.to_var(a).ptp(axis)
-
-
-def all(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-    """Whether no element is 0."""
-    return build.to_var(a).all(axis, out, builtins.bool(keepdims))
-
-
-def any(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
-    """Whether any element is not 0."""
-    return build.to_var(a).any(axis, out, builtins.bool(keepdims))
-
-
-def argmax(a: ArrayLike, axis: int | None = None, out: None = None) -> VarOrNumber:
-    """Where the largest is."""
-    return build.to_var(a).argmax(axis)
-
-
-def argmin(a: ArrayLike, axis: int | None = None, out: None = None) -> VarOrNumber:
-    """Where the smallest is."""
-    return build.to_var(a).argmin(axis)
-
-
-def count_nonzero(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> VarOrNumber:
-    """How many elements are not 0."""
-    return math.not_equal(a, 0).sum(axis, None, keepdims)
-
-
-def sort(a: ArrayLike, axis: int = -1, kind: object = None, order: object = None) -> Var:
-    """The elements along an axis in order."""
-    return reducing.sort(a, axis)
-
-
-def argsort(a: ArrayLike, axis: int = -1, kind: object = None, order: object = None) -> Var:
-    """Positions that sort along an axis."""
-    return reducing.sort(a, axis, True)
+def argsort(a: ArrayLike, axis: int | None = -1, kind: object = None, order: object = None) -> Var:
+    """Positions that sort along an axis; None: the flat array."""
+    return build.to_var(a).argsort(axis, kind, order)
 
 
 def nonzero(a: ArrayLike) -> tuple[Var, ...]:
@@ -265,9 +176,9 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     return math.select(condition, x, y)
 
 
-def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> VarOrNumber:
+def dot(a: ArrayLike, b: ArrayLike, out: Var | None = None) -> VarOrNumber:
     """Sums of products over the last axis of ``a`` and the last but one of ``b``; a plain number scales."""
-    return products.dot(a, b)
+    return into(products.dot(a, b), out)
 
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> bool:
@@ -284,10 +195,6 @@ __all__ = [
     "abs",
     "absolute",
     "add",
-    "all",
-    "amax",
-    "amin",
-    "any",
     "arccos",
     "arccosh",
     "arcsin",
@@ -295,13 +202,10 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
-    "argmax",
-    "argmin",
     "argsort",
     "argwhere",
     "around",
     "array_equal",
-    "average",
     "bitwise_and",
     "bitwise_or",
     "bitwise_xor",
@@ -311,7 +215,6 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
-    "count_nonzero",
     "cumprod",
     "cumsum",
     "deg2rad",
@@ -341,10 +244,7 @@ __all__ = [
     "log2",
     "log10",
     "matmul",
-    "max",
     "maximum",
-    "mean",
-    "min",
     "minimum",
     "mod",
     "multiply",
@@ -354,8 +254,6 @@ __all__ = [
     "outer",
     "positive",
     "power",
-    "prod",
-    "ptp",
     "rad2deg",
     "radians",
     "reciprocal",
@@ -371,14 +269,11 @@ __all__ = [
     "sort",
     "sqrt",
     "square",
-    "std",
     "subtract",
-    "sum",
     "tan",
     "tanh",
     "true_divide",
     "trunc",
-    "var",
     "vdot",
     "where",
 ]

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError
 from MNN.expr import build, math, shaping
+from MNN.expr.arrays.options import check_casting
 from MNN.expr.types import ElementType, Ints, dtype, dtype_of
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
@@ -20,14 +21,14 @@ from MNN.numpy._at_hand import untyped as _np
 File = str | os.PathLike[str] | IO[Any]
 
 
-def asanyarray(a: ArrayLike, dtype: ElementType | None = None, order: object = None) -> Var:
+def asanyarray(a: ArrayLike, dtype: ElementType | None = None, order: str | None = None) -> Var:
     """Like :func:`asarray`."""
-    return asarray(a, dtype)
+    return asarray(a, dtype, order)
 
 
-def ascontiguousarray(a: ArrayLike, dtype: ElementType | None = None, order: object = None) -> Var:
+def ascontiguousarray(a: ArrayLike, dtype: ElementType | None = None, order: str | None = None) -> Var:
     """Like :func:`asarray`, with at least one axis."""
-    return array(a, dtype, copy=False, ndmin=1)
+    return array(a, dtype, copy=False, order=order, ndmin=1)
 
 
 def asfortranarray(a: ArrayLike, dtype: ElementType | None = None) -> Var:
@@ -37,12 +38,13 @@ def asfortranarray(a: ArrayLike, dtype: ElementType | None = None) -> Var:
 
 def asfarray(a: ArrayLike, dtype: ElementType = dtype.double) -> Var:
     """An array of ``float``, whatever ``dtype`` says, as in PyMNN."""
+    dtype_of(dtype)  # which has to be one
     return build.cast(asarray(a), DType.F32)
 
 
-def asarray_chkfinite(a: ArrayLike, dtype: ElementType | None = None, order: object = None) -> Var:
+def asarray_chkfinite(a: ArrayLike, dtype: ElementType | None = None, order: str | None = None) -> Var:
     """Like :func:`asarray`. Raises :class:`MNNError` for infinities and no-numbers."""
-    v = asarray(a, dtype)
+    v = asarray(a, dtype, order)
     if not _np.isfinite(v._array()).all():
         raise MNNError("asarray_chkfinite(): the array holds infinities or no-numbers")
     return v
@@ -163,7 +165,7 @@ def geomspace(start: float, stop: float, num: int = 50, endpoint: bool = True, d
 
 def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Var]:
     """Coordinates of the points of a grid, from those along its axes: first x then y (``xy``), or in the order of the
-    axes (``ij``). ``sparse`` ones have size 1 along the other axes."""
+    axes (``ij``). ``sparse`` ones have size 1 along the other axes. Vars never share memory, whatever ``copy`` says."""
     if indexing not in ("xy", "ij"):
         raise MNNError(f"meshgrid(): indexing is 'xy' or 'ij', found {indexing!r}")
     flat = [build.to_var(x).ravel() for x in xi]
@@ -182,16 +184,18 @@ def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: 
 
 
 def copyto(dst: Var, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
-    """Writes ``src`` (broadcast) into ``dst``, where ``where`` is not 0."""
+    """Writes ``src`` (broadcast) into ``dst``, where ``where`` is not 0 and ``casting`` allows it."""
     if not isinstance(dst, Var):
         raise MNNError(f"copyto() writes into a Var, found {type(dst).__name__}")
-    value = build.cast(build.to_var(src), dst._kind)
+    source = build.to_var(src, dst)
+    check_casting([source._kind], dst._kind, casting, "copyto")
+    value = build.cast(source, dst._kind)
     dst[...] = math.select(where if where is not True else 1, value, dst)._array()
 
 
 def fill(self: Var, fill_value: ArrayLike) -> None:
     """Every element of a Var becomes ``fill_value``."""
-    copyto(self, fill_value)
+    copyto(self, fill_value, "unsafe")
 
 
 def indices(dimensions: Ints, dtype: ElementType = dtype.int, sparse: bool = False) -> Var | tuple[Var, ...]:

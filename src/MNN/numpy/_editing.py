@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import build, math, shaping
-from MNN.expr.types import Ints
+from MNN.expr.arrays.options import into
+from MNN.expr.types import Axes, Ints
 from MNN.expr.var import Var
 from MNN.numpy._arrays import concatenate, flip, swapaxes, vstack
 from MNN.numpy._at_hand import at_hand
@@ -20,7 +21,7 @@ row_stack = vstack
 
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Var:
     """``values`` after ``arr`` along an axis, or both flat."""
-    return concatenate([arr, values], axis)  # type: ignore[arg-type] # None is flat
+    return concatenate([arr, values], axis)
 
 
 def _place(obj: object) -> Any:
@@ -56,28 +57,31 @@ def resize(a: ArrayLike, new_shape: Ints) -> Var:
     return shaping.gather(v, build.leaf((_np.arange(count) % v.size).astype(_np.int32).reshape(dims)))
 
 
-def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Var:
-    """A vector without the zeros at its front (``f``) and back (``b``)."""
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Var:
+    """An array without the zeros at its front (``f``) and back (``b``), along all axes or those that are named."""
     v = build.to_var(filt)
-    if v.ndim != 1 or not set(trim.lower()) <= set("fb"):
-        raise ShapeError(f"trim_zeros() takes a vector and 'f', 'b' or 'fb', found shape {v.shape} and {trim!r}")
+    if not v.ndim or not set(trim.lower()) <= set("fb"):
+        raise ShapeError(f"trim_zeros() takes an array and 'f', 'b' or 'fb', found shape {v.shape} and {trim!r}")
+    axes = range(v.ndim) if axis is None else shaping.dims_of(axis)
+    if any(not -v.ndim <= i < v.ndim for i in axes):
+        raise ShapeError(f"trim_zeros(): axis {axis} is outside of a tensor of shape {v.shape}")
     array = v._array()
-    places = _np.flatnonzero(array)
-    if not places.size:
-        return build.leaf(array[:0])
-    first = int(places[0]) if "f" in trim.lower() else 0
-    last = int(places[-1]) + 1 if "b" in trim.lower() else v.size
-    return build.leaf(array[first:last].copy())
+    places = _np.argwhere(array)
+    kept = [slice(None)] * v.ndim
+    for i in axes:
+        first = int(places[:, i].min()) if len(places) else 0
+        last = int(places[:, i].max()) + 1 if len(places) else 0
+        kept[i] = slice(first if "f" in trim.lower() else None, last if "b" in trim.lower() or not last else None)
+    return build.leaf(array[tuple(kept)].copy())
 
 
 def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-           axis: int | None = None) -> Any:  # fmt: skip
+           axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True) -> Any:  # fmt: skip
     """The different elements (or rows along an axis) in order; also where each is first, which one each element is,
-    and how often there are."""
-    v = build.to_var(ar)
-    found = at_hand(_np.unique, v, return_index=return_index, return_inverse=return_inverse,
-                    return_counts=return_counts, axis=axis)  # fmt: skip
-    return found
+    and how often there are. No-numbers are one element unless ``equal_nan`` is false; that they are in order is no
+    less right where ``sorted`` is false."""
+    return at_hand(_np.unique, build.to_var(ar), return_index=return_index, return_inverse=return_inverse,
+                   return_counts=return_counts, axis=axis, equal_nan=equal_nan)  # fmt: skip
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Var:
@@ -139,10 +143,10 @@ def broadcast_arrays(*args: ArrayLike) -> list[Var]:
     return [shaping.broadcast_to(p, list(shape)) for p in parts]
 
 
-def choose(a: ArrayLike, choices: Sequence[ArrayLike], out: None = None, mode: str = "raise") -> Var:
+def choose(a: ArrayLike, choices: Sequence[ArrayLike], out: Var | None = None, mode: str = "raise") -> Var:
     """At each place the element of the array that ``a`` names; positions beyond are errors, wrapped or clipped."""
     parts = [build.to_var(c)._array() for c in choices]
-    return build.to_var(at_hand(lambda x: _np.choose(x, parts, mode=mode), a))
+    return build.to_var(into(at_hand(lambda x: _np.choose(x, parts, mode=mode), a), out))
 
 
 def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Var:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build, indexing, reducing, shaping
+from MNN.expr.arrays.options import into
 from MNN.expr.types import Ints, VarOrNumber
 from MNN.expr.var import Var
 from MNN.numpy._at_hand import at_hand, made
@@ -87,9 +88,9 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Var, Var]:
     return triu_indices(n, k, m)
 
 
-def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str = "raise") -> Var:
+def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Var | None = None, mode: str = "raise") -> Var:
     """Elements by position along an axis, or of the flat array; positions beyond are errors, wrapped or clipped."""
-    return build.to_var(at_hand(lambda x, i: _np.take(x, i, axis, mode=mode), a, indices))
+    return build.to_var(into(at_hand(lambda x, i: _np.take(x, i, axis, mode=mode), a, indices), out))
 
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Var:
@@ -97,9 +98,9 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
     return build.to_var(at_hand(lambda x, i: _np.take_along_axis(x, i, axis), arr, indices))
 
 
-def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: None = None) -> Var:
+def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Var | None = None) -> Var:
     """What lies where ``condition`` is not 0 along an axis, or of the flat array."""
-    return build.to_var(at_hand(lambda c, x: _np.compress(c != 0, x, axis), condition, a))
+    return build.to_var(into(at_hand(lambda c, x: _np.compress(c != 0, x, axis), condition, a), out))
 
 
 def extract(condition: ArrayLike, arr: ArrayLike) -> Var:
@@ -175,6 +176,8 @@ def _kth(kth: Ints) -> Any:
 
 def partition(a: ArrayLike, kth: Ints, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Var:
     """Elements of which the k-th is where sorting would put it, none after it smaller, none before it larger."""
+    if kind != "introselect" or order is not None:
+        raise MNNError(f"partition(): kind {kind!r} is not 'introselect', or order names fields: {order!r}")
     return build.to_var(at_hand(lambda x: _np.partition(x, _kth(kth), axis), a))
 
 

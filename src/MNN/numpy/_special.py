@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError
 from MNN.expr import build, math
+from MNN.expr.arrays.options import into
 from MNN.expr.var import Var
 from MNN.numpy._at_hand import at_hand, made
 from MNN.numpy._at_hand import untyped as _np
@@ -84,16 +85,18 @@ def heaviside(x1: ArrayLike, x2: ArrayLike) -> Var:
 def nan_to_num(
     x: ArrayLike, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Var:
-    """Numbers in place of no-numbers and infinities; the largest finite ones unless said otherwise."""
+    """Numbers in place of no-numbers and infinities; the largest finite ones unless said otherwise. Without ``copy``
+    a Var is changed itself."""
     v = build.to_var(x)
     if not v._kind.is_float:
-        return v
+        return v.copy() if copy and not v._expr.sources else v
     limits = _np.finfo(v._kind.numpy)
     high = float(limits.max) if posinf is None else float(posinf)
     low = float(limits.min) if neginf is None else float(neginf)
     v = math.select(math.equal(v, _math.inf), high, v)
     v = math.select(math.equal(v, -_math.inf), low, v)
-    return math.select(math.not_equal(v, v), float(nan), v)
+    v = math.select(math.not_equal(v, v), float(nan), v)
+    return v if copy or not isinstance(x, Var) else build.to_var(into(v, x))
 
 
 def i0(x: ArrayLike) -> Var:

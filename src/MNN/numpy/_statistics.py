@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import MNNError, ShapeError
 from MNN.expr import build, indexing, math, reducing, shaping
+from MNN.expr.arrays.options import into
 from MNN.expr.types import Axes, ElementType, VarOrNumber, dtype
 from MNN.expr.var import Var
 from MNN.numpy._arrays import concatenate
@@ -16,49 +17,54 @@ from MNN.numpy._at_hand import along, at_hand
 from MNN.numpy._at_hand import untyped as _np
 
 
-def percentile(a: ArrayLike, q: ArrayLike, axis: Axes = None, out: None = None, overwrite_input: bool = False,
+def percentile(a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Var | None = None, overwrite_input: bool = False,
                interpolation: str = "linear", keepdims: bool = False,
-               method: str | None = None) -> VarOrNumber:  # fmt: skip
+               method: str | None = None, *, weights: ArrayLike | None = None) -> VarOrNumber:  # fmt: skip
     """The numbers below which ``q`` percent lie; ``interpolation`` (or ``method``) as numpy names them."""
-    return _quantile(_np.percentile, a, q, axis, method or interpolation, keepdims)
+    return into(_quantile(_np.percentile, a, q, axis, method or interpolation, keepdims, weights), out)
 
 
-def quantile(a: ArrayLike, q: ArrayLike, axis: Axes = None, out: None = None, overwrite_input: bool = False,
+def quantile(a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Var | None = None, overwrite_input: bool = False,
              interpolation: str = "linear", keepdims: bool = False,
-               method: str | None = None) -> VarOrNumber:  # fmt: skip
+               method: str | None = None, *, weights: ArrayLike | None = None) -> VarOrNumber:  # fmt: skip
     """The numbers below which the share ``q`` lies; see :func:`percentile`."""
-    return _quantile(_np.quantile, a, q, axis, method or interpolation, keepdims)
+    return into(_quantile(_np.quantile, a, q, axis, method or interpolation, keepdims, weights), out)
 
 
-def nanpercentile(a: ArrayLike, q: ArrayLike, axis: Axes = None, out: None = None, overwrite_input: bool = False,
+def nanpercentile(a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Var | None = None, overwrite_input: bool = False,
                   interpolation: str = "linear", keepdims: bool = False,
-               method: str | None = None) -> VarOrNumber:  # fmt: skip
+               method: str | None = None, *, weights: ArrayLike | None = None) -> VarOrNumber:  # fmt: skip
     """:func:`percentile` of what are numbers."""
-    return _quantile(_np.nanpercentile, a, q, axis, method or interpolation, keepdims)
+    return into(_quantile(_np.nanpercentile, a, q, axis, method or interpolation, keepdims, weights), out)
 
 
-def nanquantile(a: ArrayLike, q: ArrayLike, axis: Axes = None, out: None = None, overwrite_input: bool = False,
+def nanquantile(a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Var | None = None, overwrite_input: bool = False,
                 interpolation: str = "linear", keepdims: bool = False,
-               method: str | None = None) -> VarOrNumber:  # fmt: skip
+               method: str | None = None, *, weights: ArrayLike | None = None) -> VarOrNumber:  # fmt: skip
     """:func:`quantile` of what are numbers."""
-    return _quantile(_np.nanquantile, a, q, axis, method or interpolation, keepdims)
+    return into(_quantile(_np.nanquantile, a, q, axis, method or interpolation, keepdims, weights), out)
 
 
-def _quantile(function: Any, a: object, q: Any, axis: Axes, method: str, keepdims: bool) -> VarOrNumber:
+def _quantile(
+    function: Any, a: object, q: Any, axis: Axes, method: str, keepdims: bool, weights: object
+) -> VarOrNumber:
     shares = build.to_var(q)._array() if isinstance(q, Var) else q
+    if weights is not None:  # numpy 1 has none
+        w = build.to_var(weights)._array()
+        return along(function, build.floats(a), axis, q=shares, method=method, keepdims=bool(keepdims), weights=w)
     return along(function, build.floats(a), axis, q=shares, method=method, keepdims=bool(keepdims))
 
 
-def median(a: ArrayLike, axis: Axes = None, out: None = None, overwrite_input: bool = False,
+def median(a: ArrayLike, axis: Axes = None, out: Var | None = None, overwrite_input: bool = False,
            keepdims: bool = False) -> VarOrNumber:  # fmt: skip
     """The number in the middle, or the mean of the two there."""
-    return along(_np.median, build.floats(a), axis, keepdims=bool(keepdims))
+    return into(along(_np.median, build.floats(a), axis, keepdims=bool(keepdims)), out)
 
 
-def nanmedian(a: ArrayLike, axis: Axes = None, out: None = None, overwrite_input: bool = False,
+def nanmedian(a: ArrayLike, axis: Axes = None, out: Var | None = None, overwrite_input: bool = False,
               keepdims: bool = False) -> VarOrNumber:  # fmt: skip
     """:func:`median` of what are numbers."""
-    return along(_np.nanmedian, build.floats(a), axis, keepdims=bool(keepdims))
+    return into(along(_np.nanmedian, build.floats(a), axis, keepdims=bool(keepdims)), out)
 
 
 # -- passing over no-numbers ------------------------------------------------------------------------------------------
@@ -75,14 +81,14 @@ def _count(a: object, axis: Axes, keepdims: bool) -> Var:
     return reducing.reduce_sum(build.cast(math.equal(v, v), v._kind), axis, keepdims)
 
 
-def nansum(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+def nansum(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
     """The sum of what are numbers."""
-    return _instead(a, 0).sum(axis, None, keepdims)
+    return _instead(a, 0).sum(axis, out, keepdims)
 
 
-def nanprod(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+def nanprod(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
     """The product of what are numbers."""
-    return _instead(a, 1).prod(axis, None, keepdims)
+    return _instead(a, 1).prod(axis, out, keepdims)
 
 
 def nancumsum(x: ArrayLike, axis: int = 0) -> Var:
@@ -99,38 +105,38 @@ def _named(x: Var, axis: Axes) -> VarOrNumber:
     return indexing.result(x) if axis is None else x
 
 
-def nanmax(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+def nanmax(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
     """The largest of what are numbers; no-number where there are none."""
     v = build.to_var(a)
     if not v._kind.is_float:
-        return v.max(axis, None, keepdims)
+        return v.max(axis, out, keepdims)
     found = reducing.reduce_max(_instead(v, -_np.inf), axis, keepdims)
-    return _named(math.select(_count(v, axis, keepdims), found, build.number(_np.nan, v._kind)), axis)
+    return into(_named(math.select(_count(v, axis, keepdims), found, build.number(_np.nan, v._kind)), axis), out)
 
 
-def nanmin(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> VarOrNumber:
+def nanmin(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False) -> VarOrNumber:
     """The smallest of what are numbers; no-number where there are none."""
     v = build.to_var(a)
     if not v._kind.is_float:
-        return v.min(axis, None, keepdims)
+        return v.min(axis, out, keepdims)
     found = reducing.reduce_min(_instead(v, _np.inf), axis, keepdims)
-    return _named(math.select(_count(v, axis, keepdims), found, build.number(_np.nan, v._kind)), axis)
+    return into(_named(math.select(_count(v, axis, keepdims), found, build.number(_np.nan, v._kind)), axis), out)
 
 
 def _nanmean(v: Var, axis: Axes, keepdims: bool) -> Var:
     return math.divide(reducing.reduce_sum(_instead(v, 0), axis, keepdims), _count(v, axis, keepdims))
 
 
-def nanmean(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: None = None,
+def nanmean(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: Var | None = None,
             keepdims: bool = False) -> VarOrNumber:  # fmt: skip
     """The mean of what are numbers."""
-    return _named(_nanmean(build.floats(a), axis, keepdims).astype(dtype), axis)
+    return into(_named(_nanmean(build.floats(a), axis, keepdims).astype(dtype), axis), out)
 
 
-def nanvar(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: None = None, ddof: int = 0,
+def nanvar(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: Var | None = None, ddof: int = 0,
            keepdims: bool = False) -> VarOrNumber:  # fmt: skip
     """The variance of what are numbers; the divisor is their count less ``ddof``."""
-    return _named(_nanvar(a, axis, ddof, keepdims).astype(dtype), axis)
+    return into(_named(_nanvar(a, axis, ddof, keepdims).astype(dtype), axis), out)
 
 
 def _nanvar(a: object, axis: Axes, ddof: int, keepdims: bool) -> Var:
@@ -141,36 +147,42 @@ def _nanvar(a: object, axis: Axes, ddof: int, keepdims: bool) -> Var:
     return math.divide(reducing.reduce_sum(_instead(spread, 0), axis, keepdims), count)
 
 
-def nanstd(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: None = None, ddof: int = 0,
+def nanstd(a: ArrayLike, axis: Axes = None, dtype: ElementType = dtype.float, out: Var | None = None, ddof: int = 0,
            keepdims: bool = False) -> VarOrNumber:  # fmt: skip
     """The standard deviation of what are numbers."""
-    return _named(math.sqrt(_nanvar(a, axis, ddof, keepdims)).astype(dtype), axis)
+    return into(_named(math.sqrt(_nanvar(a, axis, ddof, keepdims)).astype(dtype), axis), out)
 
 
-def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None) -> VarOrNumber:
+def nanargmax(a: ArrayLike, axis: int | None = None, out: Var | None = None) -> VarOrNumber:
     """Where the largest of what are numbers is. Raises :class:`MNNError` where there are none."""
-    return along(_np.nanargmax, a, axis)
+    return into(along(_np.nanargmax, a, axis), out)
 
 
-def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None) -> VarOrNumber:
+def nanargmin(a: ArrayLike, axis: int | None = None, out: Var | None = None) -> VarOrNumber:
     """Where the smallest of what are numbers is. Raises :class:`MNNError` where there are none."""
-    return along(_np.nanargmin, a, axis)
+    return into(along(_np.nanargmin, a, axis), out)
 
 
 # -- correlation and histograms ---------------------------------------------------------------------------------------
 
 
 def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False,
-        ddof: int | None = None) -> Var:  # fmt: skip
-    """Covariances of variables, which are rows unless ``rowvar`` is false."""
+        ddof: int | None = None, fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, *,
+        dtype: ElementType | None = None) -> Var:  # fmt: skip
+    """Covariances of variables, which are rows unless ``rowvar`` is false; observations count ``fweights`` times and
+    weigh ``aweights``."""
     given = [build.floats(v) for v in ((m,) if y is None else (m, y))]
-    return build.to_var(at_hand(lambda *x: _np.cov(*x, rowvar=rowvar, bias=bias, ddof=ddof), *given))
+    found = at_hand(lambda *x: _np.cov(*x, rowvar=rowvar, bias=bias, ddof=ddof, fweights=_plain(fweights),
+                                       aweights=_plain(aweights)), *given)  # fmt: skip
+    return build.to_var(found) if dtype is None else build.to_var(found).astype(dtype)
 
 
-def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Var:
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *,
+             dtype: ElementType | None = None) -> Var:  # fmt: skip
     """Correlation coefficients of variables, which are rows unless ``rowvar`` is false."""
     given = [build.floats(v) for v in ((x,) if y is None else (x, y))]
-    return build.to_var(at_hand(lambda *z: _np.corrcoef(*z, rowvar=rowvar), *given))
+    found = build.to_var(at_hand(lambda *z: _np.corrcoef(*z, rowvar=rowvar), *given))
+    return found if dtype is None else found.astype(dtype)
 
 
 def _plain(value: Any) -> Any:
