@@ -18,7 +18,7 @@ import numpy as np
 import MNN
 from MNN.ir.quant import QuantizedArray
 from MNN.llm.engine.opening import open_tensors
-from MNN.llm.models.adapted.trained import Adapter
+from MNN.llm.models.adapted.trained import TrainedAdapter
 from MNN.llm.text import load_tokenizer
 from MNN.llm.tuning import AdaptedModel
 from tests import zoo
@@ -49,7 +49,7 @@ def model(size: Size) -> AdaptedModel:
     """With as many of its layers."""
     opened = open_tensors(zoo.path("smollm2_gguf"))
     config = {**opened.config, "num_hidden_layers": size.layers}
-    return AdaptedModel(config, opened.weights(), Adapter(8, 16.0, ("q_proj", "v_proj", "down_proj")), 3)
+    return AdaptedModel(config, opened.weights(), TrainedAdapter(8, 16.0, ("q_proj", "v_proj", "down_proj")), 3)
 
 
 def trained(net: AdaptedModel, size: Size) -> list[float]:

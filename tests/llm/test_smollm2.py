@@ -175,6 +175,18 @@ def test_chat(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [m["content"] for m in messages if m["role"] == "assistant"] == [PARIS, rome]
 
 
+def test_beams(llm: MNN.llm.LanguageModel, path: Path) -> None:
+    found = llm.beams(CAPITAL, 3, max_tokens=12)
+    assert (found[0].text, found[0].ended) == (PARIS, "stop")
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    once = run_command("chat", path, "--prompt", CAPITAL, "--threads", 2, "--beams", 3, "--max-tokens", 12)
+    assert (once.code, once.out) == (0, PARIS + "\n")
+    with pytest.raises(MNNError, match="nothing is drawn, so leave out top_k"):
+        llm.beams(CAPITAL, 2, top_k=3)
+    with pytest.raises(MNNError, match="no option 'heat'"):
+        llm.beams(CAPITAL, 2, heat=3)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

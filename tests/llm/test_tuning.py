@@ -15,7 +15,7 @@ from MNN.llm.engine.loaded import LoadedWeights
 from MNN.llm.engine.opening import open_model, open_tensors
 from MNN.llm.files import open_weights
 from MNN.llm.files.adapters import merged
-from MNN.llm.models.adapted.trained import Adapter
+from MNN.llm.models.adapted.trained import TrainedAdapter
 from MNN.llm.tuning import AdaptedModel
 from MNN.runtime.config import Config
 from tests import zoo
@@ -39,7 +39,7 @@ def test_losses_are_those_of_torch_and_the_adapter_is_merged(tmp_path: Path) -> 
     path = zoo.path("smollm2_gguf")
     config = {**open_tensors(path).config, "num_hidden_layers": SMALL.layers}
     weights = LoadedWeights(merged(open_weights(path), tmp_path / "adapter"))
-    again = AdaptedModel(config, weights, Adapter(1, 1.0, ("q_proj",)), 0)
+    again = AdaptedModel(config, weights, TrainedAdapter(1, 1.0, ("q_proj",)), 0)
     wanted = net(text).read()
     assert np.abs(again(text).read() - wanted).max() < 1e-4 * np.abs(wanted).max()
 
@@ -50,7 +50,7 @@ def test_other_families_begin_as_they_were_and_learn(name: str) -> None:
     notes = next(n for n in RECORDED if n["config"]["model_type"] == name)
     layers = ("q_proj", "v_proj", "qkv_proj", "query_key_value", "q_b_proj", "kv_b_proj")
     net = AdaptedModel(
-        notes["config"], Arrays(cases.weights(notes["shapes"], notes["seed"])), Adapter(2, 4.0, layers), 0
+        notes["config"], Arrays(cases.weights(notes["shapes"], notes["seed"])), TrainedAdapter(2, 4.0, layers), 0
     )
     text = np.array([notes["prompt"][: net.longest]], np.int32)
     wanted = expected(notes).logits[: text.size]
@@ -87,10 +87,10 @@ def test_bad_use() -> None:
     opened = open_tensors(zoo.path("smollm2_gguf"))
     config = {**opened.config, "num_hidden_layers": 1}
     with pytest.raises(MNNError, match="no layers called query to put an adapter beside"):
-        AdaptedModel(config, opened.weights(), Adapter(8, 16.0, ("query",)), 0)
+        AdaptedModel(config, opened.weights(), TrainedAdapter(8, 16.0, ("query",)), 0)
     with pytest.raises(MNNError, match="a rank of at least 1"):
         MNN.llm.load_adapted(zoo.path("smollm2_gguf"), rank=0)
-    net = AdaptedModel(config, opened.weights(), Adapter(8, 16.0, ("q_proj",)), 0)
+    net = AdaptedModel(config, opened.weights(), TrainedAdapter(8, 16.0, ("q_proj",)), 0)
     for tokens, text in (
         ([1, 2, 3], r"tokens are \[batch, length\]"),
         ([[0] * 9000], "9000 tokens; the model was made"),

@@ -10,6 +10,7 @@ PyMNN's names are here too: ``create``, ``Llm``, ``Context``, ``LlmStatus``.
 from __future__ import annotations
 
 from MNN.llm.answer import Answer, Cost
+from MNN.llm.beams import Beam
 from MNN.llm.embedder import Embedder, load_embedder
 from MNN.llm.hub import download
 from MNN.llm.language_model import LanguageModel, load
@@ -20,7 +21,7 @@ from MNN.llm.sampling import SamplingOptions
 from MNN.llm.tuning import AdaptedModel, load_adapted
 
 __all__ = [
-    "AdaptedModel", "Answer", "Context", "Cost", "Embedder", "LanguageModel", "Llm", "LlmStatus", "Perplexity",
+    "AdaptedModel", "Answer", "Beam", "Context", "Cost", "Embedder", "LanguageModel", "Llm", "LlmStatus", "Perplexity",
     "Ranked", "Reranker", "SamplingOptions", "create", "download", "load", "load_adapted", "load_embedder",
     "load_reranker", "perplexity",
 ]  # fmt: skip

@@ -11,15 +11,17 @@ import numpy as np
 
 from MNN.errors import MNNError
 from MNN.llm.answer import Answer
+from MNN.llm.beams import Beam, BeamWriter, Search
 from MNN.llm.engine.decoder import Decoder
 from MNN.llm.engine.opening import Opened, open_model
-from MNN.llm.engine.paged import PagedDecoder
+from MNN.llm.engine.paged import PagedDecoder, PagedText
 from MNN.llm.files import open_weights
 from MNN.llm.files.adapters import read_adapter
 from MNN.llm.files.gguf.reader import parsed_once
 from MNN.llm.generation import Generation
 from MNN.llm.sampling import SamplingOptions
 from MNN.llm.sampling.grammar import Grammar
+from MNN.llm.sampling.penalties import PENALTIES
 from MNN.llm.speculation import Drafter, drafter_of
 from MNN.llm.text import Tokenizer, load_tokenizer
 from MNN.runtime.config import Config
@@ -140,6 +142,43 @@ class LanguageModel:
     def answer(self, messages: Messages | Sequence[int], **options: Any) -> str:
         """The whole answer; arguments are those of :meth:`stream`."""
         return self.stream(messages, **options).read()
+
+    def beams(
+        self,
+        messages: Messages | Sequence[int],
+        count: int = 4,
+        max_tokens: int | None = None,
+        stop: Sequence[str] | str = (),
+        length_penalty: float = 1.0,
+        early: bool = False,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template: Mapping[str, Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
+        adapter: str = "",
+        **penalties: Any,
+    ) -> list[Beam]:
+        """The ``count`` most probable answers that a beam search finds, the best first.
+
+        ``length_penalty`` and ``early``: see :class:`MNN.llm.beams.Search`; ``penalties``: options of
+        :class:`MNN.llm.SamplingOptions` that change logits (``repetition_penalty``, ``logit_bias``...); others are
+        those of :meth:`stream`. Raises :class:`MNNError` for options that draw tokens, of which there are none here.
+
+        >>> llm.beams("Name three colours.", 4, max_tokens=20)[0].text  # doctest: +SKIP
+        """
+        drawing = [name for name in penalties if name not in PENALTIES and name in _known(penalties)]
+        if drawing:
+            raise MNNError(f"beams are the most probable texts; nothing is drawn, so leave out {', '.join(drawing)}")
+        if not isinstance(self.decoder, PagedDecoder) or not isinstance(self.conversation, PagedText):
+            raise MNNError("folders of the official engine hold one text at a time; beams need a model of another form")
+        search = Search(count, length_penalty, early)
+        wanted = self._wanted(
+            self._tokens(messages, tools, template or {}), max_tokens, stop, None, schema, adapter, penalties
+        )
+        writer = BeamWriter(
+            self.decoder, self.tokenizer, search, wanted["options"], wanted["most"], wanted["stop"], wanted["grammar"]
+        )
+        self.decoder.adapt(self.conversation, adapter)
+        return writer.write(self.conversation, wanted["prompt"])
 
     def logits(self, tokens: Sequence[int], adapter: str = "") -> np.ndarray:
         """The logits behind every token of a text, f32 ``[tokens, vocabulary]``, by an ``adapter`` if one is named."""

@@ -19,7 +19,7 @@ from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 from MNN.llm.engine.opening import open_tensors
 from MNN.llm.files.safetensors import write_safetensors
-from MNN.llm.models.adapted.trained import Adapter, TrainedLayers
+from MNN.llm.models.adapted.trained import TrainedAdapter, TrainedLayers
 from MNN.llm.models.families import build_with, usual
 from MNN.llm.models.weights import Weights
 from MNN.nn.extracted import Extracted
@@ -34,7 +34,7 @@ class AdaptedModel(Module):
     """A model that writes text, whose parameters are the pairs of an adapter: ``down`` at random, ``up`` zeros, so that
     it begins as the model that it was. :func:`load_adapted` makes one."""
 
-    def __init__(self, config: Mapping[str, object], weights: Weights, adapter: Adapter, seed: int) -> None:
+    def __init__(self, config: Mapping[str, object], weights: Weights, adapter: TrainedAdapter, seed: int) -> None:
         super().__init__()
         net = TrainedLayers(weights, adapter)
         build_with(config, net)
@@ -99,7 +99,9 @@ def load_adapted(
 
     Raises :class:`MNNError` where there is no model, or none that has such layers."""
     opened = open_tensors(path)
-    return AdaptedModel(opened.config, opened.weights(), Adapter(int(rank), float(alpha), tuple(layers)), int(seed))
+    return AdaptedModel(
+        opened.config, opened.weights(), TrainedAdapter(int(rank), float(alpha), tuple(layers)), int(seed)
+    )
 
 
 def _sizes(value: Value) -> tuple[int, ...]:

@@ -58,6 +58,9 @@ def command(
     kv_bits: KvBits = "16",
     activation_bits: ActivationBits = None,
     draft: Draft = "",
+    beams: Annotated[
+        int, typer.Option(min=1, max=64, help="The most probable answer that so many beams find; nothing is drawn.")
+    ] = 1,
     lora: Lora = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line on speed.")] = False,
     no_cache: NoCache = False,
@@ -70,7 +73,7 @@ def command(
         "repetition_penalty": repetition_penalty,
     }  # fmt: skip
     llm = opened(model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits, None, lora)
-    talk = Conversation(llm, sampling, system, max_tokens, drafter(draft, llm, model, threads, precision))
+    talk = Conversation(llm, sampling, system, max_tokens, drafter(draft, llm, model, threads, precision), beams)
     for path in file or []:
         talk.add_file(path)
     say = _speed if not quiet else _nothing
@@ -116,6 +119,12 @@ def _talk(talk: Conversation, say: Callable[[Cost], None]) -> None:
 
 def _answer(talk: Conversation, question: str, say: Callable[[Cost], None]) -> None:
     """Prints the answer as it is written."""
+    if talk.beams > 1:
+        with progress_console().status(f"writing {talk.beams} beams"):
+            best = talk.best(question)
+        print(best.text, flush=True)
+        talk.keep(question, best)
+        return
     answer = talk.ask(question)
     try:
         for piece in answer:

@@ -10,8 +10,10 @@ from typing import Any
 
 from MNN.errors import MNNError
 from MNN.llm.answer import Answer
+from MNN.llm.beams import Beam
 from MNN.llm.language_model import LanguageModel
 from MNN.llm.sampling import SamplingOptions
+from MNN.llm.sampling.penalties import PENALTIES
 from MNN.llm.speculation import Drafter
 from MNN.schema.files import replacing
 
@@ -44,8 +46,10 @@ class Conversation:
 
     def __init__(
         self, llm: LanguageModel, sampling: dict[str, Any], system: str = "", max_tokens: int | None = None,
-        draft: Drafter | None = None,
+        draft: Drafter | None = None, beams: int = 1,
     ) -> None:  # fmt: skip
+        """``beams``: above 1, answers are the most probable ones that so many find."""
+        self.beams = beams
         self._llm, self._sampling, self._max_tokens, self._draft = llm, sampling, max_tokens, draft
         SamplingOptions(**sampling)
         self._adapter = next(iter(llm.adapters), "")
@@ -55,14 +59,22 @@ class Conversation:
 
     def ask(self, question: str) -> Answer:
         """The answer, still to be written."""
-        asked = {"role": "user", "content": "\n\n".join([*self._files, question])}
         options = {**self._sampling, "draft": self._draft, "adapter": self._adapter}
-        return self._llm.stream([*self.messages, asked], self._max_tokens, **options)
+        return self._llm.stream(self._asked(question), self._max_tokens, **options)
 
-    def keep(self, question: str, answer: Answer) -> None:
+    def best(self, question: str) -> Beam:
+        """The most probable answer that beams find."""
+        penalties = {name: value for name, value in self._sampling.items() if name in PENALTIES}
+        found = self._llm.beams(self._asked(question), self.beams, self._max_tokens, adapter=self._adapter, **penalties)
+        return found[0]
+
+    def _asked(self, question: str) -> list[dict[str, str]]:
+        return [*self.messages, {"role": "user", "content": "\n\n".join([*self._files, question])}]
+
+    def keep(self, question: str, answer: Answer | Beam) -> None:
         """Notes what was said."""
         self.messages += [
-            {"role": "user", "content": "\n\n".join([*self._files, question])},
+            *self._asked(question)[-1:],
             {"role": "assistant", "content": answer.text},
         ]
         self._files = []

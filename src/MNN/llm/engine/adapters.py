@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from MNN.errors import MNNError
-from MNN.llm.files.adapters import Adapter, Change
+from MNN.llm.files.adapters import Change, Changes
 from MNN.llm.models.adapted.layers import STATE, spans
 from MNN.stateful import State
 
@@ -39,7 +39,7 @@ class AdapterBank:
         """Names of the layers that can be changed."""
         return {name for names, _, _ in self._calls for name in names if name}
 
-    def add(self, name: str, adapter: Adapter) -> None:
+    def add(self, name: str, adapter: Changes) -> None:
         """Puts an adapter beside the others. Raises :class:`MNNError` where its name was there already, and where the
         model was not made for its layers, or has no columns left."""
         if not name or name in self._known or name in self._gone:
@@ -93,7 +93,7 @@ class AdapterBank:
         rows = sum(map(bool, names)) * self.columns
         return rows * taken, rows * sum(given)
 
-    def _write(self, start: int, rank: int, adapter: Adapter) -> None:
+    def _write(self, start: int, rank: int, adapter: Changes) -> None:
         """Puts numbers into columns; zeros for layers that the adapter leaves as they are."""
         array = self._state[STATE] if self._filled else np.zeros(sum(self._spans[-1]), np.float32)
         for small, wide, name, row, number in self._matrices(array):

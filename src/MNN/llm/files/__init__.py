@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from MNN.errors import FormatError, MNNError
+from MNN.llm.files.defaults import completed
 from MNN.llm.files.gguf.config import config_of
 from MNN.llm.files.gguf.renaming import renamed
 from MNN.llm.files.mapped import read_json
@@ -52,11 +53,12 @@ def _of_files(files: tuple[Path, ...], path: str | os.PathLike[str]) -> dict[str
 
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What the network is, as Hugging Face's ``config.json`` says it; from the metadata where ``path`` is a GGUF file.
+    """What the network is, as Hugging Face's ``config.json`` says it, with what its family takes where that says
+    nothing; from the metadata where ``path`` is a GGUF file.
 
     MNNError where there is no config.
     """
     place = find(path)
     if place.gguf is not None:
         return config_of(read_gguf_shards(place.gguf))
-    return read_json(place.folder / "config.json")
+    return completed(read_json(place.folder / "config.json"))

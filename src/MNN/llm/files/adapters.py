@@ -52,7 +52,7 @@ class Change:
         return self.down.shape[0]
 
 
-Adapter = Mapping[str, Change]
+Changes = Mapping[str, Change]
 """What an adapter changes, by the name of the layer without ``.weight``."""
 
 
@@ -126,4 +126,4 @@ def _of_pattern(patterns: object, module: str, default: object) -> object:
     return default
 
 
-__all__ = ["Adapter", "Change", "MergedTensor", "merged", "read_adapter"]
+__all__ = ["Change", "Changes", "MergedTensor", "merged", "read_adapter"]

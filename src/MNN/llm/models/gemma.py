@@ -21,7 +21,8 @@ def gemma(config: Config, net: Layers) -> Graph:
     windows = [0] * config.layers if first else config.windows(lambda i: (i + 1) % period != 0)
     everywhere = net.angles(config.rotary(heads.size, "full_attention", 1e6 if third else 1e4))
     local = net.angles(config.local(heads.size)) if third else everywhere
-    act = "gelu_pytorch_tanh" if first else config.activation
+    # what the first one's configurations call gelu was always its approximation
+    act = "gelu_pytorch_tanh" if first and config.activation == "gelu" else config.activation
     norms = (config.epsilon, 1.0) if third else None
 
     def norm(x: Value, name: str) -> Value:

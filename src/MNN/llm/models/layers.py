@@ -17,6 +17,7 @@ from MNN.frontends.common.graph_builder import GraphBuilder, ModelState
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Graph, Value
 from MNN.ir.quant import QuantizedArray
+from MNN.llm.models.activations import activated
 from MNN.llm.models.cache import TILE, CacheForm
 from MNN.llm.models.rotary import Rotary
 from MNN.llm.models.weights import Array, Weights, laid_apart, stacked
@@ -24,11 +25,6 @@ from MNN.llm.models.weights import Array, Weights, laid_apart, stacked
 _USUAL = CacheForm()
 Angles = tuple[Value, Value, int]
 """Cosines and sines ``[batch, sequence, 1, width / 2]``, and the width: how many numbers of a head are turned."""
-ACTIVATIONS = {
-    "silu": "SILU", "swish": "SILU", "gelu": "GELU_STANDARD", "gelu_new": "GELU", "gelu_pytorch_tanh": "GELU",
-    "gelu_fast": "GELU",
-}  # fmt: skip
-"""The names that configurations have for activations, and ours."""
 
 
 @dataclass(frozen=True)
@@ -127,9 +123,7 @@ class Layers(GraphBuilder):
 
     def activation(self, name: str, x: Value) -> Value:
         """One that a configuration names. Raises :class:`FormatError` for unknown names."""
-        if name not in ACTIVATIONS:
-            raise FormatError(f"the activation '{name}' is none of {', '.join(sorted(ACTIVATIONS))}")
-        return self.unary(ACTIVATIONS[name], x)
+        return activated(self, name, x)
 
     def softcap(self, x: Value, cap: float) -> Value:
         """``cap * tanh(x / cap)``, or ``x`` where ``cap`` is 0."""
@@ -396,4 +390,4 @@ def compressed_rows(net: Layers, table: QuantizedArray, indices: Value) -> Value
     return net.reshape(out, 0, 0, table.cols)
 
 
-__all__ = ["ACTIVATIONS", "Angles", "Heads", "Layers"]
+__all__ = ["Angles", "Heads", "Layers"]

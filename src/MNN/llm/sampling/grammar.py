@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 import weakref
@@ -68,6 +69,12 @@ class Grammar:
         """The token that was chosen."""
         if token not in self._ends and not self._matcher.is_stopped():
             self._matcher.consume_token(token)
+
+    def copy(self) -> Grammar:
+        """The same state, for another text with the same beginning."""
+        found = copy.copy(self)
+        found._matcher = self._matcher.deep_copy()
+        return found
 
 
 def _words(tokenizer: Tokenizer) -> Any:

@@ -11,6 +11,11 @@ from MNN.llm.sampling.options import SamplingOptions
 Array = np.ndarray[Any, np.dtype[Any]]
 FORBIDDEN = -100.0
 """A bias from here down leaves a token no chance (OpenAI's rule)."""
+PENALTIES = frozenset({
+    "repetition_penalty", "presence_penalty", "frequency_penalty", "penalty_window", "dry_multiplier", "dry_base",
+    "dry_allowed_length", "dry_window", "dry_breakers", "logit_bias",
+})  # fmt: skip
+"""Options that change logits, and draw nothing."""
 LONGEST = 512
 """Tokens of a repetition that the DRY penalty counts."""
 

@@ -61,7 +61,7 @@ class Sampler:
     ) -> Candidates:
         """The tokens that have a chance, with the logits that decide; arguments are those of :meth:`next`."""
         options = self.options
-        changed = self._changed(logits, history, allowed)
+        changed = self.changed(logits, history, allowed)
         highest = changed.max(initial=-np.inf)
         if not np.isfinite(highest):
             what = "are not all numbers" if np.isnan(highest) or highest > 0 else "leave no token a chance"
@@ -85,7 +85,8 @@ class Sampler:
         found[places] = weights / weights.sum()
         return found
 
-    def _changed(self, logits: Array, history: Sequence[int] | Array, allowed: Array | None) -> Array:
+    def changed(self, logits: Array, history: Sequence[int] | Array = (), allowed: Array | None = None) -> Array:
+        """The logits f32 ``[words]`` with penalties and biases; arguments are those of :meth:`next`."""
         options = self.options
         changed = np.array(logits, np.float32).reshape(-1)
         if options.looks_back and len(history):

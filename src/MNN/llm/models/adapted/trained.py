@@ -12,7 +12,7 @@ from MNN.llm.models.weights import Weights
 
 
 @dataclass(frozen=True)
-class Adapter:
+class TrainedAdapter:
     """What is put beside the layers whose names end with one of ``layers``: ``alpha / rank * up @ down``."""
 
     rank: int
@@ -38,7 +38,7 @@ class Adapter:
 class TrainedLayers(Layers):
     """Layers with pairs beside them, which are inputs of the graph; attention without a cache."""
 
-    def __init__(self, weights: Weights, adapter: Adapter) -> None:
+    def __init__(self, weights: Weights, adapter: TrainedAdapter) -> None:
         super().__init__(weights, padded=True)
         self.first = None  # nothing is padded in front
         self._adapter = adapter
@@ -70,4 +70,4 @@ class TrainedLayers(Layers):
         return x
 
 
-__all__ = ["Adapter", "TrainedLayers"]
+__all__ = ["TrainedAdapter", "TrainedLayers"]

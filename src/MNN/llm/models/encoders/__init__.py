@@ -1,0 +1,1 @@
+"""Models that give every token of a text a vector."""
