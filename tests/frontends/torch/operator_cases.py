@@ -251,6 +251,57 @@ def groups(d: Draw) -> Any:
 
 
 @entry
+def ordering(d: Draw) -> Any:
+    """What follows from the order of numbers; few different ones, so that some are equal."""
+    kind = d.one(*FLOATS, *INTS)
+    x = (d.tensor([d.one(1, 3, 5), d.one(2, 7)], kind) / 3).to(kind)
+    a = d.dim(x)
+    y = x.clone()
+    if kind.is_floating_point:
+        y[0, -1] = float("nan")
+    full = {"return_inverse": True, "return_counts": True}
+    counts = d.tensor([9], torch.int64, positive=True)
+    return [
+        y.cummax(a),
+        y.cummin(a),
+        x[0, 0].cummax(0),
+        x.to(torch.bool).cummin(a)[0],
+        x.float().logcumsumexp(a),
+        x.unique(**full),
+        x.unique(dim=a, **full),
+        torch.unique_consecutive(x, **full),
+        torch.unique_consecutive(x, dim=a, **full),
+        counts.bincount(minlength=d.one(0, 20)),
+        counts.bincount(d.tensor([9])),
+        torch.nonzero_static(x, size=d.one(2, 50)),
+        x.float().angle(),
+        y.angle(),
+    ]
+
+
+@entry
+def scattering(d: Draw) -> Any:
+    x, f = d.tensor([4, 5]), torch.float32
+    i = torch.from_numpy(d.rng.permutation(4)[:3])
+    source, line = d.tensor([3, 5], x.dtype), d.tensor([3], x.dtype)
+    target = torch.from_numpy(d.rng.integers(0, 5, 4))
+    target[0] = d.one(-100, 2)
+    narrow = [d.tensor([n, m], d.one(torch.int8, torch.uint8)).to(torch.int16) for n, m in ((3, 4), (4, 2))]
+    return [
+        x.clone().put_(i * 5, line, d.one(True, False)), torch.block_diag(x, line, source), torch.dist(x, x * 2, 3),
+        *[x.float().index_reduce(0, i, source.float(), way, include_self=d.one(True, False))
+          for way in ("amax", "amin", "mean", "prod")],
+        torch.diagonal_scatter(x, line, d.one(-1, 2)), torch.as_strided_scatter(x, source[:, :2], (3, 2), (6, 1), 2),
+        x.clone().fill_diagonal_(2.5), torch.logaddexp2(x.float(), x.float() + 1),
+        torch.ldexp(x.float(), target[:, None]),
+        F.cross_entropy(d.tensor([4, 5], f), target, d.tensor([5], f, positive=True), reduction=d.one("none", "mean")),
+        narrow[0] @ narrow[1], torch.logspace(d.one(-2, 0.5), 3, 4, dtype=d.one(f, torch.int64)),
+        torch.arange(d.one(-0.9, 0.5), d.one(2.1, 5.0), d.one(0.5, 2.0), dtype=f),
+        torch.arange(-0.9, d.one(2.1, 5.0), d.one(1.5, 2.0), dtype=d.one(*INTS)),
+    ]  # fmt: skip
+
+
+@entry
 def creation(d: Draw) -> Any:
     x = d.tensor([2, 3])
     return [

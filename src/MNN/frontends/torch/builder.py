@@ -37,6 +37,8 @@ class TorchBuilder(GraphBuilder):
         self.name = ""
         self.journal: object = None
         """What a branch of TorchScript changes, while one is walked."""
+        self.lengths: dict[str, Value] = {}
+        """Of nested tensors, which are padded here, by name: booleans ``[B, T]``, true where there is something."""
         self.written: dict[Written, Value] | None = None
         """Variables that were written since the branch began, with the values that they had."""
 

@@ -11,7 +11,8 @@ from MNN.frontends.torch.complex.tensor import ADVICE, COMPLEX, Complex, apply_c
 from MNN.frontends.torch.registry import ATEN, MEANINGLESS, apply
 from MNN.ir.graph import Value
 
-IN_PLACE = {"copy_": "copy", "fill_": "fill", "zero_": "zero"}
+OTHERWISE = {"normal_": "normal_functional"}
+"""Operators in place whose name means something else without the underscore."""
 
 
 def values(ctx: TorchBuilder, x: Any) -> Any:
@@ -34,6 +35,8 @@ def variables(x: Any) -> Any:
 
 def base_name(name: str) -> str:
     """An operator that writes in place is named after the one that does not: ``add_``."""
+    if name in OTHERWISE:
+        return OTHERWISE[name]
     return name[:-1] if name.endswith("_") and not name.endswith("__") and ATEN.find(name) is None else name
 
 

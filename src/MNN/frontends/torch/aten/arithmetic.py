@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from MNN.frontends.torch.builder import Operand, TorchBuilder
 from MNN.frontends.torch.numbers import Number, Scalar
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -179,6 +181,28 @@ def logaddexp(ctx: TorchBuilder, x: Value, y: Value) -> Value:
     same = ctx.op("BinaryOp", left, right, opType="EQUAL")  # infinities have no difference
     twice = ctx.binary("ADD", left, 0.6931471805599453)
     return ctx.op("Select", same, twice, out)
+
+
+@aten("logaddexp2")
+def logaddexp2(ctx: TorchBuilder, x: Value, y: Value) -> Value:
+    two = math.log(2.0)
+    return ctx.binary("MUL", logaddexp(ctx, ctx.binary("MUL", x, two), ctx.binary("MUL", y, two)), 1 / two)
+
+
+@aten("ldexp")
+def ldexp(ctx: TorchBuilder, x: Value, y: Value) -> Value:
+    left = ctx.as_float(x)
+    power_of_two = ctx.binary("POW", ctx.const_like(2, left), ctx.cast(y, ctx.type_of(left)))
+    return ctx.binary("MUL", left, power_of_two)
+
+
+@aten("special_xlog1py")
+def xlog1py(ctx: TorchBuilder, x: Operand, y: Operand) -> Value:
+    left, right = (ctx.as_float(v) for v in ctx.together(x, y))
+    product = ctx.binary("MUL", left, ctx.unary("LOG1P", right))
+    missing = apply(ctx, "isnan", [right], {})
+    clean = apply(ctx, "where", [ctx.binary("EQUAL", left, 0), ctx.const_like(0, left), product], {})
+    return apply(ctx, "where", [missing, right, clean], {})  # type: ignore[no-any-return]
 
 
 @aten("addcmul")

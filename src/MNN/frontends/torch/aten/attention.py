@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.numbers import Number
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.numbers import Ints, Number
+from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -98,3 +98,103 @@ def safe_softmax(ctx: TorchBuilder, x: Value, dim: int, dtype: DType | int | Non
     out = ctx.op("Softmax", x, axis=axis)
     peak = ctx.op("Reduction", x, operation="MAXIMUM", dim=[axis], keepDims=True)
     return ctx.op("Select", ctx.op("IsInf", peak, detectPositive=False), ctx.const_like(0, x), out)
+
+
+@aten("_masked_softmax")
+def masked_softmax(
+    ctx: TorchBuilder, x: Value, mask: Value, dim: int | None = None, mask_type: int | None = None
+) -> Value:
+    """``x [B, H, L, S]``; where the mask is not zero nothing is seen. ``mask_type`` 0: of queries and keys ``[L, S]``,
+    1: of keys ``[B, S]``, 2: of all."""
+    hidden = ctx.not_zero(mask)
+    if mask_type == 1 and ctx.rank_of(x) == 4:
+        hidden = ctx.unsqueeze(hidden, 1, 2)
+    scores = apply(ctx, "masked_fill", [x, hidden, -math.inf], {})
+    return apply(ctx, "softmax", [scores, -1 if dim is None else dim], {})  # type: ignore[no-any-return]
+
+
+@aten("_native_multi_head_attention")
+def multi_head_attention(
+    ctx: TorchBuilder, query: Value, key: Value, value: Value, embed_dim: int, num_head: int, qkv_weight: Value,
+    qkv_bias: Value, proj_weight: Value, proj_bias: Value, mask: Value | None = None, need_weights: bool = True,
+    average_attn_weights: bool = True, mask_type: int | None = None,
+) -> list[Value]:  # fmt: skip
+    """What ``nn.MultiheadAttention`` comes to in inference: ``query [B, L, E]``; gives the result and the weights."""
+    weights, biases = (apply(ctx, "chunk", [t, 3, 0], {}) for t in (qkv_weight, qkv_bias))
+    parts = []
+    for x, weight, bias in zip((query, key, value), weights, biases, strict=True):
+        line = apply(ctx, "linear", [x, weight, bias], {})
+        split = ctx.reshape(line, [ctx.size(line, 0), ctx.size(line, 1), num_head, embed_dim // num_head])
+        parts.append(ctx.rows(split, [0, 2, 1, 3]))
+    scaled = ctx.binary("MUL", parts[0], 1.0 / math.sqrt(embed_dim // num_head))
+    scores = apply(ctx, "matmul", [scaled, ctx.rows(parts[1], [0, 1, 3, 2])], {})
+    shares = (
+        apply(ctx, "softmax", [scores, -1], {}) if mask is None else masked_softmax(ctx, scores, mask, -1, mask_type)
+    )
+    mixed = ctx.rows(apply(ctx, "matmul", [shares, parts[2]], {}), [0, 2, 1, 3])
+    joined = ctx.reshape(mixed, [ctx.size(query, 0), ctx.size(query, 1), embed_dim])
+    out = apply(ctx, "linear", [joined, proj_weight, proj_bias], {})
+    if not need_weights:
+        return [out, ctx.const([], DType.F32)]
+    return [out, apply(ctx, "mean", [shares, 1], {}) if average_attn_weights else shares]
+
+
+@aten("_transformer_encoder_layer_fwd")
+def transformer_encoder_layer(
+    ctx: TorchBuilder, src: Value, embed_dim: int, num_heads: int, qkv_weight: Value, qkv_bias: Value,
+    proj_weight: Value, proj_bias: Value, use_gelu: bool, norm_first: bool, eps: float, norm_weight_1: Value,
+    norm_bias_1: Value, norm_weight_2: Value, norm_bias_2: Value, ffn_weight_1: Value, ffn_bias_1: Value,
+    ffn_weight_2: Value, ffn_bias_2: Value, mask: Value | None = None, mask_type: int | None = None,
+) -> Value:  # fmt: skip
+    """What ``nn.TransformerEncoderLayer`` comes to in inference; of a nested tensor a nested one."""
+    there = ctx.lengths.get(src.name)
+    if there is not None:
+        mask, mask_type = apply(ctx, "logical_not", [there], {}), 1
+
+    def normalised(x: Value, weight: Value, bias: Value) -> Value:
+        return apply(ctx, "layer_norm", [x, [embed_dim], weight, bias, eps], {})  # type: ignore[no-any-return]
+
+    def attended(x: Value) -> Value:
+        return multi_head_attention(
+            ctx, x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False, True,
+            mask_type,
+        )[0]  # fmt: skip
+
+    def fed(x: Value) -> Value:
+        inner = apply(ctx, "linear", [x, ffn_weight_1, ffn_bias_1], {})
+        inner = apply(ctx, "gelu" if use_gelu else "relu", [inner], {})
+        return apply(ctx, "linear", [inner, ffn_weight_2, ffn_bias_2], {})  # type: ignore[no-any-return]
+
+    first, second = (norm_weight_1, norm_bias_1), (norm_weight_2, norm_bias_2)
+    if norm_first:
+        x = ctx.binary("ADD", src, attended(normalised(src, *first)))
+        out = ctx.binary("ADD", x, fed(normalised(x, *second)))
+    else:
+        x = normalised(ctx.binary("ADD", src, attended(src)), *first)
+        out = normalised(ctx.binary("ADD", x, fed(x)), *second)
+    if there is not None:
+        ctx.lengths[out.name] = there
+    return out
+
+
+@aten("_nested_tensor_from_mask")
+def nested_from_mask(ctx: TorchBuilder, x: Value, mask: Value, mask_check: bool = True) -> Value:
+    """``x [B, T, E]`` where the mask is true. Nested tensors stay padded; what reads them leaves out the rest."""
+    out = apply(ctx, "clone", [x], {})
+    ctx.lengths[out.name] = mask
+    return out  # type: ignore[no-any-return]
+
+
+@aten("_nested_tensor_from_mask_left_aligned")
+def nested_left_aligned(ctx: TorchBuilder, x: Value, mask: Value) -> bool:
+    return True
+
+
+@aten("to_padded_tensor", "nested_to_padded_tensor")
+def padded(ctx: TorchBuilder, x: Value, padding: float, output_size: Ints | None = None) -> Value:
+    """The nested tensor with a number where it holds nothing."""
+    there = ctx.lengths.get(x.name)
+    if there is None:
+        raise ctx.unsupported("a nested tensor of this kind", "give padded tensors and a mask")
+    raised = ctx.unsqueeze(there, *range(2, ctx.rank_of(x)))
+    return apply(ctx, "where", [raised, x, ctx.scalar(padding, ctx.type_of(x))], {})  # type: ignore[no-any-return]

@@ -6,7 +6,7 @@ import numpy as np
 
 from MNN.frontends.torch.builder import Operand, TorchBuilder
 from MNN.frontends.torch.numbers import Number, Scalar
-from MNN.frontends.torch.registry import Handler, aten
+from MNN.frontends.torch.registry import Handler, apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -117,6 +117,18 @@ def isclose(
         both = ctx.op("BinaryOp", ctx.op("IsNaN", left), ctx.op("IsNaN", right), opType="MUL")
         near = ctx.op("BinaryOp", near, both, opType="LOGICALOR")
     return near
+
+
+@aten("allclose")
+def allclose(
+    ctx: TorchBuilder, x: Value, y: Value, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Number:
+    return Number(apply(ctx, "all", [isclose(ctx, x, y, rtol, atol, equal_nan)], {}))
+
+
+@aten("_is_all_true", "_is_any_true")
+def truth_of_all(ctx: TorchBuilder, x: Value) -> Value:
+    return apply(ctx, "all" if ctx.name == "_is_all_true" else "any", [x], {})  # type: ignore[no-any-return]
 
 
 @aten("where")

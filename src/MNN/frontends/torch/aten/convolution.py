@@ -83,19 +83,6 @@ def _pads(
     return pads, pads
 
 
-@aten("torchvision.deform_conv2d")
-def deform_conv2d(
-    ctx: TorchBuilder, x: Value, weight: Value, offset: Value, mask: Value, bias: Value | None, stride_h: int,
-    stride_w: int, pad_h: int, pad_w: int, dilation_h: int, dilation_w: int, groups: int, offset_groups: int,
-    use_mask: bool,
-) -> Value:  # fmt: skip
-    """torchvision's."""
-    return ctx.op(
-        "DeformConv", x, weight, offset, bias, mask if use_mask else None, strides=[stride_h, stride_w],
-        dilations=[dilation_h, dilation_w], pads=[pad_h, pad_w, pad_h, pad_w], group=groups, offset_group=offset_groups,
-    )  # fmt: skip
-
-
 @aten("im2col")
 def im2col(
     ctx: TorchBuilder, x: Value, kernel_size: Spatial, dilation: Spatial, padding: Spatial, stride: Spatial

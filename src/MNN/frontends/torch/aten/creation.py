@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from MNN.frontends.torch.aten.casting import item
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Ints, Number, Scalar
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.registry import apply, aten
 from MNN.frontends.torch.scalars import known_number
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -134,6 +136,12 @@ def arange(ctx: TorchBuilder, *args: Scalar | Value, dtype: DType | int | None =
     start, end, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3]
     floats = any(isinstance(n, float) or (isinstance(n, Number) and n.dtype is DType.F64) for n in (start, end, step))
     kind = ctx.element_type(dtype, DType.F32 if floats else DType.I64)
+    if floats and not kind.is_float and all(isinstance(n, (int, float)) for n in (start, end, step)):
+        first, stride = int(start), int(step)  # type: ignore[arg-type]
+        if kind is not DType.I64:  # torch counts with the floats, for all but this type
+            count = bounded(ctx, math.ceil((end - start) / step), MOST**2, "numbers")  # type: ignore[operator]
+            return ctx.const((first + stride * np.arange(count)).astype(kind.numpy))
+        start, end, step, floats = first, int(end), stride, False  # type: ignore[arg-type]
     if not any(isinstance(n, Number) for n in (start, end, step)):
         wide = np.arange(start, end, step) if floats else np.arange(int(start), int(end), int(step))  # type: ignore[arg-type]
         if wide.size <= LARGE:
@@ -163,10 +171,18 @@ def linspace(
 
 @aten("logspace")
 def logspace(
-    ctx: TorchBuilder, start: Scalar, end: Scalar, steps: int, base: float = 10.0, dtype: DType | int | None = None
-) -> Value:
-    wide = np.power(base, np.linspace(start, end, bounded(ctx, steps, MOST**2, "steps")))  # type: ignore[arg-type]
-    return ctx.const(wide.astype(ctx.element_type(dtype).numpy))
+    ctx: TorchBuilder, start: Scalar | Value, end: Scalar | Value, steps: int, base: Scalar | Value = 10.0,
+    dtype: DType | int | None = None,
+) -> Value:  # fmt: skip
+    """Of integers the bounds are cut to integers, as torch does."""
+    kind = ctx.element_type(dtype)
+    given = [ctx.operand(v, DType.F64) for v in (start, end, base)]
+    if not kind.is_float:
+        given[:2] = [ctx.cast(ctx.cast(v, DType.I64), DType.F64) for v in given[:2]]
+    low, high, power = (ctx.reshape(v, [1]) for v in given)
+    shares = ctx.const(np.linspace(0, 1, bounded(ctx, steps, MOST**2, "steps")))
+    exponents = ctx.binary("ADD", ctx.binary("MUL", shares, ctx.binary("SUB", high, low)), low)
+    return ctx.cast(ctx.binary("POW", power, exponents), kind)
 
 
 _WINDOWS: dict[str, tuple[float, ...]] = {
@@ -185,6 +201,25 @@ def window(
     angles = 2 * np.pi * np.arange(count) / max(count if periodic else count - 1, 1)
     wide = sum(w * (-1) ** i * np.cos(i * angles) for i, w in enumerate(given)) if count > 1 else np.ones(count)
     return ctx.const(np.asarray(wide).astype(ctx.element_type(dtype).numpy))
+
+
+@aten("bartlett_window")
+def bartlett_window(
+    ctx: TorchBuilder, length: int, periodic: bool = True, *, dtype: DType | int | None = None
+) -> Value:
+    """A triangle."""
+    count = bounded(ctx, length, MOST**2, "places of a window")
+    wide = np.bartlett(count + 1)[:count] if periodic and count > 1 else np.bartlett(count)
+    return ctx.const(wide.astype(ctx.element_type(dtype).numpy))
+
+
+@aten("kaiser_window")
+def kaiser_window(
+    ctx: TorchBuilder, length: int, periodic: bool = True, beta: float = 12.0, *, dtype: DType | int | None = None
+) -> Value:
+    count = bounded(ctx, length, MOST**2, "places of a window")
+    wide = np.kaiser(count + 1, beta)[:count] if periodic and count > 1 else np.kaiser(count, beta)
+    return ctx.const(wide.astype(ctx.element_type(dtype).numpy))
 
 
 @aten("eye")
@@ -227,6 +262,60 @@ def _random(ctx: TorchBuilder, op: str, like: Ints | Value, dtype: DType | int |
     return ctx.op(op, shape, type=data_type(kind))
 
 
+@aten("bernoulli")
+def bernoulli(ctx: TorchBuilder, x: Value, p: float | Value | None = None) -> Value:
+    """1 as often as ``p`` says, or each number of ``x`` itself, else 0."""
+    chance = x if p is None else p
+    drawn = _random(ctx, "RandomUniform", x, DType.F32)
+    return ctx.cast(ctx.binary("LESS", drawn, chance), ctx.type_of(x))
+
+
+@aten("randint", "randint_like")
+def randint(ctx: TorchBuilder, *args: Any, dtype: DType | int | None = None) -> Value:
+    """``(high, size)`` or ``(low, high, size)``; with a tensor in front, in its shape and type."""
+    like = args[0] if isinstance(args[0], Value) else None
+    bounds = [a for a in (args if like is None else args[1:]) if not isinstance(a, (list, tuple))]
+    low, high = bounds[:2] if len(bounds) > 1 else (0, bounds[0])
+    size = like if like is not None else next(a for a in args if isinstance(a, (list, tuple)))
+    kind = ctx.element_type(dtype, DType.I64 if like is None else ctx.type_of(like))
+    drawn = _random(ctx, "RandomUniform", size, DType.F32)
+    span = ctx.binary("SUB", ctx.scalar(high, DType.F32), ctx.scalar(low, DType.F32))
+    steps = ctx.binary("MINIMUM", ctx.unary("FLOOR", ctx.binary("MUL", drawn, span)), ctx.binary("SUB", span, 1))
+    return ctx.cast(ctx.binary("ADD", steps, ctx.scalar(low, DType.F32)), kind)
+
+
+@aten("randperm")
+def randperm(ctx: TorchBuilder, n: Any, *, dtype: DType | int | None = None) -> Value:
+    """Numbers from 0 on in an order that is drawn: that of random numbers."""
+    order = apply(ctx, "argsort", [_random(ctx, "RandomUniform", [n], DType.F32)], {})
+    return ctx.cast(order, ctx.element_type(dtype, DType.I64))
+
+
+@aten("uniform")
+def uniform(ctx: TorchBuilder, x: Value, low: Scalar = 0.0, high: Scalar = 1.0) -> Value:
+    drawn = _random(ctx, "RandomUniform", x, None)
+    return ctx.binary("ADD", ctx.binary("MUL", drawn, ctx.binary("SUB", ctx.scalar(high, ctx.type_of(x)), low)), low)
+
+
+@aten("normal")
+def normal(
+    ctx: TorchBuilder, mean: Value | Scalar, std: Value | Scalar = 1.0, size: Ints | None = None, *,
+    dtype: DType | int | None = None,
+) -> Value:  # fmt: skip
+    """In the shape of ``size``, or that both broadcast to."""
+    like: Ints | Value = size or []
+    if size is None:
+        given = [v for v in (mean, std) if isinstance(v, Value)]
+        like = given[0] if len(given) == 1 else ctx.binary("ADD", *given)
+    drawn = _random(ctx, "RandomNormal", like, dtype)
+    return ctx.binary("ADD", ctx.binary("MUL", drawn, std), mean)
+
+
+@aten("normal_functional")
+def normal_like(ctx: TorchBuilder, x: Value, mean: Scalar = 0.0, std: Scalar = 1.0) -> Value:
+    return ctx.binary("ADD", ctx.binary("MUL", _random(ctx, "RandomNormal", x, None), std), mean)
+
+
 @aten("meshgrid")
 def meshgrid(ctx: TorchBuilder, tensors: list[Value], indexing: str = "ij") -> list[Value]:
     ordered = [tensors[1], tensors[0], *tensors[2:]] if indexing == "xy" and len(tensors) > 1 else list(tensors)
@@ -239,6 +328,25 @@ def meshgrid(ctx: TorchBuilder, tensors: list[Value], indexing: str = "ij") -> l
     if indexing == "xy" and len(tensors) > 1:
         out = [ctx.rows(t, [1, 0, *range(2, len(flat))]) for t in (out[1], out[0], *out[2:])]
     return out
+
+
+@aten("cartesian_prod")
+def cartesian_product(ctx: TorchBuilder, tensors: list[Value]) -> Value:
+    """All ways to take one number of each, in rows."""
+    if len(tensors) == 1:
+        return tensors[0]
+    columns = [ctx.reshape(t, [-1]) for t in meshgrid(ctx, tensors)]
+    return apply(ctx, "stack", [columns, 1], {})  # type: ignore[no-any-return]
+
+
+@aten("combinations")
+def combinations(ctx: TorchBuilder, x: Value, r: int = 2, with_replacement: bool = False) -> Value:
+    """All ways to take ``r`` of the numbers, in rows."""
+    ways = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    count = bounded(ctx, ctx.size(x, 0), MOST, "numbers to combine")
+    bounded(ctx, math.comb(count + (r - 1 if with_replacement else 0), r), 1 << 20, "combinations")
+    places = np.asarray(list(ways(range(count), r)), np.int64).reshape(-1, r)
+    return apply(ctx, "embedding", [x, ctx.const(places)], {})  # type: ignore[no-any-return]
 
 
 @aten("one_hot")

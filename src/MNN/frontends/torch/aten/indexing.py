@@ -39,7 +39,7 @@ def embedding_bag(
     ctx: TorchBuilder, weight: Value, indices: Value, offsets: Value, scale_grad_by_freq: bool = False, mode: int = 0,
     sparse: bool = False, per_sample_weights: Value | None = None, include_last_offset: bool = False,
     padding_idx: int = -1,
-) -> list[Value]:  # fmt: skip
+) -> list[Value | None]:  # fmt: skip
     """Rows of the weights, summed (mode 0), averaged or their largest (2), in bags that begin at the offsets."""
     if padding_idx is not None and padding_idx >= 0:
         raise ctx.unsupported("a padding index of bags")
@@ -59,11 +59,11 @@ def embedding_bag(
         if mode == 1:
             least = ctx.op("BinaryOp", count, ctx.const(np.int64(1)), opType="MAXIMUM")
             out = ctx.op("BinaryOp", out, ctx.cast(least, ctx.type_of(weight)), opType="REALDIV")
-        return [out]
+        return [out, None, None, None]
     lowest = ctx.op("Select", ctx.unsqueeze(inside, 2), rows, ctx.const_like(-np.inf, weight))
     largest = ctx.op("Reduction", lowest, operation="MAXIMUM", dim=[1])
     some = ctx.op("BinaryOp", count, ctx.const(np.int64(0)), opType="GREATER")
-    return [ctx.op("Select", some, largest, ctx.const_like(0, weight))]
+    return [ctx.op("Select", some, largest, ctx.const_like(0, weight)), None, None, None]
 
 
 @aten("gather")

@@ -14,8 +14,12 @@ from MNN.ir.graph import Value
 
 
 def product(ctx: TorchBuilder, x: Value, y: Value, **turned: bool) -> Value:
+    """Of integers narrower than 32 bits sums are made in 32, whose lower bits are theirs."""
     left, right = ctx.together(x, y)
-    return ctx.op("MatMul", left, right, **turned)
+    kind = ctx.type_of(left)
+    if kind.is_float or kind.size >= 4:
+        return ctx.op("MatMul", left, right, **turned)
+    return ctx.cast(ctx.op("MatMul", *(ctx.cast(v, DType.I32) for v in (left, right)), **turned), kind)
 
 
 @aten("matmul", "mm", "bmm", "mv", "__matmul__", "linalg_matmul", "_matmul")
@@ -139,6 +143,22 @@ def pdist(ctx: TorchBuilder, x: Value, p: float = 2.0) -> Value:
     place = ctx.const(0, DType.I32)
     first, second = (ctx.op("GatherV2", x, ctx.const(i.astype(np.int64)), place) for i in (rows, columns))
     return p_norm(ctx, ctx.op("BinaryOp", first, second, opType="SUB"), p, -1, False)
+
+
+@aten("dist")
+def dist(ctx: TorchBuilder, x: Value, y: Value, p: float = 2.0) -> Value:
+    return p_norm(ctx, ctx.binary("SUB", x, y), p, None, False)
+
+
+@aten("linalg_vecdot")
+def vecdot(ctx: TorchBuilder, x: Value, y: Value, *, dim: int = -1) -> Value:
+    return reduced(ctx, "SUM", ctx.binary("MUL", x, y), dim, False)
+
+
+@aten("_int_mm")
+def integer_product(ctx: TorchBuilder, x: Value, y: Value) -> Value:
+    """Products of bytes, summed in 32 bits."""
+    return product(ctx, ctx.cast(x, DType.I32), ctx.cast(y, DType.I32))
 
 
 @aten("cross", "linalg_cross")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.graph import Value
 
 _ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
@@ -47,9 +47,9 @@ def _layers(
         raise ctx.unsupported("dropout in training", "call model.eval() before exporting")
     directions = 2 if both else 1
     each = 4 if biases else 2
-    projected = len(weights) == layers * directions * (each + 1)
-    if projected or len(weights) != layers * directions * each:
-        raise ctx.unsupported(f"{len(weights)} weights (a projection, proj_size)", "use proj_size=0")
+    each += kind == "LSTM" and len(weights) == layers * directions * (each + 1)  # a projection
+    if len(weights) != layers * directions * each:
+        raise ctx.unsupported(f"{len(weights)} weights of {layers} layers", "is the file damaged?")
     rank = ctx.rank_of(x)
     if rank == 2:  # without a batch
         x, states = ctx.unsqueeze(x, 1), [ctx.unsqueeze(s, 1) for s in states]
@@ -63,7 +63,8 @@ def _layers(
             starts = [_part(ctx, s, layer * directions, directions) for s in states]
         else:
             starts = list(states)
-        x, *ends = _layer(ctx, kind, x, starts, own, activation)
+        run = _layer if each in (2, 4) else _projected_layer
+        x, *ends = run(ctx, kind, x, starts, own, activation)
         for held, end in zip(lasts, ends, strict=True):
             held.append(end)
     ends = [held[0] if layers == 1 else ctx.op("Concat", *held, axis=0) for held in lasts]
@@ -114,6 +115,40 @@ def _layer(
     else:
         y = ctx.squeeze(y, 1)
     return [y, *lasts]
+
+
+def _projected_layer(
+    ctx: TorchBuilder,
+    kind: str,
+    x: Value,
+    starts: Sequence[Value],
+    own: Sequence[Sequence[Value]],
+    activation: str | None,
+) -> list[Value]:
+    """The same where hidden states are multiplied by a matrix before they come out and go on (``proj_size``; Sak et al.
+    2014, arXiv:1402.1128): that product becomes part of the recurrent weights, and of what is made of the results.
+
+    The first states are brought to the sizes inside by the pseudo-inverse, which that product takes back.
+    """
+    projections, plain, inside = [], [], []
+    for i, (w, r, *rest) in enumerate(own):
+        numbers, recurrent = ctx.constant(rest[-1]), ctx.constant(r)
+        if numbers is None or recurrent is None:
+            raise ctx.unsupported("a projection whose weights are no constants", "keep them parameters of the module")
+        kept = recurrent.dtype
+        wide = recurrent.astype(np.float64) @ numbers.astype(np.float64)
+        plain.append([w, ctx.const(wide.astype(kept)), *rest[:-1]])
+        projections.append(ctx.const(np.ascontiguousarray(numbers.T)))
+        inverse = ctx.const(np.linalg.pinv(numbers.astype(np.float64)).T.astype(kept))
+        inside.append(apply(ctx, "matmul", [_part(ctx, starts[0], i, 1), inverse], {}))
+    begin = inside[0] if len(inside) == 1 else apply(ctx, "cat", [inside, 0], {})
+    y, last, *cell = _layer(ctx, kind, x, [begin, *starts[1:]], plain, activation)
+    lines = apply(ctx, "chunk", [y, len(own), 2], {})
+    results = [apply(ctx, "matmul", [v, p], {}) for v, p in zip(lines, projections, strict=True)]
+    ends = [apply(ctx, "matmul", [_part(ctx, last, i, 1), p], {}) for i, p in enumerate(projections)]
+    if len(own) == 1:
+        return [results[0], ends[0], *cell]
+    return [apply(ctx, "cat", [results, 2], {}), apply(ctx, "cat", [ends, 0], {}), *cell]
 
 
 def _stacked(ctx: TorchBuilder, kind: str, parts: Sequence[Value], hidden: int) -> Value:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from MNN.frontends.torch.aten.creation import bounded
+from MNN.frontends.torch.aten.ordering.sorting import kthvalue
 from MNN.frontends.torch.aten.reshaping import diagonal
 from MNN.frontends.torch.aten.slicing import END, cut
-from MNN.frontends.torch.aten.sorting import kthvalue
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number, Scalar
 from MNN.frontends.torch.registry import apply, aten
@@ -261,6 +261,19 @@ def diff(
     for _ in range(n):
         out = ctx.op("BinaryOp", cut(ctx, out, axis, 1, END), cut(ctx, out, axis, 0, -1), opType=kind)
     return out
+
+
+@aten("trapezoid", "trapz")
+def trapezoid(ctx: TorchBuilder, y: Value, x: Value | None = None, *, dx: Scalar = 1, dim: int = -1) -> Value:
+    """The area below a line through points, which are ``dx`` apart or at ``x``."""
+    axis = ctx.axis(y, dim)
+    middle = ctx.binary("MUL", ctx.binary("ADD", cut(ctx, y, axis, 1, END), cut(ctx, y, axis, 0, -1)), 0.5)
+    apart: Value | Scalar = dx
+    if x is not None:
+        apart = diff(ctx, x, 1, dim if ctx.rank_of(x) > 1 else -1)
+        if ctx.rank_of(x) == 1:
+            apart = ctx.unsqueeze(apart, *range(1, ctx.rank_of(y) - axis))
+    return reduced(ctx, "SUM", ctx.binary("MUL", middle, apart), axis, False)
 
 
 @aten("median", "nanmedian")

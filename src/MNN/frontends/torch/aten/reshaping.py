@@ -53,7 +53,7 @@ def unflatten(ctx: TorchBuilder, x: Value, dim: int, sizes: Ints) -> Value:
     return ctx.reshape(x, [*before[:axis], *sizes, *before[axis + 1 :]])
 
 
-@aten("squeeze")
+@aten("squeeze", "squeeze_copy")
 def squeeze(ctx: TorchBuilder, x: Value, dim: int | list[int] | None = None) -> Value:
     """Axes whose size is not 1 stay."""
     rank = ctx.rank_of(x)
@@ -271,19 +271,25 @@ def unfold(ctx: TorchBuilder, x: Value, dimension: int, size: int, step: int) ->
     return ctx.rows(windows, [*order, axis + 1])
 
 
+def strided_places(ctx: TorchBuilder, size: list[int], stride: list[int], offset: int | None) -> np.ndarray:
+    """Where the elements of a view lie in memory. Raises :class:`UnsupportedError` for very many."""
+    bounded(ctx, int(np.prod(size)), 1 << 24, "elements")
+    places = np.full(size, offset or 0, np.int64)
+    for axis, (n, s) in enumerate(zip(size, stride, strict=True)):
+        places += (np.arange(n) * s).reshape([-1 if i == axis else 1 for i in range(len(size))])
+    return places
+
+
 @aten("as_strided", "as_strided_copy")
 def as_strided(
     ctx: TorchBuilder, x: Value, size: list[int], stride: list[int], storage_offset: int | None = None
 ) -> Value:
     """Of a tensor whose elements lie in memory in their order."""
-    count = bounded(ctx, int(np.prod(size)), 1 << 24, "elements")
-    places = np.full(size, storage_offset or 0, np.int64)
-    for axis, (n, s) in enumerate(zip(size, stride, strict=True)):
-        places += (np.arange(n) * s).reshape([-1 if i == axis else 1 for i in range(len(size))])
+    places = strided_places(ctx, size, stride, storage_offset)
     flat = ctx.op("Reshape", x, ctx.const([-1]))
     return (
         ctx.op("GatherV2", flat, ctx.const(places), ctx.const(np.int32(0)))
-        if count
+        if places.size
         else ctx.const(np.zeros(size, ctx.type_of(x).numpy))
     )
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from MNN.frontends.torch.aten.slicing import END, cut
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Int, Number
 from MNN.frontends.torch.registry import aten
@@ -151,16 +150,3 @@ def grid_sampler(
 @aten("affine_grid_generator")
 def affine_grid(ctx: TorchBuilder, theta: Value, size: Sequence[Int], align_corners: bool) -> Value:
     return ctx.op("AffineGrid", theta, ctx.ints(size), alignCorners=align_corners)
-
-
-@aten("torchvision.roi_align")
-def roi_align(
-    ctx: TorchBuilder, x: Value, rois: Value, spatial_scale: float, pooled_height: int, pooled_width: int,
-    sampling_ratio: int, aligned: bool,
-) -> Value:  # fmt: skip
-    """torchvision's: rows of ``rois`` are the image's number and the corners of a box."""
-    image = ctx.cast(ctx.squeeze(cut(ctx, rois, 1, 0, 1), 1), DType.I32)
-    return ctx.op(
-        "ROIAlign", x, cut(ctx, rois, 1, 1, END), image, pooledWidth=pooled_width, pooledHeight=pooled_height,
-        spatialScale=spatial_scale, samplingRatio=sampling_ratio, aligned=aligned, poolType="AVEPOOL",
-    )  # fmt: skip

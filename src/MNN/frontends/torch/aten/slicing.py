@@ -296,3 +296,17 @@ def replication_pad(ctx: TorchBuilder, x: Value, padding: Ints) -> Value:
 @aten("_pad_circular")
 def circular_pad(ctx: TorchBuilder, x: Value, padding: Ints) -> Value:
     return padded(ctx, x, padding, "circular")
+
+
+@aten("pad_sequence")
+def pad_sequence(
+    ctx: TorchBuilder, sequences: list[Value], batch_first: bool = False, padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Value:  # fmt: skip
+    """Sequences ``[T, ...]`` filled up to the longest, side by side."""
+    lengths = [ctx.known(ctx.size(x, 0), "the length of a sequence") for x in sequences]
+    lines = []
+    for x, length in zip(sequences, lengths, strict=True):
+        ends = [0, max(lengths) - length] if padding_side == "right" else [max(lengths) - length, 0]
+        lines.append(pad(ctx, x, [0, 0] * (ctx.rank_of(x) - 1) + ends, "constant", padding_value))
+    return ctx.op("Pack", *lines, axis=0 if batch_first else 1)

@@ -6,7 +6,7 @@ import math
 
 from MNN.frontends.torch.aten.arithmetic import truncated
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.registry import Handler, aten
+from MNN.frontends.torch.registry import Handler, apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -131,3 +131,26 @@ def sinc(ctx: TorchBuilder, x: Value) -> Value:
     return ctx.op(
         "Select", zero, ctx.const_like(1, turned), ctx.op("BinaryOp", ctx.unary("SIN", safe), safe, opType="REALDIV")
     )
+
+
+@aten("special_entr")
+def entropy(ctx: TorchBuilder, x: Value) -> Value:
+    """``-x log x``, 0 of 0 and minus infinity below."""
+    wide = ctx.as_float(x)
+    out = ctx.unary("NEG", ctx.binary("MUL", wide, ctx.unary("LOG", wide)))
+    out = apply(ctx, "where", [ctx.binary("EQUAL", wide, 0), 0.0, out], {})
+    return apply(ctx, "where", [ctx.binary("LESS", wide, 0), -math.inf, out], {})  # type: ignore[no-any-return]
+
+
+@aten("special_ndtr")
+def normal_distribution(ctx: TorchBuilder, x: Value) -> Value:
+    """How much of a normal distribution lies below."""
+    wide = ctx.binary("MUL", ctx.as_float(x), -math.sqrt(0.5))
+    return ctx.binary("MUL", ctx.unary("ERFC", wide), 0.5)
+
+
+@aten("special_ndtri")
+def normal_quantile(ctx: TorchBuilder, x: Value) -> Value:
+    """Where so much of a normal distribution lies below."""
+    wide = ctx.binary("SUB", ctx.binary("MUL", ctx.as_float(x), 2), 1)
+    return ctx.binary("MUL", ctx.unary("ERFINV", wide), math.sqrt(2.0))

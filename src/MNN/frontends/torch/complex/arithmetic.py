@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from MNN.frontends.torch.aten.creation import zeros_like
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.complex.tensor import ADVICE, COMPLEX, Complex
 from MNN.frontends.torch.element_types import ComplexType
+from MNN.frontends.torch.registry import apply
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -136,7 +138,12 @@ def magnitude(ctx: TorchBuilder, z: Complex) -> Variable:
 
 
 @COMPLEX.handles("angle")
-def angle(ctx: TorchBuilder, z: Complex) -> Variable:
+def angle(ctx: TorchBuilder, z: Complex | Variable) -> Variable:
+    """Of real numbers 0, pi where they are negative, and NaN where they are none."""
+    if not isinstance(z, Complex):
+        x = ctx.as_float(z.read(ctx))
+        turned = apply(ctx, "where", [ctx.binary("LESS", x, 0), ctx.const_like(math.pi, x), ctx.const_like(0, x)], {})
+        return Variable(apply(ctx, "where", [apply(ctx, "isnan", [x], {}), x, turned], {}))
     real, imag = parts(ctx, z.numbers(ctx))
     return Variable(ctx.binary("ATAN2", imag, real))
 

@@ -11,9 +11,11 @@ import numpy as np
 from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.aten.creation import bounded
 from MNN.frontends.torch.aten.reshaping import unfold
+from MNN.frontends.torch.aten.slicing import END, cut
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.complex.arithmetic import made
 from MNN.frontends.torch.complex.tensor import COMPLEX, Complex
+from MNN.frontends.torch.registry import apply
 from MNN.ir.graph import Value
 
 _NORMS = {None: (0, 2), "backward": (0, 2), "ortho": (1, 1), "forward": (2, 0)}
@@ -179,3 +181,62 @@ def stft(
     rank = ctx.rank_of(spectrum)
     turned = ctx.rows(spectrum, [*range(rank - 3), rank - 2, rank - 3, rank - 1])
     return Variable(turned) if return_complex is False else made(turned)
+
+
+@COMPLEX.handles("istft")
+def istft(
+    ctx: TorchBuilder, z: Complex, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+    window: Variable | None = None, center: bool = True, normalized: bool = False, onesided: bool | None = None,
+    length: int | None = None, return_complex: bool = False,
+) -> Any:  # fmt: skip
+    """The signal of frames ``[..., bins, frames]``: they are added where they overlap, and divided by what their
+    windows add up to there (Griffin and Lim 1984)."""
+    if return_complex:
+        raise ctx.unsupported("a complex signal", "leave return_complex away")
+    n_fft = _length(ctx, n_fft)
+    hop = n_fft // 4 if hop_length is None else _length(ctx, hop_length)
+    width = n_fft if win_length is None else _length(ctx, win_length)
+    spectrum = z.numbers(ctx)
+    rank = ctx.rank_of(spectrum)
+    turned = made(ctx.rows(spectrum, [*range(rank - 3), rank - 2, rank - 3, rank - 1]))
+    if onesided is False:
+        whole = c2c(ctx, turned, [-1], 1 if normalized else 2, False).numbers(ctx)
+        frames = apply(ctx, "select", [whole, -1, 0], {})
+    else:
+        frames = c2r(ctx, turned, [-1], 1 if normalized else 2, n_fft).read(ctx)
+    left = (n_fft - width) // 2
+    shape = ctx.const(np.ones(width, np.float32)) if window is None else window.read(ctx)
+    shape = apply(ctx, "constant_pad_nd", [shape, [left, n_fft - width - left]], {})
+    signal = _added_up(ctx, ctx.binary("MUL", frames, shape), hop)
+    count = ctx.size(frames, -2)
+    weights = _added_up(ctx, ctx.expand(ctx.unary("SQUARE", shape), ctx.ints([count, n_fft])), hop)
+    start = n_fft // 2 if center else 0
+    end = -(n_fft // 2) if center and n_fft > 1 else END
+    parts = [cut(ctx, v, ctx.rank_of(v) - 1, start, end if length is None else END) for v in (signal, weights)]
+    if length is not None:  # what lies behind the last frame is silence
+        parts = [cut(ctx, v, ctx.rank_of(v) - 1, 0, _length(ctx, length)) for v in parts]
+    out = ctx.binary("REALDIV", *parts)
+    have = _size(out, -1)
+    if length is not None and have is not None and have < length:
+        out = apply(ctx, "constant_pad_nd", [out, [0, length - have]], {})
+    return Variable(out)
+
+
+def _added_up(ctx: TorchBuilder, frames: Value, hop: int) -> Value:
+    """Frames ``[..., T, n]`` that begin ``hop`` apart, added up where they overlap: ``[..., n + hop * (T - 1)]``.
+
+    Each is cut into pieces as long as the hop; the pieces of one kind are lines of their own, a hop later each.
+    """
+    rank, width = ctx.rank_of(frames), ctx.known(ctx.size(frames, -1), "the length of frames")
+    pieces = -(-width // hop)
+    if pieces * hop > width:
+        frames = apply(ctx, "constant_pad_nd", [frames, [0, pieces * hop - width]], {})
+    total: Value | None = None
+    for i in range(pieces):
+        line = cut(ctx, frames, rank - 1, i * hop, (i + 1) * hop)
+        line = apply(ctx, "constant_pad_nd", [line, [0, 0, i, pieces - 1 - i]], {})
+        total = line if total is None else ctx.binary("ADD", total, line)
+    assert total is not None
+    out = ctx.reshape(total, [*ctx.sizes(total)[:-2], -1])
+    spare = pieces * hop - width
+    return cut(ctx, out, rank - 2, 0, -spare) if spare else out

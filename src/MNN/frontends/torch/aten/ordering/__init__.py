@@ -1,0 +1,1 @@
+"""Operators whose results follow from the order of numbers."""
