@@ -118,10 +118,12 @@ def run(
     h, w = (oh - 1) * step + spec.rh, (ow - 1) * step + spec.rw
     words = spec.acc is DType.I32
     if words:
-        x = rng.integers(-128, 256, (images, h, w, c + 3)).astype(np.int16)
-        x[:, : h // 2], x[:, h // 2, : w // 2] = 255, -128
-        weights = rng.integers(-255, 256, (n, c, spec.rh, spec.rw)).astype(np.int16)
-        weights[: n // 2] = -255
+        least, most = {DType.U8: (0, 255), DType.I8: (-128, 127)}.get(spec.x, (-128, 255))
+        x = rng.integers(least, most + 1, (images, h, w, c + 3)).astype(spec.x.numpy)
+        x[:, : h // 2], x[:, h // 2, : w // 2] = most, least
+        largest = 127 if 4 in (spec.mh, spec.mw) else 255
+        weights = rng.integers(-largest, largest + 1, (n, c, spec.rh, spec.rw)).astype(np.int16)
+        weights[: n // 2] = -largest
     else:
         weights = (rng.normal(size=(n, c, spec.rh, spec.rw)) / np.sqrt(c * spec.rh * spec.rw)).astype(np.float32)
     if x is None:
@@ -146,7 +148,7 @@ def run(
                 table.append(entry)
     tiles = np.array(table, np.int32)
     nr = spec.nr(target)
-    u = pack_transformed(weights, nr) if words else transformed(weights, spec, target)
+    u = pack_transformed(weights, nr, spec.mh, spec.mw) if words else transformed(weights, spec, target)
     slots = {
         "x": x.ctypes.data, "u": u.ctypes.data, "y": y.ctypes.data, "tiles": tiles.ctypes.data, "n_tiles": len(tiles),
         "group": group, "c": c, "n": n, "n_block": panels * nr, "chunk": chunk, "row_x": xs[1], "col_x": xs[2],

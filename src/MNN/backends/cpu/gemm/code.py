@@ -344,7 +344,7 @@ class Contract(TileStore):
                     if self.group == DOT4:
                         sums[i] = dot8.dot(b, self.target, spec.a, sums[i], lefts, rights[j])
                     elif spec.acc is DType.I32:
-                        sums[i] = dot8.dot_int16(b, sums[i], left, right[j])
+                        sums[i] = dot8.dot_int16(b, self.target, sums[i], left, right[j])
                     else:
                         sums[i] = dot(b, sums[i], left, right[j])
             panel = b.gep(panel, self.b_type, step)

@@ -90,9 +90,12 @@ def pack_int16(matrix: npt.NDArray[np.int16], nr: int, run: int) -> npt.NDArray[
     return packed
 
 
-def dot_int16(b: Builder, total: Value, left: Value, right: Value) -> Value:
-    """``total`` and the products of the pairs of 16-bit integers in two vectors of 32-bit lanes (x86)."""
+def dot_int16(b: Builder, target: Target, total: Value, left: Value, right: Value) -> Value:
+    """``total`` and the products of the pairs of 16-bit integers in two vectors of 32-bit lanes (x86). Sums that do not
+    fit wrap around."""
     pairs = I16.vec(2 * total.type.lanes)
+    if target.can(can.DOT2_I16, 32 * total.type.lanes):
+        return b.perform(can.DOT2_I16, total.type, total, b.bitcast(right, pairs), b.bitcast(left, pairs))
     return b.add(total, multiply_pairs(b, b.bitcast(left, pairs), b.bitcast(right, pairs)))
 
 

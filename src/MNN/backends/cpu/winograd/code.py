@@ -8,11 +8,13 @@ from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang.element import Tail, load, make_tail, storage_type
 from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Kernel, Loop, Value
 from MNN.backends.cpu.lang.records import entry
+from MNN.backends.cpu.math.scalar_code import cast
 from MNN.backends.cpu.products import register_steps
 from MNN.backends.cpu.products.dot8 import dot_int16
 from MNN.backends.cpu.products.epilogue import Epilogue, masks_work
 from MNN.backends.cpu.targets.base import Target
-from MNN.backends.cpu.winograd.int16 import shift_of
+from MNN.backends.cpu.targets.instructions import capability as can
+from MNN.backends.cpu.winograd.int16 import factor_of, to_take_back
 from MNN.backends.cpu.winograd.layout import LINE, Layout
 from MNN.backends.cpu.winograd.records import PER_PIXEL, tile_record
 from MNN.backends.cpu.winograd.slices import Slices
@@ -53,7 +55,8 @@ class Winograd(Slices):
         # that fetch ahead, and gain up to 45 % on others. Products of 16 bits, which take a register more on the way,
         # lose up to half.
         asks = target.vector_bytes < 4 * LINE or not target.fetches_ahead
-        self.prefetches = asks and not target.lane_operand and not self.int16
+        one_step = not self.int16 or target.can(can.DOT2_I16, 8 * target.vector_bytes)
+        self.prefetches = asks and not target.lane_operand and one_step
         work = spec.mr * spec.nv + spec.mr + spec.nv
         self.unroll = self.lanes if self.vector_a else 2 if target.has_fma and work < 24 else 1
 
@@ -61,7 +64,7 @@ class Winograd(Slices):
         k, b = self.k, self.b
         n, n_block, group, c = (k.slot(s) for s in ("n", "n_block", "group", "c"))
         columns = b.intrinsic("smin", n_block, n)
-        c = self.depth = b.lshr(c, 1) if self.int16 else c
+        c = self.depth = b.lshr(c + 1, 1) if self.int16 else c
         into, out = (group * k.slot("n_slices"), group * k.slot("depths")) if self.spec.deep else (group, group)
         self.row_v, self.step_v = self.layout.row_v(c), self.layout.step_v(into, c)
         self.row_m, self.step_m = self.layout.row_m(columns), self.layout.step_m(out, columns)
@@ -141,10 +144,19 @@ class Winograd(Slices):
                 self._input_tile(rows, columns, at, step, lanes, tail)
 
             if self.int16:
-                with b.loop(0, k.slot("c"), 2 * self.lanes) as both:
-                    transform(both.index, 2 * self.lanes, None)
+                self._pairs_of_channels(k.slot("c"), masked, transform)
                 return
             self._channels(b.const(I64, 0), k.slot("c"), self.spec.c_tail, masked, transform)
+
+    def _pairs_of_channels(self, c: Value, masked: bool, body: Callable[..., None]) -> None:
+        """``body(index, lanes, tail)`` for vectors of 16-bit numbers; a last one that is not whole has zeros."""
+        b, lanes = self.b, 2 * self.lanes
+        whole = b.and_(c, -lanes) if self.spec.c_tail else c
+        with b.loop(0, whole, lanes) as both:
+            body(both.index, lanes, None)
+        if self.spec.c_tail:
+            with b.loop(whole, c, lanes) as rest:  # at most once
+                body(rest.index, lanes, make_tail(b, c - rest.index, lanes))
 
     def _input_tile(
         self, rows: list[Value], offsets: list[Value], to: Value, step_v: Value, lanes: int, tail: Tail | None
@@ -154,7 +166,8 @@ class Winograd(Slices):
         x_type = storage_type(self.spec.x)
 
         def element(i: int, j: int) -> Value:
-            return load(b, self.spec.x, b.gep(rows[i], x_type, offsets[j]), lanes, None, tail)
+            value = load(b, self.spec.x, b.gep(rows[i], x_type, offsets[j]), lanes, None, tail)
+            return cast(b, value, self.spec.x, DType.I16) if self.sum is I32 else value
 
         width = range(self.f_w.inputs)
         for step in self.f_h.steps():
@@ -277,7 +290,7 @@ class Winograd(Slices):
 
     def _dot(self, total: Value, left: Value, right: Value) -> Value:
         """A sum of integers with two more products."""
-        return dot_int16(self.b, total, left, right)
+        return dot_int16(self.b, self.target, total, left, right)
 
     def _write(self, sums: list[Value], to: Value, add: bool = False) -> tuple[()]:
         """Stores what ``sums`` begins with, or adds it."""
@@ -369,4 +382,7 @@ class Winograd(Slices):
                 line = [column[place] for column in columns]
                 rows[i] = outputs(b, self.f_w, line) if spec.mw > 1 else line
         found = [value for row in rows for value in row]
-        return [b.ashr(value, shift_of(spec.rh, spec.rw)) for value in found] if self.sum is I32 else found
+        if self.sum is F32:
+            return found
+        factor, shift = to_take_back(factor_of(spec.mh, spec.mw, spec.rh, spec.rw))
+        return [b.ashr(value if factor == 1 else b.mul(value, factor), shift) for value in found]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -25,7 +26,6 @@ from MNN.backends.cpu.products.register_steps import with_all_registers
 from MNN.backends.cpu.products.register_tiles import PACKED, step_cycles
 from MNN.backends.cpu.targets.base import Target
 from MNN.backends.cpu.winograd.depth import depth_tile, depths_to_try
-from MNN.backends.cpu.winograd.int16 import outputs_of
 from MNN.backends.cpu.winograd.layout import Layout
 from MNN.backends.cpu.winograd.points import filtering, supported
 from MNN.backends.cpu.winograd.sums import Work, fixed_sums, name_of, partial_sums
@@ -174,12 +174,13 @@ def _strided_plans(
     return found
 
 
-def int16_plans(target: Target, work: Work, threads: int, earlier: Tiles | None = None) -> list[Plan]:
-    """The plan for bytes (:mod:`MNN.backends.cpu.winograd.int16`), whose pairs of channels cost what channels of f32
-    do."""
-    mh, mw = outputs_of(work.rh), outputs_of(work.rw)
-    pairs = replace(work, c=work.c // 2)
-    return [_best(target, pairs, threads, mh, mw, 0, (earlier or {}).get((mh, mw)), True)]
+def int16_plans(
+    target: Target, work: Work, threads: int, sizes: Iterable[tuple[int, int]], earlier: Tiles | None = None
+) -> list[Plan]:
+    """The plans for bytes (:mod:`MNN.backends.cpu.winograd.int16`) with tiles of these ``sizes``. Pairs of channels
+    cost what channels of f32 do."""
+    pairs, earlier = replace(work, c=-(-work.c // 2), bytes=True), earlier or {}
+    return [_best(target, pairs, threads, mh, mw, 0, earlier.get((mh, mw)), True) for mh, mw in sizes]
 
 
 def inner_product_applies(target: Target) -> bool:
@@ -351,7 +352,7 @@ def _rates(
 def _far_cycles(target: Target, work: Work) -> float:
     """Cycles to read and write images that are larger than the second-level cache."""
     through = work.c * work.stride**2 * work.step + 2 * work.n  # what is written is read first
-    images = 4.0 * work.images * work.depths * work.oh * work.ow * through
+    images = (1.0 if work.bytes else 4.0) * work.images * work.depths * work.oh * work.ow * through
     return images / _FAR_BYTES_PER_CYCLE if images > target.l2_bytes else 0.0
 
 

@@ -15,12 +15,14 @@ from MNN.backends.cpu.inner_product.iteration import HEAD
 from MNN.backends.cpu.inner_product.pack import InnerProductPackSpec
 from MNN.backends.cpu.products.algorithms import Contraction, contraction_algorithm
 from MNN.backends.cpu.products.emit_epilogue import Epilogue
+from MNN.backends.cpu.products.epilogue import masks_work
 from MNN.backends.cpu.products.product import Product
+from MNN.backends.cpu.targets.instructions import capability as can
 from MNN.backends.cpu.winograd.axes import Axes, choose_axes
 from MNN.backends.cpu.winograd.cost import Plan, filter_cycles, inner_product_applies, int16_plans, plans
 from MNN.backends.cpu.winograd.depth import depth_tile
 from MNN.backends.cpu.winograd.fixed import FixedLayout, applies, largest_weights, pack_fixed
-from MNN.backends.cpu.winograd.int16 import fits, pack_transformed
+from MNN.backends.cpu.winograd.int16 import LARGER, fits, pack_transformed, sizes
 from MNN.backends.cpu.winograd.records import PER_PIXEL, tile_record
 from MNN.backends.cpu.winograd.spec import WinogradSpec, WinogradWeightsSpec
 from MNN.backends.cpu.winograd.sums import Work
@@ -46,7 +48,7 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
     if not isinstance(prim, p.Conv):
         return []
     kind, shape = product.a.dtype, prim.outputs[0].shape
-    int16 = kind is DType.I16 and w.dtype.is_int  # bytes in 16 bits
+    int16 = w.dtype.is_int and (kind is DType.I16 or _pairs_of_bytes(e, kind))  # bytes, or bytes in 16 bits
     constant = w.const is not None
     if (
         not (constant or _at_run_time(e, prim))
@@ -56,7 +58,7 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
         or any(prim.dilations[a] != 1 for a in range(len(shape) - 2) if a != axes.depth)
         or not (strides := _strides(prim, axes)) <= ({1} if int16 else {1, 2})
         or len(strides) > 1
-        or (w.const is not None and not _suits(e, w, w.const, axes, int16))
+        or (w.const is not None and not int16 and not e.pool.even((e.origin, "even", id(w.const)), w.const))
     ):
         return []
     (oh, ow), (rh, rw) = axes.plane(shape[2:], 1), axes.plane(w.shape[2:], 1)
@@ -72,7 +74,7 @@ def winograd_candidates(e: Emitter, work: Contraction, settled: str = "") -> lis
     earlier = e.pool.kept_choices.get(choice_key) or {}
     tiles = dict(earlier)
     room = replace(conv_work, images=room_of(images), oh=room_of(oh), ow=room_of(ow), depths=room_of(third[0]))
-    ways = int16_plans(e.target, room, e.threads, earlier) if int16 else None
+    ways = int16_plans(e.target, room, e.threads, _exact(e, w, axes, kind), earlier) if int16 else None
     if ways is None:
         sizable = w.const is not None and not fixed and kind is DType.F32 and _sizable(e, w.const)
         ways = plans(e.target, room, e.threads, e.options.precision, earlier, settled, sizable)
@@ -99,18 +101,24 @@ def _at_run_time(e: Emitter, prim: p.Conv) -> bool:
     return x.dtype is w.dtype is DType.F32 and not e.collecting and not any(isinstance(n, OpenSize) for n in w.shape)
 
 
-def _suits(e: Emitter, w: Tensor, data: np.ndarray, axes: Axes, int16: bool) -> bool:
-    """Whether the numbers of constant filters can be transformed."""
-    return _whole(e, w, data, axes) if int16 else e.pool.even((e.origin, "even", id(data)), data)
+def _pairs_of_bytes(e: Emitter, kind: DType) -> bool:
+    """Whether bytes are multiplied in pairs as fast as floats, so that tiles of four pay."""
+    return kind in (DType.I8, DType.U8) and e.target.can(can.DOT2_I16, 8 * e.target.vector_bytes)
 
 
-def _whole(e: Emitter, w: Tensor, data: np.ndarray, axes: Axes) -> bool:
-    """Whether integers can be transformed exactly, and lie as the kernel for them reads them."""
-    key = (e.origin, "words", id(data))
+def _exact(e: Emitter, w: Tensor, axes: Axes, kind: DType) -> list[tuple[int, int]]:
+    """The tiles with which constant filters of integers can be transformed exactly. Channels that do not fill vectors
+    are masked, where there are masks."""
+    data = w.const
+    if data is None or (w.shape[1] % (2 * e.target.lanes(DType.F32)) and not masks_work(e.target, (kind,))):
+        return []
+    key = (e.origin, "whole", id(data))
     found = e.pool.kept_choices.get(key)
     if found is None:
-        found = e.pool.kept_choices.setdefault(key, fits(_joined(axes.filters(data))))
-    return bool(found) and w.shape[1] % (2 * e.target.lanes(DType.F32)) == 0
+        filters = _joined(axes.filters(data))
+        exact = {size: True for size in sizes(*filters.shape[2:]) if fits(filters, *size)}
+        found = e.pool.kept_choices.setdefault(key, exact)
+    return [size for size in found if kind is DType.I16 or LARGER in size]
 
 
 def _sizable(e: Emitter, data: np.ndarray) -> bool:
@@ -133,14 +141,15 @@ def _joined(filters: np.ndarray) -> np.ndarray:
     return np.moveaxis(filters, 0, 1).reshape(n, taps * c, *plane)
 
 
-def _packed_words(e: Emitter, w: Tensor, axes: Axes, nr: int) -> tuple[dict[str, int | Ref], int]:
+def _packed_words(e: Emitter, w: Tensor, axes: Axes, spec: WinogradSpec) -> tuple[dict[str, int | Ref], int]:
     """U of integers, made once; and the elements of 4 bytes of a tap's."""
     data = w.const
     assert data is not None
-    key = ("winograd words", id(data), nr)
+    form = spec.nr(e.target), spec.mh, spec.mw
+    key = ("winograd words", id(data), *form)
 
     def make() -> np.ndarray:
-        return np.concatenate([pack_transformed(filters, nr).reshape(-1) for filters in axes.filters(data)])
+        return np.concatenate([pack_transformed(filters, *form).reshape(-1) for filters in axes.filters(data)])
 
     buffer = e.pool.get(key, make, (data, w.keep))
     return {"u": Ref(buffer, 0)}, buffer.nbytes // 4 // axes.along_depth(w.shape[2:], 1)
@@ -169,7 +178,7 @@ class _Conv:
     """One convolution with everything that a plan needs to be emitted."""
 
     def __init__(self, e: Emitter, product: Product, w: Tensor, work: Work, axes: Axes, prim: p.Conv) -> None:
-        acc, out = DType.I32 if product.a.dtype is DType.I16 else DType.F32, product.c.dtype
+        acc, out = DType.I32 if product.a.dtype.is_int else DType.F32, product.c.dtype
         if product.epilogue.body is None and out is not acc:
             product = replace(product, epilogue=Epilogue(body_of([acc], lambda b, v: b.cast(v, out))))
         self.e, self.product, self.w, self.work, self.axes, self.prim = e, product, w, work, axes, prim
@@ -186,7 +195,7 @@ class _Conv:
             plan.mr,
             plan.nv,
             plan.chunk > 0,
-            work.c % (2 * lanes if work.fixed else lanes) != 0 and a.dtype is not DType.I16,
+            work.c % (2 * lanes if work.fixed or a.dtype.is_int else lanes) != 0,
             work.n % lanes != 0,
             c.dtype,
             epilogue.body,
@@ -289,7 +298,7 @@ class _Conv:
         """U and what belongs to it, made once; and the elements of 4 bytes from one tap's to the next."""
         e, w, work = self.e, self.w, self.work
         if spec.acc is DType.I32:
-            return _packed_words(e, w, self.axes, spec.nr(e.target))
+            return _packed_words(e, w, self.axes, spec)
         if spec.fixed:
             return _packed_fixed(e, w, self.axes, spec)
         form = spec.mh, spec.mw, spec.rh, spec.rw, spec.nr(e.target), spec.stride

@@ -16,7 +16,9 @@ With stride 2 a filter is two filters with stride 1, of its even and of its odd 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,6 +36,8 @@ _PAIRS: dict[int, tuple[Fraction, ...]] = {
     10: (Fraction(3, 8), Fraction(3, 4), Fraction(5, 4), Fraction(9, 4)),
 }
 """The positive points of the pairs, by the number of positions (which counts infinity too, and where it is even 0)."""
+_WHOLE: dict[int, tuple[Fraction, ...]] = {4: (Fraction(1),), 6: (Fraction(1), Fraction(2))}
+"""The same of whole numbers, for products of integers."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,26 @@ def filtering(m: int, r: int, stride: int = 1) -> Filtering:
     return _minimal(m, r) if stride == 1 else _in_phases(m, r)
 
 
+@functools.cache
+def whole_filtering(m: int, r: int) -> tuple[Filtering, int]:
+    """``F(m, r)`` in whole numbers, which gives its results times a factor: this one.
+
+    What is one at infinity is shared between both sides, so that factors of the filter stay small. Raises
+    ``ValueError`` where there are no points.
+    """
+    if m > 1 < r and m + r - 1 not in _WHOLE:
+        raise ValueError(f"no whole points for F({m}, {r})")
+    if 1 in (m, r):
+        return _minimal(m, r), 1
+    f = _minimal(m, r, _WHOLE)
+    factor = math.lcm(*(x.denominator for row in f.g for x in row))
+    most = max(sum(abs(factor * x) for x in row) for row in f.g[:-1])
+    last = next(d for d in (1, 2, 4, 8, factor) if factor % d == 0 and factor // d <= most)
+    g = (*(tuple(factor * x for x in row) for row in f.g[:-1]), tuple(factor // last * x for x in f.g[-1]))
+    at = tuple((*row[:-1], last * row[-1]) for row in f.at)
+    return dataclasses.replace(f, at=at, g=g), factor
+
+
 def _in_phases(m: int, r: int) -> Filtering:
     """With stride 2: the positions of the even taps, then those of the odd ones."""
     inputs, zero = 2 * (m - 1) + r, Fraction(0)
@@ -124,7 +148,7 @@ def _in_phases(m: int, r: int) -> Filtering:
     return Filtering(m, r, tuple(map(tuple, at)), tuple(g), tuple(bt), tuple(pairs), 2)
 
 
-def _minimal(m: int, r: int) -> Filtering:
+def _minimal(m: int, r: int, pairs_of: dict[int, tuple[Fraction, ...]] = _PAIRS) -> Filtering:
     """With stride 1; windows of one tap are the identity."""
     if r == 1:
         same = tuple(tuple(Fraction(int(i == j)) for j in range(m)) for i in range(m))
@@ -132,7 +156,7 @@ def _minimal(m: int, r: int) -> Filtering:
     n = m + r - 1
     points = [Fraction(0)] * (1 - n % 2)
     pairs = tuple(range(len(points), n - 1, 2))
-    for p in _PAIRS[n]:
+    for p in pairs_of[n]:
         points += [p, -p]
     at = tuple((*(p**i for p in points), Fraction(int(i == m - 1))) for i in range(m))
     g: list[tuple[Fraction, ...]] = []

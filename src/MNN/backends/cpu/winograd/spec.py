@@ -37,9 +37,9 @@ from MNN.backends.cpu.codegen.generators import GeneratedSpec
 from MNN.backends.cpu.codegen.traffic import number, table
 from MNN.backends.cpu.products.epilogue import OPERAND_KINDS
 from MNN.backends.cpu.targets.base import Target
-from MNN.backends.cpu.winograd.int16 import shift_of
+from MNN.backends.cpu.winograd.int16 import factor_of
 from MNN.backends.cpu.winograd.layout import Layout
-from MNN.backends.cpu.winograd.points import Filtering, filtering, supported
+from MNN.backends.cpu.winograd.points import Filtering, filtering, supported, whole_filtering
 from MNN.backends.cpu.winograd.records import DEEP, FIXED, NOTES, WEIGHTS, WINOGRAD, operand_arguments, tile_record
 from MNN.ir.dtype import DType
 from MNN.ir.scalar import Body
@@ -49,9 +49,9 @@ from MNN.ir.scalar import Body
 class WinogradSpec(GeneratedSpec):
     """``y = epilogue(convolution of x with rh x rw windows, operands...)`` over tiles, channels innermost.
 
-    Everything is computed in f32; ``x`` and ``out`` are the types in memory. With ``x`` i16, which then holds bytes,
-    everything is exact, in integers (x86, F(2, 3) only): V and U are of 16 bits, in pairs of channels, M is of 32 bits;
-    c is a multiple of two vectors. See :mod:`MNN.backends.cpu.winograd.int16`.
+    Everything is computed in f32; ``x`` and ``out`` are the types in memory. With ``x`` of bytes, or i16 which then
+    holds bytes, everything is exact, in integers (x86, F(2, 3) and F(4, 3) only): V and U are of 16 bits, in pairs of
+    channels, M is of 32 bits. See :mod:`MNN.backends.cpu.winograd.int16`.
 
     Its arguments are the record :data:`~.records.WINOGRAD`, with ``fixed`` those of :data:`~.records.FIXED` behind
     them, with ``deep`` those of :data:`~.records.DEEP`, and last the operands'. Input (i, j) of a tile and channel ch
@@ -104,9 +104,9 @@ class WinogradSpec(GeneratedSpec):
             raise ValueError(f"no F({self.mh}x{self.mw}, {self.rh}x{self.rw}) with stride {self.stride}")
         if self.mr < 1 or self.nv < 1 or not set(self.operands) <= set(OPERAND_KINDS):
             raise ValueError(f"bad tile {self.mr}x{self.nv} or operand kinds {self.operands}")
-        small = shift_of(self.rh, self.rw) and self.stride == 1
-        if self.acc is DType.I32 and (self.c_tail or self.chunked or not small):
-            raise ValueError("integers take whole vectors of channels, one sum, stride 1 and windows of three")
+        small = self.stride == 1 and factor_of(self.mh, self.mw, self.rh, self.rw)
+        if self.acc is DType.I32 and (self.chunked or not small):
+            raise ValueError("integers take one sum, stride 1 and windows of three, with tiles of two or four")
         if self.fixed and self.x is not DType.BF16:
             raise ValueError(f"no fixed point for inputs of {self.x.value}")
         if self.inner_product and (self.int16 or self.c_tail or self.x is not DType.F32):
@@ -124,11 +124,13 @@ class WinogradSpec(GeneratedSpec):
     @property
     def acc(self) -> DType:
         """The type of the sums."""
-        return DType.I32 if self.x is DType.I16 else DType.F32
+        return DType.I32 if self.x.is_int else DType.F32
 
     @property
     def filterings(self) -> tuple[Filtering, Filtering]:
         """Down and across."""
+        if self.acc is DType.I32:
+            return whole_filtering(self.mh, self.rh)[0], whole_filtering(self.mw, self.rw)[0]
         return filtering(self.mh, self.rh, self.stride), filtering(self.mw, self.rw, self.stride)
 
     @property
@@ -151,7 +153,7 @@ class WinogradSpec(GeneratedSpec):
         """V and M of one block, and one tile of outputs."""
         layout = Layout(target.lanes(DType.F32), self.positions, self.mr, self.nr(target))
         columns = min(args["n_block"], args["n"])
-        depth = args["c"] // 2 if self.int16 else args["c"]
+        depth = -(-args["c"] // 2) if self.int16 else args["c"]
         group = args["group"]
         into, out = (group * args["n_slices"], group * args["depths"]) if self.deep else (group, group)
         notes = self.positions * into // self.mr * NOTES.size if self.inner_product else 0

@@ -26,7 +26,7 @@ and 3 outputs along both sides: 0.8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from MNN.backends.cpu.winograd.fixed import CHUNK as FIXED_CHUNK
 
@@ -53,6 +53,8 @@ class Work:
     taps: int = 1
     step: int = 1
     dilation: int = 1
+    bytes: bool = field(default=False, kw_only=True)
+    """Whether numbers take a byte in memory, and pairs of channels count as one."""
 
 
 def name_of(work: Work, mh: int, mw: int) -> str:

@@ -34,7 +34,7 @@ def add_scaled(b: Builder, total: Value, factor: Fraction, x: Value) -> Value:
     if factor == -1:
         return b.sub(total, x)
     if x.type.kind == "i":
-        return b.add(total, scaled(b, factor, x))
+        return b.sub(total, scaled(b, -factor, x)) if factor < 0 else b.add(total, scaled(b, factor, x))
     return b.fma(x, float(factor), total)
 
 
@@ -44,7 +44,19 @@ def scaled(b: Builder, factor: Fraction, x: Value) -> Value:
     if x.type.kind != "i":
         return b.mul(x, float(factor))
     assert factor.denominator == 1
-    return b.mul(x, int(factor))
+    return _times(b, int(factor), x)
+
+
+def _times(b: Builder, factor: int, x: Value) -> Value:
+    """``factor * x`` of integers: by shifts where that is one or two instructions, which products are slower than."""
+    size = abs(factor)
+    low = size & -size
+    if size & (size - 1) == 0:
+        found = b.shl(x, low.bit_length() - 1) if low > 1 else x
+        return b.sub(b.const(x.type, 0), found) if factor < 0 else found
+    if low == 1 and (size - 1) & (size - 2) == 0 and factor > 0:
+        return b.add(b.shl(x, (size - 1).bit_length() - 1), x)
+    return b.mul(x, factor)
 
 
 def step_of_rows(b: Builder, rows: Sequence[Row], values: Callable[[int], Value]) -> list[Value]:
