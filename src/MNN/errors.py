@@ -10,6 +10,9 @@ from __future__ import annotations
 class MNNError(Exception):
     """Base of all errors raised for bad input, unsupported models or misuse of the API."""
 
+    layer = ""
+    """The path of the module (:mod:`MNN.nn`) that it came from, where it came from one."""
+
 
 MISFITS = (
     ArithmeticError,

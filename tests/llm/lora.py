@@ -24,7 +24,7 @@ from MNN.llm.tuning import AdaptedModel
 from tests import zoo
 from tests.export_env import python
 
-DRIVER = Path(__file__).with_name("torch_lora.py")
+ROOT = Path(__file__).parents[2]
 RATE = 2e-3
 
 
@@ -80,7 +80,7 @@ def by_torch(net: AdaptedModel, size: Size, folder: Path) -> list[float]:
     arrays["config"] = np.frombuffer(json.dumps(config, default=str).encode(), np.uint8)
     np.savez(folder / "given.npz", **arrays, tokens=tokens(size))
     files = [str(folder / name) for name in ("given.npz", "losses.npz")]
-    subprocess.run([str(python(zoo.cache_folder())), str(DRIVER), *files], check=True)
+    subprocess.run([str(python(zoo.cache_folder())), "-m", "tests.llm.torch_lora", *files], check=True, cwd=ROOT)
     with np.load(files[1]) as found:
         return list(found["losses"])
 

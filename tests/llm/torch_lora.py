@@ -1,14 +1,17 @@
-"""Runs where torch is: ``torch_lora.py GIVEN.npz RESULTS.npz``.
+"""Runs where torch is: ``python -m tests.llm.torch_lora GIVEN.npz RESULTS.npz``.
 
 A Llama in plain torch (with the names of Hugging Face's checkpoints) with adapters of low rank, trained by AdamW; what
 is written are the losses of all steps."""
 
 import json
 import sys
+from functools import partial
 
 import numpy as np
 import torch
 from torch.nn import functional
+
+from tests.train.torch_steps import steps
 
 
 def turned(x, cos, sin):
@@ -59,15 +62,13 @@ def main(source, target):
         torch.set_num_threads(config["threads"])
         model, tokens = Llama(given, config), torch.from_numpy(given["tokens"]).long()
         optimizer = torch.optim.AdamW(model.pairs.values(), config["rate"], weight_decay=0.01)
-        losses = []
-        for batch in tokens:
+
+        def loss(batch):
             logits = model.logits(batch[:, :-1])
-            loss = functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-        np.savez(target, losses=np.array(losses))
+            return functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+
+        losses = steps(optimizer, (partial(loss, batch) for batch in tokens))
+        np.savez(target, losses=np.array(list(losses)))
 
 
 if __name__ == "__main__":

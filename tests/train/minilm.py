@@ -20,7 +20,7 @@ from tests import zoo
 from tests.export_env import python
 from tests.models.tasks.minilm import batch
 
-DRIVER = Path(__file__).with_name("torch_minilm.py")
+ROOT = Path(__file__).parents[2]
 CHAPTERS = ("debugger", "string-methods")
 RATE = 3e-5
 F, nn = MNN.expr, MNN.nn
@@ -80,7 +80,7 @@ def curves(size: Size, folder: Path) -> tuple[np.ndarray, np.ndarray, Classifier
         str(zoo.path("minilm_weights")),
         *files,
     ]
-    subprocess.run(command, check=True, cwd=DRIVER.parents[2])
+    subprocess.run(command, check=True, cwd=ROOT)
     with np.load(files[1]) as found:
         theirs = found["losses"]
     optimizer = MNN.optim.AdamW(model, RATE, threads=size.threads)

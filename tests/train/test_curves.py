@@ -17,7 +17,7 @@ from tests.export_env import python
 from tests.train.networks import Language, Small
 
 STEPS, BATCH, LENGTH, COUNT = 200, 16, 24, 30
-DRIVER = Path(__file__).parent / "torch_curves.py"
+ROOT = Path(__file__).parents[2]
 
 
 def _images():
@@ -52,8 +52,8 @@ def curves(tmp_path_factory):
         begins[name] = [v.read() for v in ordered(model)]
         given |= {f"{name}/w{i}": w for i, w in enumerate(begins[name])}
     np.savez(folder / "given.npz", **given)
-    command = [str(python(zoo.cache_folder())), str(DRIVER), str(folder / "given.npz"), str(folder / "torch.npz")]
-    subprocess.run(command, check=True)
+    files = [str(folder / name) for name in ("given.npz", "torch.npz")]
+    subprocess.run([str(python(zoo.cache_folder())), "-m", "tests.train.torch_curves", *files], check=True, cwd=ROOT)
     with np.load(folder / "torch.npz") as file:
         wanted = {name: file[name] for name in file.files}
     own = {}

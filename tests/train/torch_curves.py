@@ -1,13 +1,16 @@
-"""Runs where torch is: ``torch_curves.py GIVEN.npz RESULTS.npz``.
+"""Runs where torch is: ``python -m tests.train.torch_curves GIVEN.npz RESULTS.npz``.
 
 Trains the networks of ``test_curves`` from weights that are given, in fp32 and by autocast to bf16, and writes the
 losses of all steps; the one of pictures also as quantisation-aware training has it."""
 
 import sys
+from functools import partial
 
 import numpy as np
 import torch
 from torch.nn import functional
+
+from tests.train.torch_steps import steps
 
 torch.set_num_threads(1)
 
@@ -33,16 +36,15 @@ def cnn(given, low, quantized=False):
     mean, variance = torch.zeros(8), torch.ones(8)
     optimizer = torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=1e-4)
     x, y = torch.from_numpy(given["cnn/x"]), torch.from_numpy(given["cnn/y"])
-    for k in range(len(x)):
+
+    def loss(k):
         with torch.autocast("cpu", torch.bfloat16, enabled=low):
             h = convolution(x[k], p[0], p[1])
             h = functional.relu(functional.batch_norm(h, mean, variance, p[2], p[3], True, 0.01, 1e-5))
             h = functional.max_pool2d(functional.relu(convolution(h, p[4], p[5])), 2)
-            loss = functional.cross_entropy(functional.linear(h.flatten(1), p[6], p[7]).float(), y[k])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        yield loss.item()
+            return functional.cross_entropy(functional.linear(h.flatten(1), p[6], p[7]).float(), y[k])
+
+    return steps(optimizer, (partial(loss, k) for k in range(len(x))))
 
 
 def block(h, p):
@@ -63,16 +65,15 @@ def language(given, low):
     p = parameters(given, "language")
     optimizer = torch.optim.AdamW(p, 3e-3, weight_decay=0.01)
     x = torch.from_numpy(given["language/x"]).long()
-    for k in range(len(x)):
+
+    def loss(k):
         with torch.autocast("cpu", torch.bfloat16, enabled=low):
             h = p[0][x[k, :, :-1]] + p[1]
             h = block(block(h, p[2:14]), p[14:26])
             logits = functional.linear(functional.layer_norm(h, h.shape[-1:], p[26], p[27], 1e-5), p[28])
-            loss = functional.cross_entropy(logits.reshape(-1, logits.shape[-1]).float(), x[k, :, 1:].reshape(-1))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        yield loss.item()
+            return functional.cross_entropy(logits.reshape(-1, logits.shape[-1]).float(), x[k, :, 1:].reshape(-1))
+
+    return steps(optimizer, (partial(loss, k) for k in range(len(x))))
 
 
 def main(source, target):

@@ -3,6 +3,7 @@
 MiniLM with a new last layer, tuned by AdamW; writes the losses of all steps."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from benchmarks.export_trained import minilm
+from tests.train.torch_steps import steps
 
 
 def main(weights, source, target):
@@ -20,18 +22,16 @@ def main(weights, source, target):
         torch.set_num_threads(int(given["threads"]))
         rate = float(given["rate"])
     optimizer = torch.optim.AdamW([*body.parameters(), *head], rate, weight_decay=0.01)
-    losses = []
-    for k in range(len(words)):
+
+    def loss(k):
         states = body(words[k], mask[k], torch.zeros_like(words[k]))
         states = states[0] if isinstance(states, tuple) else states
         seen = mask[k][..., None].float()
         mean = (states * seen).sum(1) / seen.sum(1)
-        loss = functional.cross_entropy(functional.linear(mean, *head), labels[k])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    np.savez(target, losses=np.array(losses))
+        return functional.cross_entropy(functional.linear(mean, *head), labels[k])
+
+    losses = steps(optimizer, (partial(loss, k) for k in range(len(words))))
+    np.savez(target, losses=np.array(list(losses)))
 
 
 if __name__ == "__main__":

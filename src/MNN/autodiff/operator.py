@@ -24,15 +24,18 @@ class Gradient(Operator):
     As it is an operator, its results have gradients too. The tensors are usually inputs of the graph: of one that is
     another in another shape there is no gradient. ``activationMemory``: bytes that what ``y`` is computed from
     may take, of which the rest is computed again; 0: everything is kept, -1: all that is not cheaply computed again.
+    ``scaled``: the second operand is a number that ``y`` is multiplied by on the way and that the results are divided
+    by, so that numbers in between do not vanish in f16 (Micikevicius et al., "Mixed Precision Training", 2018).
     """
 
     in_mnn = False
     differentiates = True
-    attributes = {"activationMemory": 0}
+    attributes = {"activationMemory": 0, "scaled": False}
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         y = operand(b, inputs, 0)
-        wrt = [operand(b, inputs, i) for i in range(1, len(inputs))]
+        scale = b.cast(b.reshape(operand(b, inputs, 1), ()), y.dtype) if self.bool_attr(node, "scaled") else None
+        wrt = [operand(b, inputs, i) for i in range(1 if scale is None else 2, len(inputs))]
         if elements(y.shape) != 1:
             raise ShapeError(
                 f"{b.where}: gradients are taken of one number, '{y.name or 'the loss'}' has the shape "
@@ -41,7 +44,10 @@ class Gradient(Operator):
         if not y.dtype.is_float:
             raise ShapeError(f"{b.where}: gradients are taken of a float, '{y.name or 'the loss'}' is {y.dtype.value}")
         budget, start = self.int_attr(node, "activationMemory"), len(b.prims)
-        found = gradients(b, [y], [b.expand(b.like(1.0, y), y.shape)], wrt)
+        found = gradients(b, [y], [b.expand(b.like(1.0, y) if scale is None else scale, y.shape)], wrt)
+        if scale is not None:
+            share = b.op("div", b.like(1.0, scale), scale)
+            found = [b.op("mul", g, b.cast(share, g.dtype)) for g in found]
         if budget:
             b.prims[:] = with_recomputation(b.prims, start, None if budget < 0 else budget, b.where)
         return found
@@ -49,4 +55,5 @@ class Gradient(Operator):
 
 @infer.rule(Gradient)
 def _infer_gradient(h: infer.ShapeInference, node: Node) -> list[infer.InferredShape]:
-    return [(v.dtype, infer.sizes(v)) for v in node.inputs[1:] if v is not None]
+    first = 2 if node.attrs.get("scaled") else 1
+    return [(v.dtype, infer.sizes(v)) for v in node.inputs[first:] if v is not None]

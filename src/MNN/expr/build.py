@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from MNN.expr.types import NCHW, NHWC, data_format, promote, storable
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 from MNN.ops.core.datatypes import data_type
+
+LAYER: ContextVar[str] = ContextVar("layer", default="")
+"""The path of the module that is computing (``encoder.attention``), for messages."""
 
 
 def leaf(array: np.ndarray, layout: data_format = NCHW, op: str = "Const") -> Var:
@@ -86,7 +90,7 @@ def apply_all(
     if results is not None:
         return [_kept(a, layout) for a in results]
     expr = Expr(op, [None if v is None else (v._expr, v._index) for v in operands], attrs)
-    expr.outputs = outputs
+    expr.outputs, expr.layer = outputs, LAYER.get()
     with contextlib.suppress(UnwrittenError):  # sizes that depend on numbers are found when those are there
         expr.types()
     return [Var(expr, i, layout) for i in range(outputs)]

@@ -52,6 +52,8 @@ class Expr:
     attrs: dict[str, object] = _NONE
     outputs = 1
     name = ""
+    layer = ""
+    """The path of the module that it was made in; empty outside of all."""
     borrowed = False
     """Whether its numbers lie in memory of the user's, who may change them."""
     leaf_type: Type = (DType.F32, ())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from MNN.errors import ShapeError
+from MNN.errors import MNNError, ShapeError
 from MNN.expr import build
 from MNN.expr.shaping import convert, one_hot
 from MNN.expr.types import NC4HW4, NCHW
@@ -69,9 +70,18 @@ def softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Var:
         raise ShapeError(
             f"logits [..., C] take labels [...] of whole numbers, found {x.shape} and {y.shape} of {y._kind.value}"
         )
+    if y._expr.op == "Const":
+        check_labels(y._array(), int(x.shape[-1]))
     flat = build.apply("Reshape", x, build.ints([-1, x.shape[-1]]))
     wanted = one_hot(build.apply("Reshape", build.cast(y, DType.I32), build.ints([-1])), x.shape[-1])
     return soft_cross_entropy(flat, wanted)
+
+
+def check_labels(labels: np.ndarray, classes: int) -> None:
+    """Raises :class:`MNNError` for labels that are none of so many classes: their losses would be of other ones."""
+    if labels.size and not 0 <= labels.min() <= labels.max() < classes:
+        wrong = labels.min() if labels.min() < 0 else labels.max()
+        raise MNNError(f"the label {wrong} is none of the {classes} classes that are told apart, 0 to {classes - 1}")
 
 
 def soft_cross_entropy(logits: ArrayLike, probabilities: ArrayLike) -> Var:

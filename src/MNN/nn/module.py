@@ -54,7 +54,20 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} does not define forward()")
 
     def __call__(self, x: Any) -> Any:
-        return self.forward(x)
+        if not self._name:
+            return self.forward(x)
+        outer = build.LAYER.get()
+        path = f"{outer}.{self._name}" if outer else self._name
+        token = build.LAYER.set(path)
+        try:
+            return self.forward(x)
+        except MNNError as error:
+            if not error.layer:
+                error.layer = path  # the innermost one
+                error.args = (f"layer '{path}': {error}",)
+            raise
+        finally:
+            build.LAYER.reset(token)
 
     def onForward(self, x: list[Var]) -> list[Var]:  # noqa: N802 - PyMNN's name
         """:meth:`forward` with a list in and a list out."""

@@ -1,14 +1,22 @@
-"""Where numbers became infinite or NaN: the step computed again in numpy, operator by operator, in the user's words."""
+"""Where numbers became infinite or NaN: the step computed again in numpy, operator by operator, in the user's words.
+
+A loss that is finite may have gradients that are not: the way back is then walked operator by operator too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from MNN.expr.node import Expr
-from MNN.ir.graph import Value
+from MNN.errors import MNNError
+from MNN.expr import build
+from MNN.expr.node import Expr, Ref
+from MNN.expr.types import NCHW
+from MNN.expr.var import Var
+from MNN.ir.graph import Node, Value
 from MNN.nn.module import Module
+from MNN.optim import update_graph
 from MNN.optim.capture import Captured
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
@@ -34,7 +42,47 @@ def blame(captured: Captured, module: Module | None, arrays: Mapping[int, np.nda
             if not _finite(results[made]):
                 operands = [results[v] for v in node.inputs if v is not None and v in results]
                 return f"It began with {_operator(expr, made)}{_range(operands)}"
+    numbers = {(key, 0): array for key, array in (captured.embedded | dict(arrays)).items()}
+    for expr, node in zip(captured.nodes, graph.nodes, strict=True):
+        numbers |= {(id(expr), i): results[v] for i, v in enumerate(node.outputs)}
+    for expr, node in _back(captured, graph.nodes, numbers):
+        operands = [results[v] for v in node.inputs if v is not None and v in results]
+        said = _operator(expr, node.outputs[0])
+        return f"It began on the way back, with the gradient of {said}{_range(operands)}"
     return "Computed in numpy it is finite: it began with rounding"
+
+
+def _back(
+    captured: Captured, nodes: Sequence[Node], numbers: Mapping[tuple[int, int], np.ndarray]
+) -> Iterator[tuple[Expr, Node]]:
+    """Operators, last ones first, of which gradients are infinite or NaN while those of their results are not."""
+    loss = captured.outputs[0]
+    end = (id(loss._expr), loss._index)
+    found = {end: np.ones_like(numbers[end])}
+    for expr, node in zip(reversed(captured.nodes), reversed(nodes), strict=True):
+        given = {i: found[id(expr), i] for i in range(expr.outputs) if (id(expr), i) in found}
+        if not given:
+            continue
+        refs = [r for r in dict.fromkeys(expr.inputs) if r is not None and numbers[id(r[0]), r[1]].dtype.kind == "f"]
+        leaves = {r: build.leaf(numbers[id(r[0]), r[1]], op="Trainable") for r in refs}
+        alone = Expr(expr.op, [r if r is None else _alone(r, leaves, numbers) for r in expr.inputs], expr.attrs)
+        alone.outputs = expr.outputs
+        outputs = [Var(alone, i, NCHW) for i in given]
+        try:
+            _, slopes = update_graph.gradients(outputs, [build.leaf(g) for g in given.values()], list(leaves.values()))
+            made = [v.read() for v in slopes]
+        except MNNError:  # nothing there has a gradient
+            continue
+        if not all(_finite(g) for g in made):
+            yield expr, node
+        for (source, index), g in zip(leaves, made, strict=True):
+            place = (id(source), index)
+            found[place] = found[place] + g if place in found else g
+
+
+def _alone(ref: Ref, leaves: Mapping[Ref, Var], numbers: Mapping[tuple[int, int], np.ndarray]) -> Ref:
+    """An operand as a leaf with its numbers."""
+    return (leaves[ref] if ref in leaves else build.leaf(numbers[id(ref[0]), ref[1]]))._expr, 0
 
 
 def _leaf(leaf: Expr, known: Mapping[int, str]) -> str:
@@ -47,7 +95,7 @@ def _leaf(leaf: Expr, known: Mapping[int, str]) -> str:
 def _operator(expr: Expr, made: Value) -> str:
     function = next((str(expr.attrs[key]) for key in _KINDS if key in expr.attrs), "")
     name = f"{expr.op} {function}".strip()
-    said = f" that gives '{expr.name}'" if expr.name else ""
+    said = f" that gives '{expr.name}'" if expr.name else f" in the layer '{expr.layer}'" if expr.layer else ""
     sizes = "" if made.shape is None or made.dtype is None else f" of {made.dtype.value}{list(made.shape)}"
     return f"{name}{said}{sizes}"
 

@@ -50,7 +50,8 @@ class Captured:
             values[key, 0] = Value(f"constant{len(values)}", DType.of(array), array.shape, array)
         made = []
         for number, expr in enumerate(self.nodes):
-            name = f"{expr.name or expr.op}_{number}"
+            layer = f"{expr.layer}/" if expr.layer else ""
+            name = f"{expr.name or layer + expr.op}_{number}"
             results = [Value(f"{name}:{i}", *kind) for i, kind in enumerate(expr.types())]
             values.update({(id(expr), i): v for i, v in enumerate(results)})
             operands = [None if r is None else values[id(r[0]), r[1]] for r in expr.inputs]

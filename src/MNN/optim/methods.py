@@ -8,6 +8,7 @@ from MNN.expr.var import Var
 from MNN.nn.module import Module
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.regularization import Regularization_Method
+from MNN.optim.settings import not_negative, share
 from MNN.optim.step_graph import Method
 from MNN.optim.update_graph import Rule, adam, descent
 
@@ -27,6 +28,7 @@ class Options(TypedDict, total=False):
     threads: int | None
     debug: bool
     activation_memory: int | None
+    loss_scale: float | str | None
 
 
 class SGD(Optimizer):
@@ -43,7 +45,7 @@ class SGD(Optimizer):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(module, learning_rate, weight_decay, regularization_method, **options)
-        self.momentum, self.nesterov = float(momentum), bool(nesterov)
+        self.momentum, self.nesterov = share("momentum", momentum), bool(nesterov)
 
     def method(self) -> Method:
         pull = (("weightDecay", self.weight_decay), ("regularization", self.regularization_method.name))
@@ -73,7 +75,8 @@ class ADAM(Optimizer):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(module, learning_rate, weight_decay, regularization_method, **options)
-        self.momentum, self.momentum2, self.eps = float(momentum), float(momentum2), float(eps)
+        self.momentum, self.momentum2 = share("momentum", momentum), share("momentum2", momentum2)
+        self.eps = not_negative("eps", eps)
 
     def method(self) -> Method:
         attributes = (
@@ -126,7 +129,8 @@ class RMSprop(Optimizer):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(module, learning_rate, weight_decay, **options)
-        self.decay, self.momentum, self.eps = float(decay), float(momentum), float(eps)
+        self.decay, self.momentum = share("decay", decay), share("momentum", momentum)
+        self.eps = not_negative("eps", eps)
 
     def method(self) -> Method:
         pull = (("weightDecay", self.weight_decay), ("regularization", self.regularization_method.name))
@@ -147,7 +151,7 @@ class Lion(Optimizer):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(module, learning_rate, weight_decay, **options)
-        self.momentum, self.momentum2 = float(momentum), float(momentum2)
+        self.momentum, self.momentum2 = share("momentum", momentum), share("momentum2", momentum2)
 
     def method(self) -> Method:
         pull = (("weightDecay", self.weight_decay), ("regularization", "decoupled"))

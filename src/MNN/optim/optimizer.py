@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 
@@ -19,9 +20,14 @@ from MNN.optim.blame import blame
 from MNN.optim.capture import Captured, capture
 from MNN.optim.program import StepProgram
 from MNN.optim.regularization import Regularization_Method
-from MNN.optim.step_graph import APPLY, RATE, TIME, Method, StepGraph, step_graph
+from MNN.optim.scaling import LossScale
+from MNN.optim.settings import not_negative, whole
+from MNN.optim.step_graph import APPLY, RATE, SCALE, TIME, Method, StepGraph, step_graph
 from MNN.runtime.config import Config
 from MNN.runtime.state_memory import Kept, StateMemory
+
+PARAMETER, STATISTIC = "parameter", "statistic"
+"""What names of states begin with."""
 
 
 class Optimizer:
@@ -32,7 +38,9 @@ class Optimizer:
     :class:`MNN.runtime.config.Config`; threads are those of ``MNN.expr.set_thread_number`` where not given. ``debug``:
     the operator that first gave an infinite number or NaN is searched for and named. ``activation_memory``: bytes that
     what the loss is computed from may take; what is not kept for gradients is computed again, what is cheap first.
-    Without it, that is done where it takes next to no time.
+    Without it, that is done where it takes next to no time. ``loss_scale``: what losses are multiplied by on the way
+    back, and gradients divided by, for ``precision="low"`` on processors whose narrow floats are f16; ``"dynamic"``
+    finds it: a step whose gradients are infinite or NaN is left out and halves it, 2,000 others double it.
     """
 
     def __init__(
@@ -49,26 +57,26 @@ class Optimizer:
         threads: int | None = None,
         debug: bool = False,
         activation_memory: int | None = None,
+        loss_scale: float | str | None = None,
     ) -> None:
         if module is not None and not isinstance(module, Module):
             raise MNNError(f"an optimizer trains a Module, found {type(module).__name__}")
-        if accumulate < 1 or clip_norm < 0 or clip_value < 0:
-            raise MNNError(
-                f"accumulate must be at least 1 and limits not negative, found {accumulate}, {clip_norm}, {clip_value}"
-            )
-        if activation_memory is not None and activation_memory < 1:
-            raise MNNError(f"activation_memory is a number of bytes, at least 1, found {activation_memory}")
         self.module = module
-        self.learning_rate = float(learning_rate)
-        self.weight_decay = float(weight_decay)
+        self.learning_rate = not_negative("learning_rate", learning_rate)
+        self.weight_decay = not_negative("weight_decay", weight_decay)
         self.regularization_method = Regularization_Method.of(regularization_method)
-        self.accumulate, self.clip_norm, self.clip_value = int(accumulate), float(clip_norm), float(clip_value)
+        self.accumulate = whole("accumulate", accumulate)
+        self.clip_norm, self.clip_value = not_negative("clip_norm", clip_norm), not_negative("clip_value", clip_value)
         self.precision, self.threads, self.debug = precision, threads, debug
-        self.activation_memory = None if activation_memory is None else int(activation_memory)
+        self.activation_memory = None if activation_memory is None else whole("activation_memory", activation_memory)
+        self.scale = LossScale.of(loss_scale)
+        """What losses are multiplied by; None where they are not."""
         self.steps = 0
         """Steps that were made."""
         self.losses = 0
         """Losses that were taken, of which ``accumulate`` make a step."""
+        self.norm: float | None = None
+        """That of all gradients of the last loss, before it was limited, where limits are set."""
         self._memory = StateMemory()
         self._programs: dict[tuple[object, ...], StepProgram] = {}
         self._views: dict[str, np.ndarray] = {}
@@ -76,6 +84,11 @@ class Optimizer:
     def method(self) -> Method:
         """The operator of the step."""
         raise NotImplementedError(f"{type(self).__name__} has no step; it only takes gradients")
+
+    @property
+    def _watched(self) -> bool:
+        """Whether all gradients are looked at before a step."""
+        return self.debug or self.scale is not None
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -102,12 +115,16 @@ class Optimizer:
             if self._views.get(name) is not leaf.array:  # somebody has written to it
                 self._memory.kept[name] = Kept(np.array(leaf.results()[0]))
                 self._memory.layout = None
+        not_negative("learning_rate", self.learning_rate)
         applies = (self.losses + 1) % self.accumulate == 0
+        statistics = {n: np.array(leaf.results()[0]) for n, leaf in named.items() if n.startswith(STATISTIC)}
         feeds: dict[str, np.ndarray] = {
             RATE: np.asarray(self.learning_rate, np.float32),
             TIME: np.asarray(self.steps + 1, np.int64),
             APPLY: np.asarray(applies),
         }
+        if self.scale is not None:
+            feeds[SCALE] = np.asarray(self.scale.now, np.float32)
         states = {id(leaf) for leaf in named.values()}
         for number, leaf in enumerate(captured.leaves):
             if id(leaf) not in states and leaf is not STEP:
@@ -118,12 +135,18 @@ class Optimizer:
             self._views[name] = leaf.array = view
             leaf.numbers_at += 1
         results = list(found.values())
-        numbers = results[: len(captured.outputs)]
-        self.norm = float(results[len(captured.outputs)]) if self.clip_norm or self.clip_value else None
+        numbers, rest = results[: len(captured.outputs)], results[len(captured.outputs) :]
+        self.norm = float(rest.pop(0)) if self.clip_norm or self.clip_value else None
         self.losses += 1
-        if not np.isfinite(numbers[0]).all():
-            raise RunError(self._blame(captured, feeds, named, float(numbers[0].reshape(-1)[0])))
-        self.steps += applies
+        loss = float(numbers[0].reshape(-1)[0])
+        finite = bool(rest[0]) if self._watched else self.norm is None or math.isfinite(self.norm)
+        if not math.isfinite(loss) or (not finite and (self.scale is None or not self.scale.dynamic)):
+            for name, array in statistics.items():
+                self._views[name][...] = array
+            raise RunError(self._blame(captured, feeds, named, loss))
+        if self.scale is not None:
+            self.scale.update(finite)
+        self.steps += applies and (finite or self.accumulate > 1)
         STEP.set_array(np.asarray(self.steps, np.int64))
         return numbers
 
@@ -140,10 +163,10 @@ class Optimizer:
         if self.module is None:
             raise MNNError("this optimizer has no module to train; give it one when it is made")
         parameters = trainable(self.module)
-        known = {id(v._expr): f"parameter{i}" for i, v in enumerate(parameters)}
-        known |= {id(v._expr): f"statistic{i}" for i, v in enumerate(self.module.statistics)}
+        known = {id(v._expr): f"{PARAMETER}{i}" for i, v in enumerate(parameters)}
+        known |= {id(v._expr): f"{STATISTIC}{i}" for i, v in enumerate(self.module.statistics)}
         found = {known[id(leaf)]: leaf for leaf in captured.leaves if id(leaf) in known}
-        if not any(name.startswith("parameter") for name in found):
+        if not any(name.startswith(PARAMETER) for name in found):
             raise MNNError(
                 "the loss depends on no parameter of the module that is trained: is it computed from the module's "
                 "output, are all of its parameters frozen, or was the step of this loss made already?"
@@ -166,6 +189,8 @@ class Optimizer:
             threads,
             self.precision,
             self.activation_memory,
+            self.scale is not None,
+            self._watched,
         )
         if key not in self._programs:
             made, _ = self.step_graph(captured, named)
@@ -185,10 +210,10 @@ class Optimizer:
         graph, values = captured.graph()
         for name, leaf in named.items():
             values[id(leaf)].name = name
-        parameters = {n: values[id(leaf)] for n, leaf in named.items() if n.startswith("parameter")}
+        parameters = {n: values[id(leaf)] for n, leaf in named.items() if n.startswith(PARAMETER)}
         made = step_graph(
             graph, parameters, self.method(), self.accumulate, self.clip_norm, self.clip_value, values.get(id(STEP)),
-            self.activation_memory,
+            self.activation_memory, self.scale is not None, self._watched,
         )  # fmt: skip
         fixed = {v.name for v, _ in made.states}
         if any(name not in fixed for name in named):  # statistics that are only read
@@ -208,8 +233,13 @@ class Optimizer:
     def _blame(
         self, captured: Captured, feeds: Mapping[str, np.ndarray], named: Mapping[str, Expr], loss: float
     ) -> str:
-        text = f"step {self.steps + 1}: the loss is {loss}; the parameters are left as they were"
+        said = f"the loss is {loss}" if not math.isfinite(loss) else f"gradients of the loss {loss:.6g} are not finite"
+        text = f"step {self.steps + 1}: {said}; the parameters are left as they were"
         if not self.debug:
+            for path, var in () if self.module is None else self.module.named_parameters().items():
+                if not np.isfinite(var.read()).all():
+                    text = f"{text}, but '{path}' was not finite before the step"
+                    break
             return f"{text}. An optimizer with debug=True names the operator where it began"
         arrays = {id(leaf): leaf.results()[0] for leaf in named.values()}
         for number, leaf in enumerate(captured.leaves):
@@ -259,7 +289,8 @@ class Optimizer:
         """Copies of all moments by name, and the numbers of steps and losses: with the parameters, all that a step
         depends on."""
         kept = {n: np.array(k.array) for n, k in self._memory.kept.items() if "." in n}
-        return {**kept, "steps": np.asarray(self.steps), "losses": np.asarray(self.losses)}
+        counts = {"steps": np.asarray(self.steps), "losses": np.asarray(self.losses)}
+        return {**kept, **counts, **({} if self.scale is None else self.scale.state())}
 
     def load_state(self, state: Mapping[str, np.ndarray]) -> None:
         """Goes on from what :meth:`state` gave. Raises :class:`MNNError` for the state of another optimizer."""
@@ -267,7 +298,7 @@ class Optimizer:
         for name, array in state.items():
             owner, dot, kind = name.partition(".")
             if dot:
-                number = int(owner.removeprefix("parameter")) if owner.removeprefix("parameter").isdigit() else -1
+                number = int(owner.removeprefix(PARAMETER)) if owner.removeprefix(PARAMETER).isdigit() else -1
                 parameters = trainable(self.module) if self.module is not None else []
                 if (
                     kind not in kinds
@@ -280,6 +311,8 @@ class Optimizer:
         self._memory.kept.update({n: Kept(np.array(a)) for n, a in state.items() if "." in n})
         self._programs.clear()
         self.steps, self.losses = int(state["steps"]), int(state["losses"])
+        if self.scale is not None:
+            self.scale.load_state(state)
         STEP.set_array(np.asarray(self.steps, np.int64))
 
 

@@ -21,7 +21,8 @@ class Method:
 
 @dataclass
 class StepGraph:
-    """The graph of a step. Its inputs are those of the loss, ``rate``, ``time``, ``apply`` and the states."""
+    """The graph of a step. Its inputs are those of the loss, ``rate``, ``time``, ``apply``, ``scale`` where the
+    loss is scaled, and the states."""
 
     graph: Graph
     states: list[tuple[Value, Value]] = field(default_factory=list)
@@ -29,7 +30,7 @@ class StepGraph:
     """Of states that begin as zeros, by name."""
 
 
-RATE, TIME, APPLY = "rate", "time", "apply"
+RATE, TIME, APPLY, SCALE = "rate", "time", "apply", "scale"
 
 
 def step_graph(
@@ -41,11 +42,15 @@ def step_graph(
     max_value: float = 0.0,
     time: Value | None = None,
     activation_memory: int | None = None,
+    scaled: bool = False,
+    watched: bool = False,
 ) -> StepGraph:
     """``graph`` gives the loss first, and what else is asked for. ``parameters`` are inputs by the names that they and
     their states have; ``every``: steps of which the gradients are averaged; ``time``: the input that is the number of
     the step, where the loss depends on it; ``activation_memory``: bytes of activations that may be kept for gradients,
-    None: those that are not cheaply computed again."""
+    None: those that are not cheaply computed again; ``scaled``: the loss is multiplied by an input ``scale`` on the way
+    back; ``watched``: a step whose gradients are infinite or NaN does not count, and the last output but the states
+    says whether they are finite."""
     loss = graph.outputs[0]
     values = list(parameters.values())
     rate, apply = Value(RATE, DType.F32, ()), Value(APPLY, DType.BOOL, ())
@@ -58,11 +63,17 @@ def step_graph(
         _add_updates(found, node)
     slopes = [Value(f"{name}.gradient", v.dtype, v.shape) for name, v in parameters.items()]
     kept: dict[str, object] = {"activationMemory": -1 if activation_memory is None else activation_memory}
-    nodes.append(Node("Gradient", "gradient", [loss, *values], slopes, kept))
+    scale = Value(SCALE, DType.F32, ())
+    if scaled:
+        kept["scaled"] = True
+        graph.inputs.append(scale)
+    nodes.append(Node("Gradient", "gradient", [loss, *[scale] * scaled, *values], slopes, kept))
     checked: list[Value] = [loss]
     finite = Value("finite", DType.BOOL, ())
+    if every > 1 or watched:
+        nodes.append(Node("AllFinite", "finite", [loss, *(slopes if watched else [])], [finite]))
+        checked = [finite]
     if every > 1:
-        nodes.append(Node("AllFinite", "finite", [loss], [finite]))
         sums = [_state(found, f"{name}.sum", v) for name, v in parameters.items()]
         totals = [Value(f"{name}.total", v.dtype, v.shape) for name, v in parameters.items()]
         rest = [Value(f"{name}.sum.next", v.dtype, v.shape) for name, v in parameters.items()]
@@ -86,6 +97,8 @@ def step_graph(
         slopes = clipped
         graph.outputs.append(norm)
         checked.append(norm)
+    if watched:
+        graph.outputs.append(finite)
     good = Value("good", DType.BOOL, ())
     nodes.append(Node("AllFinite", "good", [*checked, apply], [good]))
     kinds = [[_state(found, f"{name}.{kind}", v) for name, v in parameters.items()] for kind in method.states]
@@ -127,4 +140,4 @@ def nodes_before(graph: Graph, values: Sequence[Value]) -> list[Node]:
     return kept[::-1]
 
 
-__all__ = ["APPLY", "RATE", "TIME", "Method", "StepGraph", "nodes_before", "step_graph"]
+__all__ = ["APPLY", "RATE", "SCALE", "TIME", "Method", "StepGraph", "nodes_before", "step_graph"]

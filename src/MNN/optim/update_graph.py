@@ -37,7 +37,7 @@ def gradients(outputs: Sequence[Var], diffs: Sequence[Var], parameters: Sequence
         total = sum((reduce_sum(y * d) for y, d in _pairs(outputs, diffs)), start=build.leaf(np.zeros((), np.float32)))
     found = {id(e) for e in in_order([total._expr])}
     for number, v in enumerate(parameters):
-        name = f"'{v.name}'" if v.name else f"number {number} ({v._kind.value}{list(v.shape)})"
+        name = _told(v, number)
         if not v._kind.is_float:
             raise MNNError(f"the parameter {name} has no gradient: it holds {v._kind.value}, not floats")
         if id(v._expr) not in found:
@@ -47,6 +47,11 @@ def gradients(outputs: Sequence[Var], diffs: Sequence[Var], parameters: Sequence
             )
     slopes = Slopes((total._expr, total._index), [(v._expr, v._index) for v in parameters])
     return list(parameters), [Var(slopes, i, v.data_format) for i, v in enumerate(parameters)]
+
+
+def _told(v: Var, number: int) -> str:
+    """A Var in a sentence: by its name, or by its place where it has none."""
+    return f"'{v.name}'" if v.name else f"number {number} ({v._kind.value}{list(v.shape)})"
 
 
 def _pairs(outputs: Sequence[Var], diffs: Sequence[Var]) -> Iterator[tuple[Var, Var]]:
@@ -135,9 +140,12 @@ def save(path: str | os.PathLike[str], outputs: Sequence[Var], before: Sequence[
     kept, ends = list(before), list(after)
     if len(kept) != len(ends):
         raise MNNError(f"{plural(len(kept), 'parameter')} with {plural(len(ends), 'update')}")
-    for b, a in zip(kept, ends, strict=True):
+    for number, (b, a) in enumerate(zip(kept, ends, strict=True)):
         if not b._expr.is_leaf or b.op_type == "Input" or list(b.shape) != list(a.shape):
-            raise MNNError(f"'{b.name}' {b.shape} is no constant or parameter that can become '{a.name}' {a.shape}")
+            raise MNNError(
+                f"{_told(b, number)} of the shape {b.shape} is no constant or parameter that can become "
+                f"{_told(a, number)} of the shape {a.shape}"
+            )
     graph, values = graph_and_values([*outputs, *ends])
     results = graph.outputs[len(graph.outputs) - len(ends) :]
     pairs = {values[id(b._expr), 0]: w for b, w in zip(kept, results, strict=True) if (id(b._expr), 0) in values}

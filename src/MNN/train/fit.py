@@ -68,6 +68,8 @@ def fit(
     """
     loader = _loader(data, batch_size, True, seed)
     own = optimizer or ADAM(model, 1e-3, threads=threads)
+    if not isinstance(own, Optimizer):
+        raise MNNError(f"optimizer is made beforehand, such as MNN.optim.SGD(model, 0.1), found {own!r}")
     if own.module is not model:
         raise MNNError("the optimizer trains another module than the one that is given")
     if precision is not None:

@@ -23,7 +23,7 @@ from MNN.ops.elementwise.identity import copying
 from MNN.optim.capture import Captured
 from MNN.optim.optimizer import Optimizer
 from MNN.optim.program import StepProgram
-from MNN.optim.step_graph import APPLY, RATE, TIME, nodes_before
+from MNN.optim.step_graph import APPLY, RATE, SCALE, TIME, nodes_before
 from MNN.passes.manager import optimize
 from MNN.runtime.config import Config
 from MNN.runtime.executor import Executor
@@ -144,6 +144,8 @@ def save_program(
     code of the model. ``inputs`` and ``targets``: a batch as :func:`MNN.train.fit` takes them; ``loss``: as there."""
     if optimizer.module is not model:
         raise MNNError("the optimizer trains another module than the one that is given")
+    if optimizer.scale is not None and optimizer.scale.dynamic:
+        raise MNNError("a training program has no loss scale that changes; give the optimizer's loss_scale as a number")
     given, wanted = next(iter(DataLoader(ArrayDataset(inputs, targets), len(inputs), False)))
     if len(given) != 1 or len(wanted) != 1:
         raise MNNError(f"a training program takes one input and one target, found {len(given)} and {len(wanted)}")
@@ -180,7 +182,10 @@ def save_program(
     for value, leaf in fixed.items():
         value.data = np.array(leaf.results()[0])
     graph = made.graph
-    graph.inputs = [v for v in graph.inputs if v not in fixed]
+    for value in graph.inputs:
+        if value.name == SCALE and optimizer.scale is not None:
+            value.data = np.asarray(optimizer.scale.now, np.float32)
+    graph.inputs = [v for v in graph.inputs if not v.is_const]
     graph.outputs[0].name = LOSS
     known[looked[0]] = known[batch[0]]
     prediction, nodes = _looking(look, known)

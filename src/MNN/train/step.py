@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from MNN.errors import MNNError
+from MNN.errors import MNNError, ShapeError
 from MNN.expr import build
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr
@@ -76,6 +76,8 @@ class Steps:
         captured, leaves = self.expression(inputs, targets)
         batch = (*inputs, *targets)
         arrays = {id(e): v._array() for e, v in zip(leaves, batch, strict=True)}
+        if self._loss is default_loss and not targets[0]._kind.is_float:
+            losses.check_labels(arrays[id(leaves[-1])], int(captured.outputs[1].shape[-1]))
         for leaf in captured.leaves:
             if id(leaf) not in arrays and leaf is not STEP and leaf.array is not None:
                 arrays.setdefault(id(leaf), leaf.array)
@@ -86,6 +88,8 @@ def default_loss(predicted: Var, target: Var) -> Var:
     """Cross entropy of logits for whole numbers, the squared error for floats."""
     if not target._kind.is_float:
         return losses.softmax_cross_entropy(predicted, target)
+    if list(predicted.shape) != list(target.shape):
+        raise ShapeError(f"the model gives {predicted.shape}, and the targets are {target.shape}: they must be alike")
     difference = build.binary("SUB", predicted, target)
     square = build.binary("MUL", difference, difference)
     return build.apply("Reduction", square, build.ints(range(square.ndim)), operation="MEAN")
