@@ -175,6 +175,27 @@ def test_chat(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [m["content"] for m in messages if m["role"] == "assistant"] == [PARIS, rome]
 
 
+def test_a_conversation_in_a_file(llm: MNN.llm.LanguageModel, path: Path, tmp_path: Path) -> None:
+    llm.reset()
+    with pytest.raises(MNNError, match="hold nothing"):
+        llm.save_cache(tmp_path / "talk")
+    assert llm.answer(CAPITAL) == PARIS
+    llm.save_cache(tmp_path / "talk")
+    other = MNN.llm.load(path, threads=2)
+    other.load_cache(tmp_path / "talk")
+    answer = other.stream(CAPITAL)
+    assert answer.read() == PARIS
+    assert answer.cost.reused == 36
+    for known in ("", " (36 known)"):
+        told = ("--prompt", CAPITAL, "--threads", 2, "--temperature", 0, "--cache-file", tmp_path / "chat")
+        once = run_command("chat", path, *told)
+        assert (once.code, once.out) == (0, PARIS + "\n")
+        assert f"37 tokens read{known} at" in once.err
+    rounded = MNN.llm.load(path, threads=2, kv_bits=8)
+    with pytest.raises(MNNError, match="by this one with other bits"):
+        rounded.load_cache(tmp_path / "talk")
+
+
 def test_beams(llm: MNN.llm.LanguageModel, path: Path) -> None:
     found = llm.beams(CAPITAL, 3, max_tokens=12)
     assert (found[0].text, found[0].ended) == (PARIS, "stop")

@@ -13,6 +13,7 @@ from MNN.errors import MNNError
 from MNN.llm.answer import Answer
 from MNN.llm.beams import Beam, BeamWriter, Search
 from MNN.llm.engine.decoder import Decoder
+from MNN.llm.engine.kept import fingerprint, load_text, save_text
 from MNN.llm.engine.opening import Opened, open_model
 from MNN.llm.engine.paged import PagedDecoder, PagedText
 from MNN.llm.files import open_weights
@@ -42,6 +43,7 @@ class LanguageModel:
         self.decoder, self.tokenizer, self.config, self._source = decoder, tokenizer, config, source
         self.conversation = decoder.text()
         """What the caches hold."""
+        self._whose: str | None = None
 
     @property
     def max_length(self) -> int:
@@ -205,6 +207,32 @@ class LanguageModel:
     def reset(self) -> None:
         """Forgets the conversation; nothing else depends on it."""
         self.decoder.cut(self.conversation, 0)
+
+    def save_cache(self, path: str | os.PathLike[str]) -> None:
+        """Writes the keys and values of the conversation to a file: whoever loads it need not read the conversation
+        again. Raises :class:`MNNError` where there is none yet, and where it was written by an adapter."""
+        decoder, text, model = self._paged()
+        save_text(decoder, text, path, model)
+
+    def load_cache(self, path: str | os.PathLike[str]) -> None:
+        """Goes on from what :meth:`save_cache` wrote: what a prompt begins with alike is not computed again. Raises
+        :class:`MNNError` for files of other models, of this one with other bits, and for what is no such file."""
+        decoder, text, model = self._paged()
+        loaded = load_text(decoder, path, model)
+        decoder.cut(text, 0)
+        self.conversation = loaded
+
+    def _paged(self) -> tuple[PagedDecoder, PagedText, str]:
+        """The decoder and the conversation in pages, and whose they are."""
+        if not isinstance(self.decoder, PagedDecoder) or not isinstance(self.conversation, PagedText):
+            raise MNNError("folders of the official engine keep their caches in another form, which is not written")
+        if self._source is None:
+            raise MNNError("a model that was not loaded from files cannot tell whose its caches are")
+        if self._whose is None:
+            opened = open_model(self._source)
+            assert isinstance(opened, Opened)
+            self._whose = fingerprint(opened.files, self.decoder.told)
+        return self.decoder, self.conversation, self._whose
 
     def _tokens(
         self, messages: Messages | Sequence[int], tools: Sequence[Mapping[str, Any]] | None, values: Mapping[str, Any]

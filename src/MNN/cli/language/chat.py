@@ -61,6 +61,10 @@ def command(
     beams: Annotated[
         int, typer.Option(min=1, max=64, help="The most probable answer that so many beams find; nothing is drawn.")
     ] = 1,
+    cache_file: Annotated[
+        Path | None,
+        typer.Option(help="Keys and values of what was read: taken from this file if it is there, written at the end."),
+    ] = None,
     lora: Lora = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line on speed.")] = False,
     no_cache: NoCache = False,
@@ -77,10 +81,14 @@ def command(
     for path in file or []:
         talk.add_file(path)
     say = _speed if not quiet else _nothing
+    if cache_file is not None and cache_file.exists():
+        llm.load_cache(cache_file)
     if prompt:
         _answer(talk, prompt, say)
     else:
         _talk(talk, say)
+    if cache_file is not None:
+        llm.save_cache(cache_file)
 
 
 def _talk(talk: Conversation, say: Callable[[Cost], None]) -> None:

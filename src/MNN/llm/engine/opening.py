@@ -43,10 +43,15 @@ class Opened:
     def weights(self, bits: int | None = None, rounds: bool = False) -> LoadedWeights:
         """Weights as they are read and, where told, quantised; ``rounds``: what low-bit weights are multiplied by may
         be rounded to 8 bits."""
-        files = [self.file, self.file.parent / "config.json"]
-        files += [f for f in self.file.parent.iterdir() if f.suffix == self.file.suffix or ".safetensors" in f.name]
-        seen({os.path.abspath(file): identity(file.stat()) for file in files if file.is_file()})
+        seen({os.path.abspath(file): identity(file.stat()) for file in self.files})
         return LoadedWeights(open_weights(self.path), bits, rounds)
+
+    @property
+    def files(self) -> list[Path]:
+        """All that the model is read from."""
+        files = {self.file, self.file.parent / "config.json"}
+        files |= {f for f in self.file.parent.iterdir() if f.suffix == self.file.suffix or ".safetensors" in f.name}
+        return sorted(file for file in files if file.is_file())
 
     def encoder(self, config: Config, bits: int | None = None, pairs: bool = False) -> Session:
         """A model that gives every token a vector, ready to run; ``pairs``: of two texts that are compared."""
@@ -114,6 +119,7 @@ class Opened:
         session = Session(graph, config, StoredPrograms.of(self.file, config, kind, (), states), states)
         table = tensors[json.loads(session.card.facts["embeddings"])]
         found = PagedDecoder(session, states, cache, table, longest, switch(told.values), columns)
+        found.told = f"{bits} bits, rounded {rounds}, {cache.keys} and {cache.values} bits a key and a value"
         for name, change in changes.items():
             assert found.bank is not None
             found.bank.add(name, change)

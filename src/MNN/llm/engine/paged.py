@@ -53,6 +53,8 @@ class PagedDecoder(Decoder):
 
     bank: AdapterBank | None = None
     """The adapters of a model that was made for some."""
+    told: str = ""
+    """How weights, keys and values are rounded: those of another form are not these."""
 
     def __init__(
         self,
@@ -85,6 +87,23 @@ class PagedDecoder(Decoder):
     @property
     def adapters(self) -> Sequence[str]:
         return () if self.bank is None else tuple(self.bank.names)
+
+    @property
+    def window_states(self) -> Sequence[Sequence[str]]:
+        """The names of the states that hold the pages of each list of a text."""
+        return self._states
+
+    def pool(self, name: str) -> Array:
+        """All pages of a state, to be read or changed in place until the next run."""
+        self._ready()
+        return self.model.state.view(name)
+
+    def _ready(self) -> None:
+        """Has the pages be there, before something is put into them: by a run of one token."""
+        if not self.model.state.shapes:
+            text = self.text()
+            self.feed(text, [0])
+            self.cut(text, 0)
 
     # -- texts ------------------------------------------------------------------------------------------------------
 

@@ -73,6 +73,11 @@ class PageList:
             raise NoPagesError(f"{count} pages of the cache are needed, {self.pool.free} are free")
         self.pages += [self.pool.take() for _ in range(count)]
 
+    def skip(self, count: int) -> None:
+        """Has an empty list begin behind so many pages that no token sees any more."""
+        assert not self.pages, "only what is empty begins later"
+        self.pages, self.gone = [0] * count, count
+
     def cut(self, length: int) -> None:
         """Gives back what lies behind so many tokens."""
         keep = -(-length // PAGE)
