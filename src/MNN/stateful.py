@@ -24,7 +24,7 @@ from MNN.formatting import plural
 from MNN.runtime.feeds import as_input, named
 from MNN.runtime.info import TensorInfo
 from MNN.runtime.session import Session
-from MNN.runtime.state_memory import Kept, StateMemory
+from MNN.runtime.state_memory import Kept, StateMemory, Zeros
 from MNN.runtime.state_run import StateRun
 from MNN.runtime.state_runs import StateRuns
 from MNN.runtime.storage.digests import digest_of
@@ -37,7 +37,7 @@ class State:
 
     def __init__(self, model: StatefulModel) -> None:
         self._model = model
-        self._memory = StateMemory()
+        self._memory = StateMemory(model._zeros)
         self._filled: dict[str, np.ndarray] = {}
         """What :meth:`fill` has said before the first run."""
         self._running = threading.Lock()
@@ -92,7 +92,7 @@ class State:
     def reset(self) -> None:
         """Forgets everything: the next run is the first."""
         with self._turn():
-            self._memory = StateMemory()
+            self._memory = StateMemory(self._model._zeros)
             self._filled = {}
 
     def rollback(self, length: int) -> None:
@@ -164,11 +164,14 @@ class StatefulModel:
     """A model some of whose outputs are its next inputs."""
 
     def __init__(
-        self, session: Session, states: Mapping[str, str] | None = None, max_length: int | None = None
-    ) -> None:
+        self, session: Session, states: Mapping[str, str] | None = None, max_length: int | None = None,
+        zeros: Zeros | None = None,
+    ) -> None:  # fmt: skip
         """``session``: of the model, made for these states. ``states``: names of outputs by those of the inputs
         that they become. ``max_length``: how long states may
-        grow. Raises :class:`MNNError` for names that the model lacks, and for pairs that do not fit."""
+        grow. ``zeros``: what makes the memory for states. Raises :class:`MNNError` for names that the model lacks, and
+        for pairs that do not fit."""
+        self._zeros = zeros
         self.session = session
         """Of the model whose states are inputs and outputs."""
         self.states = {**session.own_states, **(states or {})}
@@ -294,7 +297,7 @@ class StatefulModel:
             return found
         except BaseException:
             if first:
-                state._memory = StateMemory()
+                state._memory = StateMemory(self._zeros)
             raise
 
     def all_inputs(self, feeds: Mapping[str, Any], state: State | None = None) -> dict[str, np.ndarray]:
@@ -310,7 +313,7 @@ class StatefulModel:
         """A step of a graph that is no one program: its states are arrays like others."""
         found = self.session.planned_run(values)
         state._fits(max([found[self.states[name]].shape[axis] for name, axis in self.axes.items()], default=0))
-        memory = StateMemory()
+        memory = StateMemory(self._zeros)
         memory.kept = {name: Kept(np.asarray(found[output])) for name, output in self.states.items()}
         state._memory = memory
         return found

@@ -187,7 +187,18 @@ def test_a_conversation_in_a_file(llm: MNN.llm.LanguageModel, path: Path, tmp_pa
     assert answer.read() == PARIS
     assert answer.cost.reused == 36
     for known in ("", " (36 known)"):
-        told = ("--prompt", CAPITAL, "--threads", 2, "--temperature", 0, "--cache-file", tmp_path / "chat")
+        told = (
+            "--prompt",
+            CAPITAL,
+            "--threads",
+            2,
+            "--temperature",
+            0,
+            "--cache-file",
+            tmp_path / "chat",
+            "--cache-memory",
+            1,
+        )
         once = run_command("chat", path, *told)
         assert (once.code, once.out) == (0, PARIS + "\n")
         assert f"37 tokens read{known} at" in once.err

@@ -270,6 +270,7 @@ def load(
     kv_bits: int | Sequence[int] = 16,
     cache_tokens: int | None = None,
     adapters: Mapping[str, str | os.PathLike[str]] | None = None,
+    cache_memory: int | None = None,
 ) -> LanguageModel:
     """Opens a language model: a .gguf file, or a Hugging Face folder (config.json, safetensors, tokenizer.json).
 
@@ -281,8 +282,9 @@ def load(
     ``low``. ``kv_bits``: in how many bits keys and values are kept (32, 16, 8 or 4; one number, or one for keys and
     one for values). ``cache_tokens``: how many tokens all conversations together may have in the caches, 32768 at
     least by default; memory is taken as it is used. ``adapters``: folders of adapters (LoRA, as PEFT saves them) by
-    names that answers choose one with; the model's own weights stay as they are. Raises :class:`MNNError` where there
-    is no model, or one that is not known or damaged, and for an adapter of another model.
+    names that answers choose one with; the model's own weights stay as they are. ``cache_memory``: bytes of keys and
+    values that stay in memory between steps; others lie in a file of the cache folder until they are needed. Raises
+    :class:`MNNError` where there is no model, or one that is not known or damaged, and for an adapter of another model.
 
     >>> llm = MNN.llm.load("SmolLM2-135M-Instruct.Q4_1.gguf")  # doctest: +SKIP
     """
@@ -291,18 +293,19 @@ def load(
         opened = open_model(path)
         if isinstance(opened, Opened):
             decoder: Decoder = opened.decoder(
-                config, max_length, bits, activation_bits, kv_bits, cache_tokens, adapters
+                config, max_length, bits, activation_bits, kv_bits, cache_tokens, adapters, cache_memory
             )
         elif adapters:
             raise MNNError(
                 f"{opened.path}: adapters are merged into folders of the official engine when these are made: "
                 "mnn llm convert --lora"
             )
-        elif kv_bits == 16 and cache_tokens is None:
+        elif kv_bits == 16 and cache_tokens is None and cache_memory is None:
             decoder = opened.decoder(config, max_length, bits, activation_bits)
         else:
             raise MNNError(
-                f"{opened.path}: folders of the official engine keep keys and values as they say; leave out kv_bits"
+                f"{opened.path}: folders of the official engine keep keys and values as they say; leave out kv_bits, "
+                "cache_tokens and cache_memory"
             )
         source = opened.path if isinstance(opened, Opened) else None
         return LanguageModel(decoder, load_tokenizer(opened.path), opened.config, source)

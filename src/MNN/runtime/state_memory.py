@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from MNN.backends.base.arena import aligned_bytes, sparse_zeros
 from MNN.backends.base.lent import LentBlocks
 from MNN.backends.base.program import Place
+
+Zeros = Callable[[int], NDArray[np.uint8]]
 
 
 class Extent:
@@ -48,12 +50,14 @@ class Kept:
         found: np.ndarray = np.ndarray(self.extent.shape, self._dtype, self.block, 0, self._strides)
         return found
 
-    def put(self, place: Place) -> NDArray[np.uint8]:
-        """The block of memory that it is in, in which it lies as a program wants it; moved where it lay otherwise."""
+    def put(self, place: Place, zeros: Zeros | None = None) -> NDArray[np.uint8]:
+        """The block of memory that it is in, in which it lies as a program wants it; moved where it lay otherwise.
+        ``zeros``: what makes such memory."""
         strides = tuple([s * self._dtype.itemsize for s in place.strides])
         old, block = self.array, self.block
         if block is None or block.nbytes < place.buffer.nbytes or not _lies(old, strides):
-            block = sparse_zeros(place.buffer.nbytes) if self._zero else aligned_bytes(place.buffer.nbytes)
+            size = place.buffer.nbytes
+            block = (zeros or sparse_zeros)(size) if self._zero or zeros else aligned_bytes(size)
             if not self._zero:
                 np.ndarray(old.shape, self._dtype, block, 0, strides)[...] = old
         self._zero = False
@@ -83,7 +87,9 @@ class Kept:
 class StateMemory:
     """The states of one sequence of runs, by the names of the inputs that they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, zeros: Zeros | None = None) -> None:
+        """``zeros``: what makes memory for states, of so many bytes; by default it is the process's own."""
+        self._zeros = zeros
         self.kept: dict[str, Kept] = {}
         self.layout: object = None
         """For what the memory is laid out, where it is."""
@@ -108,7 +114,7 @@ class StateMemory:
         blocks = []
         for name, (place, number) in places.items():
             kept = self.kept[name]
-            blocks.append(kept.put(place))
+            blocks.append(kept.put(place, self._zeros))
             extents[number].shape = kept.extent.shape
             kept.extent = extents[number]
         self.layout, self.extents = layout, extents
@@ -128,4 +134,4 @@ def _lies(array: np.ndarray, strides: tuple[int, ...]) -> bool:
     return all(own == s for n, own, s in zip(array.shape, array.strides, strides, strict=True) if n > 1)
 
 
-__all__ = ["Extent", "Kept", "StateMemory"]
+__all__ = ["Extent", "Kept", "StateMemory", "Zeros"]

@@ -15,6 +15,7 @@ from MNN.cli.display.output import console, progress_console
 from MNN.cli.language.options import (
     ActivationBits,
     Bits,
+    CacheMemory,
     Draft,
     KvBits,
     Lora,
@@ -56,6 +57,7 @@ def command(
     max_length: MaxLength = None,
     bits: Bits = None,
     kv_bits: KvBits = "16",
+    cache_memory: CacheMemory = None,
     activation_bits: ActivationBits = None,
     draft: Draft = "",
     beams: Annotated[
@@ -76,7 +78,9 @@ def command(
         "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed,
         "repetition_penalty": repetition_penalty,
     }  # fmt: skip
-    llm = opened(model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits, None, lora)
+    llm = opened(
+        model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits, None, lora, cache_memory
+    )
     talk = Conversation(llm, sampling, system, max_tokens, drafter(draft, llm, model, threads, precision), beams)
     for path in file or []:
         talk.add_file(path)

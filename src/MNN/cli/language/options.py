@@ -36,12 +36,17 @@ Lora = Annotated[
     list[str] | None,
     typer.Option(help="A folder of a PEFT adapter (LoRA), or NAME=FOLDER; may be repeated."),
 ]
+CacheMemory = Annotated[
+    int | None,
+    typer.Option(min=1, help="Megabytes of keys and values that stay in memory; others lie in a file meanwhile."),
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not keep anything on disk.")]
 
 
 def opened(
     model: Path, threads: int | None, precision: str, max_length: int | None, bits: int | None, no_cache: bool,
     activation_bits: int | None, kv_bits: str = "16", cache_tokens: int | None = None, lora: list[str] | None = None,
+    cache_memory: int | None = None,
 ) -> LanguageModel:  # fmt: skip
     """The model, while a spinner turns."""
     from MNN.llm.language_model import load  # other commands start without it
@@ -49,7 +54,7 @@ def opened(
     with progress_console().status(f"opening {model.name}"):
         return load(
             model, threads, precision, max_length, bits, not no_cache, activation_bits, bits_of_cache(kv_bits),
-            cache_tokens, adapters_in(lora or []),
+            cache_tokens, adapters_in(lora or []), None if cache_memory is None else cache_memory << 20,
         )  # fmt: skip
 
 
@@ -105,6 +110,7 @@ def bits_of_cache(told: str) -> int | tuple[int, ...]:
 __all__ = [
     "ActivationBits",
     "Bits",
+    "CacheMemory",
     "Draft",
     "KvBits",
     "Lora",

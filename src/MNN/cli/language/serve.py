@@ -13,6 +13,7 @@ from MNN.cli.display.output import console
 from MNN.cli.language.options import (
     ActivationBits,
     Bits,
+    CacheMemory,
     Draft,
     KvBits,
     Lora,
@@ -52,6 +53,7 @@ def command(
     cache_tokens: Annotated[
         int | None, typer.Option(min=1, help="Tokens that all conversations together may have in the caches.")
     ] = None,
+    cache_memory: CacheMemory = None,
     activation_bits: ActivationBits = None,
     draft: Draft = "",
     lora: Lora = None,
@@ -77,7 +79,17 @@ def command(
         serving = load_embedder(model, threads, precision, bits, not no_cache)
     else:
         serving = opened(
-            model, threads, precision, max_length, bits, no_cache, activation_bits, kv_bits, cache_tokens, lora
+            model,
+            threads,
+            precision,
+            max_length,
+            bits,
+            no_cache,
+            activation_bits,
+            kv_bits,
+            cache_tokens,
+            lora,
+            cache_memory,
         )
         proposing = drafter(draft, serving, model, threads, precision)
     known = name or os.path.basename(os.path.abspath(model)).removesuffix(".gguf")

@@ -9,6 +9,7 @@ import numpy as np
 
 from MNN.errors import MNNError
 from MNN.runtime.session import Session
+from MNN.runtime.state_memory import Zeros
 from MNN.stateful import State, StatefulModel
 
 CHUNK = 509
@@ -29,12 +30,14 @@ class Decoder:
     """The graph of a model with its states, ready to run."""
 
     def __init__(
-        self, session: Session, states: Mapping[str, str], max_length: int | None = None, switch: int = 0
-    ) -> None:
+        self, session: Session, states: Mapping[str, str], max_length: int | None = None, switch: int = 0,
+        zeros: Zeros | None = None,
+    ) -> None:  # fmt: skip
         """``session``: of the graph, made for these ``states`` (:class:`MNN.llm.models.layers.Layers`). ``max_length``:
         how many tokens caches may hold. ``switch``: beyond how many tokens all positions turn in another way (0: none).
+        ``zeros``: what makes the memory for states.
         """
-        self.model = StatefulModel(session, states, max_length)
+        self.model = StatefulModel(session, states, max_length, zeros)
         self.max_length = max_length
         self._switch = switch
         self._told = "length" in self.model.inputs

@@ -14,6 +14,7 @@ from MNN.ir.graph import Graph
 from MNN.llm.engine.adapters import rank_of
 from MNN.llm.engine.loaded import LoadedWeights, check_bits, rounds_rows
 from MNN.llm.engine.paged import PagedDecoder
+from MNN.llm.engine.spilling import Spilling
 from MNN.llm.files import open_weights, read_config
 from MNN.llm.files.adapters import read_adapter
 from MNN.llm.files.places import find
@@ -81,9 +82,11 @@ class Opened:
         kv_bits: int | Sequence[int] = 16,
         cache_tokens: int | None = None,
         adapters: Mapping[str, str | os.PathLike[str]] | None = None,
+        cache_memory: int | None = None,
     ) -> PagedDecoder:
         """One ready to run. ``max_length``: tokens of a text at most, by default what the model was made for. ``bits``,
-        ``activation_bits``, ``kv_bits``, ``cache_tokens`` and ``adapters``: as :func:`MNN.llm.load` has them."""
+        ``activation_bits``, ``kv_bits``, ``cache_tokens``, ``adapters`` and
+        ``cache_memory``: as :func:`MNN.llm.load` has them."""
         check_bits(bits)
         rounds = rounds_rows(config.precision, activation_bits)
         told = usual(self.config)
@@ -118,7 +121,8 @@ class Opened:
 
         session = Session(graph, config, StoredPrograms.of(self.file, config, kind, (), states), states)
         table = tensors[json.loads(session.card.facts["embeddings"])]
-        found = PagedDecoder(session, states, cache, table, longest, switch(told.values), columns)
+        spilling = None if cache_memory is None else Spilling(cache_memory)
+        found = PagedDecoder(session, states, cache, table, longest, switch(told.values), columns, spilling)
         found.told = f"{bits} bits, rounded {rounds}, {cache.keys} and {cache.values} bits a key and a value"
         for name, change in changes.items():
             assert found.bank is not None

@@ -14,6 +14,7 @@ from MNN.llm.engine.adapters import AdapterBank
 from MNN.llm.engine.decoder import CHUNK, Decoder, Text
 from MNN.llm.engine.embeddings import Table, embedded
 from MNN.llm.engine.pages import PageList, PagePool
+from MNN.llm.engine.spilling import Spilling
 from MNN.llm.models.adapted.layers import MASK
 from MNN.llm.models.cache import PAGE, TILE, CacheForm
 from MNN.runtime.session import Session
@@ -65,14 +66,17 @@ class PagedDecoder(Decoder):
         max_length: int | None = None,
         switch: int = 0,
         columns: int = 0,
+        spilling: Spilling | None = None,
     ) -> None:
         """``session``: of the graph, made for these ``states`` and this ``cache``
         (:class:`MNN.llm.models.layers.Layers`). ``embeddings``: the table that its tokens are looked up in.
         ``max_length``: how many tokens a text may have. ``switch``: beyond how many tokens all positions turn in
         another way (0: none). ``columns``: those for adapters, of a graph of
-        :class:`MNN.llm.models.adapted.layers.AdaptedLayers`.
+        :class:`MNN.llm.models.adapted.layers.AdaptedLayers`. ``spilling``: where pages lie of which not all stay in
+        memory.
         """
-        super().__init__(session, states, None, switch)
+        super().__init__(session, states, None, switch, None if spilling is None else spilling.zeros)
+        self.spilling = spilling
         self.max_length = max_length
         self.cache, self.embeddings = cache, embeddings
         caches: dict[str, list[str]] = json.loads(session.card.facts.get("caches", "{}"))
@@ -213,6 +217,7 @@ class PagedDecoder(Decoder):
             feeds = self._feeds(works, before)
             if self._told:
                 feeds["length"] = np.array([total], np.int64)
+            self._ask(works)
             logits: Array = self.model.run(feeds)["logits"][0]
         except BaseException:
             for work, old in zip(works, before, strict=True):
@@ -226,7 +231,15 @@ class PagedDecoder(Decoder):
                 one.slide(len(work.text.tokens))
             found.append(logits[at : at + work.rows])
             at += work.rows
+        if self.spilling is not None:
+            self.spilling.follow([[self.model.state.view(name) for name in names] for names in self._states])
+            self.spilling.used(_pages(works))
         return found
+
+    def _ask(self, works: Sequence[Work]) -> None:
+        """Has what a step reads be read from the disk where it is not in memory."""
+        if self.spilling is not None and self.model.state.shapes:
+            self.spilling.ask(_pages(works))
 
     def _feeds(self, works: Sequence[Work], before: Sequence[int]) -> dict[str, Array]:
         """The inputs of the graph for a step, padded to sizes that have plans."""
@@ -283,6 +296,12 @@ class PagedDecoder(Decoder):
                     for name in names:
                         pool = self.model.state.view(name)
                         pool[moved[1]] = pool[moved[0]]
+
+
+def _pages(works: Sequence[Work]) -> list[list[int]]:
+    """The pages of texts in each pool."""
+    lists = zip(*(work.text.lists for work in works), strict=True)
+    return [[page for one in some for page in one.pages[one.gone :]] for some in lists]
 
 
 def common(one: Sequence[int] | Array, other: Sequence[int] | Array) -> int:
