@@ -13,10 +13,9 @@ import numpy as np
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.engine.opening import Opened, open_tensors
 from MNN.llm.files.mapped import parse_object, read_json, read_text
-from MNN.llm.language_model import processors
 from MNN.llm.models.families import embeds, usual
 from MNN.llm.text import Tokenizer, load_tokenizer
-from MNN.runtime.config import Config
+from MNN.runtime.config import Config, processors
 from MNN.runtime.session import Session
 from MNN.stateful import StatefulModel
 

@@ -25,7 +25,7 @@ from MNN.llm.sampling.grammar import Grammar
 from MNN.llm.sampling.penalties import PENALTIES
 from MNN.llm.speculation import Drafter, drafter_of
 from MNN.llm.text import Tokenizer, load_tokenizer
-from MNN.runtime.config import Config
+from MNN.runtime.config import Config, processors
 from MNN.runtime.gc_pause import uninterrupted
 
 Messages = str | Sequence[Mapping[str, Any]]
@@ -311,12 +311,6 @@ def load(
         return LanguageModel(decoder, load_tokenizer(opened.path), opened.config, source)
 
 
-def processors() -> int:
-    """How many processors this program may use, at most 256."""
-    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(found, 256)
-
-
 def _known(sampling: Mapping[str, Any]) -> Mapping[str, Any]:
     known = SamplingOptions.__dataclass_fields__
     for name in sampling:
@@ -325,4 +319,4 @@ def _known(sampling: Mapping[str, Any]) -> Mapping[str, Any]:
     return sampling
 
 
-__all__ = ["LanguageModel", "Messages", "load", "processors"]
+__all__ = ["LanguageModel", "Messages", "load"]

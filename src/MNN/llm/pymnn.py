@@ -18,7 +18,8 @@ from MNN.expr.build import leaf
 from MNN.expr.var import Var
 from MNN.llm.answer import Answer
 from MNN.llm.embedder import Embedder, load_embedder
-from MNN.llm.language_model import LanguageModel, load, processors
+from MNN.llm.language_model import LanguageModel, load
+from MNN.runtime.config import processors
 
 MOST = 512
 """Tokens of an answer unless ``max_new_tokens`` says otherwise, as in the official engine."""

@@ -13,11 +13,11 @@ import numpy as np
 from MNN.errors import FormatError, MNNError
 from MNN.llm.embedder import longest_text
 from MNN.llm.engine.opening import Opened, open_model
-from MNN.llm.language_model import LanguageModel, load, processors
+from MNN.llm.language_model import LanguageModel, load
 from MNN.llm.models.families import embeds
 from MNN.llm.models.weights import Array, Weights
 from MNN.llm.text import Tokenizer, load_tokenizer
-from MNN.runtime.config import Config
+from MNN.runtime.config import Config, processors
 from MNN.runtime.session import Session
 
 BATCH = 32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from dataclasses import dataclass
 
 from MNN.backends.base import registry
@@ -10,6 +11,7 @@ from MNN.backends.base.host_memory import machine_memory
 from MNN.errors import MNNError
 
 PRECISIONS = ("high", "normal", "low")
+MOST_THREADS = 256
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Config:
             object.__setattr__(self, "threads", operator.index(self.threads))
         except TypeError:
             raise MNNError(f"the number of threads is a whole number such as 2, not {self.threads!r:.60}") from None
-        if not 1 <= self.threads <= 256:
-            raise MNNError(f"the number of threads must be between 1 and 256, not {self.threads}")
+        if not 1 <= self.threads <= MOST_THREADS:
+            raise MNNError(f"the number of threads must be between 1 and {MOST_THREADS}, not {self.threads}")
         if self.precision not in PRECISIONS:
             raise MNNError(f"precision is one of {', '.join(PRECISIONS)}, not {self.precision!r:.60}")
         registry.check(self.backend)
@@ -54,3 +56,9 @@ class Config:
     def memory(self) -> int:
         """The memory limit in bytes."""
         return machine_memory() if self.memory_limit is None else self.memory_limit
+
+
+def processors() -> int:
+    """How many processors this program may use, as many as a session can have threads at most."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(found, MOST_THREADS)

@@ -20,7 +20,8 @@ import pytest
 import MNN
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.engine.opening import open_model
-from MNN.llm.official.convert import Form, convert
+from MNN.llm.official.convert import convert
+from MNN.llm.official.form import Form
 from MNN.llm.text import load_tokenizer
 from MNN.llm.text.mtok import read_mtok
 from MNN.llm.text.mtok_writing import mtok

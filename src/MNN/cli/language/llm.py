@@ -142,17 +142,26 @@ def convert_to(
     model: Source,
     out: Annotated[Path, typer.Argument(help="The folder to write, which must not be there.")],
     bits: Annotated[int, typer.Option(help="Bits of a weight: 8, 4, 3 or 2.")] = 4,
-    block: Annotated[int, typer.Option(help="Weights of a row that share a scale; 0: whole rows.")] = 64,
+    block: Annotated[
+        int | None,
+        typer.Option(help="Weights of a row that share a scale; 0: whole rows. By default as the source, or 64."),
+    ] = None,
     symmetric: Annotated[bool, typer.Option("--symmetric", help="No offsets beside the scales.")] = False,
     head_bits: Annotated[int, typer.Option(help="Bits of a weight of the last layer.")] = 8,
     lora: Annotated[Path | None, typer.Option(help="A PEFT adapter (LoRA) to merge into the weights.")] = None,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(help="A text like those that the model will read: weights are rounded for it, which loses less."),
+    ] = None,
 ) -> None:
     """Write a language model as a folder of the official engine, which runs here too: llm.mnn, its weights, a
-    tokenizer, embeddings, config.json."""
-    from MNN.llm.official.convert import Form, convert  # other commands start without it
+    tokenizer, embeddings, config.json. Weights that the source has in this form stay as they are."""
+    from MNN.llm.official.convert import convert  # other commands start without these
+    from MNN.llm.official.form import Form
 
+    text = None if calibrate is None else _read(calibrate)
     with progress() as told:
-        folder = convert(model, out, Form(bits, block, symmetric, head_bits), told, lora)
+        folder = convert(model, out, Form(bits, block, symmetric, head_bits), told, lora, text)
     size = sum(file.stat().st_size for file in folder.iterdir())
     print(f"{folder}: {nbytes(size)}")
 

@@ -72,8 +72,9 @@ def adapters_in(told: list[str]) -> dict[str, str]:
 
 def drafter(told: str, llm: LanguageModel, model: Path, threads: int | None, precision: str) -> Any:
     """What ``--draft`` means: None where nothing is told."""
-    from MNN.llm.language_model import load, processors
+    from MNN.llm.language_model import load
     from MNN.llm.speculation import drafter_of, skipping
+    from MNN.runtime.config import processors
 
     if not told:
         return None

@@ -6,8 +6,6 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import ml_dtypes
@@ -15,89 +13,20 @@ import numpy as np
 
 from MNN.errors import MNNError, UnsupportedError
 from MNN.frontends.mnn.write import write_mnn
-from MNN.ir.quant import QuantizedArray
-from MNN.llm.engine.loaded import TABLES, quantize
 from MNN.llm.files import Weights, open_weights, read_config
 from MNN.llm.files.adapters import merged
 from MNN.llm.models.families import build_with, usual
-from MNN.llm.models.weights import Array
+from MNN.llm.official.form import CHUNK, Form, FormedWeights, Told, calibrated_weights
 from MNN.llm.official.layers import OfficialLayers, has_windows
 from MNN.llm.text import Tokenizer, load_tokenizer
 from MNN.llm.text.mtok_writing import mtok
 from MNN.schema.reader import read_net
 
-BITS = (2, 3, 4, 8)
-CHUNK = 4096
-"""Rows of a table that are written at once."""
 _SETTINGS = {
     "llm_model": "llm.mnn", "llm_weight": "llm.mnn.weight", "backend_type": "cpu", "thread_num": 4, "precision": "low",
     "memory": "low", "sampler_type": "mixed", "temperature": 0.8, "top_k": 40, "top_p": 0.9, "min_p": 0.05,
     "tokenizer_file": "tokenizer.mtok",
 }  # fmt: skip
-Told = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True)
-class Form:
-    """How weights are written. ``bits`` of the layers and ``head_bits`` of the last one; ``block`` neighbours of a row
-    share a scale (0: all of them); ``symmetric``: without an offset."""
-
-    bits: int = 4
-    block: int = 64
-    symmetric: bool = False
-    head_bits: int = 8
-
-    def __post_init__(self) -> None:
-        for bits in (self.bits, self.head_bits):
-            if bits not in BITS:
-                raise MNNError(f"weights can be written in {', '.join(map(str, BITS))} bits, not in {bits}")
-        if self.block and (self.block < 16 or self.block & (self.block - 1)):
-            raise MNNError(f"blocks are 0 (whole rows) or a power of two from 16 on, not {self.block}")
-
-    def of(self, cols: int) -> int:
-        """The size of the blocks of rows of ``cols`` numbers: halved until it divides them."""
-        block = self.block or cols
-        while cols % block:
-            block //= 2
-        return block
-
-
-class FormedWeights:
-    """Tensors whose matrices get a form as they are asked for. ``told`` hears of each."""
-
-    def __init__(self, tensors: Weights, form: Form, told: Told) -> None:
-        self._tensors, self._form, self._told = tensors, form, told
-        self._seen: set[str] = set()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._tensors
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self._tensors[name].shape
-
-    def __getitem__(self, name: str) -> Array:
-        self._seen.add(name)
-        self._told("weights", len(self._seen), len(self._tensors))
-        data = np.ascontiguousarray(self._tensors[name].float32())
-        if data.ndim != 2:
-            return data
-        if not np.isfinite(data).all():
-            raise MNNError(f"{self._tensors.source}: the tensor '{name}' holds numbers that are not finite")
-        at_the_end = any(part in name for part in TABLES) and "self_attn" not in name
-        bits = self._form.head_bits if at_the_end else self._form.bits
-        return _in_rows(data, bits, self._form.of(data.shape[1]), self._form.symmetric)
-
-
-def _in_rows(data: np.ndarray, bits: int, block: int, symmetric: bool) -> QuantizedArray:
-    """Quantised some rows at a time, which bounds the memory."""
-    parts = [quantize(data[i : i + CHUNK], bits, block, symmetric) for i in range(0, len(data), CHUNK)]
-    width = max(part.width for part in parts)
-    values = np.concatenate([part.values for part in parts])
-    scale = np.concatenate([part.scale for part in parts])
-    offset = None if symmetric else np.concatenate([part.offset for part in parts if part.offset is not None])
-    found = QuantizedArray.of(values, scale, offset, bits, data.shape)
-    assert found.width == width
-    return found
 
 
 def convert(
@@ -106,13 +35,16 @@ def convert(
     form: Form | None = None,
     told: Told | None = None,
     lora: str | os.PathLike[str] | None = None,
+    text: str | None = None,
 ) -> Path:
     """Writes a model as a folder of the official engine: graph, weights, tokenizer, and the table of embeddings.
 
     ``source``: a .gguf file or a Hugging Face folder. ``told`` hears what is done, and how many of how many. ``lora``:
-    a folder of a PEFT adapter that is merged into the weights. The target is there when all of it is. Raises
-    :class:`MNNError` where there is a file or a folder already, and where the model has parts that the official engine
-    has no form for.
+    a folder of a PEFT adapter that is merged into the weights. ``text``: one like those that the model will read, some
+    thousand words; weights are then rounded so that what the model makes of it changes little
+    (:mod:`MNN.weight_quantization.compensated`), which takes a minute or more. The target is there when all of it is.
+    Raises :class:`MNNError` where there is a file or a folder already, and where the model has parts that the official
+    engine has no form for.
     """
     folder, say = Path(target), told or _nothing
     if folder.exists():
@@ -125,7 +57,7 @@ def convert(
     made = folder.with_name(f".{folder.name[:200]}.{secrets.token_hex(6)}.tmp")
     try:
         made.mkdir()
-        _write(made, config, tensors, tokenizer, form or Form(), say)
+        _write(made, config, tensors, tokenizer, form or Form(), say, text)
         made.rename(folder)
     except OSError as error:
         raise MNNError(f"cannot write {folder}: {error.strerror or error}") from error
@@ -135,11 +67,14 @@ def convert(
 
 
 def _write(
-    folder: Path, config: dict[str, object], tensors: Weights, tokenizer: Tokenizer, form: Form, say: Told
-) -> None:
+    folder: Path, config: dict[str, object], tensors: Weights, tokenizer: Tokenizer, form: Form, say: Told,
+    text: str | None,
+) -> None:  # fmt: skip
     known = usual(config)
     windows = has_windows(known.values)
-    net = OfficialLayers(FormedWeights(tensors, form, say), known.width, windows, known.family)
+    form = form.for_source(tensors)
+    done = None if text is None else calibrated_weights(config, tensors, form, tokenizer.encode(text), say)
+    net = OfficialLayers(FormedWeights(tensors, form, say, done), known.width, windows, known.family)
     build_with(config, net)
     say("llm.mnn", 0, 1)
     write_mnn(net.graph, folder / "llm.mnn", external=True)
@@ -181,4 +116,4 @@ def _nothing(what: str, done: int, total: int) -> None:
     """Says nothing."""
 
 
-__all__ = ["BITS", "Form", "convert"]
+__all__ = ["convert"]

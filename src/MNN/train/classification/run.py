@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from MNN.nn.initial import seed
 from MNN.nn.module import Module
 from MNN.optim import methods, schedules
 from MNN.optim.optimizer import Optimizer
+from MNN.runtime.config import processors
 from MNN.schema.files import replacing
 from MNN.train.classification.distillation import Distilled, accuracy_of, loss_of
 from MNN.train.classification.features import Found, session_of
@@ -60,7 +60,7 @@ def train(s: Settings, progress: bool = True) -> Trained:
         )
         for part, on in ((kept, True), (held, False))
     )  # fmt: skip
-    threads = s.threads or _processors()
+    threads = s.threads or processors()
     whole = _network(s, body, look, len(classes))
     trained, inputs, validation = _parts(s, whole, look, data, check, threads)
     more: dict[str, Any] = {}
@@ -192,11 +192,6 @@ def _right(path: Path, check: Pictures, threads: int) -> int:
     reader = load(str(path), threads=threads)
     found = (reader.run({"image": check[i][0][0][None]})["scores"].argmax() for i in range(len(check)))
     return sum(int(f) == label for f, label in zip(found, check.labels, strict=True))
-
-
-def _processors() -> int:
-    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(found, 1)
 
 
 def begin_anew(s: Settings) -> None:
