@@ -180,6 +180,26 @@ def test_a_branch_that_is_not_taken_gives_nothing():
     assert abs(found[1] - np.exp(-1)) < 1e-6
 
 
+@pytest.mark.parametrize("config", [Config(precision="high"), REFERENCE])
+def test_a_smooth_function_that_is_made_of_parts_with_kinks(config):
+    """Softplus, at the kink of its parts."""
+    x = Value("x", DType.F32, (3,))
+    graph = _graph("UnaryOp", {"opType": "BNLL"}, x)
+    (y,), axes = graph.outputs, Value("axes", DType.I64, (1,), np.array([0]))
+    total, slope, sum_of, second = Value("total"), Value("slope"), Value("sum"), Value("second")
+    graph.nodes += [
+        Node("Reduction", "sum", [y, axes], [total], {"operation": "SUM"}),
+        Node("Gradient", "gradient", [total, x], [slope]),
+        Node("Reduction", "sum of slopes", [slope, axes], [sum_of], {"operation": "SUM"}),
+        Node("Gradient", "second", [sum_of, x], [second]),
+    ]
+    numbers = np.array([0.0, -0.0, 2.0])
+    found = Executor(graph, config).run({x: numbers.astype(np.float32)}, [y, slope, second])
+    share = 1 / (1 + np.exp(-numbers))
+    for got, want in zip(found, (np.log1p(np.exp(numbers)), share, share * (1 - share)), strict=True):
+        assert np.abs(np.asarray(got) - want).max() < 1e-6
+
+
 def test_a_tensor_on_the_way_from_another():
     """Each has its whole gradient, whichever others are asked for."""
     x, w = Value("x", DType.F32, (3,)), Value("w", DType.F32, (3,))

@@ -56,11 +56,11 @@ def check(path: Path, seed: int) -> None:
         arrays = dict(file)
     found = gradients(path, arrays, Config(precision="high", threads=1 + seed % 2))
     wanted = [arrays[f"g{k}"] for k in range(len(found))]
-    largest = max(float(np.abs(g).max()) for g in wanted)
+    largest = max(float(np.abs(g).max(initial=0)) for g in wanted)
     for k, (got, want) in enumerate(zip(found, wanted, strict=True)):
         assert got.shape == want.shape
-        scale = max(float(np.abs(want).max()), 1e-3 * largest)
-        error = float(np.abs(got - want).max())
+        scale = max(float(np.abs(want).max(initial=0)), 1e-3 * largest)
+        error = float(np.abs(got - want).max(initial=0))
         assert error <= max(TOLERANCE * scale, 30 * float(arrays[f"e{k}"])), f"operand {k}: {error / scale:.1e}"
 
 

@@ -26,7 +26,7 @@ def row_product(b: Builder, x: Tensor, y: Tensor) -> Tensor:
     """``x.T @ y`` of matrices with as many rows. Of very many rows, a few thousand at a time: panels of all of them
     would not stay in cache."""
     rows = x.shape[0]
-    parts = next((n for n in range(-(-rows // ROWS), 129) if rows % n == 0), 1) if type(rows) is int else 1
+    parts = next((n for n in range(max(-(-rows // ROWS), 1), 129) if rows % n == 0), 1) if type(rows) is int else 1
     if parts <= 1:
         return b.matmul(transposed(b, x), y)
     split = [b.reshape(t, (parts, rows // parts, t.shape[1])) for t in (x, y)]

@@ -35,9 +35,10 @@ def _silu(b: BodyBuilder, x: int) -> int:
 
 
 def _softplus(b: BodyBuilder, x: int) -> int:
-    """``log(1 + e^x)`` as ``max(x, 0) + log1p(e^-|x|)``, which does not overflow."""
-    tail = b("log1p", b("exp", b("neg", b("abs", x))))
-    return b("add", b("max", x, _number(b, 0.0, x)), tail)
+    """``log(1 + e^x)`` as ``max(x, 0) + log1p(e^-|x|)``, which does not overflow. ``-|x|`` is chosen of two: its
+    derivative at 0 is 1 then, and with that of the maximum, which is 0 there, all derivatives of the sum are right."""
+    low = b("select", b("gt", x, _number(b, 0.0, x)), b("neg", x), x)
+    return b("add", b("max", x, _number(b, 0.0, x)), b("log1p", b("exp", low)))
 
 
 def _hardswish(b: BodyBuilder, x: int) -> int:

@@ -48,7 +48,8 @@ def activation(name: str, alpha: float | None, beta: float | None, clip: float) 
         if kind == "softsign":
             return s("div", a, s("add", s("abs", a), number(1)))
         if kind == "softplus":
-            return s("add", s("max", a, zero), s("log1p", s("exp", s("neg", s("abs", a)))))
+            low = s("select", s("gt", a, zero), s("neg", a), a)  # not -|a|, whose derivative at 0 would be 0
+            return s("add", s("max", a, zero), s("log1p", s("exp", low)))
         if kind == "affine":
             return s("add", s("mul", a, number(p)), number(q))
         if kind == "leakyrelu":

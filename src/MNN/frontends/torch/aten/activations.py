@@ -107,9 +107,10 @@ def hardswish(ctx: TorchBuilder, x: Value) -> Value:
 
 
 def _log1p_exp(ctx: TorchBuilder, x: Value) -> Value:
-    """``max(x, 0) + log1p(exp(-|x|))``, which neither overflows nor loses small results."""
+    """``max(x, 0) + log1p(exp(-|x|))``, which neither overflows nor loses small results; a maximum and no relu, as the
+    derivative at 0 is that of the maximum, 0.5."""
     tail = ctx.unary("LOG1P", ctx.unary("EXP", ctx.unary("NEG", ctx.unary("ABS", x))))
-    return ctx.op("BinaryOp", ctx.op("ReLU", x), tail, opType="ADD")
+    return ctx.binary("ADD", ctx.binary("MAXIMUM", x, 0), tail)
 
 
 @aten("softplus")

@@ -50,7 +50,7 @@ def binary_cross_entropy_with_logits(
 ) -> Value:
     """``(1 - y) x + log(1 + exp(-x))``, the second part weighted where positives count more."""
     tail = ctx.unary("LOG1P", ctx.unary("EXP", ctx.unary("NEG", ctx.unary("ABS", x))))
-    tail = ctx.op("BinaryOp", tail, ctx.op("ReLU", ctx.unary("NEG", x)), opType="ADD")
+    tail = ctx.binary("ADD", tail, ctx.binary("MAXIMUM", ctx.unary("NEG", x), 0))  # no relu, see ``_log1p_exp``
     rest = ctx.op("BinaryOp", ctx.const_like(1, y), y, opType="SUB")
     if pos_weight is not None:
         more = ctx.op("BinaryOp", ctx.binary("SUB", pos_weight, 1), y, opType="MUL")
