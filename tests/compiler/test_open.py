@@ -110,6 +110,38 @@ def test_open_sizes_are_keys_of_their_own() -> None:
     assert isinstance(max(a, 3), OpenSize)
 
 
+def test_a_comparison_is_noted_once_and_as_it_was_asked() -> None:
+    """Of two open sizes, neither may be noted as the plain number that it is in this trace."""
+    trace = Trace({"a": 12, "b": 20}, {"a": 40, "b": 60})
+    a, b = trace.size("a"), trace.size("b")
+    assert a < b
+    assert b > a
+    assert not a >= b
+    assert a != b
+    assert trace.compared == {("<", "a", "b"): True, ("==", "a", "b"): False}
+    assert a < 12.5  # no size, and nothing that a plan depends on unseen: sizes are whole
+    assert sorted([(-b, 0), (-a, 1)]) == [(-b, 0), (-a, 1)]
+    assert {key[1:] for key in trace.compared if not {key[1], key[2]} & {"a", "b"}} == {("-a", "-b")}
+
+
+def test_equal_sizes_of_a_trace_are_one_object() -> None:
+    one, other = traces()[:2]
+    n = one.size("s0")
+    assert (n * 2 + 4) // 2 is n + 2
+    assert one.size("s0") is n
+    assert other.size("s0") is not n
+
+
+def test_what_was_compared_holds_for_another_trace_or_not() -> None:
+    first, second, third = traces()  # 13, 3, 31
+    assert first.size("s0") < 20
+    assert second.repeats(first.compared)
+    assert second.compared == first.compared
+    assert not third.repeats(first.compared)
+    assert third.compared == {}
+    assert not second.repeats({("<", None, 3): True})
+
+
 def test_a_lost_size_is_found_by_its_numbers() -> None:
     found = []
     for s in traces():

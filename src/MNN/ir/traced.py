@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Hashable, Mapping
+from typing import Any, TypeVar
 
 from MNN.ir import symbolic
 from MNN.ir.symbolic import Size
@@ -33,12 +33,12 @@ class TracedSize(int):
     def __add__(self: _Traced, other: int) -> _Traced:
         if not isinstance(other, int):
             return NotImplemented
-        return self._of(int(self) + int(other), symbolic.add(self.size, size_of(other)))
+        return self._of(int.__add__(self, other), symbolic.add(self.size, size_of(other)))
 
     def __sub__(self: _Traced, other: int) -> _Traced:
         if not isinstance(other, int):
             return NotImplemented
-        return self._of(int(self) - int(other), symbolic.subtract(self.size, size_of(other)))
+        return self._of(int.__sub__(self, other), symbolic.subtract(self.size, size_of(other)))
 
     def __rsub__(self: _Traced, other: int) -> _Traced:
         return self._of(int(other) - int(self), symbolic.subtract(size_of(other), self.size))
@@ -46,7 +46,7 @@ class TracedSize(int):
     def __mul__(self: _Traced, other: int) -> _Traced:
         if not isinstance(other, int):
             return NotImplemented
-        return self._of(int(self) * int(other), symbolic.multiply(self.size, size_of(other)))
+        return self._of(int.__mul__(self, other), symbolic.multiply(self.size, size_of(other)))
 
     def __neg__(self: _Traced) -> _Traced:
         return self._of(-int(self), symbolic.multiply(self.size, -1))
@@ -75,9 +75,14 @@ class TracedSize(int):
 class Trace:
     """What open sizes are in one trace, by name: ``numbers``, and in ``rooms`` more than they ever may be."""
 
-    def __init__(self, numbers: Mapping[str, int], rooms: Mapping[str, int]) -> None:
+    def __init__(
+        self, numbers: Mapping[str, int], rooms: Mapping[str, int], decided: dict[Hashable, Any] | None = None
+    ) -> None:
+        """``decided``: what one trace of a plan leaves for the others."""
         self.numbers, self.rooms = dict(numbers), dict(rooms)
-        self._rooms: dict[str, int] = {}
+        self.decided: dict[Hashable, Any] = {} if decided is None else decided
+        self.made: dict[Size, OpenSize] = {}
+        """Its sizes so far: one object each, so that most comparisons and all look-ups are about identities."""
         self.compared: dict[Comparison, bool] = {}
         """What was found of sizes while planning; another size for which it is not so may need another plan."""
 
@@ -85,12 +90,20 @@ class Trace:
         """The size as a number of this trace."""
         return size if isinstance(size, int) else OpenSize(symbolic.evaluate(size, self.numbers), size, self)
 
+    def repeats(self, compared: Mapping[Comparison, bool]) -> bool:
+        """Whether what another trace found comes out alike here; then it is noted here, too."""
+        for (sign, x, y), found in compared.items():
+            if x is None or y is None:
+                return False
+            left, right = symbolic.evaluate(x, self.numbers), symbolic.evaluate(y, self.numbers)
+            if (left < right if sign == "<" else left == right) is not found:
+                return False
+        self.compared.update(compared)
+        return True
+
     def room(self, size: str) -> int:
         """What the size is where all sizes take all of their room."""
-        found = self._rooms.get(size)
-        if found is None:
-            found = self._rooms[size] = symbolic.evaluate(size, self.rooms)
-        return found
+        return symbolic.evaluate(size, self.rooms)
 
 
 class OpenSize(TracedSize):
@@ -99,17 +112,23 @@ class OpenSize(TracedSize):
     Comparisons are noted, so that a plan knows for which sizes it would have been another."""
 
     trace: Trace
+    room: int | None = None
+    """See :func:`room_of`, which finds it."""
 
     def __new__(cls, number: int, size: Size, trace: Trace) -> OpenSize:
+        found = trace.made.get(size)
+        if found is not None and int.__eq__(found, number):
+            return found
         made = int.__new__(cls, number)
         made.size, made.trace = size, trace
+        if size is not None:
+            trace.made[size] = made
         return made
 
     def _of(self, number: int, size: Size) -> OpenSize:
         return OpenSize(number, size, self.trace)
 
-    def __hash__(self) -> int:
-        return hash((int(self), self.size, id(self.trace)))
+    __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -124,13 +143,15 @@ class OpenSize(TracedSize):
         return not self._noted("==", self, 0, int(self) == 0)
 
     def __lt__(self, other: float) -> bool:
-        return self._noted("<", self, other, int(self) < other)
+        found = int.__lt__(self, other)  # type: ignore[operator]
+        return self._noted("<", self, other, int(self) < other if found is NotImplemented else found)
 
     def __ge__(self, other: float) -> bool:
         return not self < other
 
     def __gt__(self, other: float) -> bool:
-        return self._noted("<", other, self, int(self) > other)
+        found = int.__gt__(self, other)  # type: ignore[operator]
+        return self._noted("<", other, self, int(self) > other if found is NotImplemented else found)
 
     def __le__(self, other: float) -> bool:
         return not self > other
@@ -172,7 +193,10 @@ def room_of(number: int) -> int:
     compute something. Any other number is itself."""
     if type(number) is not OpenSize or number.size is None:
         return number
-    return number.size if isinstance(number.size, int) else number.trace.room(number.size)
+    room = number.room
+    if room is None:
+        room = number.room = number.size if isinstance(number.size, int) else number.trace.room(number.size)
+    return room
 
 
 def _quotient(x: Size, y: Size) -> Size:

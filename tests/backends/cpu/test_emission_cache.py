@@ -10,6 +10,7 @@ import pytest
 from MNN.backends.base.constants import ConstantPool
 from MNN.backends.base.options import Options
 from MNN.backends.base.program import Command, Program, Ref
+from MNN.backends.cpu import compile as stages
 from MNN.backends.cpu.binding.bind import BoundProgram
 from MNN.backends.cpu.codegen.library import shared_library
 from MNN.backends.cpu.compile import compile_stage
@@ -86,6 +87,35 @@ def test_copied_layers_are_those_that_emission_gives(monkeypatch: pytest.MonkeyP
         np.testing.assert_array_equal(found, want)
         assert program.arena_bytes == want_program.arena_bytes
         assert list(map(described, program.commands)) == list(map(described, want_program.commands))
+
+
+@pytest.mark.parametrize("products", [1, 2])
+def test_copies_in_another_order_go_with_their_layer(products: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are copied before queries meet them; a second product that reads the same copy makes none of its own."""
+
+    def scores(layers: int) -> Program:
+        b, rows = Builder(), 24
+        x = Tensor(DType.F32, (1, rows, WIDTH), name="x")
+        found: list[Tensor] = []
+        for layer in range(layers):
+            b.where = f"layer{layer}"
+            q, k = (b.matmul(x, b.const(TABLES[layer, name])) for name in "qk")
+            queries, keys = (b.reshape(t, (1, rows, 2, WIDTH // 2)) for t in (q, k))
+            across = b.permute(keys, (0, 2, 3, 1))
+            sides = b.permute(queries, (0, 2, 1, 3)), b.const(weights(1, 2, 5, WIDTH // 2, seed=layer))
+            found += [b.matmul(side, across) for side in sides[:products]]
+        library = shared_library(cache=True)
+        return compile_stage(b.prims, [x], found, library.target, Options(1, "high"), ConstantPool())
+
+    emitted: list[int] = []
+    each = stages._emit_or_host
+    monkeypatch.setattr(
+        stages, "_emit_or_host", lambda e, group: emitted.append(group.root.outputs[0].rank) or each(e, group)
+    )
+    kept = scores(LAYERS)
+    assert emitted.count(4) == products
+    monkeypatch.setattr(EmissionCache, "emit", lambda self, groups, emit: emit())
+    assert list(map(described, kept.commands)) == list(map(described, scores(LAYERS).commands))
 
 
 def test_a_layer_with_an_outlier_is_no_copy_of_one_without() -> None:

@@ -25,8 +25,9 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.compiler import arena, usage
 from MNN.compiler import strides as st
 from MNN.compiler.copies import own_copy
-from MNN.compiler.fuse import Fuser, Group
-from MNN.compiler.layout import assign_layouts, natural
+from MNN.compiler.fuse import Group
+from MNN.compiler.layout import natural
+from MNN.compiler.structure import structure
 from MNN.compiler.verify_program import verify_groups, verify_program, wanted
 from MNN.compiler.work import products
 from MNN.errors import MISFITS, RunError
@@ -93,8 +94,7 @@ def _compile(
         narrowing = precision.Narrowing(kept, inputs, outputs, narrow)
         kept = usage.live(narrowing.prims, outputs)
     uses = usage.consumers(kept)
-    orders = assign_layouts(kept, inputs, uses)
-    groups = Fuser(kept, uses, orders, outputs).groups()
+    orders, groups = structure(kept, inputs, outputs, uses)
     if wanted():
         verify_primitives(kept, inputs, outputs, "before fusion", typed=False)
         verify_groups(groups, kept, inputs)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from MNN.backends.base.program import Program
 from MNN.compiler.lower import Stage
@@ -63,7 +63,8 @@ def open_program(ranges: Mapping[str, SizeRange], lower: Lower, compile_stage: C
     :class:`MNN.compiler.open.errors.NotOpenError` where there is none."""
     rooms = {name: r.room for name, r in ranges.items()}
     count = max(len(r.tried) for r in ranges.values())
-    traces = [Trace({name: r.tried[i] for name, r in ranges.items()}, rooms) for i in range(count)]
+    decided: dict[Hashable, Any] = {}
+    traces = [Trace({name: r.tried[i] for name, r in ranges.items()}, rooms, decided) for i in range(count)]
     found = [(lower(trace), trace) for trace in traces]
     agree([TracedStage(lowered.stage, trace) for lowered, trace in found])
     programs = [compile_stage(lowered) for lowered, _ in found]

@@ -57,6 +57,8 @@ class _Words:
         self.words: list[OpenWord] = []
         self._buffers: list[dict[Buffer, Buffer]] = [{} for _ in traces]
         """The last program's buffers by those of each."""
+        self._same: set[tuple[Buffer, ...]] = set()
+        """Buffers of all programs that were found to be one."""
         self.tables: dict[Buffer, OffsetTable] = {}
         """Of its tables that follow from open sizes."""
 
@@ -77,15 +79,19 @@ class _Words:
         self._number([c.blocks for c in same], OpenWord(number, BLOCKS, ""), last.origin)
         if any(isinstance(size_of(c.grain), str) for c in same):  # a plain one of the largest size is as good for all
             self._number([c.grain for c in same], OpenWord(number, GRAIN, ""), last.origin)
-        for slot in last.args:
-            values = [c.args[slot] for c in same]
+        columns = [c.args for c in same]
+        for slot, value in last.args.items():
+            values = [args[slot] for args in columns]
+            if type(value) is int and all(type(v) is int and v == value for v in values):
+                continue  # as most are
             refs = [v for v in values if isinstance(v, Ref)]
             numbers = [v.offset if isinstance(v, Ref) else v for v in values]
             if refs:
                 if len(refs) < len(values):
                     raise NotOpenError(f"{last.origin}: {slot} is an address at some sizes only")
-                self._address([r.buffer for r in refs], f"{last.origin}: {slot}")
-            self._number(numbers, OpenWord(number, slot, ""), f"{last.origin}: {slot}")
+                self._address(tuple([r.buffer for r in refs]), last.origin, slot)
+            if not all(type(n) is int and n == numbers[0] for n in numbers):
+                self._number(numbers, OpenWord(number, slot, ""), f"{last.origin}: {slot}")
 
     def _number(self, numbers: Sequence[int], word: OpenWord, where: str) -> None:
         size = self.size(numbers, where)
@@ -108,8 +114,11 @@ class _Words:
         size = self.size(numbers, where)
         return str(size) if isinstance(size, str) else size
 
-    def _address(self, buffers: Sequence[Buffer], where: str) -> None:
-        last = buffers[-1]
+    def _address(self, buffers: tuple[Buffer, ...], where: str, slot: str = "") -> None:
+        if buffers in self._same:
+            return
+        self._same.add(buffers)
+        last, where = buffers[-1], f"{where}: {slot}" if slot else where
         for buffer, known in zip(buffers, self._buffers, strict=True):
             if known.setdefault(buffer, last) is not last:
                 raise NotOpenError(f"{where}: lies in other memory at other sizes")
@@ -136,7 +145,7 @@ class _Words:
             place = same[-1].place
             if any((t.place.offset, t.place.strides) != (place.offset, place.strides) for t in same):
                 raise NotOpenError("an input or output lies elsewhere at other sizes")
-            self._address([t.place.buffer for t in same], "an input or output")
+            self._address(tuple([t.place.buffer for t in same]), "an input or output")
             numbers = zip(*[t.shape for t in same], strict=True)
             found.append(tuple([self._text(n, "an input or output") for n in numbers]))
         return tuple(found)

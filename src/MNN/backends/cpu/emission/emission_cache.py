@@ -8,12 +8,14 @@ other sizes. Where all of that is equal, the commands differ in addresses, const
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
 from MNN.backends.base.program import Buffer, Command, Place, Ref, StageCall
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.compiler.fuse import Group
+from MNN.compiler.layout import DimensionOrder
 from MNN.compiler.usage import VIEWS
 from MNN.ir import prims as p
 from MNN.ir.prims import Tensor
@@ -126,6 +128,8 @@ class _Emitted:
     fresh: set[Buffer]
     placed: list[tuple[int, Place]]
     """Numbers of the work's tensors that got a place with it."""
+    copies: list[tuple[int, DimensionOrder, Place]]
+    """Numbers of those of which copies in another order were made."""
 
 
 def _sketch(group: Group) -> Hashable:
@@ -161,7 +165,7 @@ class EmissionCache:
         said = self._said.get(work.key)
         if said is not None:
             try:
-                commands, placed = _Copy(said, work, e).all()
+                commands, placed, copied = _Copy(said, work, e).all()
             except _Other:
                 emit()
                 return
@@ -170,20 +174,26 @@ class EmissionCache:
                 e.pool.kept_choices.follow(other, old)
             for tensor, place in placed:
                 e.assign(tensor, place)
+            for tensor, order, place in copied:
+                e.copies[tensor, order] = place
             return
         commands_before, buffers_before = len(e.commands), len(e.buffers)
-        places, copies = e.count()
+        places, copies = e.count(), len(e.copies)
         free = [n for n, t in enumerate(work.tensors) if not e.is_placed(t)]
         emit()
         placed_now = [n for n in free if e.is_placed(work.tensors[n])]
         new = e.commands[commands_before:]
+        numbers = {id(t): n for n, t in enumerate(work.tensors)} if len(e.copies) > copies else {}
+        made = itertools.islice(e.copies.items(), copies, None) if numbers else ()
+        turned = [(numbers.get(id(t), -1), order, place) for (t, order), place in made]
         if (
             work.kept_choices == work.chosen()
-            and e.count() == (places + len(placed_now), copies)
+            and e.count() == places + len(placed_now)
+            and all(n >= 0 for n, _, _ in turned)
             and all(c.kernel is not None for c in new)
         ):
             given = [(n, e.place(work.tensors[n])) for n in placed_now]
-            self._said[work.key] = _Emitted(work, new, set(e.buffers[buffers_before:]), given)
+            self._said[work.key] = _Emitted(work, new, set(e.buffers[buffers_before:]), given, turned)
 
 
 class _Copy:
@@ -195,8 +205,8 @@ class _Copy:
         self._arrays = dict(zip(said.work.arrays, work.arrays, strict=True))
         self._origins = dict(zip(said.work.origins, work.origins, strict=True))
 
-    def all(self) -> tuple[list[Command], list[tuple[Tensor, Place]]]:
-        """The commands, and the places that tensors get with them."""
+    def all(self) -> tuple[list[Command], list[tuple[Tensor, Place]], list[tuple[Tensor, DimensionOrder, Place]]]:
+        """The commands, the places that tensors get with them, and copies of tensors in another order."""
         commands = [self._command(c) for c in self._said.commands]
         placed = []
         for number, place in self._said.placed:
@@ -204,9 +214,15 @@ class _Copy:
             if tensor.const is not None:
                 self._e.place(tensor)
                 continue
-            buffer, shift = self._buffer(place.buffer)
-            placed.append((tensor, Place(buffer, place.offset + shift // tensor.dtype.size, place.strides)))
-        return commands, placed
+            placed.append((tensor, self._place(tensor, place)))
+        copied = [(self._work.tensors[number], order, place) for number, order, place in self._said.copies]
+        if any((tensor, order) in self._e.copies for tensor, order, _ in copied):
+            raise _Other
+        return commands, placed, [(t, order, self._place(t, place)) for t, order, place in copied]
+
+    def _place(self, tensor: Tensor, place: Place) -> Place:
+        buffer, shift = self._buffer(place.buffer)
+        return Place(buffer, place.offset + shift // tensor.dtype.size, place.strides)
 
     def _command(self, c: Command) -> Command:
         args, known = c.args.copy(), self._buffers

@@ -60,7 +60,8 @@ class Emitter:
         self.weights_bytes = sum(t.const.nbytes for t in uses if t.const is not None)
         """Of all constants that the stage reads."""
         self._places: dict[Tensor, Place] = {}
-        self._copies: dict[tuple[Tensor, DimensionOrder], Place] = {}
+        self.copies: dict[tuple[Tensor, DimensionOrder], Place] = {}
+        """Of tensors in another order, as they were made."""
         self.origin = ""
         self._choice: Choice | None = None
         self.collecting = False
@@ -143,17 +144,17 @@ class Emitter:
     def is_placed(self, tensor: Tensor) -> bool:
         return tensor in self._places
 
-    def count(self) -> tuple[int, int]:
-        """How many tensors have a place, and how many copies in another order there are."""
-        return len(self._places), len(self._copies)
+    def count(self) -> int:
+        """How many tensors have a place."""
+        return len(self._places)
 
     def forget(self, buffer: Buffer) -> None:
         """Tensors placed in this buffer, and copies of them, have no place any more."""
         gone = [t for t, place in self._places.items() if place.buffer is buffer]
         for tensor in gone:
             del self._places[tensor]
-        for key in [key for key in self._copies if key[0] in gone]:
-            del self._copies[key]
+        for key in [key for key in self.copies if key[0] in gone]:
+            del self.copies[key]
 
     def output(self, tensor: Tensor) -> Place:
         """Where to write a tensor: inside the concatenation or padding that takes it, else in memory of its own."""
@@ -208,10 +209,10 @@ class Emitter:
         if fits(place):
             return place
         key = (tensor, order)
-        if key not in self._copies:
-            self._copies[key] = self.allocate(tensor.dtype, tensor.shape, order, roomy=True)
-            self.copy(place, self._copies[key], tensor.shape, tensor.dtype)
-        return self._copies[key]
+        if key not in self.copies:
+            self.copies[key] = self.allocate(tensor.dtype, tensor.shape, order, roomy=True)
+            self.copy(place, self.copies[key], tensor.shape, tensor.dtype)
+        return self.copies[key]
 
     # -- commands ---------------------------------------------------------------------------------------------------
 
