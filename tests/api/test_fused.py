@@ -11,6 +11,7 @@ import pytest
 import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 import MNN.numpy as mnp
 from MNN.errors import MNNError
+from MNN.expr.arrays import few
 from MNN.expr.fused import loops
 from MNN.expr.fused.settings import SETTINGS
 
@@ -21,6 +22,12 @@ BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
 COMPARISONS = ("greater", "less_equal", "equal")
 Case = tuple[Any, Array, bool]
 """A Var, the numbers that numpy has, and whether every number has to be the same."""
+
+
+@pytest.fixture(autouse=True)
+def small_arrays_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops are what is tested, also where numpy would be asked at once."""
+    monkeypatch.setattr(few, "FEW", -1)
 
 
 @pytest.fixture(params=["interpreted", "compiled", "shared"])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from MNN.expr import compute
+from MNN.expr.arrays import few
 from MNN.expr.fused import Deferred, function_of, is_function
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.node import Expr, UnwrittenError
@@ -183,8 +184,15 @@ def floats(x: object) -> Var:
 
 def pair(x: object, y: object) -> tuple[Var, Var]:
     """Two operands in one element type."""
+    return _meeting(*_two(x, y))
+
+
+def _two(x: object, y: object) -> tuple[Var, Var]:
     a = x if isinstance(x, Var) else to_var(x, y if isinstance(y, Var) else None)
-    b = y if isinstance(y, Var) else to_var(y, a if a is x else None)
+    return a, y if isinstance(y, Var) else to_var(y, a if a is x else None)
+
+
+def _meeting(a: Var, b: Var) -> tuple[Var, Var]:
     one, other = a._kind, b._kind
     if one is other:
         return a, b
@@ -194,13 +202,16 @@ def pair(x: object, y: object) -> tuple[Var, Var]:
 
 def binary(op: str, x: object, y: object) -> Var:
     """An arithmetic operator on two operands that broadcast."""
-    a, b = pair(x, y)
-    return apply("BinaryOp", a, b, opType=op)
+    a, b = _two(x, y)
+    found = few.binary(op, a, b)
+    return found if found is not None else apply("BinaryOp", *_meeting(a, b), opType=op)
 
 
 def compare(op: str, x: object, y: object) -> Var:
     """A comparison; 1 where it holds, 0 elsewhere, as ``int``."""
-    return cast_truth(apply("BinaryOp", *pair(x, y), opType=op))
+    a, b = _two(x, y)
+    found = few.compare(op, a, b)
+    return found if found is not None else cast_truth(apply("BinaryOp", *_meeting(a, b), opType=op))
 
 
 def cast_truth(x: Var) -> Var:

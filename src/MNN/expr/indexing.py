@@ -37,9 +37,10 @@ def get(x: Var, key: object) -> Any:
 
 def result(x: Var) -> Any:
     """A scalar constant as a Python number, as PyMNN gives it; anything else as it is."""
-    if x.ndim or x._expr.sources:
-        return x
-    return x._array().item()
+    expr = x._expr
+    if expr.op == "Const":
+        return x if expr.leaf_type[1] else x._array().item()
+    return x if x.ndim or expr.sources else x._array().item()
 
 
 def _is_mask(part: object) -> bool:

@@ -6,20 +6,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
+from MNN.expr.arrays import few
 from MNN.expr.build import apply, binary, cast, compare, floats, layout_of, leaf, pair, to_var
 from MNN.expr.var import Var
 from MNN.ir.dtype import DType
 
 
 def _unary(op: str, x: object) -> Var:
-    return apply("UnaryOp", floats(x), opType=op)
+    v = floats(x)
+    found = few.unary(op, v)
+    return found if found is not None else apply("UnaryOp", v, opType=op)
 
 
 def _keeps_integers(op: str, x: object) -> Var:
     v = to_var(x)
     if v._kind.is_unsigned:
         v = cast(v, DType.I32) if op == "NEG" else v
-    return apply("UnaryOp", v, opType=op)
+    found = few.unary(op, v)
+    return found if found is not None else apply("UnaryOp", v, opType=op)
 
 
 def abs(x: ArrayLike) -> Var:
@@ -303,7 +307,9 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Var:
 def select(cond: ArrayLike, x: ArrayLike, y: ArrayLike) -> Var:
     """``x`` where ``cond`` is not 0, ``y`` elsewhere; the three broadcast."""
     a, b = pair(x, y)
-    return apply("Select", to_var(cond), a, b, layout=layout_of([a, b]))
+    c = to_var(cond)
+    found = few.select(c, a, b)
+    return found if found is not None else apply("Select", c, a, b, layout=layout_of([a, b]))
 
 
 def bias_add(value: ArrayLike, bias: ArrayLike) -> Var:

@@ -15,6 +15,13 @@ from MNN.expr.types import Ints, data_format, dtype, public
 from MNN.ir.dtype import DType
 
 
+def _locked(array: np.ndarray) -> np.ndarray:
+    """The same numbers, not to be written to."""
+    shared: np.ndarray = array.view()
+    shared.setflags(write=False)
+    return shared
+
+
 class Output:
     """What a Var is and holds; :class:`~MNN.expr.var.Var` adds what is computed with it."""
 
@@ -94,6 +101,8 @@ class Output:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         """The numbers. Where numpy asks for no copy (``numpy.asarray``), those of constants are shared and cannot be
         written to; training changes others in place."""
+        if dtype is None and not copy and self._expr.op == "Const":
+            return _locked(self._array())
         wanted = self._kind.numpy if dtype is None else np.dtype(dtype)
         if wanted != self._kind.numpy:
             if copy is False:
@@ -102,9 +111,7 @@ class Output:
             return found
         if copy or (copy is None and self._expr.op != "Const"):
             return self.read()
-        shared: np.ndarray = self._array().view()
-        shared.flags.writeable = False
-        return shared
+        return _locked(self._array())
 
     def write(self, value: ArrayLike) -> None:
         """New numbers for a placeholder, trainable or constant of its shape, in row-major order.

@@ -6,14 +6,17 @@ from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
 from MNN.expr import indexing, math, shaping
+from MNN.expr.arrays import few
 from MNN.expr.build import apply, ints, layout_of, number, pair, to_var
+from MNN.expr.compute import COMPILED_WORK
 from MNN.expr.types import VarOrNumber
 from MNN.expr.var import Var
 
 
 def _product(x: Var, y: Var) -> Var:
     a, b = pair(x, y)
-    return apply("MatMul", a, b, transposeA=False, transposeB=False)
+    found = few.product(a, b, COMPILED_WORK)
+    return found if found is not None else apply("MatMul", a, b, transposeA=False, transposeB=False)
 
 
 def matmul(a: ArrayLike, b: ArrayLike) -> VarOrNumber:

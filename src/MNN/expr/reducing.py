@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
+from MNN.expr.arrays import few
 from MNN.expr.build import apply, apply_all, cast, compare, floats, leaf, number, pair, to_var
 from MNN.expr.fused.settings import SETTINGS
 from MNN.expr.types import NHWC, Axes, Ints
@@ -29,7 +32,9 @@ def _reduce(operation: str, x: object, axis: object, keepdims: bool) -> Var:
     v = to_var(x)
     if v._kind in (DType.U8, DType.I8):
         v = cast(v, DType.I32)  # sums do not fit
-    return apply("Reduction", v, operation=operation, dim=_fitting(v, axis), keepDims=bool(keepdims))
+    axes = _fitting(v, axis)
+    found = few.reduce(operation, v, axes, bool(keepdims))
+    return found if found is not None else apply("Reduction", v, operation=operation, dim=axes, keepDims=bool(keepdims))
 
 
 def _fitting(v: Var, axis: object) -> list[int]:
@@ -83,17 +88,21 @@ def reduce_all(x: ArrayLike, axis: Axes = (), keepdims: bool = False) -> Var:
 
 def argmax(x: ArrayLike, axis: int = 0) -> Var:
     """Where the largest element along an axis is; the first of equals."""
-    return apply("ArgMax", to_var(x), axis=int(axis))
+    v = to_var(x)
+    found = few.position(v, int(axis), True)
+    return found if found is not None else apply("ArgMax", v, axis=int(axis))
 
 
 def argmin(x: ArrayLike, axis: int = 0) -> Var:
     """Where the smallest element along an axis is; the first of equals."""
-    return apply("ArgMin", to_var(x), axis=int(axis))
+    v = to_var(x)
+    found = few.position(v, int(axis), False)
+    return found if found is not None else apply("ArgMin", v, axis=int(axis))
 
 
 def cumsum(x: ArrayLike, axis: int | None = 0) -> Var:
     """Running sums along an axis; None: of the flat tensor."""
-    return _running("CumSum", to_var(x), axis)
+    return _running("CumSum", to_var(x), axis, few.running_sum)
 
 
 def cumprod(x: ArrayLike, axis: int | None = 0) -> Var:
@@ -101,13 +110,16 @@ def cumprod(x: ArrayLike, axis: int | None = 0) -> Var:
     return _running("CumProd", floats(x), axis)
 
 
-def _running(op: str, x: Var, axis: int | None) -> Var:
+def _running(
+    op: str, x: Var, axis: int | None, at_once: Callable[[Var, int], Var | None] = lambda x, axis: None
+) -> Var:
     if axis is None:
         x, axis = x.ravel(), 0
     places = axes_of(axis)
     if len(places) != 1 or not -x.ndim <= places[0] < x.ndim:
         raise ShapeError(f"axis {axis} is none of a tensor of shape {x.shape}")
-    return apply(op, x, number(places[0], DType.I32))
+    found = at_once(x, places[0])
+    return found if found is not None else apply(op, x, number(places[0], DType.I32))
 
 
 def sort(x: ArrayLike, axis: int = -1, arg: bool = False, descend: bool = False) -> Var:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from MNN.errors import ShapeError
+from MNN.expr.arrays import few
 from MNN.expr.build import apply, apply_all, floats, ints, leaf, number, to_var
 from MNN.expr.build import cast as _cast
 from MNN.expr.types import (
@@ -75,7 +76,10 @@ def transpose(x: ArrayLike, perm: Ints | None = None) -> Var:
     """Axes in another order; reversed when none is given."""
     v = to_var(x)
     order = list(reversed(range(v.ndim))) if perm is None else dims_of(perm)
-    return apply("Permute", v, dims=order) if v.ndim else v
+    if not v.ndim:
+        return v
+    found = few.moved(v, order)
+    return found if found is not None else apply("Permute", v, dims=order)
 
 
 def squeeze(x: ArrayLike, axes: Ints = ()) -> Var:
@@ -96,7 +100,9 @@ def expand_dims(x: ArrayLike, axis: Ints) -> Var:
 
 def concat(values: Sequence[ArrayLike], axis: int) -> Var:
     """Tensors one after the other along an axis."""
-    return apply("Concat", *_meet(values), axis=int(axis))
+    parts = _meet(values)
+    found = few.joined(parts, int(axis), parts[0]._kind)
+    return found if found is not None else apply("Concat", *parts, axis=int(axis))
 
 
 def stack(values: Sequence[ArrayLike], axis: int = 0) -> Var:

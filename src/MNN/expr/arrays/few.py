@@ -1,0 +1,252 @@
+"""Functions of constants that numpy answers at once, where finding what computes them otherwise takes longer.
+
+That is so for few numbers, and for what numpy does as fast as memory gives them whatever their count: joining,
+positions of extremes, running sums. Results are those of the reference implementation, bit by bit, whose functions they
+are; anything else, operands that do not fit among them, is left to the operators: those functions give None.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from MNN.expr.fused.settings import SETTINGS
+from MNN.expr.node import Expr
+from MNN.expr.types import data_format
+from MNN.expr.var import Var
+from MNN.ir.dtype import DType
+
+FEW = 1 << 14
+"""Numbers up to which numpy is asked, function by function."""
+_FLOATS = (DType.F32, DType.F64)
+_NUMBERS = (*_FLOATS, DType.I32, DType.I64)
+_MISFITS = (ValueError, IndexError, TypeError)
+
+Array = np.ndarray
+Function = Callable[..., Any]
+
+
+class _Silence(threading.local):
+    """Calls functions of numpy without its warnings, at less cost than ``numpy.errstate``: in a context of a thread's
+    own, in which they are switched off."""
+
+    def __init__(self) -> None:
+        context, before = contextvars.copy_context(), np.geterr()
+        context.run(np.seterr, all="ignore")
+        self.run: Function = context.run
+        if np.geterr() != before:  # numpy before 2 knows threads, not contexts
+            np.seterr(**before)
+            self.run = _within
+
+
+def _within(function: Function, *args: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return function(*args)
+
+
+_OWN = _Silence()
+
+
+def _silently(function: Function, *args: Any) -> Any:
+    try:
+        return _OWN.run(function, *args)
+    except RuntimeError:  # called while another call is under way, by what collects garbage
+        return _within(function, *args)
+
+
+def _squared_difference(x: Array, y: Array) -> Any:
+    found = np.subtract(x, y)
+    return np.multiply(found, found)
+
+
+def _reciprocal(x: Array) -> Any:
+    return np.divide(x.dtype.type(1), x)
+
+
+_UNARY: dict[str, Function] = {
+    "ABS": np.abs, "NEG": np.negative, "SQRT": np.sqrt, "EXP": np.exp, "LOG": np.log, "LOG1P": np.log1p,
+    "EXPM1": np.expm1, "SIN": np.sin, "COS": np.cos, "TAN": np.tan, "ASIN": np.arcsin, "ACOS": np.arccos,
+    "ATAN": np.arctan, "SINH": np.sinh, "COSH": np.cosh, "TANH": np.tanh, "ASINH": np.arcsinh, "ACOSH": np.arccosh,
+    "ATANH": np.arctanh, "FLOOR": np.floor, "CEIL": np.ceil, "SQUARE": np.square, "RECIPROCAL": _reciprocal,
+}  # fmt: skip
+_OF_NUMBERS: dict[str, Function] = {
+    "ADD": np.add, "SUB": np.subtract, "MUL": np.multiply, "MAXIMUM": np.maximum, "MINIMUM": np.minimum,
+}  # fmt: skip
+_OF_FLOATS: dict[str, Function] = {
+    "REALDIV": np.divide, "POW": np.power, "ATAN2": np.arctan2, "SquaredDifference": _squared_difference,
+}  # fmt: skip
+_BINARY = {
+    **{(op, kind): function for op, function in _OF_NUMBERS.items() for kind in _NUMBERS},
+    **{(op, kind): function for op, function in _OF_FLOATS.items() for kind in _FLOATS},
+}
+_COMPARING: dict[str, Function] = {
+    "EQUAL": np.equal, "NOTEQUAL": np.not_equal, "GREATER": np.greater, "GREATER_EQUAL": np.greater_equal,
+    "LESS": np.less, "LESS_EQUAL": np.less_equal,
+}  # fmt: skip
+_REDUCING: dict[str, Function] = {
+    "SUM": np.add.reduce, "PROD": np.multiply.reduce, "MAXIMUM": np.maximum.reduce, "MINIMUM": np.minimum.reduce,
+}  # fmt: skip
+
+
+def _constant(found: Any, kind: DType, layout: data_format) -> Var:
+    array = found if type(found) is Array else np.asarray(found, kind.numpy)
+    return Var(Expr.leaf("Const", kind, array.shape, array), 0, layout)
+
+
+def _held(x: Var) -> Array | None:
+    """The numbers of a constant that has them."""
+    expr = x._expr
+    return None if expr.op != "Const" or SETTINGS.lazy else expr._held
+
+
+def _both(a: Var, b: Var) -> data_format | None:
+    """The layout of a result; None where it takes thought."""
+    return a._layout if a._layout is b._layout else None
+
+
+def _pair(x: Var, y: Var) -> tuple[Array, Array] | None:
+    """The numbers of two constants that have one element type and layout, and few of them."""
+    one, two = x._expr, y._expr
+    if one.op != "Const" or two.op != "Const" or x._layout is not y._layout or SETTINGS.lazy:
+        return None
+    a, b = one._held, two._held
+    if a is None or b is None or a.size > FEW or b.size > FEW or one.leaf_type[0] is not two.leaf_type[0]:
+        return None
+    return a, b
+
+
+def unary(op: str, x: Var) -> Var | None:
+    """A function of each number."""
+    array, function = _held(x), _UNARY.get(op)
+    if array is None or function is None or array.size > FEW:
+        return None
+    kind = x._expr.leaf_type[0]
+    if kind not in _FLOATS:
+        return None
+    return _constant(_silently(function, array), kind, x._layout)
+
+
+def binary(op: str, x: Var, y: Var) -> Var | None:
+    """A function of pairs of numbers, which broadcast."""
+    pair = _pair(x, y)
+    if pair is None:
+        return None
+    function = _BINARY.get((op, x._expr.leaf_type[0]))
+    if function is None:
+        return None
+    try:
+        return _constant(_silently(function, *pair), x._expr.leaf_type[0], x._layout)
+    except _MISFITS:
+        return None
+
+
+def compare(op: str, x: Var, y: Var) -> Var | None:
+    """A comparison of pairs of numbers, which broadcast: 0 and 1, as ``int``."""
+    pair, function = _pair(x, y), _COMPARING.get(op)
+    if pair is None or function is None:
+        return None
+    try:
+        return _constant(_silently(function, *pair).astype(np.int32), DType.I32, x._layout)
+    except _MISFITS:
+        return None
+
+
+def select(condition: Var, x: Var, y: Var) -> Var | None:
+    """One of two numbers in one element type, where the condition is a whole number."""
+    c, a, b, layout = _held(condition), _held(x), _held(y), _both(x, y)
+    if c is None or a is None or b is None or layout is None or c.size > FEW or a.size > FEW or b.size > FEW:
+        return None
+    if c.dtype.kind == "f":
+        return None
+    try:
+        return _constant(np.where(c, a, b), x._expr.leaf_type[0], layout)
+    except _MISFITS:
+        return None
+
+
+def reduce(operation: str, x: Var, axes: Sequence[int], keepdims: bool) -> Var | None:
+    """A sum, product, mean or extreme over axes, all of them where none is named."""
+    array = _held(x)
+    if array is None or array.size > FEW or not array.size or not array.ndim:
+        return None
+    kind = x._expr.leaf_type[0]
+    mean = operation == "MEAN"
+    function = _REDUCING.get("SUM" if mean else operation)
+    if function is None or kind not in (_FLOATS if mean else _NUMBERS):
+        return None
+    over = None if not axes else tuple(axes)
+    try:
+        found = _silently(function, array, over, array.dtype, None, keepdims)
+    except _MISFITS:
+        return None
+    if mean:
+        found = np.divide(found, array.dtype.type(array.size // max(np.size(found), 1)))
+    return _constant(found, kind, x._layout)
+
+
+def position(x: Var, axis: int, high: bool) -> Var | None:
+    """Where the extreme along an axis is."""
+    array = _held(x)
+    if array is None or not array.size or not array.ndim or x._expr.leaf_type[0] not in _NUMBERS:
+        return None
+    try:
+        found = (np.argmax if high else np.argmin)(array, axis)
+    except _MISFITS:
+        return None
+    return _constant(np.asarray(found, np.int32), DType.I32, x._layout)
+
+
+def running_sum(x: Var, axis: int) -> Var | None:
+    """Sums of what comes before along an axis, and itself."""
+    array = _held(x)
+    if array is None or not array.size or x._expr.leaf_type[0] not in _NUMBERS:
+        return None
+    found = _silently(np.add.accumulate, array, axis, array.dtype)
+    return _constant(found, x._expr.leaf_type[0], x._layout) if found.flags.c_contiguous else None
+
+
+def joined(parts: Sequence[Var], axis: int, kind: DType) -> Var | None:
+    """Tensors of one element type one after the other."""
+    layout = parts[0]._layout
+    if SETTINGS.lazy or any(p._expr.op != "Const" or p._layout is not layout for p in parts):
+        return None
+    try:
+        found = np.concatenate([p._array() for p in parts], axis)
+    except _MISFITS:
+        return None
+    return _constant(found, kind, layout) if found.flags.c_contiguous else None
+
+
+def product(x: Var, y: Var, most: float) -> Var | None:
+    """The matrix product of operands in one element type, of at most so many multiplications."""
+    a, b, layout = _held(x), _held(y), _both(x, y)
+    if a is None or b is None or layout is None or not a.ndim or not b.ndim or not a.size or not b.size:
+        return None
+    if x._expr.leaf_type[0] not in _NUMBERS or a.size * (b.shape[-1] if b.ndim > 1 else 1) > most:
+        return None
+    try:
+        return _constant(_silently(np.matmul, a, b), x._expr.leaf_type[0], layout)
+    except _MISFITS:
+        return None
+
+
+def moved(x: Var, order: Sequence[int]) -> Var | None:
+    """Axes in another order."""
+    array = _held(x)
+    if array is None or array.size > FEW:
+        return None
+    try:
+        found = array.transpose(order)
+    except _MISFITS:
+        return None
+    return _constant(found.copy("C"), x._expr.leaf_type[0], x._layout)
+
+
+__all__ = [
+    "FEW", "binary", "compare", "joined", "moved", "position", "product", "reduce", "running_sum", "select",
+    "unary",
+]  # fmt: skip

@@ -1,0 +1,164 @@
+"""What numpy answers at once is what operators give, bit by bit."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
+import MNN.numpy as mp
+from MNN import MNNError
+from MNN.expr.arrays import few
+from MNN.expr.fused import loops, reductions
+
+KINDS = (np.float32, np.float64, np.int32, np.int64, np.uint8)
+SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-42, 3e38, -1.0, 0.5)
+UNARY = ("abs", "negative", "square", "sign", "floor", "ceil", "round", "sqrt", "exp", "expm1", "log", "log1p", "sin",
+         "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "reciprocal",
+         "rsqrt", "sigmoid")  # fmt: skip
+BINARY = ("add", "subtract", "multiply", "divide", "floordiv", "floormod", "mod", "pow", "minimum", "maximum", "atan2",
+          "squared_difference", "equal", "not_equal", "greater", "greater_equal", "less", "less_equal")  # fmt: skip
+REDUCING = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_any", "reduce_all")
+Case = Callable[["Drawn"], Any]
+
+
+class Drawn:
+    """Random operands."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(int(n) for n in self.rng.integers(0 if self.rng.random() < 0.1 else 1, 5, self.rng.integers(4)))
+
+    def array(self, shape: tuple[int, ...] | None = None, kind: Any = None) -> np.ndarray:
+        kind = kind or KINDS[self.rng.integers(len(KINDS))]
+        shape = self.sizes() if shape is None else shape
+        if kind in (np.float32, np.float64):
+            found = np.asarray(self.rng.normal(size=shape) * 3).astype(kind)
+            return np.where(self.rng.random(shape) < 0.3, self.rng.choice(SPECIAL, shape), found).astype(kind)
+        info = np.iinfo(kind)
+        wide = self.rng.random() < 0.3
+        low, high = (info.min, info.max) if wide else (max(info.min, -9), 10)
+        return np.asarray(self.rng.integers(low, high, shape, dtype=kind, endpoint=True))
+
+    def var(self, shape: tuple[int, ...] | None = None, kind: Any = None) -> F.Var:
+        array = self.array(shape, kind)
+        layout = F.NHWC if self.rng.random() < 0.2 else F.NCHW
+        return F.const(array, list(array.shape), layout, F.types.public(F.types.dtype_of(array.dtype)))
+
+    def pair(self) -> tuple[Any, Any]:
+        shape = self.sizes()
+        other = tuple(1 if self.rng.random() < 0.3 else n for n in shape[int(self.rng.integers(len(shape) + 1)) :])
+        one, two = self.var(shape), self.var(other)
+        return [(one, two), (two, one), (one, 2), (1.5, one), (one, self.var())][self.rng.integers(5)]  # type: ignore[no-any-return]
+
+    def axis(self, v: F.Var) -> int:
+        return int(self.rng.integers(-v.ndim - 1, v.ndim + 1))
+
+
+def _reduced(name: str) -> Case:
+    def call(d: Drawn) -> Any:
+        v = d.var()
+        axes = [[], d.axis(v), [0, -1], [1, 0]][d.rng.integers(4)]
+        return getattr(F, name)(v, axes, bool(d.rng.integers(2)))
+
+    return call
+
+
+def _positioned(name: str) -> Case:
+    def call(d: Drawn) -> Any:
+        v = d.var()
+        return getattr(F, name)(v, d.axis(v))
+
+    return call
+
+
+def _product(d: Drawn) -> Any:
+    m, n, k = (int(s) for s in d.rng.integers(1, 4, 3))
+    a, b = [((m, k), (k, n)), ((k,), (k, n)), ((m, k), (k,)), ((k,), (k,)), ((2, m, k), (k, n)), ((m, k), (m, n)),
+            ((1, m, k), (3, k, n)), ((), (m,))][d.rng.integers(8)]  # fmt: skip
+    return mp.matmul(d.var(a), d.var(b))
+
+
+def _joined(d: Drawn) -> Any:
+    shape = d.sizes()
+    parts = [d.var(shape), d.var(shape), d.var(d.sizes() if d.rng.random() < 0.2 else shape)]
+    return F.concat(parts, d.axis(parts[0]))
+
+
+def _chosen(d: Drawn) -> Any:
+    a, b = d.pair()
+    return F.select(d.var(() if d.rng.random() < 0.3 else tuple(mp.array(a).shape)), a, b)
+
+
+def _moved(d: Drawn) -> Any:
+    v = d.var()
+    order = d.rng.permutation(v.ndim) if d.rng.random() < 0.9 else [0, 0]
+    return F.transpose(v, [int(i) - v.ndim * int(d.rng.integers(2)) for i in order])
+
+
+CASES: dict[str, Case] = {
+    **{n: (lambda d, n=n: getattr(F, n)(d.var())) for n in UNARY},
+    **{n: (lambda d, n=n: getattr(F, n)(*d.pair())) for n in BINARY},
+    **{n: _reduced(n) for n in REDUCING},
+    **{n: _positioned(n) for n in ("argmax", "argmin", "cumsum", "cumprod")},
+    "matmul": _product, "concat": _joined, "select": _chosen, "transpose": _moved,
+    "std": lambda d: mp.std(d.var(), ddof=int(d.rng.integers(2))), "mean": lambda d: mp.mean(d.var()),
+}  # fmt: skip
+
+
+def _answer(case: Case, seed: int) -> Any:
+    try:
+        found = case(Drawn(seed))
+    except MNNError as error:
+        return str(error)
+    if isinstance(found, F.Var):
+        return found.dtype, found.data_format, found.read()
+    return type(found), None, np.array(found)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_operators(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = [_answer(CASES[name], seed) for seed in range(40)]
+    for function in few.__all__:
+        if callable(getattr(few, function)):
+            monkeypatch.setattr(few, function, lambda *_: None)
+    monkeypatch.setattr(loops, "COMPILE_AFTER", np.inf)  # kernels have functions of their own, near those of numpy
+    monkeypatch.setattr(reductions, "COMPILE_AFTER", np.inf)
+    for seed, ours in enumerate(quick):
+        wanted = _answer(CASES[name], seed)
+        if isinstance(wanted, str):
+            assert ours == wanted, seed
+            continue
+        assert ours[:2] == wanted[:2], seed
+        assert ours[2].shape == wanted[2].shape
+        np.testing.assert_array_equal(ours[2], wanted[2], err_msg=str(seed))
+        if ours[2].dtype.kind == "f":
+            numbers = ~np.isnan(wanted[2])
+            np.testing.assert_array_equal(np.signbit(ours[2])[numbers], np.signbit(wanted[2])[numbers], str(seed))
+
+
+def test_numpy_does_not_warn_in_any_thread() -> None:
+    x = mp.array([0.0, -1.0, 3e38, np.nan])
+    done: list[bool] = []
+
+    def compute() -> None:
+        done.append(all(np.array(mp.log(x) + x * 1e30 / 0.0).shape == (4,) for _ in range(200)))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        threads = [threading.Thread(target=compute) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        compute()
+        for thread in threads:
+            thread.join()
+        with pytest.raises(RuntimeWarning):  # numpy's own calls are as they were
+            np.log(np.float32([-1.0]))
+    assert done == [True] * 5
