@@ -37,8 +37,10 @@ class TorchBuilder(GraphBuilder):
         self.name = ""
         self.journal: object = None
         """What a branch of TorchScript changes, while one is walked."""
-        self.lengths: dict[str, Value] = {}
-        """Of nested tensors, which are padded here, by name: booleans ``[B, T]``, true where there is something."""
+        self.quantised: dict[Value, tuple[Value, Value, Value | None]] = {}
+        """Of floats that come from integers: these, scale and zero point."""
+        self.lengths: dict[Value, Value] = {}
+        """Of nested tensors, which are padded here: booleans ``[B, T]``, true where there is something."""
         self.written: dict[Written, Value] | None = None
         """Variables that were written since the branch began, with the values that they had."""
 

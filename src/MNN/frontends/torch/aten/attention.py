@@ -147,7 +147,7 @@ def transformer_encoder_layer(
     ffn_weight_2: Value, ffn_bias_2: Value, mask: Value | None = None, mask_type: int | None = None,
 ) -> Value:  # fmt: skip
     """What ``nn.TransformerEncoderLayer`` comes to in inference; of a nested tensor a nested one."""
-    there = ctx.lengths.get(src.name)
+    there = ctx.lengths.get(src)
     if there is not None:
         mask, mask_type = apply(ctx, "logical_not", [there], {}), 1
 
@@ -173,7 +173,7 @@ def transformer_encoder_layer(
         x = normalised(ctx.binary("ADD", src, attended(src)), *first)
         out = normalised(ctx.binary("ADD", x, fed(x)), *second)
     if there is not None:
-        ctx.lengths[out.name] = there
+        ctx.lengths[out] = there
     return out
 
 
@@ -181,7 +181,7 @@ def transformer_encoder_layer(
 def nested_from_mask(ctx: TorchBuilder, x: Value, mask: Value, mask_check: bool = True) -> Value:
     """``x [B, T, E]`` where the mask is true. Nested tensors stay padded; what reads them leaves out the rest."""
     out = apply(ctx, "clone", [x], {})
-    ctx.lengths[out.name] = mask
+    ctx.lengths[out] = mask
     return out  # type: ignore[no-any-return]
 
 
@@ -193,7 +193,7 @@ def nested_left_aligned(ctx: TorchBuilder, x: Value, mask: Value) -> bool:
 @aten("to_padded_tensor", "nested_to_padded_tensor")
 def padded(ctx: TorchBuilder, x: Value, padding: float, output_size: Ints | None = None) -> Value:
     """The nested tensor with a number where it holds nothing."""
-    there = ctx.lengths.get(x.name)
+    there = ctx.lengths.get(x)
     if there is None:
         raise ctx.unsupported("a nested tensor of this kind", "give padded tensors and a mask")
     raised = ctx.unsqueeze(there, *range(2, ctx.rank_of(x)))

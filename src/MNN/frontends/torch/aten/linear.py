@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.frontends.torch.aten.creation import bounded
+from MNN.frontends.torch.aten.quantization import integer_product
 from MNN.frontends.torch.aten.reductions import p_norm, reduced
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.numbers import Number, Scalar
@@ -43,6 +44,9 @@ def inner(ctx: TorchBuilder, x: Value, y: Value) -> Value:
 
 @aten("linear")
 def linear(ctx: TorchBuilder, x: Value, weight: Value, bias: Value | None = None) -> Value:
+    quantised = integer_product(ctx, x, weight, bias)
+    if quantised is not None:
+        return quantised
     if ctx.rank(weight) == 1:
         out = product(ctx, x, weight)
     elif bias is not None and ctx.rank(bias) == 1:
@@ -156,9 +160,11 @@ def vecdot(ctx: TorchBuilder, x: Value, y: Value, *, dim: int = -1) -> Value:
 
 
 @aten("_int_mm")
-def integer_product(ctx: TorchBuilder, x: Value, y: Value) -> Value:
-    """Products of bytes, summed in 32 bits."""
-    return product(ctx, ctx.cast(x, DType.I32), ctx.cast(y, DType.I32))
+def product_of_bytes(ctx: TorchBuilder, x: Value, y: Value) -> Value:
+    """Summed in 32 bits."""
+    out = ctx.op("MatMulInteger", x, y)
+    out.dtype = DType.I32
+    return out
 
 
 @aten("cross", "linalg_cross")

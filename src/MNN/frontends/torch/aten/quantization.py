@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from MNN.frontends.torch.builder import TorchBuilder
-from MNN.frontends.torch.numbers import Number
-from MNN.frontends.torch.registry import aten
+from MNN.frontends.torch.numbers import Int, Number
+from MNN.frontends.torch.registry import apply, aten
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
 
@@ -52,7 +52,40 @@ def _limited(ctx: TorchBuilder, x: Value, low: int, high: int, dtype: DType) -> 
 def dequantize(
     ctx: TorchBuilder, x: Value, scale: Given, zero: Given, quant_min: int, quant_max: int, dtype: DType, **_: object
 ) -> Value:
-    return ctx.op("DequantizeLinear", x, _scale(ctx, scale), _zero(ctx, zero, ctx.type_of(x)))
+    return dequantized(ctx, x, _scale(ctx, scale), _zero(ctx, zero, ctx.type_of(x)))
+
+
+def dequantized(ctx: TorchBuilder, x: Value, scale: Value, zero: Value | None, axis: int = 0) -> Value:
+    """``(x - zero) * scale``; what it came from is remembered, so that products can be computed with the integers."""
+    out = ctx.op("DequantizeLinear", x, scale, zero, axis=axis)
+    ctx.quantised[out] = (x, scale, zero)
+    return out
+
+
+def integer_product(ctx: TorchBuilder, x: Value, weight: Value, bias: Value | None) -> Value | None:
+    """``x weight^T + bias`` computed with the integers of ``x``, whose scale is known only when the model runs, and of
+    constant weights that are symmetric, with a scale for all or for each row. None where it is none of these.
+
+    Where scales are constants a pass does the same, and more.
+    """
+    left, right = ctx.quantised.get(x), ctx.quantised.get(weight)
+    if left is None or right is None or ctx.constant(left[1]) is not None or left[1].shape not in ((), (1,)):
+        return None
+    numbers, scales = ctx.constant(right[0]), ctx.constant(right[1])
+    zeros = np.zeros(1) if right[2] is None else ctx.constant(right[2])
+    if numbers is None or scales is None or zeros is None or zeros.any() or numbers.ndim != 2:
+        return None
+    if (
+        ctx.type_of(left[0]) not in (DType.I8, DType.U8)
+        or numbers.dtype != np.int8
+        or scales.size not in (1, len(numbers))
+    ):
+        return None
+    total = ctx.op("MatMulInteger", left[0], ctx.const(np.ascontiguousarray(numbers.T)), left[2])
+    total.dtype = DType.I32
+    steps = ctx.binary("MUL", left[1], ctx.const(scales.reshape(-1).astype(np.float32)))
+    out = ctx.binary("MUL", ctx.cast(total, DType.F32), steps)
+    return out if bias is None else ctx.binary("ADD", out, bias)
 
 
 @aten("quantized_decomposed.quantize_per_channel")
@@ -77,7 +110,7 @@ def dequantize_per_channel(
     dtype: DType, **_: object,
 ) -> Value:  # fmt: skip
     zero = None if zeros is None else ctx.cast_known(zeros, ctx.type_of(x))
-    return ctx.op("DequantizeLinear", x, ctx.cast_known(scales, DType.F32), zero, axis=axis)
+    return dequantized(ctx, x, ctx.cast_known(scales, DType.F32), zero, axis)
 
 
 @aten("fake_quantize_per_tensor_affine")
@@ -113,3 +146,102 @@ def choose_qparams(
     zero = ctx.op("BinaryOp", ctx.const_like(float(quant_min), x), shift, opType="SUB")
     zero = ctx.binary("MINIMUM", ctx.binary("MAXIMUM", zero, float(quant_min)), float(quant_max))
     return [ctx.cast(scale, DType.F64), ctx.cast(zero, DType.I64)]
+
+
+def _blocked(
+    ctx: TorchBuilder, x: Value, block_size: list[int], *numbers: Value | None
+) -> tuple[Value, list[int], list[Value | None]]:
+    """Axes cut into blocks, the axes within blocks, and numbers of each block shaped to broadcast."""
+    sizes: list[Int] = []
+    inner: list[int] = []
+    for n, block in zip(ctx.sizes(x), block_size, strict=True):
+        if block == 1:
+            sizes.append(n)
+        elif n == block:
+            inner.append(len(sizes))
+            sizes.append(n)
+        else:
+            sizes += [ctx.known(n, "the size of an axis in blocks") // block, block]
+            inner.append(len(sizes) - 1)
+    spread: list[Int] = [1 if i in inner else n for i, n in enumerate(sizes)]
+    shaped = [None if v is None or v.shape == (0,) else ctx.reshape(v, spread) for v in numbers]
+    return ctx.reshape(x, sizes), inner, shaped
+
+
+def _limits(dtype: DType, low: float | None, high: float | None) -> tuple[float, float]:
+    least, most = _RANGES.get(dtype, (-(1 << 31), (1 << 31) - 1))
+    return least if low is None else low, most if high is None else high
+
+
+@aten("torchao.choose_qparams_affine")
+def choose_affine(
+    ctx: TorchBuilder, x: Value, mapping_type: str, block_size: list[int], target_dtype: DType,
+    quant_min: float | None = None, quant_max: float | None = None, eps: float | None = None,
+    scale_dtype: DType | None = None, zero_point_dtype: DType | None = None, keepdim: bool = True,
+) -> list[Value]:  # fmt: skip
+    """torchao's: scales and zero points of blocks."""
+    least, most = _limits(target_dtype, quant_min, quant_max)
+    blocks, inner, _ = _blocked(ctx, x, block_size)
+    low = ctx.binary("MINIMUM", apply(ctx, "amin", [blocks, inner, keepdim], {}), 0.0)
+    high = ctx.binary("MAXIMUM", apply(ctx, "amax", [blocks, inner, keepdim], {}), 0.0)
+    if mapping_type == "SYMMETRIC":
+        high = ctx.binary("MAXIMUM", ctx.unary("NEG", low), high)
+        scale = ctx.binary("REALDIV", high, float(most - least) / 2)
+    elif mapping_type == "ASYMMETRIC":
+        scale = ctx.binary("REALDIV", ctx.binary("SUB", high, low), float(most - least))
+    else:
+        scale = ctx.binary(
+            "MAXIMUM", ctx.binary("REALDIV", low, float(least)), ctx.binary("REALDIV", high, float(most))
+        )
+    smallest = float(np.finfo(np.float32).tiny) if eps is None else eps
+    scale = ctx.binary("MAXIMUM", scale, smallest)
+    if mapping_type == "ASYMMETRIC":
+        zero = ctx.binary("SUB", float(least), ctx.unary("ROUND", ctx.binary("REALDIV", low, scale)))
+        zero = ctx.binary("MINIMUM", ctx.binary("MAXIMUM", zero, float(least)), float(most))
+    else:
+        zero = apply(ctx, "full_like", [scale, float(int((most + least + 1) / 2))], {})
+    if keepdim:
+        count = [1 if n == b else n if b == 1 else ctx.known(n, "a size") // b
+                 for n, b in zip(ctx.sizes(x), block_size, strict=True)]  # fmt: skip
+        scale, zero = ctx.reshape(scale, count), ctx.reshape(zero, count)
+    return [
+        scale if scale_dtype is None else ctx.cast(scale, scale_dtype),
+        ctx.cast(zero, ctx.type_of(x) if zero_point_dtype is None and mapping_type != "ASYMMETRIC" else
+                 zero_point_dtype or DType.I32),
+    ]  # fmt: skip
+
+
+@aten("torchao.quantize_affine")
+def quantize_affine(
+    ctx: TorchBuilder, x: Value, block_size: list[int], scale: Value, zero_point: Value | None, output_dtype: DType,
+    quant_min: float | None = None, quant_max: float | None = None,
+) -> Value:  # fmt: skip
+    """torchao's: ``round(x / scale) + zero`` within limits, block by block."""
+    least, most = _limits(output_dtype, quant_min, quant_max)
+    blocks, _, (steps, zero) = _blocked(ctx, x, block_size, scale, zero_point)
+    assert steps is not None
+    out = ctx.unary("ROUND", ctx.binary("MUL", blocks, ctx.unary("RECIPROCAL", steps)))
+    if zero is not None:
+        out = ctx.binary("ADD", out, ctx.cast(zero, ctx.type_of(out)))
+    out = ctx.binary("MINIMUM", ctx.binary("MAXIMUM", out, float(least)), float(most))
+    return ctx.reshape(ctx.cast(out, output_dtype), ctx.sizes(x))
+
+
+@aten("torchao.dequantize_affine")
+def dequantize_affine(
+    ctx: TorchBuilder, x: Value, block_size: list[int], scale: Value, zero_point: Value | None, input_dtype: DType,
+    quant_min: float | None = None, quant_max: float | None = None, output_dtype: DType = DType.F32,
+) -> Value:  # fmt: skip
+    """torchao's: ``(x - zero) * scale``, block by block."""
+    rows = ctx.rank(x) == 2 and block_size[0] == 1 and block_size[1] == ctx.size(x, 1)
+    if rows and x.is_const and output_dtype is DType.F32 and ctx.type_of(x) is DType.I8:
+        zero = None if zero_point is None or zero_point.shape == (0,) else ctx.cast_known(zero_point, DType.I8)
+        flat = [None if v is None else ctx.reshape(v, [-1]) for v in (scale, zero)]
+        assert flat[0] is not None
+        return dequantized(ctx, x, ctx.cast_known(flat[0], DType.F32), flat[1])
+    blocks, _, (steps, zero) = _blocked(ctx, x, block_size, scale, zero_point)
+    assert steps is not None
+    wide = ctx.cast(blocks, output_dtype)
+    if zero is not None:
+        wide = ctx.binary("SUB", wide, ctx.cast(zero, output_dtype))
+    return ctx.reshape(ctx.binary("MUL", wide, ctx.cast(steps, output_dtype)), ctx.sizes(x))

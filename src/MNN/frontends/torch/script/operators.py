@@ -15,6 +15,7 @@ from MNN.frontends.torch.registry import ATEN
 from MNN.frontends.torch.scalars import compute, known_number
 from MNN.frontends.torch.script.builtins import NOT_PLAIN, plain
 from MNN.frontends.torch.script.quantized import QuantizedTensor
+from MNN.frontends.torch.script.quantized_layers import LAYERS
 from MNN.frontends.torch.script.quantized_operators import quantized
 
 _CODES = {dtype: code for code, dtype in sorted(SCRIPT.items(), reverse=True)}
@@ -37,7 +38,7 @@ def operate(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any
         isinstance(a, QuantizedTensor) for a in _flat(args)
     ):
         return quantized(ctx, short, args, kwargs)
-    if short in ("quantize_per_tensor", "quantize_per_channel"):
+    if short in ("quantize_per_tensor", "quantize_per_channel") or short in LAYERS:
         return quantized(ctx, short, args, kwargs)
     if short in _OF_COMPLEX and args and isinstance(args[0], Complex):
         return _of_complex(ctx, short, *args)

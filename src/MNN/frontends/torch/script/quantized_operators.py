@@ -9,11 +9,14 @@ import numpy as np
 
 from MNN.errors import UnsupportedError
 from MNN.frontends.torch.aliases import Variable
-from MNN.frontends.torch.aten.convolution import conv
+from MNN.frontends.torch.aten.convolution import conv, conv_transpose
+from MNN.frontends.torch.aten.quantization import dequantized
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import call, values
 from MNN.frontends.torch.numbers import Number
+from MNN.frontends.torch.registry import apply
 from MNN.frontends.torch.script.quantized import PackedWeights, QuantizedTensor, quantize
+from MNN.frontends.torch.script.quantized_layers import LAYERS
 from MNN.frontends.torch.unpickle import ScriptObject, StoredTensor
 from MNN.ir.dtype import DType
 from MNN.ir.graph import Value
@@ -32,6 +35,7 @@ _KEPT = frozenset(
 
 def quantized(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The result of an operator that takes or gives quantised tensors. Raises :class:`UnsupportedError`."""
+    ctx.where = f"{name} of quantised tensors"
     if name in _OPERATORS:
         return _OPERATORS[name](ctx, *args, **kwargs)
     plain = name.rstrip("_")
@@ -96,8 +100,9 @@ def _packed(ctx: TorchBuilder, packed: Any) -> tuple[Value, Value | None, dict[s
         _, tensors, optional = held if isinstance(held[0], str) else ("", held[0], held[1])
         numbers = tensors[0].array().reshape(-1).astype(np.int64).tolist()
         count = int(numbers[0])
-        parts = [numbers[1 + i * count : 1 + (i + 1) * count] for i in range(4)]
-        sizes = {"stride": parts[0], "padding": parts[1], "dilation": parts[2], "groups": [numbers[1 + 4 * count]]}
+        names = ("stride", "padding", "dilation", "output_padding")
+        sizes = {n: numbers[1 + i * count : 1 + (i + 1) * count] for i, n in enumerate(names)}
+        sizes["groups"] = [numbers[1 + 4 * count]]
         weight, bias = tensors[1], optional[0] if optional else None
     else:
         weight, bias = held[0], held[1]
@@ -107,9 +112,7 @@ def _packed(ctx: TorchBuilder, packed: Any) -> tuple[Value, Value | None, dict[s
     axis = 0 if weight.axis is None else weight.axis
     scale, zero = (v.array() if isinstance(v, StoredTensor) else np.asarray(v) for v in (weight.scale, weight.zero))
     value = ctx.const(weight.array())
-    whole = ctx.op(
-        "DequantizeLinear", value, ctx.const(scale.astype(np.float32)), ctx.const(zero.astype(np.int8)), axis=axis
-    )
+    whole = dequantized(ctx, value, ctx.const(scale.astype(np.float32)), ctx.const(zero.astype(np.int8)), axis)
     whole.shape = value.shape
     return whole, (ctx.const(bias.array()) if isinstance(bias, StoredTensor) else None), sizes
 
@@ -123,6 +126,24 @@ def _prepacked(
     held = QuantizedTensor(weight.value, ctx.cast_known(weight.scale, DType.F32), zero, weight.axis)
     sizes = {"stride": list(stride), "padding": list(padding), "dilation": list(dilation), "groups": [groups]}
     return PackedWeights(held, None if bias is None else values(ctx, bias), sizes)
+
+
+def _prepacked_transposed(
+    ctx: TorchBuilder, weight: QuantizedTensor, bias: Any, stride: Any = (), padding: Any = (),
+    output_padding: Any = (), dilation: Any = (), groups: int = 1,
+) -> PackedWeights:  # fmt: skip
+    made = _prepacked(ctx, weight, bias, stride, padding, dilation, groups)
+    made.geometry["output_padding"] = list(output_padding)
+    return made
+
+
+def _transposed(ctx: TorchBuilder, x: QuantizedTensor, packed: Any, scale: Any, zero: Any) -> QuantizedTensor:
+    weight, bias, sizes = _packed(ctx, packed)
+    out = conv_transpose(
+        ctx, x.real(ctx), weight, bias, sizes["stride"], sizes["padding"], sizes["output_padding"],
+        int(sizes["groups"][0]), sizes["dilation"],
+    )  # fmt: skip
+    return _result(ctx, out, scale, zero)
 
 
 def _convolution(relu: bool) -> Callable[..., Any]:
@@ -162,7 +183,10 @@ def _linear_dynamic(relu: bool) -> Callable[..., Any]:
     def handler(ctx: TorchBuilder, x: Any, packed: Any, *more: Any) -> Variable:
         weight, bias = _packed(ctx, packed)[:2]
         small, scale, zero = ctx.emit("DynamicQuantizeLinear", [_real(ctx, x)], 3)
-        out = ctx.op("MatMul", ctx.op("DequantizeLinear", small, scale, zero), weight, bias, transposeB=True)
+        small.dtype, scale.dtype, zero.dtype, scale.shape = DType.U8, DType.F32, DType.U8, ()
+        wide = dequantized(ctx, small, scale, zero)
+        wide.shape = small.shape
+        out = apply(ctx, "linear", [wide, weight, bias], {})
         return Variable(ctx.op("ReLU", out) if relu else out)
 
     return handler
@@ -201,9 +225,53 @@ def _function(name: str) -> Callable[..., Any]:
     return handler
 
 
-def _sigmoid(ctx: TorchBuilder, x: QuantizedTensor) -> QuantizedTensor:
-    """Its scale is fixed: 1/256."""
-    return _result(ctx, ctx.op("Sigmoid", x.real(ctx)), 1.0 / 256, 0)
+def _leaky_relu(ctx: TorchBuilder, x: QuantizedTensor, slope: Any, inplace: bool, scale: Any, zero: Any) -> Any:
+    return _result(ctx, values(ctx, call(ctx, "leaky_relu", [x.real(ctx), slope], {})), scale, zero)
+
+
+def _elu(name: str) -> Callable[..., Any]:
+    """The result's scale comes before the function's own numbers."""
+
+    def handler(ctx: TorchBuilder, x: QuantizedTensor, output_scale: Any, output_zero_point: Any, *args: Any) -> Any:
+        found = values(ctx, call(ctx, name, [x.real(ctx), *args], {}))
+        return _result(ctx, found, output_scale, output_zero_point)
+
+    return handler
+
+
+def _batch_norm(relu: bool) -> Callable[..., Any]:
+    def handler(
+        ctx: TorchBuilder, x: QuantizedTensor, weight: Any, bias: Any, mean: Any, var: Any, eps: float, scale: Any,
+        zero: Any,
+    ) -> QuantizedTensor:  # fmt: skip
+        given = [x.real(ctx), *(values(ctx, v) for v in (weight, bias, mean, var)), False, 0.0, eps, False]
+        found = values(ctx, call(ctx, "batch_norm", given, {}))
+        return _result(ctx, ctx.op("ReLU", found) if relu else found, scale, zero)
+
+    return handler
+
+
+def _instance_norm(
+    ctx: TorchBuilder, x: QuantizedTensor, weight: Any, bias: Any, eps: float, scale: Any, zero: Any
+) -> QuantizedTensor:
+    given = [x.real(ctx), values(ctx, weight), values(ctx, bias), None, None, True, 0.0, eps, False]
+    return _result(ctx, values(ctx, call(ctx, "instance_norm", given, {})), scale, zero)
+
+
+def _matmul(ctx: TorchBuilder, x: QuantizedTensor, y: QuantizedTensor, scale: Any, zero: Any) -> QuantizedTensor:
+    return _result(ctx, values(ctx, call(ctx, "matmul", [x.real(ctx), y.real(ctx)], {})), scale, zero)
+
+
+def _sigmoid(
+    ctx: TorchBuilder, x: QuantizedTensor, output_scale: Any = 1.0 / 256, output_zero_point: Any = 0
+) -> QuantizedTensor:
+    """Its scale is fixed unless it is given: 1/256."""
+    return _result(ctx, ctx.op("Sigmoid", x.real(ctx)), output_scale, output_zero_point)
+
+
+def _tanh(ctx: TorchBuilder, x: QuantizedTensor) -> QuantizedTensor:
+    """Its scale is fixed: 1/128 around 128."""
+    return _result(ctx, values(ctx, call(ctx, "tanh", [x.real(ctx)], {})), 2.0 / 256, 128)
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
@@ -214,12 +282,18 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "q_scale": lambda ctx, x: Number(ctx.cast_known(x.scale, DType.F64)),
     "q_zero_point": lambda ctx, x: Number(ctx.cast_known(x.zero, DType.I64)),
     **dict.fromkeys(("conv1d_prepack", "conv2d_prepack", "conv3d_prepack", "linear_prepack"), _prepacked),
+    **{f"conv_transpose{n}d_prepack": _prepacked_transposed for n in (1, 2, 3)},
+    **{f"conv_transpose{n}d": _transposed for n in (1, 2, 3)},
+    **LAYERS,
     "conv1d": _convolution(False), "conv2d": _convolution(False), "conv3d": _convolution(False),
     "conv1d_relu": _convolution(True), "conv2d_relu": _convolution(True), "conv3d_relu": _convolution(True),
     "linear": _linear(False), "linear_relu": _linear(True), "linear_dynamic": _linear_dynamic(False),
     "linear_relu_dynamic": _linear_dynamic(True),
     "add": _combined("ADD", False), "add_relu": _combined("ADD", True), "mul": _combined("MUL", False),
     "mul_relu": _combined("MUL", True), "cat": _cat, "sigmoid": _sigmoid,
-    "hardswish": _function("hardswish"), "leaky_relu": _function("leaky_relu"), "elu": _function("elu"),
+    "hardswish": _function("hardswish"), "leaky_relu": _leaky_relu, "elu": _elu("elu"), "celu": _elu("celu"),
+    "softmax": _function("softmax"), "prelu": _function("prelu"), "instance_norm": _instance_norm, "matmul": _matmul,
+    "tanh": _tanh, **{f"batch_norm{n}": _batch_norm(False) for n in ("", "1d", "2d", "3d")},
+    **{f"batch_norm{n}_relu": _batch_norm(True) for n in ("", "1d", "2d", "3d")},
     "layer_norm": _function("layer_norm"), "group_norm": _function("group_norm"),
 }  # fmt: skip

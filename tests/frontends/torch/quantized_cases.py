@@ -1,0 +1,136 @@
+"""Runs in the environment that has torch: quantised modules of eager mode, and programs that quantise as they run.
+
+``python -m tests.frontends.torch.quantized_cases OUT`` writes ``OUT-NAME.pt`` (traced) or ``OUT-NAME.pt2``, and
+``OUT-NAME.npz``.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.ao.quantization.fx._decomposed  # enters the operators of quantized_decomposed
+from torch import Tensor, nn
+from torch.ao import quantization
+
+TRANSPOSED = "qnnpack"
+"""The engine for transposed convolutions: those of fbgemm and onednn are off from their own weights by more than the
+largest answer (torch 2.13)."""
+PLAIN = "fbgemm"
+"""The one for what qnnpack lacks: weights in half precision."""
+
+
+class Layers(nn.Module):
+    """``part``: calls the layers."""
+
+    def __init__(self, part: Callable[..., Tensor], **layers: nn.Module) -> None:
+        super().__init__()
+        self.enter, self.leave = quantization.QuantStub(), quantization.DeQuantStub()
+        self.layers, self.part = nn.ModuleDict(layers), part
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.leave(self.part(self.layers, self.enter(x)))
+
+
+def static(module: nn.Module, x: Tensor) -> nn.Module:
+    module.qconfig = quantization.QConfig(quantization.default_observer, quantization.default_weight_observer)
+    prepared = quantization.prepare(module.eval())
+    prepared(x)
+    return quantization.convert(prepared)
+
+
+def tables(module: nn.Module) -> nn.Module:
+    for child in module.children():
+        child.qconfig = quantization.float_qparams_weight_only_qconfig
+    return quantization.convert(quantization.prepare(module.eval()))
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.layer = getattr(nn, kind)(6, 8, 2, batch_first=True, bidirectional=True)
+        self.last = nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.layer(x)[0])
+
+
+class Tables(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.bags, self.rows = nn.EmbeddingBag(20, 8, mode="sum"), nn.Embedding(20, 8)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.bags(ids) + self.rows(ids).sum(1)
+
+
+class AsItRuns(nn.Module):
+    """What PT2E makes of a linear layer whose activations are quantised dynamically."""
+
+    def __init__(self, kind: torch.dtype, bias: bool) -> None:
+        super().__init__()
+        self.kind, self.low = kind, 0 if kind == torch.uint8 else -128
+        self.register_buffer("weight", torch.randint(-127, 128, (24, 32), dtype=torch.int8))
+        self.register_buffer("scales", torch.rand(24) / 100 + 0.001)
+        self.register_buffer("zeros", torch.zeros(24, dtype=torch.int64))
+        self.bias = nn.Parameter(torch.randn(24)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        own = torch.ops.quantized_decomposed
+        limits = (self.low, self.low + 255)
+        scale, zero = own.choose_qparams.tensor(x, *limits, 1.1920928955078125e-07, self.kind)
+        held = own.quantize_per_tensor.tensor(x, scale, zero, *limits, self.kind)
+        y = own.dequantize_per_tensor.tensor(held, scale, zero, *limits, self.kind)
+        weight = own.dequantize_per_channel(self.weight, self.scales, self.zeros, 0, -128, 127, torch.int8)
+        return nn.functional.linear(y, weight, self.bias)
+
+
+def cases() -> dict[str, tuple[Callable[[], nn.Module], Tensor]]:
+    noise, image, line = torch.randn, torch.randn(2, 4, 9, 8), torch.randn(2, 5, 6)
+    every = {nn.LSTM, nn.GRU, nn.Linear}
+    upward = Layers(
+        lambda m, x: m["leaky"](m["up"](m["elu"](m["conv"](x)))), conv=nn.Conv2d(4, 8, 3), elu=nn.ELU(),
+        up=nn.ConvTranspose2d(8, 6, 3, 2, 1, 1), leaky=nn.LeakyReLU(0.1),
+    )  # fmt: skip
+    lines = Layers(
+        lambda m, x: m["tanh"](m["up"](m["norm"](x.flatten(2)))), norm=nn.InstanceNorm1d(4, affine=True),
+        up=nn.ConvTranspose1d(4, 6, 4, 2, 1), tanh=nn.Tanh(),
+    )  # fmt: skip
+    return {
+        "upward": (lambda: static(upward, image), image),
+        "lines": (lambda: static(lines, image), image),
+        **{
+            f"{kind}-{str(dtype).removeprefix('torch.')}": (
+                partial(quantization.quantize_dynamic, Recurrent(kind).eval(), every, dtype=dtype), line,
+            )
+            for kind in ("LSTM", "GRU") for dtype in (torch.qint8, torch.float16)
+        },
+        "tables": (lambda: tables(Tables()), torch.randint(0, 20, (3, 4))),
+        "runs-u8": (partial(AsItRuns, torch.uint8, True), noise(3, 5, 32)),
+        "runs-i8": (partial(AsItRuns, torch.int8, False), noise(7, 32)),
+    }  # fmt: skip
+
+
+def main() -> None:
+    out = sys.argv[1]
+    warnings.simplefilter("ignore")
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for name, (build, x) in cases().items():
+            torch.backends.quantized.engine = TRANSPOSED if name in ("upward", "lines") else PLAIN
+            module = build()
+            given: tuple[Any, ...] = (x,)
+            if name.startswith("runs"):
+                torch.export.save(torch.export.export(module, given), f"{out}-{name}.pt2")
+            else:
+                torch.jit.trace(module.eval(), given, check_trace=False).save(f"{out}-{name}.pt")
+            np.savez(f"{out}-{name}.npz", x=x.numpy(), y=module(x).numpy())
+
+
+if __name__ == "__main__":
+    main()

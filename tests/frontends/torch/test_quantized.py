@@ -1,0 +1,69 @@
+"""Quantised modules in TorchScript, programs that quantise as they run, and torchao's operators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from MNN.frontends import load_graph
+from MNN.runtime.session import Session
+from tests.frontends.torch.judging import difference
+from tests.frontends.torch.peer import written
+
+# a step of a quantised result, or of those before it where layers follow each other; torch rounds the activations of quantised recurrent layers too, and quantises with a
+# range that is a bit narrower for dynamic ones
+TOLERANCE = {"upward": 0.02, "lines": 0.03, "LSTM-qint8": 0.02, "GRU-qint8": 0.03}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["upward", "lines", "LSTM-qint8", "LSTM-float16", "GRU-qint8", "GRU-float16", "tables", "runs-u8", "runs-i8"],
+)
+def test_quantised_modules(name: str) -> None:
+    base = f"{written('quantized_cases') / 'cases'}-{name}"
+    path = Path(f"{base}.pt2" if name.startswith("runs") else f"{base}.pt")
+    with np.load(f"{base}.npz") as held:
+        x, want = held["x"], held["y"]
+    graph = load_graph(path)
+    session = Session(graph)
+    found = next(iter(session.run({next(iter(session.inputs)): x}).values()))
+    assert found.shape == want.shape
+    error = np.abs(found.astype(np.float64) - want).max() / np.abs(want).max()
+    assert error < TOLERANCE.get(name, 1e-5), error
+    if name.startswith("runs"):
+        kinds = [n.op for n in graph.nodes]
+        assert "MatMulInteger" in kinds and "MatMul" not in kinds  # noqa: PT018
+
+
+@pytest.mark.parametrize("block", [[1, 4], [1, 12], [6, 12], [3, 1], [2, 3]])
+@pytest.mark.parametrize("mapping", ["SYMMETRIC", "ASYMMETRIC", "SYMMETRIC_NO_CLIPPING_ERR"])
+def test_numbers_in_blocks(block: list[int], mapping: str) -> None:
+    """torchao's operators, by their definition."""
+    rng = np.random.default_rng(len(mapping) + sum(block))
+    x = rng.standard_normal((6, 12)).astype(np.float32)
+    cut = x.reshape(6 // block[0], block[0], 12 // block[1], block[1])
+    low = np.minimum(cut.min((1, 3), keepdims=True), 0)
+    high = np.maximum(cut.max((1, 3), keepdims=True), 0)
+    zero = np.zeros_like(low)
+    if mapping == "SYMMETRIC":
+        scale = np.maximum(-low, high) / np.float32(7.5)
+    elif mapping == "ASYMMETRIC":
+        scale = (high - low) / np.float32(15)
+        zero = np.clip(-8 - np.round(low / scale), -8, 7)
+    else:
+        scale = np.maximum(low / np.float32(-8), high / np.float32(7))
+    held = np.clip(np.round(cut * (1 / scale)) + zero, -8, 7).astype(np.int8)
+    back = (held.astype(np.float32) - zero) * scale
+    arrays = [x, scale[:, 0, :, 0], zero[:, 0, :, 0].astype(np.int32), held.reshape(6, 12), back.reshape(6, 12)]
+    i8, i32 = {"dtype": "int8"}, {"dtype": "int32"}
+    refs: list[Any] = [{"tensor": i} for i in range(5)]
+    chosen = [refs[0], mapping, block, i8, -8, 7, None, None, i32]
+    for name, given, want in (
+        ("choose_qparams_affine", chosen, refs[1:3]),
+        ("quantize_affine", [refs[0], block, refs[1], refs[2], i8, -8, 7], refs[3]),
+        ("dequantize_affine", [refs[3], block, refs[1], refs[2], i8, -8, 7], refs[4]),
+    ):
+        assert not difference((f"torchao.{name}.default", given, {}, want), arrays), name
