@@ -13,8 +13,8 @@ from MNN.runtime.session import Session
 from tests.frontends.torch.judging import difference
 from tests.frontends.torch.peer import written
 
-# a step of a quantised result, or of those before it where layers follow each other; torch rounds the activations of quantised recurrent layers too, and quantises with a
-# range that is a bit narrower for dynamic ones
+# a step of a quantised result, or of those before it where layers follow each other; torch rounds the activations of
+# quantised recurrent layers too, and quantises with a range that is a bit narrower for dynamic ones
 TOLERANCE = {"upward": 0.02, "lines": 0.03, "LSTM-qint8": 0.02, "GRU-qint8": 0.03}
 
 

@@ -208,9 +208,14 @@ class _Machine:
         if isinstance(target, ScriptObject):
             return ScriptObject(target.kind)
         name = target.name if isinstance(target, Unknown) else type(target).__name__
+        advice = "export the model with torch.export or torch.jit.save"
+        if name.startswith(("torch.serialization._get_layout", "torchao", "torch._utils._rebuild_wrapper_subclass")):
+            advice = (
+                "it holds tensors of classes of their own (torchao): export torchao.utils.unwrap_tensor_subclass(model)"
+            )
         raise FormatError(
             f"{self._archive.name}: its part '{self._name}' asks for '{name}' to be called. Nothing that a file "
-            "names is run here; export the model with torch.export or torch.jit.save"
+            f"names is run here; {advice}"
         )
 
     def build(self, state: Any) -> None:
