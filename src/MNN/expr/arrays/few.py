@@ -22,6 +22,8 @@ from MNN.ir.dtype import DType
 
 FEW = 1 << 14
 """Numbers up to which numpy is asked, function by function."""
+MANY = 1 << 21
+"""Numbers up to which it is asked for extremes, which it finds as fast as the caches give them."""
 _FLOATS = (DType.F32, DType.F64)
 _NUMBERS = (*_FLOATS, DType.I32, DType.I64)
 _MISFITS = (ValueError, IndexError, TypeError)
@@ -90,6 +92,7 @@ _COMPARING: dict[str, Function] = {
 _REDUCING: dict[str, Function] = {
     "SUM": np.add.reduce, "PROD": np.multiply.reduce, "MAXIMUM": np.maximum.reduce, "MINIMUM": np.minimum.reduce,
 }  # fmt: skip
+_EXTREMES = ("MAXIMUM", "MINIMUM")
 
 
 def _constant(found: Any, kind: DType, layout: data_format) -> Var:
@@ -171,7 +174,9 @@ def select(condition: Var, x: Var, y: Var) -> Var | None:
 def reduce(operation: str, x: Var, axes: Sequence[int], keepdims: bool) -> Var | None:
     """A sum, product, mean or extreme over axes, all of them where none is named."""
     array = _held(x)
-    if array is None or array.size > FEW or not array.size or not array.ndim:
+    if array is None or not array.size or not array.ndim:
+        return None
+    if array.size > (MANY if operation in _EXTREMES else FEW):
         return None
     kind = x._expr.leaf_type[0]
     mean = operation == "MEAN"
@@ -247,6 +252,6 @@ def moved(x: Var, order: Sequence[int]) -> Var | None:
 
 
 __all__ = [
-    "FEW", "binary", "compare", "joined", "moved", "position", "product", "reduce", "running_sum", "select",
+    "FEW", "MANY", "binary", "compare", "joined", "moved", "position", "product", "reduce", "running_sum", "select",
     "unary",
 ]  # fmt: skip

@@ -24,7 +24,7 @@ from MNN.ir.scalar import Body
 
 CHUNK = 1 << 14
 """Elements of the innermost loop in a block, where threads share the work."""
-SHARED = 1 << 18
+SHARED = 1 << 20
 """Instructions on elements from which on waking another thread pays."""
 _address, _view = ctypes.addressof, ctypes.c_char.from_buffer
 _CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
