@@ -141,9 +141,10 @@ def concatenate(args: Sequence[ArrayLike], axis: int | None = 0, out: Var | None
                 dtype: ElementType | None = None, casting: str = "same_kind") -> Var:  # fmt: skip
     """Arrays one after the other along an axis, or flat when it is None; ``dtype`` where ``casting`` allows it."""
     parts = [build.to_var(a) for a in args]
-    if dtype is not None:
-        check_casting([p._kind for p in parts], dtype_of(dtype), casting, "concatenate")
-        parts = [p.astype(dtype) for p in parts]
+    target = out.dtype if isinstance(out, Var) else dtype
+    if target is not None:
+        check_casting([p._kind for p in parts], dtype_of(target), casting, "concatenate")
+        parts = [p.astype(target) for p in parts]
     v = shaping.concat([p.ravel() for p in parts], 0) if axis is None else shaping.concat(parts, axis)
     return build.to_var(into(v, out))
 
