@@ -1,10 +1,12 @@
 """Steps of training against torch, eager and compiled, turn by turn in one run: the least wall time of a step.
 
-    python -m benchmarks.training [--only mlp,lenet] [--rounds 4] [--threads 1] [--no-compile] [--memory]
+    python -m benchmarks.training [--only mlp,lenet] [--rounds 4] [--threads 1] [--low] [--cpu] [--no-compile]
+        [--memory]
 
-Batches of 32, fp32 (``high``), gradient descent with momentum. Every side is a process of its own that waits while
-another works. ``--memory``: the largest resident memory of a process while it makes steps, less what it has once its
-framework is imported, in MiB. torch runs in the environment of the tests' exports; torch.compile needs a C++ compiler.
+Batches of 32, fp32 (``high``; ``--low``: bf16, torch by autocast), gradient descent with momentum. Every side is a
+process of its own that waits while another works. ``--cpu``: what a process takes of processors, where others work
+too. ``--memory``: the largest resident memory of a process while it makes steps, less what it has once its framework is
+imported, in MiB. torch runs in the environment of the tests' exports; torch.compile needs a C++ compiler.
 """
 
 from __future__ import annotations
@@ -40,14 +42,15 @@ class Side:
         self._process.stdin.close()
         self._process.wait()
 
-    def steps(self, count: int) -> tuple[float, float, float]:
-        """The least seconds of some steps, the seconds that the first one took, and the largest memory in MiB."""
+    def steps(self, count: int) -> tuple[float, float, float, float]:
+        """The least seconds of some steps, by the clock and by its threads, the seconds that the first one took, and
+        the largest memory in MiB."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{count}\n")
         self._process.stdin.flush()
-        least, first, memory = map(float, self._process.stdout.readline().split())
-        return least, first, memory
+        least, spent, first, memory = map(float, self._process.stdout.readline().split())
+        return least, spent, first, memory
 
 
 def main() -> None:
@@ -55,6 +58,8 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(STEPS))
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--low", action="store_true")
+    parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--memory", action="store_true")
     options = parser.parse_args()
@@ -67,13 +72,15 @@ def main() -> None:
     print(f"| network | {' | '.join(f'{name}, {unit}' for name in sides)} | best of torch / this | first step, s |")
     print("| --- |" + " ---: |" * (len(sides) + 2))
     for name in options.only.split(","):
-        running = [Side([*command, name, str(options.threads)]) for command in sides.values()]
+        running = [
+            Side([*command, name, str(options.threads), "low" if options.low else "high"]) for command in sides.values()
+        ]
         least = [float("inf")] * len(running)
         first = [0.0] * len(running)
         for _ in range(options.rounds):
             for i, side in enumerate(running):
-                seconds, first[i], memory = side.steps(STEPS[name])
-                least[i] = min(least[i], memory if options.memory else 1000 * seconds)
+                seconds, spent, first[i], memory = side.steps(STEPS[name])
+                least[i] = min(least[i], memory if options.memory else 1000 * (spent if options.cpu else seconds))
         for side in running:
             side.__exit__(None, None, None)
         ratio = min(least[1:]) / least[0]

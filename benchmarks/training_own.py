@@ -16,7 +16,7 @@ F = MNN.expr
 class Own:
     """One network of ours with a batch; its program is made by the first step."""
 
-    def __init__(self, name: str, threads: int) -> None:
+    def __init__(self, name: str, threads: int, precision: str) -> None:
         from MNN.train.step import Steps
 
         make, shape = NETWORKS[name]
@@ -24,7 +24,7 @@ class Own:
         words = name == "transformer"
         x = rng.integers(0, 1000, shape).astype(np.int32) if words else rng.normal(size=shape).astype(np.float32)
         model = make()
-        self.steps = Steps(model, MNN.optim.SGD(model, 0.01, threads=threads), None)
+        self.steps = Steps(model, MNN.optim.SGD(model, 0.01, threads=threads, precision=precision), None)
         target = np.ones(shape if words else shape[:1], np.int32)
         self.batch = (
             [F.const(x, list(shape), dtype=F.int if words else F.float)],
@@ -38,7 +38,7 @@ class Own:
 
 def main() -> None:
     memory = Memory()
-    serve(Own(sys.argv[1], int(sys.argv[2])).step, memory)
+    serve(Own(sys.argv[1], int(sys.argv[2]), sys.argv[3]).step, memory)
 
 
 if __name__ == "__main__":

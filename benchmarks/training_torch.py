@@ -1,6 +1,8 @@
 """The side of torch of :mod:`benchmarks.training`, with the networks of :mod:`benchmarks.training_networks`.
 
-python -m benchmarks.training_torch eager|compiled NETWORK THREADS
+python -m benchmarks.training_torch eager|compiled NETWORK THREADS high|low
+
+low: forward by autocast to bf16.
 """
 
 import sys
@@ -90,7 +92,7 @@ def network(name):
 
 
 def main():
-    mode, name, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    mode, name, threads, low = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "low"
     torch.set_num_threads(threads)
     memory = Memory()
     net, x = network(name)
@@ -98,8 +100,9 @@ def main():
     run = torch.compile(net) if mode == "compiled" else net
 
     def step():
-        y = run(x)
-        loss = nn.functional.cross_entropy(y.reshape(-1, 10), torch.ones(y.numel() // 10, dtype=torch.long))
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            y = run(x)
+        loss = nn.functional.cross_entropy(y.float().reshape(-1, 10), torch.ones(y.numel() // 10, dtype=torch.long))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
