@@ -4,7 +4,7 @@
 
 Needs TensorFlow (``pip install tensorflow-cpu==2.21.0``), in an environment of its own. Weights are drawn; batch
 normalisation gets the statistics of noise, so that numbers keep their size through the layers.
-Each model is written as ``NAME.FORM.tflite`` with FORM one of ``float``, ``dynamic`` (8-bit weights, float
+Each model is written as ``NAME.FORM.tflite`` with FORM one of ``float``, ``half`` (fp16 weights), ``dynamic`` (8-bit weights, float
 activations), ``int8`` (weights and activations, inputs and outputs too) and ``int16`` (8-bit weights, 16-bit
 activations).
 """
@@ -24,7 +24,7 @@ import tensorflow as tf
 from tensorflow import keras
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-FORMS = ("float", "dynamic", "int8", "int16")
+FORMS = ("float", "half", "dynamic", "int8", "int16")
 _LAYERS = keras.layers
 _LITE0_STAGES = (
     (3, 1, 1, 16, 1),
@@ -105,6 +105,8 @@ def converted(model: keras.Model, form: str) -> bytes:
     converter = tf.lite.TFLiteConverter.from_concrete_functions([frozen])
     if form != "float":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if form == "half":
+        converter.target_spec.supported_types = [tf.float16]
     if form in ("int8", "int16"):
 
         def samples() -> Iterator[list[np.ndarray]]:

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from MNN.backends.base.backend import Bound
+from MNN.backends.base.backend import Bound, Given, NamedRun
 
 
 class LastRun:
     """The program of the last run, for inputs like those that it had."""
 
-    __slots__ = ("_bound", "_given", "_outputs", "_threads")
+    __slots__ = ("_bound", "run")
 
     def __init__(
         self,
@@ -27,26 +27,32 @@ class LastRun:
         threads: int,
     ) -> None:
         """``given``: what was accepted, by name, in the program's order; ``outputs``: what to call its results."""
-        self._given = [(name, array.dtype, array.shape) for name, array in given]
-        self._outputs, self._bound, self._threads = tuple(outputs), bound, threads
-
-    def run(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray] | None:
+        known = [(name, array.dtype, array.shape) for name, array in given]
+        self._bound = bound
+        long = _long_run(known, tuple(outputs), bound, threads)
+        self.run: NamedRun = bound.short_run(known, outputs, threads, long)
         """The outputs by name; None when the inputs are not like the last ones, and have to be looked at."""
-        if type(feeds) is not dict or len(feeds) != len(self._given):
+
+
+def _long_run(known: Sequence[Given], outputs: Sequence[str], bound: Bound, threads: int) -> NamedRun:
+    def run(feeds: Mapping[str, Any]) -> dict[str, np.ndarray] | None:
+        if type(feeds) is not dict or len(feeds) != len(known):
             return None
         arrays: list[np.ndarray] = []
-        for name, dtype, shape in self._given:
+        for name, dtype, shape in known:
             array = feeds.get(name)
             if type(array) is not np.ndarray or array.shape != shape:
                 return None
             if array.dtype is not dtype and array.dtype != dtype:  # numpy takes its time to compare them
                 return None
             arrays.append(array)
-        results = self._bound.run(arrays, self._threads)
+        results = bound.run(arrays, threads)
         found: dict[str, np.ndarray] = {}
-        for name in self._outputs:  # a dict of a zip takes 15 us longer, in cold caches
+        for name in outputs:  # a dict of a zip takes 15 us longer, in cold caches
             found[name] = results[len(found)]
         return found
+
+    return run
 
 
 class LastOpenRun:

@@ -31,6 +31,10 @@ Value = Any
 Filled = Callable[[Buffer], None]
 """Called with every constant that a program is the first to use, once it holds its numbers."""
 
+Given = tuple[str, np.dtype, tuple[int, ...]]
+"""An input that is known: its name, type and sizes."""
+NamedRun = Callable[[Mapping[str, Any]], "dict[str, Value] | None"]
+
 
 class NotPortableError(Exception):
     """A program that cannot be stored."""
@@ -48,6 +52,12 @@ class Bound(abc.ABC):
     @abc.abstractmethod
     def run(self, values: Sequence[Value], threads: int) -> list[Value]:
         """One inference: numbers of the inputs, in the back end's memory, to those of the outputs, the caller's own."""
+
+    def short_run(self, given: Sequence[Given], outputs: Sequence[str], threads: int, long: NamedRun) -> NamedRun:
+        """:meth:`run` for inputs of these names, types and sizes, with less to be looked at, where there is such a way.
+        Results have the names ``outputs``. ``long`` is the ordinary way, which others take, and inputs unlike these."""
+        del given, outputs, threads
+        return long
 
     def resize(self, sizes: tuple[int, ...]) -> None:
         """From the next run on, the sizes that the program leaves open are these, which are within its bounds."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from MNN.backends.base.arena import Arena, Block, Room, Scratch, aligned_bytes
-from MNN.backends.base.backend import Filled, TimedBound
+from MNN.backends.base.backend import Filled, Given, NamedRun, TimedBound
 from MNN.backends.base.kernel import KernelSpec
 from MNN.backends.base.lent import LentBlocks
 from MNN.backends.base.machine import Span
@@ -22,6 +22,7 @@ from MNN.backends.cpu.binding.direct import Copied, Direct, Place, direct_tensor
 from MNN.backends.cpu.binding.io_views import IoViews
 from MNN.backends.cpu.binding.lent import LentMemory
 from MNN.backends.cpu.binding.open_words import OpenProgramSizes
+from MNN.backends.cpu.binding.short_run import short_run
 from MNN.backends.cpu.binding.sliced import Move, SlicedProgram
 from MNN.backends.cpu.codegen.library import Library
 from MNN.backends.cpu.codegen.toolchain import release_memory, trim
@@ -184,10 +185,13 @@ class BoundProgram(TimedBound):
     def _places(self) -> Mapping[Buffer, Sequence[Place]]:
         """Where the addresses of inputs and outputs stand, of those that may be anywhere."""
         native = self.native
-        return native.places if isinstance(native, SlicedProgram) else plain_places(self.program, native.args)
+        if isinstance(native, SlicedProgram):
+            return native.places
+        return plain_places(self.program, native.args, self._chains)
 
     def _native(self, steps: Sequence[Step]) -> NativeProgram:
-        return self._bound(steps, self._base, self._context, self._room.scratch())[0]
+        native, self._chains = self._bound(steps, self._base, self._context, self._room.scratch())
+        return native
 
     def _sliced(self, steps: Sequence[Step], slices: Slices) -> SlicedProgram:
         """The same steps for every thread, in its part of the arena."""
@@ -328,6 +332,13 @@ class BoundProgram(TimedBound):
             for i in self._copied if known else [i for i, _ in self._given]:
                 results[i] = results[i].copy()
             return results
+
+    def short_run(self, given: Sequence[Given], outputs: Sequence[str], threads: int, long: NamedRun) -> NamedRun:
+        """See :class:`MNN.backends.base.backend.Bound`."""
+        if threads != 1 or self._open is not None or self._lent is not None or self._poisoned:
+            return long
+        io, turn = (self._direct_inputs, self._direct_outputs), (self._arena.block, self._run_lock, self._token)
+        return short_run(self.program, self.native, io, given, outputs, long, turn)
 
     def _take_back(self) -> None:
         """Nothing is lent in the next run, whatever was before."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from MNN.backends.base.arena import ALIGNMENT, aligned_bytes
 from MNN.backends.base.program import Command, Local, Ref, StageCall
@@ -74,18 +75,23 @@ class ChainTables:
             "bytes": rest + scratch,
         }
 
-    def addresses(self) -> Iterator[tuple[int, Ref]]:
-        """Where in memory the addresses stand that stages are given or that are patched in, and what they mean."""
-        records = self.stages.reshape(-1, STAGE.count).tolist()
+    def places(self) -> Iterator[tuple[NDArray[np.int64], int, Ref]]:
+        """The words in memory, by table and number, that are addresses which stages are given or that are patched in,
+        and what they mean."""
+        records, words, patches = self.stages.reshape(-1, STAGE.count).tolist(), self.template, self.patches.reshape(-1)
         for stage, record in zip(self._step.stages, records, strict=True):
-            start = self.template.ctypes.data + 8 * record[STAGE.index("args")]
             for slot, value in enumerate(stage.command.args.values()):
                 if isinstance(value, Ref):
-                    yield start + 8 * slot, value
-            start = record[STAGE.index("patches")] + PATCH["base"]
-            for number, patch in enumerate(stage.patches):
+                    yield words, record[STAGE.index("args")] + slot, value
+            first = (record[STAGE.index("patches")] - self.patches.ctypes.data) // PATCH.size
+            for number, patch in enumerate(stage.patches, first):
                 if isinstance(patch.base, Ref):
-                    yield start + PATCH.size * number, patch.base
+                    yield patches, PATCH.count * number + PATCH.index("base"), patch.base
+
+    def addresses(self) -> Iterator[tuple[int, Ref]]:
+        """The same by addresses."""
+        for words, number, ref in self.places():
+            yield words.ctypes.data + 8 * number, ref
 
     @property
     def arrays(self) -> list[np.ndarray]:

@@ -5,7 +5,7 @@ A run returns when all is computed, so that whatever the caller does to the arra
 What is read or written in place: floating point numbers (indices are checked before they are used, which must not
 change in between), in one block and aligned as numpy aligns them, that kernels take as a plain argument. Other inputs
 and outputs in one block are copied when the native run begins and ends: small inputs for the most, and outputs that a
-chain (outside of slices) or a step in Python gives, or that many commands use; and those with gaps between their rows,
+step in Python gives, or that many commands use; and those with gaps between their rows,
 as larger sizes of a range need them. In cold caches numpy takes 8 us to copy the smallest input, and 20 us for an
 output. What is left to it are inputs with other strides or byte order.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,10 @@ from MNN.backends.cpu.native_loop.native import BoundBuffer, CopiedBuffer
 from MNN.compiler import strides as st
 from MNN.ir.dtype import DType
 
-LEAST = 16 << 10
+if TYPE_CHECKING:
+    from MNN.backends.cpu.binding.chains import ChainTables
+
+LEAST = 4 << 10
 """Bytes below which an input is copied by native code rather than read in place, which many commands may do. Outputs
 need an array in any case, and what copies into it has to come from memory behind a large model: 40 us for 4 kB."""
 _MOST_PLACES = 64
@@ -51,18 +55,22 @@ class Sizes:
 class _Slot:
     """An array of the caller's that native code finds behind a word, for one run."""
 
-    __slots__ = ("_cell", "_kind", "_poisoned", "_slot", "_word", "sizes")
+    __slots__ = ("_cell", "_poisoned", "_slot", "_word", "kind", "sizes")
 
     def __init__(self, tensor: Located) -> None:
-        self._kind, self.sizes = tensor.dtype.numpy, Sizes(tensor.shape)
+        self.kind, self.sizes = tensor.dtype.numpy, Sizes(tensor.shape)
         self._word, self._cell = np.zeros(1, np.int64), np.zeros(1, np.int64)
         self._slot = self._word.data  # a view that is written to sooner
         self._poisoned = poison.wanted()
 
+    def cells(self) -> tuple[memoryview, NDArray[np.int64]]:
+        """The word that says where the array is found, and the cell of :func:`pointer_to`."""
+        return self._slot, self._cell
+
     def bind_io(self, array: np.ndarray) -> bool:
         """Has native code use ``array``, which the caller keeps, in the next run; False when it must be copied."""
         kind, flags = array.dtype, array.flags
-        same = (kind is self._kind or kind == self._kind) and array.shape == self.sizes.shape
+        same = (kind is self.kind or kind == self.kind) and array.shape == self.sizes.shape
         if same and flags.c_contiguous and flags.aligned and type(array) is np.ndarray:  # no number alone
             self._slot[0] = pointer_to(array, self._cell)
             return True
@@ -71,7 +79,7 @@ class _Slot:
 
     def fresh(self) -> np.ndarray:
         """An array of its own for an output, which the caller keeps, and native code writes to in the next run."""
-        array = np.empty(self.sizes.shape, self._kind)
+        array = np.empty(self.sizes.shape, self.kind)
         if self._poisoned:
             poison.fill(array.reshape(-1).view(np.uint8))
         self._slot[0] = pointer_to(array, self._cell)
@@ -163,18 +171,25 @@ def _dense(tensor: Located) -> bool:
     return st.is_dense(tensor.shape, tensor.place.strides, range(len(tensor.shape)))
 
 
-def plain_places(program: Program, arguments: Callable[[int], NDArray[np.int64]]) -> dict[Buffer, list[Place]]:
+def plain_places(
+    program: Program, arguments: Callable[[int], NDArray[np.int64]], chains: Sequence[ChainTables]
+) -> dict[Buffer, list[Place]]:
     """Where the addresses of inputs and outputs stand, of those which are plain arguments everywhere. ``arguments``
-    gives those of a command."""
+    gives those of a command, ``chains`` are the tables of commands with stages, in order."""
     found: dict[Buffer, list[Place]] = {t.place.buffer: [] for t in program.inputs if _fits(t, LEAST, program)}
     found |= {t.place.buffer: [] for t in program.outputs if _fits(t, 1, program)}
     for buffer in _addressed_openly(program):
         found.pop(buffer, None)
+    tables = iter(chains)
     for number, command in enumerate(program.commands if found else ()):
         used = found.keys() & command.buffers()
-        if command.stages or command.host is not None:
+        if command.host is not None:
             for buffer in used:
                 del found[buffer]
+        elif command.stages:
+            for words, at, ref in next(tables).places():
+                if ref.buffer in used:
+                    found[ref.buffer].append((words, at, ref.offset))
         elif used:
             for index, value in enumerate(command.args.values()):
                 if not isinstance(value, int) and value.buffer in used:

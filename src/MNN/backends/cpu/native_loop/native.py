@@ -112,7 +112,8 @@ class NativeProgram:
         self._hosts: list[Any] = []
         self._parallel: bool | None = None  # some command may be shared; None: not known
         self._run_lock = run_lock or RunLock()
-        self._under: object = None  # the lock that it runs under
+        self.entered: object = None
+        """The lock that it runs under."""
         self._starts = list(itertools.accumulate((len(row.args) for row in rows), initial=0))
         count = self._starts[-1]
         self._first_row = -(-max(count, 1) // 16) * 16
@@ -144,14 +145,20 @@ class NativeProgram:
         words[FRAME["threads"] // 8] = 0
         self.call = self._loop.run
         """The native call that a run is, for the frame's address; whoever times it may put something else here."""
-        self._frame = self.context.address
-        self._threads: int | None = None  # what the frame is set up for
+        self.frame_address = self.context.address
+        self.threads: int | None = None
+        """What the frame is set up for."""
         self._pool: object = None
         self.io: dict[str, NDArray[np.int64]] = {}
         """The tables of :meth:`bind_io`: ``lent`` (records LENT), ``taken`` and ``given`` (CARRIED)."""
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def calls_python(self) -> bool:
+        """Whether some command is a Python function."""
+        return bool(self._hosts)
 
     def args(self, index: int) -> NDArray[np.int64]:
         """The arguments of a command, writable: for inputs that move, or extents of a new input size."""
@@ -204,12 +211,12 @@ class NativeProgram:
         with self._run_lock.lock:
             self._enter()
             try:
-                if threads != self._threads or threads > 1:
+                if threads != self.threads or threads > 1:
                     self._prepare(threads)
-                if self.call(self._frame) != self._count:
-                    raise self._failure()
+                if self.call(self.frame_address) != self._count:
+                    raise self.failed()
             finally:
-                self._under = None
+                self.entered = None
 
     def bind_io(
         self, lent: Sequence[BoundBuffer], taken: Sequence[CopiedBuffer] = (), given: Sequence[CopiedBuffer] = ()
@@ -232,7 +239,7 @@ class NativeProgram:
             try:
                 self._run_range(first, last, threads)
             finally:
-                self._under = None
+                self.entered = None
 
     def profile(self, threads: int = 1) -> NDArray[np.float64]:
         """Runs all commands; gives the nanoseconds that each took, float64 of shape (commands,)."""
@@ -241,7 +248,7 @@ class NativeProgram:
             try:
                 return self._profile(threads) if self._loop.clock else self._profile_in_steps(threads)
             finally:
-                self._under = None
+                self.entered = None
 
     def _profile(self, threads: int) -> NDArray[np.float64]:
         tick = clock_tick_ns()
@@ -268,16 +275,16 @@ class NativeProgram:
         words[FRAME["first"] // 8], words[FRAME["last"] // 8] = first, last
         try:
             self._prepare(threads)
-            if self.call(self._frame) != last:
-                raise self._failure()
+            if self.call(self.frame_address) != last:
+                raise self.failed()
         finally:
             words[FRAME["first"] // 8], words[FRAME["last"] // 8] = 0, self._count
 
     def _enter(self) -> None:
         lock = self._run_lock.lock
-        if self._under is lock:
+        if self.entered is lock:
             raise RunError("a program was run from within one of its own commands")
-        self._under = lock
+        self.entered = lock
 
     def _prepare(self, threads: int) -> None:
         """Brings the frame's thread count, pool and scratch memory up to date."""
@@ -287,7 +294,7 @@ class NativeProgram:
             blocks, grain = (self._table[: self._count, COMMAND.index(name)] for name in ("blocks", "grain"))
             self._parallel = bool((blocks > grain).any())
         pool = pool_for(threads) if threads > 1 and self._parallel else None
-        if threads == self._threads and pool is self._pool:
+        if threads == self.threads and pool is self._pool:
             return
         words = self.context.words
         if self._scratch.nbytes < threads * self._stride:
@@ -295,18 +302,18 @@ class NativeProgram:
         words[FRAME["scratch"] // 8] = self._scratch.ctypes.data
         words[FRAME["threads"] // 8] = threads
         words[FRAME["pool"] // 8] = pool.address if pool is not None else 0
-        self._threads, self._pool = threads, pool
+        self.threads, self._pool = threads, pool
 
     def frame(self) -> int:
         """The address of the frame, ready for the loop's ``run`` in one thread."""
         self._prepare(1)
-        return self._frame
+        return self.frame_address
 
     def failure(self) -> BaseException | None:
         """What a kernel reported, if one did, where the loop was run by other native code; see :meth:`frame`."""
-        return self._failure() if self.context.words[FRAME["error"] // 8] else None
+        return self.failed() if self.context.words[FRAME["error"] // 8] else None
 
-    def _failure(self) -> BaseException:
+    def failed(self) -> BaseException:
         """Why the loop stopped early; afterwards the context is fit for the next run."""
         words, context = self.context.words, self.context
         index, code = int(words[FRAME["stopped"] // 8]), int(words[FRAME["error"] // 8])
