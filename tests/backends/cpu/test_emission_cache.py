@@ -140,7 +140,7 @@ def test_a_command_for_another_node_differs_in_what_is_given_alone() -> None:
     command._refs = ()
     new = command.moved({}, (), "other")
     for name, value in fields.items():
-        expected = {"args": {}, "stages": (), "origin": "other"}.get(name, value)
+        expected = {"args": {}, "stages": (), "origin": "other", "condition": None}.get(name, value)
         assert getattr(new, name) == expected, name
     assert new._refs is None
     assert command.args is fields["args"]

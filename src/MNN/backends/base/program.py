@@ -174,6 +174,8 @@ class Command:
     """What a chain's intermediates take per worker."""
     part: bool = False
     """One of several commands that write different elements of one result."""
+    condition: tuple[Ref, bool] | None = None
+    """A boolean, and what it has to be for anybody to need the results: otherwise the command may be left out."""
     _refs: tuple[Ref, ...] | None = field(default=None, init=False, repr=False)
     _links: list[tuple[str, Buffer, int]] | None = field(default=None, init=False, repr=False)
     _buffers: list[Buffer] | None = field(default=None, init=False, repr=False)
@@ -184,7 +186,7 @@ class Command:
         return Kind.HOST if self.kernel is None else self.kernel.kind
 
     def moved(self, args: dict[str, int | Ref], stages: tuple[StageCall, ...], origin: str) -> Command:
-        """The same with other arguments and stages, for another node."""
+        """The same with other arguments and stages, for another node; of its condition nothing is known yet."""
         return Command(
             self.kernel, args, self.blocks, self.grain, origin, self.flops, self.host, self.choice, self.choices,
             stages, self.inner, self.local_bytes, self.part,
@@ -210,8 +212,14 @@ class Command:
             for stage in self.stages:
                 found += stage.command.refs()
                 found += [patch.base for patch in stage.patches if isinstance(patch.base, Ref)]
+            if self.condition is not None:
+                found.append(self.condition[0])
             self._refs = tuple(found)
         return self._refs
+
+    def only_when(self, place: Ref, value: bool) -> None:
+        """Gives it a ``condition``."""
+        self.condition, self._refs, self._buffers = (place, value), None, None
 
     def values(self) -> Values:
         return Values(self.args)

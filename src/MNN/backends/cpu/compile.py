@@ -17,6 +17,7 @@ from MNN.backends.cpu.amx.split_storage import SplitStorage
 from MNN.backends.cpu.batch_program import repeated
 from MNN.backends.cpu.batch_slices import Task, sliced
 from MNN.backends.cpu.chains.choose import Chains
+from MNN.backends.cpu.emission.branches import Branches
 from MNN.backends.cpu.emission.emission_cache import EmissionCache
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import handlers
@@ -112,11 +113,13 @@ def _compile(
         split_storage = SplitStorage(kept, groups, uses, orders, (*inputs, *outputs), target, options.threads)
         split_storage.choose(groups, chains.groups, exact)
     each = functools.partial(_emit_or_host, emitter)
+    branches = Branches(emitter, kept, inputs, outputs)
     for group in groups:
         emitter.origin = group.origin()
         emitter.precision = "high" if (group.anchor or group.root) in exact else options.precision
         try:
-            chains.emit(emitter, group, each, emission_cache)
+            first = len(emitter.commands)
+            branches.emitted(chains.emit(emitter, group, each, emission_cache), first)
         except MISFITS as error:
             what = f"{type(error).__name__}: {error}"
             raise RunError(f"{emitter.origin}: no kernel can be made for {group.root.outputs} ({what})") from error
@@ -128,6 +131,7 @@ def _compile(
         rest = tuple([(i, o) for i, o in options.states if i not in lost])
         return _compile(task, narrow, target, dataclasses.replace(options, states=rest), pool, apart)
     located_out = [_output(emitter, t, set(inputs), apart, places) for t in outputs]
+    branches.mark(located_in, located_out)
     fetch_ahead(pool, emitter.commands, options.threads)
     total = arena.plan(emitter.commands, emitter.buffers)
     kept_states = tuple([(i, o) for i, o in options.states if inputs[i] in places])

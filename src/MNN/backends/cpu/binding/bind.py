@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +24,7 @@ from MNN.backends.cpu.binding.lent import LentMemory
 from MNN.backends.cpu.binding.open_words import OpenProgramSizes
 from MNN.backends.cpu.binding.short_run import short_run
 from MNN.backends.cpu.binding.sliced import Move, SlicedProgram
+from MNN.backends.cpu.binding.steps import address_words, buffers_of, constants_of, kernels_of
 from MNN.backends.cpu.codegen.library import Library
 from MNN.backends.cpu.codegen.toolchain import release_memory, trim
 from MNN.backends.cpu.native_loop.address import address_of
@@ -62,7 +63,7 @@ class BoundProgram(TimedBound):
         self._token = object()
         self._poisoned = wanted()
         self._context = RunContext()
-        constants = _constants(program.commands)
+        constants = constants_of(program.commands)
         self._tables = {b: b.const.copy() for b in constants if b.table is not None and b.const is not None}
         load_kernels(program, library, constants)
         self._fill_constants(constants, threads)
@@ -209,7 +210,7 @@ class BoundProgram(TimedBound):
             native, tables = self._bound(steps, base, context, self._room.scratch(hand))
             return native, [
                 Move(address, ref.buffer, base(ref.buffer), ref.offset, strides[ref.buffer])
-                for address, ref in _addresses(steps, native, tables)
+                for address, ref in address_words(steps, native, tables)
                 if ref.buffer in strides
             ]
 
@@ -220,13 +221,13 @@ class BoundProgram(TimedBound):
     ) -> tuple[NativeProgram, list[ChainTables]]:
         """A program of steps, ``base`` saying where buffers lie, and the tables of its chains; commands work in
         ``room``."""
-        used = _used(steps)
+        used = buffers_of(steps)
         bases = {buffer: base(buffer) for buffer in used}
 
         def address_of(ref: Ref) -> int:
             return bases[ref.buffer] + ref.offset
 
-        addresses = iter(self._library.load(_kernels(steps)))
+        addresses = iter(self._library.load(kernels_of(steps)))
         fresh = poison.fresh_spans(steps, base) if self._poisoned else None
         tables: list[ChainTables] = []
         commands: list[Command] = []
@@ -256,6 +257,8 @@ class BoundProgram(TimedBound):
                 host = self._host(c.host)
                 host = host if fresh is None else poison.before(host, fresh[number])
                 commands.append(Command(host, [], 1, 1, c.origin))
+            if c.condition is not None and self.program.slices is None:
+                commands[-1] = commands[-1]._replace(condition=(address_of(c.condition[0]), c.condition[1]))
         keep = (self._arena, [b.const for b in used if b.const is not None], tables)
         return NativeProgram(commands, scratch, context, keep, self._run_lock, room), tables
 
@@ -358,43 +361,10 @@ class BoundProgram(TimedBound):
 def load_kernels(program: Program, library: Library, constants: Sequence[Buffer] | None = None) -> None:
     """Loads a program's kernels, those that fill its constants too. Done before weights come into memory, so that LLVM
     and they are not there at the same time."""
-    constants = _constants(program.commands) if constants is None else constants
+    constants = constants_of(program.commands) if constants is None else constants
     setup = [c for b in constants for c in b.setup]
     before = library.loaded
-    library.load([*_kernels([*setup, *program.commands]), *program.companions])
+    library.load([*kernels_of([*setup, *program.commands]), *program.companions])
     if library.loaded > before:
         gc.collect(0)  # what planning left behind; it would be collected a little later in any case
         release_memory()
-
-
-def _constants(steps: Sequence[Step]) -> list[Buffer]:
-    return [b for b in _used(steps) if b.const is not None]
-
-
-def _used(steps: Sequence[Step]) -> dict[Buffer, None]:
-    """Every buffer whose address is an argument, in order of first use."""
-    return dict.fromkeys([ref.buffer for c in steps for ref in c.refs()])
-
-
-def _addresses(
-    steps: Sequence[Step], native: NativeProgram, tables: Sequence[ChainTables]
-) -> Iterator[tuple[int, Ref]]:
-    """Where in memory the addresses that steps are given stand."""
-    chains = iter(tables)
-    for number, c in enumerate(steps):
-        if c.stages:
-            yield from next(chains).addresses()
-        else:
-            start = native.args(number).ctypes.data
-            yield from ((start + 8 * i, v) for i, v in enumerate(c.args.values()) if isinstance(v, Ref))
-
-
-def _kernels(steps: Sequence[Step]) -> list[KernelSpec]:
-    """The kernels that commands call, in order."""
-    found: list[KernelSpec] = []
-    for c in steps:
-        if c.stages:
-            found += c.kernels()
-        elif c.kernel is not None:
-            found.append(c.kernel)
-    return found

@@ -48,11 +48,15 @@ class Chains:
         self._covered |= {id(g) for g in groups}
         self.groups += groups
 
-    def emit(self, e: Emitter, group: Group, each: EmitGroup, emission_cache: EmissionCache) -> None:
-        """Emits a group with ``each``, or the chain that it ends, or nothing when its chain ends later."""
+    def emit(self, e: Emitter, group: Group, each: EmitGroup, emission_cache: EmissionCache) -> Sequence[Group]:
+        """Emits a group with ``each``, or the chain that it ends, or nothing when its chain ends later; gives what it
+        has emitted."""
         chain = self._ends.get(id(group))
         if chain is not None:
             groups, emit = chain
             emission_cache.emit(groups, lambda: emit(e, emit_group=each))
-        elif id(group) not in self._covered:
-            emission_cache.emit([group], lambda: each(group))
+            return groups
+        if id(group) in self._covered:
+            return []
+        emission_cache.emit([group], lambda: each(group))
+        return [group]

@@ -75,6 +75,8 @@ COMMAND = Record(
     word("args", "its arguments", pointer=True),
     word("blocks", "how many there are"),
     word("grain", "how many are claimed at least"),
+    word("condition", "0, or a byte that says whether it runs", pointer=True),
+    word("value", "what the byte has to be"),
 )
 LENT = Record(
     "lent",

@@ -214,7 +214,19 @@ fetch:
   %p_grain = getelementptr i8, ptr %row, i64 $command_grain
   %grain = load i64, ptr %p_grain, align 8
   %some = icmp sgt i64 %blocks, 0
-  br i1 %some, label %choose, label %after
+  %p_condition = getelementptr i8, ptr %row, i64 $command_condition
+  %condition = load ptr, ptr %p_condition, align 8
+  %free = icmp eq ptr %condition, null
+  br i1 %some, label %whether, label %after
+whether:
+  br i1 %free, label %choose, label %ask
+ask: ; a command before this one has written it
+  %said8 = load i8, ptr %condition, align 1
+  %said = zext i8 %said8 to i64
+  %p_value = getelementptr i8, ptr %row, i64 $command_value
+  %value = load i64, ptr %p_value, align 8
+  %needed = icmp eq i64 %said, %value
+  br i1 %needed, label %choose, label %after
 choose:
   %many = icmp sgt i64 %blocks, %grain
   %team = icmp ne ptr %pool, null

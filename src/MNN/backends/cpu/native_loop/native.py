@@ -39,6 +39,8 @@ class Command(NamedTuple):
     grain: int
     label: str = ""
     """What messages call the command: the node it came from."""
+    condition: tuple[int, bool] | None = None
+    """The address of a byte, 0 or 1, and which of these it has to be; otherwise the command is left out."""
 
 
 class BoundBuffer(NamedTuple):
@@ -132,7 +134,9 @@ class NativeProgram:
             else:
                 args = self._host(i, row.function, args)
             blocks, grain = _shares(i, row.blocks, row.grain)
-            table.append(COMMAND.row(function=function, args=args, blocks=blocks, grain=grain))
+            condition, value = row.condition or (0, False)
+            own = {"function": function, "args": args, "blocks": blocks, "grain": grain}
+            table.append(COMMAND.row(**own, condition=condition, value=int(value)))
         if table:
             self._table[:] = table
         self._stride = -(-scratch_bytes // 128) * 128
@@ -190,7 +194,7 @@ class NativeProgram:
 
     def rows(self) -> list[tuple[int, int, int, int]]:
         """Per command: the address of its function, that of its arguments, blocks and grain."""
-        return [(int(f), int(a), int(b), int(g)) for f, a, b, g in self._table[: self._count]]
+        return [(int(f), int(a), int(b), int(g)) for f, a, b, g, *_ in self._table[: self._count]]
 
     @property
     def scratch_bytes(self) -> int:
@@ -199,7 +203,7 @@ class NativeProgram:
 
     def set_blocks(self, index: int, blocks: int, grain: int) -> None:
         """Changes how many blocks a command has, and how many are handed out at a time."""
-        self._table[index, COMMAND.index("blocks") :] = _shares(index, blocks, grain)
+        self._table[index, COMMAND.index("blocks") : COMMAND.index("condition")] = _shares(index, blocks, grain)
         self._parallel = None
 
     def run(self, threads: int = 1) -> None:
