@@ -4,9 +4,9 @@
 
 Needs TensorFlow (``pip install tensorflow-cpu==2.21.0``), in an environment of its own. Weights are drawn; batch
 normalisation gets the statistics of noise, so that numbers keep their size through the layers.
-Each model is written as ``NAME.FORM.tflite`` with FORM one of ``float``, ``half`` (fp16 weights), ``dynamic`` (8-bit weights, float
-activations), ``int8`` (weights and activations, inputs and outputs too) and ``int16`` (8-bit weights, 16-bit
-activations).
+Each model is written as ``NAME.FORM.tflite`` with FORM one of ``float``, ``half`` (fp16 weights), ``dynamic`` (8-bit
+weights, float activations), ``int8`` (weights and activations, inputs and outputs too) and ``int16`` (8-bit weights,
+16-bit activations).
 """
 
 from __future__ import annotations
