@@ -24,7 +24,8 @@ from MNN.formatting import plural
 from MNN.runtime.feeds import as_input, named
 from MNN.runtime.info import TensorInfo
 from MNN.runtime.session import Session
-from MNN.runtime.state_memory import Kept, StateMemory, Zeros
+from MNN.runtime.shared_states import SharedStates
+from MNN.runtime.state_memory import Kept, StateMemory, Turn, Zeros
 from MNN.runtime.state_run import StateRun
 from MNN.runtime.state_runs import StateRuns
 from MNN.runtime.storage.digests import digest_of
@@ -119,6 +120,20 @@ class State:
             found._filled = {name: array.copy() for name, array in self._filled.items()}
             return found
 
+    def give(self, shared: SharedStates) -> None:
+        """Gets the states that others have too, as they are, before a run."""
+        with self._turn():
+            shared.give(self._memory)
+            if self._memory.kept:
+                for name, array in self._filled.items():
+                    self._memory.kept.setdefault(name, Kept(array))
+                self._filled = {}
+
+    def take(self, shared: SharedStates) -> None:
+        """Others get them as they are after a run."""
+        with self._turn():
+            shared.take(self._memory)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the arrays to a file (numpy's .npz), which :meth:`StatefulModel.load_state` reads, and whose they are:
         a digest of the model's files. Raises :class:`MNNError` where it cannot be written, when the model's file is no
@@ -133,8 +148,8 @@ class State:
                 raise MNNError(f"cannot write {os.fspath(path)}, as whose it is cannot be told: {error}") from error
             write_arrays(path, {name: kept.array for name, kept in self._memory.kept.items()}, digest)
 
-    def _turn(self) -> _Turn:
-        return _Turn(self._running)
+    def _turn(self) -> Turn:
+        return Turn(self._running)
 
     def _fits(self, longest: int) -> None:
         """Refuses to grow so long."""
@@ -144,20 +159,6 @@ class State:
                 f"the states would be {longest} long, {self.length} now; max_length is {most}. Roll back, reset, or "
                 "load the model with a larger one"
             )
-
-
-class _Turn:
-    """One thread's use of a state; a second one is refused, as it could not know what the state will be."""
-
-    def __init__(self, lock: threading.Lock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise MNNError("the state is in use by another thread; give every thread a state of its own (new_state())")
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
 
 
 class StatefulModel:

@@ -196,13 +196,13 @@ class LanguageModel:
         back. Raises :class:`MNNError` where there is none, and for an adapter of another model."""
         if self._source is None or not isinstance(self.decoder, PagedDecoder) or self.decoder.bank is None:
             raise MNNError(f"the model was loaded without adapters; name this one then: adapters={{{name!r}: ...}}")
-        self.decoder.bank.add(name, read_adapter(open_weights(self._source), folder))
+        self.decoder.add_adapter(name, read_adapter(open_weights(self._source), folder))
 
     def remove_adapter(self, name: str) -> None:
         """Forgets an adapter, whose name is not given again. Raises :class:`MNNError` for one that is not there."""
         if not isinstance(self.decoder, PagedDecoder) or self.decoder.bank is None:
             raise MNNError("the model was loaded without adapters")
-        self.decoder.bank.remove(name)
+        self.decoder.remove_adapter(name)
 
     def reset(self) -> None:
         """Forgets the conversation; nothing else depends on it."""

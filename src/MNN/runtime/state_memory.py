@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from MNN.backends.base.arena import aligned_bytes, sparse_zeros
 from MNN.backends.base.lent import LentBlocks
 from MNN.backends.base.program import Place
+from MNN.errors import MNNError
 
 Zeros = Callable[[int], NDArray[np.uint8]]
 
@@ -97,6 +99,8 @@ class StateMemory:
         """The sizes of what is laid out, in the order of the layout's."""
         self.blocks: LentBlocks | None = None
         """What is laid out."""
+        self.known: list[NDArray[np.uint8] | None] = []
+        """Where states that others have too lay after the last run (:mod:`MNN.runtime.shared_states`)."""
 
     def fork(self) -> StateMemory:
         """A copy of its own of everything."""
@@ -130,8 +134,22 @@ class StateMemory:
                 kept.cut(length, axis)
 
 
+class Turn:
+    """One thread's use of a state; a second one is refused, as it could not know what the state will be."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise MNNError("the state is in use by another thread; give every thread a state of its own (new_state())")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 def _lies(array: np.ndarray, strides: tuple[int, ...]) -> bool:
     return all(own == s for n, own, s in zip(array.shape, array.strides, strides, strict=True) if n > 1)
 
 
-__all__ = ["Extent", "Kept", "StateMemory", "Zeros"]
+__all__ = ["Extent", "Kept", "StateMemory", "Turn", "Zeros"]

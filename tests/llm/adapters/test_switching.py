@@ -10,6 +10,7 @@ import pytest
 
 from MNN.errors import FormatError, MNNError, UnsupportedError
 from MNN.llm.engine.opening import Opened, open_model
+from MNN.llm.engine.paged import Work
 from MNN.llm.engine.scheduler import Scheduler
 from MNN.llm.files import open_weights
 from MNN.llm.files.adapters import read_adapter
@@ -110,3 +111,39 @@ def _retarget(folder: Path, layer: str, shape: list[int]) -> None:
     at, sizes = f"base_model.model.{layer}.lora_", {"A": (rank, shape[1]), "B": (shape[0], rank)}
     arrays = {f"{at}{kind}.weight": np.ones(size, np.float32) for kind, size in sizes.items()}
     (folder / "adapter_model.safetensors").write_bytes(safetensors(arrays))
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gemma3_text"])
+def test_only_what_a_step_needs_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str) -> None:
+    """Steps without adapters, with one and with two run graphs of their own, by turns on the same pages."""
+    monkeypatch.setenv("MNN_CACHE_DIR", str(tmp_path / "cache"))
+    case = recorded(family)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    adapters, made = write(case, folder), open_model(folder)
+    assert isinstance(made, Opened)
+    decoder = made.decoder(Config(precision="high", cache=True), 256, kv_bits=32, adapters=adapters)
+    variants, prompt = decoder.variants, case.prompt
+    assert variants is not None
+    kinds = [variants.choose(names) for names in ((), (NAMES[0],), ("", NAMES[1]), NAMES)]
+    assert len(set(kinds)) == 4
+    columns = [0 if kind.bank is None else kind.bank.columns for kind in kinds]
+    assert columns == [0, *(one["r"] for one in case.adapters), sum(one["r"] for one in case.adapters)]
+    texts, count = {name: decoder.text(name) for name in ("", *NAMES)}, case.logits.shape[1]
+    wanted = dict(zip(texts, case.logits, strict=True))
+    rng, end = np.random.default_rng(2), len(prompt)
+    while any(len(text.tokens) < end for text in texts.values()):
+        chosen = [n for n, text in texts.items() if len(text.tokens) < end and rng.random() < 0.5]
+        works = []
+        for name in chosen:
+            at = len(texts[name].tokens)
+            works.append(Work(texts[name], prompt[at : at + int(rng.integers(1, 4))]))
+        for name, logits in zip(chosen, decoder.step(works) if works else (), strict=True):
+            behind = len(texts[name].tokens) - (end - count) - 1
+            if behind >= 0:
+                assert error(logits[-1], wanted[name][behind]) <= 1e-4
+    decoder.remove_adapter(NAMES[0])
+    decoder.add_adapter("three", read_adapter(open_weights(folder), adapters[NAMES[0]]))
+    again = decoder.feed(decoder.text("three"), prompt, every=True)[-count:]
+    assert error(again, wanted[NAMES[0]]) <= 1e-4
+    assert error(decoder.feed(decoder.text(""), prompt, every=True)[-count:], wanted[""]) <= 1e-4

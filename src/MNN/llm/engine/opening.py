@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from MNN.llm.engine.adapters import rank_of
 from MNN.llm.engine.loaded import LoadedWeights, check_bits, rounds_rows
 from MNN.llm.engine.paged import PagedDecoder
 from MNN.llm.engine.spilling import Spilling
+from MNN.llm.engine.variants import Variants
 from MNN.llm.files import open_weights, read_config
 from MNN.llm.files.adapters import read_adapter
 from MNN.llm.files.places import find
@@ -105,28 +106,38 @@ class Opened:
         changes = {name: read_adapter(tensors, folder) for name, folder in (adapters or {}).items()}
         columns = sum(map(rank_of, changes.values()))
         modules = sorted({module for change in changes.values() for module in change})
-        kind: tuple[str, ...] = ("language model", f"{bits} bits", f"rounded {rounds}", repr(cache))
-        if columns:
-            states[STATE] = f"present_{STATE}"
-            kind += (f"{columns} columns for adapters of {' '.join(modules)}",)
-
-        def graph() -> Graph:
-            weights = self.weights(bits, rounds)
-            with scratch(config.cache):
-                if not columns:
-                    return build(self.config, weights, cache=cache).graph
-                net = AdaptedLayers(weights, cache, modules, columns)
-                build_with(self.config, net)
-                return net.graph
-
-        session = Session(graph, config, StoredPrograms.of(self.file, config, kind, (), states), states)
-        table = tensors[json.loads(session.card.facts["embeddings"])]
+        kind = ("language model", f"{bits} bits", f"rounded {rounds}", repr(cache))
         spilling = None if cache_memory is None else Spilling(cache_memory)
-        found = PagedDecoder(session, states, cache, table, longest, switch(told.values), columns, spilling)
+
+        def session(modules: Collection[str], columns: int) -> tuple[Session, dict[str, str]]:
+            """The model with so many columns for adapters of these layers, and its states."""
+            own = {**states, STATE: f"present_{STATE}"} if columns else states
+            more = (f"{columns} columns for adapters of {' '.join(modules)}",) if columns else ()
+
+            def graph() -> Graph:
+                weights = self.weights(bits, rounds)
+                with scratch(config.cache):
+                    if not columns:
+                        return build(self.config, weights, cache=cache).graph
+                    net = AdaptedLayers(weights, cache, modules, columns)
+                    build_with(self.config, net)
+                    return net.graph
+
+            return Session(graph, config, StoredPrograms.of(self.file, config, (*kind, *more), (), own), own), own
+
+        def model(modules: Collection[str], columns: int) -> StatefulModel:
+            made, own = session(modules, columns)
+            return StatefulModel(made, own, None, None if spilling is None else spilling.zeros)
+
+        whole, own = session(modules, columns)
+        table = tensors[json.loads(whole.card.facts["embeddings"])]
+        found = PagedDecoder(whole, own, cache, table, longest, switch(told.values), columns, spilling)
         found.told = f"{bits} bits, rounded {rounds}, {cache.keys} and {cache.values} bits a key and a value"
+        if found.bank is not None and config.cache:  # packed weights are then those on disk, once for all graphs
+            pools = [name for names in found.window_states for name in names]
+            found.variants = Variants(found.model, found.bank, pools, model)
         for name, change in changes.items():
-            assert found.bank is not None
-            found.bank.add(name, change)
+            found.add_adapter(name, change)
         return found
 
 

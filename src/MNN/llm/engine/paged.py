@@ -15,6 +15,8 @@ from MNN.llm.engine.decoder import CHUNK, Decoder, Text
 from MNN.llm.engine.embeddings import Table, embedded
 from MNN.llm.engine.pages import PageList, PagePool
 from MNN.llm.engine.spilling import Spilling
+from MNN.llm.engine.variants import Variants
+from MNN.llm.files.adapters import Changes
 from MNN.llm.models.adapted.layers import MASK
 from MNN.llm.models.cache import PAGE, TILE, CacheForm
 from MNN.runtime.session import Session
@@ -54,6 +56,8 @@ class PagedDecoder(Decoder):
 
     bank: AdapterBank | None = None
     """The adapters of a model that was made for some."""
+    variants: Variants | None = None
+    """Its graphs for steps that need fewer of the adapters than all."""
     told: str = ""
     """How weights, keys and values are rounded: those of another form are not these."""
 
@@ -91,6 +95,22 @@ class PagedDecoder(Decoder):
     @property
     def adapters(self) -> Sequence[str]:
         return () if self.bank is None else tuple(self.bank.names)
+
+    def add_adapter(self, name: str, changes: Changes) -> None:
+        """Puts an adapter beside others. Raises :class:`MNNError` where there is no room for it."""
+        if self.bank is None:
+            raise MNNError("the model was loaded without adapters")
+        self.bank.add(name, changes)
+        if self.variants is not None:
+            self.variants.add(name, changes)
+
+    def remove_adapter(self, name: str) -> None:
+        """Gives its room back. Raises :class:`MNNError` for one that is not there."""
+        if self.bank is None:
+            raise MNNError("the model was loaded without adapters")
+        self.bank.remove(name)
+        if self.variants is not None:
+            self.variants.remove(name)
 
     @property
     def window_states(self) -> Sequence[Sequence[str]]:
@@ -214,11 +234,16 @@ class PagedDecoder(Decoder):
                 for one in work.text.lists:
                     one.grow(old + len(work.tokens))
             self._copy_shared(works, before)
-            feeds = self._feeds(works, before)
+            bank = self.bank
+            variant = None if self.variants is None else self.variants.choose({work.text.adapter for work in works})
+            if variant is not None:
+                bank = variant.bank
+            feeds = self._feeds(works, before, bank)
             if self._told:
                 feeds["length"] = np.array([total], np.int64)
             self._ask(works)
-            logits: Array = self.model.run(feeds)["logits"][0]
+            run = self.model.run if variant is None else variant.run
+            logits: Array = run(feeds)["logits"][0]
         except BaseException:
             for work, old in zip(works, before, strict=True):
                 for one in work.text.lists:
@@ -241,8 +266,9 @@ class PagedDecoder(Decoder):
         if self.spilling is not None and self.model.state.shapes:
             self.spilling.ask(_pages(works))
 
-    def _feeds(self, works: Sequence[Work], before: Sequence[int]) -> dict[str, Array]:
-        """The inputs of the graph for a step, padded to sizes that have plans."""
+    def _feeds(self, works: Sequence[Work], before: Sequence[int], bank: AdapterBank | None) -> dict[str, Array]:
+        """The inputs of the graph for a step, padded to sizes that have plans; of one with the adapters of a
+        ``bank``."""
         tokens: list[int] = []
         positions: list[Array] = []
         rows: list[int] = []
@@ -280,9 +306,9 @@ class PagedDecoder(Decoder):
             "rows": np.array(rows, np.int64),
             "tiles": np.array(tiles, np.int64),
         }
-        if self.bank is not None:
+        if bank is not None:
             counts = [(work.text.adapter, len(work.tokens)) for work in works]
-            feeds[MASK] = self.bank.mask([*counts, ("", extra)])
+            feeds[MASK] = bank.mask([*counts, ("", extra)])
         for n, (table, part) in enumerate(zip(tables, places, strict=True)):
             feeds[f"table{n}"], feeds[f"places{n}"] = table, np.concatenate(part, dtype=np.int64)
         return feeds
