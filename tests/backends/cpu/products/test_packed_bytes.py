@@ -78,3 +78,15 @@ def test_products(target: Target, tile: tuple[int, int], result: tuple[DType, in
             info = np.iinfo(dtype.numpy)
             expected = np.clip(np.rint(total.astype(np.float64)) + zero, info.min, info.max)
             assert (multiply(spec, target, a, w, bias) == expected).all()
+
+
+@pairs(target=ALL, tile=[(3, 1), (2, 4), (6, 2)], m=[1, 6, 7, 20], k=[4, 20, 64], zero=[0, 9])
+def test_results_beside_products(target: Target, tile: tuple[int, int], m: int, k: int, zero: int) -> None:
+    """Rows of a tile are finished while the next one is computed, the last ones at the end."""
+    spec = ContractSpec(U8, I8, I32, U8, *tile, True, requantised(zero, U8, 0.003), ("n",), 4, beside=True)
+    n, rng = 2 * spec.nr(target), np.random.default_rng(m * k)
+    a, w = rng.integers(0, 256, (m, k)).astype(np.uint8), rng.integers(-128, 128, (k, n)).astype(np.int8)
+    bias = rng.integers(-(1 << 14), 1 << 14, n).astype(np.int32)
+    total = (a.astype(np.int64) @ w.astype(np.int64) + bias).astype(np.float32) * np.float32(0.003)
+    expected = np.clip(np.rint(total.astype(np.float64)) + zero, 0, 255)
+    assert (multiply(spec, target, a, w, bias) == expected).all()

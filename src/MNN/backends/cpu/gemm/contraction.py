@@ -96,6 +96,10 @@ class ContractSpec(GeneratedSpec):
     """Whether each row takes one of several matrices B, see :mod:`MNN.backends.cpu.gemm.routed_rows`: blocks are those
     of its units, ``b`` is packed and has one batch, and there are no operands."""
 
+    beside: bool = field(default=False, kw_only=True)
+    """Whether a tile's results are finished beside the next one's products, see
+    :mod:`MNN.backends.cpu.gemm.code_beside`: with ``group`` 4, one tap, k in whole groups, columns in whole panels."""
+
     def __post_init__(self) -> None:
         floats = {DType.F32: (DType.F32, DType.F16, DType.BF16), DType.F64: (DType.F64,), DType.F16: (DType.F16,)}
         int16 = (DType.I16,) if self.group == DOT2 and self.b_packed else ()
@@ -117,6 +121,8 @@ class ContractSpec(GeneratedSpec):
             raise ValueError(f"no sums of {self.acc.value} in vectors of half the width")
         if self.routed and (not self.b_packed or self.operands):
             raise ValueError("rows that choose a matrix take packed ones, and no operands behind the sums")
+        if self.beside and not (dot4 and self.b_packed and self.epilogue is not None and not self.routed):
+            raise ValueError("results are finished beside products of bytes with packed ones")
         check_epilogue(self.epilogue, self.operands, self.sums, self.out)
 
     @property

@@ -94,12 +94,17 @@ def added_first(body: Body | None, kinds: Sequence[str], sums: DType = DType.F32
     return number - 1 if kinds[number - 1] == "n" and body.args[number] is sums else None
 
 
+def is_short(body: Body | None) -> bool:
+    """Whether a body is emitted once per register of a tile."""
+    return body is None or body_cost(body) <= _SHORT
+
+
 class Epilogue:
     """The body behind an accumulation in ``acc``, giving ``out``; None only converts."""
 
     def __init__(self, b: Builder, acc: DType, out: DType, body: Body | None) -> None:
         self._b, self._acc, self._out, self._body = b, acc, out, body
-        self.short = body is None or body_cost(body) <= _SHORT
+        self.short = is_short(body)
 
     def load(self, pointer: Value, dtype: DType, index: Value | None, lanes: int, tail: Tail | None) -> Value:
         """An operand's ``lanes`` elements from ``index`` on, or its one element in all lanes when index is None."""
