@@ -34,8 +34,8 @@ class _Group(NamedTuple):
 class _Structure(NamedTuple):
     """What was found of a list of primitives, by their positions."""
 
-    kinds: list[type[Prim]]
-    results: list[int]
+    wiring: list[tuple[object, ...]]
+    """See :func:`_wiring`."""
     orders: list[DimensionOrder]
     groups: list[_Group]
     compared: Mapping[Comparison, bool]
@@ -50,8 +50,8 @@ def structure(
         return _found(prims, inputs, outputs, uses)
     key = "structure", len(prims), len(inputs)
     known: _Structure | None = trace.decided.get(key)
-    alike = known is not None and known.kinds == list(map(type, prims)) and known.results == _results(prims, outputs)
-    if known is not None and alike and trace.repeats(known.compared):
+    wiring = _wiring(prims, inputs, outputs)
+    if known is not None and known.wiring == wiring and trace.repeats(known.compared):
         taken = _taken(known, prims, inputs)
         if wanted():
             _verify(taken, _found(prims, inputs, outputs, uses))
@@ -60,7 +60,7 @@ def structure(
     try:
         found = _found(prims, inputs, outputs, uses)
         if known is None:
-            trace.decided[key] = _noted(*found, prims, inputs, outputs, trace)
+            trace.decided[key] = _noted(*found, prims, inputs, wiring, trace)
     finally:
         trace.compared = {**before, **trace.compared}
     return found
@@ -78,7 +78,7 @@ def _noted(
     groups: Sequence[Group],
     prims: Sequence[Prim],
     inputs: Sequence[Tensor],
-    outputs: Sequence[Tensor],
+    wiring: list[tuple[object, ...]],
     trace: Trace,
 ) -> _Structure | None:
     """What was found, for other traces; None where it cannot be told by positions."""
@@ -90,14 +90,14 @@ def _noted(
             return None
         anchor = None if g.anchor is None else position[id(g.anchor)]
         noted.append(_Group(g.kind, tuple([position[id(q)] for q in g.prims]), shape, g.axes, anchor))
-    found = [orders[t] for t in _tensors(prims, inputs)]
-    return _Structure(list(map(type, prims)), _results(prims, outputs), found, noted, trace.compared)
+    return _Structure(wiring, [orders[t] for t in _tensors(prims, inputs)], noted, trace.compared)
 
 
-def _results(prims: Sequence[Prim], outputs: Sequence[Tensor]) -> list[int]:
-    """Which primitives give the outputs."""
-    makers = {id(t.producer) for t in outputs}
-    return [i for i, q in enumerate(prims) if id(q) in makers]
+def _wiring(prims: Sequence[Prim], inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[tuple[object, ...]]:
+    """What kinds the primitives are of, and what they and the outputs take: tensors by their numbers, constants -1."""
+    number = {id(t): i for i, t in enumerate(_tensors(prims, inputs))}.get
+    taken: list[tuple[object, ...]] = [(type(q), *[number(id(t), -1) for t in q.inputs]) for q in prims]
+    return [*taken, tuple([number(id(t), -1) for t in outputs])]
 
 
 def _shaped(group: Group) -> tuple[int, int] | None:

@@ -62,7 +62,7 @@ class RangePlanner:
             inputs, stage = list(lowered.inputs), lowered.stage
             given = inputs[: len(shapes)]
             states = state_numbers(self._states, list(shapes), given, lowered.results, stage, fetch)
-            options = replace(self._options, states=states)
+            options = replace(self._options, states=states, compared=lowered.compared)
             program = self._machines.compile(stage.prims, inputs, lowered.results, options)
             self._check_room(program.arena_bytes)
             return program

@@ -13,7 +13,8 @@ class Options:
     (see :mod:`MNN.backends.base.candidates`); what it does not name is chosen by the cost model. ``tuning``: list more
     candidates than planning has time for, to measure them. ``open_sizes``: some sizes are left open
     (:class:`MNN.ir.traced.OpenSize`); of what cannot be said for all of them nothing is made. ``states``: numbers of
-    inputs and outputs that are kept from run to run, in the same memory where they can be (``Program.states``)."""
+    inputs and outputs that are kept from run to run, in the same memory where they can be (``Program.states``).
+    ``compared``: the program is compared with another and never runs; memory need not be laid out for it."""
 
     threads: int = 1
     precision: str = "normal"
@@ -21,3 +22,4 @@ class Options:
     tuning: bool = False
     open_sizes: bool = False
     states: tuple[tuple[int, int], ...] = ()
+    compared: bool = False

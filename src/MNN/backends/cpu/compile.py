@@ -67,7 +67,7 @@ def compile_stage(
         found = found if slower and _only_batch_is_open(inputs) else None
     if found is not None:
         part, count = found
-        alone = dataclasses.replace(options, threads=1, open_sizes=False)
+        alone = dataclasses.replace(options, threads=1, open_sizes=False, compared=False)
         one = _compile(part, narrow, target, alone, pool, apart=True)
         program = repeated(one, count, options.threads, inputs, outputs)
         if program is not None:
@@ -133,7 +133,7 @@ def _compile(
     located_out = [_output(emitter, t, set(inputs), apart, places) for t in outputs]
     branches.mark(located_in, located_out)
     fetch_ahead(pool, emitter.commands, options.threads)
-    total = arena.plan(emitter.commands, emitter.buffers)
+    total = 0 if options.compared and not wanted() else arena.plan(emitter.commands, emitter.buffers)
     kept_states = tuple([(i, o) for i, o in options.states if inputs[i] in places])
     program = Program(
         emitter.commands,

@@ -52,6 +52,8 @@ class Lowered:
     stage: Stage
     inputs: Sequence[Tensor]
     results: Sequence[Tensor]
+    compared: bool = False
+    """Whether its program is compared with another, and never runs."""
 
 
 Lower = Callable[[Trace], Lowered]
@@ -67,7 +69,8 @@ def open_program(ranges: Mapping[str, SizeRange], lower: Lower, compile_stage: C
     traces = [Trace({name: r.tried[i] for name, r in ranges.items()}, rooms, decided) for i in range(count)]
     found = [(lower(trace), trace) for trace in traces]
     agree([TracedStage(lowered.stage, trace) for lowered, trace in found])
-    programs = [compile_stage(lowered) for lowered, _ in found]
+    tried = [dataclasses.replace(lowered, compared=True) for lowered, _ in found[:-1]]
+    programs = [compile_stage(lowered) for lowered in (*tried, found[-1][0])]
     bounds = [(r.least, r.most) for r in ranges.values()]
     check_comparisons(traces, bounds)
     numbers = [list(sizes.flat) for sizes in found[0][0].stage.open_inputs.values()]
