@@ -22,7 +22,7 @@ from tests.frontends.torch.peer import written
 
 EXPORTED = (
     "convolutions attention encoder recurrent in_place counter window sizes images transposed scripted"
-    " conditional shared pooled_to_size composed"
+    " conditional shared pooled_to_size composed regions"
 ).split()
 SCRIPTED = (
     "convolutions recurrent in_place counter window sizes images transposed scripted branching shared composed"

@@ -21,6 +21,7 @@ class Scope(Protocol):
     """Who converts nodes."""
 
     ctx: TorchBuilder
+    regions: int
 
     def inside(self, ctx: TorchBuilder) -> Scope: ...
     def define(self, name: str, what: Any) -> None: ...
@@ -48,7 +49,9 @@ def call(scope: Scope, name: str, args: list[Any], kwargs: dict[str, Any]) -> An
 def _inline(scope: Scope, graph: Record, operands: Sequence[Any]) -> Any:
     """The graph's results with these operands, in the graph around it; of one result, it alone: so files name it."""
     _bind(scope, graph, operands)
+    scope.regions += 1
     scope.nodes(graph)
+    scope.regions -= 1
     found = [scope.read(o) for o in graph.records("outputs")]
     return found[0] if len(found) == 1 else found
 

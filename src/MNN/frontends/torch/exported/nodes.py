@@ -39,6 +39,8 @@ class Converter:
     def __init__(self, ctx: TorchBuilder, axes: dict[str, str], outer: Converter | None = None) -> None:
         self.ctx = ctx
         self.axes = axes
+        self.regions = 0
+        """How many parts of the program, which are written in place, are being converted."""
         self._names: dict[str, Any] = {} if outer is None else dict(outer._names)
         self._missing: dict[str, str] = {} if outer is None else dict(outer._missing)
 
@@ -126,13 +128,20 @@ class Converter:
 
         def bound() -> list[Value]:
             made = handler()
-            given.extend(names[: len(made)] + [""] * max(0, len(made) - len(names)))
+            listed = names[: len(made)] + [""] * max(0, len(made) - len(names))
+            given.extend("" if self._named_before(n, v) else n for n, v in zip(listed, made, strict=True))
             return made
 
         error = self._bound(base, bound, given)
         if error is None and held:
             self._renew(held[0], given)
         return error, (held[0] if held else None)
+
+    def _named_before(self, name: str, value: Value) -> bool:
+        """Whether a part of the program that stands for itself (a region) gave the name: to this value, which is one of
+        its results, or, while one is converted, to a value of another part."""
+        before = self.ctx.scope.get(name)
+        return before is not None and (before is value or self.regions > 0)
 
     def _bound(self, base: str, handler: Callable[[], list[Value]], names: list[str]) -> UnsupportedError | None:
         try:
