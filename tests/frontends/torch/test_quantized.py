@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
 from MNN.frontends import load_graph
+from MNN.frontends.onnx_export import onnx_model
+from MNN.passes.manager import optimize
 from MNN.runtime.session import Session
 from tests.frontends.torch.judging import difference
 from tests.frontends.torch.peer import written
@@ -36,6 +40,20 @@ def test_quantised_modules(name: str) -> None:
     if name.startswith("runs"):
         kinds = [n.op for n in graph.nodes]
         assert "MatMulInteger" in kinds and "MatMul" not in kinds  # noqa: PT018
+
+
+def test_quantised_layers_go_back_to_onnx() -> None:
+    base = f"{written('quantized_cases') / 'cases'}-upward"
+    graph = load_graph(Path(f"{base}.pt"))
+    optimize(graph)
+    assert any(n.op == "QLinearConvTranspose" for n in graph.nodes)
+    model = onnx_model(graph)
+    onnx.checker.check_model(model, full_check=True)
+    peer = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    with np.load(f"{base}.npz") as held:
+        x, want = held["x"], held["y"]
+    found = peer.run(None, {peer.get_inputs()[0].name: x})[0]
+    assert np.abs(found - want).max() / np.abs(want).max() < TOLERANCE["upward"]
 
 
 @pytest.mark.parametrize("block", [[1, 4], [1, 12], [6, 12], [3, 1], [2, 3]])

@@ -173,6 +173,25 @@ def quantized_convolution(e: Exporter, node: Node) -> str:
     return e.op(node.op, *operands, **attrs)
 
 
+@exports("QLinearConvTranspose")
+def quantized_transposed(e: Exporter, node: Node) -> str:
+    """Between dequantised and quantised tensors, as no operator of ONNX has the integers."""
+    if e.text(node, "padMode") not in ("CAFFE", "NOTSET", "EXPLICIT"):
+        raise e.unsupported(node, "a quantised transposed convolution of this padding")
+    x, xs, xz, w, ws, wz, ys, yz = (e.input(node, i) for i in range(8))
+    weights = e.op("DequantizeLinear", w, ws, wz, axis=1)
+    bias = e.value(node, 8)
+    steps = None if bias is None else e.op("Reshape", e.op("Mul", xs, ws), e.const([-1]))
+    keys = {"strides": "strides", "dilations": "dilations", "pads": "pads", "output_padding": "outPads"}
+    attrs = {theirs: e.list_of(node, ours) or None for theirs, ours in keys.items()}
+    out = e.op(
+        "ConvTranspose", e.op("DequantizeLinear", x, xs, xz), weights,
+        "" if steps is None else e.op("Mul", e.cast(e.name(bias), DType.F32), steps),
+        group=e.integer(node, "group") or 1, **attrs,
+    )  # fmt: skip
+    return e.op("QuantizeLinear", out, ys, yz)
+
+
 @exports("QuantizeLinear", "DequantizeLinear")
 def quantize(e: Exporter, node: Node) -> str:
     """The zero point tells the type; where another is named, a zero of it."""
