@@ -78,7 +78,7 @@ def tensors_of(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
 def metadata_of(shape: Shape, longest: int) -> dict[str, Any]:
     """What the file says of the model and its tokenizer."""
     characters = list(byte_characters())  # of the 256 bytes
-    tokens = [*characters, "<|end|>", *(f"<|{i}|>" for i in range(257, shape.vocabulary))]
+    tokens = [*characters, "<|end|>", "ab", *(f"<|{i}|>" for i in range(258, shape.vocabulary))]
     more = {}
     if shape.experts[0]:
         counts = dict(zip(("expert_count", "expert_used_count"), shape.experts, strict=True))
@@ -94,7 +94,7 @@ def metadata_of(shape: Shape, longest: int) -> dict[str, Any]:
         "general.architecture": shape.architecture, "general.name": "random", "general.file_type": 2,
         "general.quantization_version": 2, **{f"{shape.architecture}.{k}": v for k, v in sizes.items()},
         "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2", "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.token_type": np.array([1] * 256 + [3] + [4] * (shape.vocabulary - 257), np.int32),
+        "tokenizer.ggml.token_type": np.array([1] * 256 + [3, 1] + [4] * (shape.vocabulary - 258), np.int32),
         "tokenizer.ggml.merges": ["a b"], "tokenizer.ggml.eos_token_id": 256, "tokenizer.ggml.bos_token_id": 256,
         "tokenizer.ggml.add_bos_token": False,
     }  # fmt: skip
