@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,12 @@ import pytest
 import MNN
 from MNN.errors import FormatError, MNNError
 from MNN.frontends import kind_of, load_graph
+from MNN.frontends.common.problems import Report, UnsupportedModelError
 from MNN.frontends.torch import script
+from MNN.frontends.torch.archive import Archive
+from MNN.frontends.torch.script.code import Code
 from MNN.frontends.torch.script.load import Given
+from MNN.frontends.torch.script.missing import report_missing
 from MNN.ir.graph import Graph
 from MNN.runtime.session import Session
 from MNN.stateful import StatefulModel
@@ -118,6 +123,25 @@ def test_scripted_convolutions_need_no_shapes() -> None:
 def test_ranks_that_nothing_tells_are_asked_for() -> None:
     with pytest.raises(MNNError, match=r"unknown rank.*--input-shape"):
         load_graph(f"{file('in_place')}.pt")
+
+
+def test_all_unknown_operators_of_a_script_are_told(tmp_path: Path) -> None:
+    """By one message, with the functions that use them; known ones of other programs are none."""
+    changed = tmp_path / "changed.pt"
+    with zipfile.ZipFile(f"{file('convolutions')}-traced.pt") as source, zipfile.ZipFile(changed, "w") as target:
+        for entry in source.namelist():
+            data = source.read(entry)
+            if entry.endswith(".py"):
+                data = data.replace(b"torch.hardtanh(", b"torch.made_up(").replace(b"torch.linear(", b"ops.lib.own(")
+            target.writestr(entry, data)
+    with pytest.raises(UnsupportedModelError, match=r"torch\.export") as caught:
+        load_graph(changed)
+    assert {problem.op for problem in caught.value.problems} == {"made_up", "lib.own"}
+    assert all(problem.node.startswith("__torch__.") for problem in caught.value.problems)
+    for name in ("branching", "recurrent", "quantized"):
+        report = Report()
+        report_missing(Code(Archive(f"{file(name)}.pt")), report)
+        assert not report.problems
 
 
 def test_names_of_inputs_axes_and_outputs() -> None:

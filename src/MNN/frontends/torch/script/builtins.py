@@ -26,6 +26,11 @@ class RaisedError(Exception):
     """The program raises an exception here."""
 
 
+def on_plain(name: str) -> bool:
+    """Whether an operator may do something to plain data."""
+    return name in _ANY or name in _CONTAINERS or _SPELLED.get(name, name) in NAMES
+
+
 def plain(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The result of an operator that needs no tensor; :data:`NOT_PLAIN` where the operands are tensors."""
     if name in _ANY:

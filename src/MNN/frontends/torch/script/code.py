@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from MNN.errors import FormatError
@@ -44,11 +44,21 @@ class Code:
     def find(self, name: str) -> ScriptClass | ast.FunctionDef | None:
         """A class or function by its full name; None for names that the code does not define."""
         module, _, last = name.rpartition(".")
-        if module not in self._files:
-            return None
+        return self._of(module).get(last) if module in self._files else None
+
+    def functions(self) -> Iterator[tuple[str, ast.FunctionDef]]:
+        """All functions and methods of the archive, with names to tell them by."""
+        for module in self._files:
+            for name, found in self._of(module).items():
+                if isinstance(found, ast.FunctionDef):
+                    yield f"{module}.{name}", found
+                else:
+                    yield from ((f"{module}.{name}.{method}", tree) for method, tree in found.methods.items())
+
+    def _of(self, module: str) -> Mapping[str, ScriptClass | ast.FunctionDef]:
         if module not in self._parsed:
             self._parsed[module] = self._parse(module)
-        return self._parsed[module].get(last)
+        return self._parsed[module]
 
     def member(self, name: str) -> EnumMember | None:
         """A member of an enumeration by its full name; None for other names."""

@@ -21,7 +21,9 @@ from MNN.frontends.torch.script.builtins import RaisedError
 from MNN.frontends.torch.script.code import Code
 from MNN.frontends.torch.script.interpreter import Interpreter, Method
 from MNN.frontends.torch.script.journal import Journal, check_merged
+from MNN.frontends.torch.script.missing import report_missing
 from MNN.frontends.torch.script.objects import Objects
+from MNN.frontends.torch.script.operators import UnknownOperatorError
 from MNN.frontends.torch.script.quantized import QuantizedTensor
 from MNN.frontends.torch.states import States
 from MNN.frontends.torch.unpickle import ScriptObject, StoredTensor
@@ -82,6 +84,10 @@ def _run(
     ctx = program.ctx
     try:
         program.run(method, known, traced)
+    except UnknownOperatorError:
+        report_missing(program.code, ctx.model.report)
+        ctx.model.report.raise_if_any()
+        raise
     except RaisedError as error:
         raise UnsupportedError(
             f"{archive.name}: with inputs of this kind the program raises an exception: {error}; "
@@ -139,7 +145,8 @@ class _Program:
         self._left = left
         self._kept: dict[str, Callable[[], Any]] = {}
         self._objects = Objects(self.ctx, self._begin)
-        self._interpreter = Interpreter(self.ctx, Code(archive), self._objects, constants)
+        self.code = Code(archive)
+        self._interpreter = Interpreter(self.ctx, self.code, self._objects, constants)
         self._interpreter.attributes = self._attribute
 
     def _begin(self, name: str, array: np.ndarray) -> Value | None:

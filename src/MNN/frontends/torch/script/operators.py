@@ -13,14 +13,14 @@ from MNN.frontends.torch.element_types import SCRIPT
 from MNN.frontends.torch.numbers import Number
 from MNN.frontends.torch.registry import ATEN
 from MNN.frontends.torch.scalars import compute, known_number
-from MNN.frontends.torch.script.builtins import NOT_PLAIN, plain
+from MNN.frontends.torch.script.builtins import NOT_PLAIN, on_plain, plain
 from MNN.frontends.torch.script.quantized import QuantizedTensor
 from MNN.frontends.torch.script.quantized_layers import LAYERS
-from MNN.frontends.torch.script.quantized_operators import quantized
+from MNN.frontends.torch.script.quantized_operators import on_quantized, quantized
 
 _CODES = {dtype: code for code, dtype in sorted(SCRIPT.items(), reverse=True)}
 """Element types as TorchScript's code has them: numbers."""
-_ADVICE = "export the model with torch.export.export, or register the operator"
+ADVICE = "export the model with torch.export.export, or register the operator"
 
 
 def operate(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -28,7 +28,7 @@ def operate(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any
 
     Raises :class:`UnsupportedError` for operators and forms that are not known.
     """
-    short = _short(name)
+    short = short_name(name)
     found = plain(ctx, short, args, kwargs)
     if found is not NOT_PLAIN:
         return found
@@ -43,7 +43,7 @@ def operate(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any
     if short in _OF_COMPLEX and args and isinstance(args[0], Complex):
         return _of_complex(ctx, short, *args)
     if ATEN.find(base_name(short)) is None and COMPLEX.find(base_name(short)) is None:
-        raise UnsupportedError(f"{short}: no such operator here; {_ADVICE}")
+        raise UnknownOperatorError(f"{short}: no such operator here; {ADVICE}")
     before = ctx.where
     ctx.where = short
     found = _numbers(ctx, call(ctx, short, args, kwargs))
@@ -51,7 +51,18 @@ def operate(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any
     return found
 
 
-def _short(name: str) -> str:
+class UnknownOperatorError(UnsupportedError):
+    """An operator that there is not here."""
+
+
+def is_known(name: str) -> bool:
+    """Whether there is an operator of this name, on operands of some kind."""
+    short = short_name(name)
+    found = ATEN.find(base_name(short)) or COMPLEX.find(base_name(short))
+    return found is not None or short in _TENSORS or short in LAYERS or on_plain(short) or on_quantized(short)
+
+
+def short_name(name: str) -> str:
     """The operator's name in the table."""
     parts = name.split(".")
     if parts[0] == "torch":
@@ -132,4 +143,4 @@ def _product(ctx: TorchBuilder, numbers: list[Any]) -> Any:
     return total
 
 
-__all__ = ["operate"]
+__all__ = ["ADVICE", "UnknownOperatorError", "is_known", "operate", "short_name"]

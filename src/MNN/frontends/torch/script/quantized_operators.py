@@ -33,6 +33,11 @@ _KEPT = frozenset(
 """Operators whose result has the scale of their first operand."""
 
 
+def on_quantized(name: str) -> bool:
+    """Whether an operator takes or gives quantised tensors."""
+    return name in _OPERATORS or name.rstrip("_") in _KEPT
+
+
 def quantized(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The result of an operator that takes or gives quantised tensors. Raises :class:`UnsupportedError`."""
     ctx.where = f"{name} of quantised tensors"
