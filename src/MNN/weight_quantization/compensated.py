@@ -38,13 +38,13 @@ def quantize_compensated(
     values = np.empty((cols, rows), np.int8)
     scale = np.empty((cols // block, rows), np.float32)
     low = np.empty_like(scale)
-    for begin in range(0, cols, step := min(block, _AT_ONCE)):
-        end = min(begin + step, cols)
-        if begin % block == 0:
-            at = slice(begin, begin + block)
-            low[begin // block], scale[begin // block] = _range(left[at], seen[at], bits, symmetric)
-        errors = _rounded(left, values, begin, end, low[begin // block], scale[begin // block], bits, spread)
-        left[end:] -= spread[begin:end, end:].T @ errors
+    for number, first in enumerate(range(0, cols, block)):
+        last = first + block
+        low[number], scale[number] = _range(left[first:last], seen[first:last], bits, symmetric)
+        for begin in range(first, last, _AT_ONCE):
+            end = min(begin + _AT_ONCE, last)
+            errors = _rounded(left, values, begin, end, low[number], scale[number], bits, spread)
+            left[end:] -= spread[begin:end, end:].T @ errors
     half = np.float32(1 << (bits - 1))
     offset = None if symmetric else np.ascontiguousarray((low + half * scale).T)
     return QuantizedArray.of(np.ascontiguousarray(values.T), np.ascontiguousarray(scale.T), offset, bits, (rows, cols))

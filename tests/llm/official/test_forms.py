@@ -39,17 +39,17 @@ def _inputs(rng: np.random.Generator, cols: int, count: int = 400) -> np.ndarray
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
-    ("bits", "block", "symmetric"), [(4, 16, False), (4, 32, True), (3, 64, False), (2, 192, True), (8, 192, False)]
+    ("bits", "block", "symmetric"), [(4, 16, False), (4, 32, True), (3, 64, False), (2, 192, True), (8, 384, False)]
 )
 def test_results_change_less(seed: int, bits: int, block: int, symmetric: bool) -> None:
     """Than by rounding to the nearest, for inputs that were seen and for others like them."""
     rng = np.random.default_rng(seed)
-    weight = rng.standard_normal((40, 192)).astype(np.float32)
-    seen = _inputs(rng, 192, 800)
-    seen, others = seen[:400], seen[400:]
+    weight = rng.standard_normal((40, 384)).astype(np.float32)
+    seen = _inputs(rng, 384, 1600)
+    seen, others = seen[:800], seen[800:]
     made = quantize_compensated(weight, seen.T @ seen, bits, block, symmetric)
     plain = quantize(weight, bits, block, symmetric)
-    assert (made.bits, made.scale.shape, made.shape) == (bits, (40, 192 // block), (40, 192))
+    assert (made.bits, made.scale.shape, made.shape) == (bits, (40, 384 // block), (40, 384))
     assert (made.offset is None) == symmetric
     for x, share in ((seen, 0.6), (others, 0.75)):
         errors = [np.square(x @ (q.dequantize() - weight).T).mean() for q in (made, plain)]

@@ -11,6 +11,7 @@ from MNN.errors import MNNError
 from MNN.ir.quant import QuantizedArray
 from MNN.llm.engine.loaded import TABLES, LoadedWeights, quantize
 from MNN.llm.files import Weights
+from MNN.llm.files.tensors import WeightTensor
 from MNN.llm.models.weights import Array
 from MNN.llm.official.calibrated import calibrated
 from MNN.weight_quantization.compensated import quantize_compensated
@@ -53,7 +54,7 @@ class Form:
         if self.block is not None:
             return self
         for name in tensors:
-            held = None if _at_an_end(name) or len(tensors[name].shape) != 2 else tensors[name].quantized()
+            held = None if _at_an_end(name) or len(tensors[name].shape) != 2 else _row(tensors[name]).quantized()
             if held is not None and held.bits == self.bits:
                 whole = held.scale.shape[1] == 1
                 block = 0 if whole else held.cols // held.scale.shape[1]
@@ -103,6 +104,11 @@ class FormedWeights:
         return _in_rows(data, bits, self._form.of(data.shape[1]), self._form.symmetric)
 
 
+def _row(tensor: WeightTensor) -> WeightTensor:
+    """The first row of a matrix, which tells how it is stored."""
+    return tensor.take(slice(0, 1), (1, tensor.shape[1]))
+
+
 def _is_block(size: int) -> bool:
     return size >= 16 and not size & (size - 1)
 
@@ -130,7 +136,7 @@ def calibrated_weights(
     modules = {
         name.removesuffix(".weight")
         for name in matrices
-        if not _at_an_end(name) and form.kept(tensors[name].quantized(), form.bits) is None
+        if not _at_an_end(name) and form.kept(_row(tensors[name]).quantized(), form.bits) is None
     }
     return calibrated(config, LoadedWeights(tensors), modules, tokens, made, told)
 
