@@ -33,13 +33,22 @@ def _named(v: Var, axis: Axes) -> VarOrNumber:
     return indexing.result(v) if axis is None else v
 
 
+def _folded(
+    a: object, axis: Axes, out: Var | None, keepdims: bool, kind: _Kind, initial: ArrayLike | None, where: object,
+    product: bool,
+) -> VarOrNumber:  # fmt: skip
+    """A sum or a product of what counts and, where there is one, of ``initial``."""
+    fold, join = (reducing.reduce_prod, math.multiply) if product else (reducing.reduce_sum, math.add)
+    found = fold(_prepared(a, kind, where, int(product)), axis, keepdims)
+    return into(indexing.result(found if initial is None else join(found, initial)), out)
+
+
 def sum(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False, *, dtype: _Kind = None,
         initial: ArrayLike | None = None, where: ArrayLike = True) -> VarOrNumber:  # fmt: skip
     """The sum, of ``initial`` too."""
     if dtype is None and initial is None and where is True:
         return build.to_var(a).sum(axis, out, keepdims)
-    found = reducing.reduce_sum(_prepared(a, dtype, where, 0), axis, keepdims)
-    return into(indexing.result(found if initial is None else math.add(found, initial)), out)
+    return _folded(a, axis, out, keepdims, dtype, initial, where, False)
 
 
 def prod(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False, *, dtype: _Kind = None,
@@ -47,8 +56,7 @@ def prod(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool
     """The product, with ``initial`` too."""
     if dtype is None and initial is None and where is True:
         return build.to_var(a).prod(axis, out, keepdims)
-    found = reducing.reduce_prod(_prepared(a, dtype, where, 1), axis, keepdims)
-    return into(indexing.result(found if initial is None else math.multiply(found, initial)), out)
+    return _folded(a, axis, out, keepdims, dtype, initial, where, True)
 
 
 def max(a: ArrayLike, axis: Axes = None, out: Var | None = None, keepdims: bool = False, *,
