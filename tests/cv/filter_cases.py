@@ -127,4 +127,7 @@ def _smoothing(seed: int) -> Iterator[Case]:
     def patch(cv: Any) -> Any:
         return cv.getRectSubPix(whole, (5, 6), middle)
 
-    yield Case(f"getRectSubPix {seed}", patch, patch, 1, 0.15)  # beyond corners OpenCV takes others
+    # Beyond the right and the left edge, above or below the picture, OpenCV does not go on with the corner's pixel.
+    across, down = (np.arange(n) + c - (n - 1) / 2 for n, c in zip((5, 6), middle, strict=True))
+    outside = [(p < 0) | (p > n - 1) for p, n in zip((across, down), im.shape[1::-1], strict=True)]
+    yield Case(f"getRectSubPix {seed}", patch, patch, 1, float(np.outer(*outside).mean()))

@@ -16,14 +16,19 @@ def _same(name: str, call: Callable[[Any], Any], most: float, few: float = 0.0) 
 
 def cases() -> Iterator[Case]:
     for seed in range(10):
-        random = np.random.default_rng(seed)
-        shape = tuple(random.integers(4, 26, 2))
-        filled = (random.random(shape) < random.choice([0.3, 0.5, 0.7])).astype(np.uint8)
-        yield from _regions(seed, filled)
-        yield from _points(seed, random)
-        yield from _histograms(seed, random)
-        yield from _equations(seed, random)
-        yield from _poses(seed, random)
+        yield from seeded(seed)
+
+
+def seeded(seed: int) -> Iterator[Case]:
+    """All of them on what a seed draws."""
+    random = np.random.default_rng(seed)
+    shape = tuple(random.integers(4, 26, 2))
+    filled = (random.random(shape) < random.choice([0.3, 0.5, 0.7])).astype(np.uint8)
+    yield from _regions(seed, filled)
+    yield from _points(seed, random)
+    yield from _histograms(seed, random)
+    yield from _equations(seed, random)
+    yield from _poses(seed, random)
 
 
 def _regions(seed: int, filled: Any) -> Iterator[Case]:
@@ -80,9 +85,10 @@ def _histograms(seed: int, random: np.random.Generator) -> Iterator[Case]:
 
 def _equations(seed: int, random: np.random.Generator) -> Iterator[Case]:
     a, b, wide, right = (random.normal(size=s) for s in ((3, 3), (3, 2), (5, 3), (5, 1)))
+    rounded = max(1e-5, 2e-7 * float(np.abs(np.linalg.solve(a, b)).max()))  # to float32
     for method in (0, 1, 4, 16):
         yield _same(f"solve {seed} {method}", lambda cv, m=method: cv.solve(a, b, flags=m)[1]
-                    if hasattr(cv, "CV_16SC2") else cv.solve(a, b, m)[1], 1e-5)  # fmt: skip
+                    if hasattr(cv, "CV_16SC2") else cv.solve(a, b, m)[1], rounded)  # fmt: skip
     yield _same(f"solve {seed} cholesky", lambda cv: cv.solve(a @ a.T, b, 3)[1] if not hasattr(cv, "CV_16SC2")
                 else cv.solve(a @ a.T, b, flags=3)[1], 1e-4)  # fmt: skip
     yield _same(f"solve {seed} least squares", lambda cv: cv.solve(wide, right, 1)[1]
@@ -103,10 +109,12 @@ def _poses(seed: int, random: np.random.Generator) -> Iterator[Case]:
     camera = np.array([[500.0, 0, 300], [0, 480.0, 250], [0, 0, 1]])
     seen = placed[:, :2] / placed[:, 2:] * [500, 480] + [300, 250] + random.normal(size=(8, 2)) * 0.3
     bends = np.array([0.02, -0.01, 0.001, 0.002, 0.0]) if seed % 2 else np.zeros(5)
+    half_turn = abs(float(angle) % (2 * np.pi) - np.pi) < 0.1  # which is written in two ways
+    shown = float(np.hypot(*((seen - [300, 250]) / [500, 480]).T).max()) < 1.6  # others no such lens shows
     for name in ("ITERATIVE", "SQPNP"):
         for i in (1, 2):
             yield _same(
                 f"solvePnP {seed} {name} {i}",
                 lambda cv, n=name, i=i: cv.solvePnP(points, seen, camera, bends, flags=getattr(cv, f"SOLVEPNP_{n}"))[i],
-                2e-3,
-            )
+                2e-3 if shown else 0.1, float(half_turn and i == 1),
+            )  # fmt: skip

@@ -193,3 +193,24 @@ def test_element_types_have_the_names_of_vars() -> None:
         found = cv.normalize(NOISE, None, 0.0, 1.0, cv.NORM_MINMAX, kind)
         assert np.asarray(found).dtype == np.float32
         np.testing.assert_allclose(np.asarray(found).max(), 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_poses_by_points_that_the_lens_does_not_show(seed: int) -> None:
+    """A lens of these bends shows nothing beyond 1.8 from the middle; one point is said to be there."""
+    random = np.random.default_rng(seed)
+    points = random.normal(size=(12, 3))
+    turn, shift = random.normal(size=3) * 0.3, np.array([0.1, -0.2, 9.0])
+    camera, bends = np.array([[500.0, 0, 300], [0, 480.0, 250], [0, 0, 1]]), [0.02, -0.01, 0.001, 0.002, 0.0]
+    points[0] = np.linalg.solve(_rotation(turn), np.array([-19.0, 9.0, 9.0]) - shift)
+    placed = points @ _rotation(turn).T + shift
+    plain = placed[:, :2] / placed[:, 2:]
+    found, *pose = cv.solvePnP(points, plain * [500, 480] + [300, 250], camera, bends, cv.SOLVEPNP_SQPNP)
+    assert found
+    assert all(np.isfinite(np.asarray(p)).all() for p in pose)
+    np.testing.assert_allclose(np.asarray(pose[0]).ravel(), turn, atol=0.2)
+    np.testing.assert_allclose(np.asarray(pose[1]).ravel(), shift, atol=1.5)
+
+
+def _rotation(turn: Any) -> Any:
+    return np.asarray(cv.Rodrigues(turn), np.float64)

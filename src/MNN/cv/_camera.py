@@ -137,10 +137,18 @@ def _bent(plain: Array, bends: Array) -> Array:
 
 
 def _straightened(seen: Array, bends: Array) -> Array:
-    plain = seen.copy()
+    """The directions that a lens shows at ``seen``; where it shows none there, one that it shows near by."""
+    plain = kept = seen.copy()
+    least = np.full(len(seen), np.inf)
     for _ in range(50 if bends.any() else 0):
-        plain += seen - _bent(plain, bends)
-    return np.asarray(plain)
+        missing = seen - _bent(plain, bends)
+        apart = np.abs(missing).max(1)
+        closer = apart < least
+        if not closer.any():
+            break
+        least, kept = np.where(closer, apart, least), np.where(closer[:, None], plain, kept)
+        plain = np.where(closer[:, None], plain + missing, kept)
+    return np.asarray(kept)
 
 
 def _in_space(points: Array, plain: Array) -> tuple[Array, Array]:
