@@ -8,11 +8,11 @@ assignments to slices become graphs, in which nothing is written twice.
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable
-from typing import Any
 
-from MNN.frontends.torch.aten.slicing import END, select, select_scatter, slice_, slice_scatter
 from MNN.frontends.torch.builder import TorchBuilder
+from MNN.frontends.torch.layout import Layout
 from MNN.ir.graph import Value
 
 Again = Callable[[TorchBuilder, Value], Value]
@@ -25,6 +25,7 @@ _BIRTHS = itertools.count(1)
 class Variable:
     """``again`` makes the view from the value below; ``back`` gives that value with the view's elements replaced.
 
+    ``is_operand``: in PyTorch it is the very tensor below, which shows when that gets other sizes in place.
     ``born`` says which of two began earlier; what a model stores is always there (0), whenever it is first read.
     """
 
@@ -43,6 +44,13 @@ class Variable:
         self._back = back
         self._version = 0
         self._seen = 0 if below is None else below.version
+        self._layout: Layout | bool = True
+        self._copied: tuple[Variable, int] | None = None
+        self._copies: list[Variable] = []
+        self._views: weakref.WeakSet[Variable] | None = None
+        self.is_operand = False
+        if below is not None:
+            below.note_view(self)
 
     @staticmethod
     def count() -> int:
@@ -55,7 +63,9 @@ class Variable:
         return self._version + (0 if self._below is None else self._below.version)
 
     def read(self, ctx: TorchBuilder) -> Value:
-        """The value that it has now."""
+        """The value that it has now. Raises :class:`UnsupportedError` where that hangs on the order of elements in
+        memory, which is not known."""
+        self._check(ctx)
         if self._below is not None and self._below.version != self._seen:
             assert self._again is not None
             self._value = self._again(ctx, self._below.read(ctx))
@@ -87,74 +97,80 @@ class Variable:
     def is_view(self) -> bool:
         return self._below is not None
 
+    @property
+    def rank(self) -> int:
+        """The number of its axes; 0 where that is not known."""
+        return len(self._value.shape or ())
 
-def _as_below(ctx: TorchBuilder, below: Value, new: Value, *_: Any, **__: Any) -> Value:
-    """Views that keep the order of elements."""
-    return ctx.op("Reshape", new, ctx.shape_like(below))
+    @property
+    def itself(self) -> Variable:
+        """The tensor that an operator gave back as it was (``is_operand``), where it did."""
+        return self._below.itself if self.is_operand and self._below is not None else self
 
+    @property
+    def root(self) -> Variable:
+        """The tensor that this is a view of, or a view of a view."""
+        return self if self._below is None else self._below.root
 
-def _same(ctx: TorchBuilder, below: Value, new: Value, *_: Any, **__: Any) -> Value:
-    return new
+    # -- memory -----------------------------------------------------------------------------------------------------
 
+    @property
+    def layout(self) -> Layout | None:
+        """How its elements lie in memory; None where that is not known."""
+        if isinstance(self._layout, Layout):
+            return self._layout
+        known = self._layout and self._value.shape is not None
+        return Layout.plain(self._value.shape or ()) if known else None
 
-def _permuted(ctx: TorchBuilder, below: Value, new: Value, dims: list[int]) -> Value:
-    order = [d % len(dims) for d in dims]
-    return ctx.rows(new, [order.index(i) for i in range(len(order))])
+    @property
+    def in_order(self) -> bool | None:
+        """Whether its elements lie in memory in their order; None where that is not known."""
+        if self._layout is True:
+            return True
+        layout = self.layout
+        return None if layout is None else layout.in_order
 
+    def lies(self, layout: Layout | None) -> Variable:
+        """Says how its elements lie in memory; until then it is in their order. Gives the tensor itself."""
+        self._layout = layout or False
+        return self
 
-def _swapped(ctx: TorchBuilder, below: Value, new: Value, dim0: int = -2, dim1: int = -1) -> Value:
-    order = list(range(ctx.rank_of(new)))
-    if len(order) < 2:
-        return new
-    a, b = ctx.axis(new, dim0), ctx.axis(new, dim1)
-    order[a], order[b] = order[b], order[a]
-    return ctx.rows(new, order)
+    def copied_from(self, source: Variable) -> None:
+        """Says that this may be a copy or a view of ``source``, which nobody knows: once either is written, the other
+        cannot be read."""
+        self._copied = (source, source.root.version)
+        source.root._copies.append(self)
 
+    def _check(self, ctx: TorchBuilder) -> None:
+        root = self.root
+        doubtful = root._copied is not None and root._copied[0].root.version != root._copied[1]
+        if doubtful or any(c._version for c in root._copies):
+            raise ctx.unsupported(
+                "writing in place to a tensor, or to what may be a copy or a view of it, by its order in memory,",
+                "write to a copy: x.clone()",
+            )
 
-def _sliced(
-    ctx: TorchBuilder, below: Value, new: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
-) -> Value:
-    return slice_scatter(ctx, below, new, dim, start, end, step)
+    def note_view(self, view: Variable) -> None:
+        """Another tensor is a view of this one."""
+        if self._views is None:
+            self._views = weakref.WeakSet()
+        self._views.add(view)
 
-
-def _selected(ctx: TorchBuilder, below: Value, new: Value, dim: int, index: Any) -> Value:
-    return select_scatter(ctx, below, new, dim, index)
-
-
-def _narrowed(ctx: TorchBuilder, below: Value, new: Value, dim: int, start: Any, length: Any) -> Value:
-    if not isinstance(start, int) or not isinstance(length, int):
-        raise ctx.unsupported("writing to a part whose place is known only when the model runs")
-    return slice_scatter(ctx, below, new, dim, start, start + length or END)
-
-
-def _expanded(ctx: TorchBuilder, below: Value, new: Value, *_: Any, **__: Any) -> Value:
-    if below.shape is not None and below.shape == new.shape:
-        return new
-    raise ctx.unsupported("writing to an expanded tensor", "write to a copy: x.clone()")
-
-
-VIEWS: dict[str, Callable[..., Value]] = {
-    **dict.fromkeys(
-        ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as"),
-        _as_below,
-    ),
-    **dict.fromkeys(("alias", "detach", "contiguous", "data", "lift_fresh", "cpu"), _same),
-    "permute": _permuted, "transpose": _swapped, "swapaxes": _swapped, "t": _swapped, "mT": _swapped,
-    "slice": _sliced, "select": _selected, "narrow": _narrowed, "expand": _expanded,
-}  # fmt: skip
-"""Operators that give a view of their first operand, with the way back."""
-PARTS = frozenset(("split", "chunk", "split_with_sizes", "unbind", "tensor_split"))
-"""Operators that give several views, pieces one after the other along an axis."""
-
-
-def part_of(ctx: TorchBuilder, name: str, axis: int, index: int, start: int, size: int) -> tuple[Again, Back]:
-    """How piece ``index``, at ``start`` of an axis, is read again and written back."""
-    if name == "unbind":
-        return (
-            lambda c, below: select(c, below, axis, index),
-            lambda c, below, new: select_scatter(c, below, new, axis, index),
-        )
-    return (
-        lambda c, below: slice_(c, below, axis, start, start + size),
-        lambda c, below, new: slice_scatter(c, below, new, axis, start, start + size),
-    )
+    def become(self, ctx: TorchBuilder, value: Value, layout: Layout | None, again: Again, back: Back) -> None:
+        """The same tensor with other sizes or another order of axes (``x.t_()``): a view of what it was."""
+        if not self._views and self._below is None:
+            self.write(ctx, value)
+        elif ctx.written is not None:
+            raise ctx.unsupported("giving a tensor that has views other sizes, in a branch,", "use t() for t_()")
+        else:
+            before = Variable(self._value, self._below, self._again, self._back)
+            before.born, before._version, before._seen = self.born, self._version, self._seen
+            before._layout, before._copied, before._copies = self._layout, self._copied, self._copies
+            for view in self._views or ():
+                view._below = before
+                before.note_view(view)
+            self._views, self._copied, self._copies = None, None, []
+            self._value, self._below, self._again, self._back = value, before, again, back
+            self._version, self._seen = 0, before.version
+            before.note_view(self)
+        self.lies(layout)

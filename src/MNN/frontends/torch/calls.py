@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from MNN.frontends.torch.aliases import PARTS, VIEWS, Again, Back, Variable, part_of
+from MNN.frontends.torch.aliases import Variable
 from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.complex.tensor import ADVICE, COMPLEX, Complex, apply_complex, is_complex
 from MNN.frontends.torch.registry import ATEN, MEANINGLESS, apply
+from MNN.frontends.torch.views import PARTS, RESHAPED, fresh, parts, seen, way_of
 from MNN.ir.graph import Value
 
 OTHERWISE = {"normal_": "normal_functional"}
@@ -26,11 +27,7 @@ def values(ctx: TorchBuilder, x: Any) -> Any:
 
 def variables(x: Any) -> Any:
     """Values, in lists too, as variables."""
-    if isinstance(x, Value):
-        return Variable(x)
-    if isinstance(x, (list, tuple)):
-        return type(x)(variables(v) for v in x)
-    return x
+    return _fresh("", x, [])
 
 
 def base_name(name: str) -> str:
@@ -51,6 +48,10 @@ def call(ctx: TorchBuilder, name: str, args: Sequence[Any], kwargs: Mapping[str,
     given = [values(ctx, a) for a in args]
     named = {k: values(ctx, v) for k, v in kwargs.items()}
     if plain != name and args and isinstance(args[0], Variable):
+        if plain in ("detach", "requires_grad"):
+            return args[0]
+        if plain in RESHAPED:
+            return _reshaped(ctx, plain, args[0], given, named)
         result = apply(ctx, plain, given, named)
         made = result[0] if isinstance(result, (list, tuple)) else result
         before = args[0].read(ctx)
@@ -58,24 +59,63 @@ def call(ctx: TorchBuilder, name: str, args: Sequence[Any], kwargs: Mapping[str,
             made = ctx.cast(made, before.dtype)
         args[0].write(ctx, made)
         return args[0]
+    below = args[0] if args and isinstance(args[0], Variable) else None
+    if plain == "as_strided" and below is not None:
+        return _strided(ctx, below, given, named)
     result = apply(ctx, plain, given, named)
-    if not args or not isinstance(args[0], Variable):
-        return variables(result)
-    below = args[0]
-    if plain in VIEWS and isinstance(result, Value):
-        way = VIEWS[plain]
-        rest = given[1:]
+    if below is not None and isinstance(result, Value):
+        shared = seen(ctx, plain, below, given[1:], named, kwargs, result)
+        if shared is not None:
+            return shared
+    if below is not None and plain in PARTS and isinstance(result, list):
+        return parts(ctx, plain, below, given[1:], named, result)
+    if plain in ("broadcast_tensors", "atleast_1d", "atleast_2d", "atleast_3d") and isinstance(result, list):
+        return _each(ctx, plain, args[0], result)
+    return _fresh(plain, result, _operands(args))
 
-        def again(c: TorchBuilder, value: Value) -> Value:
-            return apply(c, plain, [value, *rest], named)  # type: ignore[no-any-return]
 
-        def back(c: TorchBuilder, value: Value, new: Value) -> Value:
-            return way(c, value, new, *rest, **named)
+def _operands(args: Any) -> list[Variable]:
+    if isinstance(args, Variable):
+        return [args]
+    return [v for a in args for v in _operands(a)] if isinstance(args, (list, tuple)) else []
 
-        return Variable(result, below, again, back)
-    if plain in PARTS and isinstance(result, list):
-        return _pieces(ctx, plain, below, given, named, result)
-    return variables(result)
+
+def _fresh(name: str, x: Any, operands: list[Variable]) -> Any:
+    """Results that share memory with nothing."""
+    if isinstance(x, Value):
+        return fresh(name, x, operands)
+    return type(x)(_fresh(name, v, operands) for v in x) if isinstance(x, (list, tuple)) else x
+
+
+def _each(ctx: TorchBuilder, name: str, operands: Sequence[Any], result: Sequence[Value]) -> list[Variable]:
+    """Several tensors, each a view of one of several operands."""
+    spread = name == "broadcast_tensors"
+    args = [ctx.sizes(result[0])] if spread and result else []
+    found = []
+    for operand, value in zip(operands, result, strict=True):
+        shared = seen(ctx, "expand" if spread else name, operand, args, {}, {}, value)
+        assert shared is not None
+        found.append(shared)
+    return found
+
+
+def _strided(ctx: TorchBuilder, x: Variable, given: list[Any], named: Mapping[str, Any]) -> Variable | None:
+    """Sizes and steps count in the memory that a view shares."""
+    placed = named.get("storage_offset", given[3] if len(given) > 3 else None) is not None
+    below = x.root if placed else x
+    if below.is_view or not below.in_order:
+        raise ctx.unsupported("as_strided of a view that lies elsewhere in memory", "use slices, or x.clone() first")
+    result = apply(ctx, "as_strided", [below.read(ctx), *given[1:]], named)
+    return seen(ctx, "as_strided", below, given[1:], named, {}, result)
+
+
+def _reshaped(ctx: TorchBuilder, plain: str, x: Variable, given: list[Any], named: Mapping[str, Any]) -> Variable:
+    """In place, and no element is written (``t_``): the tensor becomes a view of what it was."""
+    result = apply(ctx, plain, given, named)
+    way = way_of(ctx, plain, x, given[1:], named, {}, result)
+    assert way is not None
+    x.become(ctx, result, *way)
+    return x
 
 
 def _complex_call(ctx: TorchBuilder, name: str, plain: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -87,20 +127,3 @@ def _complex_call(ctx: TorchBuilder, name: str, plain: str, args: Sequence[Any],
         raise ctx.unsupported("writing complex numbers to a real tensor", ADVICE)
     args[0].pairs.write(ctx, result.numbers(ctx))
     return args[0]
-
-
-def _pieces(
-    ctx: TorchBuilder, name: str, below: Variable, given: list[Any], named: Mapping[str, Any], result: list[Value]
-) -> list[Variable]:
-    default = named.get("dim", 0)
-    at = 1 if name == "unbind" else 2
-    axis = ctx.axis(given[0], given[at] if len(given) > at else default)
-    out, start = [], 0
-    for i, piece in enumerate(result):
-        size = piece.shape[axis] if name != "unbind" and piece.shape is not None else 1
-        ways: tuple[Again, Back] | None = None
-        if isinstance(size, int):
-            ways = part_of(ctx, name, axis, i, start, size)
-            start += size
-        out.append(Variable(piece, below, *(ways or (None, None))))
-    return out

@@ -85,7 +85,7 @@ def transpose(ctx: TorchBuilder, x: Value, dim0: int, dim1: int) -> Value:
     return ctx.op("Permute", x, dims=order)
 
 
-@aten("t", "numpy_T", "mT", "mH", "adjoint", "t_copy")
+@aten("t", "numpy_T", "mT", "mH", "matrix_H", "adjoint", "t_copy")
 def transposed(ctx: TorchBuilder, x: Value) -> Value:
     order = list(range(ctx.rank_of(x)))
     if "numpy_T" in ctx.name:
@@ -232,6 +232,11 @@ def diagonal(ctx: TorchBuilder, x: Value, offset: int = 0, dim1: int = 0, dim2: 
     flat = ctx.reshape(turned, [*ctx.sizes(turned)[:-2], height * width])
     places = np.array([(first[0] + i) * width + first[1] + i for i in range(count)], np.int64)
     return ctx.op("GatherV2", flat, ctx.const(places), ctx.const(np.int32(rank - 2)))
+
+
+@aten("linalg_diagonal")
+def linalg_diagonal(ctx: TorchBuilder, x: Value, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
+    return diagonal(ctx, x, offset, dim1, dim2)
 
 
 @aten("diag")

@@ -62,7 +62,9 @@ class Arguments:
         if kind == "as_scalar_type":
             code = Record({"v": value}, self._where).integer("v")
             return ComplexType(PAIRS[code]) if code in PAIRS else exported_type(code, self._where)
-        if kind in ("as_memory_format", "as_layout", "as_device"):
+        if kind == "as_memory_format":
+            return value if value in (2, 3) else None  # channels last, as TorchScript numbers it too
+        if kind in ("as_layout", "as_device"):
             return None
         if kind == "as_graph":
             return Record(value, self._where).record("graph")

@@ -16,7 +16,7 @@ from MNN.frontends.torch.element_types import exported_type
 from MNN.frontends.torch.exported.json_access import Record, parse
 from MNN.frontends.torch.exported.nodes import Converter
 from MNN.frontends.torch.exported.output_names import paths
-from MNN.frontends.torch.exported.sizes import dim_of
+from MNN.frontends.torch.exported.sizes import dim_of, layout_of
 from MNN.frontends.torch.exported.tensors import Tensors
 from MNN.frontends.torch.numbers import Number
 from MNN.frontends.torch.states import States
@@ -142,7 +142,7 @@ class _Program:
             dtype = exported_type(meta[name].integer("dtype"), f"input '{name}'")
             sizes = [dim_of(r, f"{name}.{i}") for i, r in enumerate(meta[name].records("sizes"))]
             value = Value(self._ctx.unique(name), dtype, tuple(converter.renamed(d) for d in sizes))
-            converter.define(name, Variable(value))
+            converter.define(name, Variable(value).lies(layout_of(meta[name])))
         elif kind in ("as_sym_int", "as_sym_float", "as_sym_bool"):
             _, inner = Record(held, argument.where).union()
             if not isinstance(inner, str):

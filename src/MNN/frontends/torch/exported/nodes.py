@@ -14,7 +14,8 @@ from MNN.frontends.torch.element_types import EXPORTED, PAIRS
 from MNN.frontends.torch.exported import control
 from MNN.frontends.torch.exported.arguments import Arguments, names_of
 from MNN.frontends.torch.exported.json_access import Record
-from MNN.frontends.torch.exported.sizes import dim_of
+from MNN.frontends.torch.exported.sizes import dim_of, layout_of
+from MNN.frontends.torch.layout import Layout
 from MNN.frontends.torch.numbers import Number
 from MNN.frontends.torch.registry import ATEN
 from MNN.frontends.torch.scalars import NAMES as SCALARS
@@ -43,6 +44,7 @@ class Converter:
         """How many parts of the program, which are written in place, are being converted."""
         self._names: dict[str, Any] = {} if outer is None else dict(outer._names)
         self._missing: dict[str, str] = {} if outer is None else dict(outer._missing)
+        self._layouts: dict[str, Layout] = {}
 
     def inside(self, ctx: TorchBuilder) -> Converter:
         """For a graph within this one: it sees the same names."""
@@ -119,6 +121,9 @@ class Converter:
 
         def handler() -> list[Value]:
             found = self._call(target, node)
+            if isinstance(found, Variable) and found.itself is not found:
+                held.append(found.itself)
+                return []
             held.append(found)
             if base_name(_operator(target)) != _operator(target) or not _new_tensors(found):
                 return []
@@ -161,6 +166,8 @@ class Converter:
             value = self.ctx.scope.get(name) if name else None
             if value is not None:
                 variable.named(value)
+            if name in self._layouts:
+                variable.lies(self._layouts[name])
 
     def _declare(self, name: str, meta: Record) -> None:
         """What the file says of a tensor; open sizes are for us to find."""
@@ -170,6 +177,7 @@ class Converter:
         if meta.integer("dtype") in PAIRS:
             dtype, shape = PAIRS[meta.integer("dtype")], (*shape, 2)
         self.ctx.declare(name, dtype, shape)
+        self._layouts[name] = layout_of(meta)
 
     def _call(self, target: str, node: Record) -> Any:
         arguments = Arguments(self.lookup, self.ctx.where)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 
 from MNN.frontends.torch.exported.json_access import Record
+from MNN.frontends.torch.layout import Layout
 from MNN.frontends.torch.parsing import parse_expression
 from MNN.ir import symbolic
 from MNN.ir.shape import Dim
@@ -28,6 +29,20 @@ def dim_of(size: Record, fallback: str) -> Dim:
         found = expression(Record(value, size.where).text("expr_str"))
         return fallback if found is None else found
     return fallback
+
+
+def layout_of(meta: Record) -> Layout:
+    """Sizes and strides that the file has of a tensor."""
+    sizes, strides = (
+        [_size_or_none(r) for r in meta.records(key)] if isinstance(meta.data.get(key), list) else []
+        for key in ("sizes", "strides")
+    )
+    return Layout(tuple(sizes), tuple(strides if len(strides) == len(sizes) else [None] * len(sizes)))
+
+
+def _size_or_none(size: Record) -> Size:
+    found = dim_of(size, "?")
+    return None if found == "?" else found
 
 
 def expression(text: str) -> Size:

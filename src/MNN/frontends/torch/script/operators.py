@@ -10,6 +10,7 @@ from MNN.frontends.torch.builder import TorchBuilder
 from MNN.frontends.torch.calls import base_name, call
 from MNN.frontends.torch.complex.tensor import COMPLEX, Complex
 from MNN.frontends.torch.element_types import SCRIPT
+from MNN.frontends.torch.layout import Layout
 from MNN.frontends.torch.numbers import Number
 from MNN.frontends.torch.registry import ATEN
 from MNN.frontends.torch.scalars import compute, known_number
@@ -48,7 +49,7 @@ def operate(ctx: TorchBuilder, name: str, args: list[Any], kwargs: dict[str, Any
     ctx.where = short
     found = _numbers(ctx, call(ctx, short, args, kwargs))
     ctx.where = before  # what fails stays named
-    return found
+    return found.itself if isinstance(found, Variable) else found
 
 
 class UnknownOperatorError(UnsupportedError):
@@ -121,12 +122,15 @@ def _of_tensor(ctx: TorchBuilder, name: str, args: list[Any]) -> Any:
         return ctx.type_of(x).is_float
     if name in ("itemsize", "element_size"):
         return ctx.type_of(x).size
+    layout = given.layout if isinstance(given, Variable) else None
     if name == "stride":
         sizes = ctx.sizes(x)
         strides = [_product(ctx, sizes[i + 1 :]) for i in range(len(sizes))]
+        if layout is not None and not layout.in_order and all(isinstance(n, int) for n in layout.strides):
+            strides = list(layout.strides)
         return strides if len(args) < 2 else strides[ctx.axis(x, args[1])]
     if name == "is_contiguous":
-        return True
+        return _in_order(layout, args[1] if len(args) > 1 else 0)
     if name in ("requires_grad", "is_complex"):
         return False
     if name == "grad":
@@ -134,6 +138,13 @@ def _of_tensor(ctx: TorchBuilder, name: str, args: list[Any]) -> Any:
     if name == "get_device":
         return -1
     raise ctx.unsupported(f"'{name}' of a tensor")
+
+
+def _in_order(layout: Layout | None, memory_format: Any) -> bool:
+    """Whether elements lie in order, that of channels last if it is asked for. What is not known is taken for so."""
+    if layout is not None and memory_format in (2, 3) and len(layout.sizes) == memory_format + 2:
+        layout = layout.permuted([0, *range(2, len(layout.sizes)), 1])
+    return layout is None or layout.in_order is not False
 
 
 def _product(ctx: TorchBuilder, numbers: list[Any]) -> Any:
