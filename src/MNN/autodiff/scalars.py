@@ -3,6 +3,8 @@
 Conventions where a function has no derivative: ``abs`` has 0 at 0; ``max`` and ``min`` of two variables give each half
 where both are equal, of a variable and a constant nothing (as torch's relu and relu6); rounding has 0 everywhere.
 A branch that ``select`` did not take gives exactly nothing, also where its derivative is infinite or NaN.
+The logistic function ``1 / (1 + exp(-x))`` is one step on the way back: its parts have the derivatives 0 and infinity
+where the exponential overflows.
 """
 
 from __future__ import annotations
@@ -174,6 +176,18 @@ def _active(body: Body, wrt: int) -> list[bool]:
     return found
 
 
+def _logistic(body: Body, index: int) -> int | None:
+    """The operand of a logistic function, if that is what an instruction completes."""
+
+    def made_by(op: str, args: tuple[int, ...]) -> tuple[int, ...]:
+        return next((body.code[a].args for a in args if body.code[a].op == op), ())
+
+    terms = made_by("add", body.code[index].args) if body.code[index].op == "recip" else ()
+    ones = [a for a in terms if body.code[a].op == "const" and body.code[a].number() == 1.0]
+    exponent = made_by("neg", made_by("exp", terms)) if ones else ()
+    return exponent[0] if exponent else None
+
+
 @functools.lru_cache(maxsize=4096)
 def gradient(body: Body, wrt: int, outputs: tuple[int, ...]) -> tuple[Body, tuple[int, ...]] | None:
     """The program that gives the adjoint of operand ``wrt`` from the operands of ``body`` and, behind them, adjoints of
@@ -202,7 +216,9 @@ def gradient(body: Body, wrt: int, outputs: tuple[int, ...]) -> tuple[Body, tupl
         if g is None or instr.op in ("arg", "const"):
             continue
         x = [here[a] for a in instr.args]
-        if instr.op in _UNARY:
+        if (inner := _logistic(body, index)) is not None:
+            give(inner, d.mul(g, d("mul", here[index], _one_minus(d, here[index]))))
+        elif instr.op in _UNARY:
             give(instr.args[0], _UNARY[instr.op](d, g, x[0], here[index]))
         elif instr.op in _BINARY:
             for a, part in zip(instr.args, _BINARY[instr.op](d, g, x[0], x[1], here[index]), strict=True):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from MNN.errors import MNNError
 from MNN.expr import build
 from MNN.expr.fused.settings import lazily
@@ -18,9 +20,14 @@ TRAINED = {"BatchNorm": "BatchNormTraining"}
 """Operators that compute otherwise while they are trained, with those that do."""
 
 
+MASKED = 1e4
+"""Numbers from here on stand for infinity: they hide places from attention, and are no weights."""
+
+
 class Extracted(Module):
     """What computes ``outputs`` from ``inputs``. Constants of floats that are no single numbers are its parameters,
-    unless there shall be none: ``constant``."""
+    unless there shall be none: ``constant``. Masks of attention, and zeros that recurrences begin with, stay what they
+    are."""
 
     def __init__(
         self, inputs: Sequence[Var], outputs: Sequence[Var], trained: bool = False, constant: bool = False
@@ -32,6 +39,7 @@ class Extracted(Module):
         self._order = _between(self._inputs, self._outputs)
         self._leaves: dict[int, Var] = {}
         self._quantizers: dict[int, Quantizer] = {}
+        beginnings = set() if constant else _beginnings(self._order)
         for expr in () if constant else self._order:
             kept = operators()[TRAINED[expr.op]].updates if expr.op in TRAINED else {}
             for number, ref in enumerate(expr.inputs):
@@ -40,7 +48,10 @@ class Extracted(Module):
                 kind, shape = ref[0].leaf_type
                 if not kind.is_float or not shape:
                     continue
-                own = build.leaf(ref[0].results()[0].copy(), op="Trainable")
+                array = ref[0].results()[0]
+                if not np.all(np.abs(array) < MASKED) or (id(ref[0]) in beginnings and not array.any()):
+                    continue
+                own = build.leaf(array.copy(), op="Trainable")
                 own.name = ref[0].name or f"parameter{len(self._leaves)}"
                 self._leaves[id(ref[0])] = own
                 if number in kept:
@@ -107,6 +118,26 @@ class Extracted(Module):
         if id(expr) in self._leaves:
             return self._leaves[id(expr)]
         return made.setdefault((id(expr), index), Var(expr, index, NCHW))
+
+
+def _beginnings(order: Sequence[Expr]) -> set[int]:
+    """Those that only give, as they are or in parts, the states that recurrences begin with."""
+    from MNN.ops.core.base import operators
+
+    found, other = set[int](), set[int]()
+    for expr in reversed(order):
+        kind = operators()[expr.op]
+        for number, ref in enumerate(expr.inputs):
+            if ref is None:
+                continue
+            begins = number in kind.initial_states or (
+                number == 0
+                and (kind.moves or kind.sizes_from == 1)  # reshaped, cut, repeated
+                and id(expr) in found
+                and id(expr) not in other
+            )
+            (found if begins else other).add(id(ref[0]))
+    return found - other
 
 
 def load_module(inputs: Sequence[Var], outputs: Sequence[Var], for_training: bool) -> Module:

@@ -64,6 +64,8 @@ class Operator:
     """Whether it draws random numbers, so that every run gives others."""
     updates: ClassVar[dict[int, int]] = {}
     """Operands that are kept from step to step of training, by number, with the results that they become."""
+    initial_states: ClassVar[tuple[int, ...]] = ()
+    """Operands, by number, that are states before the first step of a sequence."""
     differentiates: ClassVar[bool] = False
     """Whether it looks at how its operands were computed, which has to be of one program with it."""
     repeats: ClassVar[bool] = False

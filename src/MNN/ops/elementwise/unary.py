@@ -81,7 +81,8 @@ def _erfinv(b: BodyBuilder, x: int) -> int:
         return p
 
     centre = polynomial(b("sub", w, _number(b, 2.5, x)), _ERFINV_CENTRE)
-    tail = polynomial(b("sub", b("sqrt", w), _number(b, 3.0, x)), _ERFINV_TAIL)
+    far = b("max", w, _number(b, 5.0, x))  # a root that has a derivative at 0, too
+    tail = polynomial(b("sub", b("sqrt", far), _number(b, 3.0, x)), _ERFINV_TAIL)
     tail = b("select", b("lt", w, _number(b, 1e4, x)), tail, w)  # infinite at the ends, NaN beyond
     return b("mul", x, b("select", b("lt", w, _number(b, 5.0, x)), centre, tail))
 

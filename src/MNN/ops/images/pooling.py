@@ -278,8 +278,9 @@ class AveragePool(_OnnxPool):
 
 def _power(b: Builder, x: Tensor, p: int) -> Tensor:
     def body(s: BodyBuilder, a: int) -> int:
-        a = s("abs", a)
-        return a if p == 1 else s("mul", a, a) if p == 2 else s("pow", a, s.const(p, x.dtype))
+        if p == 2:  # a square has a second derivative at 0, that of a size has not
+            return s("mul", a, a)
+        return s("abs", a) if p == 1 else s("pow", s("abs", a), s.const(p, x.dtype))
 
     return b.map(body, x)
 

@@ -248,7 +248,8 @@ class GroupNorm(Operator):
         out = affine(b, normal, gamma, beta)
         if self.int_attr(node, "bSwish"):
             one = out.dtype
-            out = b.map(lambda s, a: s("div", a, s("add", s("exp", s("neg", a)), s.const(1, one))), out)
+            logistic = b.map(lambda s, a: s("recip", s("add", s("exp", s("neg", a)), s.const(1, one))), out)
+            out = b.op("mul", out, logistic)
         return [b.cast(out, x.dtype)]
 
 

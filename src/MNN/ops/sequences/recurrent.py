@@ -139,6 +139,7 @@ class PlainRecurrent(Operator):
     (LSTM) ``c``."""
 
     attributes = {"outputCount": 0, "weightSize": 0, "clippingThreshold": 0.0}
+    initial_states = (4, 5)
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         x, w, r = operand(b, inputs, 0), operand(b, inputs, 1, "W"), operand(b, inputs, 2, "R")
@@ -161,6 +162,7 @@ class OnnxRecurrent(Operator):
         "direction": "forward", "activations": None, "activation_alpha": None, "activation_beta": None, "clip": 0.0,
         "hidden_size": 0, "layout": 0, "input_forget": 0, "linear_before_reset": 0,
     }  # fmt: skip
+    initial_states = (5, 6)
 
     def lower(self, b: Builder, node: Node, inputs: Sequence[Tensor | None]) -> Sequence[Tensor]:
         w, r = operand(b, inputs, 1, "W"), operand(b, inputs, 2, "R")
