@@ -55,7 +55,8 @@ def test_another_process_goes_on(tmp_path: Path, family: str, bits: int) -> None
         for name in names:
             assert np.array_equal(other.pool(name)[one.pages[one.gone :]], kept[2][name])
     found = other.feed(loaded, more, every=True)
-    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()  # plans for other sizes may round otherwise
+    # Plans for other sizes may sum up in another order, and codes of 16 bits round what differs in its last place.
+    assert np.abs(found - wanted).max() <= (1e-5 if bits == 32 else 1e-4) * np.abs(wanted).max()
     assert load_text(fresh(family, bits), file, "model").tokens == prompt  # of a model that has not run yet
     del loaded, busy, text
     assert used(other) == used(decoder) == 0

@@ -282,12 +282,19 @@ class CacheWrite(Prim):
     Inputs: the pools, ``k[T, G, D]`` and ``v[T, G, E]`` (f32), and ``places[T]`` (i64): the number of a page times
     ``L`` and the place in it; of a token whose place no page has, nothing is written. Outputs: the pools.
 
-    The pools are ``keys[P, G, D, L]`` and ``values[P, G, L, E']``, pages of ``L`` tokens, ``E'`` being ``E`` rounded
-    up; then the scales f32 ``[P, G, 2, L]`` of those that are quantised. Floats (f32, f16, bf16; beyond the range of
-    f16 is its end) are stored as they are. With ``key_bits`` or ``value_bits`` 8 or 4 the pool is u8: each token's
-    numbers ``x`` of a head are ``offset + scale * code`` with the least number and a share of the range, which
-    ``scales`` have in this order reversed (``[scale, offset]``). With 4 bits the second half of a head lies in the
-    upper bits of the first: ``D / 2`` and ``E' / 2`` bytes.
+    The pools are ``keys[P, G, D', L]`` and ``values[P, G, L, E']``, pages of ``L`` tokens, ``D'`` and ``E'`` being
+    ``D`` and ``E`` or more; then the scales f32 of those that are quantised. Floats (f32, f16, bf16; beyond the range
+    of f16 is its end; ``D'`` is ``D``) are stored as they are. With ``key_bits`` or ``value_bits`` they are codes with
+    scales for each token and head:
+
+    - 16 (i16): ``scale * code``, scales ``[P, G, 1, L]``. Codes are chosen so that an i32 holds products of keys or of
+      values with numbers of 16 bits, see :mod:`MNN.reference.paged`.
+    - 8 or 4 (u8): ``offset + scale * code`` with the least number and a share of the range, scales ``[P, G, 2, L]``
+      in this order reversed (``[scale, offset]``). With 4 bits the second half of a head lies in the upper bits of the
+      first: ``D' / 2`` and ``E' / 2`` bytes.
+
+    Codes of neighbours that products are summed over lie side by side, whatever the shape says: those of rows ``2i``
+    and ``2i + 1`` of keys as ``[D' / 2, L, 2]``, and of tokens as ``[L / 2, E', 2]`` for values.
     """
 
     key_bits: int = 0

@@ -233,10 +233,13 @@ def _pools(pools: Sequence[Tensor], prim: p.CacheWrite | p.PagedAttention, size:
     if any(t.rank != 4 for t in pools) or len(pools) != 2 + sum(n > 0 for n in bits):
         return "the cache has other pools"
     pages, groups, rows, page = pools[0].shape
-    scales = [t.shape != (pages, groups, 2, page) for t in pools[2:]]
-    held = pools[1].shape[3] * (2 if bits[1] == 4 else 1)
-    if any(scales) or rows * (2 if bits[0] == 4 else 1) != size or pools[1].shape[:3] != (pages, groups, page):
+    wanted = [(pages, groups, 1 if n == 16 else 2, page) for n in bits if n]
+    kept, held = (n * (2 if b == 4 else 1) for n, b in zip((rows, pools[1].shape[3]), bits, strict=True))
+    odd = (bits[0] and rows % 2) or (bits[1] and page % 2)
+    if odd or [t.shape for t in pools[2:]] != wanted or pools[1].shape[:3] != (pages, groups, page):
         return "the pools of the cache do not fit each other"
+    if kept < size or (kept > size and not bits[0]):
+        return f"keys of {size} numbers are kept as {kept}"
     return "" if held >= value_size else f"values of {value_size} numbers are kept as {held}"
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from MNN.backends.cpu.attention.parts import across, greater, lanes_of, largest_f16
+from MNN.backends.cpu.attention.parts import absolute, across, greater, lanes_of, largest_f16, word_codes
 from MNN.backends.cpu.attention.spec import PageWriteSpec
 from MNN.backends.cpu.codegen.generators import generates
 from MNN.backends.cpu.lang.element import storage_type, store
-from MNN.backends.cpu.lang.module import F32, I8, I32, I64, Kernel, Value
+from MNN.backends.cpu.lang.module import F32, I8, I16, I32, I64, Kernel, Value
 from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
+from MNN.reference.paged import KEY_CODE, KEY_NORM, NOTHING, largest_value
 
 
 @generates(PageWriteSpec)
@@ -43,22 +44,25 @@ class _Writing:
         at = place - page * spec.page
         with b.loop(0, spec.groups) as group:
             head = page * spec.groups + group.index
-            for name, short, size, held, dtype, bits in (
-                ("keys", "k", spec.size, spec.size, spec.key_type, spec.key_bits),
+            for name, short, size, kept, dtype, bits in (
+                ("keys", "k", spec.size, spec.held, spec.key_type, spec.key_bits),
                 ("values", "v", spec.value_size, spec.padded, spec.value_type, spec.value_bits),
             ):
                 start = token * k.slot(f"{short}_t") + group.index * k.slot(f"{short}_g")
                 source = b.gep(k.pointer(short), F32, start)
-                rows = held // 2 if bits == 4 else held
+                rows = kept // 2 if bits == 4 else kept
                 element = storage_type(dtype)
                 whole = b.gep(k.pointer(name), element, head * (rows * spec.page))
                 turned = name == "keys"
-                to = b.gep(whole, element, at if turned else at * rows)
                 if not bits:
+                    to = b.gep(whole, element, at if turned else at * rows)
                     self._floats(source, to, size, dtype, turned)
                     continue
-                scales = b.gep(k.pointer(f"{name}_scales"), F32, head * (2 * spec.page) + at)
-                self._codes(source, to, size, rows, bits, turned, scales)
+                pair = b.lshr(at, 1)  # of tokens; keys: pairs of rows
+                to = b.gep(whole, element, at * 2 if turned else pair * (2 * rows) + (at - pair * 2))
+                scales = b.gep(k.pointer(f"{name}_scales"), F32, head * ((1 if bits == 16 else 2) * spec.page) + at)
+                codes = self._words if bits == 16 else self._codes
+                codes(source, to, size, rows, bits, turned, scales)
 
     def _floats(self, source: Value, to: Value, size: int, dtype: DType, turned: bool) -> None:
         b, lanes, element = self.b, lanes_of(size, self.lanes), storage_type(dtype)
@@ -67,9 +71,37 @@ class _Writing:
             place = b.gep(to, element, each.index * self.column if turned else each.index)
             store(b, dtype, value, place, self.column if turned and lanes > 1 else None)
 
+    def _words(
+        self, source: Value, to: Value, size: int, rows: int, bits: int, turned: bool, scales: Value
+    ) -> None:  # fmt: skip
+        """Codes of 16 bits; see :func:`MNN.reference.paged.coded`."""
+        b = self.b
+        lanes = lanes_of(size, self.lanes)
+        vector = F32.vec(lanes)
+        one, zero = b.const(F32, 1.0), b.const(F32, 0.0)
+        with b.loop(0, size, lanes, carry=[b.const(vector, 0.0)]) as each:
+            x = absolute(b, b.load(vector, b.gep(source, F32, each.index)))
+            each.next(b.select(b.fcmp("ugt", x, each.carried[0]), x, each.carried[0]))  # NaN stays
+        largest = across(b, each.results[0], lambda x, y: b.select(b.fcmp("ugt", x, y), x, y))
+        some = b.fcmp("uge", largest, NOTHING)
+        inverse = b.select(some, b.fdiv(one, largest), zero)
+        factor = b.mul(inverse, float(KEY_CODE if turned else largest_value(self.spec.page)))
+        if turned:
+            with b.loop(0, size, lanes, carry=[b.const(vector, 0.0)]) as each:
+                x = b.mul(b.load(vector, b.gep(source, F32, each.index)), b.splat(inverse, lanes))
+                each.next(b.fma(x, x, each.carried[0]))
+            norm = b.intrinsic("sqrt", across(b, each.results[0], b.add))
+            other = b.mul(b.fdiv(b.const(F32, float(KEY_NORM)), norm), inverse)
+            factor = b.select(b.and_(some, b.fcmp("ult", other, factor)), other, factor)
+        b.store(b.select(some, b.fdiv(one, factor), zero), scales)
+        with b.loop(0, size, lanes) as each:
+            x = b.load(vector, b.gep(source, F32, each.index))
+            self._put(word_codes(b, b.mul(x, b.splat(factor, lanes))), to, each.index, turned, 16)
+
     def _codes(
         self, source: Value, to: Value, size: int, rows: int, bits: int, turned: bool, scales: Value
     ) -> None:  # fmt: skip
+        """Codes of 8 or 4 bits."""
         b, top = self.b, float((1 << bits) - 1)
         lanes = lanes_of(size, self.lanes)
         first = b.load(F32.vec(lanes), source)
@@ -91,22 +123,34 @@ class _Writing:
 
         if bits == 8:
             with b.loop(0, size, lanes) as each:
-                self._bytes(coded(each.index, lanes), to, each.index, turned)
+                self._put(coded(each.index, lanes), to, each.index, turned, 8)
             return
         both = max(size - rows, 0)  # of a head whose size was rounded up, the last of the first half stand alone
         lanes = lanes_of(both, self.lanes) if both else 1
         with b.loop(0, both, lanes) as each:
             upper = b.shl(coded(each.index + rows, lanes), 4)
-            self._bytes(b.or_(coded(each.index, lanes), upper), to, each.index, turned)
+            self._put(b.or_(coded(each.index, lanes), upper), to, each.index, turned, 8)
         with b.loop(both, min(rows, size)) as each:
-            self._bytes(coded(each.index, 1), to, each.index, turned)
+            self._put(coded(each.index, 1), to, each.index, turned, 8)
 
-    def _bytes(self, codes: Value, to: Value, at: Value, turned: bool) -> None:
-        b, lanes = self.b, codes.type.lanes
-        found = b.convert("trunc", codes, I8.vec(lanes))
+    def _put(self, codes: Value, to: Value, at: Value, turned: bool, bits: int) -> None:
+        """Codes in i32 from number ``at`` of a head on, of a token whose first is at ``to``: those of keys in pairs of
+        neighbours, those of values two apart. (Those between are another token's, which another thread may write.)"""
+        b, lanes, page = self.b, codes.type.lanes, self.spec.page
+        element = I16 if bits == 16 else I8
         if not turned:
-            b.store(found, b.gep(to, I8, at))
+            for lane in range(lanes):
+                one = b.convert("trunc", b.extract(codes, lane) if lanes > 1 else codes, element)
+                b.store(one, b.gep(to, element, (at + lane) * 2))
             return
-        for lane in range(lanes):
-            one = b.extract(found, lane) if lanes > 1 else found
-            b.store(one, b.gep(to, I8, (at + lane) * self.column))
+        if lanes == 1:
+            pair = b.lshr(at, 1)
+            b.store(b.convert("trunc", codes, element), b.gep(to, element, pair * (2 * page) + (at - pair * 2)))
+            return
+        both = I32 if bits == 16 else I16
+        low, high = (b.shuffle(codes, None, range(i, lanes, 2)) for i in (0, 1))
+        pairs = b.or_(b.and_(low, (1 << bits) - 1), b.shl(high, bits))
+        for i in range(lanes // 2):
+            one = b.extract(pairs, i) if lanes > 2 else pairs
+            one = one if both is I32 else b.convert("trunc", one, both)
+            b.store(one, b.gep(to, both, (b.lshr(at, 1) + i) * page), align=element.size)

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 
 from MNN.backends.base.program import Place, Ref
-from MNN.backends.cpu.attention.spec import FLOATS, PagedAttentionSpec, PageWriteSpec, Pools, row_tiles
+from MNN.backends.cpu.attention.spec import CODES, FLOATS, PagedAttentionSpec, PageWriteSpec, Pools, row_tiles
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.compiler import strides as st
@@ -32,7 +32,7 @@ def emit_cache_write(e: Emitter, group: Group) -> bool:
     for before, after in zip(pools, prim.outputs, strict=True):
         if e.place(before) != e.output(after):
             e.copy(e.place(before), e.output(after), before.shape, before.dtype)
-    spec = PageWriteSpec(*_fields(pools, prim, v.shape[2]))
+    spec = PageWriteSpec(*_fields(pools, prim, k.shape[2], v.shape[2]))
     args: dict[str, int | Ref] = _addresses(e, spec, prim.outputs)
     args |= {"pages": pools[0].shape[0], "tokens": k.shape[0]}
     for name, tensor in (("k", k), ("v", v)):
@@ -56,8 +56,9 @@ def emit_paged_attention(e: Emitter, group: Group) -> bool:
         return False
     heads, groups = q.shape[1], pools[0].shape[1]
     spec = PagedAttentionSpec(
-        *_fields(pools, prim, prim.size), heads, prim.tile, bool(prim.softcap), *row_tiles(e.target, heads // groups)
-    )
+        *_fields(pools, prim, q.shape[2], prim.size), heads, prim.tile, bool(prim.softcap),
+        *row_tiles(e.target, heads // groups),
+    )  # fmt: skip
     args: dict[str, int | Ref] = _addresses(e, spec, pools)
     args |= {"pages": pools[0].shape[0], "tokens": q.shape[0], "entries": table.shape[0]}
     args |= {"scale": _bits(prim.scale), "cap": _bits(prim.softcap), "window": prim.window or _NO_WINDOW}
@@ -80,18 +81,18 @@ def _known(e: Emitter, pools: Sequence[Tensor], prim: p.CacheWrite | p.PagedAtte
     return (
         page % (2 * lanes) == 0
         and pools[1].shape[3] % lanes == 0
-        and all((dtype is DType.U8) if bits in (4, 8) else dtype in FLOATS for dtype, bits in types)
+        and all(dtype is CODES[bits] if bits in CODES else dtype in FLOATS for dtype, bits in types)
     )
 
 
 def _fields(
-    pools: Sequence[Tensor], prim: p.CacheWrite | p.PagedAttention, value_size: int
-) -> tuple[int, int, int, int, int, DType, DType, int, int]:
+    pools: Sequence[Tensor], prim: p.CacheWrite | p.PagedAttention, size: int, value_size: int
+) -> tuple[int, int, int, int, int, int, DType, DType, int, int]:
     _, groups, rows, page = pools[0].shape
-    size = rows * (2 if prim.key_bits == 4 else 1)
+    held = rows * (2 if prim.key_bits == 4 else 1)
     padded = pools[1].shape[3] * (2 if prim.value_bits == 4 else 1)
     types = (pools[0].dtype, pools[1].dtype)
-    return groups, size, value_size, padded, page, *types, prim.key_bits, prim.value_bits
+    return groups, size, value_size, held, padded, page, *types, prim.key_bits, prim.value_bits
 
 
 def _addresses(e: Emitter, spec: Pools, pools: Sequence[Tensor]) -> dict[str, int | Ref]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from MNN.backends.cpu.lang.module import F32, I8, I32, Builder, Value
+from MNN.backends.cpu.lang.module import I32, Builder, Value
 from MNN.ir.dtype import DType
 
 
@@ -32,17 +32,19 @@ def lanes_of(size: int, most: int) -> int:
     return lanes
 
 
-def numbers(b: Builder, codes: Value) -> Value:
-    """Codes in i32 as f32."""
-    return b.convert("sitofp", codes, F32.vec(codes.type.lanes))
+def absolute(b: Builder, x: Value) -> Value:
+    """Without its sign."""
+    return b.intrinsic("fabs", x)
 
 
-def code_vectors(b: Builder, pointer: Value, lanes: int, bits: int) -> list[Value]:
-    """The numbers that ``lanes`` bytes are codes of: one vector, or two with 4 bits, those of the lower bits first."""
-    wide = b.convert("zext", b.load(I8.vec(lanes), pointer), I32.vec(lanes))
-    if bits == 8:
-        return [numbers(b, wide)]
-    return [numbers(b, b.and_(wide, 15)), numbers(b, b.lshr(wide, 4))]
+_MAGIC = 1.5 * 2.0**23
+"""A sum with it has the nearest integer in its last bits."""
+
+
+def word_codes(b: Builder, x: Value) -> Value:
+    """The nearest integers to f32 numbers of less than 2^21, in the lower 16 bits of i32 ones; any for others. (A
+    conversion of NaN would have no meaning.)"""
+    return b.bitcast(b.add(x, _MAGIC), I32.vec(x.type.lanes))
 
 
 def largest_f16(b: Builder, dtype: DType, x: Value) -> Value:
@@ -54,4 +56,4 @@ def largest_f16(b: Builder, dtype: DType, x: Value) -> Value:
     return b.select(b.fcmp("olt", x, -65504.0), b.const(x.type, -65504.0), x)
 
 
-__all__ = ["across", "code_vectors", "greater", "lanes_of", "largest_f16", "numbers"]
+__all__ = ["absolute", "across", "greater", "lanes_of", "largest_f16", "word_codes"]

@@ -12,7 +12,9 @@ from MNN.backends.cpu.targets.base import Target
 from MNN.ir.dtype import DType
 
 FLOATS = (DType.F32, DType.F16, DType.BF16)
-"""What a pool may hold, besides codes in bytes."""
+"""What a pool may hold, besides codes."""
+CODES = {16: DType.I16, 8: DType.U8, 4: DType.U8}
+"""How codes of so many bits are kept."""
 _ACCUMULATORS = 24
 """Sums that 32 registers hold beside what is multiplied; half as many in 16."""
 
@@ -20,12 +22,14 @@ _ACCUMULATORS = 24
 @dataclass(frozen=True)
 class Pools:
     """The pools of :class:`MNN.ir.prims.CacheWrite`: ``groups`` heads with keys of ``size`` and values of
-    ``value_size`` numbers, kept as ``padded`` ones, in pages of ``page`` tokens. ``key_type`` and ``value_type`` are
-    the types of the pools, with ``key_bits`` and ``value_bits`` where those are codes. All pools are dense."""
+    ``value_size`` numbers, kept as ``held`` and ``padded`` ones, in pages of ``page`` tokens. ``key_type`` and
+    ``value_type`` are the types of the pools, with ``key_bits`` and ``value_bits`` where those are codes. All pools are
+    dense."""
 
     groups: int
     size: int
     value_size: int
+    held: int
     padded: int
     page: int
     key_type: DType
@@ -41,12 +45,12 @@ class Pools:
     def head_bytes(self, name: str) -> int:
         """Bytes of a head of a page in the pool ``keys`` or ``values``, without scales."""
         keys = name == "keys"
-        size, bits = (self.size, self.key_bits) if keys else (self.padded, self.value_bits)
+        size, bits = (self.held, self.key_bits) if keys else (self.padded, self.value_bits)
         return self.page * (size * bits // 8 if bits else size * (self.key_type if keys else self.value_type).size)
 
     def token_bytes(self) -> int:
         """What a token takes in all heads."""
-        key = self.size * self.key_bits // 8 + 8 if self.key_bits else self.size * self.key_type.size
+        key = self.held * self.key_bits // 8 + 8 if self.key_bits else self.size * self.key_type.size
         value = self.padded * self.value_bits // 8 + 8 if self.value_bits else self.padded * self.value_type.size
         return self.groups * (key + value)
 
@@ -75,6 +79,9 @@ class PagedAttentionSpec(Pools, GeneratedSpec):
     keys. Page by page, a tile of registers takes ``rows`` of them, or ``rest`` where fewer are left: scores, then the
     running softmax (Milakov & Gimelshein 2018, arXiv:1805.02867), then the sums of values. The scores of a page are all
     that is ever written of them.
+
+    Keys and values in codes are multiplied as integers, with queries and powers in 16 bits, where the processor sums up
+    products of these: twice as many at once as of f32.
     """
 
     heads: int
@@ -100,7 +107,7 @@ class PagedAttentionSpec(Pools, GeneratedSpec):
     def scratch(self, target: Target, args: Mapping[str, int]) -> int:
         del args
         lanes = target.lanes(DType.F32)
-        row = self.page + self.padded + lanes * len(SPREAD) + self.size
+        row = self.page + self.padded + lanes * len(SPREAD) + self.held
         return 4 * (self.most * row + self.room(lanes) * len(NUMBERS))
 
     def room(self, lanes: int) -> int:
@@ -108,11 +115,13 @@ class PagedAttentionSpec(Pools, GeneratedSpec):
         return -(-self.most // lanes) * lanes
 
 
-NUMBERS = ("highest", "top", "decay", "query_sum")
+NUMBERS = ("highest", "top", "decay", "share", "query_sum", "query_scale", "weight_scale")
 """Of each row, beside its scores and sums: the largest score of all pages so far, that of this page, what sums so far
-are multiplied by, and the sum of the query where keys have offsets."""
-SPREAD = ("total", "value_offset")
-"""Of each row as a vector, whose lanes are added up at the end: the sum of powers, and that of offsets of values."""
+and those of this page are multiplied by, the sum of the query where keys have offsets, and what a unit of the query's
+codes, and of those of this page's powers, is worth."""
+SPREAD = ("total", "value_offset", "page_total", "page_offset")
+"""Of each row as a vector, whose lanes are added up at the end: the sum of powers, and that of offsets of values; and
+those of this page."""
 
 
 def tile_of(target: Target) -> tuple[int, int]:
@@ -130,4 +139,14 @@ def row_tiles(target: Target, share: int) -> tuple[int, int]:
     return most // rest * rest, rest
 
 
-__all__ = ["FLOATS", "NUMBERS", "SPREAD", "PageWriteSpec", "PagedAttentionSpec", "Pools", "row_tiles", "tile_of"]
+__all__ = [
+    "CODES",
+    "FLOATS",
+    "NUMBERS",
+    "SPREAD",
+    "PageWriteSpec",
+    "PagedAttentionSpec",
+    "Pools",
+    "row_tiles",
+    "tile_of",
+]
