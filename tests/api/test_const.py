@@ -10,6 +10,7 @@ import pytest
 
 import MNN.expr as F  # noqa: N812 - as PyMNN's documentation has it
 from MNN.errors import MNNError, ShapeError
+from MNN.expr import memory
 
 KINDS = {F.float: np.float32, F.double: np.float64, F.int: np.int32, F.int64: np.int64, F.uint8: np.uint8,
          F.int8: np.int8}  # fmt: skip
@@ -45,7 +46,10 @@ def test_what_is_no_address(address: int) -> None:
         F.const(address, [3])
 
 
-def test_memory_that_is_not_there() -> None:
+@pytest.mark.parametrize("way", ["looked at", "through a pipe"])
+def test_memory_that_is_not_there(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "through a pipe":  # as where the system does not tell what can be read
+        monkeypatch.setattr(memory, "_reader", lambda: None)
     size = mmap.PAGESIZE
     pages = mmap.mmap(-1, 3 * size)
     start = ctypes.addressof(ctypes.c_char.from_buffer(pages))

@@ -11,7 +11,9 @@ import pytest
 import MNN
 from MNN import MNNError
 from MNN import cv as mcv
+from MNN.cv.kernels.run import Settings
 from tests.cv.process_cases import FILE, cases
+from tests.cv.process_sweep import asked, process
 
 I420, NV12, NV21 = MNN.CV_ImageFormat_YUV_I420, MNN.CV_ImageFormat_YUV_NV12, MNN.CV_ImageFormat_YUV_NV21
 
@@ -51,19 +53,21 @@ def _sampled(plane: Any, u: float, v: float, how: int, wrap: int) -> list[float]
     return [float(n) for n in np.clip(np.rint(total), 0, 255)]
 
 
+@pytest.mark.parametrize("by", ["numpy", "kernels"])
 @pytest.mark.parametrize("how", range(3))
 @pytest.mark.parametrize("wrap", range(3))
-def test_sampling(how: int, wrap: int) -> None:
+def test_sampling(how: int, wrap: int, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Settings, "least", 0 if by == "kernels" else 1 << 60)
     random = np.random.default_rng(how * 3 + wrap)
     source = random.integers(0, 256, (7, 9, 3)).astype(np.uint8)
     m = MNN.CVMatrix()
     m.setRotate(25, 3, 3)
     m.postScale(1.3, 0.8)
-    process = MNN.CVImageProcess({"filterType": how, "sourceFormat": 1, "destFormat": 1, "wrap": wrap})
-    process.setMatrix(m)
-    process.setPadding(9)
+    sampler = MNN.CVImageProcess({"filterType": how, "sourceFormat": 1, "destFormat": 1, "wrap": wrap})
+    sampler.setMatrix(m)
+    sampler.setPadding(9)
     tensor = MNN.Tensor((1, 3, 6, 8), MNN.Halide_Type_Uint8, MNN.Tensor_DimensionType_Caffe)
-    assert process.convert(source, 9, 7, 0, tensor) == 0
+    assert sampler.convert(source, 9, 7, 0, tensor) == 0
     for y in range(6):
         for x in range(8):
             u, v, _ = np.asarray(m) @ [x, y, 1]
@@ -73,9 +77,42 @@ def test_sampling(how: int, wrap: int) -> None:
             assert np.abs(tensor.getNumpyData()[0, :, y, x] - wanted).max() <= 1, (x, y)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_kernels_are_as_numpy(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Formats, filters, wraps, strides, matrices and sizes that a seed draws, into tensors of all layouts."""
+    random = np.random.default_rng(seed)
+    calls = list(asked(seed))
+    call = calls[int(random.integers(len(calls)))]
+    filtering, wrap = int(random.integers(3)), int(random.integers(3))
+    call = call._replace(config=call.config | {"filterType": filtering, "wrap": wrap})
+    layout, more = int(random.integers(3)), int(random.integers(3))
+    kind = MNN.Halide_Type_Uint8 if call.whole else MNN.Halide_Type_Float
+    _, rows, columns, channels = call.shape
+    last = layout == MNN.Tensor_DimensionType_Tensorflow
+    shape = (1, rows, columns, channels + more) if last else (1, channels + more, rows, columns)
+    found = []
+    for least in (1 << 60, 0):
+        monkeypatch.setattr(Settings, "least", least)
+        tensor = MNN.Tensor(shape, kind, layout)
+        assert process(MNN, call).convert(call.data, *call.size, call.stride, tensor) == 0
+        found.append(np.array(tensor.getNumpyData(), np.float64))
+    level = 1 if call.whole else 1.001 * max(call.config["normal"])
+    apart = np.abs(found[0] - found[1])
+    assert (apart <= level).mean() >= (0.99 if wrap == 2 and filtering == 0 else 1), call.name  # ends of repeats
+
+
+def test_pictures_of_less_than_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Settings, "least", 0)
+    tensor = MNN.Tensor((1, 2, 3, 3), MNN.Halide_Type_Float, MNN.Tensor_DimensionType_Tensorflow)
+    MNN.CVImageProcess({"sourceFormat": 1, "destFormat": 2}).convert(bytes([1, 2, 3]), 1, 1, 0, tensor)
+    np.testing.assert_array_equal(tensor.getNumpyData(), np.broadcast_to(np.float32([3, 2, 1]), (1, 2, 3, 3)))
+
+
 @pytest.mark.parametrize("form", [I420, NV12, NV21])
 @pytest.mark.parametrize("stride", [0, 12])
-def test_yuv(form: int, stride: int) -> None:
+@pytest.mark.parametrize("by", ["numpy", "kernels"])
+def test_yuv(form: int, stride: int, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Settings, "least", 0 if by == "kernels" else 1 << 60)
     random = np.random.default_rng(form)
     width, height = 10, 6
     step = stride or width

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from MNN.backends.cpu.image.preprocess import Chroma
+from MNN.cv.kernels.preparing import Source
 from MNN.cv.preprocess.matrix import Array
 from MNN.errors import MNNError
 
@@ -21,6 +23,25 @@ CHANNELS = {
 """What the channels of a format are, in order."""
 YUV = (CV_ImageFormat_YUV_NV21, CV_ImageFormat_YUV_NV12, CV_ImageFormat_YUV_I420)
 """Formats with a plane of luminance and colours at half the size."""
+
+_CHROMA = {
+    CV_ImageFormat_YUV_NV21: Chroma.VU,
+    CV_ImageFormat_YUV_NV12: Chroma.UV,
+    CV_ImageFormat_YUV_I420: Chroma.PLANES,
+}
+
+
+def source(width: int, height: int, stride: int, form: int) -> Source | None:
+    """A picture in memory as kernels read it; None where a row is longer than ``stride``."""
+    if form in CHANNELS:
+        row = width * len(CHANNELS[form])
+        return Source(CHANNELS[form], width, height, stride or row) if not 0 < stride < row else None
+    step = stride or width
+    half = (step + 1) // 2
+    if step < width:
+        return None
+    apart = half if form == CV_ImageFormat_YUV_I420 else 2 * half
+    return Source("YUV", width, height, step, _CHROMA[form], step * height, apart)
 
 
 def planes(data: Array, width: int, height: int, stride: int, form: int) -> list[Array]:

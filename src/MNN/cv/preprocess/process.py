@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from MNN.cv._warp import _matrix
+from MNN.cv.kernels import preparing as kernels
 from MNN.cv.kernels.taps import cubic
 from MNN.cv.preprocess import formats
 from MNN.cv.preprocess.matrix import Array, CVMatrix
@@ -19,6 +20,9 @@ from MNN.tensor import HalideType, Tensor, Tensor_DimensionType_Tensorflow
 
 CV_Filter_NEAREST, CV_Filter_BILINEAL, CV_Filter_BICUBIC = 0, 1, 2
 CV_Wrap_CLAMP_TO_EDGE, CV_Wrap_ZERO, CV_Wrap_REPEAT = 0, 1, 2
+
+_FAR = float(1 << 29)
+"""Places beyond are taken to be as far away."""
 
 
 class CVImageProcess:
@@ -43,6 +47,7 @@ class CVImageProcess:
             raise MNNError(f"sourceFormat is {self._source} and destFormat {self._target}; use MNN.CV_ImageFormat_*, "
                            "where YUV is a source alone")  # fmt: skip
         self._mean, self._normal = (_four(given[name], name) for name in ("mean", "normal"))
+        self._scales = kernels.scales(self._mean, self._normal)
         self._matrix: Array = np.eye(3)
         self._padding = 0
 
@@ -64,27 +69,32 @@ class CVImageProcess:
         if iw < 1 or ih < 1 or stride < 0:
             raise MNNError(f"the picture is {iw} x {ih} with a stride of {stride}")
         data = _bytes(src, formats.size_of(iw, ih, stride, self._source))
-        parts = formats.planes(data, iw, ih, stride, self._source)
         array = dst.getNumpyData()
         last = dst.getDimensionType() == Tensor_DimensionType_Tensorflow
         channels = len(formats.CHANNELS[self._target])
         if array.ndim != 4 or array.shape[0] != 1:
             raise ShapeError(f"convert() fills a tensor of one picture, found shape {array.shape}")
-        height, width = array.shape[1:3] if last else array.shape[2:]
-        pixels = self._pixels(parts, int(height), int(width))
-        if array.dtype.kind == "f":
-            values = (pixels - self._mean[:channels]) * self._normal[:channels]
-        elif array.dtype == np.uint8:
-            values = pixels
-        else:
+        if array.dtype.kind != "f" and array.dtype != np.uint8:
             raise MNNError(f"convert() fills tensors of float or uint8, found {array.dtype}")
         wide = array.shape[3] if last else array.shape[1]
         if wide < channels:
             raise ShapeError(f"the format has {channels} channels, the tensor {wide}")
+        if self._by_kernel(data, iw, ih, stride, array[0], not last):
+            return 0
+        height, width = array.shape[1:3] if last else array.shape[2:]
+        pixels = self._pixels(formats.planes(data, iw, ih, stride, self._source), int(height), int(width))
         target = array[0] if last else array[0].transpose(1, 2, 0)
         target[:, :, channels:] = 0
-        target[:, :, :channels] = values
+        scales = array.dtype.kind == "f"
+        target[:, :, :channels] = (pixels - self._mean[:channels]) * self._normal[:channels] if scales else pixels
         return 0
+
+    def _by_kernel(self, data: Array, width: int, height: int, stride: int, out: Array, planar: bool) -> bool:
+        source = formats.source(width, height, stride, self._source)
+        if source is None or data.size < formats.size_of(width, height, stride, self._source):
+            return False
+        way = kernels.Way(self._filter, self._wrap, formats.CHANNELS[self._target])
+        return kernels.prepared(data, source, way, self._matrix, self._padding, self._scales, out, planar)
 
     def createImageTensor(
         self, dtype: HalideType, width: int, height: int, channel: int, data: object = None
@@ -98,7 +108,7 @@ class CVImageProcess:
         x, y = np.meshgrid(np.arange(width, dtype=np.float64), np.arange(height, dtype=np.float64))
         u, v, w = (row[0] * x + row[1] * y + row[2] for row in self._matrix)
         with np.errstate(divide="ignore", invalid="ignore"):
-            u, v = (np.clip(np.nan_to_num((n / w).astype(np.float32).astype(np.float64)), -1e8, 1e8) for n in (u, v))
+            u, v = (np.clip(np.nan_to_num((n / w).astype(np.float32).astype(np.float64)), -_FAR, _FAR) for n in (u, v))
         rows, columns = parts[0].shape[:2]
         outside = np.zeros(u.shape, np.bool_)
         if self._wrap == CV_Wrap_ZERO:
@@ -156,12 +166,14 @@ def _bytes(src: Any, count: int) -> Array:
     """The bytes of a picture: ``count`` at an address, or all that are given."""
     if isinstance(src, (int, np.integer)) or memory.is_capsule(src):
         address = memory.address_of(int(src) if isinstance(src, np.integer) else src, "convert()")
-        return memory.read(address, count, np.dtype(np.uint8), "convert()")
+        return memory.view(address, count, np.dtype(np.uint8), "convert()")
     if isinstance(src, (bytes, bytearray, memoryview)):
         return np.frombuffer(src, np.uint8)
     array = np.asarray(src)
     if isinstance(src, (np.ndarray, Var)) and array.dtype != np.uint8:
         raise MNNError(f"convert() takes pictures of uint8, found {array.dtype}")
+    if array.dtype == np.uint8:
+        return np.ascontiguousarray(array).ravel()
     if array.dtype.kind not in "iu" or (array.size and (array.min() < 0 or array.max() > 255)):
         raise MNNError(f"convert() takes bytes, found {type(src).__name__} of {array.dtype}")
     return np.ascontiguousarray(array, np.uint8).ravel()

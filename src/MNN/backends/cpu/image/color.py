@@ -82,7 +82,7 @@ class ColorSpec(KernelSpec):
             ]
             if x.type.lanes == 1:
                 values = [x if c != NEW else opaque for c in self.order]
-                _store(b, values, out)
+                put_pixels(b, values, out)
             else:
                 b.store(b.shuffle(x, opaque, places), out)
             return
@@ -91,7 +91,7 @@ class ColorSpec(KernelSpec):
             own = b.shuffle(x, None, range(c, lanes * self.inputs, self.inputs)) if x.type.lanes > 1 else x
             channels.append(widened(b, own, self.dtype, DType.F32))
         found = _hsv(b, channels, self.hues) if self.how is Conversion.HSV else self._weighted(k, channels)
-        _store(b, [rounded(b, v, self.dtype) for v in found], out)
+        put_pixels(b, [rounded(b, v, self.dtype) for v in found], out)
 
     def _weighted(self, k: Kernel, channels: list[Value]) -> list[Value]:
         b, lanes = k.b, channels[0].type.lanes
@@ -138,7 +138,7 @@ def _hsv(b: Builder, channels: list[Value], hues: int) -> list[Value]:
     return [steps, b.mul(saturation, 255.0), value]
 
 
-def _store(b: Builder, channels: list[Value], out: Value) -> None:
+def put_pixels(b: Builder, channels: list[Value], out: Value) -> None:
     """Pixels of these channels, beside each other."""
     lanes, element = channels[0].type.lanes, channels[0].type.element
     if lanes == 1:
@@ -154,4 +154,4 @@ def _store(b: Builder, channels: list[Value], out: Value) -> None:
     b.store(b.shuffle(pairs[0], pairs[1] if len(pairs) > 1 else None, places), out)
 
 
-__all__ = ["NEW", "ColorSpec", "Conversion"]
+__all__ = ["NEW", "ColorSpec", "Conversion", "put_pixels"]

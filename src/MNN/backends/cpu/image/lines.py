@@ -42,4 +42,10 @@ def move(b: Builder, size: int, source: Value, to: Value) -> None:
         b.store(b.load(t, b.gep(source, I8, at), 1), b.gep(to, I8, at), 1)
 
 
-__all__ = ["move", "put_line"]
+def move_many(b: Builder, element: Type, source: Value, to: Value, count: Value) -> None:
+    """Copies ``count`` elements, at least one, one by one."""
+    with b.loop(0, count, guard=False) as each:
+        b.store(b.load(element, b.gep(source, element, each.index)), b.gep(to, element, each.index))
+
+
+__all__ = ["move", "move_many", "put_line"]
