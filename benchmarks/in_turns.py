@@ -96,11 +96,16 @@ def in_turns(runs: dict[str, Run], seconds: float, rounds: int = 8) -> dict[str,
     return best
 
 
+def plain_outputs(path: Path, data: Arrays) -> Arrays:
+    """What ONNX Runtime gives without optimisations."""
+    return _onnxruntime(path, data, True)()
+
+
 def measure(path: Path, seconds: float) -> dict[str, object]:
     """Times and differences of one model by engine."""
     model, _, quantiser = path.stem.partition("-")
     data = feeds(model)
-    plain = _onnxruntime(path, data, True)()
+    plain = plain_outputs(path, data)
     runs = dict(engines(path, data, list(plain), bool(quantiser)))
     away = {
         name: max(float(np.abs(found[n] - w).max() / max(np.abs(w).max(), 1e-30)) for n, w in plain.items())

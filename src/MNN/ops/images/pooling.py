@@ -26,7 +26,8 @@ from MNN.ops.linear.convolution import resolve_pads
 
 @dataclass(frozen=True)
 class Windows:
-    """Where the windows of a pooling lie. ``ends`` may exceed the declared padding (``ceil``)."""
+    """Where the windows of a pooling lie. ``ends`` may exceed the declared padding (``ceil``), and may be less of it;
+    what of the input no window reaches stays: a crop under a border would cost a copy."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -80,7 +81,7 @@ def windows(
             raise ShapeError(f"{b.where}: window {spans} is larger than the padded input {list(sizes)}")
         out.append(steps + 1)
         hangs = min(z + s - 1, k - 1) if ceil else z  # the most that any window does, whatever the size is
-        ends.append(hangs if is_open([n]) else steps * s + k - n - a)
+        ends.append(hangs if is_open([n]) else max(steps * s + k - n - a, min(z, 0)))
     return Windows(tuple(kernel), tuple(strides), tuple(dilations), begins, tuple(ends), declared, tuple(out))
 
 
