@@ -7,6 +7,7 @@ from functools import partial
 
 from MNN.backends.cpu.chains.emit_attention import emit_attention, find_attention
 from MNN.backends.cpu.chains.emit_separable import emit_separable
+from MNN.backends.cpu.chains.emit_volume import emit_volume
 from MNN.backends.cpu.chains.find_separable import find_separable
 from MNN.backends.cpu.emission.emission_cache import EmissionCache
 from MNN.backends.cpu.emission.emitter import Emitter
@@ -41,7 +42,8 @@ class Chains:
             parts = (attention.scoring, attention.rows, attention.mixing)
             self._add(parts, partial(emit_attention, found=attention))
         for separable in find_separable(groups, uses, outputs, target, threads):
-            self._add(separable.groups, partial(emit_separable, found=separable))
+            emit = emit_separable if separable.conv.inputs[0].rank == 4 else emit_volume
+            self._add(separable.groups, partial(emit, found=separable))
 
     def _add(self, groups: Sequence[Group], emit: Callable[..., None]) -> None:
         self._ends[id(groups[-1])] = groups, emit

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.base.program import Buffer, Command, Place, StageCall
 from MNN.backends.cpu.chains.find_separable import Separable, needed, overlap
-from MNN.backends.cpu.chains.stages import LINE, Intermediate, by_rows, local_bytes, rows_and_batches, split, stage
+from MNN.backends.cpu.chains.stages import LINE, Collected, Intermediate, by_rows, local_bytes, rows_and_batches, stage
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.loops.emit_elementwise import emit_fill
 from MNN.backends.cpu.products.emit_contractions import emit_conv
@@ -33,7 +33,7 @@ def emit_separable(e: Emitter, found: Separable, emit_group: Callable[[Group], N
 
     def chained() -> None:
         e.chain(chain.stages, chain.batch * chain.inner, chain.inner, local_bytes(chain.held), found.grain)
-        e.commands += chain.after
+        e.commands += chain.commands.after
 
     if not built:
         separately()
@@ -43,8 +43,9 @@ def emit_separable(e: Emitter, found: Separable, emit_group: Callable[[Group], N
     channels = [g.root.outputs[0].shape[1] for g in (found.expand, found.project) if g is not None]
     x, w = conv.inputs
     signature = f"{kinds} {x.dtype.value} {x.shape} * {w.shape} / {conv.strides} {conv.dilations} {channels}"
-    chains = Candidate(f"chain of {found.lines} lines", found.cycles, chained)
-    e.choose(f"{signature} on {e.threads} threads", [chains, Candidate("separate kernels", found.apart, separately)])
+    chains = Candidate(f"chain of {found.lines} lines", found.cycles + chain.commands.plain, chained)
+    apart = Candidate("separate kernels", found.apart + chain.commands.best, separately)
+    e.choose(f"{signature} on {e.threads} threads", [chains, apart])
 
 
 class _Chain:
@@ -56,13 +57,12 @@ class _Chain:
         self.batch, self.channels, self.height, self.width = found.depthwise.root.outputs[0].shape
         self.inner = -(-self.height // found.lines)
         self.stages: list[StageCall] = []
-        self.after: list[Command] = []
         self.held: list[Intermediate] = []
 
     def build(self) -> bool:
         e, found = self.e, self.found
         wide, narrow = Buffer(0), Buffer(0)
-        placed = False
+        self.commands = Collected(e, [wide, narrow])
         if found.expand is not None:
             self._place_input(wide)
         if found.project is not None:
@@ -71,9 +71,7 @@ class _Chain:
             e.assign(found.depthwise.root.outputs[0], Place(narrow, 0, shape))
             block = found.lines * step * self.size
             self.held.append(Intermediate(narrow, block, self.height * step * self.size, block))
-        origin = e.origin
         placed = self._stages()
-        e.origin = origin
         e.forget(wide)
         e.forget(narrow)
         return placed
@@ -100,7 +98,7 @@ class _Chain:
         if found.expand is not None:
             x, inside = self.conv.inputs[0], found.expand.root.outputs[0]
             height, width = inside.shape[2:]
-            command = self._command(found.expand, emit_conv)
+            command = self.commands.command(found.expand, emit_conv)
             if command is None or rows_and_batches(command) != (self.batch * height * width, 1):
                 return False
             low = x.producer.low[2] if isinstance(x.producer, p.Pad) and inside is not x else 0
@@ -108,28 +106,18 @@ class _Chain:
             if not self._borders(x, inside):
                 return False
             self._expand(by_rows(self.e, command, width), low, rolls)
-        command = self._command(found.depthwise, emit_depthwise)
+        command = self.commands.command(found.depthwise, emit_depthwise)
         total = self.batch * self.height
         if command is None or not isinstance(command.kernel, WindowSpec) or command.args["n_lines"] != total:
             return False
         args = {**command.args, "lines_per_block": lines}
         self.stages.append(stage(dataclasses.replace(command, args=args, blocks=-(-total // lines)), self.held))
         if found.project is not None:
-            command = self._command(found.project, emit_conv)
+            command = self.commands.command(found.project, emit_conv)
             if command is None or rows_and_batches(command) != (total * self.width, 1):
                 return False
             self.stages.append(stage(by_rows(self.e, command, lines * self.width), self.held))
         return all(s.repeated or s.command.blocks % self.batch == 0 for s in self.stages)
-
-    def _command(self, group: Group, emit: Callable[[Emitter, Group], bool]) -> Command | None:
-        """The one command of a group that touches an intermediate; None when it is not one."""
-        self.e.origin = group.root.origin
-        with self.e.collect() as commands:
-            done = emit(self.e, group)
-        before, inside, after = split(commands, *(held.buffer for held in self.held))
-        self.e.commands += before
-        self.after += after
-        return inside[0] if done and len(inside) == 1 else None
 
     def _keep_shared(self) -> bool:
         """Lines that the block before had too move to the front, before anything is written; whether there are any."""

@@ -18,6 +18,7 @@ from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Prim, Tensor
 from MNN.ir.shape import elements
+from MNN.ir.traced import room_of
 
 NEAR_READ, NEAR_WRITE = 4.0, 10.0
 """Cycles to read a cache line from beyond the second-level cache, and to write one."""
@@ -42,8 +43,9 @@ COPY_BYTES_PER_CYCLE = 32.0
 class Separable:
     """Groups of one chain: ``expand`` (with ``pad`` between) or ``project`` may be missing.
 
-    ``lines`` of the result make a block, ``grain`` blocks are given to a worker at a time; ``cycles`` and ``apart`` are
-    estimates for the chain and without it.
+    ``lines`` of the result make a block (of volumes, lines of a plane: see :mod:`.emit_volume`), ``grain`` blocks are
+    given to a worker at a time; ``cycles`` and ``apart`` are estimates for the chain and without it, of
+    all but the products.
     """
 
     depthwise: Group
@@ -137,7 +139,8 @@ def _options(
     found = []
     for first, last in ((expand, project), (expand, None), (None, project)):
         if (first, last) != (None, None):
-            option = _weigh(group, first, pad if first is not None else None, last, target, threads)
+            weigh = _weigh if conv.inputs[0].rank == 4 else _weigh_volume
+            option = weigh(group, first, pad if first is not None else None, last, target, threads)
             found += [option] if option is not None else []
     return found
 
@@ -149,12 +152,13 @@ def _only(tensor: Tensor, reader: Prim, uses: Mapping[Tensor, list[Prim]], kept:
 def _plain(conv: p.Conv, target: Target) -> bool:
     x, w = conv.inputs
     stored = x.dtype is DType.F32 or (x.dtype is DType.BF16 and group_of(target, x.dtype) > 1)
-    return x.rank == 4 and w.const is not None and w.dtype is DType.F32 and stored and 0 not in conv.outputs[0].shape
+    known = w.const is not None and w.dtype is DType.F32
+    return x.rank in (4, 5) and known and stored and 0 not in conv.outputs[0].shape
 
 
 def _pointwise(conv: p.Conv, target: Target) -> bool:
     w = conv.inputs[1]
-    return _plain(conv, target) and conv.groups == 1 and w.shape[2:] == (1, 1) and conv.strides == (1, 1)
+    return _plain(conv, target) and conv.groups == 1 and {*w.shape[2:], *conv.strides} == {1}
 
 
 def needed(conv: p.Conv, lines: int) -> int:
@@ -217,7 +221,57 @@ def _weigh(
         traffic += _traffic(batch * height * line_out, window, conv_of(project).inputs[1].shape[0], target)
     if traffic - again < LEAST_GAIN * cycles:
         return None
-    return Separable(group, expand, pad, project, lines, grain, cycles + again, cycles + traffic)
+    return Separable(group, expand, pad, project, lines, grain, again, traffic)
+
+
+def reach(conv: p.Conv, axis: int, windows: int = 1) -> int:
+    """Positions of the (padded) input along a spatial axis that so many neighbouring windows cover."""
+    return (windows - 1) * conv.strides[axis] + (conv.inputs[1].shape[2 + axis] - 1) * conv.dilations[axis] + 1
+
+
+def _weigh_volume(
+    group: Group, expand: Group | None, pad: Group | None, project: Group | None, target: Target, threads: int
+) -> Separable | None:
+    """The same of a volume: blocks are some lines of a plane, planes of as many lines as they need are held.
+
+    Nothing hides behind the arithmetic of windows over several planes (measured). Only with an expansion, and where
+    windows with several planes have several rows too, which one kernel takes.
+    """
+    conv, out = conv_of(group), group.root.outputs[0]
+    depths, rows, _ = conv.inputs[1].shape[2:]
+    if expand is None or (depths > 1 and rows == 1):
+        return None
+    size = out.dtype.size
+    batch, channels, planes, height, width = (room_of(n) for n in out.shape)
+    line_in = room_of(conv.inputs[0].shape[4]) * channels * size
+    line_out = width * channels * size if project is not None else 0
+    held = reach(conv, 0)
+    limit = target.l2_bytes // CACHE_PART
+    lines = next((n for n in range(height, 0, -1) if held * reach(conv, 1, n) * line_in + n * line_out <= limit), 0)
+    if not lines:
+        return None
+    tiles = -(-height // lines)
+    lines = -(-height // tiles)
+    blocks = batch * tiles * planes
+    if threads > 1 and blocks < BLOCKS_PER_THREAD * threads:
+        return None
+    grain = blocks if threads == 1 else max(blocks // (BLOCKS_PER_THREAD * threads), 1)
+    made = room_of(conv.inputs[0].shape[3])
+    twice = max(tiles * reach(conv, 1, lines) - made, 0) / made
+    begins = max(-(-blocks // grain) - batch * tiles, 0)
+    shared = max(held - conv.strides[0], 0)
+    twice += begins * shared / (batch * tiles * room_of(conv.inputs[0].shape[2]))
+    per_cycle = 2 * target.lanes(DType.F32) * target.fma_per_cycle
+    cycles = _flops(group) / per_cycle + _products(expand, target) + _products(project, target)
+    again = twice * _products(expand, target)
+    again += (begins + batch * tiles) * held * reach(conv, 1, lines) * line_in / COPY_BYTES_PER_CYCLE
+    whole = room_of(elements(expand.root.outputs[0].shape)) * size
+    traffic = _traffic(whole, 0, 0, target)
+    if project is not None:
+        traffic += _traffic(batch * planes * height * line_out, 0, 0, target)
+    if traffic - again < LEAST_GAIN * cycles:
+        return None
+    return Separable(group, expand, pad, project, lines, grain, again, traffic)
 
 
 def _traffic(nbytes: int, made: float, used: float, target: Target) -> float:

@@ -8,13 +8,15 @@ block falls on the same local memory.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from MNN.backends.base.program import Buffer, Command, Local, Patch, Place, Ref, StageCall
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.gemm.contraction import ContractSpec
+from MNN.backends.cpu.products.algorithms import plain_ways
 from MNN.compiler import strides as st
+from MNN.compiler.fuse import Group
 from MNN.compiler.layout import natural
 from MNN.ir.prims import Tensor
 
@@ -53,6 +55,34 @@ def split(commands: Sequence[Command], *buffers: Buffer) -> tuple[list[Command],
     past = inside[-1] + 1 if inside else len(commands)
     before = [c for i, c in enumerate(commands[:past]) if i not in inside]
     return before, [commands[i] for i in inside], list(commands[past:])
+
+
+class Collected:
+    """The commands of groups for whole tensors, of which those that touch ``buffers`` become stages; products are
+    computed the plain way."""
+
+    def __init__(self, e: Emitter, buffers: Sequence[Buffer]) -> None:
+        self._e, self._buffers = e, buffers
+        self.after: list[Command] = []
+        """What follows a chain."""
+        self.plain = self.best = 0.0
+        """Cycles that all products so far take as stages, and by themselves in whatever way is best for them."""
+
+    def command(self, group: Group, emit: Callable[[Emitter, Group], bool]) -> Command | None:
+        """The one command of a group that touches a buffer; None when it is not one. Those before it are emitted."""
+        e, origin, node = self._e, self._e.origin, group.root.origin
+        e.origin = f"{node} in a chain"  # by itself the node keeps the way that is best for it
+        with e.collect() as commands, plain_ways() as cycles:
+            done = emit(e, group)
+        e.origin = origin
+        for one in commands:
+            one.origin = node
+        self.plain += sum(c.plain for c in cycles)
+        self.best += sum(c.best for c in cycles)
+        before, inside, after = split(commands, *self._buffers)
+        e.commands += before
+        self.after += after
+        return inside[0] if done and len(inside) == 1 else None
 
 
 def stage(command: Command, intermediates: Sequence[Intermediate], per: int = 1, **more: Any) -> StageCall:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from MNN.backends.base.candidates import Candidate
 from MNN.backends.cpu.emission.emitter import Emitter
@@ -66,11 +68,40 @@ def contraction_algorithm(begins: str, rank: int, parts: bool = False) -> Callab
     return add
 
 
+class Cycles(NamedTuple):
+    """What a contraction takes the plain way, and the best way."""
+
+    plain: float
+    best: float
+
+
+_asked: contextvars.ContextVar[list[Cycles] | None] = contextvars.ContextVar("asked", default=None)
+
+
+@contextlib.contextmanager
+def plain_ways() -> Iterator[list[Cycles]]:
+    """Within this context contractions are computed the plain way, whose kernel can be a stage of a chain; gives what
+    each takes."""
+    found: list[Cycles] = []
+    token = _asked.set(found)
+    try:
+        yield found
+    finally:
+        _asked.reset(token)
+
+
 def candidates(e: Emitter, work: Contraction, settled: str, parts: bool = False) -> list[Candidate]:
     """The candidates of all ways (with ``parts`` of those that take them), or where an algorithm is ``settled`` and
-    still possible that one alone."""
+    still possible that one alone; see :func:`plain_ways`."""
     load_families()
     algorithms: Sequence[ContractionAlgorithm] = [w for w in _ALGORITHMS if w.parts or not parts]
+    asked = _asked.get()
+    if asked is not None:
+        every = [c for one in algorithms for c in one.make(e, work, "")]
+        plain = [c for c in every if c.name == work.plain]
+        if plain:
+            asked.append(Cycles(plain[0].cycles, min(c.cycles for c in every)))
+        return plain or every
     for one in algorithms if settled else ():
         if one.may_be(settled, work):
             found = [c for c in one.make(e, work, settled) if c.name == settled]
@@ -79,4 +110,4 @@ def candidates(e: Emitter, work: Contraction, settled: str, parts: bool = False)
     return [c for one in algorithms for c in one.make(e, work, settled)]
 
 
-__all__ = ["Contraction", "ContractionAlgorithm", "candidates", "contraction_algorithm"]
+__all__ = ["Contraction", "ContractionAlgorithm", "Cycles", "candidates", "contraction_algorithm", "plain_ways"]

@@ -27,7 +27,7 @@ from MNN.ir.scalar import body_of
 from MNN.ir.shape import elements
 from MNN.ir.traced import OpenSize, room_of
 
-__all__ = ["emit_depthwise", "emit_pool", "is_depthwise"]
+__all__ = ["emit_depthwise", "emit_pool", "is_depthwise", "line_order"]
 
 _BYTES = (DType.I8, DType.U8)
 _WIDEST_PAIRS = 7
@@ -129,6 +129,15 @@ def _row_axis(kernel: st.Ints) -> int:
     return max((a for a in outer if kernel[a] > 1), default=len(kernel) - 2)
 
 
+def line_order(outer: st.Ints, kernel: st.Ints) -> list[int]:
+    """The order of the ``outer`` spatial axes (all but the last) in which lines are made, the outermost first."""
+    walk, row = list(range(len(outer))), _row_axis(kernel)
+    if any(kernel[a] > 1 for a in walk if a != row):
+        # what lies between two uses of a line of the input is least along the axis with fewest windows
+        walk.sort(key=lambda a: -room_of(outer[a]) / kernel[a])
+    return walk
+
+
 def _emit(
     e: Emitter,
     group: Group,
@@ -158,9 +167,7 @@ def _emit(
 
     ones = (1,) * len(outer)
     planes = [a for a in range(len(outer)) if a != row and full[a] > 1]
-    walk = list(range(len(outer)))
-    if planes:  # what lies between two uses of a line of the input is least along the axis with fewest windows
-        walk.sort(key=lambda a: -room_of(outer[a]) / full[a])
+    walk = line_order(outer, full)
 
     def lines(strides: st.Ints, steps: st.Ints) -> np.ndarray:
         moves = [s * t for s, t in zip(along(strides), steps, strict=True)]
