@@ -3,7 +3,7 @@
     python -m benchmarks.language_random qwen2-0.5b model.gguf [--form q4_0|q4_1|q8_0]
 
 Matrices are in the form, the table of embeddings (which is the last layer, too) in Q8_0, as converters leave it. The
-tokenizer has the 256 bytes and names for the other tokens.
+tokenizer has the 256 bytes, pairs of these, and pairs with another byte: as many merges as those of trained models.
 """
 
 from __future__ import annotations
@@ -78,7 +78,10 @@ def tensors_of(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
 def metadata_of(shape: Shape, longest: int) -> dict[str, Any]:
     """What the file says of the model and its tokenizer."""
     characters = list(byte_characters())  # of the 256 bytes
-    tokens = [*characters, "<|end|>", "ab", *(f"<|{i}|>" for i in range(258, shape.vocabulary))]
+    pairs = [(one, other) for one in characters for other in characters]
+    pairs += [(one + other, third) for third in characters for one, other in pairs]
+    merges = pairs[: shape.vocabulary - len(characters) - 1]
+    tokens = [*characters, "<|end|>", *map("".join, merges)]
     more = {}
     if shape.experts[0]:
         counts = dict(zip(("expert_count", "expert_used_count"), shape.experts, strict=True))
@@ -94,9 +97,9 @@ def metadata_of(shape: Shape, longest: int) -> dict[str, Any]:
         "general.architecture": shape.architecture, "general.name": "random", "general.file_type": 2,
         "general.quantization_version": 2, **{f"{shape.architecture}.{k}": v for k, v in sizes.items()},
         "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2", "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.token_type": np.array([1] * 256 + [3, 1] + [4] * (shape.vocabulary - 258), np.int32),
-        "tokenizer.ggml.merges": ["a b"], "tokenizer.ggml.eos_token_id": 256, "tokenizer.ggml.bos_token_id": 256,
-        "tokenizer.ggml.add_bos_token": False,
+        "tokenizer.ggml.token_type": np.array([1] * 256 + [3] + [1] * len(merges), np.int32),
+        "tokenizer.ggml.merges": list(map(" ".join, merges)), "tokenizer.ggml.add_bos_token": False,
+        "tokenizer.ggml.eos_token_id": 256, "tokenizer.ggml.bos_token_id": 256,
     }  # fmt: skip
 
 

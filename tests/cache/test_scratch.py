@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 
 from MNN.cache import scratch as module
 from MNN.cache.scratch import SMALLEST, Scratch, apart, scratch
+from MNN.ir.quant import QuantizedArray
+from MNN.ops.linear.compressed import _computable
 from MNN.schema.files import origin, release
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems keep arrays where they are")
@@ -64,6 +67,21 @@ def test_the_same_numbers(disk: types.SimpleNamespace, tmp_path: Path, seed: int
     for copy, _, found in kept:
         np.testing.assert_array_equal(found, copy)  # they are read again
     assert list(tmp_path.iterdir()) == []
+
+
+def test_scales_are_given_back(disk: types.SimpleNamespace, tmp_path: Path) -> None:
+    """Every plan looks at scales and offsets of low-bit weights; packed ones are what it then uses."""
+    rows, blocks = 4096, 64
+    numbers = [np.random.default_rng(i).random((rows, blocks), np.float32) for i in range(2)]
+    room, before = Scratch(tmp_path), resident()
+    scale, offset = (room.take(n) for n in numbers)
+    weight = QuantizedArray(np.zeros((rows, 16 * blocks), np.uint8), scale, offset, 4, (rows, 32 * blocks), 4)
+    assert _computable(weight)
+    assert resident() - before < scale.nbytes / 10
+    np.testing.assert_array_equal(scale, numbers[0])
+    assert resident() - before >= scale.nbytes
+    numbers[1][3, 3] = np.nan
+    assert not _computable(replace(weight, offset=numbers[1]))
 
 
 def test_no_room(disk: types.SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

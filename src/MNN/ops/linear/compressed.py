@@ -14,6 +14,7 @@ from MNN.ir.prims import CompressedMatMul, Tensor
 from MNN.ir.quant import QuantizedArray
 from MNN.ops.core.base import misfit, operator
 from MNN.ops.core.builder import Builder
+from MNN.schema.files import release
 
 _WORD = 32
 _LARGEST = 2.0**100
@@ -62,7 +63,10 @@ def _computable(weight: QuantizedArray) -> bool:
     if blocks > 1 and weight.cols // blocks * weight.width % _WORD:
         return False
     numbers = [weight.scale] if weight.offset is None else [weight.scale, weight.offset]
-    return all(bool((np.abs(a) < _LARGEST).all()) for a in numbers)  # not of NaN either
+    found = all(bool((np.abs(a) < _LARGEST).all()) for a in numbers)  # not of NaN either
+    for a in numbers:
+        release(a)  # packing reads them again, when their turn comes
+    return found
 
 
 def compressed_matmul(b: Builder, x: Tensor, weight: QuantizedArray) -> Tensor | None:
