@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from MNN.backends.cpu.attention.emit_pages import _bits
-from MNN.backends.cpu.attention.spec import PagedAttentionSpec, PageWriteSpec, row_tiles
+from MNN.backends.cpu.attention.spec import PagedAttentionSpec, PageWriteSpec, PartsMergeSpec, parts_of, row_tiles
 from MNN.backends.cpu.targets import Target, named_target
 from MNN.backends.cpu.targets.instructions.capability import PAIRS_I16
 from MNN.ir.dtype import DType
@@ -44,6 +44,7 @@ class Case:
     window: int = 0
     softcap: float = 0.0
     tile: int = 4
+    parts: int = 1
 
     def __post_init__(self) -> None:
         rng, pages = self.rng, 9
@@ -134,16 +135,22 @@ def run(case: Case, target: Target, calls: Callable[..., None], **more: object) 
     scale = 1 / np.sqrt(size)
     expected = case.attend(q, found, scale)
     spec = PagedAttentionSpec(
-        *case.fields(), case.heads, case.tile, bool(case.softcap), *row_tiles(target, case.heads // groups)
+        *case.fields(), case.heads, case.tile, bool(case.softcap), *row_tiles(target, case.heads // groups), case.parts
     )
-    out = np.zeros_like(expected)
+    out, blocks = np.zeros_like(expected), len(case.tiles) * groups
+    partial = np.full((blocks * case.parts, spec.most, spec.partial_row), np.nan, np.float32)
     slots = {name: pool.ctypes.data for name, pool in zip(spec.pools(), found, strict=True)}
     slots |= {"pages": len(pools[0]), "q": q.ctypes.data, "q_t": case.heads * size, "q_h": size, "tokens": tokens}
-    slots |= {"out": out.ctypes.data, "out_t": case.heads * value_size, "out_h": value_size}
+    result = {"out": out.ctypes.data, "out_t": case.heads * value_size, "out_h": value_size}
+    slots |= {"partial": partial.ctypes.data} if case.parts > 1 else result
     slots |= {"table": case.table.ctypes.data, "entries": len(case.table), "tiles": case.tiles.ctypes.data}
     slots |= {"scale": _bits(scale), "cap": _bits(case.softcap), "window": case.window or 1 << 40}
-    memory = [*found, q, out, case.table, case.tiles]
-    calls(spec, target, slots, len(case.tiles) * groups, memory, **more)
+    memory = [*found, q, out, case.table, case.tiles, partial]
+    calls(spec, target, slots, blocks * case.parts, memory, **more)
+    if case.parts > 1:
+        result |= {"partial": partial.ctypes.data, "tiles": case.tiles.ctypes.data, "tokens": tokens}
+        merge = PartsMergeSpec(groups, value_size, case.padded, case.heads, case.tile, case.parts)
+        calls(merge, target, result, blocks, [partial, out, case.tiles], **more)
     rounds = (case.key[1] or case.value[1]) and target.can(PAIRS_I16)
     largest = max(1.0, float(np.abs(v).max()))
     np.testing.assert_allclose(out, expected, rtol=0, atol=ROUNDED * largest if rounds else 2e-5 * largest)
@@ -158,7 +165,8 @@ def drawn(seed: int) -> Case:
     value_size = int(rng.choice([size, size, 16, 40, 64]))
     forms = [FORMS[int(i)] for i in rng.integers(0, len(FORMS), 2)]
     window, softcap = int(rng.choice([0, 0, 1, 5, 33])), float(rng.choice([0, 0, 5]))
-    return Case(rng, groups * share, groups, size, value_size, *forms, window, softcap)
+    parts = int(rng.choice([1, 2, 3, 5]))
+    return Case(rng, groups * share, groups, size, value_size, *forms, window, softcap, parts=parts)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=[t.name for t in TARGETS])
@@ -173,7 +181,16 @@ def test_checked(form: tuple[str, int]) -> None:
     """Exact bounds."""
     for target in (TARGETS[0], TARGETS[-1]):
         rng = np.random.default_rng(5)
-        run(Case(rng, 6, 2, 20, 40, form, form, 33), target, call, checked=True)
+        run(Case(rng, 6, 2, 20, 40, form, form, 33, parts=2), target, call, checked=True)
+
+
+def test_parts() -> None:
+    """Threads have as much to do as each other, but where there are many blocks for each."""
+    for groups in range(1, 40):
+        for threads in (1, 2, 3, 8, 16, 96):
+            blocks = groups * parts_of(groups, threads)
+            assert blocks % threads == 0 or blocks >= 4 * threads or blocks == 32 * groups
+    assert [parts_of(2, 1), parts_of(2, 2), parts_of(3, 2), parts_of(2, 16)] == [1, 1, 2, 8]
 
 
 @pytest.mark.parametrize("sizes", [(64, 7), (128, 1), (18, 4)])

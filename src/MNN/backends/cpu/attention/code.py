@@ -35,8 +35,11 @@ class _Attending:
     def emit(self) -> str:
         f, k, b, spec = self.f, self.f.k, self.f.b, self.f.spec
         with b.loop(k.begin, k.end) as block:
-            number = b.udiv(block.index, spec.groups)
-            f.group = block.index - number * spec.groups
+            f.block = block.index
+            whole = b.udiv(block.index, spec.parts)
+            f.part = block.index - whole * spec.parts
+            number = b.udiv(whole, spec.groups)
+            f.group = whole - number * spec.groups
             record = b.gep(k.pointer("tiles"), I64, number * 4)
             f.first, tokens, begin, f.position = (b.load(I64, b.gep(record, I64, i)) for i in range(4))
             f.count = tokens * spec.share
@@ -54,8 +57,12 @@ class _Attending:
             self._begin(row.index)
         past = f.position + tokens
         oldest = b.intrinsic("smax", f.position + 1 - k.slot("window"), b.const(I64, 0))
-        end = b.udiv(past + (spec.page - 1), spec.page)
-        with b.loop(b.udiv(oldest, spec.page), end) as each:
+        start, end = b.udiv(oldest, spec.page), b.udiv(past + (spec.page - 1), spec.page)
+        if spec.parts > 1:
+            some = b.udiv(end - start + (spec.parts - 1), spec.parts)
+            start = start + f.part * some
+            end = b.intrinsic("smin", start + some, end)
+        with b.loop(start, end) as each:
             head = f.head(begin + each.index)
             f.after = f.head(begin + b.intrinsic("smin", each.index + 1, end - 1))
             f.ask_scales()
@@ -78,7 +85,7 @@ class _Attending:
                 lambda row, rows, part, head=head, known=known: self.values.mix(row, rows, head, known, part),  # type: ignore[misc]
             )
         with b.loop(0, f.count) as row:
-            self._finish(row.index)
+            (self._leave if spec.parts > 1 else self._finish)(row.index)
 
     def _each(self, most: int, run: Callable[[Value, int, tuple[int, int]], None]) -> None:
         """``run(row, rows, part)`` for all rows of the tile, at most so many at once; ``part``: which it is, of how
@@ -183,3 +190,16 @@ class _Attending:
             if spec.value_bits in (4, 8):
                 x = b.add(x, b.splat(more, lanes))
             b.store(b.mul(x, b.splat(share, lanes)), b.gep(to, F32, each.index))
+
+    def _leave(self, row: Value) -> None:
+        """What a part of the pages has of a row."""
+        f, b, spec = self.f, self.f.b, self.f.spec
+        to = b.gep(f.k.pointer("partial"), F32, (f.block * spec.most + row) * spec.partial_row)
+        total, more = (across(b, b.load(f.vector, f.spread(name, row)), b.add) for name in ("total", "value_offset"))
+        with b.loop(0, spec.padded, f.lanes) as each:
+            x = b.load(f.vector, b.gep(f.sums(row), F32, each.index))
+            if spec.value_bits in (4, 8):
+                x = b.add(x, b.splat(more, f.lanes))
+            b.store(x, b.gep(to, F32, each.index))
+        b.store(b.load(F32, f.number("highest", row)), b.gep(to, F32, spec.padded))
+        b.store(total, b.gep(to, F32, spec.padded + 1))

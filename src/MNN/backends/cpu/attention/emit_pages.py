@@ -6,7 +6,16 @@ import struct
 from collections.abc import Sequence
 
 from MNN.backends.base.program import Place, Ref
-from MNN.backends.cpu.attention.spec import CODES, FLOATS, PagedAttentionSpec, PageWriteSpec, Pools, row_tiles
+from MNN.backends.cpu.attention.spec import (
+    CODES,
+    FLOATS,
+    PagedAttentionSpec,
+    PageWriteSpec,
+    PartsMergeSpec,
+    Pools,
+    parts_of,
+    row_tiles,
+)
 from MNN.backends.cpu.emission.emitter import Emitter
 from MNN.backends.cpu.emission.handlers import emits
 from MNN.compiler import strides as st
@@ -15,6 +24,7 @@ from MNN.compiler.layout import natural
 from MNN.ir import prims as p
 from MNN.ir.dtype import DType
 from MNN.ir.prims import Tensor
+from MNN.ir.traced import OpenSize
 
 _NO_WINDOW = 1 << 40
 _GRAIN = 4
@@ -57,21 +67,35 @@ def emit_paged_attention(e: Emitter, group: Group) -> bool:
     heads, groups = q.shape[1], pools[0].shape[1]
     spec = PagedAttentionSpec(
         *_fields(pools, prim, q.shape[2], prim.size), heads, prim.tile, bool(prim.softcap),
-        *row_tiles(e.target, heads // groups),
+        *row_tiles(e.target, heads // groups), parts_of(groups, e.threads) if _single(tiles) else 1,
     )  # fmt: skip
     args: dict[str, int | Ref] = _addresses(e, spec, pools)
     args |= {"pages": pools[0].shape[0], "tokens": q.shape[0], "entries": table.shape[0]}
     args |= {"scale": _bits(prim.scale), "cap": _bits(prim.softcap), "window": prim.window or _NO_WINDOW}
     place = e.output(out)
     to = place if place.strides[-1] == 1 else e.allocate(DType.F32, out.shape, natural(3))
-    for name, at in (("q", _rows(e, q)), ("out", to)):
-        args |= {name: e.ref(at, DType.F32), f"{name}_t": at.strides[0], f"{name}_h": at.strides[1]}
+    result: dict[str, int | Ref] = {"out": e.ref(to, DType.F32), "out_t": to.strides[0], "out_h": to.strides[1]}
+    at = _rows(e, q)
+    args |= {"q": e.ref(at, DType.F32), "q_t": at.strides[0], "q_h": at.strides[1]}
     args["table"] = e.ref(e.in_order(table, (0,), lambda at: at.strides[0] == 1), DType.I64)
     args["tiles"] = e.ref(e.in_order(tiles, (0, 1), lambda at: at.strides == (4, 1)), DType.I64)
-    e.command(spec, args, tiles.shape[0] * groups, 1)
+    if spec.parts > 1:
+        partial = e.allocate(DType.F32, (groups * spec.parts, spec.most, spec.partial_row), natural(3))
+        args["partial"] = result["partial"] = e.ref(partial, DType.F32)
+        e.command(spec, args, groups * spec.parts, 1)
+        merge = PartsMergeSpec(groups, prim.size, spec.padded, heads, prim.tile, spec.parts)
+        e.command(merge, result | {"tiles": args["tiles"], "tokens": args["tokens"]}, groups, groups)
+    else:
+        e.command(spec, args | result, tiles.shape[0] * groups, 1)
     if to is not place:
         e.copy(to, place, out.shape, DType.F32)
     return True
+
+
+def _single(tiles: Tensor) -> bool:
+    """Whether there is one tile, as where one text goes on by a token."""
+    count = tiles.shape[0]
+    return not isinstance(count, OpenSize) and count == 1
 
 
 def _known(e: Emitter, pools: Sequence[Tensor], prim: p.CacheWrite | p.PagedAttention) -> bool:

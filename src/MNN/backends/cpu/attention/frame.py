@@ -16,6 +16,9 @@ class Frame:
     """The state of one emission: the kernel, and the values that hold for the current block."""
 
     group: Value
+    part: Value
+    """Which part of the pages."""
+    block: Value
     first: Value
     """The tile's first row of queries."""
     position: Value

@@ -15,6 +15,11 @@ FLOATS = (DType.F32, DType.F16, DType.BF16)
 """What a pool may hold, besides codes."""
 CODES = {16: DType.I16, 8: DType.U8, 4: DType.U8}
 """How codes of so many bits are kept."""
+_LINE = 16
+"""Numbers of f32 in a line."""
+_MOST_PARTS = 32
+_ENOUGH = 4
+"""Blocks for each thread with which it does not matter much that some have one more."""
 _ACCUMULATORS = 24
 """Sums that 32 registers hold beside what is multiplied; half as many in 16."""
 
@@ -82,6 +87,10 @@ class PagedAttentionSpec(Pools, GeneratedSpec):
 
     Keys and values in codes are multiplied as integers, with queries and powers in 16 bits, where the processor sums up
     products of these: twice as many at once as of f32.
+
+    With ``parts`` a block is only one of so many parts of the pages, for more threads than there are heads of keys
+    (split-K). Its sums are left in ``partial``, :attr:`partial_row` numbers for each row, and
+    :class:`PartsMergeSpec` makes results of them.
     """
 
     heads: int
@@ -89,10 +98,17 @@ class PagedAttentionSpec(Pools, GeneratedSpec):
     capped: bool
     rows: int
     rest: int
+    parts: int = 1
 
     def slots(self) -> tuple[str, ...]:
-        names = ("pages", "q", "q_t", "q_h", "out", "out_t", "out_h", "table", "entries", "tiles", "tokens")
+        to = ("partial",) if self.parts > 1 else ("out", "out_t", "out_h")
+        names = ("pages", "q", "q_t", "q_h", *to, "table", "entries", "tiles", "tokens")
         return (*self.pools(), *names, "scale", "cap", "window")
+
+    @property
+    def partial_row(self) -> int:
+        """Sums of values, then the largest score and the sum of powers, in whole lines."""
+        return partial_row(self.padded)
 
     @property
     def share(self) -> int:
@@ -113,6 +129,43 @@ class PagedAttentionSpec(Pools, GeneratedSpec):
     def room(self, lanes: int) -> int:
         """A number for each row, in whole vectors."""
         return -(-self.most // lanes) * lanes
+
+
+def partial_row(padded: int) -> int:
+    """Numbers that a part leaves of a row."""
+    return padded + _LINE
+
+
+@dataclass(frozen=True)
+class PartsMergeSpec(GeneratedSpec):
+    """Results of what ``parts`` parts of the pages have left of each row, see :class:`PagedAttentionSpec`. Blocks:
+    tiles times ``groups``; all slots and other fields as there."""
+
+    groups: int
+    value_size: int
+    padded: int
+    heads: int
+    tile: int
+    parts: int
+
+    def slots(self) -> tuple[str, ...]:
+        return ("partial", "out", "out_t", "out_h", "tiles", "tokens")
+
+    @property
+    def share(self) -> int:
+        """Heads of queries for each of keys."""
+        return self.heads // self.groups
+
+    def scratch(self, target: Target, args: Mapping[str, int]) -> int:
+        del target, args
+        return 4 * self.parts
+
+
+def parts_of(groups: int, threads: int) -> int:
+    """In how many parts the pages of a single text are taken, so that threads have as much to do as each other, or
+    nearly."""
+    some = [n for n in range(1, _MOST_PARTS + 1) if groups * n % threads == 0 or groups * n >= _ENOUGH * threads]
+    return some[0] if some else _MOST_PARTS
 
 
 NUMBERS = ("highest", "top", "decay", "share", "query_sum", "query_scale", "weight_scale")
@@ -140,13 +193,6 @@ def row_tiles(target: Target, share: int) -> tuple[int, int]:
 
 
 __all__ = [
-    "CODES",
-    "FLOATS",
-    "NUMBERS",
-    "SPREAD",
-    "PageWriteSpec",
-    "PagedAttentionSpec",
-    "Pools",
-    "row_tiles",
-    "tile_of",
-]
+    "CODES", "FLOATS", "NUMBERS", "SPREAD", "PageWriteSpec", "PagedAttentionSpec", "PartsMergeSpec", "Pools",
+    "parts_of", "row_tiles", "tile_of",
+]  # fmt: skip
